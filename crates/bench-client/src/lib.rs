@@ -1,0 +1,1 @@
+//! The wire: hyper over stamped sockets, SSE, protocols; one request in, timed events out.

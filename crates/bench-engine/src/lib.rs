@@ -1,0 +1,1 @@
+//! The embedded target: an OpenAI-compatible server over a simulated or a real CPU engine.

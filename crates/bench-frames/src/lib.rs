@@ -1,0 +1,1 @@
+//! Many runs as polars frames: Parquet, CSV, pivots.

@@ -1,0 +1,1 @@
+//! The meaning of the numbers: findings with evidence, bottlenecks, regimes, capacity, what to try. Pure.

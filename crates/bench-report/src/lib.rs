@@ -1,0 +1,1 @@
+//! Reports from results: terminal tables, Markdown, HTML with charts, figures, exports.

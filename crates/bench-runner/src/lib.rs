@@ -1,0 +1,1 @@
+//! The run: config, pacing, execution, journal, progress, and the binaries' shared main.

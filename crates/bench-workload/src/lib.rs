@@ -1,0 +1,1 @@
+//! What to ask and when: prompts, lengths, datasets, arrivals. Pure and seeded.
