@@ -1,1 +1,54 @@
-//! The nouns of a benchmark run: units, records, results; the one versioned format.
+//! The nouns of a benchmark run, and the one versioned format they are stored in.
+//!
+//! Everything else in the workspace speaks in these types: the client fills an [`Exchange`], the runner makes a
+//! [`RequestRecord`] of it, `bench-metrics` turns records into a [`CellRecord`], `bench-insight` adds [`Finding`]s, and a
+//! [`RunRecord`] holds it all. Only serde lives below this crate.
+//!
+//! Three rules hold everywhere: time is integer nanoseconds on the run's monotonic clock ([`Stamp`], [`Nanos`]); what is not
+//! known is absent (`Option`, an empty list), never 0, −1 or NaN; a name has the meaning that `docs/metrics.md` gives it.
+
+mod cell;
+mod distribution;
+mod error;
+mod event_log;
+mod exchange;
+mod factor;
+mod finding;
+mod generation;
+mod hardware;
+mod load;
+mod metric;
+mod record;
+mod run;
+mod secret;
+mod slo;
+mod trust;
+mod units;
+mod version;
+
+pub use cell::{
+    CellAnalysis, CellRecord, ClientRecord, Counts, GroupRecord, LagRecord, PhaseShares,
+    PlanRecord, Rates, StampRecord, Stationarity, Window, WindowRates,
+};
+pub use distribution::{Distribution, FailureView, Interval, Quantile};
+pub use error::SchemaError;
+pub use event_log::{Channel, Event, EventLog};
+pub use exchange::{
+    ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,
+};
+pub use factor::Factor;
+pub use finding::{Evidence, Finding, FindingKind};
+pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampling};
+pub use hardware::{HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey};
+pub use load::{ArrivalKind, Load, StopRule};
+pub use metric::{Direction, Metric, Origin, Unit};
+pub use record::{Phase, RequestRecord};
+pub use run::{
+    Analysis, Benchmark, ClockKind, ClockRecord, FitRecord, HostRecord, RunRecord, ScalingRow,
+    ServerRecord, ToolRecord,
+};
+pub use secret::Secret;
+pub use slo::{Goodput, Slo, SloOutcome, SloVerdict, TargetOutcome};
+pub use trust::{Trust, TrustReason, TrustVerdict};
+pub use units::{Nanos, Stamp};
+pub use version::{SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema};

@@ -1,0 +1,333 @@
+//! One experiment point and everything measured at it.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Distribution, Factor, FailureKind, Goodput, HardwareSummary, Interval, Load, Metric, Nanos,
+    Origin, SloOutcome, Stage, Stamp, StopRule,
+};
+
+/// One cell of an experiment: its design and its aggregates.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellRecord {
+    /// Unique in the run, short, usable in a file name: `c8`, `r20-poisson`, `short-x-50`.
+    pub id: String,
+    /// For people: `concurrency 8`.
+    pub label: String,
+    /// What distinguishes it from the other cells.
+    pub factors: BTreeMap<String, Factor>,
+    /// How load was offered.
+    pub load: Load,
+    /// What ended it.
+    pub stop: StopRule,
+    /// How often it was repeated.
+    pub repeats: u32,
+    /// The plan it followed.
+    pub plan: PlanRecord,
+    /// Origin of the headline latencies: `due` in an open loop, `sent` in a closed one.
+    pub headline: Origin,
+    /// What became of the planned requests.
+    pub counts: Counts,
+    /// The windows that rates are taken over. Latency distributions are of the requests that started in the headline window.
+    pub windows: WindowRates,
+    /// Distributions of all measured requests.
+    pub metrics: BTreeMap<Metric, Distribution>,
+    /// The same by use case (`use_case=…`), length category (`category=…`), endpoint (`endpoint=…`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRecord>,
+    /// Where the time of a request goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<PhaseShares>,
+    /// Derived figures of this cell.
+    pub analysis: CellAnalysis,
+    /// What the client knows of itself during this cell.
+    pub client: ClientRecord,
+    /// What machines and server did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<HardwareSummary>,
+    /// Objectives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slos: Vec<SloOutcome>,
+    /// Requests that met every objective; absent where none was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput: Option<Goodput>,
+}
+
+impl CellRecord {
+    /// The distribution of `metric` from the cell's headline origin.
+    pub fn headline(&self, metric: Metric) -> Option<&Distribution> {
+        self.metrics.get(&metric.from_origin(self.headline))
+    }
+
+    /// Rates over the steady window where one was found, else over the whole.
+    pub fn headline_rates(&self) -> Option<&Rates> {
+        self.windows.steady.as_ref().or(self.windows.whole.as_ref())
+    }
+}
+
+/// The plan of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanRecord {
+    /// SHA-256 over every planned request and due time, in hexadecimal.
+    pub hash: String,
+    /// Measured requests planned, over all repeats; in a closed loop that ends by time, those that were started.
+    pub requests: u64,
+    /// Where prompts come from, as given.
+    pub dataset: String,
+    /// How prompt lengths were made: `tokenizer`, `server /tokenize`, `words`.
+    pub sized_by: String,
+    /// Rate the schedule asks for, requests per second; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_rate_per_s: Option<f64>,
+    /// Rate at which requests were really sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_rate_per_s: Option<f64>,
+    /// Kolmogorov–Smirnov distance between planned and real gaps; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gaps_ks: Option<f64>,
+}
+
+/// What became of the planned requests: `planned` is always the sum of the rest, warm-up apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// All measured requests of the plan.
+    pub planned: u64,
+    /// Whole answers.
+    pub completed: u64,
+    /// Failures of the server or network.
+    pub failed: u64,
+    /// The client's limits.
+    pub timed_out: u64,
+    /// Streams that just ended.
+    pub truncated: u64,
+    /// Stopped on purpose.
+    pub cancelled: u64,
+    /// Never sent.
+    pub unsent: u64,
+    /// Requests before the measurement, not in `planned`.
+    pub warmup: u64,
+    /// Requests sent again because retries were asked for.
+    #[serde(default)]
+    pub retried: u64,
+    /// Closed keep-alive connections that were replaced before a byte of the answer.
+    #[serde(default)]
+    pub replaced_connections: u64,
+    /// Failures by stage and kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<(Stage, FailureKind, u64)>,
+    /// Time-outs by stage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeouts: Vec<(Stage, u64)>,
+    /// The first messages of failures, each with its count, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<(String, u64)>,
+}
+
+impl Counts {
+    /// Whether every planned request is accounted for.
+    pub fn add_up(&self) -> bool {
+        let ended = self.completed
+            + self.failed
+            + self.timed_out
+            + self.truncated
+            + self.cancelled
+            + self.unsent;
+        self.planned == ended
+    }
+
+    /// Requests without a whole answer that were sent or should have been.
+    pub fn without_answer(&self) -> u64 {
+        self.planned.saturating_sub(self.completed)
+    }
+}
+
+/// A span of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Window {
+    /// Its start.
+    pub from: Stamp,
+    /// Its end.
+    pub to: Stamp,
+}
+
+impl Window {
+    /// Its length.
+    pub fn length(&self) -> Nanos {
+        self.to - self.from
+    }
+
+    /// Whether `at` lies within it; the end belongs to the next one.
+    pub fn contains(&self, at: Stamp) -> bool {
+        self.from <= at && at < self.to
+    }
+}
+
+/// Rates over the windows of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowRates {
+    /// First sent to last end; absent where nothing was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Rates>,
+    /// The steady part, ramp-up and drain cut; the headline where it exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Rates>,
+    /// Whether the steady part is stationary, or why there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stationarity: Option<Stationarity>,
+}
+
+/// The outcome of looking for a steady part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stationarity {
+    /// Whether no trend was found in it; absent where it could not be tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stationary: Option<bool>,
+    /// How the window was found, or why there is none.
+    pub reason: String,
+}
+
+/// What fell inside a window, over its length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rates {
+    /// The window. With repeats, of the first; lengths are summed.
+    pub window: Window,
+    /// Its length in seconds, over all repeats.
+    pub seconds: f64,
+    /// Completed requests per second.
+    pub requests_per_s: f64,
+    /// Interval of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_s_interval: Option<Interval>,
+    /// Output tokens per second; absent where token counts are unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens_per_s: Option<f64>,
+    /// Interval of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens_per_s_interval: Option<Interval>,
+    /// Input and output tokens per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_tokens_per_s: Option<f64>,
+    /// Content events per second.
+    pub chunks_per_s: f64,
+    /// Time-weighted mean of requests in flight.
+    pub mean_in_flight: f64,
+    /// Most requests in flight.
+    pub peak_in_flight: u64,
+}
+
+/// The requests of a cell that share a label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GroupRecord {
+    /// What they are grouped by: `use_case`, `category`, `endpoint`, `turn`.
+    pub by: String,
+    /// The label.
+    pub name: String,
+    /// What became of them.
+    pub counts: Counts,
+    /// Their distributions.
+    pub metrics: BTreeMap<Metric, Distribution>,
+    /// Objectives that are for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slos: Vec<SloOutcome>,
+}
+
+/// Shares of the mean response time (from the headline origin); they sum to 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseShares {
+    /// Waiting: in the client past due, and in the server's queue where known.
+    pub queue: f64,
+    /// From then to the first content event.
+    pub prefill: f64,
+    /// First to last content event.
+    pub decode: f64,
+    /// Where the queue time comes from: `response`, `server_metrics`, `estimate`, `none`.
+    pub queue_source: String,
+    /// Queue against generation per percentile: q, queue ns, generation ns, of the requests around that percentile of E2E.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_percentile: Vec<(f64, f64, f64)>,
+}
+
+/// Figures that relate a cell to itself and to its baseline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellAnalysis {
+    /// Mean in flight by Little's law (arrival rate × mean E2E) over the measured one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub littles_law_ratio: Option<f64>,
+    /// Mean of (E2E − TTFT − (n−1)·ITL) / E2E.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode_identity_residual: Option<f64>,
+    /// P95 over P50 of E2E.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tail_ratio: Option<f64>,
+    /// Milliseconds of E2E per output token (mean over mean).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms_per_token: Option<f64>,
+    /// Spread between repeats: sd of the repeats' mean E2E over their mean; absent for one repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_repeats_cov: Option<f64>,
+}
+
+/// What the client knows of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientRecord {
+    /// Read-return minus arrival, over content events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag: Option<LagRecord>,
+    /// How exact the stamps are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamps: Option<StampRecord>,
+    /// CPU seconds of the worker threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<f64>,
+    /// The busiest worker thread's CPU time over wall time, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_worker: Option<f64>,
+    /// Time the worker threads were runnable but not running, over their wall time (`schedstat`'s second field).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_queue_wait: Option<f64>,
+    /// Share of CPU time stolen by the hypervisor, of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steal: Option<f64>,
+    /// Worker threads.
+    pub workers: u32,
+    /// Requests refused by the in-flight cap.
+    #[serde(default)]
+    pub cap_hits: u64,
+    /// CPU seconds per million content events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds_per_million_events: Option<f64>,
+    /// Steps of the real-time clock against the monotonic one that were noticed, nanoseconds, the largest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_step: Option<Nanos>,
+}
+
+/// Distribution of the client's own lag.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LagRecord {
+    /// Events.
+    pub n: u64,
+    /// Median.
+    pub p50: Nanos,
+    /// 99th percentile.
+    pub p99: Nanos,
+    /// Largest.
+    pub max: Nanos,
+}
+
+/// How exact the stamps of content events are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StampRecord {
+    /// Events.
+    pub n: u64,
+    /// Events whose stamp is a bound.
+    pub bounded: u64,
+    /// Median width of those bounds; absent where all are exact.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width_p50: Option<Nanos>,
+    /// 99th percentile of the width.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width_p99: Option<Nanos>,
+}

@@ -1,0 +1,277 @@
+//! The content events of one answer, as columns.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Nanos, Stamp};
+
+/// Which part of an answer an event carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Channel {
+    /// Text meant for the user.
+    Answer,
+    /// Thinking before it (`reasoning`, `reasoning_content`, `thinking`).
+    Reasoning,
+    /// Arguments or name of a tool call.
+    Tool,
+    /// A refusal.
+    Refusal,
+}
+
+/// One content event: the arrival of the segment that completed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Kernel arrival, or read-return where the run's clock says so.
+    pub at: Stamp,
+    /// Read-return minus arrival: the client's own lag for this event.
+    pub lag: Nanos,
+    /// How much earlier than `at` the event may really have arrived; zero where the stamp is exact.
+    pub bound: Nanos,
+    /// Tokens in this event, where the stream tells.
+    pub tokens: Option<u32>,
+    /// What it carried.
+    pub channel: Channel,
+}
+
+/// All content events of one answer, in order of arrival, stored as columns.
+///
+/// In JSON, `first` is the first arrival and `gaps` the differences that follow, so that a long answer costs about eight
+/// characters a token. `bounds` and `channels` are sparse: most stamps are exact and most answers have one channel.
+/// In memory an event costs 16 bytes (12 without token counts).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventLog {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first: Option<Stamp>,
+    /// The last arrival; redundant, and handy for readers of one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<Stamp>,
+    /// Nanoseconds between consecutive arrivals; one fewer than events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gaps: Vec<u32>,
+    /// Gaps that do not fit in 32 bits (over 4.29 s, or negative): index into `gaps` and true value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    wide_gaps: Vec<(u32, Nanos)>,
+    /// Client lag of each event in nanoseconds, saturating at 4.29 s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lags: Vec<u32>,
+    /// Index and width of each stamp that is not exact.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    bounds: Vec<(u32, Nanos)>,
+    /// Tokens of each event; empty where the stream does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tokens: Vec<u32>,
+    /// Index at which a channel begins; empty means all `answer`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    channels: Vec<(u32, Channel)>,
+}
+
+impl EventLog {
+    /// An empty log with room for `events`.
+    pub fn with_capacity(events: usize) -> Self {
+        Self {
+            gaps: Vec::with_capacity(events),
+            lags: Vec::with_capacity(events),
+            ..Self::default()
+        }
+    }
+
+    /// Append one event. Token counts are kept only if every event has one.
+    pub fn push(&mut self, event: Event) {
+        let index = u32::try_from(self.len()).unwrap_or(u32::MAX);
+        if let Some(last) = self.last {
+            let gap = event.at - last;
+            if let Ok(narrow) = u32::try_from(gap.get()) {
+                self.gaps.push(narrow);
+            } else {
+                self.wide_gaps.push((index.saturating_sub(1), gap));
+                self.gaps.push(0);
+            }
+        } else {
+            self.first = Some(event.at);
+        }
+        self.last = Some(event.at);
+        self.push_tokens(event.tokens);
+        self.lags
+            .push(u32::try_from(event.lag.get().max(0)).unwrap_or(u32::MAX));
+        if event.bound > Nanos::ZERO {
+            self.bounds.push((index, event.bound));
+        }
+        let current = self
+            .channels
+            .last()
+            .map_or(Channel::Answer, |&(_, channel)| channel);
+        if event.channel != current {
+            self.channels.push((index, event.channel));
+        }
+    }
+
+    fn push_tokens(&mut self, tokens: Option<u32>) {
+        match tokens {
+            Some(count) if self.tokens.len() == self.lags.len() => self.tokens.push(count),
+            _ => self.tokens.clear(),
+        }
+    }
+
+    /// Number of content events, `m`.
+    pub fn len(&self) -> usize {
+        self.first.map_or(0, |_| self.gaps.len() + 1)
+    }
+
+    /// Whether the answer carried no content.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Arrival of the first content event, `c₁`.
+    pub fn first(&self) -> Option<Stamp> {
+        self.first
+    }
+
+    /// Arrival of the last content event, `c_m`.
+    pub fn last(&self) -> Option<Stamp> {
+        self.last
+    }
+
+    /// Arrivals in order.
+    pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
+        let mut at = self.first;
+        let mut gaps = self.gaps();
+        std::iter::from_fn(move || {
+            let now = at?;
+            at = gaps.next().map(|gap| now + gap);
+            Some(now)
+        })
+    }
+
+    /// Gaps between consecutive arrivals (inter-chunk latencies), in order.
+    pub fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
+        let mut wide = self.wide_gaps.iter().peekable();
+        self.gaps.iter().enumerate().map(move |(i, &narrow)| {
+            match wide.next_if(|&&(at, _)| usize::try_from(at) == Ok(i)) {
+                Some(&(_, gap)) => gap,
+                None => Nanos::new(i64::from(narrow)),
+            }
+        })
+    }
+
+    /// Client lag of each event, in order.
+    pub fn lags(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.lags.iter().map(|&lag| Nanos::new(i64::from(lag)))
+    }
+
+    /// Index and width of the stamps that are not exact, in order.
+    pub fn bounds(&self) -> &[(u32, Nanos)] {
+        &self.bounds
+    }
+
+    /// How much earlier than its stamp event `index` may have arrived.
+    pub fn bound(&self, index: usize) -> Nanos {
+        let Ok(index) = u32::try_from(index) else {
+            return Nanos::ZERO;
+        };
+        self.bounds
+            .binary_search_by_key(&index, |&(at, _)| at)
+            .ok()
+            .and_then(|i| self.bounds.get(i))
+            .map_or(Nanos::ZERO, |b| b.1)
+    }
+
+    /// Tokens of each event, or `None` where the stream did not tell for every one.
+    pub fn tokens(&self) -> Option<&[u32]> {
+        (!self.tokens.is_empty() && self.tokens.len() == self.len())
+            .then_some(self.tokens.as_slice())
+    }
+
+    /// Arrival of the first event on `channel`.
+    pub fn first_on(&self, channel: Channel) -> Option<Stamp> {
+        let index = self.runs().find(|&(_, c)| c == channel)?.0;
+        self.stamps().nth(index)
+    }
+
+    /// Start index and channel of each run of events on one channel.
+    pub fn runs(&self) -> impl Iterator<Item = (usize, Channel)> + '_ {
+        let starts_marked = self.channels.first().is_some_and(|&(at, _)| at == 0);
+        let implicit = (!self.is_empty() && !starts_marked).then_some((0, Channel::Answer));
+        implicit.into_iter().chain(
+            self.channels
+                .iter()
+                .map(|&(at, c)| (usize::try_from(at).unwrap_or(usize::MAX), c)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(at: i64) -> Event {
+        Event {
+            at: Stamp::new(at),
+            lag: Nanos::new(7),
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        }
+    }
+
+    #[test]
+    fn stamps_survive_storage_including_gaps_that_do_not_fit_and_steps_back() {
+        let at = [10, 20, 6_000_000_020, 5_999_999_000, 5_999_999_000];
+        let mut log = EventLog::default();
+        for t in at {
+            log.push(event(t));
+        }
+        let stored: EventLog = serde_json::from_str(&serde_json::to_string(&log).unwrap()).unwrap();
+        assert_eq!(stored.stamps().map(Stamp::get).collect::<Vec<_>>(), at);
+        assert_eq!(
+            (stored.len(), stored.first(), stored.last()),
+            (5, Some(Stamp::new(10)), Some(Stamp::new(5_999_999_000)))
+        );
+    }
+
+    #[test]
+    fn token_counts_are_kept_only_if_every_event_has_one() {
+        let mut all = EventLog::default();
+        let mut some = EventLog::default();
+        for i in 0..3 {
+            all.push(Event {
+                tokens: Some(2),
+                ..event(i)
+            });
+            some.push(Event {
+                tokens: (i != 1).then_some(2),
+                ..event(i)
+            });
+        }
+        assert_eq!(all.tokens(), Some([2, 2, 2].as_slice()));
+        assert_eq!(some.tokens(), None);
+    }
+
+    #[test]
+    fn the_first_answer_event_after_reasoning_is_found() {
+        let mut log = EventLog::default();
+        log.push(Event {
+            channel: Channel::Reasoning,
+            ..event(1)
+        });
+        log.push(Event {
+            channel: Channel::Reasoning,
+            ..event(2)
+        });
+        log.push(event(5));
+        assert_eq!(log.first_on(Channel::Answer), Some(Stamp::new(5)));
+        assert_eq!(log.first_on(Channel::Tool), None);
+        assert_eq!(
+            log.runs().collect::<Vec<_>>(),
+            [(0, Channel::Reasoning), (2, Channel::Answer)]
+        );
+    }
+
+    #[test]
+    fn an_empty_log_has_no_first_and_no_last() {
+        let log = EventLog::default();
+        assert_eq!((log.first(), log.last(), log.len()), (None, None, 0));
+        assert_eq!(serde_json::to_string(&log).unwrap(), "{}");
+    }
+}

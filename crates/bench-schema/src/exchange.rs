@@ -1,0 +1,315 @@
+//! One request as the client saw it: from the plan's hand-over to the last byte.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{EventLog, Nanos, Stamp};
+
+/// What the wire told about one request. The client fills it; every latency is derived from it later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Exchange {
+    /// When the connection was ready; absent where the request never got one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<Stamp>,
+    /// When the last byte of the request was accepted by the socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<Stamp>,
+    /// Arrival of the response head.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Stamp>,
+    /// Content events.
+    #[serde(default, skip_serializing_if = "EventLog::is_empty")]
+    pub events: EventLog,
+    /// When the response was over: its last byte arrived, or the client gave up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed: Option<Stamp>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// HTTP status, once there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The server's finish reason (`stop`, `length`, …).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish_reason: Option<String>,
+    /// The server's own token counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Timings that the server put in the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerTimings>,
+    /// Bytes of the request body.
+    pub request_bytes: u64,
+    /// Bytes of the response body, after content decoding of the transfer encoding.
+    pub response_bytes: u64,
+    /// Characters of answer text, all channels.
+    pub text_chars: u64,
+    /// The first characters of the answer, kept only where asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Reads of the socket that carried this response.
+    pub reads: u64,
+    /// Connection facts.
+    pub connection: ConnectionFacts,
+}
+
+impl Exchange {
+    /// An exchange that ended before anything happened on the wire.
+    pub fn nothing(outcome: Outcome) -> Self {
+        Self {
+            connected: None,
+            sent: None,
+            headers: None,
+            events: EventLog::default(),
+            closed: None,
+            outcome,
+            status: None,
+            finish_reason: None,
+            usage: None,
+            server: None,
+            request_bytes: 0,
+            response_bytes: 0,
+            text_chars: 0,
+            text: None,
+            reads: 0,
+            connection: ConnectionFacts::default(),
+        }
+    }
+}
+
+/// How a request ended. Exactly one for each planned request, so that the counts add up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Outcome {
+    /// A whole answer: finish reason or end marker seen, and the transfer ended properly.
+    Completed,
+    /// The server or the network failed.
+    Failed {
+        /// Where in the request's life.
+        stage: Stage,
+        /// What happened, for grouping.
+        failure: FailureKind,
+        /// What happened, for people; no secrets, at most a few hundred characters.
+        message: String,
+    },
+    /// The client's own limit was reached.
+    TimedOut {
+        /// Which limit: the stage that took too long.
+        stage: Stage,
+    },
+    /// The stream ended without a finish reason and without an end marker.
+    Truncated {
+        /// What was missing.
+        message: String,
+    },
+    /// The client stopped it on purpose.
+    Cancelled {
+        /// Why: `--cancel-after`, the end of the run.
+        reason: String,
+    },
+    /// It was never sent.
+    Unsent {
+        /// Why: the in-flight cap, the deadline of the cell, the end of the run.
+        reason: String,
+    },
+}
+
+impl Outcome {
+    /// Whether the answer is whole.
+    pub fn is_completed(&self) -> bool {
+        matches!(self, Self::Completed)
+    }
+
+    /// One word, as in the JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed { .. } => "failed",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Truncated { .. } => "truncated",
+            Self::Cancelled { .. } => "cancelled",
+            Self::Unsent { .. } => "unsent",
+        }
+    }
+}
+
+/// Where in its life a request was.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Looking up the host's name.
+    Resolve,
+    /// Opening the TCP or Unix connection.
+    Connect,
+    /// The TLS handshake.
+    Tls,
+    /// Writing the request.
+    Send,
+    /// Waiting for the response head.
+    Headers,
+    /// Waiting for the first content event.
+    FirstToken,
+    /// Between content events.
+    Stream,
+    /// After the last content event.
+    Tail,
+    /// The request as a whole (a limit on its total time).
+    Whole,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Send => "send",
+            Self::Headers => "headers",
+            Self::FirstToken => "first_token",
+            Self::Stream => "stream",
+            Self::Tail => "tail",
+            Self::Whole => "whole",
+        })
+    }
+}
+
+/// What went wrong, as one of a few kinds that can be counted.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The host's name has no address.
+    Dns,
+    /// Nobody listens there.
+    Refused,
+    /// The network says there is no way there.
+    Unreachable,
+    /// The peer reset the connection.
+    Reset,
+    /// The peer closed before the answer was complete.
+    Closed,
+    /// The TLS handshake or a record failed.
+    Tls,
+    /// A status other than 2xx.
+    Status,
+    /// The bytes are not HTTP, or break its rules.
+    Http,
+    /// A 2xx answer with a body of another kind (an HTML page, say).
+    ContentType,
+    /// The stream's events or their JSON break the protocol.
+    Protocol,
+    /// The server reported an error inside a 2xx answer.
+    ServerError,
+    /// A 2xx answer with nothing in it.
+    Empty,
+    /// An event, a head or a body beyond the client's limits.
+    TooLarge,
+    /// The client's own resources: no file descriptors, no ports, no memory.
+    ClientResources,
+    /// Anything else.
+    Other,
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Dns => "dns",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Reset => "reset",
+            Self::Closed => "closed",
+            Self::Tls => "tls",
+            Self::Status => "status",
+            Self::Http => "http",
+            Self::ContentType => "content_type",
+            Self::Protocol => "protocol",
+            Self::ServerError => "server_error",
+            Self::Empty => "empty",
+            Self::TooLarge => "too_large",
+            Self::ClientResources => "client_resources",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// The server's own token counts for one answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// Prompt tokens, chat template included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Generated tokens, reasoning included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_tokens: Option<u64>,
+    /// Prompt tokens found in the prefix cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    /// Generated tokens that were reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+}
+
+/// Timings that some servers put into the response (llama.cpp `timings`, TGI headers, Ollama durations).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerTimings {
+    /// Time in the server's queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Nanos>,
+    /// Time to process the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<Nanos>,
+    /// Time to generate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decode: Option<Nanos>,
+    /// The server's own total.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Nanos>,
+}
+
+/// How the number of output tokens is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenSource {
+    /// The server's `usage`.
+    Usage,
+    /// Token counts or token ids in the stream's events.
+    Stream,
+    /// The client's tokenizer over the text.
+    Tokenizer,
+    /// It is not known.
+    #[default]
+    Unknown,
+}
+
+/// What the connection cost and how it was got.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConnectionFacts {
+    /// Index of the target URL.
+    pub endpoint: u32,
+    /// Whether it had carried an earlier request.
+    pub reused: bool,
+    /// Reused connections found closed before a byte of the answer, and replaced by a new one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replaced: u32,
+    /// Name look-up; absent on a reused connection or an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolve: Option<Nanos>,
+    /// TCP (or Unix) connect; absent on a reused connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Nanos>,
+    /// TLS handshake; absent on a reused or plain connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Nanos>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde's skip_serializing_if hands out references"
+)]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}

@@ -1,0 +1,116 @@
+//! What is asked of a server, whatever its protocol.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One generation to ask for. The workload makes it, a protocol of the client turns it into bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GenerationRequest {
+    /// What to answer.
+    pub prompt: Prompt,
+    /// Most output tokens; absent leaves it to the server.
+    pub max_tokens: Option<u32>,
+    /// Fewest output tokens.
+    pub min_tokens: Option<u32>,
+    /// Go on past end tokens until `max_tokens`, where the server can.
+    pub ignore_eos: bool,
+    /// Sampling parameters.
+    pub sampling: Sampling,
+    /// Stream the answer.
+    pub stream: bool,
+    /// Keys merged into the body last, over everything else.
+    pub extra_body: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
+}
+
+/// The prompt in one of the forms that the protocols take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prompt {
+    /// Plain text: the completions prompt, or the one user message of a chat.
+    Text(Arc<str>),
+    /// A conversation.
+    Messages(Vec<Message>),
+    /// Token ids, for servers that take them.
+    TokenIds(Vec<u32>),
+}
+
+/// One turn of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Whose turn.
+    pub role: Role,
+    /// What was said.
+    pub content: Arc<str>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The system prompt.
+    System,
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The role's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// Sampling parameters; what is absent is left to the server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sampling {
+    /// 0 is greedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Nucleus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// The k most likely.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<i64>,
+    /// Least probability relative to the best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_p: Option<f64>,
+    /// Frequency penalty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
+    /// Presence penalty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// Repetition penalty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
+    /// The server's sampling seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// Texts that end the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+/// How long a prompt is, in each unit that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PromptSize {
+    /// Tokens that the plan asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_tokens: Option<u64>,
+    /// Tokens by the client's tokenizer of what was really sent, template excluded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_tokens: Option<u64>,
+    /// Whitespace-separated words; absent for token ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<u64>,
+}

@@ -1,0 +1,123 @@
+//! Readings of machines and servers, and what they come to over a cell.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Interval, Stamp, Unit};
+
+/// One line of `hardware.jsonl`: what one source said, and when. A reading has a window, not a timestamp.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reading {
+    /// Just before the source was asked.
+    pub from: Stamp,
+    /// Just after the last value was read.
+    pub to: Stamp,
+    /// Who was asked.
+    pub source: ReadingSource,
+    /// Which one of them: GPU index, process id, URL; empty where there is only one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instance: String,
+    /// Values by name. Counters are stored as they stand; rates are computed later.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, f64>,
+    /// What could not be read, and why: named once, when it first happens.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<String, String>,
+}
+
+/// Where a reading comes from.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadingSource {
+    /// A GPU, through NVML.
+    Gpu,
+    /// The client's host.
+    Host,
+    /// The client itself.
+    Client,
+    /// The server's process tree on this host.
+    ServerProcess,
+    /// The server's Prometheus page.
+    ServerMetrics,
+    /// A DCGM exporter.
+    Dcgm,
+    /// A Prometheus server's query API.
+    Prometheus,
+}
+
+/// One series of readings.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub struct SeriesKey {
+    /// Who was asked.
+    pub source: ReadingSource,
+    /// Which one of them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub instance: String,
+    /// Name of the value.
+    pub name: String,
+}
+
+/// A measured quantity with its unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantity {
+    /// The number.
+    pub value: f64,
+    /// Its unit.
+    pub unit: Unit,
+    /// Its interval, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+}
+
+/// One resource over one cell's window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResourceSummary {
+    /// Which series.
+    pub series: SeriesKey,
+    /// Unit of the values here.
+    pub unit: Unit,
+    /// Readings in the window.
+    pub n: u64,
+    /// Time-weighted mean, or the mean rate of a counter.
+    pub mean: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub peak: f64,
+    /// Increase of a counter over the window; absent for a gauge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub increase: Option<f64>,
+}
+
+/// What machines and server did during a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HardwareSummary {
+    /// Each series that was read.
+    pub resources: Vec<ResourceSummary>,
+    /// Derived figures by name: `energy_per_output_token_j`, `energy_per_request_j`, `gpu_idle_share`,
+    /// `server_queue_mean`, `server_ttft_mean`, `prefix_cache_hit_rate`, …
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub derived: BTreeMap<String, Quantity>,
+    /// What is not known, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<String, String>,
+}
+
+impl HardwareSummary {
+    /// The series of `name` from `source`, of every instance.
+    pub fn series(
+        &self,
+        source: ReadingSource,
+        name: &str,
+    ) -> impl Iterator<Item = &ResourceSummary> {
+        self.resources.iter().filter(move |resource| {
+            resource.series.source == source && resource.series.name == name
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! One line of `requests.jsonl`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Exchange, Nanos, PromptSize, Stamp, TokenSource};
+
+/// One planned request and everything that is known of it. Every latency is derived from it by `bench-metrics`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestRecord {
+    /// Index in the cell's plan, counted over all shards; unique together with `cell`, `repeat` and `phase`.
+    pub id: u64,
+    /// The cell it belongs to.
+    pub cell: String,
+    /// Which repeat of the cell, from 0.
+    #[serde(default)]
+    pub repeat: u32,
+    /// Warm-up or measured.
+    pub phase: Phase,
+    /// Label of the kind of request (`short-qa`, `code`, …).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub use_case: Option<String>,
+    /// Conversation it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u64>,
+    /// Turn within the conversation, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+    /// Worker thread that carried it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u32>,
+    /// When the schedule wanted it to start; in a closed loop, when its slot became free.
+    pub due: Stamp,
+    /// When a worker took it up; absent for a request that was never sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dispatched: Option<Stamp>,
+    /// Prompt length, asked and sent. What the server counted is in `usage`.
+    #[serde(default)]
+    pub prompt: PromptSize,
+    /// Output tokens that were asked for (`max_tokens`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_output_tokens: Option<u64>,
+    /// Output tokens, `n`; absent where unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// How `output_tokens` is known.
+    #[serde(default)]
+    pub token_source: TokenSource,
+    /// What the wire told. Nested, not flattened: serde reads a flattened struct twice, and these lines are many and long.
+    pub wire: Exchange,
+}
+
+impl RequestRecord {
+    /// Prompt tokens: the server's count, else the tokenizer's of what was sent.
+    pub fn input_tokens(&self) -> Option<u64> {
+        let served = self
+            .wire
+            .usage
+            .as_ref()
+            .and_then(|usage| usage.prompt_tokens);
+        served.or(self.prompt.sent_tokens)
+    }
+
+    /// Prompt plus output tokens, where both are known.
+    pub fn total_tokens(&self) -> Option<u64> {
+        Some(self.input_tokens()? + self.output_tokens?)
+    }
+
+    /// Dispatched minus due; absent for a request that was never sent.
+    pub fn lateness(&self) -> Option<Nanos> {
+        Some(self.dispatched? - self.due)
+    }
+
+    /// The last instant that is known of it.
+    pub fn last_instant(&self) -> Stamp {
+        let wire = &self.wire;
+        let known = [
+            wire.closed,
+            wire.events.last(),
+            wire.headers,
+            wire.sent,
+            wire.connected,
+            self.dispatched,
+        ];
+        known.into_iter().flatten().max().unwrap_or(self.due)
+    }
+}
+
+/// Whether a request counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the measurement; counted apart.
+    Warmup,
+    /// Measured.
+    #[default]
+    Measure,
+}

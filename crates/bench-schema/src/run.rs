@@ -1,0 +1,244 @@
+//! One run: `run.json`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{CellRecord, Finding, Interval, Nanos, Schema, SchemaError, TargetOutcome, Trust};
+
+/// Everything about a run but its single requests and readings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRecord {
+    /// The format.
+    pub schema: Schema,
+    /// Which of the three.
+    pub experiment: Benchmark,
+    /// One line for people: what was asked of what.
+    pub title: String,
+    /// Whether the numbers should be believed.
+    pub trust: Trust,
+    /// The program that wrote it.
+    pub tool: ToolRecord,
+    /// When it started, RFC 3339 in UTC: the one reading of the wall clock.
+    pub started_at: String,
+    /// From the epoch to the end.
+    pub duration: Nanos,
+    /// False where it was cut short; what was measured is here all the same.
+    pub complete: bool,
+    /// Why it was cut short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete_reason: Option<String>,
+    /// The seed of every draw.
+    pub seed: u64,
+    /// The effective configuration, secrets redacted.
+    pub config: serde_json::Value,
+    /// Metadata from `--tag`.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// How time was measured.
+    pub clock: ClockRecord,
+    /// The client's host.
+    pub host: HostRecord,
+    /// What was measured.
+    pub server: ServerRecord,
+    /// The cells, in the order they ran.
+    pub cells: Vec<CellRecord>,
+    /// Figures across cells.
+    #[serde(default)]
+    pub analysis: Analysis,
+    /// Gates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetOutcome>,
+    /// What the numbers say, the most severe first.
+    pub findings: Vec<Finding>,
+}
+
+impl RunRecord {
+    /// Read `run.json`.
+    ///
+    /// # Errors
+    /// [`SchemaError`] where the text is of another format, of a newer major version, or not a run record at all.
+    pub fn from_json(text: &str) -> Result<Self, SchemaError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: Schema,
+        }
+        let head: Head = serde_json::from_str(text).map_err(SchemaError::Json)?;
+        head.schema.check()?;
+        serde_json::from_str(text).map_err(SchemaError::Json)
+    }
+
+    /// The cell with this id.
+    pub fn cell(&self, id: &str) -> Option<&CellRecord> {
+        self.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// The three benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Benchmark {
+    /// `bench-latency`.
+    Latency,
+    /// `bench-throughput`.
+    Throughput,
+    /// `bench-seqlen`.
+    Seqlen,
+}
+
+impl Benchmark {
+    /// One word, as in the JSON and in directory names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Throughput => "throughput",
+            Self::Seqlen => "seqlen",
+        }
+    }
+}
+
+/// The program that wrote a result.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolRecord {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Which instant an arrival stamp is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClockKind {
+    /// The kernel's receive timestamp.
+    Kernel,
+    /// The moment the read returned.
+    ReadReturn,
+}
+
+/// How time was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockRecord {
+    /// What arrival stamps are.
+    pub arrival: ClockKind,
+    /// Why they are not the kernel's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_reason: Option<String>,
+    /// The run's epoch on the machine's monotonic clock (`CLOCK_MONOTONIC`), nanoseconds; absent off Linux.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monotonic_epoch_ns: Option<i64>,
+    /// The run's epoch on the wall clock, nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unix_epoch_ns: Option<i64>,
+}
+
+/// The client's host and surroundings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HostRecord {
+    /// Host name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Operating system and version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Kernel version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// CPU model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_model: Option<String>,
+    /// Logical CPUs this process may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// Memory in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// GPUs, driver and CUDA versions, container, orchestrator, git commit and the like, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
+    /// What could not be found out, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown: BTreeMap<String, String>,
+}
+
+/// The measured server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServerRecord {
+    /// Target URLs, credentials removed.
+    pub urls: Vec<String>,
+    /// Whether it is the engine that this program started.
+    pub embedded: bool,
+    /// Protocol.
+    pub api: String,
+    /// Model that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Models it lists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// What it is: `vllm`, `llama.cpp`, …, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its version, where it tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether certificates were left unverified (`--insecure`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls_unverified: bool,
+}
+
+/// Figures across cells.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Analysis {
+    /// Scaling along the first numeric load factor, the first row being the baseline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<ScalingRow>,
+    /// Fits by name: `usl`, `latency_by_output_tokens`, `latency_power_law`, …
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fits: BTreeMap<String, FitRecord>,
+}
+
+/// One row of a scaling table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScalingRow {
+    /// The cell, or the group within the only cell.
+    pub cell: String,
+    /// The factor's name: `concurrency`, `rate`, `output_tokens`, `category`.
+    pub factor: String,
+    /// Its level.
+    pub level: f64,
+    /// The value that scales: output tokens/s for load factors, P95 or mean E2E in ns for lengths.
+    pub value: f64,
+    /// Value over the baseline's.
+    pub scaling_factor: f64,
+    /// Scaling factor over level ratio; absent for lengths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    /// Throughput gain over the baseline, a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_gain: Option<f64>,
+    /// Growth of mean E2E over the baseline, a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_penalty: Option<f64>,
+    /// Gain over penalty; absent where the penalty is not positive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tradeoff_ratio: Option<f64>,
+}
+
+/// A fitted law.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FitRecord {
+    /// The formula, with the parameter names.
+    pub formula: String,
+    /// Parameters.
+    pub parameters: BTreeMap<String, f64>,
+    /// Their intervals.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub intervals: BTreeMap<String, Interval>,
+    /// Share of variance explained.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_squared: Option<f64>,
+    /// Points fitted.
+    pub n: u64,
+}

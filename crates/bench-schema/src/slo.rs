@@ -1,0 +1,81 @@
+//! Objectives and targets, and how they came out.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Interval, Metric};
+
+/// A latency objective: quantile `q` of `metric` is at most `limit`; per request, `metric` is at most `limit`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slo {
+    /// What is limited.
+    pub metric: Metric,
+    /// The quantile that must meet it (0.95 unless named).
+    pub q: f64,
+    /// The limit in the metric's unit.
+    pub limit: f64,
+    /// Use case it is for; absent means all requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub use_case: Option<String>,
+}
+
+/// The verdict on an objective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SloVerdict {
+    /// The whole interval is within the limit.
+    Pass,
+    /// The whole interval is beyond it.
+    Fail,
+    /// The interval straddles the limit, or nothing was measured.
+    CannotTell,
+}
+
+/// One objective in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SloOutcome {
+    /// The objective.
+    pub slo: Slo,
+    /// What was measured at its quantile, failures counted as +∞; absent where that is +∞ or nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// Interval of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// The verdict.
+    pub verdict: SloVerdict,
+    /// Share of planned requests that met it.
+    pub attainment: f64,
+    /// Wilson interval of the attainment.
+    pub attainment_interval: Interval,
+}
+
+/// Requests that met every objective, over planned ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Goodput {
+    /// Requests per second that met every objective.
+    pub requests_per_s: f64,
+    /// Output tokens per second in them.
+    pub tokens_per_s: f64,
+    /// Share of planned requests.
+    pub attainment: f64,
+    /// Wilson interval of the share.
+    pub attainment_interval: Interval,
+    /// Requests that met an objective only because its metric does not exist for them (ITL of a one-token answer).
+    pub vacuous: u64,
+}
+
+/// One `--target` gate, such as `output_tokens_per_s>=20`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetOutcome {
+    /// The gate as written.
+    pub target: String,
+    /// What was measured; absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// The cell that decided it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<String>,
+    /// Whether it was met.
+    pub met: bool,
+}

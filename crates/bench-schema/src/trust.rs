@@ -1,0 +1,59 @@
+//! Whether the numbers should be believed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The run's judgement of itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trust {
+    /// The worst of the reasons.
+    pub verdict: TrustVerdict,
+    /// Every reason, the worst first; empty for a trusted run.
+    pub reasons: Vec<TrustReason>,
+}
+
+impl Trust {
+    /// The verdict that follows from `reasons`.
+    pub fn from_reasons(mut reasons: Vec<TrustReason>) -> Self {
+        reasons.sort_by_key(|reason| std::cmp::Reverse(reason.verdict));
+        let verdict = reasons
+            .first()
+            .map_or(TrustVerdict::Trusted, |reason| reason.verdict);
+        Self { verdict, reasons }
+    }
+}
+
+/// How far the numbers can be believed, from good to bad.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustVerdict {
+    /// Nothing speaks against them.
+    Trusted,
+    /// Something may have moved them.
+    Doubtful,
+    /// Something did.
+    Untrusted,
+}
+
+/// One reason not to believe the numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrustReason {
+    /// Stable name: `client_lag`, `lateness`, `offered_rate`, `client_cpu`, `clock_step`, `warm_cache`, `prompt_length`,
+    /// `few_samples`, `not_stationary`, `short_answers`, `incomplete`, …
+    pub code: String,
+    /// What it makes of the run.
+    pub verdict: TrustVerdict,
+    /// What was seen, with numbers, and the next step.
+    pub message: String,
+    /// The cell it is about; absent means the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<String>,
+    /// What was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// The threshold it crossed, in the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+}
