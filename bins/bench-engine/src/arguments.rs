@@ -1,0 +1,118 @@
+//! The command line, and the configuration it stands for.
+
+use std::path::PathBuf;
+
+use bench_engine::config::{EngineKind, TlsFiles};
+use bench_engine::{EngineConfig, EngineError};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// An OpenAI-compatible server over a simulated or a real CPU engine.
+#[derive(Debug, Parser)]
+#[command(name = "bench-engine", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve until interrupted.
+    Serve(Box<Serve>),
+    /// List the profiles.
+    Profiles,
+    /// List the faults that a request can ask for with the header `x-fault: NAME[:ARG][;…]`.
+    Faults,
+}
+
+/// Which engine, where a profile is not named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// Known times, no computing (profile `fixed`).
+    Simulated,
+    /// A small real model on this machine's processors (profile `tiny`).
+    Transformer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Port to listen on; 0 takes a free one and prints it.
+    #[arg(long, default_value_t = 8000)]
+    port: u16,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    /// Listen on this Unix socket instead.
+    #[arg(long, value_name = "PATH")]
+    unix: Option<PathBuf>,
+    /// Which engine.
+    #[arg(long, value_enum, default_value = "simulated")]
+    engine: Engine,
+    /// A profile by name, or a TOML file with every setting; wins over --engine.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    profile: Option<String>,
+    /// Folder with config.json, *.safetensors and tokenizer.json: real weights for the transformer.
+    #[arg(long, value_name = "DIR")]
+    model_dir: Option<PathBuf>,
+    /// Name of the model in the API.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Certificate chain, PEM: serve TLS.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Threads that serve connections.
+    #[arg(long, value_name = "N")]
+    io_threads: Option<usize>,
+    /// Threads that compute (transformer); 0 is one for each processor.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Seed of everything that is drawn.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print the configuration as TOML and stop.
+    #[arg(long)]
+    pub(crate) print_config: bool,
+}
+
+impl Serve {
+    /// The profile, with the flags on top.
+    pub(crate) fn config(&self) -> Result<EngineConfig, EngineError> {
+        let transformer = self.engine == Engine::Transformer || self.model_dir.is_some();
+        let name = self
+            .profile
+            .as_deref()
+            .unwrap_or(if transformer { "tiny" } else { "fixed" });
+        let mut config = EngineConfig::profile_or_file(name)?;
+        config.host.clone_from(&self.host);
+        config.port = self.port;
+        config.unix = self.unix.clone().or(config.unix);
+        config.model = self.model.clone().unwrap_or(config.model);
+        config.seed = self.seed.unwrap_or(config.seed);
+        config.io_threads = self.io_threads.unwrap_or(config.io_threads);
+        if let Some((cert, key)) = self.tls_cert.clone().zip(self.tls_key.clone()) {
+            config.tls = Some(TlsFiles {
+                cert,
+                key,
+                client_ca: None,
+            });
+        }
+        match &mut config.engine {
+            EngineKind::Transformer(transformer) => {
+                transformer.threads = self.threads.unwrap_or(transformer.threads);
+                transformer.model_dir = self.model_dir.clone().or(transformer.model_dir.take());
+            }
+            _ if self.model_dir.is_some() || self.threads.is_some() => {
+                return Err(EngineError::Config {
+                    key: "--model-dir, --threads".into(),
+                    reason: format!(
+                        "the profile {name} is simulated; choose a transformer, e.g. --profile tiny"
+                    ),
+                });
+            }
+            _ => {}
+        }
+        Ok(config)
+    }
+}

@@ -1,0 +1,173 @@
+//! The engine in a process of its own, so that a client's CPU time is the client's alone.
+//!
+//! A binary calls [`run_if_requested`] first thing in `main`; [`spawn`] then starts the same binary again with a hidden
+//! argument, and gets the engine's URL from its first line of output.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::process::{Child as Process, Command, ExitCode, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::EngineConfig;
+use crate::error::EngineError;
+use crate::server::Server;
+
+/// The hidden argument; the configuration in JSON follows it.
+pub const ARGUMENT: &str = "--embedded-engine";
+
+/// The line with which the engine says where it listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// `HOST:PORT`, or `unix:PATH`.
+    pub listening: String,
+    /// Base URL.
+    pub url: String,
+    /// The model's name.
+    pub model: String,
+}
+
+/// If this process was started by [`spawn`]: serves until its standard input ends, and says how it went.
+///
+/// To be called before anything else in `main`; `None` means that this is an ordinary start.
+pub fn run_if_requested() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != OsString::from(ARGUMENT) {
+        return None;
+    }
+    let config = arguments
+        .next()
+        .and_then(|json| json.into_string().ok())
+        .unwrap_or_default();
+    match serve_until_eof(&config) {
+        Ok(()) => Some(ExitCode::SUCCESS),
+        Err(message) => {
+            // Nobody may be listening any more.
+            writeln!(std::io::stderr().lock(), "embedded engine: {message}").ok();
+            Some(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn serve_until_eof(config: &str) -> Result<(), String> {
+    let config: EngineConfig = serde_json::from_str(config).map_err(|error| error.to_string())?;
+    let server = Server::start(config).map_err(|error| error.to_string())?;
+    let hello = hello(&server);
+    let line = serde_json::to_string(&hello).map_err(|error| error.to_string())?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")
+        .and_then(|()| out.flush())
+        .map_err(|error| error.to_string())?;
+    drop(out);
+    let mut sink = [0; 256];
+    let mut input = std::io::stdin().lock();
+    while input.read(&mut sink).is_ok_and(|n| n > 0) {}
+    drop(server);
+    Ok(())
+}
+
+/// What a running server says about itself.
+pub fn hello(server: &Server) -> Hello {
+    let listening = server
+        .addr()
+        .map_or_else(|| server.url(), |address| address.to_string());
+    Hello {
+        listening,
+        url: server.url(),
+        model: server.model().to_owned(),
+    }
+}
+
+/// A running engine in a process of its own. Dropping it ends and reaps the process.
+#[derive(Debug)]
+pub struct Child {
+    process: Process,
+    hello: Hello,
+}
+
+impl Child {
+    /// The process's id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Base URL, without a path.
+    pub fn url(&self) -> &str {
+        &self.hello.url
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        &self.hello.model
+    }
+
+    /// What the engine said when it was ready.
+    pub fn hello(&self) -> &Hello {
+        &self.hello
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end, and the wait reaps it.
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Starts this program again as an engine and waits until it listens.
+///
+/// The program must call [`run_if_requested`] first thing, otherwise it would start its own work a second time.
+///
+/// # Errors
+/// [`EngineError::Config`] before anything is started; [`EngineError::Child`] if the process cannot be started, or ends
+/// or says something else before it listens.
+pub fn spawn(config: &EngineConfig) -> Result<Child, EngineError> {
+    let program = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
+    spawn_program(Command::new(program), config)
+}
+
+/// The same with another program that calls [`run_if_requested`].
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_program(mut command: Command, config: &EngineConfig) -> Result<Child, EngineError> {
+    config.check()?;
+    let json = serde_json::to_string(config).map_err(|error| failed(&error.to_string()))?;
+    command
+        .arg(ARGUMENT)
+        .arg(json)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    let mut process = command
+        .spawn()
+        .map_err(|error| failed(&error.to_string()))?;
+    let mut line = String::new();
+    let read = process
+        .stdout
+        .take()
+        .map(|out| BufReader::new(out).read_line(&mut line));
+    let hello = match read {
+        Some(Ok(n)) if n > 0 => {
+            serde_json::from_str(&line).map_err(|error| failed(&format!("said {line:?}: {error}")))
+        }
+        _ => Err(failed(
+            "ended before it listened; its standard error says why",
+        )),
+    };
+    match hello {
+        Ok(hello) => Ok(Child { process, hello }),
+        Err(error) => {
+            process.kill().ok();
+            process.wait().ok();
+            Err(error)
+        }
+    }
+}
+
+fn failed(reason: &str) -> EngineError {
+    EngineError::Child {
+        reason: reason.to_owned(),
+    }
+}

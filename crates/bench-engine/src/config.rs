@@ -1,0 +1,444 @@
+//! What an engine is told: where to listen, what to be, which faults to play. TOML or JSON, every key with a default.
+
+mod profile;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+use crate::fault::PlannedFault;
+pub use profile::PROFILES;
+
+/// Everything about one server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineConfig {
+    /// The model's name, the only one that is served.
+    pub model: String,
+    /// Address to bind; loopback unless something else is asked for.
+    pub host: String,
+    /// Port to bind; 0 takes a free one.
+    pub port: u16,
+    /// A Unix socket to listen on instead of TCP.
+    pub unix: Option<PathBuf>,
+    /// Certificate and key: then TLS, with HTTP/2 where the client asks for it.
+    pub tls: Option<TlsFiles>,
+    /// If set, requests need `authorization: Bearer KEY` (or `x-api-key: KEY`).
+    pub api_key: Option<String>,
+    /// Most tokens of prompt and answer together.
+    pub max_model_len: u32,
+    /// Tokens of an answer when the request names no limit (completions: 16, as the OpenAI API has it).
+    pub default_output_tokens: u32,
+    /// Threads that serve connections.
+    pub io_threads: usize,
+    /// Finished requests that the ledger keeps; 0 turns it off.
+    pub ledger_capacity: usize,
+    /// When connections are closed.
+    pub keep_alive: KeepAlive,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Where tokens come from.
+    pub engine: EngineKind,
+    /// When an answer ends by itself; absent: never before its limit.
+    pub end_of_text: Option<EndOfText>,
+    /// The port is found and nothing listens on it: every connection is refused.
+    pub refuse: bool,
+    /// Faults played without being asked for.
+    pub faults: Vec<PlannedFault>,
+    /// Times at which the server stands still.
+    pub pauses: Vec<Pause>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            model: "simulated".into(),
+            host: "127.0.0.1".into(),
+            port: 0,
+            unix: None,
+            tls: None,
+            api_key: None,
+            max_model_len: 32_768,
+            default_output_tokens: 128,
+            io_threads: 1,
+            ledger_capacity: 100_000,
+            keep_alive: KeepAlive::default(),
+            seed: 1,
+            engine: EngineKind::Fixed(Fixed::default()),
+            end_of_text: None,
+            refuse: false,
+            faults: Vec::new(),
+            pauses: Vec::new(),
+        }
+    }
+}
+
+/// PEM files of a TLS server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// Certificate chain.
+    pub cert: PathBuf,
+    /// Private key.
+    pub key: PathBuf,
+    /// Authority that clients' certificates must come from; absent: none is asked for.
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+}
+
+/// When a connection is closed by the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeepAlive {
+    /// After so long without a request, ms; absent: never. vLLM: 5000.
+    pub idle_ms: Option<u64>,
+    /// After every streamed answer, without saying so, as llama-server does.
+    pub close_after_stream: bool,
+    /// After so many requests, with `connection: close` on the last.
+    pub max_requests: Option<u64>,
+}
+
+/// A time at which the server stands still.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// What stands still.
+    pub what: PauseOf,
+    /// Begins so long after the first connection was accepted, ms.
+    pub after_ms: u64,
+    /// Lasts so long, ms.
+    pub for_ms: u64,
+}
+
+/// What a pause holds up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PauseOf {
+    /// New connections wait in the kernel's backlog.
+    Accept,
+    /// Requests are read, and taken up when the pause is over.
+    Requests,
+}
+
+/// Where tokens come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum EngineKind {
+    /// Simulated: every request gets the same speed.
+    Fixed(Fixed),
+    /// Simulated: a continuous-batching scheduler in real time.
+    Scheduler(Simulation),
+    /// A real transformer on this machine's processors.
+    Transformer(Transformer),
+}
+
+/// The fixed model: time to first token and between tokens, with jitter, and a cap on concurrent sequences.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fixed {
+    /// Median time from being taken up to the first token, ms.
+    pub ttft_ms: f64,
+    /// Median time between tokens, ms. 0: all tokens are due at once.
+    pub itl_ms: f64,
+    /// Added to the time to first token for each token of the prompt, µs.
+    pub prefill_us_per_token: f64,
+    /// Standard deviation of the logarithm of each time (lognormal jitter); 0 is none.
+    pub jitter: f64,
+    /// Sequences at a time; more wait, first come first served. Absent: no limit.
+    pub max_num_seqs: Option<usize>,
+    /// Tokens that come together in one event.
+    pub tokens_per_chunk: u32,
+}
+
+impl Default for Fixed {
+    fn default() -> Self {
+        Self {
+            ttft_ms: 50.0,
+            itl_ms: 10.0,
+            prefill_us_per_token: 0.0,
+            jitter: 0.1,
+            max_num_seqs: None,
+            tokens_per_chunk: 1,
+        }
+    }
+}
+
+/// The simulated scheduler: how many, and how long a step takes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Simulation {
+    /// The scheduler's limits.
+    pub scheduler: Limits,
+    /// Time of a step that does nothing, ms.
+    pub step_ms: f64,
+    /// Added for each sequence that decodes, ms.
+    pub step_ms_per_sequence: f64,
+    /// Added for each token of context that decoding sequences attend to, µs.
+    pub step_us_per_context_token: f64,
+    /// Prompt tokens computed in a second, beside the rest of the step.
+    pub prefill_tokens_per_s: f64,
+    /// Standard deviation of the logarithm of each step's time; 0 is none.
+    pub jitter: f64,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self {
+            scheduler: Limits::default(),
+            step_ms: 9.0,
+            step_ms_per_sequence: 0.05,
+            step_us_per_context_token: 0.02,
+            prefill_tokens_per_s: 8_000.0,
+            jitter: 0.03,
+        }
+    }
+}
+
+/// A scheduler's limits, by the names that vLLM uses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Sequences in a batch.
+    pub max_num_seqs: usize,
+    /// Tokens in a step, prompt and decode together.
+    pub max_num_batched_tokens: usize,
+    /// Prompts may be cut and computed beside decodes; otherwise a step is either whole prompts or decodes.
+    pub enable_chunked_prefill: bool,
+    /// Blocks of prompts seen before are not computed again.
+    pub enable_prefix_caching: bool,
+    /// Tokens in a KV block.
+    pub block_size: usize,
+    /// KV blocks in all. When none is free, the youngest sequence is preempted and computed again later.
+    pub num_blocks: usize,
+    /// Requests that may wait; more are answered 503.
+    pub max_waiting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_num_seqs: 16,
+            max_num_batched_tokens: 2048,
+            enable_chunked_prefill: true,
+            enable_prefix_caching: true,
+            block_size: 16,
+            num_blocks: 4096,
+            max_waiting: 100_000,
+        }
+    }
+}
+
+/// The transformer: its shape, its weights, its scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transformer {
+    /// Shape of the model; ignored where `model_dir` says it.
+    pub shape: Shape,
+    /// How weights are kept.
+    pub weights: Weights,
+    /// Folder with `config.json`, `*.safetensors` and `tokenizer.json`; absent: random weights, and the text is noise.
+    pub model_dir: Option<PathBuf>,
+    /// Threads that compute; 0: one for each processor.
+    pub threads: usize,
+    /// The scheduler's limits. Prefix caching is not available here.
+    pub scheduler: Limits,
+}
+
+impl Default for Transformer {
+    fn default() -> Self {
+        Self {
+            shape: Shape::tiny(),
+            weights: Weights::Int8,
+            model_dir: None,
+            threads: 0,
+            scheduler: Limits {
+                max_num_seqs: 16,
+                max_num_batched_tokens: 256,
+                enable_prefix_caching: false,
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// How weights are kept in memory. Activations are always 32-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// 32-bit floats.
+    F32,
+    /// 8-bit integers with one scale for each output.
+    Int8,
+}
+
+/// The shape of a decoder-only transformer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Which family of layers.
+    pub family: Family,
+    /// Ids of the vocabulary.
+    pub vocabulary: usize,
+    /// Width.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Heads of keys and values; equal to `heads` unless queries share them.
+    pub kv_heads: usize,
+    /// Width inside the feed-forward part.
+    pub feed_forward: usize,
+    /// Most positions.
+    pub positions: usize,
+    /// Base of the rotary angles (Llama).
+    pub rope_theta: f32,
+    /// Added under the root of the norms.
+    pub norm_eps: f32,
+}
+
+/// Which family of layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Layer norm, learned positions, GELU, biases.
+    Gpt2,
+    /// Root-mean-square norm, rotary positions, SwiGLU, shared key and value heads.
+    Llama,
+}
+
+/// When an answer ends by itself, unless the request says `ignore_eos`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndOfText {
+    /// Median length of an answer, tokens.
+    pub median_tokens: f64,
+    /// Standard deviation of the logarithm of its length.
+    pub spread: f64,
+}
+
+impl EngineConfig {
+    /// A named profile: see [`PROFILES`].
+    ///
+    /// # Errors
+    /// [`EngineError::Profile`] lists the names there are.
+    pub fn profile(name: &str) -> Result<Self, EngineError> {
+        profile::named(name).ok_or_else(|| EngineError::Profile {
+            name: name.to_owned(),
+            known: PROFILES
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+
+    /// A profile by name, or a TOML file if the text ends in `.toml` or holds a path separator.
+    ///
+    /// # Errors
+    /// [`EngineError::Profile`], [`EngineError::Read`], [`EngineError::Format`].
+    pub fn profile_or_file(text: &str) -> Result<Self, EngineError> {
+        if Path::new(text)
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("toml"))
+            || text.contains('/')
+        {
+            Self::from_file(Path::new(text))
+        } else {
+            Self::profile(text)
+        }
+    }
+
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// [`EngineError::Read`], or [`EngineError::Format`] with line, caret and expected keys.
+    pub fn from_file(path: &Path) -> Result<Self, EngineError> {
+        let text = std::fs::read_to_string(path).map_err(|source| EngineError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        toml::from_str(&text).map_err(|error| EngineError::Format {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Checks the values that would make an engine stand still or panic.
+    ///
+    /// # Errors
+    /// [`EngineError::Config`] with the first key that cannot work.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let refuse = |key: &str, reason: &str| {
+            Err(EngineError::Config {
+                key: key.to_owned(),
+                reason: reason.to_owned(),
+            })
+        };
+        if self.max_model_len == 0 {
+            return refuse("max_model_len", "must be at least 1 token");
+        }
+        if self.io_threads == 0 || self.io_threads > 1024 {
+            return refuse("io_threads", "must be between 1 and 1024");
+        }
+        if let Some(key) = self.bad_time() {
+            return refuse(key, "must be a finite number, 0 or more");
+        }
+        let limits = match &self.engine {
+            EngineKind::Fixed(fixed)
+                if fixed.tokens_per_chunk == 0 || fixed.max_num_seqs == Some(0) =>
+            {
+                return refuse(
+                    "engine",
+                    "tokens_per_chunk and max_num_seqs must be at least 1",
+                );
+            }
+            EngineKind::Fixed(_) => return Ok(()),
+            EngineKind::Scheduler(s) => &s.scheduler,
+            EngineKind::Transformer(t) if t.scheduler.enable_prefix_caching => {
+                return refuse(
+                    "engine.scheduler.enable_prefix_caching",
+                    "the transformer has none; write false",
+                );
+            }
+            EngineKind::Transformer(t) => &t.scheduler,
+        };
+        let all = [
+            limits.max_num_seqs,
+            limits.max_num_batched_tokens,
+            limits.block_size,
+            limits.num_blocks,
+        ];
+        if all.contains(&0) {
+            return refuse("engine.scheduler", "every limit must be at least 1");
+        }
+        Ok(())
+    }
+
+    fn bad_time(&self) -> Option<&'static str> {
+        let times = match &self.engine {
+            EngineKind::Fixed(f) => vec![
+                ("engine.ttft_ms", f.ttft_ms),
+                ("engine.itl_ms", f.itl_ms),
+                ("engine.prefill_us_per_token", f.prefill_us_per_token),
+                ("engine.jitter", f.jitter),
+            ],
+            EngineKind::Scheduler(s) => vec![
+                ("engine.step_ms", s.step_ms),
+                ("engine.step_ms_per_sequence", s.step_ms_per_sequence),
+                (
+                    "engine.step_us_per_context_token",
+                    s.step_us_per_context_token,
+                ),
+                ("engine.prefill_tokens_per_s", s.prefill_tokens_per_s),
+                ("engine.jitter", s.jitter),
+            ],
+            EngineKind::Transformer(_) => Vec::new(),
+        };
+        times
+            .into_iter()
+            .find(|(_, value)| !value.is_finite() || *value < 0.0)
+            .map(|(key, _)| key)
+    }
+}

@@ -1,0 +1,179 @@
+//! The named configurations.
+
+use super::{
+    EngineConfig, EngineKind, Family, Fixed, KeepAlive, Limits, Shape, Simulation, Transformer,
+    Weights,
+};
+
+/// Name and one line about each profile.
+pub const PROFILES: &[(&str, &str)] = &[
+    (
+        "fixed",
+        "simulated, TTFT 50 ms, 10 ms between tokens, lognormal jitter 0.1, no queue",
+    ),
+    (
+        "instant",
+        "simulated, every token due at once: as fast as the socket takes them",
+    ),
+    (
+        "7b",
+        "simulated scheduler shaped like a 7B model on one GPU: about 10 ms a token, 8 sequences at a time",
+    ),
+    (
+        "7b-large-batch",
+        "the same with 64 sequences and chunked prefill of 2048 tokens",
+    ),
+    (
+        "small-cache",
+        "simulated scheduler whose KV cache is too small: preemptions",
+    ),
+    (
+        "llama-server",
+        "simulated, 4 sequences, and closes the connection after every streamed answer",
+    ),
+    (
+        "tiny",
+        "transformer, 14 million parameters, 8-bit weights, random: the default for a first run",
+    ),
+    ("tiny-f32", "the same with 32-bit weights"),
+    (
+        "gpt2-124m",
+        "transformer with the shape of GPT-2 small, 32-bit weights, random unless a folder is given",
+    ),
+];
+
+pub(super) fn named(name: &str) -> Option<EngineConfig> {
+    let base = EngineConfig::default();
+    let scheduler = |simulation| EngineKind::Scheduler(simulation);
+    let engine = match name {
+        "fixed" => EngineKind::Fixed(Fixed::default()),
+        "instant" => EngineKind::Fixed(Fixed {
+            ttft_ms: 0.0,
+            itl_ms: 0.0,
+            jitter: 0.0,
+            ..Fixed::default()
+        }),
+        "7b" => scheduler(Simulation {
+            scheduler: Limits {
+                max_num_seqs: 8,
+                ..Limits::default()
+            },
+            ..Simulation::default()
+        }),
+        "7b-large-batch" => scheduler(Simulation {
+            scheduler: Limits {
+                max_num_seqs: 64,
+                num_blocks: 16_384,
+                ..Limits::default()
+            },
+            ..Simulation::default()
+        }),
+        "small-cache" => scheduler(Simulation {
+            scheduler: Limits {
+                num_blocks: 96,
+                ..Limits::default()
+            },
+            ..Simulation::default()
+        }),
+        "llama-server" => EngineKind::Fixed(Fixed {
+            max_num_seqs: Some(4),
+            ..Fixed::default()
+        }),
+        "tiny" => EngineKind::Transformer(Transformer::default()),
+        "tiny-f32" => EngineKind::Transformer(Transformer {
+            weights: Weights::F32,
+            ..Transformer::default()
+        }),
+        "gpt2-124m" => EngineKind::Transformer(Transformer {
+            shape: Shape::gpt2_small(),
+            weights: Weights::F32,
+            ..Transformer::default()
+        }),
+        _ => return None,
+    };
+    let (model, max_model_len) = match (&engine, name) {
+        (EngineKind::Transformer(t), "gpt2-124m") => ("gpt2-124m", t.shape.positions),
+        (EngineKind::Transformer(t), _) => ("tiny", t.shape.positions),
+        _ => ("simulated", 32_768),
+    };
+    Some(EngineConfig {
+        model: model.to_owned(),
+        max_model_len: u32::try_from(max_model_len).unwrap_or(u32::MAX),
+        keep_alive: KeepAlive {
+            close_after_stream: name == "llama-server",
+            ..KeepAlive::default()
+        },
+        engine,
+        ..base
+    })
+}
+
+impl Shape {
+    /// 14 million parameters, Llama's layers: steps of a few milliseconds on two cores.
+    pub fn tiny() -> Self {
+        Self {
+            family: Family::Llama,
+            vocabulary: 8192,
+            width: 384,
+            layers: 6,
+            heads: 6,
+            kv_heads: 6,
+            feed_forward: 1024,
+            positions: 4096,
+            rope_theta: 10_000.0,
+            norm_eps: 1e-5,
+        }
+    }
+
+    /// GPT-2 small: 124 million parameters.
+    pub fn gpt2_small() -> Self {
+        Self {
+            family: Family::Gpt2,
+            vocabulary: 50_257,
+            width: 768,
+            layers: 12,
+            heads: 12,
+            kv_heads: 12,
+            feed_forward: 3072,
+            positions: 1024,
+            rope_theta: 10_000.0,
+            norm_eps: 1e-5,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_profile_exists_passes_its_check_and_survives_toml() {
+        for (name, _) in PROFILES {
+            let config = EngineConfig::profile(name).unwrap();
+            config.check().unwrap();
+            let text = toml::to_string(&config).unwrap();
+            assert_eq!(
+                toml::from_str::<EngineConfig>(&text).unwrap(),
+                config,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_profile_is_refused_with_the_list() {
+        let message = EngineConfig::profile("70b").unwrap_err().to_string();
+        assert!(
+            message.contains("70b") && message.contains("gpt2-124m"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_where_they_stand() {
+        let error = toml::from_str::<EngineConfig>("[engine]\nkind = \"fixed\"\nttft = 3")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("ttft"), "{error}");
+    }
+}

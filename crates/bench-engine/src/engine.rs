@@ -1,0 +1,134 @@
+//! Where tokens come from: one face for the fixed model, the simulated scheduler and the transformer.
+
+pub(crate) mod fixed;
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::mpsc;
+
+use crate::metrics::Metrics;
+use crate::pacer::Pacer;
+
+/// One sequence that is wanted.
+#[derive(Debug, Clone)]
+pub(crate) struct GenRequest {
+    /// Prompt, in ids.
+    pub(crate) prompt: Vec<u32>,
+    /// Tokens after which it ends.
+    pub(crate) limit: u32,
+    /// What the end at the limit is called.
+    pub(crate) at_limit: Finish,
+    /// Tokens before which an end token does not count.
+    pub(crate) min_tokens: u32,
+    /// Whether end tokens count at all.
+    pub(crate) ignore_eos: bool,
+    /// 0 takes the likeliest token.
+    pub(crate) temperature: f32,
+    /// Seed of what is drawn for it.
+    pub(crate) seed: u64,
+    /// Tokens in an event, where a fault asks for another number than the engine's.
+    pub(crate) tokens_per_chunk: Option<u32>,
+}
+
+/// Why a sequence ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// The limit was reached.
+    Length,
+    /// An end token, real or drawn.
+    Stop,
+}
+
+/// One or more tokens of a sequence, whose ids are handed over beside it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// When they should be written.
+    pub(crate) due_ns: u64,
+    /// When the sequence was first taken up.
+    pub(crate) scheduled_ns: u64,
+    /// Prompt tokens that were not computed, because a prefix was known.
+    pub(crate) cached_tokens: u32,
+    /// Set on the last step.
+    pub(crate) finish: Option<Finish>,
+}
+
+/// A step as it crosses from the scheduler to the connection.
+#[derive(Debug)]
+pub(crate) struct Fed {
+    pub(crate) step: Step,
+    pub(crate) ids: Vec<u32>,
+}
+
+/// A request as it crosses from the connection to the scheduler.
+#[derive(Debug)]
+pub(crate) struct Submission {
+    pub(crate) request: GenRequest,
+    pub(crate) arrived_ns: u64,
+    /// Closed by the receiver when the client is gone.
+    pub(crate) out: mpsc::Sender<Fed>,
+}
+
+/// A source of tokens.
+#[derive(Debug, Clone)]
+pub(crate) enum Engine {
+    /// Times are known when the sequence is taken up.
+    Fixed(Arc<fixed::FixedEngine>),
+    /// A scheduler elsewhere hands tokens over.
+    Queue(mpsc::Sender<Submission>),
+}
+
+/// The engine takes no more requests now.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Engine {
+    pub(crate) fn submit(
+        &self,
+        request: GenRequest,
+        arrived_ns: u64,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Gen, Full> {
+        match self {
+            Self::Fixed(engine) => Ok(Gen::Fixed(Box::new(engine.begin(request, metrics)))),
+            Self::Queue(queue) => {
+                let room = request.limit as usize + 1;
+                let (out, steps) = mpsc::channel(room.min(1 << 20));
+                queue
+                    .try_send(Submission {
+                        request,
+                        arrived_ns,
+                        out,
+                    })
+                    .map_err(|_| Full)?;
+                Ok(Gen::Fed(steps))
+            }
+        }
+    }
+}
+
+/// A running sequence. Dropping it gives its place up.
+pub(crate) enum Gen {
+    Fixed(Box<fixed::Timetable>),
+    Fed(mpsc::Receiver<Fed>),
+}
+
+impl Gen {
+    /// The next step when it is due; its ids are appended. `None` after the last, or if the engine gave up.
+    pub(crate) fn poll_next(
+        &mut self,
+        pacer: &Pacer,
+        ids: &mut Vec<u32>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Step>> {
+        match self {
+            Self::Fixed(table) => table.poll_next(pacer, ids, cx),
+            Self::Fed(steps) => steps.poll_recv(cx).map(|fed| {
+                fed.map(|fed| {
+                    ids.extend_from_slice(&fed.ids);
+                    fed.step
+                })
+            }),
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Planned faults: what a server can do wrong, by name, for a share of the requests or for one that asks for it.
+//!
+//! A request asks with the header `x-fault: NAME[:ARG][;NAME[:ARG]…]`. `docs/engine.md` lists every name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::EngineError;
+
+macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(($default:literal))?;)+) => {
+        /// What is done wrong. The number is the argument's default where it takes one.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum FaultKind { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl FaultKind {
+            /// Every kind, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+
+            /// The name in `x-fault` and in the configuration.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The argument that is taken when none is given; `None` for a fault without argument.
+            pub fn default_argument(self) -> Option<u64> {
+                match self { $(Self::$variant => None $(.or(Some($default)))?,)+ }
+            }
+
+            /// One sentence about it.
+            pub fn summary(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+faults! {
+    /// The connection is reset as soon as it is accepted. Only from the plan.
+    ResetAccept = "reset-accept";
+    /// The connection is closed in order as soon as it is accepted. Only from the plan.
+    CloseAccept = "close-accept";
+    /// The connection is accepted and nothing is read for ARG ms. Only from the plan.
+    StallAccept = "stall-accept"(3_600_000);
+    /// Reset after the request's head was read.
+    ResetHead = "reset-head";
+    /// Closed without a byte after the request was read.
+    CloseHead = "close-head";
+    /// No answer for ARG ms after the request was read.
+    StallHead = "stall-head"(3_600_000);
+    /// Reset right after the response head.
+    ResetHeaders = "reset-headers";
+    /// Closed right after the response head.
+    CloseHeaders = "close-headers";
+    /// Nothing for ARG ms after the response head.
+    StallHeaders = "stall-headers"(3_600_000);
+    /// The response head arrives in small pieces over ARG ms.
+    SlowHeaders = "slow-headers"(300);
+    /// The response head never ends: ARG bytes of one header, then the connection is closed.
+    EndlessHeader = "endless-header"(1_073_741_824);
+    /// Reset after ARG content events.
+    ResetMid = "reset-mid"(3);
+    /// Closed after ARG content events, in the middle of the chunked body.
+    CloseMid = "close-mid"(3);
+    /// The sending side is shut after ARG content events, the receiving side stays open.
+    HalfClose = "half-close"(3);
+    /// Nothing more after ARG content events, for an hour or until the client goes.
+    StallMid = "stall-mid"(3);
+    /// The body ends properly after ARG content events, without finish reason, usage or `[DONE]`.
+    Truncate = "truncate"(3);
+    /// 429 with `Retry-After: ARG`.
+    TooMany = "status-429"(1);
+    /// 500 with an error object.
+    Internal = "status-500";
+    /// 503 with `Retry-After: ARG`.
+    Unavailable = "status-503"(1);
+    /// 307 to another host, which must not be followed with a key.
+    Redirect = "redirect";
+    /// The right stream under `content-type: application/octet-stream`.
+    ContentType = "content-type";
+    /// 200 with an HTML page.
+    Html = "html";
+    /// A chunk size that is no number after ARG content events.
+    BadChunk = "bad-chunk"(3);
+    /// `content-length` ARG bytes longer than the body, then closed.
+    LengthLong = "length-long"(100);
+    /// `content-length` ARG bytes shorter than the body.
+    LengthShort = "length-short"(20);
+    /// The stream goes on for ever; `max_tokens` is ignored.
+    Endless = "endless";
+    /// The first content event is ARG bytes long.
+    GiantEvent = "giant-event"(16_777_216);
+    /// Bytes that are not UTF-8 in content event ARG.
+    InvalidUtf8 = "invalid-utf8"(2);
+    /// An event that is not JSON in place of content event ARG.
+    InvalidJson = "invalid-json"(2);
+    /// Text and a broken event after `[DONE]`.
+    GarbageAfterDone = "garbage-after-done";
+    /// The stream ends without `[DONE]`.
+    NoDone = "no-done";
+    /// No usage, although it was asked for.
+    NoUsage = "no-usage";
+    /// No finish reason in any event.
+    NoFinish = "no-finish";
+    /// An `error` object after ARG content events inside the 200, then the end.
+    ErrorInStream = "error-in-stream"(2);
+    /// 200 and a body of no bytes.
+    EmptyBody = "empty-200";
+    /// A stream of `[DONE]` alone.
+    EmptyStream = "empty-stream";
+    /// The connection is closed after the answer without having been announced, as llama-server does.
+    CloseAfter = "close-after";
+    /// The role event is sent at once, ARG ms before generation begins.
+    RoleEarly = "role-early"(50);
+    /// A `: ping` comment in a write of its own before every ARG-th content event.
+    Pings = "pings"(1);
+    /// Lines end in CR LF.
+    Crlf = "crlf";
+    /// Lines end in CR.
+    Cr = "cr";
+    /// `data:` without the space.
+    NoSpace = "no-space";
+    /// A byte order mark opens the stream.
+    Bom = "bom";
+    /// Each event carries `event:`, `id:` and `retry:` lines as well.
+    Fields = "fields";
+    /// Each event's JSON is spread over two `data:` lines.
+    MultiData = "multi-data";
+    /// Content is a three-byte character, and each write ends inside it.
+    SplitUtf8 = "split-utf8";
+    /// Each event is written in pieces of ARG bytes.
+    Split = "split"(7);
+    /// ARG content events go out in one write.
+    Coalesce = "coalesce"(4);
+    /// Each content event carries ARG tokens.
+    TokensPerChunk = "tokens-per-chunk"(4);
+    /// Usage in every event.
+    ContinuousUsage = "continuous-usage";
+    /// Usage on the last content event, none apart.
+    UsageOnLast = "usage-on-last";
+    /// The first token's text is empty.
+    EmptyFirst = "empty-first";
+    /// The role event has `content: null`.
+    NullRole = "null-role";
+    /// The role event has no `content`.
+    BareRole = "bare-role";
+    /// The first ARG tokens are `reasoning_content`, the others content.
+    Reasoning = "reasoning"(4);
+    /// All tokens are `reasoning_content`.
+    ReasoningOnly = "reasoning-only";
+    /// All tokens are the arguments of one tool call.
+    ToolCall = "tool-call";
+    /// All tokens are `refusal`.
+    Refusal = "refusal";
+    /// The finish reason comes in an event of its own with an empty delta.
+    FinishApart = "finish-apart";
+}
+
+impl FaultKind {
+    /// Whether it can only be decided when a connection is accepted.
+    pub fn is_connection_level(self) -> bool {
+        matches!(
+            self,
+            Self::ResetAccept | Self::CloseAccept | Self::StallAccept
+        )
+    }
+}
+
+/// One fault with its argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fault {
+    /// Which one.
+    pub kind: FaultKind,
+    /// Its argument, the default one if none was given; 0 for a fault that takes none.
+    pub argument: u64,
+}
+
+impl FromStr for Fault {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        let refuse = |reason: &str| EngineError::Fault {
+            given: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let (name, argument) = match text.trim().split_once(':') {
+            Some((name, argument)) => (name.trim(), Some(argument.trim())),
+            None => (text.trim(), None),
+        };
+        let kind = FaultKind::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == name);
+        let kind = kind.ok_or_else(|| refuse("unknown name"))?;
+        let argument = match (argument, kind.default_argument()) {
+            (None, default) => default.unwrap_or(0),
+            (Some(_), None) => return Err(refuse("it takes no argument")),
+            (Some(given), Some(_)) => given
+                .parse()
+                .map_err(|_| refuse("the argument must be a whole number"))?,
+        };
+        Ok(Self { kind, argument })
+    }
+}
+
+impl TryFrom<String> for Fault {
+    type Error = EngineError;
+
+    fn try_from(text: String) -> Result<Self, EngineError> {
+        text.parse()
+    }
+}
+
+impl From<Fault> for String {
+    fn from(fault: Fault) -> Self {
+        fault.to_string()
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind.default_argument() {
+            Some(_) => write!(f, "{}:{}", self.kind.name(), self.argument),
+            None => f.write_str(self.kind.name()),
+        }
+    }
+}
+
+/// The faults of one request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FaultSet(Vec<Fault>);
+
+impl FaultSet {
+    /// Reads the value of an `x-fault` header; empty text is no fault.
+    ///
+    /// # Errors
+    /// [`EngineError::Fault`] names the part that is not known.
+    pub fn parse(text: &str) -> Result<Self, EngineError> {
+        text.split(';')
+            .filter(|part| !part.trim().is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// The argument of a fault that is in the set.
+    pub fn get(&self, kind: FaultKind) -> Option<u64> {
+        self.0
+            .iter()
+            .find(|fault| fault.kind == kind)
+            .map(|fault| fault.argument)
+    }
+
+    /// Whether a fault is in the set.
+    pub fn has(&self, kind: FaultKind) -> bool {
+        self.get(kind).is_some()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, fault: Fault) {
+        self.0.push(fault);
+    }
+}
+
+impl fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, fault) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str(";")?;
+            }
+            fault.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A fault that the server plays by itself, for some of the requests (or connections, for those at accepting).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedFault {
+    /// Which fault, as `NAME[:ARG]`.
+    pub fault: Fault,
+    /// First number it applies to, from 0.
+    #[serde(default)]
+    pub from: u64,
+    /// First number it no longer applies to; absent: for ever.
+    #[serde(default)]
+    pub until: Option<u64>,
+    /// Of those, every how many-th; 1 is all.
+    #[serde(default = "one")]
+    pub every: u64,
+    /// Of those, the share that is struck, chosen by the seed; 1 is all.
+    #[serde(default = "all")]
+    pub share: f64,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+impl PlannedFault {
+    /// Whether it strikes request (or connection) `number` under `seed`. The same answer each time.
+    pub fn strikes(&self, number: u64, seed: u64) -> bool {
+        let inside = number >= self.from && self.until.is_none_or(|until| number < until);
+        inside
+            && (number - self.from).is_multiple_of(self.every.max(1))
+            && unit(number, seed) < self.share
+    }
+}
+
+/// A number in [0, 1) from two others (splitmix64's finaliser).
+fn unit(number: u64, seed: u64) -> f64 {
+    (mix(number ^ mix(seed)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// splitmix64: a well-spread number from any number.
+pub(crate) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_is_read_back_from_how_it_is_written() {
+        for kind in FaultKind::ALL {
+            let fault = Fault {
+                kind: *kind,
+                argument: kind.default_argument().unwrap_or(0),
+            };
+            assert_eq!(fault.to_string().parse::<Fault>().unwrap(), fault);
+            assert_eq!(kind.name().parse::<Fault>().unwrap(), fault);
+            assert!(kind.summary().ends_with('.'), "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn unknown_names_and_arguments_are_refused_with_the_text_that_was_given() {
+        for bad in ["nope", "reset-mid:x", "html:3"] {
+            let message = FaultSet::parse(&format!("crlf;{bad}"))
+                .unwrap_err()
+                .to_string();
+            assert!(message.contains(bad), "{message}");
+        }
+        assert!(FaultSet::parse(" ; ").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_share_strikes_about_that_many_and_always_the_same() {
+        let plan = PlannedFault {
+            fault: "html".parse().unwrap(),
+            from: 10,
+            until: Some(10_010),
+            every: 1,
+            share: 0.2,
+        };
+        let struck: Vec<u64> = (0..20_000).filter(|n| plan.strikes(*n, 7)).collect();
+        assert!((1_800..2_200).contains(&struck.len()), "{}", struck.len());
+        assert!(struck.iter().all(|n| (10..10_010).contains(n)));
+        assert_eq!(
+            struck,
+            (0..20_000)
+                .filter(|n| plan.strikes(*n, 7))
+                .collect::<Vec<_>>()
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! Reading a request off an HTTP/1 connection.
+
+use std::io;
+
+use super::conn::Conn;
+use crate::clock::now_ns;
+
+const MAX_HEAD: usize = 256 * 1024;
+const MAX_BODY: usize = 256 << 20;
+const MAX_HEADERS: usize = 128;
+
+/// A request, whole.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) http: &'static str,
+    pub(crate) keep_alive: bool,
+    pub(crate) head_ns: u64,
+    pub(crate) body_ns: u64,
+}
+
+/// Why no request came.
+#[derive(Debug)]
+pub(crate) enum NoRequest {
+    /// The connection ended, or broke.
+    Closed,
+    /// It was no HTTP; the text says why.
+    Bad(String),
+}
+
+impl From<io::Error> for NoRequest {
+    fn from(_: io::Error) -> Self {
+        Self::Closed
+    }
+}
+
+impl Request {
+    /// The first header of that name, given in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// Reads the head of the next request; its body with [`Request::read_body`].
+    pub(crate) async fn read_head(conn: &mut Conn) -> Result<Self, NoRequest> {
+        loop {
+            if !conn.input.is_empty()
+                && let Some((request, used)) = parse_head(&conn.input)?
+            {
+                conn.input.drain(..used);
+                return Ok(Self {
+                    head_ns: now_ns(),
+                    ..request
+                });
+            }
+            if conn.input.len() > MAX_HEAD {
+                return Err(NoRequest::Bad(format!(
+                    "the head is longer than {MAX_HEAD} bytes"
+                )));
+            }
+            if conn.fill().await? == 0 {
+                return Err(NoRequest::Closed);
+            }
+        }
+    }
+
+    pub(crate) async fn read_body(&mut self, conn: &mut Conn) -> Result<(), NoRequest> {
+        if self
+            .header("expect")
+            .is_some_and(|e| e.eq_ignore_ascii_case("100-continue"))
+        {
+            conn.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+        }
+        if self
+            .header("transfer-encoding")
+            .is_some_and(|e| e.eq_ignore_ascii_case("chunked"))
+        {
+            self.body = read_chunked(conn).await?;
+        } else if let Some(length) = self.header("content-length") {
+            let length: usize =
+                length
+                    .parse()
+                    .ok()
+                    .filter(|n| *n <= MAX_BODY)
+                    .ok_or_else(|| {
+                        NoRequest::Bad(format!("content-length {length:?} is not usable"))
+                    })?;
+            self.body = take(conn, length).await?;
+        }
+        self.body_ns = now_ns();
+        Ok(())
+    }
+}
+
+fn parse_head(input: &[u8]) -> Result<Option<(Request, usize)>, NoRequest> {
+    let mut space = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut parsed = httparse::Request::new(&mut space);
+    let used = match parsed.parse(input) {
+        Ok(httparse::Status::Complete(used)) => used,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(error) => return Err(NoRequest::Bad(error.to_string())),
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let headers: Vec<(String, String)> = parsed
+        .headers
+        .iter()
+        .map(|h| (h.name.to_ascii_lowercase(), text(h.value)))
+        .collect();
+    let http = if parsed.version == Some(0) {
+        "1.0"
+    } else {
+        "1.1"
+    };
+    let asks = |word: &str| {
+        headers
+            .iter()
+            .any(|(name, value)| name == "connection" && value.to_ascii_lowercase().contains(word))
+    };
+    let keep_alive = if http == "1.0" {
+        asks("keep-alive")
+    } else {
+        !asks("close")
+    };
+    let target = parsed.path.unwrap_or("/");
+    let request = Request {
+        method: parsed.method.unwrap_or("GET").to_owned(),
+        path: target.split(['?', '#']).next().unwrap_or("/").to_owned(),
+        headers,
+        http,
+        keep_alive,
+        ..Request::default()
+    };
+    Ok(Some((request, used)))
+}
+
+async fn take(conn: &mut Conn, length: usize) -> Result<Vec<u8>, NoRequest> {
+    while conn.input.len() < length {
+        if conn.fill().await? == 0 {
+            return Err(NoRequest::Closed);
+        }
+    }
+    let rest = conn.input.split_off(length);
+    Ok(std::mem::replace(&mut conn.input, rest))
+}
+
+async fn read_chunked(conn: &mut Conn) -> Result<Vec<u8>, NoRequest> {
+    let mut body = Vec::new();
+    loop {
+        let (at, size) = loop {
+            match httparse::parse_chunk_size(&conn.input) {
+                Ok(httparse::Status::Complete(found)) => break found,
+                Ok(httparse::Status::Partial) => {
+                    if conn.fill().await? == 0 {
+                        return Err(NoRequest::Closed);
+                    }
+                }
+                Err(_) => return Err(NoRequest::Bad("a chunk size is no number".into())),
+            }
+        };
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if body.len().saturating_add(size) > MAX_BODY {
+            return Err(NoRequest::Bad(format!(
+                "the body is longer than {MAX_BODY} bytes"
+            )));
+        }
+        conn.input.drain(..at);
+        let chunk = take(conn, size + 2).await?;
+        if size == 0 {
+            return Ok(body); // trailers are not expected from a client of this API
+        }
+        body.extend_from_slice(&chunk[..size]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_read_with_lower_case_names_and_without_its_query() {
+        let head = b"POST /v1/completions?x=1 HTTP/1.1\r\nHost: a\r\nX-Fault: crlf\r\nConnection: Close\r\n\r\nrest";
+        let (request, used) = parse_head(head).unwrap().unwrap();
+        assert_eq!(&head[used..], b"rest");
+        assert_eq!(
+            (request.path.as_str(), request.header("x-fault")),
+            ("/v1/completions", Some("crlf"))
+        );
+        assert!(!request.keep_alive);
+    }
+
+    #[test]
+    fn half_a_head_waits_and_rubbish_is_refused() {
+        assert!(parse_head(b"GET / HTTP/1.1\r\nHo").unwrap().is_none());
+        assert!(matches!(
+            parse_head(b"\x16\x03\x01\x02\x00\x01"),
+            Err(NoRequest::Bad(_))
+        ));
+    }
+}

@@ -1,0 +1,195 @@
+//! Starting and stopping a server: its threads, its listener, its engine.
+
+mod accept;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+use crate::config::{EngineConfig, EngineKind};
+use crate::engine::{Engine, fixed::FixedEngine};
+use crate::error::EngineError;
+use crate::ledger::Ledger;
+use crate::local::{Local, Shared};
+use crate::metrics::Metrics;
+use crate::pacer::Pacer;
+use crate::text::Text;
+use accept::{Accepted, Listener};
+
+/// Ids of the vocabulary that needs no file.
+const VOCABULARY: u32 = 8192;
+
+/// A running engine. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    address: Option<SocketAddr>,
+    unix: Option<PathBuf>,
+    tls: bool,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Binds, loads the model if there is one, and serves on threads of its own. When it returns, connections succeed.
+    ///
+    /// # Errors
+    /// [`EngineError`]: a value that cannot work, an address that cannot be bound, a file that cannot be used.
+    pub fn start(config: EngineConfig) -> Result<Self, EngineError> {
+        config.check()?;
+        let listener = Listener::bind(&config)?;
+        let (stop, stopped) = watch::channel(false);
+        let mut start = Start {
+            stopped,
+            threads: Vec::new(),
+        };
+        let metrics = Arc::new(Metrics::default());
+        let (text, engine) = start.engine(&config, &metrics)?;
+        let (address, unix) = (listener.address, config.unix.clone());
+        let tls = config.tls.is_some();
+        let shared = Arc::new(Shared::new(config, text, engine, metrics));
+        start.serve(&shared, listener)?;
+        Ok(Self {
+            address,
+            unix,
+            tls,
+            shared,
+            stop,
+            threads: start.threads,
+        })
+    }
+
+    /// The address that is listened on; `None` for a Unix socket.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The base URL, without a path; for a Unix socket `unix:PATH`.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        match (&self.address, &self.unix) {
+            (Some(address), _) => format!("{scheme}://{address}"),
+            (None, path) => format!("unix:{}", path.clone().unwrap_or_default().display()),
+        }
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        &self.shared.config.model
+    }
+
+    /// The truth about the requests that are over.
+    pub fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
+    }
+
+    /// Stops: open answers are cut off, their entries reach the ledger as they are. Returns the ledger's entries.
+    pub fn shutdown(mut self) -> Vec<crate::Entry> {
+        self.end();
+        self.shared.ledger.take()
+    }
+
+    fn end(&mut self) {
+        self.stop.send_replace(true);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has nothing more to say here.
+            thread.join().ok();
+        }
+        if let Some(path) = &self.unix {
+            // Gone already is as good.
+            std::fs::remove_file(path).ok();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What is being put together.
+struct Start {
+    stopped: watch::Receiver<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Start {
+    fn engine(
+        &mut self,
+        config: &EngineConfig,
+        _metrics: &Arc<Metrics>,
+    ) -> Result<(Text, Engine), EngineError> {
+        match &config.engine {
+            EngineKind::Fixed(fixed) => {
+                let engine = Engine::Fixed(Arc::new(FixedEngine::new(fixed.clone(), VOCABULARY)));
+                Ok((Text::words(VOCABULARY), engine))
+            }
+            EngineKind::Scheduler(_) | EngineKind::Transformer(_) => Err(EngineError::Config {
+                key: "engine.kind".into(),
+                reason: "not available in this build".into(),
+            }),
+        }
+    }
+
+    fn serve(&mut self, shared: &Arc<Shared>, listener: Listener) -> Result<(), EngineError> {
+        let mut others = Vec::new();
+        for _ in 1..shared.config.io_threads {
+            let (give, take) = mpsc::channel(1024);
+            others.push(give);
+            self.thread("serving thread", shared, move |local, tasks| {
+                tasks.spawn_local(accept::receive(local, take));
+            })?;
+        }
+        self.thread("serving thread", shared, move |local, tasks| {
+            tasks.spawn_local(accept::accept(local, listener, others));
+        })
+    }
+
+    /// A thread with a runtime, a pacer and the tasks that `first` starts, until the server stops.
+    fn thread(
+        &mut self,
+        what: &'static str,
+        shared: &Arc<Shared>,
+        first: impl FnOnce(Rc<Local>, &LocalSet) + Send + 'static,
+    ) -> Result<(), EngineError> {
+        let failed = move |source| EngineError::Start { what, source };
+        // Sockets and timers are looked at after each round of tasks, however many are ready.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .event_interval(1)
+            .build();
+        let runtime = runtime.map_err(failed)?;
+        let mut stopped = self.stopped.clone();
+        let server = Arc::clone(shared);
+        // Made here, so that a failure is the caller's to hear of; the timer is moved with its runtime.
+        let body = move || {
+            let tasks = LocalSet::new();
+            let _inside = runtime.enter();
+            let Ok(pacer) = Pacer::new() else { return };
+            tasks.spawn_local(Rc::clone(&pacer).drive());
+            first(Rc::new(Local { server, pacer }), &tasks);
+            // Either a stop or the end of the sender ends it.
+            tasks
+                .block_on(&runtime, stopped.wait_for(|stop| *stop))
+                .ok();
+        };
+        let thread = std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(body)
+            .map_err(failed)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Accepted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Accepted")
+    }
+}

@@ -1,0 +1,263 @@
+//! Listening, and what a connection is before its first request.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::{EngineConfig, PauseOf, TlsFiles};
+use crate::error::EngineError;
+use crate::http::conn::Io;
+use crate::http::h2;
+use crate::local::Local;
+use crate::serve;
+
+/// The opening bytes of an HTTP/2 connection.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+
+/// A bound address, before a runtime has it.
+pub(super) struct Listener {
+    pub(super) address: Option<SocketAddr>,
+    socket: Socket,
+    tls: Option<Tls>,
+}
+
+enum Socket {
+    Tcp(StdListener),
+    Unix(StdUnixListener),
+    /// Connections are to be refused.
+    None,
+}
+
+impl Listener {
+    pub(super) fn bind(config: &EngineConfig) -> Result<Self, EngineError> {
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        if let Some(path) = &config.unix {
+            let failed = |source| EngineError::Bind {
+                address: path.display().to_string(),
+                source,
+            };
+            let socket = StdUnixListener::bind(path).map_err(failed)?;
+            socket.set_nonblocking(true).map_err(failed)?;
+            return Ok(Self {
+                address: None,
+                socket: Socket::Unix(socket),
+                tls,
+            });
+        }
+        let name = format!("{}:{}", config.host, config.port);
+        let failed = |source| EngineError::Bind {
+            address: name.clone(),
+            source,
+        };
+        let socket = bind_deep((config.host.as_str(), config.port)).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        let socket = if config.refuse {
+            Socket::None
+        } else {
+            Socket::Tcp(socket)
+        };
+        Ok(Self {
+            address: Some(address),
+            socket,
+            tls,
+        })
+    }
+}
+
+/// Binds with a backlog that thousands of connections at once fit into.
+fn bind_deep(address: (&str, u16)) -> io::Result<StdListener> {
+    let socket = StdListener::bind(address)?;
+    // Asking again only widens the queue.
+    rustix::net::listen(&socket, 65_535)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// A TLS server's certificate and protocols.
+#[derive(Clone)]
+pub(crate) struct Tls(TlsAcceptor);
+
+impl Tls {
+    fn load(files: &TlsFiles) -> Result<Self, EngineError> {
+        let refuse = |reason: String| EngineError::Tls {
+            cert: files.cert.clone(),
+            key: files.key.clone(),
+            reason,
+        };
+        let chain = certificates(&files.cert).map_err(refuse)?;
+        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| refuse(e.to_string()))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|e| refuse(e.to_string()))?;
+        let builder = match &files.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = rustls::RootCertStore::empty();
+                for certificate in certificates(path).map_err(refuse)? {
+                    roots.add(certificate).map_err(|e| refuse(e.to_string()))?;
+                }
+                let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+                    Arc::new(roots),
+                    provider,
+                )
+                .build();
+                builder.with_client_cert_verifier(verifier.map_err(|e| refuse(e.to_string()))?)
+            }
+        };
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(|e| refuse(e.to_string()))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A connection on its way to the thread that serves it.
+pub(super) enum Accepted {
+    Tcp(std::net::TcpStream, Option<Tls>, u64),
+    Unix(std::os::unix::net::UnixStream, u64),
+}
+
+/// Accepts, and shares connections out in turn over this thread and the others.
+pub(super) async fn accept(
+    local: Rc<Local>,
+    listener: Listener,
+    others: Vec<mpsc::Sender<Accepted>>,
+) -> io::Result<()> {
+    let Listener { socket, tls, .. } = listener;
+    let socket = match socket {
+        Socket::Tcp(socket) => Async::Tcp(TcpListener::from_std(socket)?),
+        Socket::Unix(socket) => Async::Unix(UnixListener::from_std(socket)?),
+        Socket::None => return Ok(()),
+    };
+    loop {
+        if let Some(until) = local.server.paused_until(PauseOf::Accept) {
+            local.pacer.until(until).await;
+        }
+        let Ok(stream) = socket.accept().await else {
+            // Out of descriptors, or the client went away in between: wait a little rather than spin.
+            local.pacer.pause(1_000_000).await;
+            continue;
+        };
+        let number = local.server.next_connection();
+        let turn = usize::try_from(number).unwrap_or(0) % (others.len() + 1);
+        match (turn.checked_sub(1).and_then(|at| others.get(at)), stream) {
+            (None, Stream::Tcp(stream)) => begin(&local, Io::Tcp(stream), tls.clone(), number),
+            (None, Stream::Unix(stream)) => begin(&local, Io::Unix(stream), None, number),
+            (Some(other), stream) => {
+                let accepted = match stream {
+                    Stream::Tcp(stream) => Accepted::Tcp(stream.into_std()?, tls.clone(), number),
+                    Stream::Unix(stream) => Accepted::Unix(stream.into_std()?, number),
+                };
+                // The other thread ends only with the server.
+                other.send(accepted).await.ok();
+            }
+        }
+    }
+}
+
+/// Serves what another thread accepted.
+pub(super) async fn receive(
+    local: Rc<Local>,
+    mut from: mpsc::Receiver<Accepted>,
+) -> io::Result<()> {
+    while let Some(accepted) = from.recv().await {
+        match accepted {
+            Accepted::Tcp(stream, tls, number) => {
+                begin(&local, Io::Tcp(TcpStream::from_std(stream)?), tls, number)
+            }
+            Accepted::Unix(stream, number) => begin(
+                &local,
+                Io::Unix(UnixStream::from_std(stream)?),
+                None,
+                number,
+            ),
+        }
+    }
+    Ok(())
+}
+
+enum Async {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Async {
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(socket) => socket.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+            Self::Unix(socket) => socket
+                .accept()
+                .await
+                .map(|(stream, _)| Stream::Unix(stream)),
+        }
+    }
+}
+
+fn begin(local: &Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
+    if let Io::Tcp(stream) = &io {
+        // A stream that cannot be told so still works, only later.
+        stream.set_nodelay(true).ok();
+    }
+    let local = Rc::clone(local);
+    // The thread's LocalSet owns it and ends it with the server.
+    drop(tokio::task::spawn_local(async move {
+        match (io, tls) {
+            (Io::Tcp(stream), Some(Tls(acceptor))) => {
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
+                let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                let io = Io::Tls(Box::new(stream));
+                if second {
+                    h2::connection(local, io, number).await
+                } else {
+                    serve::connection(local, io, number).await
+                }
+            }
+            (io, _) => {
+                if speaks_h2(&io).await {
+                    h2::connection(local, io, number).await;
+                } else {
+                    serve::connection(local, io, number).await;
+                }
+            }
+        }
+    }));
+}
+
+/// Whether a client without TLS begins with HTTP/2, as far as its first bytes tell.
+async fn speaks_h2(io: &Io) -> bool {
+    let Io::Tcp(stream) = io else { return false };
+    let mut first = [0; PREFACE.len()];
+    loop {
+        match stream.peek(&mut first).await {
+            Ok(n) if n > 0 && first[..n] == PREFACE[..n] && n < PREFACE.len() => {
+                tokio::task::yield_now().await
+            }
+            Ok(n) => return n == PREFACE.len() && first == PREFACE,
+            Err(_) => return false,
+        }
+    }
+}
