@@ -1,0 +1,153 @@
+//! From the bytes of one response to timed content events and an outcome.
+
+mod collector;
+mod framer;
+
+use std::sync::Arc;
+
+use bench_schema::{EventLog, FailureKind, Outcome, ServerTimings, Stage, Usage};
+
+use crate::ReadMark;
+use crate::protocol::{Framing, Protocol};
+
+use collector::Collector;
+use framer::Framer;
+
+/// What one answer may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnswerLimits {
+    /// Largest event of a stream, and largest body of an answer that is not streamed, in bytes.
+    pub max_event_bytes: usize,
+    /// Characters of text to keep, all channels in the order of arrival; `None` keeps none.
+    pub keep_text: Option<usize>,
+}
+
+impl Default for AnswerLimits {
+    /// 64 MiB (log probabilities and batches of embeddings are large), and no text.
+    fn default() -> Self {
+        Self {
+            max_event_bytes: 64 << 20,
+            keep_text: None,
+        }
+    }
+}
+
+/// Decodes one response body, fed as it is read.
+///
+/// It allocates nothing that grows with the answer but the event log (16 bytes an event) and, where asked, the text. An
+/// answer that is not streamed is one document, kept until it is whole.
+///
+/// # Stamps
+///
+/// A content event has the arrival of the read that completed it. It is exact only if nothing but line ends follows it in that
+/// read: the kernel keeps the stamp of the last segment of those it merged, so whatever is followed by more bytes (the next
+/// event, half of one, a finish chunk, a comment) may have come earlier, and has as its bound the time since the socket was
+/// last seen empty. A server that writes its last token and its closing events at once therefore gives a bounded last stamp:
+/// that is what is known.
+#[derive(Debug)]
+pub struct AnswerDecoder {
+    framer: Framer,
+    collector: Collector,
+}
+
+/// What some bytes brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Content events that these bytes completed. An answer that is not streamed has its one event at the end.
+    pub content_events: usize,
+    /// The end marker was seen, now or before: the answer is whole, only the end of the transfer is missing.
+    pub done: bool,
+    /// The answer has failed: reading on is of no use.
+    pub failed: bool,
+}
+
+/// How the transfer of the body ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// Properly: the last chunk, the promised length, the end of the HTTP/2 stream.
+    Eof,
+    /// It broke off.
+    Cut {
+        /// Where in the request's life; [`AnswerDecoder::stage`] knows.
+        stage: Stage,
+        /// What happened.
+        failure: FailureKind,
+        /// What happened, for people.
+        message: String,
+    },
+    /// A limit of the client was reached.
+    TimedOut(Stage),
+    /// The client stopped it on purpose, for this reason.
+    Cancelled(String),
+}
+
+/// Everything that one response body told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// How the request ended.
+    pub outcome: Outcome,
+    /// The content events.
+    pub events: EventLog,
+    /// The server's token counts, where it gave any.
+    pub usage: Option<Usage>,
+    /// The server's finish reason; of several choices, the last one's.
+    pub finish_reason: Option<String>,
+    /// The server's own timings, where it gave any.
+    pub server: Option<ServerTimings>,
+    /// Characters of text, all channels.
+    pub text_chars: u64,
+    /// The text, where it was to be kept.
+    pub text: Option<String>,
+}
+
+impl AnswerDecoder {
+    /// A decoder for one answer of `protocol`, asked for as a stream or not.
+    pub fn new(protocol: Arc<dyn Protocol>, streaming: bool, limits: AnswerLimits) -> Self {
+        let framing = protocol.framing(streaming);
+        Self {
+            framer: Framer::new(framing, limits.max_event_bytes),
+            collector: Collector::new(protocol, framing == Framing::Json, limits.keep_text),
+        }
+    }
+
+    /// A response header; some servers put timings there. `name` is lower case.
+    pub fn header(&mut self, name: &str, value: &str) {
+        self.collector.header(name, value);
+    }
+
+    /// The next bytes of the body and the read that brought them. Several calls with the same mark are one read.
+    pub fn push(&mut self, bytes: &[u8], mark: ReadMark) -> Progress {
+        let Self { framer, collector } = self;
+        let before = collector.events();
+        if !bytes.is_empty() {
+            collector.begin(bytes, mark);
+            let fed = framer.feed(bytes, &mut |document| collector.document(document));
+            if let Err(error) = fed {
+                collector.fail(framer::failure_of(&error), error.to_string());
+            }
+            collector.end_of_bytes(bytes);
+        }
+        Progress {
+            content_events: collector.events() - before,
+            done: collector.is_done(),
+            failed: collector.is_failed(),
+        }
+    }
+
+    /// Where in its life the answer is: what a failure or a timeout now should be blamed on.
+    pub fn stage(&self) -> Stage {
+        self.collector.stage()
+    }
+
+    /// The transfer is over.
+    pub fn finish(self, end: StreamEnd) -> Answer {
+        let Self {
+            framer,
+            mut collector,
+        } = self;
+        if end == StreamEnd::Eof {
+            framer.end(&mut collector);
+        }
+        collector.finish(end)
+    }
+}

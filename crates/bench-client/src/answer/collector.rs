@@ -1,0 +1,333 @@
+//! Turns documents into events with stamps, and knows how the answer ended.
+
+use std::sync::Arc;
+
+use bench_schema::{Channel, Event, EventLog, FailureKind, Nanos, Outcome, Stage};
+
+use super::{Answer, StreamEnd};
+use crate::ReadMark;
+use crate::protocol::{DecodeError, Delta, Frame, Protocol};
+
+/// Characters of a message or an excerpt that are kept.
+const MESSAGE_CHARS: usize = 300;
+
+/// A document and where it ended in the bytes being fed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Document<'a> {
+    pub(super) frame: Frame<'a>,
+    pub(super) end: usize,
+}
+
+/// A content event whose stamp may still turn out to be a bound: more bytes of its read may come.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    mark: ReadMark,
+    channel: Channel,
+    tokens: Option<u32>,
+    /// Where it ended in the bytes being fed; 0 for an event of an earlier call.
+    end: usize,
+    exact: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Collector {
+    protocol: Arc<dyn Protocol>,
+    delta: Delta,
+    log: EventLog,
+    pending: Option<Pending>,
+    mark: ReadMark,
+    /// Documents that were understood.
+    documents: u64,
+    bytes: u64,
+    /// The first bytes of the body, to show what came instead of events.
+    head: Vec<u8>,
+    whole: bool,
+    failure: Option<(Stage, FailureKind, String)>,
+}
+
+impl Collector {
+    pub(super) fn new(protocol: Arc<dyn Protocol>, whole: bool, keep_text: Option<usize>) -> Self {
+        Self {
+            protocol,
+            delta: Delta::new(keep_text),
+            log: EventLog::default(),
+            pending: None,
+            mark: ReadMark::default(),
+            documents: 0,
+            bytes: 0,
+            head: Vec::new(),
+            whole,
+            failure: None,
+        }
+    }
+
+    pub(super) fn header(&mut self, name: &str, value: &str) {
+        self.protocol.header(name, value, &mut self.delta);
+    }
+
+    pub(super) fn events(&self) -> usize {
+        self.log.len() + usize::from(self.pending.is_some())
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.delta.has_end_marker()
+    }
+
+    pub(super) fn is_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        if self.delta.is_finished() {
+            Stage::Tail
+        } else if self.events() > 0 {
+            Stage::Stream
+        } else {
+            Stage::FirstToken
+        }
+    }
+
+    /// Some bytes of a read are about to be decoded.
+    pub(super) fn begin(&mut self, bytes: &[u8], mark: ReadMark) {
+        if self.mark != mark {
+            self.flush();
+        } else if let Some(pending) = &mut self.pending {
+            pending.end = 0;
+        }
+        self.mark = mark;
+        self.bytes += bytes.len() as u64;
+        let room = 64_usize.saturating_sub(self.head.len());
+        self.head.extend(bytes.iter().take(room));
+    }
+
+    /// The bytes were decoded: whatever follows the last content event makes its stamp a bound.
+    pub(super) fn end_of_bytes(&mut self, bytes: &[u8]) {
+        if let Some(pending) = &mut self.pending {
+            let rest = bytes.get(pending.end..).unwrap_or_default();
+            pending.exact &= rest.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+            pending.end = bytes.len();
+        }
+    }
+
+    /// One document of a stream.
+    pub(super) fn document(&mut self, document: Document<'_>) {
+        let frame = document.frame;
+        if self.failure.is_some() || frame.data.trim_ascii().is_empty() {
+            return;
+        }
+        match self.decode(frame) {
+            Ok(()) => self.take(document.end),
+            Err(error) => {
+                let message = format!(
+                    "event {} of the {} stream is not understood: {error}; it begins with `{}`",
+                    self.documents + 1,
+                    self.protocol.name(),
+                    excerpt(frame.data),
+                );
+                self.fail(FailureKind::Protocol, message);
+            }
+        }
+    }
+
+    /// A document that the end of the transfer left without its line end: dropped unless it is whole.
+    pub(super) fn last_document(&mut self, frame: Frame<'_>) {
+        let usable = self.failure.is_none() && !frame.data.trim_ascii().is_empty();
+        if usable && self.decode(frame).is_ok() {
+            self.take(0);
+        }
+    }
+
+    /// An answer that was not streamed.
+    pub(super) fn whole(&mut self, body: &[u8]) {
+        if self.failure.is_some() {
+            return;
+        }
+        match self.protocol.decode_whole(body, &mut self.delta) {
+            Ok(()) => self.take(0),
+            Err(error) => {
+                let name = self.protocol.name();
+                let head = excerpt(body);
+                let message = format!(
+                    "the {name} answer is not understood: {error}; it begins with `{head}`"
+                );
+                self.fail(FailureKind::Protocol, message);
+            }
+        }
+    }
+
+    /// One JSON document where a stream was asked for: an error, or a server that does not stream. Its arrival would pass for
+    /// the first token's.
+    pub(super) fn document_instead_of_a_stream(&mut self, body: &[u8]) {
+        let mut said = Delta::default();
+        let understood = self.protocol.decode_whole(body, &mut said);
+        if let (Ok(()), Some(message)) = (understood, said.take().error) {
+            self.fail(FailureKind::ServerError, message);
+        } else {
+            let head = excerpt(body);
+            let message = format!(
+                "asked for a stream and got one JSON document, which begins with `{head}`; ask without streaming"
+            );
+            self.fail(FailureKind::ContentType, message);
+        }
+    }
+
+    pub(super) fn fail(&mut self, kind: FailureKind, message: String) {
+        let stage = self.stage();
+        self.failure.get_or_insert((stage, kind, shorten(&message)));
+    }
+
+    pub(super) fn finish(mut self, end: StreamEnd) -> Answer {
+        self.flush();
+        let outcome = self.outcome(end);
+        let said = self.delta.into_whole();
+        Answer {
+            outcome,
+            events: self.log,
+            usage: said.usage,
+            finish_reason: said.finish_reason,
+            server: said.server,
+            text_chars: said.chars,
+            text: said.text,
+        }
+    }
+
+    /// The protocol's reading of a document; invalid UTF-8 is replaced, as the standard says, when it gets in the way.
+    fn decode(&mut self, frame: Frame<'_>) -> Result<(), DecodeError> {
+        let first = self.protocol.decode(frame, &mut self.delta);
+        if first.is_err() && std::str::from_utf8(frame.data).is_err() {
+            let replaced = String::from_utf8_lossy(frame.data);
+            let frame = Frame {
+                data: replaced.as_bytes(),
+                ..frame
+            };
+            return self.protocol.decode(frame, &mut self.delta);
+        }
+        first
+    }
+
+    /// A document was understood.
+    fn take(&mut self, end: usize) {
+        self.documents += 1;
+        let taken = self.delta.take();
+        if let Some((channel, tokens)) = taken.content {
+            if let Some(earlier) = &mut self.pending {
+                earlier.exact = false;
+            }
+            self.flush();
+            let mark = self.mark;
+            self.pending = Some(Pending {
+                mark,
+                channel,
+                tokens,
+                end,
+                exact: !mark.merged,
+            });
+        }
+        if let Some(message) = taken.error {
+            self.fail(FailureKind::ServerError, message);
+        }
+    }
+
+    /// Nothing more can come of the read of the pending event.
+    fn flush(&mut self) {
+        let Some(event) = self.pending.take() else {
+            return;
+        };
+        let mark = event.mark;
+        let bound = (mark.arrival - mark.previous_return).or_zero();
+        self.log.push(Event {
+            at: mark.arrival,
+            lag: (mark.returned - mark.arrival).or_zero(),
+            bound: if event.exact { Nanos::ZERO } else { bound },
+            tokens: event.tokens,
+            channel: event.channel,
+        });
+    }
+
+    fn outcome(&mut self, end: StreamEnd) -> Outcome {
+        if let Some((stage, failure, message)) = self.failure.take() {
+            return Outcome::Failed {
+                stage,
+                failure,
+                message,
+            };
+        }
+        match end {
+            StreamEnd::Eof => self.outcome_of_a_whole_transfer(),
+            StreamEnd::Cut {
+                stage,
+                failure,
+                message,
+            } => Outcome::Failed {
+                stage,
+                failure,
+                message: shorten(&message),
+            },
+            StreamEnd::TimedOut(stage) => Outcome::TimedOut { stage },
+            StreamEnd::Cancelled(reason) => Outcome::Cancelled { reason },
+        }
+    }
+
+    fn outcome_of_a_whole_transfer(&self) -> Outcome {
+        let has_content = !self.log.is_empty();
+        if !has_content && !self.delta.says_something() && !self.is_opened() {
+            return self.nothing_came();
+        }
+        let over = self.delta.is_finished()
+            || ((self.whole || self.protocol.ends_with_transfer()) && self.documents > 0);
+        if over {
+            return Outcome::Completed;
+        }
+        let events = self.log.len();
+        Outcome::Truncated {
+            message: format!("no finish reason and no end marker after {events} content events"),
+        }
+    }
+
+    /// Whether at least one document other than an end marker came.
+    fn is_opened(&self) -> bool {
+        self.documents > u64::from(self.delta.has_end_marker())
+    }
+
+    /// A body without a single event that says anything.
+    fn nothing_came(&self) -> Outcome {
+        let head = excerpt(&self.head);
+        let looks_like_a_stream = self.head.is_empty()
+            || self.documents > 0
+            || self.head.starts_with(b":")
+            || self.head.starts_with(b"data")
+            || self.head.starts_with(b"event");
+        let (failure, message) = if self.bytes == 0 {
+            (FailureKind::Empty, "the answer has no body".to_owned())
+        } else if looks_like_a_stream || head.trim().is_empty() {
+            (
+                FailureKind::Empty,
+                format!("the {} bytes of the answer hold nothing", self.bytes),
+            )
+        } else {
+            let bytes = self.bytes;
+            let message =
+                format!("the {bytes} bytes of the answer hold no event; they begin with `{head}`");
+            (FailureKind::Protocol, message)
+        };
+        Outcome::Failed {
+            stage: Stage::FirstToken,
+            failure,
+            message,
+        }
+    }
+}
+
+/// The beginning of some bytes, for a message.
+fn excerpt(bytes: &[u8]) -> String {
+    let head = bytes.get(..bytes.len().min(120)).unwrap_or_default();
+    String::from_utf8_lossy(head)
+        .chars()
+        .flat_map(char::escape_debug)
+        .take(80)
+        .collect()
+}
+
+fn shorten(message: &str) -> String {
+    message.chars().take(MESSAGE_CHARS).collect()
+}

@@ -1,0 +1,234 @@
+//! JSON as servers write it: borrowed where possible, and lenient about what does not matter for timing.
+//!
+//! A key of another type than expected is taken as absent, never as a reason to lose the event that carries it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::DecodeError;
+
+/// Parses a document.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, DecodeError> {
+    Ok(serde_json::from_slice(data)?)
+}
+
+/// A string, borrowed unless it has escapes; anything else is absent.
+///
+/// `Option<Cow<str>>` would do, but serde never borrows inside an `Option`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text<'a>(Option<Cow<'a, str>>);
+
+impl Text<'_> {
+    pub(crate) fn get(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    /// The text, where there is one that is not empty.
+    pub(crate) fn filled(&self) -> Option<&str> {
+        self.get().filter(|text| !text.is_empty())
+    }
+
+    /// Present, and empty.
+    pub(crate) fn is_empty_string(&self) -> bool {
+        self.get() == Some("")
+    }
+}
+
+/// A whole, non-negative number, also where a server writes `4.0`; anything else is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) Option<u64>);
+
+/// A number; anything else is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Number(pub(crate) Option<f64>);
+
+/// The length of a list, without its contents; anything else is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Length(pub(crate) Option<usize>);
+
+/// A list; `null` and anything else is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// An `error` member: a message, an object with one, or whatever else is neither null nor false.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ErrorField(pub(crate) Option<String>);
+
+/// The visitor methods that take a value as absent.
+macro_rules! otherwise_absent {
+    ($($method:ident($kind:ty)),*) => {
+        $(fn $method<E>(self, _: $kind) -> Result<Self::Value, E> { Ok(Default::default()) })*
+    };
+    (unit) => {
+        fn visit_unit<E>(self) -> Result<Self::Value, E> { Ok(Default::default()) }
+    };
+    (seq) => {
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(Default::default())
+        }
+    };
+    (map) => {
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(Default::default())
+        }
+    };
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Some(Cow::Borrowed(text))))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Some(Cow::Owned(text.to_owned()))))
+            }
+            otherwise_absent!(
+                visit_bool(bool),
+                visit_u64(u64),
+                visit_i64(i64),
+                visit_f64(f64)
+            );
+            otherwise_absent!(unit);
+            otherwise_absent!(seq);
+            otherwise_absent!(map);
+        }
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberVisitor;
+        impl<'de> Visitor<'de> for NumberVisitor {
+            type Value = Number;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
+                Ok(Number(Some(number as f64)))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
+                Ok(Number(Some(number as f64)))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
+                Ok(Number(Some(number)))
+            }
+            otherwise_absent!(visit_bool(bool), visit_str(&str));
+            otherwise_absent!(unit);
+            otherwise_absent!(seq);
+            otherwise_absent!(map);
+        }
+        deserializer.deserialize_any(NumberVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Number::deserialize(deserializer)?.0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "in the range where f64 holds whole numbers exactly"
+        )]
+        let whole = number
+            .filter(|n| (0.0..9e15).contains(n))
+            .map(|n| n.round() as u64);
+        Ok(Self(whole))
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct LengthVisitor;
+        impl<'de> Visitor<'de> for LengthVisitor {
+            type Value = Length;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Length, A::Error> {
+                let mut length = 0;
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    length += 1;
+                }
+                Ok(Length(Some(length)))
+            }
+            otherwise_absent!(
+                visit_bool(bool),
+                visit_u64(u64),
+                visit_i64(i64),
+                visit_f64(f64),
+                visit_str(&str)
+            );
+            otherwise_absent!(unit);
+            otherwise_absent!(map);
+        }
+        deserializer.deserialize_any(LengthVisitor)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ListVisitor<T>(std::marker::PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+            type Value = List<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    items.push(item);
+                }
+                Ok(List(items))
+            }
+            otherwise_absent!(
+                visit_bool(bool),
+                visit_u64(u64),
+                visit_i64(i64),
+                visit_f64(f64),
+                visit_str(&str)
+            );
+            otherwise_absent!(unit);
+            otherwise_absent!(map);
+        }
+        deserializer.deserialize_any(ListVisitor(std::marker::PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorField {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        Ok(Self(error_message(&value)))
+    }
+}
+
+/// The most telling text of an error member.
+fn error_message(value: &serde_json::Value) -> Option<String> {
+    use serde_json::Value;
+    match value {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) if text.is_empty() => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Object(members) => {
+            let message = members.get("message").and_then(Value::as_str);
+            Some(message.map_or_else(|| value.to_string(), str::to_owned))
+        }
+        other => Some(other.to_string()),
+    }
+}

@@ -1,0 +1,188 @@
+//! `openai-chat`: `POST /v1/chat/completions`.
+
+use std::borrow::Cow;
+
+use bench_schema::{Channel, GenerationRequest, Prompt};
+use serde::Deserialize;
+
+use super::body::Object;
+use super::json::{ErrorField, Length, List, Text, parse};
+use super::openai::{self, LlamaTimings, Logprobs, OpenAiUsage};
+use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
+
+/// The chat API of OpenAI and of all servers that copy it.
+#[derive(Clone, Debug, Default)]
+pub struct OpenAiChat {
+    /// What to ask for beside the answer.
+    pub options: ProtocolOptions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    choices: List<Choice<'a>>,
+    usage: Option<OpenAiUsage>,
+    timings: Option<LlamaTimings>,
+    error: ErrorField,
+    #[serde(borrow)]
+    object: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Choice<'a> {
+    #[serde(borrow)]
+    delta: Option<Piece<'a>>,
+    #[serde(borrow)]
+    message: Option<Piece<'a>>,
+    #[serde(borrow)]
+    finish_reason: Text<'a>,
+    token_ids: Length,
+    logprobs: Option<Logprobs>,
+}
+
+/// A `delta` or a `message`. Servers send `reasoning` and `reasoning_content` both, with the same text.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Piece<'a> {
+    #[serde(borrow)]
+    role: Text<'a>,
+    #[serde(borrow)]
+    content: Text<'a>,
+    #[serde(borrow)]
+    reasoning: Text<'a>,
+    #[serde(borrow)]
+    reasoning_content: Text<'a>,
+    #[serde(borrow)]
+    refusal: Text<'a>,
+    #[serde(borrow)]
+    tool_calls: List<ToolCall<'a>>,
+    #[serde(borrow)]
+    function_call: Option<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ToolCall<'a> {
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(borrow)]
+    arguments: Text<'a>,
+}
+
+impl Piece<'_> {
+    fn tell(&self, out: &mut Delta) {
+        let reasoning = self.reasoning.filled().or(self.reasoning_content.filled());
+        out.text(Channel::Reasoning, reasoning.unwrap_or_default());
+        let calls = self
+            .tool_calls
+            .0
+            .iter()
+            .filter_map(|call| call.function.as_ref());
+        for function in calls.chain(&self.function_call) {
+            out.text(Channel::Tool, function.name.get().unwrap_or_default());
+            out.text(Channel::Tool, function.arguments.get().unwrap_or_default());
+        }
+        out.text(Channel::Refusal, self.refusal.get().unwrap_or_default());
+        out.text(Channel::Answer, self.content.get().unwrap_or_default());
+    }
+
+    /// Whether it carries nothing but an empty `content`.
+    fn is_empty_content(&self) -> bool {
+        self.content.is_empty_string()
+            && self.reasoning.filled().is_none()
+            && self.reasoning_content.filled().is_none()
+            && self.refusal.filled().is_none()
+            && self.tool_calls.0.is_empty()
+            && self.function_call.is_none()
+    }
+}
+
+impl Chunk<'_> {
+    fn tell(&self, whole: bool, out: &mut Delta) {
+        if let Some(usage) = &self.usage {
+            usage.tell(out);
+        }
+        if let Some(timings) = &self.timings {
+            timings.tell(out);
+        }
+        let generated = self.usage.as_ref().and_then(OpenAiUsage::completion_tokens);
+        for choice in &self.choices.0 {
+            for piece in choice.delta.iter().chain(&choice.message) {
+                piece.tell(out);
+                // With a role it opens the answer; without, it is a token that detokenises to nothing. A whole answer
+                // always has a role: there the server's count decides.
+                let is_token = if whole {
+                    generated > Some(0)
+                } else {
+                    piece.role.get().is_none()
+                };
+                if is_token && piece.is_empty_content() {
+                    out.empty_token(Channel::Answer);
+                }
+            }
+            if let Some(tokens) = openai::tokens_of(choice.token_ids, choice.logprobs.as_ref()) {
+                out.tokens(tokens);
+            }
+            out.finish(choice.finish_reason.get().unwrap_or_default());
+        }
+        if let Some(message) = &self.error.0 {
+            out.error(message);
+        } else if self.object.get() == Some("error") {
+            out.error(self.message.get().unwrap_or("an error without a message"));
+        }
+    }
+}
+
+impl Protocol for OpenAiChat {
+    fn name(&self) -> &'static str {
+        "openai-chat"
+    }
+
+    fn path(&self, _: &str, _: bool) -> Cow<'_, str> {
+        "/v1/chat/completions".into()
+    }
+
+    fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
+        let room = openai::room(&request.prompt);
+        let mut body = Object::new(request.extra_body.as_deref(), room);
+        body.set("model", model);
+        body.set("messages", &openai::messages(&request.prompt));
+        openai::parameters(&mut body, request, self.options.max_tokens_key());
+        openai::streaming(&mut body, request, self.options.usage);
+        body.finish()
+    }
+
+    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
+        let ids = matches!(request.prompt, Prompt::TokenIds(_));
+        ids.then_some("token-id prompts").into_iter().collect()
+    }
+
+    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+        if frame.data.trim_ascii() == b"[DONE]" {
+            out.end_marker();
+            return Ok(());
+        }
+        parse::<Chunk<'_>>(frame.data)?.tell(false, out);
+        Ok(())
+    }
+
+    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
+        parse::<Chunk<'_>>(body)?.tell(true, out);
+        Ok(())
+    }
+
+    fn header(&self, name: &str, value: &str, out: &mut Delta) {
+        openai::header(name, value, out);
+    }
+}
