@@ -1,0 +1,131 @@
+//! Numbers for people: three significant figures, the same number of decimals down a column.
+
+/// Decimals with which each value of a column keeps three significant figures, never more than fit the column's size.
+pub(crate) fn decimals(values: impl IntoIterator<Item = f64>) -> usize {
+    let mut smallest = f64::INFINITY;
+    let mut largest = 0.0_f64;
+    let mut whole = true;
+    for value in values {
+        let size = value.abs();
+        whole &= !size.is_finite() || size.fract() < f64::MIN_POSITIVE;
+        if size.is_finite() && size > 0.0 {
+            smallest = smallest.min(size);
+            largest = largest.max(size);
+        }
+    }
+    if whole {
+        return 0;
+    }
+    let most = match largest {
+        l if l >= 10_000.0 => 0,
+        l if l >= 1_000.0 => 1,
+        l if l >= 0.1 => 2,
+        _ => 4,
+    };
+    (0..most)
+        .find(|&d| smallest >= 10_f64.powi(2 - i32::try_from(d).unwrap_or(0)) * 0.9995)
+        .unwrap_or(most)
+}
+
+/// One number alone, with three significant figures.
+pub(crate) fn short(value: f64) -> String {
+    fixed(value, decimals([value]))
+}
+
+/// A number with so many decimals; no negative zero.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "∞" } else { "-∞" }.to_owned();
+    }
+    let text = format!("{value:.decimals$}");
+    let is_zero = text.chars().all(|c| matches!(c, '-' | '0' | '.'));
+    if is_zero {
+        text.trim_start_matches('-').to_owned()
+    } else {
+        text
+    }
+}
+
+/// Nanoseconds as milliseconds.
+pub(crate) fn ms(ns: f64) -> f64 {
+    ns / 1e6
+}
+
+/// A duration in nanoseconds with a fitting unit.
+pub(crate) fn duration(ns: f64) -> String {
+    if ns >= 120e9 {
+        let seconds = (ns / 1e9).round();
+        let minutes = (seconds / 60.0).floor();
+        return if minutes >= 120.0 {
+            format!("{} h {:02} min", (minutes / 60.0).floor(), minutes % 60.0)
+        } else {
+            format!("{minutes} min {:02} s", seconds % 60.0)
+        };
+    }
+    bench_schema::Nanos::from_f64(ns).to_string()
+}
+
+/// For charts: four significant figures, so that pages stay small and labels short.
+pub(crate) fn rounded(value: f64) -> f64 {
+    if !value.is_finite() || value.abs() < f64::MIN_POSITIVE {
+        return 0.0;
+    }
+    let digits = 3 - value.abs().log10().floor().clamp(-12.0, 15.0) as i32;
+    let factor = 10_f64.powi(digits);
+    (value * factor).round() / factor
+}
+
+/// A large count with thin groups: `1 048 576`.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 && digits.len() > 4 {
+            out.push('\u{202f}');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_has_as_many_decimals_as_its_smallest_value_needs() {
+        assert_eq!(decimals([27.0, 115.5]), 1);
+        assert_eq!(decimals([5.1, 12.0]), 2);
+        assert_eq!(decimals([679.0, 1128.0]), 0);
+        assert_eq!(decimals([0.0008, 0.02]), 4);
+        assert_eq!(decimals([0.08, 30.0]), 2);
+        assert_eq!(decimals([0.0, f64::NAN]), 0);
+        assert_eq!(decimals([1.0, 32.0]), 0);
+    }
+
+    #[test]
+    fn numbers_have_no_negative_zero_and_infinity_is_a_sign() {
+        assert_eq!(fixed(-0.001, 1), "0.0");
+        assert_eq!(fixed(f64::INFINITY, 1), "∞");
+        assert_eq!(short(1.0 / 3.0), "0.33");
+        assert_eq!(short(12.345), "12.3");
+    }
+
+    #[test]
+    fn chart_values_keep_four_figures() {
+        let seen: Vec<f64> = [123_456.0, 0.001_234_56, 0.0, f64::NAN]
+            .map(rounded)
+            .to_vec();
+        assert_eq!(format!("{seen:?}"), "[123500.0, 0.001235, 0.0, 0.0]");
+    }
+
+    #[test]
+    fn durations_and_counts_read_well() {
+        assert_eq!(
+            (duration(125e9), duration(7_325e9)),
+            ("2 min 05 s".to_owned(), "2 h 02 min".to_owned())
+        );
+        assert_eq!(count(1_048_576), "1\u{202f}048\u{202f}576");
+        assert_eq!(count(1024), "1024");
+    }
+}

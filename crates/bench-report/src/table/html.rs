@@ -1,0 +1,85 @@
+//! Tables for HTML.
+
+use super::{Align, Column, Table};
+use crate::text;
+
+impl Table {
+    /// As a `<table>` with a caption, scoped headings and the legend of its marks; it scrolls sideways by itself.
+    pub(crate) fn to_html(&self) -> String {
+        let mut out = String::from(
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><caption>",
+        );
+        out.push_str(&text::html(&self.title));
+        out.push_str("</caption><thead>");
+        out.push_str(&self.heads());
+        out.push_str("</thead><tbody>");
+        for row in self.shown() {
+            out.push_str("<tr>");
+            for (i, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
+                let (open, close) = match (i, column.align) {
+                    (0, Align::Left) => ("<th scope=\"row\">", "</th>"),
+                    (0, Align::Right) => ("<th scope=\"row\" class=\"n\">", "</th>"),
+                    (_, Align::Left) => ("<td>", "</td>"),
+                    (_, Align::Right) => ("<td class=\"n\">", "</td>"),
+                };
+                out.push_str(open);
+                out.push_str(&format!("<bdi>{}</bdi>", text::html(&cell.text)));
+                if !cell.signs.is_empty() {
+                    out.push_str(&format!(
+                        "<span class=\"mark\">{}</span>",
+                        text::html(&cell.signs)
+                    ));
+                }
+                out.push_str(close);
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+        out.push_str(&self.html_legend());
+        out
+    }
+
+    fn heads(&self) -> String {
+        let cell = |column: &Column, name: &str| {
+            let class = if column.align == Align::Right {
+                " class=\"n\""
+            } else {
+                ""
+            };
+            let unit = if column.unit.is_empty() {
+                String::new()
+            } else {
+                format!(" <small>{}</small>", text::html(column.unit))
+            };
+            format!("<th scope=\"col\"{class}>{}{unit}</th>", text::html(name))
+        };
+        let plain = |column: &Column| {
+            let name = if column.group.is_empty() {
+                column.title.clone()
+            } else {
+                format!("{} {}", column.group, column.title)
+            };
+            cell(column, &name)
+        };
+        format!(
+            "<tr>{}</tr>",
+            self.columns.iter().map(plain).collect::<String>()
+        )
+    }
+
+    fn html_legend(&self) -> String {
+        let marks = self.marks();
+        if marks.is_empty() {
+            return String::new();
+        }
+        let entry = |mark: &crate::mark::Mark| {
+            format!(
+                "<span class=\"mark\">{}</span> {}",
+                mark.sign(),
+                text::html(mark.meaning())
+            )
+        };
+        let list: Vec<String> = marks.iter().map(entry).collect();
+        format!("<p class=\"legend\">{}</p>", list.join("<br>"))
+    }
+}

@@ -1,0 +1,92 @@
+//! The tables of a run. Each is built from the record alone, and is absent where the record has nothing for it.
+
+mod context;
+mod counts;
+mod distributions;
+mod grid;
+mod groups;
+mod instruments;
+mod objectives;
+mod sweep;
+
+pub(crate) use context::context;
+pub(crate) use counts::{counts, failures, summary_line};
+pub(crate) use distributions::distributions;
+pub(crate) use grid::grid;
+pub(crate) use groups::{group_labels, groups};
+pub(crate) use instruments::{client, fits, hardware, phases, significant};
+pub(crate) use objectives::{objectives, targets};
+pub(crate) use sweep::{origins, sweep};
+
+use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord, TrustVerdict};
+
+use crate::mark::Mark;
+use crate::table::Table;
+
+/// The tables that answer the benchmark's own question, the most telling first.
+pub(crate) fn results(run: &RunRecord) -> Vec<Table> {
+    let mut tables = Vec::new();
+    match run.experiment {
+        Benchmark::Throughput => tables.extend(sweep(run)),
+        Benchmark::Latency | Benchmark::Seqlen => tables.extend(grid(run)),
+    }
+    for by in group_labels(run) {
+        tables.extend(groups(run, &by));
+    }
+    tables.extend(origins(run));
+    tables
+}
+
+/// The sign for a cell that a trust reason names.
+pub(crate) fn trust_mark(run: &RunRecord, cell: &CellRecord) -> Option<Mark> {
+    let about = run
+        .trust
+        .reasons
+        .iter()
+        .filter(|reason| reason.cell.as_deref() == Some(&cell.id));
+    match about.map(|reason| reason.verdict).max()? {
+        TrustVerdict::Trusted => None,
+        TrustVerdict::Doubtful => Some(Mark::Doubtful),
+        TrustVerdict::Untrusted => Some(Mark::Untrusted),
+    }
+}
+
+/// The metric for gaps between tokens that this run has: ITL, else ICL, else TPOT.
+pub(crate) fn gap_metric(run: &RunRecord) -> Metric {
+    let has = |metric: &Metric| {
+        run.cells
+            .iter()
+            .any(|cell| cell.metrics.contains_key(metric))
+    };
+    [Metric::Itl, Metric::Icl, Metric::Tpot]
+        .into_iter()
+        .find(has)
+        .unwrap_or(Metric::Itl)
+}
+
+/// Where the headline latencies of the run begin, as words; says so where cells differ.
+pub(crate) fn origin_words(run: &RunRecord) -> &'static str {
+    let due = run
+        .cells
+        .iter()
+        .filter(|cell| cell.headline == Origin::Due)
+        .count();
+    match due {
+        0 => "from sent",
+        n if n == run.cells.len() => "from due",
+        _ => "from due (open loop) or sent (closed loop)",
+    }
+}
+
+/// The factor along which load was swept, with its unit: concurrency, or requests per second.
+pub(crate) fn load_level(load: &Load) -> (f64, &'static str, &'static str) {
+    match load {
+        Load::Closed { concurrency, .. } => (f64::from(*concurrency), "concurrency", ""),
+        Load::Open { rate_per_s, .. } => (*rate_per_s, "rate", "req/s"),
+    }
+}
+
+/// A cell's label, made plain.
+pub(crate) fn label(cell: &CellRecord) -> String {
+    crate::text::shortened(&cell.label, 60)
+}

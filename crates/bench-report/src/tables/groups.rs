@@ -1,0 +1,158 @@
+//! Use cases, length categories, endpoints, turns: the requests of a cell by a label.
+
+use bench_schema::{CellRecord, GroupRecord, Metric, RunRecord, ScalingRow, SloVerdict};
+
+use super::{origin_words, trust_mark};
+use crate::mark::Mark;
+use crate::table::{Cell, Column, Table};
+
+/// What the groups of this run are by, each once: `use_case`, `category`, ….
+pub(crate) fn group_labels(run: &RunRecord) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for group in run.cells.iter().flat_map(|cell| &cell.groups) {
+        if !seen.contains(&group.by) {
+            seen.push(group.by.clone());
+        }
+    }
+    seen
+}
+
+/// What a grouping is called above a table or chart.
+pub(crate) fn words(by: &str) -> String {
+    match by {
+        "use_case" => "Use cases".to_owned(),
+        "category" => "Sequence-length categories".to_owned(),
+        "endpoint" => "Endpoints".to_owned(),
+        "turn" => "Turns of a conversation".to_owned(),
+        other => format!(
+            "By {}",
+            crate::text::shortened(&other.replace('_', " "), 40)
+        ),
+    }
+}
+
+/// One row for each group of each cell.
+pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
+    let with_groups = run
+        .cells
+        .iter()
+        .filter(|cell| cell.groups.iter().any(|g| g.by == by))
+        .count();
+    let mut columns = Vec::new();
+    if with_groups > 1 {
+        columns.push(Column::text("cell"));
+    }
+    columns.extend([
+        Column::text(by.replace('_', " ")),
+        Column::number("n", ""),
+        Column::number("no answer", ""),
+        Column::number("length", "out tok"),
+        Column::of("TTFT", "p50", "ms"),
+        Column::of("E2E", "p50", "ms"),
+        Column::of("E2E", "p95", "ms"),
+        Column::of("E2E", "p99", "ms"),
+        Column::number("speed", "tok/s"),
+        Column::number("P95 factor", "×"),
+        Column::text("objectives"),
+    ]);
+    let mut table = Table::new(
+        format!("{}, latencies {}", words(by), origin_words(run)),
+        columns,
+    );
+    for cell in &run.cells {
+        for group in cell.groups.iter().filter(|group| group.by == by) {
+            table.push(row(run, cell, group, with_groups > 1));
+        }
+    }
+    table.without_empty_columns().not_empty()
+}
+
+fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool) -> Vec<Cell> {
+    let headline = |metric: Metric| group.metrics.get(&metric.from_origin(cell.headline));
+    let e2e = headline(Metric::E2e);
+    let failures = (group.counts.without_answer() > 0).then_some(group.counts.without_answer());
+    let quantile = |metric: Metric, q: f64| {
+        Cell::quantile(headline(metric).and_then(|d| d.quantile_entry(q)), 1e6)
+    };
+    let mut row = Vec::new();
+    if name_cell {
+        row.push(Cell::text(super::label(cell)));
+    }
+    row.extend([
+        Cell::text(crate::text::shortened(&group.name, 40)).marked(trust_mark(run, cell)),
+        Cell::count(e2e.map_or(0, |d| d.n)),
+        failures.map_or_else(Cell::default, Cell::count),
+        Cell::number(group.metrics.get(&Metric::OutputTokens).map(|d| d.mean)),
+        quantile(Metric::Ttft, 0.5),
+        quantile(Metric::E2e, 0.5),
+        quantile(Metric::E2e, 0.95),
+        quantile(Metric::E2e, 0.99).marked(unbounded(e2e, 0.99)),
+        Cell::number(
+            group
+                .metrics
+                .get(&Metric::TokensPerSUser)
+                .and_then(bench_schema::Distribution::p50),
+        ),
+        Cell::number(scaling(run, cell, group).map(|s| s.scaling_factor)),
+        verdicts(group),
+    ]);
+    row
+}
+
+/// The mark for a quantile that failures would make unbounded.
+pub(crate) fn unbounded(seen: Option<&bench_schema::Distribution>, q: f64) -> Option<Mark> {
+    let view = seen?.with_failures.as_ref()?;
+    let entry = view
+        .quantiles
+        .iter()
+        .find(|(at, _)| (at - q).abs() < 1e-9)?;
+    entry.1.is_none().then_some(Mark::Failures)
+}
+
+/// The scaling row of a group: named by the group, within the cell.
+pub(crate) fn scaling<'a>(
+    run: &'a RunRecord,
+    cell: &CellRecord,
+    group: &GroupRecord,
+) -> Option<&'a ScalingRow> {
+    let names = [
+        group.name.clone(),
+        format!("{}={}", group.by, group.name),
+        format!("{}/{}", cell.id, group.name),
+    ];
+    run.analysis
+        .scaling
+        .iter()
+        .find(|row| names.contains(&row.cell))
+}
+
+fn verdicts(group: &GroupRecord) -> Cell {
+    if group.slos.is_empty() {
+        return Cell::default();
+    }
+    let count = |verdict: SloVerdict| {
+        group
+            .slos
+            .iter()
+            .filter(|slo| slo.verdict == verdict)
+            .count()
+    };
+    let parts = [
+        (count(SloVerdict::Pass), "pass"),
+        (count(SloVerdict::Fail), "FAIL"),
+        (count(SloVerdict::CannotTell), "cannot tell"),
+    ];
+    let said: Vec<String> = match group.slos.len() {
+        1 => parts
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(_, word)| (*word).to_owned())
+            .collect(),
+        _ => parts
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, word)| format!("{n} {word}"))
+            .collect(),
+    };
+    Cell::text(said.join(", "))
+}

@@ -1,0 +1,127 @@
+//! Throughput: what each level of load gives, and what it costs.
+
+use bench_schema::{CellRecord, Load, Metric, Origin, RunRecord, ScalingRow};
+
+use super::{gap_metric, load_level, origin_words, trust_mark};
+use crate::table::{Cell, Column, Table};
+
+/// One row for each level of load.
+pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
+    let gap = gap_metric(run);
+    let open = run.cells.iter().any(|cell| cell.load.is_open());
+    let closed = run.cells.iter().any(|cell| !cell.load.is_open());
+    let mut table = Table::new(title(run, open, closed), columns(open, closed, gap));
+    for cell in &run.cells {
+        table.push(row(run, cell, gap, open && closed));
+    }
+    table.without_empty_columns().not_empty()
+}
+
+fn title(run: &RunRecord, open: bool, closed: bool) -> String {
+    let what = match (open, closed) {
+        (true, false) => "Sweep of the arrival rate (open loop)",
+        (false, true) => "Concurrency sweep (closed loop)",
+        _ => "Load sweep",
+    };
+    format!("{what}, latencies {}", origin_words(run))
+}
+
+fn columns(open: bool, closed: bool, gap: Metric) -> Vec<Column> {
+    let load = match (open, closed) {
+        (true, false) => Column::number("rate", "req/s"),
+        (false, true) => Column::number("concurrency", ""),
+        _ => Column::text("load"),
+    };
+    vec![
+        load,
+        Column::number("offered", "req/s"),
+        Column::number("requests", "req/s"),
+        Column::number("output", "tok/s"),
+        Column::of("TTFT", "p50", "ms"),
+        Column::of("TTFT", "p95", "ms"),
+        Column::of(gap.title(), "p50", "ms"),
+        Column::of(gap.title(), "p95", "ms"),
+        Column::of("E2E", "p50", "ms"),
+        Column::of("E2E", "p95", "ms"),
+        Column::number("efficiency", "%"),
+        Column::number("trade-off", "gain/cost"),
+        Column::number("goodput", "req/s"),
+    ]
+}
+
+fn row(run: &RunRecord, cell: &CellRecord, gap: Metric, mixed: bool) -> Vec<Cell> {
+    let rates = cell.headline_rates();
+    let scaling = scaling_row(run, cell);
+    let level = load_level(&cell.load).0;
+    let load = if mixed {
+        Cell::text(super::label(cell))
+    } else {
+        Cell::number(level)
+    };
+    let quantile = |metric: Metric, q: f64| {
+        Cell::quantile(cell.headline(metric).and_then(|d| d.quantile_entry(q)), 1e6)
+    };
+    vec![
+        load.marked(trust_mark(run, cell)),
+        Cell::number(cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())),
+        Cell::number(rates.map(|r| r.requests_per_s)),
+        Cell::number(rates.and_then(|r| r.output_tokens_per_s)),
+        quantile(Metric::Ttft, 0.5),
+        quantile(Metric::Ttft, 0.95),
+        quantile(gap, 0.5),
+        quantile(gap, 0.95),
+        quantile(Metric::E2e, 0.5),
+        quantile(Metric::E2e, 0.95),
+        Cell::number(scaling.and_then(|s| s.efficiency).map(|e| e * 100.0)),
+        Cell::number(scaling.and_then(|s| s.tradeoff_ratio)),
+        Cell::number(cell.goodput.as_ref().map(|g| g.requests_per_s)),
+    ]
+}
+
+/// The cell's row of the scaling table.
+pub(crate) fn scaling_row<'a>(run: &'a RunRecord, cell: &CellRecord) -> Option<&'a ScalingRow> {
+    run.analysis.scaling.iter().find(|row| row.cell == cell.id)
+}
+
+/// Open loops have latencies from both origins: service time (`sent`) beside response time (`due`).
+pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
+    let columns = vec![
+        Column::number("rate", "req/s"),
+        Column::of("TTFT from sent", "p50", "ms"),
+        Column::of("TTFT from sent", "p95", "ms"),
+        Column::of("TTFT from due", "p50", "ms"),
+        Column::of("TTFT from due", "p95", "ms"),
+        Column::of("E2E from sent", "p50", "ms"),
+        Column::of("E2E from sent", "p95", "ms"),
+        Column::of("E2E from due", "p50", "ms"),
+        Column::of("E2E from due", "p95", "ms"),
+        Column::of("lateness", "p99", "ms"),
+    ];
+    let title =
+        "Service time (from sent) beside response time (from due, free of coordinated omission)";
+    let mut table = Table::new(title, columns);
+    for cell in run
+        .cells
+        .iter()
+        .filter(|cell| matches!(cell.load, Load::Open { .. }))
+    {
+        let mut row = vec![Cell::number(load_level(&cell.load).0).marked(trust_mark(run, cell))];
+        for metric in [Metric::Ttft, Metric::E2e] {
+            for origin in [Origin::Sent, Origin::Due] {
+                let seen = cell.metrics.get(&metric.from_origin(origin));
+                row.extend(
+                    [0.5, 0.95]
+                        .map(|q| Cell::quantile(seen.and_then(|d| d.quantile_entry(q)), 1e6)),
+                );
+            }
+        }
+        row.push(Cell::quantile(
+            cell.metrics
+                .get(&Metric::Lateness)
+                .and_then(|d| d.quantile_entry(0.99)),
+            1e6,
+        ));
+        table.push(row);
+    }
+    table.without_empty_columns().not_empty()
+}

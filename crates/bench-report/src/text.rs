@@ -1,0 +1,195 @@
+//! Text of strangers: model names, labels, messages of servers. Made harmless once, here, for each place it is shown in.
+
+/// Longest text of a stranger that is shown, in characters; the rest is replaced by an ellipsis.
+const LONGEST: usize = 400;
+
+/// Without anything that moves a cursor, hides text or changes its direction; one line; at most 400 characters.
+///
+/// Control characters (so also ANSI escapes), bidirectional controls, zero-width characters, line separators and tag
+/// characters become U+FFFD, so that what was there is seen to have been there.
+pub(crate) fn plain(text: &str) -> String {
+    shortened(text, LONGEST)
+}
+
+/// The same with another limit, for names in narrow places.
+pub(crate) fn shortened(text: &str, longest: usize) -> String {
+    let mut shown = String::with_capacity(text.len().min(longest * 4));
+    for (i, c) in text.trim().chars().enumerate() {
+        if i + 1 > longest {
+            shown.pop();
+            shown.push('…');
+            break;
+        }
+        shown.push(match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
+            c => c,
+        });
+    }
+    shown
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{061c}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{00ad}' | '\u{180e}')
+}
+
+/// For the inside of an HTML element or a quoted attribute.
+pub(crate) fn html(text: &str) -> String {
+    escape_html(&plain(text))
+}
+
+/// Only the escaping, for text that is ours or was made plain before.
+pub(crate) fn escape_html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// For running text and table cells of Markdown (`CommonMark` and GitHub's tables): every character that could begin markup
+/// is escaped, `<` and `&` as entities, so that neither a link, an image, code, a table cell nor HTML can come of it.
+pub(crate) fn markdown(text: &str) -> String {
+    let plain = plain(text);
+    let mut out = String::with_capacity(plain.len() + 8);
+    for (i, c) in plain.chars().enumerate() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '@' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '_' if !between_word_characters(&plain, i) => out.push_str("\\_"),
+            '#' | '+' | '-' | '=' if i == 0 => {
+                out.push('\\');
+                out.push(c);
+            }
+            // `www.` and `scheme:` would be made links by themselves.
+            ':' if plain.chars().skip(i + 1).take(2).eq("//".chars()) => out.push_str("&#58;"),
+            '.' if after_www(&plain, i) => out.push_str("&#46;"),
+            '.' | ')' if starts_a_list(&plain, i) => {
+                out.push('\\');
+                out.push(c);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// `snake_case` stays readable: an underscore inside a word opens no emphasis.
+fn between_word_characters(text: &str, i: usize) -> bool {
+    let before = i.checked_sub(1).and_then(|j| text.chars().nth(j));
+    let after = text.chars().nth(i + 1);
+    before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric)
+}
+
+fn after_www(text: &str, i: usize) -> bool {
+    i >= 3
+        && text
+            .chars()
+            .skip(i - 3)
+            .take(3)
+            .all(|c| c.eq_ignore_ascii_case(&'w'))
+}
+
+fn starts_a_list(text: &str, i: usize) -> bool {
+    let digits_before = i > 0 && text.chars().take(i).all(|c| c.is_ascii_digit());
+    digits_before && text.chars().nth(i + 1).is_none_or(char::is_whitespace)
+}
+
+/// JSON that may stand inside a `<script>` element: no `<`, and none of the two line separators that JavaScript minds.
+pub(crate) fn json_in_script(json: &str) -> String {
+    json.replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+/// `text` broken into lines of at most `width` columns, at spaces where there are some.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split(' ') {
+        let gap = usize::from(used > 0);
+        if used > 0 && used + gap + word.width() > width {
+            lines.push(String::new());
+            used = 0;
+        } else if gap == 1 {
+            lines.last_mut().into_iter().for_each(|line| line.push(' '));
+            used += 1;
+        }
+        for c in word.chars() {
+            let w = c.width().unwrap_or(0);
+            if used + w > width {
+                lines.push(String::new());
+                used = 0;
+            }
+            lines.last_mut().into_iter().for_each(|line| line.push(c));
+            used += w;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_that_steer_a_terminal_or_turn_text_around_are_shown_as_replacement_characters() {
+        assert_eq!(plain("a\u{1b}[31mred\u{7}"), "a\u{fffd}[31mred\u{fffd}");
+        assert_eq!(plain("evil\u{202e}gpj.exe\n"), "evil\u{fffd}gpj.exe");
+        assert_eq!(plain("שלום"), "שלום");
+    }
+
+    #[test]
+    fn a_name_of_ten_kilobytes_is_cut_and_says_so() {
+        let cut = plain(&"x".repeat(10_000));
+        assert_eq!((cut.chars().count(), cut.ends_with('…')), (400, true));
+        assert_eq!(shortened("abcdef", 3), "ab…");
+        assert_eq!(shortened("abc", 3), "abc");
+    }
+
+    #[test]
+    fn markdown_cannot_make_links_code_cells_or_html_of_a_name() {
+        assert_eq!(
+            markdown("[a](b) `c` | <img>"),
+            "\\[a\\](b) \\`c\\` \\| &lt;img&gt;"
+        );
+        assert_eq!(markdown("max_num_seqs _x_"), "max_num_seqs \\_x\\_");
+        assert_eq!(
+            markdown("https://x www.y.z @me"),
+            "https&#58;//x www&#46;y.z \\@me"
+        );
+        assert_eq!(markdown("# 1"), "\\# 1");
+        assert_eq!(markdown("1. x"), "1\\. x");
+        assert_eq!(markdown("14.0"), "14.0");
+    }
+
+    #[test]
+    fn a_script_end_tag_cannot_leave_the_json_block() {
+        assert_eq!(
+            json_in_script(r#"{"a":"</script>"}"#),
+            r#"{"a":"\u003c/script>"}"#
+        );
+    }
+
+    #[test]
+    fn long_words_are_broken_and_short_ones_kept_whole() {
+        assert_eq!(wrapped("aa bb cccccc", 5), ["aa bb", "ccccc", "c"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
+}

@@ -1,0 +1,4 @@
+//! The reports of a few golden runs, hostile ones among them.
+
+mod support;
+mod terminal;
