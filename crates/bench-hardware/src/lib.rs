@@ -1,1 +1,27 @@
-//! Readings with windows: GPU via NVML, host via sysinfo and the kernel's counters, servers' Prometheus pages.
+//! Readings with windows: what the machine and the server did while they worked.
+//!
+//! A [`Sampler`] reads on threads of its own: the client's host and process, the server's processes, GPUs through NVML, and
+//! pages of metrics of the server, of a DCGM exporter, of a Prometheus server. Each [`Reading`](bench_schema::Reading) says when
+//! it was taken (from, to); counters are stored as they stand. What cannot be read is named with its reason, once, and is
+//! never 0 and never an error. `docs/hardware.md` lists every source, every name and what it costs.
+
+mod config;
+mod error;
+mod exposition;
+mod fetch;
+mod gpu;
+mod host;
+mod kernel;
+mod names;
+mod process;
+mod query;
+mod reading;
+mod sampler;
+mod scrape;
+
+pub use config::{PrometheusQueries, SamplerConfig, ServerProcess};
+pub use error::HardwareError;
+pub use exposition::{Kind, MAX_SAMPLES, Page, Sample};
+pub use fetch::{Fetch, FetchLimits, NoFetch};
+pub use names::{is_counter, server_kind};
+pub use sampler::{Sampler, SamplerReport, SourceCost};

@@ -1,0 +1,29 @@
+//! What can go wrong before the first reading. After that nothing is an error: what cannot be read is named in a reading.
+
+/// Why a sampler could not be started, or a page not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HardwareError {
+    /// The operating system refused a thread.
+    #[error(
+        "no thread for the sampler's `{worker}`; raise the limit on threads or turn that source off"
+    )]
+    Thread {
+        /// Which of the sampler's threads.
+        worker: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A page holds no metric at all.
+    #[error("not a page of metrics in the Prometheus text format: {why}; check the address")]
+    NotMetrics {
+        /// What was found instead.
+        why: String,
+    },
+    /// The answer of a Prometheus server's query API is not what it should be.
+    #[error("not an answer of the Prometheus query API: {why}; check the address and the query")]
+    NotAQueryAnswer {
+        /// What was found instead.
+        why: String,
+    },
+}

@@ -1,0 +1,221 @@
+//! The client's host: the kernel's counters at every tick, sysinfo's facts once a second.
+
+use std::path::{Path, PathBuf};
+
+use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use crate::kernel::process::KernelUnits;
+use crate::kernel::{ProcFile, cpu, disk, malformed, net, pressure};
+use crate::reading::{Draft, Named};
+use crate::sampler::Source;
+
+/// How often what changes slowly, or costs more, is read.
+pub(crate) const SLOW: Nanos = Nanos::from_millis(990);
+
+/// Reads `/proc` and asks sysinfo.
+pub(crate) struct HostSource {
+    stat: ProcFile,
+    net: ProcFile,
+    disks: ProcFile,
+    pressure: [(&'static str, ProcFile); 3],
+    units: KernelUnits,
+    block: PathBuf,
+    sysinfo: Result<System, String>,
+    last_slow: Option<Stamp>,
+    named: Named,
+}
+
+impl HostSource {
+    pub(crate) fn new() -> Self {
+        Self::at(Path::new("/proc"), Path::new("/sys"))
+    }
+
+    fn at(proc: &Path, sys: &Path) -> Self {
+        let pressure = ["cpu", "memory", "io"]
+            .map(|kind| (kind, ProcFile::new(proc.join("pressure").join(kind))));
+        let wanted = RefreshKind::nothing()
+            .with_memory(MemoryRefreshKind::everything())
+            .with_cpu(CpuRefreshKind::nothing().with_frequency());
+        Self {
+            stat: ProcFile::new(proc.join("stat")),
+            net: ProcFile::new(proc.join("net/dev")),
+            disks: ProcFile::new(proc.join("diskstats")),
+            pressure,
+            units: KernelUnits::of_this_machine(),
+            block: sys.join("block"),
+            sysinfo: System::new_with_specifics(wanted).map_err(|e| format!("sysinfo: {e:?}")),
+            last_slow: None,
+            named: Named::default(),
+        }
+    }
+
+    fn read_fast(&mut self, slow: bool, draft: &mut Draft<'_>) {
+        match read_stat(&mut self.stat, self.units) {
+            Ok((whole, cores)) => {
+                set_cpu(draft, &whole);
+                for (number, times) in cores.iter().filter(|_| slow) {
+                    draft.set(&format!("core.{number}.cpu_busy_s_total"), times.busy());
+                }
+            }
+            Err(why) => draft.unknown("cpu_busy_s_total", why),
+        }
+        match self
+            .net
+            .read()
+            .and_then(|text| net::parse(text).ok_or_else(|| malformed("net/dev")))
+        {
+            Ok(traffic) => {
+                draft.set("net_rx_bytes_total", traffic.received);
+                draft.set("net_tx_bytes_total", traffic.sent);
+                draft.set("net_loopback_bytes_total", traffic.loopback);
+                draft.set("net_trouble_total", traffic.trouble);
+            }
+            Err(why) => draft.unknown("net_rx_bytes_total", why),
+        }
+        for (kind, file) in &mut self.pressure {
+            let some = format!("pressure_{kind}_some_s_total");
+            match file
+                .read()
+                .and_then(|text| pressure::parse(text).ok_or_else(|| malformed("PSI")))
+            {
+                Ok(read) => {
+                    draft.set(&some, read.some);
+                    if let Some(full) = read.full {
+                        draft.set(&format!("pressure_{kind}_full_s_total"), full);
+                    }
+                }
+                Err(why) => draft.unknown(&some, why),
+            }
+        }
+    }
+
+    fn read_slow(&mut self, draft: &mut Draft<'_>) {
+        let whole = |name: &str| self.block.join(name).exists();
+        let disks = self.disks.read();
+        match disks.and_then(|text| {
+            disk::parse(text, whole).ok_or_else(|| "no disk of its own".to_owned())
+        }) {
+            Ok(totals) => {
+                draft.set("disk_read_bytes_total", totals.read);
+                draft.set("disk_write_bytes_total", totals.written);
+                draft.set("disk_busy_s_total", totals.busy);
+            }
+            Err(why) => draft.unknown("disk_read_bytes_total", why),
+        }
+        match &mut self.sysinfo {
+            Ok(system) => read_sysinfo(system, draft),
+            Err(why) => draft.unknown("memory_used_bytes", why.clone()),
+        }
+    }
+}
+
+fn read_stat(
+    file: &mut ProcFile,
+    units: KernelUnits,
+) -> Result<(cpu::CpuTimes, Vec<(u32, cpu::CpuTimes)>), String> {
+    let text = file.read()?;
+    cpu::parse(text, units.ticks_per_s).ok_or_else(|| malformed("/proc/stat"))
+}
+
+fn set_cpu(draft: &mut Draft<'_>, times: &cpu::CpuTimes) {
+    draft.set("cpu_busy_s_total", times.busy());
+    draft.set("cpu_user_s_total", times.user);
+    draft.set("cpu_system_s_total", times.system);
+    draft.set("cpu_idle_s_total", times.idle);
+    draft.set("cpu_iowait_s_total", times.iowait);
+    draft.set("cpu_steal_s_total", times.steal);
+}
+
+fn read_sysinfo(system: &mut System, draft: &mut Draft<'_>) {
+    system.refresh_memory();
+    draft.set("memory_used_bytes", system.used_memory() as f64);
+    draft.set("memory_available_bytes", system.available_memory() as f64);
+    draft.set("memory_total_bytes", system.total_memory() as f64);
+    draft.set("swap_used_bytes", system.used_swap() as f64);
+    match System::load_average() {
+        Ok(load) => draft.set("load_1m", load.one),
+        Err(why) => draft.unknown("load_1m", format!("sysinfo: {why:?}")),
+    }
+    system.refresh_cpu_frequency();
+    let clocks: Vec<f64> = system
+        .cpus()
+        .iter()
+        .map(|cpu| cpu.frequency() as f64 * 1e6)
+        .filter(|&hz| hz > 0.0)
+        .collect();
+    if clocks.is_empty() {
+        draft.unknown("cpu_clock_hz", "the system does not tell the CPU's clock");
+    } else {
+        let lowest = clocks.iter().copied().fold(f64::INFINITY, f64::min);
+        draft.set(
+            "cpu_clock_hz",
+            clocks.iter().sum::<f64>() / clocks.len() as f64,
+        );
+        draft.set("cpu_clock_lowest_hz", lowest);
+    }
+}
+
+impl Source for HostSource {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
+        let from = now();
+        let slow = self.last_slow.is_none_or(|last| from - last >= SLOW);
+        // The draft borrows the names, and the readers borrow the rest.
+        let mut named = std::mem::take(&mut self.named);
+        let mut draft = Draft::new(ReadingSource::Host, "", from, &mut named);
+        self.read_fast(slow, &mut draft);
+        if slow {
+            self.last_slow = Some(from);
+            self.read_slow(&mut draft);
+        }
+        if let Some(reading) = draft.finish(now()) {
+            emit(reading);
+        }
+        self.named = named;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_host_is_read_with_a_window_and_its_slow_facts_at_the_first_tick() {
+        let clock = std::cell::Cell::new(0);
+        let now = || {
+            clock.set(clock.get() + 1000);
+            Stamp::new(clock.get())
+        };
+        let mut source = HostSource::new();
+        let mut readings = Vec::new();
+        source.read(&now, &mut |reading| readings.push(reading));
+        source.read(&now, &mut |reading| readings.push(reading));
+        let [first, second] = &readings[..] else {
+            panic!("{readings:?}")
+        };
+        assert!(first.from < first.to);
+        assert!(first.values["memory_total_bytes"] > 1e6);
+        assert!(second.values["cpu_idle_s_total"] >= first.values["cpu_idle_s_total"]);
+        assert!(!second.values.contains_key("memory_total_bytes"));
+        assert!(
+            second.unknown.is_empty(),
+            "said twice: {:?}",
+            second.unknown
+        );
+    }
+
+    #[test]
+    fn a_host_without_proc_says_so_and_is_never_zero() {
+        let nowhere = Path::new("/nonexistent");
+        let mut source = HostSource::at(nowhere, nowhere);
+        let mut readings = Vec::new();
+        source.read(&|| Stamp::EPOCH, &mut |reading| readings.push(reading));
+        assert!(readings[0].unknown["cpu_busy_s_total"].contains("/nonexistent/stat"));
+        assert!(!readings[0].values.contains_key("cpu_busy_s_total"));
+    }
+}

@@ -1,0 +1,186 @@
+//! What servers call things, and what this project calls them.
+//!
+//! Only series with a name here are stored, under that name; a page of vLLM has a thousand others. Counters end in `_total`;
+//! a histogram `x` is stored as `x.sum`, `x.count` and, cumulatively, `x.le.<bound>`. Times are seconds, shares are 0 to 1.
+
+mod dcgm;
+mod server;
+
+use std::collections::BTreeMap;
+
+use crate::exposition::{Page, Sample};
+
+pub(crate) use dcgm::by_gpu as dcgm_by_gpu;
+pub(crate) use server::RULES as SERVER_RULES;
+
+/// How samples with the same name and different labels become one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combine {
+    /// Parts of a whole: engines, finish reasons.
+    Sum,
+    /// The fullest of several.
+    Max,
+}
+
+/// What is taken of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// A gauge or a counter.
+    Value(Combine),
+    /// Buckets, sum and count.
+    Histogram,
+}
+
+/// One metric of one kind of server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    /// Name on the page, without `_bucket`, `_sum`, `_count` for a histogram.
+    pub(crate) metric: &'static str,
+    /// Only samples with this label.
+    pub(crate) with: Option<(&'static str, &'static str)>,
+    /// Name in readings.
+    pub(crate) name: &'static str,
+    pub(crate) take: Take,
+    /// What a value is multiplied by to be in this project's unit.
+    pub(crate) scale: f64,
+}
+
+/// The values of `page` under this project's names. Of several rules for one name the first that finds something wins, so that a
+/// metric that is shown under its old and its new name counts once.
+pub(crate) fn canonical(page: &Page, rules: &[Rule]) -> BTreeMap<String, f64> {
+    let mut by_name: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    for sample in &page.samples {
+        by_name.entry(&sample.name).or_default().push(sample);
+    }
+    let mut values = BTreeMap::new();
+    let mut found: Vec<&str> = Vec::new();
+    for rule in rules {
+        if found.contains(&rule.name) {
+            continue;
+        }
+        let taken = rule.read(&by_name);
+        if !taken.is_empty() {
+            found.push(rule.name);
+            values.extend(taken);
+        }
+    }
+    values
+}
+
+impl Rule {
+    fn read(&self, page: &BTreeMap<&str, Vec<&Sample>>) -> Vec<(String, f64)> {
+        match self.take {
+            Take::Value(combine) => {
+                let value = combined(self.samples(page, self.metric), combine);
+                value
+                    .map(|v| (self.name.to_owned(), v * self.scale))
+                    .into_iter()
+                    .collect()
+            }
+            Take::Histogram => self.read_histogram(page),
+        }
+    }
+
+    fn samples<'a>(
+        &self,
+        page: &'a BTreeMap<&str, Vec<&Sample>>,
+        metric: &str,
+    ) -> impl Iterator<Item = &'a Sample> {
+        let with = self.with;
+        page.get(metric)
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(move |sample| {
+                with.is_none_or(|(label, value)| sample.label(label) == Some(value))
+                    && is_first_rank(sample)
+            })
+    }
+
+    fn read_histogram(&self, page: &BTreeMap<&str, Vec<&Sample>>) -> Vec<(String, f64)> {
+        let part = |suffix: &str| {
+            let metric = format!("{}{suffix}", self.metric);
+            combined(self.samples(page, &metric), Combine::Sum)
+        };
+        let (Some(sum), Some(count)) = (part("_sum"), part("_count")) else {
+            return Vec::new();
+        };
+        let mut values = vec![
+            (format!("{}.sum", self.name), sum * self.scale),
+            (format!("{}.count", self.name), count),
+        ];
+        let mut buckets: BTreeMap<String, f64> = BTreeMap::new();
+        let metric = format!("{}_bucket", self.metric);
+        for sample in self.samples(page, &metric) {
+            let Some(bound) = sample.label("le").and_then(|le| le.parse::<f64>().ok()) else {
+                continue;
+            };
+            if sample.value.is_finite() {
+                let key = bucket_name(self.name, bound * self.scale);
+                *buckets.entry(key).or_default() += sample.value;
+            }
+        }
+        values.extend(buckets);
+        values
+    }
+}
+
+/// Tensor-parallel ranks repeat the same request, data-parallel ones do not.
+fn is_first_rank(sample: &Sample) -> bool {
+    ["tp_rank", "pp_rank"]
+        .iter()
+        .all(|label| sample.label(label).is_none_or(|rank| rank == "0"))
+}
+
+/// The combination of all finite values; `None` of none.
+fn combined<'a>(samples: impl Iterator<Item = &'a Sample>, how: Combine) -> Option<f64> {
+    samples
+        .map(|sample| sample.value)
+        .filter(|value| value.is_finite())
+        .reduce(|a, b| match how {
+            Combine::Sum => a + b,
+            Combine::Max => a.max(b),
+        })
+}
+
+/// The name of a bucket: `ttft_s.le.0.25`, `ttft_s.le.inf`. Bounds are rounded to twelve digits, so that a scaled one has one name.
+pub(crate) fn bucket_name(histogram: &str, bound: f64) -> String {
+    let rounded: f64 = format!("{bound:.11e}").parse().unwrap_or(bound);
+    format!("{histogram}.le.{rounded}")
+}
+
+/// The histogram and the bound of a bucket's name.
+pub(crate) fn bucket(name: &str) -> Option<(&str, f64)> {
+    let (histogram, bound) = name.split_once(".le.")?;
+    Some((histogram, bound.parse().ok()?))
+}
+
+/// Whether a series of this name only grows, but for a restart.
+pub fn is_counter(name: &str) -> bool {
+    name.ends_with("_total")
+        || name.ends_with(".sum")
+        || name.ends_with(".count")
+        || name.contains(".le.")
+}
+
+/// What kind of server writes such a page: `vllm`, `sglang`, `tgi`, `triton`, `tensorrt-llm`, `llama.cpp`.
+///
+/// A simulator or the embedded engine that uses vLLM's names is taken for vLLM.
+pub fn server_kind(page: &Page) -> Option<&'static str> {
+    const PREFIXES: [(&str, &str); 7] = [
+        ("vllm:", "vllm"),
+        ("sglang:", "sglang"),
+        ("tgi_", "tgi"),
+        ("nv_trt_llm_", "triton"),
+        ("nv_inference_", "triton"),
+        ("trtllm_", "tensorrt-llm"),
+        ("llamacpp:", "llama.cpp"),
+    ];
+    PREFIXES
+        .iter()
+        .find(|(prefix, _)| page.samples.iter().any(|s| s.name.starts_with(prefix)))
+        .map(|&(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests;

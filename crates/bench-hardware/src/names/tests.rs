@@ -1,0 +1,86 @@
+use super::*;
+
+fn page(text: &str) -> Page {
+    Page::parse(text.as_bytes()).unwrap()
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * b.abs().max(1.0)
+}
+
+#[test]
+fn engines_are_summed_and_shares_are_those_of_the_fullest() {
+    let values = canonical(
+        &page(
+            "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} 4\n\
+             vllm:kv_cache_usage_perc{engine=\"0\"} 0.2\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.9\n",
+        ),
+        SERVER_RULES,
+    );
+    assert!(close(values["running"], 7.0) && close(values["kv_cache_share"], 0.9));
+}
+
+#[test]
+fn a_metric_under_its_old_and_its_new_name_counts_once() {
+    let values = canonical(
+        &page(
+            "vllm:gpu_prefix_cache_hits_total 5\nvllm:prefix_cache_hits_total 5\nvllm:gpu_cache_usage_perc 0.5\n",
+        ),
+        SERVER_RULES,
+    );
+    assert!(close(values["prefix_cache_hits_total"], 5.0) && close(values["kv_cache_share"], 0.5));
+}
+
+#[test]
+fn ranks_that_share_a_request_do_not_multiply_it() {
+    let values = canonical(
+        &page(
+            "sglang:num_running_reqs{tp_rank=\"0\"} 6\nsglang:num_running_reqs{tp_rank=\"1\"} 6\n",
+        ),
+        SERVER_RULES,
+    );
+    assert!(close(values["running"], 6.0));
+}
+
+#[test]
+fn histograms_are_kept_with_their_buckets_in_seconds() {
+    let values = canonical(
+        &page(
+            "nv_inference_first_response_histogram_ms_bucket{le=\"100\"} 3\n\
+             nv_inference_first_response_histogram_ms_bucket{le=\"+Inf\"} 4\n\
+             nv_inference_first_response_histogram_ms_sum 500\nnv_inference_first_response_histogram_ms_count 4\n",
+        ),
+        SERVER_RULES,
+    );
+    assert!(close(values["ttft_s.sum"], 0.5) && close(values["ttft_s.count"], 4.0));
+    assert!(close(values["ttft_s.le.0.1"], 3.0) && close(values["ttft_s.le.inf"], 4.0));
+    assert_eq!(bucket("ttft_s.le.inf"), Some(("ttft_s", f64::INFINITY)));
+    assert!(values.keys().all(|name| is_counter(name)));
+}
+
+#[test]
+fn a_value_that_is_no_number_is_absent() {
+    let values = canonical(&page("vllm:kv_cache_usage_perc NaN\n"), SERVER_RULES);
+    assert!(values.is_empty());
+}
+
+#[test]
+fn dcgm_blanks_are_not_numbers_and_a_divided_cards_energy_counts_once() {
+    let gpus = dcgm_by_gpu(&page(
+        "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 97\nDCGM_FI_DEV_MEMORY_TEMP{gpu=\"0\"} 9223372036854775794\n\
+         DCGM_FI_DEV_FB_USED{gpu=\"1\",GPU_I_ID=\"3\"} 1024\nDCGM_FI_DEV_FB_USED{gpu=\"1\",GPU_I_ID=\"5\"} 2048\n\
+         DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"1\",GPU_I_ID=\"3\"} 2147483640\n\
+         DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"1\",GPU_I_ID=\"5\"} 2147483640\n",
+    ));
+    let (values, blank) = &gpus["0"];
+    assert!(close(values["utilisation_share"], 0.97));
+    assert!(
+        blank.contains("memory_temperature_celsius")
+            && !values.contains_key("memory_temperature_celsius")
+    );
+    assert!(close(gpus["1"].0["energy_j_total"], 2_147_483.640));
+    assert!(close(
+        gpus["1/mig5"].0["memory_used_bytes"],
+        2048.0 * 1_048_576.0
+    ));
+}

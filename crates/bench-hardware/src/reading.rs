@@ -1,0 +1,112 @@
+//! Making one [`Reading`]: a window that is stamped last, values that are finite, reasons that are given once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bench_schema::{Reading, ReadingSource, Stamp};
+
+/// A reading that is being made. The window is closed when everything has been read, so that it can lag but never lead.
+pub(crate) struct Draft<'a> {
+    reading: Reading,
+    named: &'a mut Named,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(
+        source: ReadingSource,
+        instance: &str,
+        from: Stamp,
+        named: &'a mut Named,
+    ) -> Self {
+        Self {
+            reading: Reading {
+                from,
+                to: from,
+                source,
+                instance: instance.to_owned(),
+                values: BTreeMap::new(),
+                unknown: BTreeMap::new(),
+            },
+            named,
+        }
+    }
+
+    /// Store a value; one that is not finite is named as unknown instead, because JSON has no word for it.
+    pub(crate) fn set(&mut self, name: &str, value: f64) {
+        if value.is_finite() {
+            self.reading.values.insert(name.to_owned(), value);
+        } else {
+            self.unknown(name, format!("the source said {value}"));
+        }
+    }
+
+    /// Store what was read, or say why it was not.
+    pub(crate) fn set_or_say(&mut self, name: &str, read: Result<f64, String>) {
+        match read {
+            Ok(value) => self.set(name, value),
+            Err(why) => self.unknown(name, why),
+        }
+    }
+
+    /// Say why a value is missing, if this has not been said of this instance before.
+    pub(crate) fn unknown(&mut self, name: &str, why: impl Into<String>) {
+        let why = why.into();
+        if self.named.is_news(&self.reading.instance, name, &why) {
+            self.reading.unknown.insert(name.to_owned(), why);
+        }
+    }
+
+    /// The reading, or nothing where it would say nothing.
+    pub(crate) fn finish(mut self, to: Stamp) -> Option<Reading> {
+        self.reading.to = to;
+        let says_something = !(self.reading.values.is_empty() && self.reading.unknown.is_empty());
+        says_something.then_some(self.reading)
+    }
+}
+
+/// What has been said to be unknown, so that it is said once and not ten times a second.
+#[derive(Default)]
+pub(crate) struct Named {
+    said: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+/// Reasons kept for one name. A server that fails in ever new words must not fill the disk.
+const REASONS_PER_NAME: usize = 4;
+
+impl Named {
+    fn is_news(&mut self, instance: &str, name: &str, why: &str) -> bool {
+        let said = self
+            .said
+            .entry((instance.to_owned(), name.to_owned()))
+            .or_default();
+        said.len() < REASONS_PER_NAME && said.insert(why.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_given_once_and_a_new_one_again_until_there_are_too_many() {
+        let mut named = Named::default();
+        let mut said = 0;
+        for turn in 0..20 {
+            let mut draft = Draft::new(ReadingSource::Gpu, "0", Stamp::EPOCH, &mut named);
+            draft.unknown("power_w", format!("reason {}", turn / 2));
+            said += draft.finish(Stamp::new(1)).map_or(0, |r| r.unknown.len());
+        }
+        assert_eq!(said, REASONS_PER_NAME);
+    }
+
+    #[test]
+    fn what_is_not_finite_is_named_and_not_stored() {
+        let mut named = Named::default();
+        let mut draft = Draft::new(ReadingSource::Host, "", Stamp::EPOCH, &mut named);
+        draft.set("a", f64::NAN);
+        draft.set("b", 0.0);
+        let reading = draft.finish(Stamp::new(5)).unwrap();
+        assert_eq!(reading.values.keys().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(reading.unknown["a"], "the source said NaN");
+        assert_eq!(reading.to, Stamp::new(5));
+    }
+}

@@ -1,0 +1,182 @@
+//! The sampler: its own threads, which read, and one more, which hands the readings on.
+//!
+//! The host's readings, NVML and every scraped page have a thread each, so that a driver that hangs or a server that does not answer
+//! delays only itself. Readings travel over a bounded queue to the thread that calls the sink; when that queue is full a reading
+//! is dropped and counted, because waiting for a disk would falsify the windows.
+
+mod cost;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bench_schema::{Nanos, Reading, Stamp};
+
+pub use cost::SourceCost;
+pub(crate) use cost::thread_cpu;
+
+use crate::config::SamplerConfig;
+use crate::error::HardwareError;
+use crate::fetch::Fetch;
+use worker::Parcel;
+
+/// The run's clock, as the sampler is given it.
+pub(crate) type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
+
+/// Something that can be asked again and again.
+pub(crate) trait Source: Send {
+    /// What its cost is booked under: `host`, `client`, `gpu`, …
+    fn name(&self) -> &'static str;
+
+    /// Read once and hand on what was read.
+    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading));
+}
+
+/// Readings that may wait for the sink. At the default rates this is minutes.
+const QUEUE: usize = 4096;
+
+/// How long [`Sampler::stop`] waits for a thread beyond the longest scrape: a driver may hang for ever.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A running sampler. Dropping it without [`Sampler::stop`] stops its threads too, but loses the report.
+pub struct Sampler {
+    workers: Vec<(String, Sender<()>, JoinHandle<()>)>,
+    reports: Receiver<Vec<SourceCost>>,
+    queue: SyncSender<Parcel>,
+    collector: JoinHandle<()>,
+    patience: Duration,
+    started: Stamp,
+    now: Clock,
+}
+
+/// What a sampler cost and what it did not get.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SamplerReport {
+    /// From start to stop.
+    pub lasted: Nanos,
+    /// Each source: its CPU time, its readings, the ticks that it missed.
+    pub sources: Vec<SourceCost>,
+    /// What the sampler itself could not do, and why: a thread that did not end, a sink that panicked.
+    pub unknown: BTreeMap<String, String>,
+}
+
+impl SamplerReport {
+    /// CPU time of all sources.
+    pub fn cpu(&self) -> Nanos {
+        self.sources.iter().map(|source| source.cpu).sum()
+    }
+
+    /// CPU time over the time it ran: 0.01 is one percent of one core. `None` where it ran for no time.
+    pub fn cpu_share(&self) -> Option<f64> {
+        (self.lasted > Nanos::ZERO).then(|| self.cpu().as_f64() / self.lasted.as_f64())
+    }
+
+    /// Readings that were dropped because the sink did not keep up.
+    pub fn dropped(&self) -> u64 {
+        self.sources.iter().map(|source| source.dropped).sum()
+    }
+
+    /// Ticks that passed while a source was still busy with an earlier one.
+    pub fn missed_ticks(&self) -> u64 {
+        self.sources.iter().map(|source| source.missed_ticks).sum()
+    }
+}
+
+impl Sampler {
+    /// Start reading. Every source is read at once, then at its period, and a last time when it is stopped.
+    ///
+    /// `now` is the run's clock; `fetch` brings the pages; `sink` gets each reading, in the order of arrival (not of `from`), on a
+    /// thread of its own. A source that is absent (no GPU, no such process) says so in a reading.
+    ///
+    /// # Errors
+    /// [`HardwareError::Thread`] where the system gives no thread.
+    pub fn start(
+        config: &SamplerConfig,
+        now: impl Fn() -> Stamp + Send + Sync + 'static,
+        fetch: Arc<dyn Fetch>,
+        mut sink: impl FnMut(Reading) + Send + 'static,
+    ) -> Result<Self, HardwareError> {
+        let now: Clock = Arc::new(now);
+        let started = now();
+        let (queue, parcels) = mpsc::sync_channel(QUEUE);
+        let collector = spawn("collector", move || collect(&parcels, &mut sink))?;
+        let (report, reports) = mpsc::channel();
+        let mut workers = Vec::new();
+        for worker in worker::all(config, &fetch) {
+            let (stop, stopped) = mpsc::channel();
+            let (name, now, queue, report) =
+                (worker.name(), now.clone(), queue.clone(), report.clone());
+            let run = move || {
+                // The report is only missed where the sampler has been dropped.
+                report.send(worker.run(&now, &stopped, &queue)).ok();
+            };
+            workers.push((name.clone(), stop, spawn(&name, run)?));
+        }
+        Ok(Self {
+            workers,
+            reports,
+            queue,
+            collector,
+            patience: config.scrape_timeout + GRACE,
+            started,
+            now,
+        })
+    }
+
+    /// Read a last time, stop, and say what it cost. Waits for a scrape in progress at most as long as that may take, and
+    /// leaves behind a thread that hangs in a driver.
+    pub fn stop(self) -> SamplerReport {
+        let mut report = SamplerReport::default();
+        let mut names: Vec<String> = Vec::new();
+        let mut threads = Vec::new();
+        for (name, stop, thread) in self.workers {
+            drop(stop);
+            names.push(name);
+            threads.push(thread);
+        }
+        for _ in &names {
+            match self.reports.recv_timeout(self.patience) {
+                Ok(sources) => report.sources.extend(sources),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        for (name, thread) in names.into_iter().zip(threads) {
+            let reported = report.sources.iter().any(|source| source.worker == name);
+            if !reported {
+                let why = "its thread did not end when told to, and was left behind";
+                report.unknown.insert(name, why.to_owned());
+            } else if thread.join().is_err() {
+                let why = "its thread panicked; please report this";
+                report.unknown.insert(name, why.to_owned());
+            }
+        }
+        // A hanging worker still holds a sender, so the end has to be said.
+        self.queue.send(Parcel::End).ok();
+        if self.collector.join().is_err() {
+            let why = "it panicked, and readings after that are lost";
+            report.unknown.insert("sink".to_owned(), why.to_owned());
+        }
+        report.lasted = (self.now)() - self.started;
+        report
+    }
+}
+
+fn collect(parcels: &Receiver<Parcel>, sink: &mut impl FnMut(Reading)) {
+    while let Ok(Parcel::Reading(reading)) = parcels.recv() {
+        sink(*reading);
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, HardwareError> {
+    thread::Builder::new()
+        .name(format!("hw-{name}"))
+        .spawn(run)
+        .map_err(|source| HardwareError::Thread {
+            worker: name.to_owned(),
+            source,
+        })
+}

@@ -1,0 +1,168 @@
+//! Pages in the Prometheus text format: a server's, a DCGM exporter's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bench_schema::{Reading, ReadingSource, Stamp};
+
+use crate::exposition::Page;
+use crate::fetch::{Fetch, FetchLimits};
+use crate::names::{SERVER_RULES, canonical, dcgm_by_gpu};
+use crate::reading::{Draft, Named};
+use crate::sampler::Source;
+
+/// Whose page it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScrapeKind {
+    Server,
+    Dcgm,
+}
+
+/// Fetches one page again and again.
+pub(crate) struct ScrapeSource {
+    kind: ScrapeKind,
+    url: String,
+    instance: String,
+    fetch: Arc<dyn Fetch>,
+    limits: FetchLimits,
+    named: Named,
+    failures: u64,
+    scrapes: u64,
+}
+
+impl ScrapeSource {
+    pub(crate) fn new(
+        kind: ScrapeKind,
+        url: &str,
+        fetch: Arc<dyn Fetch>,
+        limits: FetchLimits,
+    ) -> Self {
+        Self {
+            kind,
+            url: url.to_owned(),
+            instance: without_credentials(url),
+            fetch,
+            limits,
+            named: Named::default(),
+            failures: 0,
+            scrapes: 0,
+        }
+    }
+
+    fn source(&self) -> ReadingSource {
+        match self.kind {
+            ScrapeKind::Server => ReadingSource::ServerMetrics,
+            ScrapeKind::Dcgm => ReadingSource::Dcgm,
+        }
+    }
+
+    /// The page, or why there is none.
+    fn page(&self) -> Result<(Page, usize), String> {
+        let body = self.fetch.get(&self.url, self.limits)?;
+        let page = Page::parse(&body).map_err(|error| error.to_string())?;
+        Ok((page, body.len()))
+    }
+
+    /// The parts of the page that are kept: of the whole server, or of each GPU.
+    fn parts(&self, page: &Page) -> BTreeMap<String, (BTreeMap<String, f64>, BTreeSet<String>)> {
+        match self.kind {
+            ScrapeKind::Server => {
+                let values = canonical(page, SERVER_RULES);
+                [(self.instance.clone(), (values, BTreeSet::new()))].into()
+            }
+            ScrapeKind::Dcgm => dcgm_by_gpu(page)
+                .into_iter()
+                .map(|(gpu, part)| (format!("{} {gpu}", self.instance), part))
+                .collect(),
+        }
+    }
+}
+
+impl Source for ScrapeSource {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            ScrapeKind::Server => "server_metrics",
+            ScrapeKind::Dcgm => "dcgm",
+        }
+    }
+
+    fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
+        let from = now();
+        let fetched = self.page();
+        let to = now();
+        self.scrapes += 1;
+        let mut named = std::mem::take(&mut self.named);
+        let mut about = Draft::new(self.source(), &self.instance, from, &mut named);
+        let parts = match &fetched {
+            Ok((page, bytes)) => {
+                about.set("page_bytes", *bytes as f64);
+                about.set("page_samples", page.samples.len() as f64);
+                describe_faults(page, &mut about);
+                self.parts(page)
+            }
+            Err(why) => {
+                self.failures += 1;
+                about.unknown("page", why.clone());
+                BTreeMap::new()
+            }
+        };
+        if fetched.is_ok() && parts.values().all(|(values, _)| values.is_empty()) {
+            about.unknown("page", "none of its metrics is one that this program knows");
+        }
+        about.set("scrape_s", (to - from).as_secs_f64());
+        about.set("scrapes_total", self.scrapes as f64);
+        about.set("scrape_failures_total", self.failures as f64);
+        about.finish(to).into_iter().for_each(&mut *emit);
+        for (instance, (values, blank)) in parts {
+            let mut draft = Draft::new(self.source(), &instance, from, &mut named);
+            for (name, value) in &values {
+                draft.set(name, *value);
+            }
+            for name in &blank {
+                draft.unknown(name, "the exporter shows no number for it");
+            }
+            draft.finish(to).into_iter().for_each(&mut *emit);
+        }
+        self.named = named;
+    }
+}
+
+fn describe_faults(page: &Page, draft: &mut Draft<'_>) {
+    if let Some((line, why)) = &page.first_malformed {
+        draft.set("page_malformed_lines", page.malformed as f64);
+        draft.unknown("page_malformed_lines", format!("line {line}: {why}"));
+    }
+    if page.cut {
+        draft.unknown("page_rest", "the page has more samples than are read");
+    }
+}
+
+/// The address without the user and password that it may hold: it goes into results.
+pub(crate) fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, h)| h);
+    // A query may hold a token as well.
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_in_results_hold_no_secrets() {
+        for (url, shown) in [
+            ("http://u:p@h:1/metrics?token=x", "http://h:1/metrics"),
+            ("http://h:1", "http://h:1"),
+            ("http://h?x=a@b", "http://h"),
+            ("/just/a/path", "/just/a/path"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
+}

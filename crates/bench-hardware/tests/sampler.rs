@@ -1,0 +1,222 @@
+//! The sampler as the runner uses it: real threads, real `/proc`, real sockets on the loopback.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_hardware::{NoFetch, Sampler, SamplerConfig, ServerProcess};
+use bench_schema::{Reading, ReadingSource};
+
+use common::{Manner, PlainHttp, sample, serve};
+
+fn fast() -> SamplerConfig {
+    SamplerConfig {
+        host_every: Duration::from_millis(20),
+        scrape_every: Duration::from_millis(20),
+        scrape_timeout: Duration::from_millis(300),
+        scrape_max_bytes: 1 << 20,
+        gpu: false,
+        ..SamplerConfig::default()
+    }
+}
+
+fn of(readings: &[Reading], source: ReadingSource) -> Vec<&Reading> {
+    readings
+        .iter()
+        .filter(|r| r.source == source && !r.instance.starts_with("sampler."))
+        .collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn host_and_client_are_read_with_windows_that_move_forward_and_counters_that_do_not_fall() {
+    let enough = |readings: &[Reading]| of(readings, ReadingSource::Host).len() >= 10;
+    let (readings, report) = sample(&fast(), Arc::new(NoFetch), enough);
+    for source in [ReadingSource::Host, ReadingSource::Client] {
+        let readings = of(&readings, source);
+        assert!(readings.iter().all(|r| r.from <= r.to));
+        for pair in readings.windows(2) {
+            assert!(pair[0].to <= pair[1].from);
+            for (name, value) in &pair[0].values {
+                let later = pair[1].values.get(name);
+                let counter = bench_hardware::is_counter(name) && name != "cpu_iowait_s_total";
+                assert!(
+                    !counter || later.is_none_or(|later| later >= value),
+                    "{name} fell"
+                );
+            }
+        }
+    }
+    assert!(report.unknown.is_empty(), "{:?}", report.unknown);
+    assert_eq!(report.dropped(), 0);
+    assert!(report.cpu().get() > 0 && report.cpu_share().unwrap() < 1.0);
+    let own_cost = readings
+        .iter()
+        .filter(|r| r.instance == "sampler.host")
+        .count();
+    assert!(
+        own_cost >= 2,
+        "the cost is said at the start and at the end"
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_is_found_by_the_port_it_listens_on() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = SamplerConfig {
+        server: Some(ServerProcess::Port(listener.local_addr().unwrap().port())),
+        ..fast()
+    };
+    let enough = |readings: &[Reading]| of(readings, ReadingSource::ServerProcess).len() >= 3;
+    let (readings, _) = sample(&config, Arc::new(NoFetch), enough);
+    let server = of(&readings, ReadingSource::ServerProcess)[0];
+    assert_eq!(server.instance, std::process::id().to_string());
+    assert!(server.values["memory_resident_bytes"] > 1e5);
+    assert!(server.values["processes"] >= 1.0);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_once_and_costs_nothing_else() {
+    let config = SamplerConfig {
+        server: Some(ServerProcess::Pid(u32::MAX)),
+        ..fast()
+    };
+    let enough = |readings: &[Reading]| of(readings, ReadingSource::Client).len() >= 5;
+    let (readings, _) = sample(&config, Arc::new(NoFetch), enough);
+    let server = of(&readings, ReadingSource::ServerProcess);
+    assert_eq!(server.len(), 1, "{server:?}");
+    assert!(server[0].values.is_empty() && server[0].unknown.contains_key("process"));
+}
+
+#[test]
+fn pages_that_are_slow_wrong_huge_or_absent_lose_nothing_else_and_are_said() {
+    let good = Manner::Page(Box::new(|number| {
+        format!(
+            "vllm:num_requests_running 1\nvllm:generation_tokens_total {}\n",
+            number * 10
+        )
+        .into()
+    }));
+    let html = Manner::Page(Box::new(|_| b"<html><body>hello</body></html>".to_vec()));
+    let foreign = Manner::Page(Box::new(|_| {
+        b"# TYPE go_threads gauge\ngo_threads 9\n".to_vec()
+    }));
+    let servers = [
+        good,
+        Manner::Silent,
+        html,
+        Manner::Endless,
+        Manner::Status("500 Oh"),
+        foreign,
+    ]
+    .map(serve);
+    let urls: Vec<String> = servers.iter().map(|(url, _)| url.clone()).collect();
+    let nobody = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}/metrics", free.local_addr().unwrap())
+    };
+    let config = SamplerConfig {
+        server_metrics: urls.iter().chain([&nobody]).cloned().collect(),
+        ..fast()
+    };
+    let good_pages = |readings: &[Reading]| {
+        let pages = of(readings, ReadingSource::ServerMetrics);
+        pages
+            .iter()
+            .filter(|r| r.values.contains_key("running"))
+            .count()
+    };
+    let said = |readings: &[Reading], url: &str| {
+        let pages = of(readings, ReadingSource::ServerMetrics);
+        pages
+            .iter()
+            .filter(|r| r.instance == url)
+            .find_map(|r| r.unknown.get("page").cloned())
+    };
+    let bad: Vec<String> = urls[1..].iter().chain([&nobody]).cloned().collect();
+    let all_bad = bad.clone();
+    let (readings, report) = sample(&config, Arc::new(PlainHttp), move |readings| {
+        good_pages(readings) >= 5
+            && of(readings, ReadingSource::Host).len() >= 5
+            && all_bad.iter().all(|url| said(readings, url).is_some())
+    });
+    let reasons: Vec<String> = bad
+        .iter()
+        .map(|url| said(&readings, url).unwrap())
+        .collect();
+    for (reason, expected) in reasons.iter().zip([
+        "no answer in time",
+        "not a page of metrics",
+        "longer than 1048576 bytes",
+        "a status other than 200",
+        "none of its metrics",
+        "connect: ConnectionRefused",
+    ]) {
+        assert!(reason.contains(expected), "{reason:?} lacks {expected:?}");
+    }
+    let failures = readings
+        .iter()
+        .rfind(|r| r.instance == urls[1] && r.values.contains_key("scrape_failures_total"))
+        .unwrap();
+    assert!(failures.values["scrape_failures_total"] >= 1.0);
+    assert_eq!(report.unknown, [].into());
+}
+
+#[test]
+fn a_slow_page_does_not_hold_up_the_host() {
+    let (url, _server) = serve(Manner::Silent);
+    let config = SamplerConfig {
+        server_metrics: vec![url],
+        scrape_timeout: Duration::from_secs(1),
+        ..fast()
+    };
+    // While the first scrape waits for its second, the host is read at every tick.
+    let enough = |readings: &[Reading]| !of(readings, ReadingSource::ServerMetrics).is_empty();
+    let (readings, report) = sample(&config, Arc::new(PlainHttp), enough);
+    let scrape = of(&readings, ReadingSource::ServerMetrics)[0];
+    let meanwhile = of(&readings, ReadingSource::Host)
+        .iter()
+        .filter(|r| r.from >= scrape.from && r.to <= scrape.to)
+        .count();
+    assert!(
+        meanwhile >= 3,
+        "{meanwhile} host readings during the scrape"
+    );
+    let page = report
+        .sources
+        .iter()
+        .find(|s| s.source == "server_metrics")
+        .unwrap();
+    assert!(page.missed_ticks > 0 && page.longest.as_secs_f64() > 0.5);
+}
+
+#[test]
+fn a_sink_that_panics_is_said_and_the_sampler_still_stops() {
+    let sampler = Sampler::start(&fast(), common::clock(), Arc::new(NoFetch), |_| {
+        panic!("the sink's own fault")
+    })
+    .unwrap();
+    let report = sampler.stop();
+    assert!(report.unknown.contains_key("sink"), "{report:?}");
+}
+
+#[test]
+fn the_longest_a_stop_may_take_is_bounded_by_the_scrape_in_progress() {
+    let (url, _server) = serve(Manner::Silent);
+    let config = SamplerConfig {
+        server_metrics: vec![url],
+        ..fast()
+    };
+    let (_, report) = sample(&config, Arc::new(PlainHttp), |readings| {
+        !readings.is_empty()
+    });
+    // The last reading is a scrape too: at most the one in progress and the last one.
+    let page = report
+        .sources
+        .iter()
+        .find(|s| s.source == "server_metrics")
+        .unwrap();
+    assert!(page.ticks >= 1 && report.unknown.is_empty(), "{report:?}");
+}
