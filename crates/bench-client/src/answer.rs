@@ -123,7 +123,7 @@ impl AnswerDecoder {
             collector.begin(bytes, mark);
             let fed = framer.feed(bytes, &mut |document| collector.document(document));
             if let Err(error) = fed {
-                collector.fail(framer::failure_of(&error), error.to_string());
+                collector.fail(framer::failure_of(&error), &error.to_string());
             }
             collector.end_of_bytes(bytes);
         }

@@ -3,25 +3,46 @@
 //! One small module each behind [`Protocol`]. Adding one is a file here, a line in [`PROTOCOLS`], a fixture and a line of
 //! `docs/protocols.md`.
 
+mod anthropic_messages;
 mod body;
 mod delta;
+mod embeddings;
 mod error;
 mod json;
+mod llamacpp_completion;
+mod ollama;
 mod openai;
 mod openai_chat;
+mod openai_completions;
+mod openai_responses;
+mod pointer;
 mod registry;
+mod sglang_generate;
+mod template;
+mod tgi_generate;
+mod triton_generate;
 
 use std::borrow::Cow;
 use std::fmt;
 
 use bench_schema::GenerationRequest;
 
+pub use anthropic_messages::AnthropicMessages;
 pub use delta::Delta;
+pub use embeddings::Embeddings;
 pub use error::{DecodeError, ProtocolError};
+pub use llamacpp_completion::LlamaCppCompletion;
+pub use ollama::{OllamaChat, OllamaGenerate};
 pub use openai_chat::OpenAiChat;
+pub use openai_completions::OpenAiCompletions;
+pub use openai_responses::OpenAiResponses;
 pub use registry::{
     PROTOCOLS, ProtocolOptions, UsageRequest, protocol_by_name, protocol_with_options,
 };
+pub use sglang_generate::SglangGenerate;
+pub use template::{StreamFraming, Template, TemplateConfig};
+pub use tgi_generate::TgiGenerate;
+pub use triton_generate::{TritonDialect, TritonGenerate};
 
 /// How the bytes of an answer are cut into documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -124,7 +124,7 @@ impl Collector {
                     self.protocol.name(),
                     excerpt(frame.data),
                 );
-                self.fail(FailureKind::Protocol, message);
+                self.fail(FailureKind::Protocol, &message);
             }
         }
     }
@@ -150,7 +150,7 @@ impl Collector {
                 let message = format!(
                     "the {name} answer is not understood: {error}; it begins with `{head}`"
                 );
-                self.fail(FailureKind::Protocol, message);
+                self.fail(FailureKind::Protocol, &message);
             }
         }
     }
@@ -161,19 +161,19 @@ impl Collector {
         let mut said = Delta::default();
         let understood = self.protocol.decode_whole(body, &mut said);
         if let (Ok(()), Some(message)) = (understood, said.take().error) {
-            self.fail(FailureKind::ServerError, message);
+            self.fail(FailureKind::ServerError, &message);
         } else {
             let head = excerpt(body);
             let message = format!(
                 "asked for a stream and got one JSON document, which begins with `{head}`; ask without streaming"
             );
-            self.fail(FailureKind::ContentType, message);
+            self.fail(FailureKind::ContentType, &message);
         }
     }
 
-    pub(super) fn fail(&mut self, kind: FailureKind, message: String) {
+    pub(super) fn fail(&mut self, kind: FailureKind, message: &str) {
         let stage = self.stage();
-        self.failure.get_or_insert((stage, kind, shorten(&message)));
+        self.failure.get_or_insert((stage, kind, shorten(message)));
     }
 
     pub(super) fn finish(mut self, end: StreamEnd) -> Answer {
@@ -224,7 +224,7 @@ impl Collector {
             });
         }
         if let Some(message) = taken.error {
-            self.fail(FailureKind::ServerError, message);
+            self.fail(FailureKind::ServerError, &message);
         }
     }
 

@@ -173,3 +173,18 @@ pub(crate) fn header(name: &str, value: &str, out: &mut Delta) {
         out.server().total = Some(Nanos::from_secs_f64(ms / 1e3));
     }
 }
+
+/// What a list of conditions found: the names whose condition holds.
+pub(crate) fn names<const N: usize>(found: [(bool, &'static str); N]) -> Vec<&'static str> {
+    found
+        .into_iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// For an API that takes one text: a conversation of several turns has no form there.
+pub(crate) fn conversation_unsupported(request: &GenerationRequest) -> Vec<&'static str> {
+    let several = matches!(&request.prompt, Prompt::Messages(messages) if messages.len() > 1);
+    names([(several, "conversations")])
+}

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{OpenAiChat, Protocol, ProtocolError};
+use super::{
+    AnthropicMessages, Embeddings, LlamaCppCompletion, OllamaChat, OllamaGenerate, OpenAiChat,
+    OpenAiCompletions, OpenAiResponses, Protocol, ProtocolError, SglangGenerate, Template,
+    TgiGenerate, TritonDialect, TritonGenerate,
+};
 
 /// Whether the OpenAI protocols ask the server for its token counts in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,11 +43,36 @@ impl ProtocolOptions {
 type Maker = fn(&ProtocolOptions) -> Arc<dyn Protocol>;
 
 /// Name and maker of each protocol.
-const MAKERS: [(&str, Maker); 1] = [("openai-chat", |options| {
-    Arc::new(OpenAiChat {
-        options: options.clone(),
-    })
-})];
+const MAKERS: [(&str, Maker); 12] = [
+    ("openai-chat", |options| {
+        Arc::new(OpenAiChat {
+            options: options.clone(),
+        })
+    }),
+    ("openai-completions", |options| {
+        Arc::new(OpenAiCompletions {
+            options: options.clone(),
+        })
+    }),
+    ("openai-responses", |_| Arc::new(OpenAiResponses)),
+    ("anthropic-messages", |_| Arc::new(AnthropicMessages)),
+    ("tgi-generate", |_| Arc::new(TgiGenerate)),
+    ("sglang-generate", |_| Arc::new(SglangGenerate)),
+    ("llamacpp-completion", |_| Arc::new(LlamaCppCompletion)),
+    ("ollama-chat", |_| Arc::new(OllamaChat)),
+    ("ollama-generate", |_| Arc::new(OllamaGenerate)),
+    ("triton-generate", |_| {
+        Arc::new(TritonGenerate {
+            dialect: TritonDialect::TensorRtLlm,
+        })
+    }),
+    ("triton-generate-vllm", |_| {
+        Arc::new(TritonGenerate {
+            dialect: TritonDialect::Vllm,
+        })
+    }),
+    ("embeddings", |_| Arc::new(Embeddings)),
+];
 
 /// The names that [`protocol_by_name`] knows, `template:FILE` excepted.
 pub const PROTOCOLS: [&str; MAKERS.len()] = {
@@ -74,9 +103,14 @@ pub fn protocol_with_options(
     name: &str,
     options: &ProtocolOptions,
 ) -> Result<Arc<dyn Protocol>, ProtocolError> {
-    MAKERS
-        .iter()
-        .find(|(known, _)| *known == name)
+    if name == "template" {
+        return Err(ProtocolError::TemplateWithoutFile);
+    }
+    if let Some(path) = name.strip_prefix("template:") {
+        return Ok(Arc::new(Template::from_file(path)?));
+    }
+    let maker = MAKERS.iter().find(|(known, _)| *known == name);
+    maker
         .map(|(_, make)| make(options))
         .ok_or_else(|| ProtocolError::Unknown {
             name: name.to_owned(),

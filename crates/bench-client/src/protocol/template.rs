@@ -1,0 +1,262 @@
+//! `template:FILE`: any other API, described by a body with placeholders and by paths into its answers.
+
+use std::borrow::Cow;
+
+use bench_schema::{Channel, GenerationRequest, Usage};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::json::{Count, ErrorField, Text, parse};
+use super::pointer::Pointer;
+use super::{DecodeError, Delta, Frame, Framing, Protocol, ProtocolError};
+
+mod fill;
+
+/// A description of an API, as in the file that `template:FILE` names.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TemplateConfig {
+    /// Path below the base URL; `{{model}}` is replaced.
+    pub path: String,
+    /// The request's body. A string that is just `{{name}}` becomes that value with its own type, and its member is dropped
+    /// where the request leaves it open; within a longer string it is replaced as text.
+    pub body: Value,
+    /// How a streamed answer is cut into documents: `sse` (default) or `ndjson`.
+    #[serde(default)]
+    pub framing: StreamFraming,
+    /// Path to the text of a streamed document.
+    pub text: String,
+    /// Path to the text of an answer that is not streamed; the same as `text` where absent.
+    #[serde(default)]
+    pub whole_text: Option<String>,
+    /// Path to text that is reasoning, not the answer.
+    #[serde(default)]
+    pub reasoning: Option<String>,
+    /// Each document repeats the text from its beginning.
+    #[serde(default)]
+    pub cumulative: bool,
+    /// Path to the number of prompt tokens.
+    #[serde(default)]
+    pub prompt_tokens: Option<String>,
+    /// Path to the number of tokens generated so far, or in all.
+    #[serde(default)]
+    pub completion_tokens: Option<String>,
+    /// Path to the finish reason: any value but null, false and an empty string is one.
+    #[serde(default)]
+    pub finish: Option<String>,
+    /// Path to an error.
+    #[serde(default = "default_error")]
+    pub error: String,
+    /// The data of an event that ends the stream, such as `[DONE]`.
+    #[serde(default)]
+    pub end: Option<String>,
+    /// A proper end of the transfer is enough, because the API has neither a finish reason nor an end marker.
+    #[serde(default)]
+    pub ends_with_transfer: bool,
+}
+
+/// How a template's stream is cut into documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamFraming {
+    /// Server-sent events.
+    #[default]
+    Sse,
+    /// One JSON document a line.
+    Ndjson,
+}
+
+fn default_error() -> String {
+    "/error".to_owned()
+}
+
+/// An API by description.
+#[derive(Clone, Debug)]
+pub struct Template {
+    config: TemplateConfig,
+    text: Pointer,
+    whole_text: Pointer,
+    reasoning: Option<Pointer>,
+    prompt_tokens: Option<Pointer>,
+    completion_tokens: Option<Pointer>,
+    finish: Option<Pointer>,
+    error: Pointer,
+}
+
+impl Template {
+    /// Checks a description.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtocolError::Pointer`] and [`ProtocolError::Placeholder`], which name what is wrong.
+    pub fn new(config: TemplateConfig) -> Result<Self, ProtocolError> {
+        fill::check(&config.body)?;
+        let whole = config.whole_text.as_ref().unwrap_or(&config.text);
+        Ok(Self {
+            text: pointer("text", &config.text)?,
+            whole_text: pointer("whole_text", whole)?,
+            reasoning: optional("reasoning", config.reasoning.as_deref())?,
+            prompt_tokens: optional("prompt_tokens", config.prompt_tokens.as_deref())?,
+            completion_tokens: optional("completion_tokens", config.completion_tokens.as_deref())?,
+            finish: optional("finish", config.finish.as_deref())?,
+            error: pointer("error", &config.error)?,
+            config,
+        })
+    }
+
+    /// Reads a description from a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtocolError::TemplateFile`] if it cannot be read, [`ProtocolError::TemplateSyntax`] if it is not one, and those of
+    /// [`Template::new`].
+    pub fn from_file(path: &str) -> Result<Self, ProtocolError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ProtocolError::TemplateFile {
+            path: path.to_owned(),
+            source,
+        })?;
+        let config =
+            serde_json::from_str(&text).map_err(|source| ProtocolError::TemplateSyntax {
+                path: path.to_owned(),
+                source,
+            })?;
+        Self::new(config)
+    }
+
+    fn tell(&self, json: &[u8], text: &Pointer, out: &mut Delta) -> Result<(), DecodeError> {
+        let string = |pointer: &Pointer| -> Result<Text<'_>, DecodeError> {
+            pointer.find(json)?.map_or(Ok(Text::default()), as_text)
+        };
+        let count = |pointer: &Option<Pointer>| -> Result<Option<u64>, DecodeError> {
+            let Some(pointer) = pointer else {
+                return Ok(None);
+            };
+            let found = pointer.find(json)?;
+            found.map_or(Ok(None), |raw| Ok(parse::<Count>(raw.get().as_bytes())?.0))
+        };
+        let answer = string(text)?;
+        let reasoning = self
+            .reasoning
+            .as_ref()
+            .map(string)
+            .transpose()?
+            .unwrap_or_default();
+        let (prompt, completion) = (count(&self.prompt_tokens)?, count(&self.completion_tokens)?);
+        let finish = match &self.finish {
+            Some(pointer) => pointer
+                .find(json)?
+                .map(finish_reason)
+                .transpose()?
+                .flatten(),
+            None => None,
+        };
+        let error = match self.error.find(json)? {
+            Some(raw) => parse::<ErrorField>(raw.get().as_bytes())?.0,
+            None => None,
+        };
+
+        out.text(Channel::Reasoning, reasoning.get().unwrap_or_default());
+        self.tell_answer(
+            &answer,
+            finish.is_none() && reasoning.filled().is_none(),
+            out,
+        );
+        if prompt.is_some() || completion.is_some() {
+            let usage = Usage {
+                prompt_tokens: prompt,
+                completion_tokens: completion,
+                ..Usage::default()
+            };
+            out.usage(&usage);
+        }
+        if let Some(total) = completion {
+            out.total_tokens(total);
+        }
+        out.finish(&finish.unwrap_or_default());
+        if let Some(message) = error {
+            out.error(message);
+        }
+        Ok(())
+    }
+
+    fn tell_answer(&self, answer: &Text<'_>, open: bool, out: &mut Delta) {
+        let text = answer.get().unwrap_or_default();
+        let had_text = if self.config.cumulative {
+            out.text_so_far(Channel::Answer, text)
+        } else {
+            out.text(Channel::Answer, text);
+            !text.is_empty()
+        };
+        if !had_text && open && answer.get().is_some() {
+            out.empty_token(Channel::Answer);
+        }
+    }
+}
+
+impl Protocol for Template {
+    fn name(&self) -> &'static str {
+        "template"
+    }
+
+    fn path(&self, model: &str, _: bool) -> Cow<'_, str> {
+        self.config.path.replace("{{model}}", model).into()
+    }
+
+    fn framing(&self, streaming: bool) -> Framing {
+        match self.config.framing {
+            _ if !streaming => Framing::Json,
+            StreamFraming::Sse => Framing::Sse,
+            StreamFraming::Ndjson => Framing::Ndjson,
+        }
+    }
+
+    fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
+        fill::body(&self.config.body, request, model)
+    }
+
+    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
+        fill::unused(&self.config.body, request)
+    }
+
+    fn ends_with_transfer(&self) -> bool {
+        self.config.ends_with_transfer
+    }
+
+    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+        let end = self.config.end.as_ref();
+        if end.is_some_and(|end| frame.data.trim_ascii() == end.as_bytes()) {
+            out.end_marker();
+            return Ok(());
+        }
+        self.tell(frame.data, &self.text, out)
+    }
+
+    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
+        self.tell(body, &self.whole_text, out)
+    }
+}
+
+fn pointer(key: &'static str, text: &str) -> Result<Pointer, ProtocolError> {
+    Pointer::parse(text).ok_or_else(|| ProtocolError::Pointer {
+        key,
+        pointer: text.to_owned(),
+    })
+}
+
+fn optional(key: &'static str, text: Option<&str>) -> Result<Option<Pointer>, ProtocolError> {
+    text.map(|text| pointer(key, text)).transpose()
+}
+
+fn as_text(raw: &RawValue) -> Result<Text<'_>, DecodeError> {
+    parse(raw.get().as_bytes())
+}
+
+/// A finish reason as text: a string's own, `true` as `stop`, anything else as its JSON.
+fn finish_reason(raw: &RawValue) -> Result<Option<String>, DecodeError> {
+    Ok(match raw.get() {
+        "null" | "false" | "\"\"" => None,
+        "true" => Some("stop".to_owned()),
+        json => Some(as_text(raw)?.get().unwrap_or(json).to_owned()),
+    })
+}
