@@ -1,1 +1,28 @@
 //! The meaning of the numbers: findings with evidence, bottlenecks, regimes, capacity, what to try. Pure.
+//!
+//! Functions from results to statements; nothing here reads a clock, a file or a socket. [`analysis`] relates the cells of a run
+//! to each other, [`trust`] says whether they should be believed, [`targets`] decides gates, [`findings`] says what the numbers
+//! mean. A statement is made only where the data carries it: what was not measured is not mentioned, and no text holds a NaN.
+//! `docs/insight.md` lists every finding: when it is raised, from what, how severe it is, what to try.
+
+mod analysis;
+mod bottleneck;
+mod draft;
+mod error;
+mod facts;
+mod findings;
+mod lengths;
+mod signals;
+mod target;
+mod text;
+mod trust;
+mod tuning;
+mod view;
+
+pub use analysis::{analyse_run, analysis, scaling_by_tag};
+pub use bottleneck::{Bottleneck, BottleneckKind, bottlenecks};
+pub use error::InsightError;
+pub use facts::{CellFacts, CellSamples, RequestSample, TrustFacts};
+pub use findings::findings;
+pub use target::{check_targets, target_quantiles, targets};
+pub use trust::trust;

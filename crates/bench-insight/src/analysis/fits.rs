@@ -1,0 +1,211 @@
+//! Laws fitted to cell means. Means, not raw requests: the spread of a latency grows with its length, and a least-squares
+//! interval assumes that it does not.
+
+use std::collections::BTreeMap;
+
+use bench_metrics::{Estimate, LEVEL, linear_fit, power_fit, usl_fit};
+use bench_schema::{CellRecord, FitRecord, Metric};
+
+use crate::lengths::{LengthPoint, category_tokens, output_points};
+use crate::view;
+
+/// Fewest points of a fit: with two, any line is exact and says nothing.
+const POINTS: usize = 3;
+/// Seed of the draws behind the intervals of the scalability law.
+const SEED: u64 = 42;
+
+/// Every fit that the cells carry, by name.
+pub(crate) fn all(cells: &[CellRecord]) -> BTreeMap<String, FitRecord> {
+    let mut fits = BTreeMap::new();
+    let mut put = |name: String, fit: Option<FitRecord>| {
+        if let Some(fit) = fit.filter(is_sound) {
+            fits.insert(name, fit);
+        }
+    };
+    put("usl".to_owned(), usl(cells));
+    let points = output_points(cells);
+    put("latency_by_output_tokens".to_owned(), line(&points));
+    for class in classes(&points) {
+        let own: Vec<LengthPoint> = points
+            .iter()
+            .filter(|p| p.class == class)
+            .cloned()
+            .collect();
+        if own.len() < points.len() {
+            put(
+                format!("latency_by_output_tokens:{}", short(&class)),
+                line(&own),
+            );
+        }
+    }
+    put("latency_power_law".to_owned(), power(cells, &points));
+    put("ttft_by_input_tokens".to_owned(), prefill(cells));
+    put("prompt_length_effect".to_owned(), prompt_effect(cells));
+    fits
+}
+
+fn is_sound(fit: &FitRecord) -> bool {
+    fit.parameters.values().all(|value| value.is_finite())
+        && fit.r_squared.is_none_or(f64::is_finite)
+}
+
+fn classes(points: &[LengthPoint]) -> Vec<String> {
+    let mut classes: Vec<String> = points.iter().map(|p| p.class.clone()).collect();
+    classes.sort();
+    classes.dedup();
+    classes
+}
+
+/// `prompt=short` is `short`.
+fn short(class: &str) -> String {
+    match class.split_once('=') {
+        Some((_, value)) if !value.contains('=') => value.to_owned(),
+        _ => class.to_owned(),
+    }
+}
+
+/// Distinct levels among the points' lengths.
+fn distinct(points: &[(f64, f64)]) -> usize {
+    let mut xs: Vec<f64> = points.iter().map(|p| p.0).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
+    xs.len()
+}
+
+/// A fit with named parameters, each with its interval where it has one.
+fn record(
+    formula: &str,
+    parameters: &[(&str, Estimate)],
+    r_squared: Option<f64>,
+    n: usize,
+) -> FitRecord {
+    FitRecord {
+        formula: formula.to_owned(),
+        parameters: parameters
+            .iter()
+            .map(|(name, e)| ((*name).to_owned(), e.value))
+            .collect(),
+        intervals: parameters
+            .iter()
+            .filter_map(|(name, e)| Some(((*name).to_owned(), view::interval(e)?)))
+            .collect(),
+        r_squared,
+        n: n as u64,
+    }
+}
+
+fn line(points: &[LengthPoint]) -> Option<FitRecord> {
+    let xy: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
+    let fit = linear_fit(&xy, LEVEL).filter(|_| distinct(&xy) >= POINTS)?;
+    let parameters = [
+        ("a", fit.intercept),
+        ("b", fit.slope),
+        ("ms_per_token", fit.slope.scaled(1e-6)),
+    ];
+    Some(record(
+        "e2e_ns = a + b * output_tokens; ms_per_token = b / 1e6",
+        &parameters,
+        Some(fit.r2),
+        fit.n,
+    ))
+}
+
+/// Log–log slope of P95 over categories where there are any, else of mean E2E over output tokens.
+fn power(cells: &[CellRecord], points: &[LengthPoint]) -> Option<FitRecord> {
+    let by_category: Vec<(f64, f64)> = cells
+        .iter()
+        .flat_map(|cell| cell.groups.iter().map(move |group| (cell, group)))
+        .filter(|(_, group)| group.by == "category")
+        .filter_map(|(cell, group)| {
+            let p95 = view::of_group(cell, group, Metric::E2e)?.quantile(0.95)?;
+            Some((category_tokens(group)?, p95))
+        })
+        .collect();
+    let (formula, xy) = if by_category.len() >= POINTS {
+        ("e2e_p95_ns = factor * total_tokens ^ exponent", by_category)
+    } else {
+        let means = points.iter().map(|p| (p.tokens, p.e2e)).collect();
+        ("e2e_ns = factor * output_tokens ^ exponent", means)
+    };
+    let fit = power_fit(&xy, LEVEL).filter(|_| distinct(&xy) >= POINTS)?;
+    let factor = Estimate::unbounded(fit.factor, LEVEL);
+    Some(record(
+        formula,
+        &[("factor", factor), ("exponent", fit.exponent)],
+        Some(fit.r2),
+        fit.n,
+    ))
+}
+
+fn usl(cells: &[CellRecord]) -> Option<FitRecord> {
+    // An arrival rate is what is asked, not how many work at once: the law has no meaning along it.
+    let (_, series) = view::load_series(cells).filter(|(factor, _)| *factor != "rate")?;
+    let longest = series.iter().max_by_key(|members| members.len())?;
+    let tokens = longest.iter().all(|(_, c)| view::tokens_per_s(c).is_some());
+    let points: Vec<(f64, f64)> = longest
+        .iter()
+        .filter_map(|(n, cell)| {
+            let rate = if tokens {
+                view::tokens_per_s(cell)
+            } else {
+                view::requests_per_s(cell)
+            };
+            Some((*n, rate?))
+        })
+        .collect();
+    let fit = usl_fit(&points, LEVEL, SEED)?;
+    let mut parameters = vec![
+        ("lambda", fit.lambda),
+        ("sigma", fit.sigma),
+        ("kappa", fit.kappa),
+    ];
+    if let Some(knee) = fit.knee {
+        parameters.push(("knee", knee));
+    }
+    Some(record(
+        "x(n) = lambda * n / (1 + sigma * (n - 1) + kappa * n * (n - 1)); knee = sqrt((1 - sigma) / kappa)",
+        &parameters,
+        None,
+        fit.n,
+    ))
+}
+
+/// TTFT against prompt tokens: what a prompt token costs before the first answer token.
+fn prefill(cells: &[CellRecord]) -> Option<FitRecord> {
+    let xy: Vec<(f64, f64)> = cells
+        .iter()
+        .filter_map(|cell| Some((view::input_tokens(cell)?, view::mean(cell, Metric::Ttft)?)))
+        .collect();
+    // A load factor would be on the same line and bend it.
+    let fit = linear_fit(&xy, LEVEL)
+        .filter(|_| distinct(&xy) >= POINTS && view::load_series(cells).is_none())?;
+    let parameters = [
+        ("a", fit.intercept),
+        ("b", fit.slope),
+        ("ms_per_token", fit.slope.scaled(1e-6)),
+    ];
+    Some(record(
+        "ttft_ns = a + b * input_tokens; ms_per_token = b / 1e6",
+        &parameters,
+        Some(fit.r2),
+        fit.n,
+    ))
+}
+
+/// E2E against prompt length where output length is held: the largest relative change over the range.
+fn prompt_effect(cells: &[CellRecord]) -> Option<FitRecord> {
+    let effect = crate::findings::prompt_effect(cells)?;
+    let plain = |value| Estimate::unbounded(value, LEVEL);
+    let parameters = [
+        ("relative_range", plain(effect.relative)),
+        ("output_tokens", plain(effect.output_tokens)),
+        ("from", plain(effect.from)),
+        ("to", plain(effect.to)),
+    ];
+    Some(record(
+        "relative_range = (max - min) / min of mean e2e over prompt lengths from..to at fixed output_tokens",
+        &parameters,
+        None,
+        effect.n,
+    ))
+}

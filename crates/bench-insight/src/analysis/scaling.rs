@@ -1,0 +1,171 @@
+//! Scaling rows along load, output length and length category.
+
+use bench_metrics::{scaling_efficiency, scaling_factor, trade_off_ratio};
+use bench_schema::{CellRecord, Metric, RunRecord, ScalingRow};
+
+use crate::lengths::category_tokens;
+use crate::view;
+
+/// One level of a factor with what was measured at it.
+struct Point {
+    cell: String,
+    level: f64,
+    value: f64,
+    latency: Option<f64>,
+}
+
+/// Rows along the first load factor with two levels.
+pub(crate) fn by_load(cells: &[CellRecord]) -> Vec<ScalingRow> {
+    let Some((factor, series)) = view::load_series(cells) else {
+        return Vec::new();
+    };
+    series
+        .iter()
+        .flat_map(|members| load_rows(factor, members))
+        .collect()
+}
+
+fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
+    // One measure for the whole series: tokens where every level counted them, else requests.
+    let tokens = members
+        .iter()
+        .all(|(_, cell)| view::tokens_per_s(cell).is_some());
+    let value = |cell| {
+        if tokens {
+            view::tokens_per_s(cell)
+        } else {
+            view::requests_per_s(cell)
+        }
+    };
+    let points: Vec<Point> = members
+        .iter()
+        .filter_map(|(level, cell)| {
+            Some(Point {
+                cell: cell.id.clone(),
+                level: *level,
+                value: value(cell)?,
+                latency: view::mean(cell, Metric::E2e),
+            })
+        })
+        .collect();
+    rows(factor, &points)
+}
+
+/// Rows over runs that differ in a numeric tag (`gpus=2`), best first cell of each; sorted by the tag.
+///
+/// Runs without the tag, or where it is no number, are left out; so is one whose only cells have no rate.
+pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
+    let mut members: Vec<(f64, &CellRecord)> = runs
+        .iter()
+        .filter_map(|run| {
+            let level = view::positive(run.tags.get(tag)?.parse().ok()?)?;
+            let best = run.cells.iter().max_by(|a, b| {
+                let rate = |c: &CellRecord| view::tokens_per_s(c).or(view::requests_per_s(c));
+                rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0))
+            })?;
+            Some((level, best))
+        })
+        .collect();
+    members.sort_by(|a, b| a.0.total_cmp(&b.0));
+    load_rows(tag, &members)
+}
+
+fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {
+    let Some(base) = points.first().filter(|_| points.len() > 1) else {
+        return Vec::new();
+    };
+    points
+        .iter()
+        .filter_map(|point| {
+            let penalty = point
+                .latency
+                .zip(base.latency)
+                .and_then(|(now, then)| scaling_factor(now, then))
+                .map(|factor| factor - 1.0);
+            let trade = point.latency.zip(base.latency).and_then(|(now, then)| {
+                trade_off_ratio(point.value, base.value, now, then).filter(|_| now > then)
+            });
+            let grown = scaling_factor(point.value, base.value)?;
+            Some(ScalingRow {
+                cell: point.cell.clone(),
+                factor: factor.to_owned(),
+                level: point.level,
+                value: point.value,
+                scaling_factor: grown,
+                efficiency: scaling_efficiency(point.value, base.value, point.level / base.level)
+                    .filter(|e| e.is_finite()),
+                throughput_gain: Some(grown - 1.0),
+                latency_penalty: penalty,
+                tradeoff_ratio: trade,
+            })
+        })
+        .collect()
+}
+
+/// Rows along output length: mean E2E per level.
+pub(crate) fn by_output(cells: &[CellRecord]) -> Vec<ScalingRow> {
+    let found = view::OUTPUT_FACTORS.iter().find_map(|factor| {
+        let series = view::series(cells, factor);
+        (!series.is_empty()).then_some((*factor, series))
+    });
+    let Some((factor, series)) = found else {
+        return Vec::new();
+    };
+    series
+        .iter()
+        .flat_map(|members| {
+            let points: Vec<(String, f64, f64)> = members
+                .iter()
+                .filter_map(|(level, cell)| {
+                    Some((cell.id.clone(), *level, view::mean(cell, Metric::E2e)?))
+                })
+                .collect();
+            length_rows(factor, &points)
+        })
+        .collect()
+}
+
+/// Rows along length categories: P95 of E2E per category, the smallest first.
+pub(crate) fn by_category(cells: &[CellRecord]) -> Vec<ScalingRow> {
+    for cell in cells {
+        let mut points: Vec<(String, f64, f64)> = cell
+            .groups
+            .iter()
+            .filter(|group| group.by == "category")
+            .filter_map(|group| {
+                let p95 = view::of_group(cell, group, Metric::E2e)?
+                    .quantile(0.95)
+                    .and_then(view::positive)?;
+                Some((group.name.clone(), category_tokens(group)?, p95))
+            })
+            .collect();
+        points.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let rows = length_rows("category", &points);
+        if !rows.is_empty() {
+            return rows;
+        }
+    }
+    Vec::new()
+}
+
+fn length_rows(factor: &str, points: &[(String, f64, f64)]) -> Vec<ScalingRow> {
+    let Some((_, _, base)) = points.first().filter(|_| points.len() > 1) else {
+        return Vec::new();
+    };
+    points
+        .iter()
+        .filter_map(|(cell, level, value)| {
+            Some(ScalingRow {
+                cell: cell.clone(),
+                factor: factor.to_owned(),
+                level: *level,
+                value: *value,
+                scaling_factor: scaling_factor(*value, *base)?,
+                efficiency: None,
+                throughput_gain: None,
+                latency_penalty: None,
+                tradeoff_ratio: None,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,167 @@
+//! What has to be known beside the cells: facts of the run for the trust rules, and single requests for what is a matter of
+//! time.
+
+use std::collections::BTreeMap;
+
+use bench_schema::{ClockRecord, Metric, Nanos, Phase, RequestRecord, Stamp};
+
+/// What the trust rules need of a run beside its cells.
+#[derive(Clone, Debug)]
+pub struct TrustFacts<'a> {
+    /// Whether it ran to its planned end.
+    pub complete: bool,
+    /// Why not.
+    pub incomplete_reason: Option<&'a str>,
+    /// How time was measured.
+    pub clock: &'a ClockRecord,
+    /// Whether answers of exactly the asked length were asked for (`--ignore-eos`).
+    pub ignore_eos: bool,
+    /// Whether prompts share prefixes, or repeat, on purpose: then a warm cache is what is measured.
+    pub shared_prefixes: bool,
+    /// Quantiles that the user named: by an SLO, a target or a precision rule.
+    pub asked_quantiles: &'a [(Metric, f64)],
+    /// Facts that only single requests tell, by cell id; cells without an entry are not judged by them.
+    pub cells: &'a BTreeMap<String, CellFacts>,
+}
+
+impl<'a> TrustFacts<'a> {
+    /// Facts of a complete run without flags; set what differs.
+    pub fn of(clock: &'a ClockRecord, cells: &'a BTreeMap<String, CellFacts>) -> Self {
+        Self {
+            complete: true,
+            incomplete_reason: None,
+            clock,
+            ignore_eos: false,
+            shared_prefixes: false,
+            asked_quantiles: &[],
+            cells,
+        }
+    }
+}
+
+/// What single requests of a cell tell about the measurement.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CellFacts {
+    /// Completed requests whose output tokens and asked output tokens are both known.
+    pub answers_counted: u64,
+    /// Those of them that got fewer tokens than asked.
+    pub answers_short: u64,
+    /// Mean asked prompt tokens, over requests where a length was asked and one is known.
+    pub prompt_asked: Option<f64>,
+    /// Mean known prompt tokens of the same requests.
+    pub prompt_known: Option<f64>,
+    /// Whether the known lengths are the server's, which count the chat template too.
+    pub prompt_by_server: bool,
+    /// Share of prompt tokens that the server found in its prefix cache; absent where it does not tell.
+    pub cached_share: Option<f64>,
+}
+
+impl CellFacts {
+    /// From the measured requests of one cell.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
+        let mut facts = Self::default();
+        let (mut asked, mut known, mut sized) = (0_u64, 0_u64, 0_u64);
+        let (mut cached, mut prompt, mut told) = (0_u64, 0_u64, false);
+        for record in records {
+            if record.phase != Phase::Measure || !record.wire.outcome.is_completed() {
+                continue;
+            }
+            if let (Some(got), Some(want)) = (record.output_tokens, record.asked_output_tokens) {
+                facts.answers_counted += 1;
+                facts.answers_short += u64::from(got < want);
+            }
+            let served = record.wire.usage.as_ref().and_then(|u| u.prompt_tokens);
+            if let (Some(want), Some(have)) = (
+                record.prompt.asked_tokens,
+                record.prompt.sent_tokens.or(served),
+            ) {
+                facts.prompt_by_server |= record.prompt.sent_tokens.is_none();
+                asked += want;
+                known += have;
+                sized += 1;
+            }
+            if let Some(usage) = &record.wire.usage
+                && let (Some(hit), Some(all)) = (usage.cached_tokens, usage.prompt_tokens)
+            {
+                cached += hit;
+                prompt += all;
+                told = true;
+            }
+        }
+        let mean = |sum: u64| (sized > 0).then(|| sum as f64 / sized as f64);
+        facts.prompt_asked = mean(asked);
+        facts.prompt_known = mean(known);
+        facts.cached_share = (told && prompt > 0).then(|| cached as f64 / prompt as f64);
+        facts
+    }
+}
+
+/// One completed request, as far as time and length go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestSample {
+    /// When it was sent.
+    pub start: Stamp,
+    /// Its last content event.
+    pub end: Stamp,
+    /// First content event − sent, ns; absent for an answer without content.
+    pub ttft: Option<f64>,
+    /// Time per output token after the first, ns; absent for fewer than two tokens.
+    pub tpot: Option<f64>,
+    /// Last content event − sent, ns.
+    pub e2e: f64,
+    /// Prompt tokens.
+    pub input_tokens: Option<u64>,
+    /// Output tokens.
+    pub output_tokens: Option<u64>,
+    /// Label of the kind of request.
+    pub use_case: Option<String>,
+}
+
+/// The completed, measured requests of one cell in the order they started.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CellSamples {
+    /// The cell.
+    pub cell: String,
+    /// Ordered by `start`.
+    pub requests: Vec<RequestSample>,
+}
+
+impl CellSamples {
+    /// From the records of a run: the completed, measured requests of `cell` that have content. All times are from `sent`.
+    pub fn of<'a>(cell: &str, records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
+        let mut requests: Vec<RequestSample> = records
+            .into_iter()
+            .filter(|r| r.cell == cell && r.phase == Phase::Measure)
+            .filter_map(sample)
+            .collect();
+        requests.sort_by_key(|r| r.start);
+        Self {
+            cell: cell.to_owned(),
+            requests,
+        }
+    }
+}
+
+fn sample(record: &RequestRecord) -> Option<RequestSample> {
+    let wire = &record.wire;
+    if !wire.outcome.is_completed() {
+        return None;
+    }
+    let start = wire.sent?;
+    let (first, end) = (wire.events.first()?, wire.events.last()?);
+    let ns = |span: Nanos| span.as_f64();
+    let tpot = record
+        .output_tokens
+        .filter(|n| *n > 1 && end > first)
+        .map(|n| ns(end - first) / (n - 1) as f64);
+    Some(RequestSample {
+        start,
+        end,
+        ttft: Some(ns(first - start)),
+        tpot,
+        e2e: ns(end - start),
+        input_tokens: record.input_tokens(),
+        output_tokens: record.output_tokens,
+        use_case: record.use_case.clone(),
+    })
+}

@@ -1,0 +1,81 @@
+//! What the numbers say: every rule over a run, the most severe first.
+
+mod lengths;
+mod load;
+mod phases;
+mod resources;
+mod spread;
+
+use bench_schema::{Analysis, Finding, RunRecord};
+
+use crate::analysis::analyse_run;
+use crate::facts::CellSamples;
+
+pub(crate) use lengths::prompt_effect;
+
+/// A run with its figures across cells: what every rule looks at.
+pub(crate) struct Scene<'a> {
+    pub(crate) run: &'a RunRecord,
+    pub(crate) analysis: Analysis,
+    pub(crate) samples: &'a [CellSamples],
+}
+
+impl Scene<'_> {
+    /// What kind of server it is, for the names of parameters.
+    pub(crate) fn server(&self) -> Option<&str> {
+        self.run.server.kind.as_deref()
+    }
+}
+
+/// One group of rules.
+type Rule = fn(&Scene<'_>) -> Vec<Finding>;
+
+const RULES: &[Rule] = &[
+    phases::all,
+    resources::all,
+    load::all,
+    lengths::all,
+    spread::all,
+];
+
+/// Everything that the run says, the most severe first; empty for a run without data.
+///
+/// `samples` are the single requests, one entry per cell, for what is a matter of time (regimes, change points, head-of-line
+/// blocking); without them those findings are not made. Figures across cells are taken from `run.analysis`, or made where it is
+/// empty. Of several findings with the same code about the same cells, the most severe stays.
+pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
+    let stored = &run.analysis;
+    let analysis = if stored.scaling.is_empty() && stored.fits.is_empty() {
+        analyse_run(run)
+    } else {
+        stored.clone()
+    };
+    let scene = Scene {
+        run,
+        analysis,
+        samples,
+    };
+    ordered(RULES.iter().flat_map(|rule| rule(&scene)).collect())
+}
+
+/// Most severe first, then by code; the same statement about the same cells once.
+fn ordered(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_by(|a, b| {
+        b.severity
+            .total_cmp(&a.severity)
+            .then_with(|| a.code.cmp(&b.code))
+            .then_with(|| a.claim.cmp(&b.claim))
+    });
+    let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
+    for finding in found {
+        let repeated = kept.iter().any(|k| {
+            k.code == finding.code
+                && (k.claim == finding.claim
+                    || (!k.cells.is_empty() && k.cells == finding.cells && k.kind == finding.kind))
+        });
+        if !repeated {
+            kept.push(finding);
+        }
+    }
+    kept
+}

@@ -1,0 +1,125 @@
+//! Length categories of the seeds' study, and points of (length, latency) for the fits.
+
+use bench_schema::{CellRecord, GroupRecord, Metric};
+
+use crate::view;
+
+/// The categories by total tokens: name, from, below (absent: open).
+const CATEGORIES: &[(&str, f64, Option<f64>)] = &[
+    ("tiny", 0.0, Some(50.0)),
+    ("short", 50.0, Some(150.0)),
+    ("medium", 150.0, Some(300.0)),
+    ("long", 300.0, Some(500.0)),
+    ("verylong", 500.0, None),
+];
+
+/// The bounds of a category in total tokens, by its name whatever its spelling (`very-long`, `Very Long`); the upper one is
+/// absent for the open one. `None` for a name of someone's own.
+pub(crate) fn category_bounds(name: &str) -> Option<(f64, Option<f64>)> {
+    let plain: String = name
+        .chars()
+        .filter(char::is_ascii_alphabetic)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    CATEGORIES
+        .iter()
+        .find(|(known, _, _)| *known == plain)
+        .map(|(_, from, below)| (*from, *below))
+}
+
+/// Mean total tokens of the requests of a group, where both sides were counted.
+pub(crate) fn group_tokens(group: &GroupRecord) -> Option<f64> {
+    let input = view::mean_tokens(&group.metrics, Metric::InputTokens)?;
+    let output = view::mean_tokens(&group.metrics, Metric::OutputTokens)?;
+    Some(input + output)
+}
+
+/// Where a category lies on the length axis: the mean total tokens of its requests; else its upper bound (the lower one for
+/// the open category). The bound is an ordering, not a measurement.
+pub(crate) fn category_tokens(group: &GroupRecord) -> Option<f64> {
+    group_tokens(group).or_else(|| {
+        let (from, below) = category_bounds(&group.name)?;
+        Some(below.unwrap_or(from + 1.0))
+    })
+}
+
+/// One mean latency at one length.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LengthPoint {
+    /// Prompt class it was measured with; empty where there is only one.
+    pub(crate) class: String,
+    /// Output tokens.
+    pub(crate) tokens: f64,
+    /// Mean E2E, ns.
+    pub(crate) e2e: f64,
+}
+
+/// Mean E2E against output tokens: of the cells where the output length is a factor, else of the use cases and categories within
+/// the only cell.
+///
+/// A cell at another load does not belong on the line, so points of cells come from the lowest load only.
+pub(crate) fn output_points(cells: &[CellRecord]) -> Vec<LengthPoint> {
+    for factor in view::OUTPUT_FACTORS {
+        let series = lowest_load(cells, view::series(cells, factor), factor);
+        let points: Vec<LengthPoint> = series
+            .iter()
+            .flatten()
+            .filter_map(|(_, cell)| {
+                Some(LengthPoint {
+                    class: view::key_without(cell, factor),
+                    tokens: view::output_tokens(cell)?,
+                    e2e: view::mean(cell, Metric::E2e)?,
+                })
+            })
+            .collect();
+        if !points.is_empty() {
+            return points;
+        }
+    }
+    match cells {
+        [cell] => group_points(cell),
+        _ => Vec::new(),
+    }
+}
+
+/// Series that share the lowest level of any load factor that also varies.
+fn lowest_load<'a>(
+    cells: &[CellRecord],
+    series: view::Series<'a>,
+    along: &str,
+) -> view::Series<'a> {
+    let Some((factor, _)) = view::load_series(cells).filter(|(factor, _)| *factor != along) else {
+        return series;
+    };
+    let level_of = |members: &Vec<(f64, &CellRecord)>| {
+        members
+            .first()
+            .and_then(|(_, cell)| view::level(cell, factor))
+    };
+    let lowest = series.iter().filter_map(level_of).min_by(f64::total_cmp);
+    series
+        .into_iter()
+        .filter(|members| level_of(members) == lowest)
+        .collect()
+}
+
+fn group_points(cell: &CellRecord) -> Vec<LengthPoint> {
+    for by in ["use_case", "category"] {
+        let points: Vec<LengthPoint> = cell
+            .groups
+            .iter()
+            .filter(|group| group.by == by)
+            .filter_map(|group| {
+                Some(LengthPoint {
+                    class: String::new(),
+                    tokens: view::mean_tokens(&group.metrics, Metric::OutputTokens)?,
+                    e2e: view::positive(view::of_group(cell, group, Metric::E2e)?.mean)?,
+                })
+            })
+            .collect();
+        if points.len() > 2 {
+            return points;
+        }
+    }
+    Vec::new()
+}

@@ -1,0 +1,165 @@
+//! Looking at a cell: the few figures that the rules ask for again and again. Absent stays absent, and only positive,
+//! finite values count as measured latencies and rates.
+
+use std::collections::BTreeMap;
+
+use bench_metrics::Estimate;
+use bench_schema::{CellRecord, Distribution, Factor, GroupRecord, Interval, Metric};
+
+/// Load factors in order of preference: the first with two levels is what a run scales along.
+pub(crate) const LOAD_FACTORS: &[&str] = &[
+    "concurrency",
+    "rate",
+    "gpus",
+    "replicas",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "shards",
+    "batch",
+];
+/// Factors that multiply hardware: what they cost is communication, not queueing.
+pub(crate) const DEVICE_FACTORS: &[&str] = &[
+    "gpus",
+    "replicas",
+    "tensor_parallel",
+    "pipeline_parallel",
+    "shards",
+];
+/// Names of an output-length factor.
+pub(crate) const OUTPUT_FACTORS: &[&str] = &["output_tokens", "output"];
+/// Names of a prompt-length factor, best first.
+pub(crate) const PROMPT_FACTORS: &[&str] =
+    &["input_tokens", "prompt_tokens", "prompt_words", "prompt"];
+
+/// A positive, finite number.
+pub(crate) fn positive(x: f64) -> Option<f64> {
+    (x.is_finite() && x > 0.0).then_some(x)
+}
+
+/// The level of a numeric factor.
+pub(crate) fn level(cell: &CellRecord, factor: &str) -> Option<f64> {
+    cell.factors
+        .get(factor)
+        .and_then(Factor::as_number)
+        .filter(|x| x.is_finite())
+}
+
+/// A quantile of a metric from the headline origin, nanoseconds.
+pub(crate) fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<f64> {
+    cell.headline(metric)?.quantile(q).and_then(positive)
+}
+
+/// The mean of a metric from the headline origin, nanoseconds.
+pub(crate) fn mean(cell: &CellRecord, metric: Metric) -> Option<f64> {
+    positive(cell.headline(metric)?.mean)
+}
+
+/// Output tokens per second over the headline window.
+pub(crate) fn tokens_per_s(cell: &CellRecord) -> Option<f64> {
+    cell.headline_rates()?
+        .output_tokens_per_s
+        .and_then(positive)
+}
+
+/// Completed requests per second over the headline window.
+pub(crate) fn requests_per_s(cell: &CellRecord) -> Option<f64> {
+    positive(cell.headline_rates()?.requests_per_s)
+}
+
+/// Mean output tokens of the answers; the asked number where answers were not counted.
+pub(crate) fn output_tokens(cell: &CellRecord) -> Option<f64> {
+    mean_tokens(&cell.metrics, Metric::OutputTokens)
+        .or_else(|| OUTPUT_FACTORS.iter().find_map(|f| level(cell, f)))
+        .and_then(positive)
+}
+
+/// Mean prompt tokens; the factor's level (tokens or words) where prompts were not counted.
+pub(crate) fn input_tokens(cell: &CellRecord) -> Option<f64> {
+    mean_tokens(&cell.metrics, Metric::InputTokens)
+        .or_else(|| PROMPT_FACTORS.iter().find_map(|f| level(cell, f)))
+        .and_then(positive)
+}
+
+/// The mean of a token count among `metrics`.
+pub(crate) fn mean_tokens(metrics: &BTreeMap<Metric, Distribution>, metric: Metric) -> Option<f64> {
+    positive(metrics.get(&metric)?.mean)
+}
+
+/// A group's distribution of a metric, from the cell's headline origin where it has it, else from the other.
+pub(crate) fn of_group<'a>(
+    cell: &CellRecord,
+    group: &'a GroupRecord,
+    metric: Metric,
+) -> Option<&'a Distribution> {
+    group
+        .metrics
+        .get(&metric.from_origin(cell.headline))
+        .or_else(|| group.metrics.get(&metric))
+}
+
+/// A value and its interval as one thing to calculate with.
+pub(crate) fn estimate(value: f64, interval: Option<Interval>) -> Estimate {
+    match interval {
+        Some(i) if i.low.is_finite() && i.high.is_finite() => {
+            Estimate::bounded(value, i.low, i.high, i.confidence)
+        }
+        _ => Estimate::unbounded(value, bench_metrics::LEVEL),
+    }
+}
+
+/// An estimate's interval in the schema's words; `None` where a side is open.
+pub(crate) fn interval(estimate: &Estimate) -> Option<Interval> {
+    let (low, high) = estimate.bounds()?;
+    (low.is_finite() && high.is_finite()).then_some(Interval {
+        low,
+        high,
+        confidence: estimate.level,
+    })
+}
+
+/// The factors of a cell other than `without`, as one key: cells with the same key differ only in `without`.
+pub(crate) fn key_without(cell: &CellRecord, without: &str) -> String {
+    let rest: Vec<String> = cell
+        .factors
+        .iter()
+        .filter(|(name, _)| name.as_str() != without)
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    rest.join(",")
+}
+
+/// Cells in series along a numeric factor: each series differs in nothing else, is sorted by level, and has two or more levels.
+/// Repeated levels keep the first cell.
+pub(crate) fn series<'a>(cells: &'a [CellRecord], factor: &str) -> Vec<Vec<(f64, &'a CellRecord)>> {
+    let mut groups: Vec<(String, Vec<(f64, &CellRecord)>)> = Vec::new();
+    for cell in cells {
+        let Some(at) = level(cell, factor) else {
+            continue;
+        };
+        let key = key_without(cell, factor);
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, members)) => members.push((at, cell)),
+            None => groups.push((key, vec![(at, cell)])),
+        }
+    }
+    groups
+        .into_iter()
+        .map(|(_, mut members)| {
+            members.sort_by(|a, b| a.0.total_cmp(&b.0));
+            members.dedup_by(|a, b| (a.0 - b.0).abs() < 1e-9);
+            members
+        })
+        .filter(|members| members.len() > 1)
+        .collect()
+}
+
+/// The load factor that the cells scale along, with its series.
+pub(crate) fn load_series(cells: &[CellRecord]) -> Option<(&'static str, Series<'_>)> {
+    LOAD_FACTORS.iter().find_map(|factor| {
+        let found = series(cells, factor);
+        (!found.is_empty()).then_some((*factor, found))
+    })
+}
+
+/// Series of cells along one factor, each sorted by level.
+pub(crate) type Series<'a> = Vec<Vec<(f64, &'a CellRecord)>>;
