@@ -1,0 +1,138 @@
+//! Errors of means and ratios that survive autocorrelation and clustering: batch means over blocks of time.
+//!
+//! Neighbouring requests share batches, queues and caches, so n of them know less than n independent ones. The data is
+//! cut into blocks that follow each other in time; block totals are nearly independent, and their spread gives the error.
+//! Twenty blocks (Schmeiser 1982: 10 to 30) are corrected with forty: the bias of batch means is about c/b for blocks of
+//! length b, so 2·V₂₀ − V₄₀ removes it (the "lugsail" of Vats and Flegal 2022); the larger of the two is taken.
+
+use crate::estimate::Estimate;
+use crate::num::{float, is_zero, variance};
+use crate::tables::t_critical;
+
+/// Blocks of the main estimate.
+const BLOCKS: usize = 20;
+
+/// One indivisible piece of the data, in time order: a numerator with its denominator.
+///
+/// A plain value is `(x, 1)`; a request's token gaps are `(their sum, their number)`; a bin of time is `(tokens, seconds)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Part {
+    /// What is summed above the line.
+    pub num: f64,
+    /// What is summed below it; not negative.
+    pub den: f64,
+}
+
+/// A ratio of sums (a mean is one) with its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockMean {
+    /// Σ num / Σ den.
+    pub value: f64,
+    /// Standard error by blocks.
+    pub std_err: f64,
+    /// Degrees of freedom of the error: blocks − 1.
+    pub df: f64,
+}
+
+impl BlockMean {
+    /// Of parts in time order; `None` with fewer than two parts or without a denominator.
+    pub fn of_parts(parts: &[Part]) -> Option<Self> {
+        let den: f64 = parts.iter().map(|p| p.den).sum();
+        if parts.len() < 2 || den <= 0.0 {
+            return None;
+        }
+        let value = crate::num::sum(parts.iter().map(|p| p.num)) / den;
+        let blocks = parts.len().min(BLOCKS);
+        let coarse = ratio_variance(parts, blocks, value, den);
+        // The correction needs blocks that can be halved: at least two parts in each of the forty.
+        let squared = if parts.len() >= 4 * BLOCKS {
+            coarse.max(2.0 * coarse - ratio_variance(parts, 2 * BLOCKS, value, den))
+        } else {
+            coarse
+        };
+        Some(Self {
+            value,
+            std_err: squared.sqrt(),
+            df: float(blocks - 1),
+        })
+    }
+
+    /// Of plain values in time order; `None` below two.
+    pub fn of_values(values: &[f64]) -> Option<Self> {
+        let parts: Vec<Part> = values.iter().map(|&num| Part { num, den: 1.0 }).collect();
+        Self::of_parts(&parts)
+    }
+
+    /// The t interval.
+    pub fn interval(&self, level: f64) -> Estimate {
+        let half = t_critical(level, self.df) * self.std_err;
+        Estimate::bounded(self.value, self.value - half, self.value + half, level)
+    }
+}
+
+/// The error variance of the ratio Σ num / Σ den from `blocks` contiguous groups of parts (linearised ratio estimator).
+fn ratio_variance(parts: &[Part], blocks: usize, ratio: f64, den: f64) -> f64 {
+    let residuals = (0..blocks).map(|b| {
+        let group = &parts[parts.len() * b / blocks..parts.len() * (b + 1) / blocks];
+        group.iter().map(|p| p.num - ratio * p.den).sum::<f64>()
+    });
+    let squares: f64 = residuals.map(|r| r * r).sum();
+    let k = float(blocks);
+    k / (k - 1.0) * squares / (den * den)
+}
+
+/// The effective sample size of values in time order: how many independent values would give a mean of the same error.
+///
+/// `s² / se²`, never above n (negative correlation earns no credit) and never below 1; `None` below two values.
+pub fn effective_sample_size(values: &[f64]) -> Option<f64> {
+    let n = float(values.len());
+    let (error, spread) = (BlockMean::of_values(values)?, variance(values)?);
+    if is_zero(error.std_err) {
+        return Some(n);
+    }
+    Some((spread / error.std_err.powi(2)).clamp(1.0, n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_few_values_the_interval_is_the_ordinary_t_interval() {
+        // numpy 2.4.6 / scipy 1.17.1: t.interval(.95, 4, mean([1,2,4,4,9]), sem([1,2,4,4,9])) = (0.17293453, 7.82706547)
+        let interval = BlockMean::of_values(&[1.0, 2.0, 4.0, 4.0, 9.0])
+            .unwrap()
+            .interval(0.95);
+        let (low, high) = interval.bounds().unwrap();
+        assert!(
+            (low - 0.172_934_531_245).abs() < 1e-6 && (high - 7.827_065_468_755).abs() < 1e-6,
+            "{interval:?}"
+        );
+    }
+
+    #[test]
+    fn equal_values_have_no_error_and_count_in_full() {
+        let values = [5.0; 100];
+        assert!(is_zero(BlockMean::of_values(&values).unwrap().std_err));
+        assert_eq!(
+            effective_sample_size(&values).map(f64::to_bits),
+            Some(100.0_f64.to_bits())
+        );
+    }
+
+    #[test]
+    fn values_repeated_in_runs_count_once_a_run() {
+        // 40 levels, each held for 25 values: about 40 independent ones.
+        let values: Vec<f64> = (0..1000)
+            .map(|i| f64::from((i / 25) * 7919 % 101))
+            .collect();
+        let ess = effective_sample_size(&values).unwrap();
+        assert!((15.0..90.0).contains(&ess), "{ess}");
+    }
+
+    #[test]
+    fn one_part_has_no_error() {
+        assert_eq!(BlockMean::of_parts(&[Part { num: 1.0, den: 1.0 }]), None);
+        assert_eq!(BlockMean::of_parts(&[Part::default(); 5]), None);
+    }
+}

@@ -1,0 +1,333 @@
+//! From the records of one cell to its aggregates: counts, windows, rates, distributions, objectives.
+
+mod categories;
+mod distributions;
+mod phases;
+mod rates;
+mod rows;
+mod slo;
+
+pub use categories::LengthCategories;
+
+use bench_schema::{
+    CellAnalysis, CellRecord, Counts, Distribution, Goodput, GroupRecord, LagRecord, Load, Metric,
+    Nanos, Origin, Phase, PhaseShares, RequestRecord, Slo, SloOutcome, Stamp, StampRecord, Window,
+    WindowRates,
+};
+
+use std::collections::BTreeMap;
+
+use crate::counts::CountKeeper;
+use crate::gaps::{EXACT, GapStore};
+use crate::histogram::Histogram;
+use crate::latency::Instants;
+use crate::timeline::Timeline;
+
+use rows::{GroupTable, Row};
+
+/// What the records alone do not tell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellContext {
+    /// How load was offered.
+    pub load: Load,
+    /// Objectives to judge.
+    pub slos: Vec<Slo>,
+    /// Length categories to group by.
+    pub categories: LengthCategories,
+    /// TTFT in nanoseconds of such a prompt at concurrency 1, for a queue time that is marked as an estimate; used only
+    /// where responses do not tell their queue time.
+    pub queue_baseline: Option<f64>,
+    /// Gaps kept exactly before histograms take over; see `docs/metrics.md`.
+    pub exact_gaps: usize,
+}
+
+impl CellContext {
+    /// For this load, without objectives, with the usual categories.
+    pub fn new(load: Load) -> Self {
+        Self {
+            load,
+            slos: Vec::new(),
+            categories: LengthCategories::default(),
+            queue_baseline: None,
+            exact_gaps: EXACT,
+        }
+    }
+
+    /// The origin of the headline latencies: `due` in an open loop, `sent` in a closed one.
+    pub fn headline(&self) -> Origin {
+        if self.load.is_open() {
+            Origin::Due
+        } else {
+            Origin::Sent
+        }
+    }
+}
+
+/// Everything that follows from the records of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellSummary {
+    /// Origin of the headline latencies.
+    pub headline: Origin,
+    /// What became of the planned requests.
+    pub counts: Counts,
+    /// Windows and the rates over them.
+    pub windows: WindowRates,
+    /// The steady window of each repeat, where it has one.
+    pub steady: BTreeMap<u32, Window>,
+    /// Distributions of the completed requests that were sent in the headline window.
+    pub metrics: BTreeMap<Metric, Distribution>,
+    /// The same by use case, category, endpoint, turn.
+    pub groups: Vec<GroupRecord>,
+    /// Where the time goes.
+    pub phases: Option<PhaseShares>,
+    /// Checks and derived figures.
+    pub analysis: CellAnalysis,
+    /// Read-return minus arrival of content events.
+    pub lag: Option<LagRecord>,
+    /// How exact the stamps are.
+    pub stamps: Option<StampRecord>,
+    /// Objectives.
+    pub slos: Vec<SloOutcome>,
+    /// Requests that met every objective.
+    pub goodput: Option<Goodput>,
+    /// Rate at which requests were really sent.
+    pub offered_rate_per_s: Option<f64>,
+    /// KS distance between planned and real gaps between requests; absent in a closed loop.
+    pub gaps_ks: Option<f64>,
+}
+
+impl CellSummary {
+    /// Writes the aggregates into a cell's record; what the runner knows (id, plan, hardware, CPU) is left alone.
+    pub fn fill(self, cell: &mut CellRecord) {
+        cell.headline = self.headline;
+        cell.counts = self.counts;
+        cell.windows = self.windows;
+        cell.metrics = self.metrics;
+        cell.groups = self.groups;
+        cell.phases = self.phases;
+        cell.analysis = self.analysis;
+        cell.client.lag = self.lag;
+        cell.client.stamps = self.stamps;
+        cell.slos = self.slos;
+        cell.goodput = self.goodput;
+        cell.plan.offered_rate_per_s = self.offered_rate_per_s;
+        cell.plan.gaps_ks = self.gaps_ks;
+    }
+}
+
+/// Summarises all records of a cell; shorthand for pushing each into a [`CellAccumulator`].
+pub fn summarise_cell<'a>(
+    records: impl IntoIterator<Item = &'a RequestRecord>,
+    context: CellContext,
+) -> CellSummary {
+    let mut cell = CellAccumulator::new(context);
+    for record in records {
+        cell.push(record);
+    }
+    cell.finish()
+}
+
+/// Takes records one by one, in the order they ended, and forgets their events.
+///
+/// Memory: about 250 bytes a request, plus at most 50 MB of gaps and 50 MB of histograms, however long the answers are.
+#[derive(Clone, Debug)]
+pub struct CellAccumulator {
+    context: CellContext,
+    counts: CountKeeper,
+    groups: GroupTable,
+    rows: Vec<Row>,
+    gaps: GapStore,
+    timeline: Timeline,
+    lag: Histogram,
+    widths: Histogram,
+    events: u64,
+}
+
+impl CellAccumulator {
+    /// An empty one.
+    pub fn new(context: CellContext) -> Self {
+        let exact_to_a_thousandth = crate::histogram::Layout::with_bits(9);
+        Self {
+            context,
+            counts: CountKeeper::default(),
+            groups: GroupTable::default(),
+            rows: Vec::new(),
+            gaps: GapStore::default(),
+            timeline: Timeline::default(),
+            lag: Histogram::new(exact_to_a_thousandth),
+            widths: Histogram::new(exact_to_a_thousandth),
+            events: 0,
+        }
+    }
+
+    /// Adds a request. Warm-up is counted and otherwise left out. Cost: O(events).
+    pub fn push(&mut self, record: &RequestRecord) {
+        self.counts.push(record);
+        if record.phase == Phase::Warmup {
+            return;
+        }
+        let instants = Instants::of(record);
+        self.watch_client(record);
+        self.place_in_time(record, &instants);
+        let started = instants.sent.unwrap_or(instants.due);
+        let gaps = if instants.completed {
+            self.gaps.push(record, started)
+        } else {
+            None
+        };
+        let groups = self.groups.place(record, &self.context.categories);
+        self.rows.push(Row::new(record, instants, gaps, groups));
+        if self.gaps.is_full(self.context.exact_gaps) {
+            let ranges: Vec<_> = self
+                .rows
+                .iter()
+                .filter_map(|r| Some((r.gaps?, r.started())))
+                .collect();
+            self.groups.start_histograms(&self.rows, &self.gaps);
+            self.gaps.coarsen(&ranges);
+            self.rows.iter_mut().for_each(|row| row.gaps = None);
+        } else if matches!(self.gaps, GapStore::Coarse(_)) {
+            self.groups.record_gaps(record, groups);
+        }
+    }
+
+    /// What became of the requests so far, for progress lines.
+    pub fn counts(&self) -> Counts {
+        self.counts.finish()
+    }
+
+    /// The values of a request metric so far, completed requests in the order they ended: what a precision rule looks at.
+    pub fn values(&self, metric: Metric) -> Vec<f64> {
+        let completed = self.rows.iter().filter(|r| r.instants.completed);
+        completed.filter_map(|r| r.instants.value(metric)).collect()
+    }
+
+    /// Client lag and the exactness of stamps.
+    fn watch_client(&mut self, record: &RequestRecord) {
+        let events = &record.wire.events;
+        for lag in events.lags() {
+            self.lag.record(whole_ns(lag));
+        }
+        for (_, width) in events.bounds() {
+            self.widths.record(whole_ns(*width));
+        }
+        self.events += events.len() as u64;
+    }
+
+    /// Adds the request's events to the timeline.
+    fn place_in_time(&mut self, record: &RequestRecord, instants: &Instants) {
+        let events = &record.wire.events;
+        let counts = events.tokens();
+        let share = instants
+            .tokens
+            .map(|n| n as f64 / (events.len().max(1)) as f64);
+        for (i, at) in events.stamps().enumerate() {
+            let bin = self.timeline.at(at);
+            bin.events += 1;
+            match (counts.and_then(|c| c.get(i)), share) {
+                (Some(&k), _) => bin.tokens += f64::from(k),
+                (None, Some(each)) => bin.tokens += each,
+                (None, None) => bin.uncounted_events += 1,
+            }
+        }
+        if let Some(first) = instants.first {
+            self.timeline.at(first).input_tokens += instants.input_tokens.unwrap_or(0);
+        }
+        if let Some(end) = instants
+            .last
+            .or(instants.closed)
+            .filter(|_| instants.completed)
+        {
+            self.timeline.at(end).completed += 1;
+        }
+    }
+
+    /// Computes everything. Cost: O(n log n) in requests and kept gaps.
+    pub fn finish(mut self) -> CellSummary {
+        self.rows.sort_by_key(|row| (row.repeat, row.started()));
+        let repeats = rates::repeats(&self.rows, &self.context.load, &self.timeline);
+        let windows = rates::window_rates(&repeats, &self.timeline);
+        let steady: BTreeMap<u32, Window> = repeats
+            .iter()
+            .filter_map(|r| Some((r.index, r.steady?)))
+            .collect();
+        // With a steady part in some repeats only, those repeats are the headline, for rates and latencies alike.
+        let inside = |row: &Row| {
+            steady.is_empty()
+                || steady
+                    .get(&row.repeat)
+                    .is_some_and(|w| w.contains(row.started()))
+        };
+        let chosen: Vec<&Row> = self.rows.iter().filter(|row| inside(row)).collect();
+        let metrics = distributions::of_rows(&chosen, &self.gaps, gap_window(&steady));
+        let seconds = rates::headline_seconds(&repeats, &steady);
+        let headline = self.context.headline();
+        let judge = slo::Judge::new(
+            &self.context.slos,
+            headline,
+            &chosen,
+            &self.gaps,
+            self.groups.use_cases(),
+        );
+        let slos = judge.outcomes();
+        let goodput = judge.goodput(seconds);
+        let groups = self.groups.records(&chosen, &self.gaps, &slos);
+        let analysis = phases::analysis(&chosen, &metrics, &windows, headline);
+        CellSummary {
+            headline,
+            counts: self.counts.finish(),
+            phases: phases::shares(&chosen, headline, self.context.queue_baseline),
+            analysis,
+            lag: lag_record(&self.lag),
+            stamps: stamp_record(&self.widths, self.events),
+            offered_rate_per_s: rates::offered_rate(&self.rows),
+            gaps_ks: if self.context.load.is_open() {
+                rates::gaps_ks(&self.rows)
+            } else {
+                None
+            },
+            windows,
+            steady,
+            metrics,
+            groups,
+            slos,
+            goodput,
+        }
+    }
+}
+
+/// The window that coarse gaps are filtered by: from the first repeat's steady start to the last one's end.
+fn gap_window(steady: &BTreeMap<u32, Window>) -> Option<Window> {
+    let from = steady.values().map(|w| w.from).min()?;
+    let to = steady.values().map(|w| w.to).max()?;
+    Some(Window { from, to })
+}
+
+fn whole_ns(length: Nanos) -> u64 {
+    u64::try_from(length.get()).unwrap_or(0)
+}
+
+fn lag_record(lag: &Histogram) -> Option<LagRecord> {
+    let at = |q: f64| lag.quantile(q).map(Nanos::from_f64);
+    Some(LagRecord {
+        n: lag.len(),
+        p50: at(0.5)?,
+        p99: at(0.99)?,
+        max: Nanos::new(i64::try_from(lag.max()?).unwrap_or(i64::MAX)),
+    })
+}
+
+fn stamp_record(widths: &Histogram, events: u64) -> Option<StampRecord> {
+    let at = |q: f64| widths.quantile(q).map(Nanos::from_f64);
+    (events > 0).then(|| StampRecord {
+        n: events,
+        bounded: widths.len(),
+        width_p50: at(0.5),
+        width_p99: at(0.99),
+    })
+}
+
+/// When a request began, for sorting and windows: sent, or due where it never was.
+fn started(instants: &Instants) -> Stamp {
+    instants.sent.unwrap_or(instants.due)
+}

@@ -1,0 +1,75 @@
+//! Length categories: short and long requests are different workloads.
+
+/// Names with the total tokens (prompt and output) from which they begin, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LengthCategories {
+    from: Vec<(u64, String)>,
+}
+
+impl Default for LengthCategories {
+    /// tiny below 50 tokens, short below 150, medium below 300, long below 500, very-long from there.
+    fn default() -> Self {
+        let usual = [
+            (0, "tiny"),
+            (50, "short"),
+            (150, "medium"),
+            (300, "long"),
+            (500, "very-long"),
+        ];
+        Self::new(usual.map(|(from, name)| (from, name.to_owned())))
+    }
+}
+
+impl LengthCategories {
+    /// From `(least total tokens, name)` pairs in any order; lengths below the first have no category.
+    pub fn new(from: impl IntoIterator<Item = (u64, String)>) -> Self {
+        let mut from: Vec<(u64, String)> = from.into_iter().collect();
+        from.sort();
+        Self { from }
+    }
+
+    /// The category of a total length.
+    pub fn of(&self, total_tokens: u64) -> Option<&str> {
+        let after = self
+            .from
+            .partition_point(|(least, _)| *least <= total_tokens);
+        self.from
+            .get(after.checked_sub(1)?)
+            .map(|(_, name)| name.as_str())
+    }
+
+    /// The names from short to long.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.from.iter().map(|(_, name)| name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Seed 000, table "Sequence Length Categories and Scaling".
+    #[test]
+    fn the_usual_categories_are_those_of_the_length_study() {
+        let categories = LengthCategories::default();
+        let names: Vec<_> = [0, 49, 50, 149, 150, 300, 499, 500, 9_999]
+            .map(|n| categories.of(n))
+            .into_iter()
+            .flatten()
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "tiny",
+                "tiny",
+                "short",
+                "short",
+                "medium",
+                "long",
+                "long",
+                "very-long",
+                "very-long"
+            ]
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! The distribution of every metric over a set of requests.
+
+use std::collections::BTreeMap;
+
+use bench_schema::{Distribution, Metric, Unit, Window};
+
+use crate::gaps::GapStore;
+use crate::latency::StampEnd;
+use crate::sample::Sample;
+use crate::summary::{failure_view, summarise, summarise_clusters};
+
+use super::rows::Row;
+
+/// Every metric that has a value in these rows, in time order. `window` filters coarse gaps.
+pub(super) fn of_rows(
+    rows: &[&Row],
+    gaps: &GapStore,
+    window: Option<Window>,
+) -> BTreeMap<Metric, Distribution> {
+    let lost = rows.iter().filter(|r| r.lost).count() as u64;
+    let per_request = Metric::ALL
+        .iter()
+        .filter(|m| !matches!(m, Metric::Icl | Metric::Itl));
+    let mut all: BTreeMap<Metric, Distribution> = per_request
+        .filter_map(|&m| Some((m, of_requests(rows, m, lost)?)))
+        .collect();
+    for metric in [Metric::Icl, Metric::Itl] {
+        if let Some(found) = of_gaps(rows, gaps, metric, window, lost) {
+            all.insert(metric, found);
+        }
+    }
+    all
+}
+
+fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
+    let completed: Vec<&Row> = rows
+        .iter()
+        .copied()
+        .filter(|r| r.instants.completed)
+        .collect();
+    let measured: Vec<(&Row, f64)> = completed
+        .iter()
+        .filter_map(|r| Some((*r, r.instants.value(metric)?)))
+        .collect();
+    let values: Vec<f64> = measured.iter().map(|v| v.1).collect();
+    let mut found = summarise(&values, metric.unit())?;
+    if metric.unit() == Unit::Ns && !matches!(metric, Metric::Lateness | Metric::Connect) {
+        found.with_failures = Sample::of(&values).and_then(|s| failure_view(&s, lost));
+    }
+    let bounded = measured
+        .iter()
+        .filter(|(r, _)| r.instants.is_bounded(metric))
+        .count();
+    if bounded > 0 {
+        found.bounded_share = Some(crate::num::float(bounded) / crate::num::float(values.len()));
+        let early: Vec<f64> = measured
+            .iter()
+            .filter_map(|(r, _)| r.instants.value_at(metric, StampEnd::Earliest))
+            .collect();
+        other_end(&mut found, &early);
+    }
+    Some(found)
+}
+
+fn of_gaps(
+    rows: &[&Row],
+    gaps: &GapStore,
+    metric: Metric,
+    window: Option<Window>,
+    lost: u64,
+) -> Option<Distribution> {
+    let exact = match gaps {
+        GapStore::Coarse(coarse) => return coarse.distribution(window, metric == Metric::Itl),
+        GapStore::Exact(exact) => exact,
+    };
+    let mut bounded = 0;
+    let ranges: Vec<_> = rows
+        .iter()
+        .filter(|r| r.instants.completed)
+        .filter_map(|r| r.gaps)
+        .collect();
+    let mut of = |earliest: bool| -> Vec<Vec<f64>> {
+        bounded = 0;
+        let clusters = ranges.iter().map(|range| {
+            let (values, marked) = if metric == Metric::Icl {
+                exact.icl(*range, earliest)
+            } else {
+                exact.itl(*range, earliest)
+            };
+            bounded += marked;
+            values
+        });
+        clusters.collect()
+    };
+    let clusters = of(false);
+    let mut found = summarise_clusters(&clusters, Unit::Ns)?;
+    // One answer without token counts and the cell's ITL would be of the others only: not reported, ICL is.
+    let untold = |row: &&&Row| row.instants.completed && row.instants.events > 1;
+    let told = clusters.iter().filter(|c| !c.is_empty()).count();
+    if metric == Metric::Itl && told < rows.iter().filter(untold).count() {
+        return None;
+    }
+    found.with_failures = Sample::new(clusters.concat())
+        .ok()
+        .and_then(|s| failure_view(&s, lost));
+    if exact.any_bounded() {
+        let early = of(true).concat();
+        if bounded > 0 {
+            found.bounded_share = Some(bounded as f64 / found.n as f64);
+            other_end(&mut found, &early);
+        }
+    }
+    Some(found)
+}
+
+/// Sets each quantile's value at the other end of bounded stamps.
+fn other_end(found: &mut Distribution, early: &[f64]) {
+    if let Some(sample) = Sample::of(early) {
+        for entry in &mut found.quantiles {
+            entry.other_end = Some(sample.quantile(entry.q));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Objectives: verdicts with intervals, attainment, goodput.
+
+use std::collections::BTreeMap;
+
+use bench_schema::{Goodput, Interval, Metric, Origin, Slo, SloOutcome, SloVerdict};
+
+use crate::blocks::{BlockMean, Part};
+use crate::estimate::{Estimate, LEVEL};
+use crate::gaps::GapStore;
+use crate::num::{float, is_zero};
+use crate::proportion::wilson_effective;
+use crate::quantile::shares;
+use crate::sample::Sample;
+use crate::summary::interval_of;
+
+use super::rows::Row;
+
+/// Judges the requests of the headline window, sorted by time.
+pub(super) struct Judge<'a> {
+    slos: &'a [Slo],
+    headline: Origin,
+    /// Requests that count: completed or lost; cancelled ones say nothing.
+    rows: Vec<&'a Row>,
+    gaps: &'a GapStore,
+    use_cases: BTreeMap<String, u16>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(
+        slos: &'a [Slo],
+        headline: Origin,
+        rows: &[&'a Row],
+        gaps: &'a GapStore,
+        use_cases: BTreeMap<String, u16>,
+    ) -> Self {
+        let rows = rows.iter().copied().filter(|r| r.counts()).collect();
+        Self {
+            slos,
+            headline,
+            rows,
+            gaps,
+            use_cases,
+        }
+    }
+
+    /// The outcome of each objective.
+    pub(super) fn outcomes(&self) -> Vec<SloOutcome> {
+        self.slos.iter().map(|slo| self.outcome(slo)).collect()
+    }
+
+    /// Requests that met every objective, per second; `None` where there is no objective or no window.
+    pub(super) fn goodput(&self, seconds: f64) -> Option<Goodput> {
+        if self.slos.is_empty() || seconds <= 0.0 || self.rows.is_empty() {
+            return None;
+        }
+        let met: Vec<bool> = self
+            .rows
+            .iter()
+            .map(|row| {
+                self.slos
+                    .iter()
+                    .filter(|s| self.is_for(s, row))
+                    .all(|s| self.meets(s, row).0)
+            })
+            .collect();
+        let good = || {
+            self.rows
+                .iter()
+                .zip(&met)
+                .filter(|(_, met)| **met)
+                .map(|(row, _)| *row)
+        };
+        let vacuous = |row: &&Row| {
+            self.slos
+                .iter()
+                .filter(|s| self.is_for(s, row))
+                .any(|s| self.meets(s, row).1)
+        };
+        let tokens: u64 = good().filter_map(|row| row.instants.tokens).sum();
+        let (attainment, attainment_interval) = attainment(&met);
+        Some(Goodput {
+            requests_per_s: float(good().count()) / seconds,
+            tokens_per_s: tokens as f64 / seconds,
+            attainment,
+            attainment_interval,
+            vacuous: good().filter(vacuous).count() as u64,
+        })
+    }
+
+    /// The metric from the cell's headline origin, unless `due` was asked for by name.
+    fn metric(&self, slo: &Slo) -> Metric {
+        slo.metric
+            .from_origin(if slo.metric.from_origin(Origin::Due) == slo.metric {
+                Origin::Due
+            } else {
+                self.headline
+            })
+    }
+
+    fn is_for(&self, slo: &Slo, row: &Row) -> bool {
+        slo.use_case.as_ref().is_none_or(|name| {
+            self.use_cases
+                .get(name)
+                .is_some_and(|id| row.groups[0] == *id)
+        })
+    }
+
+    /// Whether a request meets an objective, and whether only for want of the metric.
+    fn meets(&self, slo: &Slo, row: &Row) -> (bool, bool) {
+        if !row.instants.completed {
+            return (false, false);
+        }
+        row.instants
+            .value(self.metric(slo))
+            .map_or((true, true), |value| (value <= slo.limit, false))
+    }
+
+    fn outcome(&self, slo: &Slo) -> SloOutcome {
+        let rows: Vec<&Row> = self
+            .rows
+            .iter()
+            .copied()
+            .filter(|r| self.is_for(slo, r))
+            .collect();
+        let met: Vec<bool> = rows.iter().map(|row| self.meets(slo, row).0).collect();
+        let (attainment, attainment_interval) = attainment(&met);
+        let clusters: Vec<Vec<f64>> = rows.iter().map(|row| self.values(slo, row)).collect();
+        let seen = at_quantile(&clusters, slo.q);
+        let verdict = seen
+            .as_ref()
+            .map_or(SloVerdict::CannotTell, |seen| seen.verdict(slo.limit));
+        SloOutcome {
+            slo: slo.clone(),
+            measured: seen.as_ref().map(|s| s.value).filter(|x| x.is_finite()),
+            interval: seen
+                .as_ref()
+                .and_then(|s| interval_of(s.low?, s.high?, LEVEL)),
+            verdict,
+            attainment,
+            attainment_interval,
+        }
+    }
+
+    /// A request's values of an objective's metric: its gaps for ITL and ICL, else one; +∞ where it was lost.
+    fn values(&self, slo: &Slo, row: &Row) -> Vec<f64> {
+        if row.lost {
+            return vec![f64::INFINITY];
+        }
+        match (self.metric(slo), self.gaps, row.gaps) {
+            (Metric::Itl, GapStore::Exact(exact), Some(range)) => exact.itl(range, false).0,
+            (Metric::Icl, GapStore::Exact(exact), Some(range)) => exact.icl(range, false).0,
+            // Without single gaps, the request's mean gap stands in.
+            (metric, _, _) => row.instants.value(metric).into_iter().collect(),
+        }
+    }
+}
+
+/// A quantile of values of which some are +∞ (failures), and are so here; an absent bound is unknown.
+struct Seen {
+    value: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+impl Seen {
+    fn verdict(&self, limit: f64) -> SloVerdict {
+        match (self.low, self.high) {
+            (Some(low), _) if low > limit => SloVerdict::Fail,
+            (_, Some(high)) if high <= limit => SloVerdict::Pass,
+            _ => SloVerdict::CannotTell,
+        }
+    }
+}
+
+/// The quantile with its order-statistic interval by clusters; `None` without values.
+fn at_quantile(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
+    let all = clusters.concat();
+    let lost = all.iter().filter(|x| x.is_infinite()).count();
+    let finite = Sample::new(all.iter().copied().filter(|x| x.is_finite()).collect()).ok();
+    let n = float(all.len());
+    if all.is_empty() {
+        return None;
+    }
+    let at = |q: f64| {
+        finite
+            .as_ref()
+            .and_then(|s| s.quantile_with_failures(q, lost))
+            .unwrap_or(f64::INFINITY)
+    };
+    let value = at(q);
+    let below = |c: &[f64]| c.iter().filter(|x| **x <= value).count();
+    let parts: Vec<Part> = clusters
+        .iter()
+        .filter(|c| !c.is_empty())
+        .map(|c| Part {
+            num: float(below(c)),
+            den: float(c.len()),
+        })
+        .collect();
+    let ranks = shares(n, q, BlockMean::of_parts(&parts), LEVEL);
+    Some(Seen {
+        value,
+        low: ranks
+            .filter(|(low, _, _)| low * n >= 1.0)
+            .map(|(low, _, _)| at(low)),
+        high: ranks
+            .filter(|(_, high, _)| high * n < n - 1.0 + 1e-9)
+            .map(|(_, high, _)| at(high)),
+    })
+}
+
+/// The share of `true`, with Wilson's interval for the effective number of requests; 0 within 0…1 where there are none.
+fn attainment(met: &[bool]) -> (f64, Interval) {
+    let hits = met.iter().filter(|m| **m).count();
+    let parts: Vec<Part> = met
+        .iter()
+        .map(|m| Part {
+            num: if *m { 1.0 } else { 0.0 },
+            den: 1.0,
+        })
+        .collect();
+    let n = float(met.len());
+    let effective = BlockMean::of_parts(&parts)
+        .filter(|b| !is_zero(b.std_err))
+        .map_or(n, |b| {
+            (b.value * (1.0 - b.value) / b.std_err.powi(2)).clamp(1.0, n)
+        });
+    let nothing = Estimate::bounded(0.0, 0.0, 1.0, LEVEL);
+    let wilson = wilson_effective(hits, met.len(), effective, LEVEL).unwrap_or(nothing);
+    let (low, high) = wilson.bounds().unwrap_or((0.0, 1.0));
+    (
+        wilson.value,
+        Interval {
+            low,
+            high,
+            confidence: LEVEL,
+        },
+    )
+}

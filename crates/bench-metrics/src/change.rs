@@ -1,0 +1,152 @@
+//! When did the level change? Optimal segmentation of a series into pieces of constant mean (PELT; Killick 2012).
+
+use crate::num::{float, median_in_place};
+
+/// A piece of the series with one level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segment {
+    /// Index of its first value.
+    pub start: usize,
+    /// Index after its last value.
+    pub end: usize,
+    /// Mean of its values.
+    pub mean: f64,
+}
+
+/// Splits a series into segments of constant mean; one segment where nothing changes, none for an empty series.
+///
+/// Each further segment must lower the squared error by more than `strictness`·σ²·ln n, σ being the noise between
+/// neighbours (median absolute difference, so the changes themselves do not inflate it). 4 suits independent values; feed
+/// means over bins of time, which are nearly so. `min_length` is the least length of a segment. NaN must not occur.
+pub fn change_points(series: &[f64], min_length: usize, strictness: f64) -> Vec<Segment> {
+    let n = series.len();
+    let min_length = min_length.max(1);
+    if n == 0 {
+        return Vec::new();
+    }
+    let penalty = strictness * noise_variance(series) * float(n).ln().max(1.0);
+    let running = Prefix::of(series);
+    // best[t]: least cost of the first t values; last[t]: where its last segment starts.
+    let mut best = vec![f64::INFINITY; n + 1];
+    let mut last = vec![0; n + 1];
+    best[0] = -penalty;
+    let mut candidates = vec![0_usize];
+    for t in min_length..=n {
+        let total = |s: usize| best[s] + running.cost(s, t) + penalty;
+        if let Some(s) = candidates
+            .iter()
+            .copied()
+            .min_by(|a, b| total(*a).total_cmp(&total(*b)))
+        {
+            last[t] = s;
+            let lowest = total(s);
+            candidates.retain(|&c| best[c] + running.cost(c, t) <= lowest);
+            best[t] = lowest;
+        }
+        if t + 1 >= 2 * min_length {
+            candidates.push(t + 1 - min_length);
+        }
+    }
+    let mut segments = Vec::new();
+    let mut end = n;
+    while end > 0 {
+        let start = last[end];
+        segments.push(Segment {
+            start,
+            end,
+            mean: running.mean(start, end),
+        });
+        end = start;
+    }
+    segments.reverse();
+    segments
+}
+
+/// The variance of the noise between neighbours, robust against level changes: (MAD of differences / 0.954)².
+fn noise_variance(series: &[f64]) -> f64 {
+    let mut differences: Vec<f64> = series.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
+    // 0.6745·√2: the median absolute difference of two standard normals.
+    let robust = median_in_place(&mut differences).unwrap_or(0.0) / 0.953_872_6;
+    let scale = series.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+    // A floor, so that rounding in a noiseless series is not taken for changes.
+    robust
+        .max(1e-9 * scale)
+        .max(f64::MIN_POSITIVE)
+        .powi(2)
+        .max(f64::MIN_POSITIVE)
+}
+
+/// Running sums, for the cost of any segment in O(1).
+struct Prefix {
+    sums: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Prefix {
+    fn of(series: &[f64]) -> Self {
+        // Centred, so that the difference of large squares keeps its digits.
+        let centre = crate::num::mean(series).unwrap_or(0.0);
+        let (mut sums, mut squares) = (vec![0.0], vec![0.0]);
+        let (mut total, mut square) = (0.0, 0.0);
+        for x in series {
+            total += x - centre;
+            square += (x - centre).powi(2);
+            sums.push(total);
+            squares.push(square);
+        }
+        sums.push(centre);
+        Self { sums, squares }
+    }
+
+    fn cost(&self, start: usize, end: usize) -> f64 {
+        let (total, square) = (
+            self.sums[end] - self.sums[start],
+            self.squares[end] - self.squares[start],
+        );
+        (square - total * total / float(end - start)).max(0.0)
+    }
+
+    fn mean(&self, start: usize, end: usize) -> f64 {
+        let centre = self.sums[self.sums.len() - 1];
+        centre + (self.sums[end] - self.sums[start]) / float(end - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wobble(i: usize) -> f64 {
+        f64::from(u32::try_from(i * 7919 % 100).unwrap_or(0)) / 100.0 - 0.5
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is() {
+        let series: Vec<f64> = (0..100)
+            .map(|i| if i < 60 { 10.0 } else { 12.0 } + wobble(i))
+            .collect();
+        let segments = change_points(&series, 3, 4.0);
+        assert_eq!(segments.len(), 2, "{segments:?}");
+        assert!(segments[0].end.abs_diff(60) <= 1 && (segments[1].mean - 12.0).abs() < 0.2);
+    }
+
+    #[test]
+    fn a_level_series_has_one_segment() {
+        let series: Vec<f64> = (0..200).map(wobble).collect();
+        assert_eq!(change_points(&series, 3, 4.0).len(), 1);
+        assert_eq!(change_points(&[5.0; 50], 3, 4.0).len(), 1);
+        assert!(change_points(&[], 3, 4.0).is_empty());
+    }
+
+    #[test]
+    fn a_visit_to_another_regime_has_two_changes() {
+        let series: Vec<f64> = (0..90)
+            .map(|i| if (30..60).contains(&i) { 40.0 } else { 15.0 } + wobble(i))
+            .collect();
+        let ends: Vec<usize> = change_points(&series, 3, 4.0)
+            .iter()
+            .map(|s| s.end)
+            .collect();
+        assert_eq!(ends, [30, 60, 90]);
+    }
+}

@@ -1,0 +1,430 @@
+//! Is one system better than another? Difference with interval, significance, minimum detectable effect, verdict.
+
+mod permutation;
+
+use bench_schema::Direction;
+
+use crate::blocks::BlockMean;
+use crate::estimate::Estimate;
+use crate::num::{float, is_zero, mean, variance};
+use crate::quantile::quantile_in_time;
+use crate::sample::Sample;
+use crate::tables::{normal_cdf, t_critical, t_quantile, t_two_sided, z_critical};
+
+use permutation::{arrangements, permutation_p, time_blocks};
+
+/// What is asked of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompareOptions {
+    /// Chance of a false alarm over all metrics together.
+    pub alpha: f64,
+    /// Chance of finding the minimum detectable effect.
+    pub power: f64,
+    /// Relative difference that does not matter: "no difference found" needs the interval within ± this.
+    pub margin: f64,
+    /// Seed of the permutations.
+    pub seed: u64,
+}
+
+impl Default for CompareOptions {
+    /// α 5 %, power 80 %, margin 5 %, seed 0.
+    fn default() -> Self {
+        Self {
+            alpha: 0.05,
+            power: 0.8,
+            margin: 0.05,
+            seed: 0,
+        }
+    }
+}
+
+/// What a comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Significantly better, by the metric's direction.
+    Better,
+    /// Significantly worse.
+    Worse,
+    /// Not significant, and the interval excludes any difference that matters.
+    NoDifferenceFound,
+    /// Not significant, but a difference that matters is not excluded: measure longer.
+    CannotTell,
+}
+
+impl Verdict {
+    /// The words used in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::NoDifferenceFound => "no difference found",
+            Self::CannotTell => "cannot tell",
+        }
+    }
+}
+
+/// Where the p-value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// Welch's t over one figure per run.
+    WelchRuns,
+    /// Permutation of runs between the groups.
+    PermutedRuns,
+    /// Permutation of blocks of time between two runs. Blind to what changes from run to run.
+    PermutedBlocks,
+    /// Two published estimates with their intervals. Blind to what changes from run to run, too.
+    Intervals,
+}
+
+/// A difference between a baseline and a candidate, in the unit of the data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The baseline's figure.
+    pub base: f64,
+    /// The candidate's figure.
+    pub new: f64,
+    /// `new − base` with its interval at 1 − α.
+    pub difference: Estimate,
+    /// Two-sided p-value of no difference, uncorrected.
+    pub p: f64,
+    /// The p-value corrected for the number of metrics; equal to `p` until [`settle`] is called.
+    pub adjusted_p: f64,
+    /// Where `p` comes from.
+    pub test: Test,
+    /// The difference that would be found with the asked power; absent where the error is unknown.
+    pub detectable: Option<f64>,
+    /// Which way is better.
+    pub direction: Direction,
+}
+
+impl Comparison {
+    /// The difference over the baseline's figure; `None` for a baseline of 0.
+    pub fn relative(&self) -> Option<Estimate> {
+        (!is_zero(self.base)).then(|| self.difference.scaled(1.0 / self.base.abs()))
+    }
+
+    /// The verdict under the (corrected) p-value; `None` for a metric without a direction.
+    pub fn verdict(&self, options: &CompareOptions) -> Option<Verdict> {
+        let up_is_good = match self.direction {
+            Direction::Higher => true,
+            Direction::Lower => false,
+            Direction::Neutral => return None,
+        };
+        if self.adjusted_p < options.alpha {
+            let up = self.difference.value > 0.0;
+            return Some(if up == up_is_good {
+                Verdict::Better
+            } else {
+                Verdict::Worse
+            });
+        }
+        let harmless = self
+            .relative()
+            .and_then(|r| r.bounds())
+            .is_some_and(|(low, high)| low >= -options.margin && high <= options.margin);
+        Some(if harmless {
+            Verdict::NoDifferenceFound
+        } else {
+            Verdict::CannotTell
+        })
+    }
+
+    /// How much worse the candidate is, relative to the baseline and in the metric's direction: positive is a regression.
+    pub fn regression(&self) -> Option<Estimate> {
+        match self.direction {
+            Direction::Lower => self.relative(),
+            Direction::Higher => self.relative().map(|r| r.scaled(-1.0)),
+            Direction::Neutral => None,
+        }
+    }
+}
+
+/// Corrects a family of comparisons for their number, by Holm's method (1979): strong control without assumptions.
+pub fn settle(family: &mut [Comparison]) {
+    let mut order: Vec<usize> = (0..family.len()).collect();
+    order.sort_by(|a, b| family[*a].p.total_cmp(&family[*b].p));
+    let mut running = 0.0_f64;
+    for (rank, &i) in order.iter().enumerate() {
+        running = running.max((family[i].p * float(order.len() - rank)).min(1.0));
+        family[i].adjusted_p = running;
+    }
+}
+
+/// Compares the means of two runs, values in time order; `None` where one has fewer than two.
+pub fn compare_means(
+    base: &[f64],
+    new: &[f64],
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    let (a, b) = (BlockMean::of_values(base)?, BlockMean::of_values(new)?);
+    let p = permutation_p(
+        &time_blocks(base, |x| x),
+        &time_blocks(new, |x| x),
+        options.seed,
+    );
+    let difference = Difference::of((a.value, a.std_err, a.df), (b.value, b.std_err, b.df));
+    Some(difference.comparison(p, Test::PermutedBlocks, direction, options))
+}
+
+/// Compares the `q` quantiles of two runs, values in time order; `None` where one has fewer than two.
+///
+/// The interval combines both runs' order-statistic intervals (MOVER; Zou and Donner 2008). The test permutes blocks of
+/// the share of values above the pooled quantile.
+pub fn compare_quantiles(
+    base: &[f64],
+    new: &[f64],
+    q: f64,
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    if base.len() < 2 || new.len() < 2 {
+        return None;
+    }
+    let level = 1.0 - options.alpha;
+    let at =
+        |values: &[f64]| Some(quantile_in_time(&Sample::of(values)?, values, q, level).estimate);
+    let (a, b) = (at(base)?, at(new)?);
+    let pooled = Sample::of(&[base, new].concat())?.quantile(q);
+    let above = |x: f64| if x > pooled { 1.0 } else { 0.0 };
+    let p = permutation_p(
+        &time_blocks(base, above),
+        &time_blocks(new, above),
+        options.seed,
+    );
+    let compared = compare_estimates(&a, &b, direction, options);
+    Some(Comparison {
+        p,
+        adjusted_p: p,
+        test: Test::PermutedBlocks,
+        ..compared
+    })
+}
+
+/// Compares two groups of runs by one figure per run; `None` where a group has fewer than two runs.
+///
+/// The run is the unit, so what changes from run to run counts as noise, as it should. Permutes runs where there are at
+/// least 1000 arrangements (6 against 7), else uses Welch's t: few arrangements cannot give a small p.
+pub fn compare_runs(
+    base: &[f64],
+    new: &[f64],
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    let summary = |figures: &[f64]| {
+        let n = float(figures.len());
+        Some((mean(figures)?, (variance(figures)? / n).sqrt(), n - 1.0))
+    };
+    let difference = Difference::of(summary(base)?, summary(new)?);
+    let (p, test) = if arrangements(base.len(), new.len()) >= 1_000.0 {
+        (permutation_p(base, new, options.seed), Test::PermutedRuns)
+    } else {
+        (difference.welch_p(), Test::WelchRuns)
+    };
+    Some(difference.comparison(p, test, direction, options))
+}
+
+/// Compares two estimates of which only the intervals are known (from two result files).
+///
+/// Each interval's arm towards the other value, over its critical value, is taken as a standard error (MOVER). Without
+/// bounds the p-value is 1 and the difference unbounded.
+pub fn compare_estimates(
+    base: &Estimate,
+    new: &Estimate,
+    direction: Direction,
+    options: &CompareOptions,
+) -> Comparison {
+    let value = new.value - base.value;
+    let arm = |a: f64, b: f64| (a - b).powi(2);
+    // An arm of level L stretched to level 1 − α.
+    let stretch = |e: &Estimate| (z_critical(1.0 - options.alpha) / z_critical(e.level)).powi(2);
+    let (sb, sn) = (stretch(base), stretch(new));
+    let low_arm = new
+        .low
+        .zip(base.high)
+        .map(|(l, h)| (sn * arm(new.value, l) + sb * arm(h, base.value)).sqrt());
+    let high_arm = new
+        .high
+        .zip(base.low)
+        .map(|(h, l)| (sn * arm(h, new.value) + sb * arm(base.value, l)).sqrt());
+    let towards_zero = if value > 0.0 { low_arm } else { high_arm };
+    let z = z_critical(1.0 - options.alpha);
+    let p = towards_zero.map_or(1.0, |arm| {
+        if is_zero(arm) {
+            return if is_zero(value) { 1.0 } else { 0.0 };
+        }
+        (2.0 * normal_cdf(-value.abs() / (arm / z))).min(1.0)
+    });
+    let wider = low_arm.zip(high_arm).map(|(l, h)| l.max(h) / z);
+    Comparison {
+        base: base.value,
+        new: new.value,
+        difference: Estimate {
+            value,
+            low: low_arm.map(|a| value - a),
+            high: high_arm.map(|a| value + a),
+            level: 1.0 - options.alpha,
+        },
+        p,
+        adjusted_p: p,
+        test: Test::Intervals,
+        detectable: wider.map(|se| (z + crate::tables::normal_quantile(options.power)) * se),
+        direction,
+    }
+}
+
+/// Two figures with standard errors and degrees of freedom, subtracted (Welch–Satterthwaite).
+struct Difference {
+    base: f64,
+    new: f64,
+    std_err: f64,
+    df: f64,
+}
+
+impl Difference {
+    fn of(
+        (base, base_err, base_df): (f64, f64, f64),
+        (new, new_err, new_df): (f64, f64, f64),
+    ) -> Self {
+        let (a, b) = (base_err.powi(2), new_err.powi(2));
+        let spread = a * a / base_df + b * b / new_df;
+        let df = if spread > 0.0 {
+            (a + b).powi(2) / spread
+        } else {
+            base_df + new_df
+        };
+        Self {
+            base,
+            new,
+            std_err: (a + b).sqrt(),
+            df,
+        }
+    }
+
+    fn welch_p(&self) -> f64 {
+        let difference = self.new - self.base;
+        match (is_zero(self.std_err), is_zero(difference)) {
+            (true, true) => 1.0,
+            (true, false) => 0.0,
+            _ => t_two_sided(difference / self.std_err, self.df),
+        }
+    }
+
+    fn comparison(
+        &self,
+        p: f64,
+        test: Test,
+        direction: Direction,
+        options: &CompareOptions,
+    ) -> Comparison {
+        let level = 1.0 - options.alpha;
+        let critical = t_critical(level, self.df);
+        let (value, half) = (self.new - self.base, critical * self.std_err);
+        Comparison {
+            base: self.base,
+            new: self.new,
+            difference: Estimate::bounded(value, value - half, value + half, level),
+            p,
+            adjusted_p: p,
+            test,
+            detectable: Some((critical + t_quantile(options.power, self.df)) * self.std_err),
+            direction,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOWER: Direction = Direction::Lower;
+
+    #[test]
+    fn welch_agrees_with_scipy() {
+        // scipy 1.17.1: ttest_ind([10, 11, 12, 13], [12, 14, 13, 15, 16], equal_var=False): p = 0.0349388, t = −2.6112
+        let got = compare_runs(
+            &[10.0, 11.0, 12.0, 13.0],
+            &[12.0, 14.0, 13.0, 15.0, 16.0],
+            LOWER,
+            &CompareOptions::default(),
+        )
+        .unwrap();
+        assert!((got.p - 0.034_938_782_36).abs() < 1e-7, "{}", got.p);
+        assert_eq!(
+            got.verdict(&CompareOptions::default()),
+            Some(Verdict::Worse)
+        );
+    }
+
+    #[test]
+    fn holm_multiplies_the_smallest_p_by_the_number_of_metrics() {
+        let flat = Estimate::bounded(1.0, 0.9, 1.1, 0.95);
+        let one = compare_estimates(&flat, &flat, LOWER, &CompareOptions::default());
+        let mut family = [0.01, 0.04, 0.03].map(|p| Comparison { p, ..one });
+        settle(&mut family);
+        let adjusted: Vec<i64> = family
+            .iter()
+            .map(|c| (c.adjusted_p * 1e6).round())
+            .map(|p| format!("{p}").parse().unwrap())
+            .collect();
+        assert_eq!(adjusted, [30_000, 60_000, 60_000]);
+    }
+
+    #[test]
+    fn wide_intervals_cannot_tell_and_narrow_ones_find_nothing() {
+        let options = CompareOptions::default();
+        let wide = Estimate::bounded(100.0, 80.0, 120.0, 0.95);
+        let narrow = Estimate::bounded(100.0, 99.0, 101.0, 0.95);
+        assert_eq!(
+            compare_estimates(&wide, &wide, LOWER, &options).verdict(&options),
+            Some(Verdict::CannotTell)
+        );
+        let same = compare_estimates(&narrow, &narrow, LOWER, &options);
+        assert_eq!(same.verdict(&options), Some(Verdict::NoDifferenceFound));
+        assert!(
+            same.detectable.is_some_and(|d| (d - 2.0).abs() < 0.1),
+            "{same:?}"
+        );
+    }
+
+    #[test]
+    fn an_estimate_without_bounds_decides_nothing() {
+        let options = CompareOptions::default();
+        let bare = Estimate::unbounded(100.0, 0.95);
+        let got = compare_estimates(
+            &bare,
+            &Estimate::bounded(500.0, 499.0, 501.0, 0.95),
+            LOWER,
+            &options,
+        );
+        assert_eq!(
+            (got.verdict(&options), got.detectable),
+            (Some(Verdict::CannotTell), None)
+        );
+    }
+
+    #[test]
+    fn more_throughput_is_better_and_more_latency_worse() {
+        let options = CompareOptions::default();
+        let (a, b) = (
+            Estimate::bounded(10.0, 9.9, 10.1, 0.95),
+            Estimate::bounded(12.0, 11.9, 12.1, 0.95),
+        );
+        assert_eq!(
+            compare_estimates(&a, &b, Direction::Higher, &options).verdict(&options),
+            Some(Verdict::Better)
+        );
+        assert_eq!(
+            compare_estimates(&a, &b, LOWER, &options).verdict(&options),
+            Some(Verdict::Worse)
+        );
+        assert_eq!(
+            compare_estimates(&a, &b, Direction::Neutral, &options).verdict(&options),
+            None
+        );
+        let loss = compare_estimates(&b, &a, Direction::Higher, &options)
+            .regression()
+            .unwrap();
+        assert!((loss.value - 1.0 / 6.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,92 @@
+//! Gaps between content events, and between tokens.
+
+mod store;
+
+use bench_schema::{EventLog, Nanos, RequestRecord};
+
+pub(crate) use store::{EXACT, GapRange, GapStore};
+
+/// One gap between consecutive content events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Its length as stamped.
+    pub length: Nanos,
+    /// How much longer it is when both its stamps are taken at the early end of their bounds (negative: shorter).
+    pub other_end: Nanos,
+    /// Whether one of its stamps is not exact.
+    pub bounded: bool,
+    /// Tokens in the event that ends it; absent where the stream and the counts do not tell.
+    pub tokens: Option<u32>,
+}
+
+/// The gaps of one answer in order (inter-chunk latencies), with the tokens that each brought.
+///
+/// Tokens are those of the stream (token ids, continuous usage). Where it has none but the answer's token count equals
+/// its number of events, each event is one token. Otherwise they are unknown: then there is no ITL, only ICL.
+pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
+    let events = &record.wire.events;
+    let counts = events.tokens();
+    let one_each = counts.is_none() && record.output_tokens == Some(events.len() as u64);
+    let bounds = BoundWalk { log: events, at: 0 };
+    events
+        .gaps()
+        .enumerate()
+        .scan(bounds, move |bounds, (i, length)| {
+            let (before, after) = (bounds.of(i), bounds.of(i + 1));
+            let tokens = if one_each {
+                Some(1)
+            } else {
+                counts.and_then(|c| c.get(i + 1).copied())
+            };
+            Some(Gap {
+                length,
+                other_end: before - after,
+                bounded: before > Nanos::ZERO || after > Nanos::ZERO,
+                tokens,
+            })
+        })
+}
+
+/// The gaps between tokens of one answer, in nanoseconds (inter-token latencies); empty where token counts are unknown.
+///
+/// A gap whose event holds k tokens counts as k gaps of gap/k; the gap before an event without a token (an empty string) is
+/// added to the next one.
+pub fn token_gaps(record: &RequestRecord) -> Vec<f64> {
+    let mut out = Vec::new();
+    let mut carried = 0.0;
+    for gap in gaps(record) {
+        let length = carried + gap.length.as_f64();
+        match gap.tokens {
+            None => return Vec::new(),
+            Some(0) => carried = length,
+            Some(k) => {
+                carried = 0.0;
+                let each = length / f64::from(k);
+                out.extend((0..k).map(|_| each));
+            }
+        }
+    }
+    out
+}
+
+/// Looks bounds up in ascending order; most logs have none, and then this costs a comparison.
+struct BoundWalk<'a> {
+    log: &'a EventLog,
+    at: usize,
+}
+
+impl BoundWalk<'_> {
+    /// The bound of event `index`; indices may go back by one only.
+    fn of(&mut self, index: usize) -> Nanos {
+        let bounds = self.log.bounds();
+        let position = |i: usize| bounds.get(i).and_then(|(at, _)| usize::try_from(*at).ok());
+        while position(self.at).is_some_and(|p| p + 1 < index) {
+            self.at += 1;
+        }
+        let near = bounds.iter().skip(self.at).take(2);
+        near.filter(|(at, _)| usize::try_from(*at) == Ok(index))
+            .map(|(_, width)| *width)
+            .next()
+            .unwrap_or(Nanos::ZERO)
+    }
+}

@@ -1,0 +1,146 @@
+//! How many requests were in flight, and when: a sweep over their starts and ends.
+
+use bench_schema::{Nanos, Stamp, Window};
+
+/// The number in flight as a step function of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// Instants at which the number changes, ascending, with the number from then on.
+    steps: Vec<(Stamp, u64)>,
+}
+
+impl InFlight {
+    /// Of `(sent, ended)` pairs in any order; a pair that ends before it begins counts for nothing. Cost: O(n log n).
+    pub fn of(spans: impl IntoIterator<Item = (Stamp, Stamp)>) -> Self {
+        let mut changes: Vec<(Stamp, i64)> = Vec::new();
+        for (from, to) in spans {
+            if from < to {
+                changes.push((from, 1));
+                changes.push((to, -1));
+            }
+        }
+        changes.sort_unstable();
+        let mut steps: Vec<(Stamp, u64)> = Vec::new();
+        let mut level = 0_i64;
+        for moment in changes.chunk_by(|a, b| a.0 == b.0) {
+            level += moment.iter().map(|change| change.1).sum::<i64>();
+            steps.push((moment[0].0, u64::try_from(level).unwrap_or(0)));
+        }
+        Self { steps }
+    }
+
+    /// Instants at which the number changes, ascending, with the number from then on.
+    pub fn steps(&self) -> &[(Stamp, u64)] {
+        &self.steps
+    }
+
+    /// The most in flight at once.
+    pub fn peak(&self) -> u64 {
+        self.steps.iter().map(|s| s.1).max().unwrap_or(0)
+    }
+
+    /// The most in flight at once within a window.
+    pub fn peak_within(&self, window: Window) -> u64 {
+        self.spells(window)
+            .map(|(_, level)| level)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The time-weighted mean within a window; `None` for an empty window.
+    pub fn mean(&self, window: Window) -> Option<f64> {
+        let length = window.length().as_f64();
+        let area = crate::num::sum(
+            self.spells(window)
+                .map(|(time, level)| time.as_f64() * level as f64),
+        );
+        (length > 0.0).then(|| area / length)
+    }
+
+    /// The number that is reached or exceeded for half of a window's time; 0 for an empty one.
+    pub fn median(&self, window: Window) -> u64 {
+        let mut spells: Vec<(u64, Nanos)> = self
+            .spells(window)
+            .map(|(time, level)| (level, time))
+            .collect();
+        spells.sort_unstable_by(|a, b| b.cmp(a));
+        let mut left = window.length().get() / 2;
+        for (level, time) in spells {
+            left -= time.get();
+            if left <= 0 {
+                return level;
+            }
+        }
+        0
+    }
+
+    /// From when the number first reached `level` to when it last did; `None` where it never did.
+    pub fn span_at_least(&self, level: u64) -> Option<Window> {
+        let from = self.steps.iter().find(|s| s.1 >= level)?.0;
+        let last = self.steps.iter().rposition(|s| s.1 >= level)?;
+        let to = self.steps.get(last + 1).map_or(from, |s| s.0);
+        Some(Window { from, to })
+    }
+
+    /// The lengths of time of constant number within a window.
+    fn spells(&self, window: Window) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        let first = self
+            .steps
+            .partition_point(|s| s.0 <= window.from)
+            .saturating_sub(1);
+        let ends = self
+            .steps
+            .iter()
+            .skip(first + 1)
+            .map(|s| s.0)
+            .chain(std::iter::once(window.to));
+        let spells = self
+            .steps
+            .iter()
+            .skip(first)
+            .zip(ends)
+            .take_while(move |(s, _)| s.0 < window.to);
+        spells.map(move |(&(from, level), to)| {
+            ((to.min(window.to) - from.max(window.from)).or_zero(), level)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flights(pairs: &[(i64, i64)]) -> InFlight {
+        InFlight::of(pairs.iter().map(|(a, b)| (Stamp::new(*a), Stamp::new(*b))))
+    }
+
+    fn window(from: i64, to: i64) -> Window {
+        Window {
+            from: Stamp::new(from),
+            to: Stamp::new(to),
+        }
+    }
+
+    #[test]
+    fn the_mean_is_weighted_by_time() {
+        // Two in flight from 0 to 10, one from 10 to 30: (20 + 20) / 30.
+        let flights = flights(&[(0, 10), (0, 30)]);
+        assert!((flights.mean(window(0, 30)).unwrap() - 4.0 / 3.0).abs() < 1e-12);
+        assert!((flights.mean(window(5, 15)).unwrap() - 1.5).abs() < 1e-12);
+        assert!((flights.mean(window(-10, 40)).unwrap() - 40.0 / 50.0).abs() < 1e-12);
+        assert_eq!(flights.mean(window(5, 5)), None);
+    }
+
+    #[test]
+    fn one_that_ends_as_the_next_begins_makes_no_peak() {
+        let flights = flights(&[(0, 10), (10, 20), (20, 30)]);
+        assert_eq!((flights.peak(), flights.median(window(0, 30))), (1, 1));
+    }
+
+    #[test]
+    fn the_full_span_leaves_out_ramp_and_drain() {
+        let flights = flights(&[(0, 100), (5, 40), (41, 90)]);
+        assert_eq!(flights.span_at_least(2), Some(window(5, 90)));
+        assert_eq!(flights.span_at_least(3), None);
+    }
+}

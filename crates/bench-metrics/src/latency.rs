@@ -1,0 +1,204 @@
+//! The latencies of one request, exactly as `docs/metrics.md` defines them.
+
+use bench_schema::{Channel, Metric, Nanos, Outcome, RequestRecord, Stamp};
+
+/// The instants and counts of one request that its latencies are made from: what is kept of a record once its events were
+/// counted. About 150 bytes, so that a million requests fit in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instants {
+    /// When the schedule wanted it to start.
+    pub due: Stamp,
+    /// When a worker took it up.
+    pub dispatched: Option<Stamp>,
+    /// When the last byte of the request was handed to the socket.
+    pub sent: Option<Stamp>,
+    /// Arrival of the first content event.
+    pub first: Option<Stamp>,
+    /// Arrival of the second content event.
+    pub second: Option<Stamp>,
+    /// Arrival of the first event on the answer channel; kept only where the answer has other channels as well.
+    pub first_answer: Option<Stamp>,
+    /// Arrival of the last content event.
+    pub last: Option<Stamp>,
+    /// When the response was over.
+    pub closed: Option<Stamp>,
+    /// How much earlier the first event may have arrived; zero where its stamp is exact.
+    pub first_bound: Nanos,
+    /// How much earlier the second event may have arrived.
+    pub second_bound: Nanos,
+    /// How much earlier the last event may have arrived.
+    pub last_bound: Nanos,
+    /// Content events, `m`.
+    pub events: u64,
+    /// Output tokens, `n`; absent where unknown.
+    pub tokens: Option<u64>,
+    /// Prompt tokens; absent where unknown.
+    pub input_tokens: Option<u64>,
+    /// The server's own queue time, where the response tells it.
+    pub queue: Option<Nanos>,
+    /// Connection set-up (look-up, connect, TLS); absent on a reused connection.
+    pub connect: Option<Nanos>,
+    /// Whether the answer is whole.
+    pub completed: bool,
+}
+
+/// At which end of their bounds stamps that are not exact are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StampEnd {
+    /// As stamped: the latest the event can have arrived.
+    Latest,
+    /// Each bounded stamp at the early end of its bound.
+    Earliest,
+}
+
+impl Instants {
+    /// What a record's latencies are made from.
+    pub fn of(record: &RequestRecord) -> Self {
+        let (wire, events) = (&record.wire, &record.wire.events);
+        let mut runs = events.runs();
+        let one_channel = matches!(
+            (runs.next(), runs.next()),
+            (None | Some((_, Channel::Answer)), None)
+        );
+        let set_up = [
+            wire.connection.resolve,
+            wire.connection.connect,
+            wire.connection.tls,
+        ];
+        Self {
+            due: record.due,
+            dispatched: record.dispatched,
+            sent: wire.sent,
+            first: events.first(),
+            second: events.stamps().nth(1),
+            first_answer: if one_channel {
+                None
+            } else {
+                events.first_on(Channel::Answer)
+            },
+            last: events.last(),
+            closed: wire.closed,
+            first_bound: events.bound(0),
+            second_bound: events.bound(1),
+            last_bound: events.bound(events.len().saturating_sub(1)),
+            events: events.len() as u64,
+            tokens: record.output_tokens,
+            input_tokens: record.input_tokens(),
+            queue: wire.server.as_ref().and_then(|server| server.queue),
+            connect: set_up
+                .iter()
+                .any(Option::is_some)
+                .then(|| set_up.into_iter().flatten().sum()),
+            completed: wire.outcome == Outcome::Completed,
+        }
+    }
+
+    /// The request's value of `metric` in the metric's unit; `None` where the request has none.
+    ///
+    /// Absent are: anything that needs a content event, of an answer without; TPOT and TTST of an answer with one; what
+    /// needs token counts, where they are unknown. [`Metric::Icl`] and [`Metric::Itl`] are the request's means over its
+    /// gaps (their distributions are over single gaps; see [`crate::token_gaps`]).
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        self.value_at(metric, StampEnd::Latest)
+    }
+
+    /// The value with bounded stamps taken at this end of their bounds.
+    pub fn value_at(&self, metric: Metric, end: StampEnd) -> Option<f64> {
+        let tokens = self.tokens.map(|n| n as f64);
+        match metric {
+            Metric::Ttft => self.since(self.sent, self.first_at(end)),
+            Metric::TtftDue => self.since(Some(self.due), self.first_at(end)),
+            Metric::Ttfa => self.since(self.sent, self.first_answer),
+            Metric::TtfaDue => self.since(Some(self.due), self.first_answer),
+            Metric::Ttst => self.since(
+                self.first_at(end),
+                early(self.second, self.second_bound, end),
+            ),
+            Metric::E2e => self.since(self.sent, self.last_at(end)),
+            Metric::E2eDue => self.since(Some(self.due), self.last_at(end)),
+            Metric::Icl => self
+                .decode(end)
+                .and_then(|d| over(d, self.events.checked_sub(1)?)),
+            Metric::Itl | Metric::Tpot => self
+                .decode(end)
+                .and_then(|d| over(d, self.tokens?.checked_sub(1)?)),
+            Metric::NormalisedLatency => self
+                .value_at(Metric::E2e, end)
+                .and_then(|e2e| over(e2e, self.tokens?)),
+            Metric::Queue => self.queue.map(Nanos::as_f64),
+            Metric::Prefill => {
+                let ttft = self.value_at(Metric::Ttft, end)?;
+                Some((ttft - self.queue.map_or(0.0, Nanos::as_f64)).max(0.0))
+            }
+            Metric::Decode => self.decode(end),
+            Metric::Tail => self.since(self.last_at(end), self.closed),
+            Metric::Lateness => self.since(Some(self.due), self.dispatched),
+            Metric::Connect => self.connect.map(Nanos::as_f64),
+            Metric::TokensPerSUser => self
+                .value_at(Metric::Tpot, end)
+                .filter(|tpot| *tpot > 0.0)
+                .map(|tpot| 1e9 / tpot),
+            Metric::InputTokens => self.input_tokens.map(|n| n as f64),
+            Metric::OutputTokens => tokens,
+            Metric::TokensPerChunk => tokens.and_then(|n| over(n, self.events)),
+        }
+    }
+
+    /// Whether the value of `metric` rests on a stamp that is not exact.
+    pub fn is_bounded(&self, metric: Metric) -> bool {
+        let [first, second, last] =
+            [self.first_bound, self.second_bound, self.last_bound].map(|b| b > Nanos::ZERO);
+        match metric {
+            Metric::Ttft | Metric::TtftDue | Metric::Prefill => first,
+            Metric::Ttst => first || second,
+            Metric::E2e | Metric::E2eDue | Metric::NormalisedLatency | Metric::Tail => last,
+            Metric::Icl | Metric::Itl | Metric::Tpot | Metric::Decode | Metric::TokensPerSUser => {
+                first || last
+            }
+            _ => false,
+        }
+    }
+
+    /// When it left the system: the response was over, or else its last event.
+    pub fn ended(&self) -> Option<Stamp> {
+        self.closed.or(self.last)
+    }
+
+    fn first_at(&self, end: StampEnd) -> Option<Stamp> {
+        early(self.first, self.first_bound, end)
+    }
+
+    fn last_at(&self, end: StampEnd) -> Option<Stamp> {
+        early(self.last, self.last_bound, end)
+    }
+
+    /// First to last content event: 0 for an answer of one event.
+    fn decode(&self, end: StampEnd) -> Option<f64> {
+        self.since(self.first_at(end), self.last_at(end))
+    }
+
+    #[expect(
+        clippy::unused_self,
+        reason = "reads as `self.since(a, b)` in the table of formulas"
+    )]
+    fn since(&self, from: Option<Stamp>, to: Option<Stamp>) -> Option<f64> {
+        Some((to? - from?).as_f64())
+    }
+}
+
+fn early(at: Option<Stamp>, bound: Nanos, end: StampEnd) -> Option<Stamp> {
+    match end {
+        StampEnd::Latest => at,
+        StampEnd::Earliest => at.map(|at| at - bound),
+    }
+}
+
+/// A quotient by a count; `None` for none.
+fn over(value: f64, count: u64) -> Option<f64> {
+    (count > 0).then(|| value / count as f64)
+}
+
+/// The latest value of `metric` for one record; shorthand for [`Instants::of`] and [`Instants::value`].
+pub fn latency(record: &RequestRecord, metric: Metric) -> Option<f64> {
+    Instants::of(record).value(metric)
+}

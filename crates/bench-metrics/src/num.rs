@@ -1,0 +1,88 @@
+//! The few conversions and sums that the statistics share; the only place where a float becomes an index.
+
+/// The integer part of a non-negative float as an index; negative and NaN become 0, too large saturates.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` from f64 saturates at both ends, which is what an index wants"
+)]
+pub(crate) fn floor_index(x: f64) -> usize {
+    x as usize
+}
+
+/// The smallest whole number not below `x`, as a count; negative and NaN become 0, too large saturates.
+pub(crate) fn ceil_count(x: f64) -> usize {
+    floor_index(x.ceil())
+}
+
+/// A float from a count; exact below 2^53.
+pub(crate) fn float(count: usize) -> f64 {
+    count as f64
+}
+
+/// Arithmetic mean with Neumaier's compensated sum, so that 10^8 nanosecond values lose nothing; `None` when empty.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| sum(values.iter().copied()) / float(values.len()))
+}
+
+/// Neumaier's compensated sum.
+pub(crate) fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut total, mut lost) = (0.0_f64, 0.0_f64);
+    for x in values {
+        let next = total + x;
+        lost += if total.abs() >= x.abs() {
+            (total - next) + x
+        } else {
+            (x - next) + total
+        };
+        total = next;
+    }
+    total + lost
+}
+
+/// Sum of squared deviations from `centre`.
+pub(crate) fn squared_deviations(values: &[f64], centre: f64) -> f64 {
+    sum(values.iter().map(|x| (x - centre).powi(2)))
+}
+
+/// Variance with n − 1; `None` below two values.
+pub(crate) fn variance(values: &[f64]) -> Option<f64> {
+    let centre = mean(values)?;
+    (values.len() > 1).then(|| squared_deviations(values, centre) / float(values.len() - 1))
+}
+
+/// Whether a float is exactly zero, either sign; the one comparison of floats for equality that is meant.
+pub(crate) fn is_zero(x: f64) -> bool {
+    x.abs() <= 0.0
+}
+
+/// The ordinary median of a scratch buffer, which is left sorted; `None` when empty.
+pub(crate) fn median_in_place(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let mid = values.len() / 2;
+    let high = *values.get(mid)?;
+    Some(if values.len() % 2 == 1 {
+        high
+    } else {
+        f64::midpoint(values[mid - 1], high)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compensated_sum_keeps_what_a_plain_one_loses() {
+        assert!((sum([1.0, 1e100, 1.0, -1e100]) - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_of_values_lies_between_the_middle_two() {
+        assert_eq!(
+            median_in_place(&mut [4.0, 1.0, 3.0, 2.0]).map(f64::to_bits),
+            Some(2.5_f64.to_bits())
+        );
+        assert_eq!(median_in_place(&mut []), None);
+    }
+}

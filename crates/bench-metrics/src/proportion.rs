@@ -1,0 +1,63 @@
+//! Shares of requests: Wilson's interval.
+
+use crate::estimate::Estimate;
+use crate::num::float;
+use crate::tables::z_critical;
+
+/// Wilson's score interval for `hits` of `n`; `None` when n is 0.
+///
+/// Behaves at 0 and n (Wilson 1927): 10 of 10 is not "100 % ± 0".
+pub fn wilson(hits: usize, n: usize, level: f64) -> Option<Estimate> {
+    wilson_effective(hits, n, float(n), level)
+}
+
+/// Wilson's interval where the `n` requests are worth only `effective` independent ones.
+pub fn wilson_effective(hits: usize, n: usize, effective: f64, level: f64) -> Option<Estimate> {
+    if n == 0 || effective <= 0.0 || hits > n {
+        return None;
+    }
+    let share = float(hits) / float(n);
+    let z2 = z_critical(level).powi(2);
+    let shrink = 1.0 + z2 / effective;
+    let centre = (share + z2 / (2.0 * effective)) / shrink;
+    let spread = share * (1.0 - share) / effective + z2 / (4.0 * effective * effective);
+    let half = z_critical(level) * spread.sqrt() / shrink;
+    // The score interval touches 0 and 1 exactly at the ends; rounding must not undo that.
+    let low = if hits == 0 {
+        0.0
+    } else {
+        (centre - half).max(0.0)
+    };
+    let high = if hits == n {
+        1.0
+    } else {
+        (centre + half).min(1.0)
+    };
+    Some(Estimate::bounded(share, low, high, level))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // scipy 1.17.1: stats.binomtest(k, n).proportion_ci(method="wilson")
+    #[test]
+    fn wilson_agrees_with_scipy() {
+        for (k, n, low, high) in [
+            (0, 10, 0.0, 0.277_532_799_862_889),
+            (10, 10, 0.722_467_200_137_111, 1.0),
+            (95, 100, 0.888_249_530_768_1, 0.978_456_320_845_6),
+        ] {
+            let (l, h) = wilson(k, n, 0.95).unwrap().bounds().unwrap();
+            assert!(
+                (l - low).abs() < 1e-9 && (h - high).abs() < 1e-9,
+                "{k}/{n}: {l} {h}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_observed_gives_no_share() {
+        assert_eq!(wilson(0, 0, 0.95), None);
+    }
+}

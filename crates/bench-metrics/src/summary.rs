@@ -1,0 +1,183 @@
+//! From values to the schema's [`Distribution`]: the one shape in which every sample is reported.
+
+use bench_schema::{Distribution, FailureView, Interval, Quantile, Unit};
+
+use crate::blocks::{BlockMean, Part};
+use crate::estimate::{Estimate, LEVEL};
+use crate::num::{float, is_zero};
+use crate::quantile::{quantile_by_parts, quantile_in_time};
+use crate::sample::{Sample, values_needed};
+
+/// The quantiles of every distribution.
+pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+
+/// The distribution of values in time order, with intervals by blocks of time; `None` for no values or one not finite.
+pub fn summarise(in_time_order: &[f64], unit: Unit) -> Option<Distribution> {
+    let sample = Sample::of(in_time_order)?;
+    let mean = BlockMean::of_values(in_time_order);
+    let quantiles = QUANTILES.map(|q| quantile_in_time(&sample, in_time_order, q, LEVEL).estimate);
+    Some(describe(&sample, unit, mean, &quantiles))
+}
+
+/// The distribution of clustered values (token gaps by request), clusters in time order, with intervals by whole clusters.
+///
+/// `None` for no values or one not finite. Empty clusters count for nothing.
+pub fn summarise_clusters<C: AsRef<[f64]>>(clusters: &[C], unit: Unit) -> Option<Distribution> {
+    let sample = Sample::new(
+        clusters
+            .iter()
+            .flat_map(|c| c.as_ref().iter().copied())
+            .collect(),
+    )
+    .ok()?;
+    let sums: Vec<Part> = clusters
+        .iter()
+        .map(|c| Part {
+            num: c.as_ref().iter().sum(),
+            den: float(c.as_ref().len()),
+        })
+        .filter(|p| p.den > 0.0)
+        .collect();
+    let quantiles = QUANTILES.map(|q| {
+        let value = sample.quantile(q);
+        let below = |c: &C| c.as_ref().iter().filter(|x| **x <= value).count();
+        let parts: Vec<Part> = clusters
+            .iter()
+            .map(|c| Part {
+                num: float(below(c)),
+                den: float(c.as_ref().len()),
+            })
+            .filter(|p| p.den > 0.0)
+            .collect();
+        quantile_by_parts(&sample, &parts, q, LEVEL).estimate
+    });
+    Some(describe(
+        &sample,
+        unit,
+        BlockMean::of_parts(&sums),
+        &quantiles,
+    ))
+}
+
+/// Puts a sample, its mean's error and its quantiles (in the order of [`QUANTILES`]) together.
+fn describe(
+    sample: &Sample,
+    unit: Unit,
+    mean: Option<BlockMean>,
+    quantiles: &[Estimate],
+) -> Distribution {
+    let n = sample.len() as u64;
+    let (average, sd) = (sample.mean(), sample.sd());
+    let effective_n = mean.zip(sd).map(|(error, sd)| {
+        if is_zero(error.std_err) {
+            float(sample.len())
+        } else {
+            (sd / error.std_err).powi(2).clamp(1.0, float(sample.len()))
+        }
+    });
+    Distribution {
+        unit,
+        n,
+        effective_n,
+        mean: average,
+        mean_interval: mean.and_then(|m| interval(&m.interval(LEVEL))),
+        sd,
+        cov: sd.filter(|_| average > 0.0).map(|sd| sd / average),
+        min: sample.min(),
+        max: sample.max(),
+        quantiles: QUANTILES
+            .iter()
+            .zip(quantiles)
+            .map(|(&q, estimate)| quantile_entry(q, estimate.value, interval(estimate), n))
+            .collect(),
+        with_failures: None,
+        bounded_share: None,
+        resolution: None,
+    }
+}
+
+/// The view in which `failed` further values are +∞; `None` where nothing failed.
+pub(crate) fn failure_view(sample: &Sample, failed: u64) -> Option<FailureView> {
+    let count = usize::try_from(failed).ok().filter(|f| *f > 0)?;
+    Some(FailureView {
+        n: sample.len() as u64 + failed,
+        failed,
+        quantiles: QUANTILES
+            .iter()
+            .map(|&q| (q, sample.quantile_with_failures(q, count)))
+            .collect(),
+    })
+}
+
+/// The schema's interval of an estimate; absent where a bound is.
+pub fn interval(estimate: &Estimate) -> Option<Interval> {
+    let (low, high) = estimate.bounds()?;
+    interval_of(low, high, estimate.level)
+}
+
+/// The schema's interval; absent unless both ends are finite.
+pub(crate) fn interval_of(low: f64, high: f64, confidence: f64) -> Option<Interval> {
+    (low.is_finite() && high.is_finite()).then_some(Interval {
+        low,
+        high,
+        confidence,
+    })
+}
+
+/// A quantile with its few-samples mark.
+pub(crate) fn quantile_entry(q: f64, value: f64, interval: Option<Interval>, n: u64) -> Quantile {
+    let few_samples = usize::try_from(n).is_ok_and(|n| n < values_needed(q));
+    Quantile {
+        q,
+        value,
+        interval,
+        few_samples,
+        other_end: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_measured_has_no_distribution() {
+        assert_eq!(summarise(&[], Unit::Ns), None);
+        assert_eq!(summarise_clusters::<Vec<f64>>(&[vec![]], Unit::Ns), None);
+    }
+
+    #[test]
+    fn one_value_has_a_distribution_without_spread_or_intervals() {
+        let one = summarise(&[5.0], Unit::Ns).unwrap();
+        assert_eq!(
+            (one.n, one.sd, one.cov, one.mean_interval),
+            (1, None, None, None)
+        );
+        assert!(
+            one.quantiles
+                .iter()
+                .all(|q| q.few_samples && q.interval.is_none())
+        );
+    }
+
+    #[test]
+    fn gaps_that_belong_to_few_requests_have_wider_intervals_than_free_ones() {
+        let clusters: Vec<Vec<f64>> = (0..30)
+            .map(|r| {
+                (0..100)
+                    .map(|i| 10.0 + f64::from(r * 7 % 30) + f64::from(i % 3))
+                    .collect()
+            })
+            .collect();
+        let free: Vec<f64> = (0..100)
+            .flat_map(|i| clusters.iter().map(move |c| c[i]))
+            .collect();
+        let width = |d: &Distribution| d.mean_interval.map(|i| i.high - i.low).unwrap();
+        let (clustered, scattered) = (
+            summarise_clusters(&clusters, Unit::Ns).unwrap(),
+            summarise(&free, Unit::Ns).unwrap(),
+        );
+        assert!((clustered.mean - scattered.mean).abs() < 1e-9);
+        assert!(width(&clustered) > 3.0 * width(&scattered));
+    }
+}

@@ -1,0 +1,190 @@
+//! What fell into each stretch of time: counts in bins whose width doubles as a run grows, so that memory stays bounded.
+
+use bench_schema::{Stamp, Window};
+
+use crate::blocks::Part;
+
+/// Most bins kept; between half of it and this many cover a long run.
+const MOST_BINS: usize = 8_192;
+/// The first bins are 2^20 ns (about 1 ms) wide.
+const FIRST_SHIFT: u32 = 20;
+
+/// Counts of one stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TimeCounts {
+    /// Content events.
+    pub events: u64,
+    /// Output tokens, of requests whose token count is known.
+    pub tokens: f64,
+    /// Content events of requests whose token count is not known (cut off before the server told).
+    pub uncounted_events: u64,
+    /// Prompt tokens, counted when the first token comes.
+    pub input_tokens: u64,
+    /// Requests completed.
+    pub completed: u64,
+}
+
+impl TimeCounts {
+    /// Adds other counts to these.
+    pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.tokens += other.tokens;
+        self.uncounted_events += other.uncounted_events;
+        self.input_tokens += other.input_tokens;
+        self.completed += other.completed;
+    }
+}
+
+/// Counts over time.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    /// A bin is 2^shift ns wide; bin b of `bins` begins at (base + b)·2^shift.
+    shift: u32,
+    base: i64,
+    bins: Vec<TimeCounts>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self {
+            shift: FIRST_SHIFT,
+            base: 0,
+            bins: Vec::new(),
+        }
+    }
+}
+
+impl Timeline {
+    /// The counts of the bin that holds `at`, to be added to.
+    pub fn at(&mut self, at: Stamp) -> &mut TimeCounts {
+        let mut index = self.place(at);
+        while index >= MOST_BINS {
+            self.halve();
+            index = self.place(at);
+        }
+        if index >= self.bins.len() {
+            self.bins.resize(index + 1, TimeCounts::default());
+        }
+        &mut self.bins[index]
+    }
+
+    /// The position of `at` in `bins`; makes room in front where it lies before the first bin.
+    fn place(&mut self, at: Stamp) -> usize {
+        let absolute = at.get() >> self.shift;
+        if self.bins.is_empty() {
+            self.base = absolute;
+        }
+        if absolute < self.base {
+            // Some more than needed, so that a slow drift backwards does not move everything each time.
+            let missing = usize::try_from(self.base - absolute).unwrap_or(usize::MAX);
+            let room = missing + missing.min(64);
+            if self.bins.len() + room >= MOST_BINS {
+                self.halve();
+                return self.place(at);
+            }
+            self.bins
+                .splice(0..0, std::iter::repeat_n(TimeCounts::default(), room));
+            self.base -= i64::try_from(room).unwrap_or(i64::MAX);
+        }
+        usize::try_from(absolute - self.base).unwrap_or(usize::MAX)
+    }
+
+    /// Doubles the width of the bins.
+    fn halve(&mut self) {
+        let odd = usize::try_from(self.base.rem_euclid(2)).unwrap_or(0);
+        let mut wider = vec![TimeCounts::default(); (self.bins.len() + odd).div_ceil(2)];
+        for (i, bin) in self.bins.iter().enumerate() {
+            wider[(i + odd) >> 1].add(bin);
+        }
+        self.base >>= 1;
+        self.shift += 1;
+        self.bins = wider;
+    }
+
+    /// The window shrunk to whole bins, so that what falls inside it is known exactly; `None` where none is left.
+    ///
+    /// A run of any length has at least 4096 bins once it is longer than 9 s, so this moves an edge by 0.03 % at most.
+    pub fn snap(&self, window: Window) -> Option<Window> {
+        let mask = (1_i64 << self.shift) - 1;
+        let from = (window.from.get() + mask) & !mask;
+        let to = window.to.get() & !mask;
+        (from < to).then(|| Window {
+            from: Stamp::new(from),
+            to: Stamp::new(to),
+        })
+    }
+
+    /// Each bin of a snapped window, in order, with its length in seconds.
+    pub fn within(&self, window: Window) -> impl Iterator<Item = (TimeCounts, f64)> + '_ {
+        let (first, last) = (
+            window.from.get() >> self.shift,
+            (window.to.get() + (1 << self.shift) - 1) >> self.shift,
+        );
+        let seconds = (1_i64 << self.shift) as f64 / 1e9;
+        (first..last).map(move |absolute| {
+            let bin = usize::try_from(absolute - self.base)
+                .ok()
+                .and_then(|b| self.bins.get(b));
+            (bin.copied().unwrap_or_default(), seconds)
+        })
+    }
+
+    /// `(count, seconds)` per bin of a window: what a rate and its interval are made of.
+    pub fn parts(&self, window: Window, count: impl Fn(&TimeCounts) -> f64) -> Vec<Part> {
+        self.within(window)
+            .map(|(bin, seconds)| Part {
+                num: count(&bin),
+                den: seconds,
+            })
+            .collect()
+    }
+
+    /// Everything within a window.
+    pub fn total(&self, window: Window) -> TimeCounts {
+        let mut total = TimeCounts::default();
+        self.within(window).for_each(|(bin, _)| total.add(&bin));
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_ms(ms: i64) -> Stamp {
+        Stamp::new(ms * 1_000_000)
+    }
+
+    #[test]
+    fn nothing_is_lost_as_bins_grow() {
+        let mut line = Timeline::default();
+        for i in 0..50_000_i64 {
+            // Out of order, over 100 s, some before the first.
+            line.at(at_ms((i * 7_919) % 100_000 - 500)).events += 1;
+        }
+        let whole = Window {
+            from: at_ms(-1_000),
+            to: at_ms(101_000),
+        };
+        assert_eq!(line.total(whole).events, 50_000);
+        assert!(line.bins.len() <= MOST_BINS && line.bins.len() > MOST_BINS / 4);
+    }
+
+    #[test]
+    fn a_snapped_window_counts_exactly_what_lies_within_it() {
+        let mut line = Timeline::default();
+        let stamps: Vec<Stamp> = (0..20_000).map(at_ms).collect();
+        for &s in &stamps {
+            line.at(s).completed += 1;
+        }
+        let window = line
+            .snap(Window {
+                from: at_ms(1_234),
+                to: at_ms(15_678),
+            })
+            .unwrap();
+        let inside = stamps.iter().filter(|s| window.contains(**s)).count() as u64;
+        assert_eq!(line.total(window).completed, inside);
+        assert!((window.length().as_secs_f64() - 14.444).abs() < 0.02);
+    }
+}
