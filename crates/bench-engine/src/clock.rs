@@ -38,11 +38,6 @@ fn nanos(clock: ClockId) -> i64 {
         .saturating_add(t.tv_nsec)
 }
 
-/// Milliseconds as the configuration gives them, in nanoseconds; negative and not-a-number give 0.
-pub(crate) fn ms(value: f64) -> u64 {
-    from_ns_f64(value * 1e6)
-}
-
 /// A non-negative number of nanoseconds, rounded; negative and not-a-number give 0.
 #[expect(
     clippy::cast_possible_truncation,

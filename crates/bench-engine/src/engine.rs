@@ -1,6 +1,10 @@
 //! Where tokens come from: one face for the fixed model, the simulated scheduler and the transformer.
 
+pub(crate) mod batch;
 pub(crate) mod fixed;
+mod kv;
+pub(crate) mod scheduler;
+pub(crate) mod simulated;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -64,7 +68,6 @@ pub(crate) struct Fed {
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) request: GenRequest,
-    pub(crate) arrived_ns: u64,
     /// Closed by the receiver when the client is gone.
     pub(crate) out: mpsc::Sender<Fed>,
 }
@@ -75,7 +78,10 @@ pub(crate) enum Engine {
     /// Times are known when the sequence is taken up.
     Fixed(Arc<fixed::FixedEngine>),
     /// A scheduler elsewhere hands tokens over.
-    Queue(mpsc::Sender<Submission>),
+    Queue {
+        queue: mpsc::Sender<Submission>,
+        max_waiting: usize,
+    },
 }
 
 /// The engine takes no more requests now.
@@ -83,23 +89,17 @@ pub(crate) enum Engine {
 pub(crate) struct Full;
 
 impl Engine {
-    pub(crate) fn submit(
-        &self,
-        request: GenRequest,
-        arrived_ns: u64,
-        metrics: &Arc<Metrics>,
-    ) -> Result<Gen, Full> {
+    pub(crate) fn submit(&self, request: GenRequest, metrics: &Arc<Metrics>) -> Result<Gen, Full> {
         match self {
             Self::Fixed(engine) => Ok(Gen::Fixed(Box::new(engine.begin(request, metrics)))),
-            Self::Queue(queue) => {
+            Self::Queue { queue, max_waiting } => {
+                if metrics.waiting() >= *max_waiting {
+                    return Err(Full);
+                }
                 let room = request.limit as usize + 1;
                 let (out, steps) = mpsc::channel(room.min(1 << 20));
                 queue
-                    .try_send(Submission {
-                        request,
-                        arrived_ns,
-                        out,
-                    })
+                    .try_send(Submission { request, out })
                     .map_err(|_| Full)?;
                 Ok(Gen::Fed(steps))
             }

@@ -38,11 +38,7 @@ pub(crate) async fn run(
     } = job;
     let mut choices = Vec::with_capacity(sequences.len());
     for sequence in sequences {
-        match local
-            .server
-            .engine
-            .submit(sequence, entry.body_ns, &local.server.metrics)
-        {
+        match local.server.engine.submit(sequence, &local.server.metrics) {
             Ok(generation) => choices.push(Choice::new(generation, local.server.text.decoder())),
             Err(crate::engine::Full) => {
                 entry.outcome = Outcome::Refused;

@@ -31,6 +31,7 @@ mod pacer;
 mod serve;
 mod server;
 mod text;
+mod transformer;
 mod vocabulary;
 
 pub use config::EngineConfig;

@@ -107,6 +107,11 @@ pub(crate) struct Phases {
 }
 
 impl Metrics {
+    /// Sequences that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        usize::try_from(self.waiting.load(Relaxed)).unwrap_or(0)
+    }
+
     pub(crate) fn set_kv_use(&self, used: usize, of: usize) {
         self.kv_ppm
             .store((used as u64 * 1_000_000) / (of.max(1) as u64), Relaxed);

@@ -11,14 +11,15 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
-use crate::config::{EngineConfig, EngineKind};
-use crate::engine::{Engine, fixed::FixedEngine};
+use crate::config::{EngineConfig, EngineKind, Simulation};
+use crate::engine::{Engine, Submission, fixed::FixedEngine, simulated};
 use crate::error::EngineError;
 use crate::ledger::Ledger;
 use crate::local::{Local, Shared};
 use crate::metrics::Metrics;
 use crate::pacer::Pacer;
 use crate::text::Text;
+use crate::transformer::drive;
 use accept::{Accepted, Listener};
 
 /// Ids of the vocabulary that needs no file.
@@ -44,12 +45,14 @@ impl Server {
         config.check()?;
         let listener = Listener::bind(&config)?;
         let (stop, stopped) = watch::channel(false);
+        let mut config = config;
         let mut start = Start {
+            simulation: None,
             stopped,
             threads: Vec::new(),
         };
         let metrics = Arc::new(Metrics::default());
-        let (text, engine) = start.engine(&config, &metrics)?;
+        let (text, engine) = start.engine(&mut config, &metrics)?;
         let (address, unix) = (listener.address, config.unix.clone());
         let tls = config.tls.is_some();
         let shared = Arc::new(Shared::new(config, text, engine, metrics));
@@ -117,24 +120,57 @@ impl Drop for Server {
 struct Start {
     stopped: watch::Receiver<bool>,
     threads: Vec<JoinHandle<()>>,
+    simulation: Option<(Simulation, mpsc::Receiver<Submission>)>,
 }
 
 impl Start {
+    /// The engine that the configuration asks for; what it runs on is started here or later, on the first serving thread.
     fn engine(
         &mut self,
-        config: &EngineConfig,
-        _metrics: &Arc<Metrics>,
+        config: &mut EngineConfig,
+        metrics: &Arc<Metrics>,
     ) -> Result<(Text, Engine), EngineError> {
-        match &config.engine {
+        let (limits, text) = match &config.engine {
             EngineKind::Fixed(fixed) => {
                 let engine = Engine::Fixed(Arc::new(FixedEngine::new(fixed.clone(), VOCABULARY)));
-                Ok((Text::words(VOCABULARY), engine))
+                return Ok((Text::words(VOCABULARY), engine));
             }
-            EngineKind::Scheduler(_) | EngineKind::Transformer(_) => Err(EngineError::Config {
-                key: "engine.kind".into(),
-                reason: "not available in this build".into(),
-            }),
-        }
+            EngineKind::Scheduler(simulation) => {
+                let limits = simulation.scheduler.clone();
+                let (queue, inbox) = mpsc::channel(limits.max_waiting.clamp(1, 1 << 20));
+                let engine = Engine::Queue {
+                    queue,
+                    max_waiting: limits.max_waiting,
+                };
+                self.simulation = Some((simulation.clone(), inbox));
+                (limits, (Text::words(VOCABULARY), engine))
+            }
+            EngineKind::Transformer(transformer) => {
+                let loaded = crate::transformer::load(transformer, config.seed)?;
+                let positions = u32::try_from(loaded.model.shape().positions).unwrap_or(u32::MAX);
+                config.max_model_len = config.max_model_len.min(positions);
+                let limits = transformer.scheduler.clone();
+                let (queue, inbox) = mpsc::channel(limits.max_waiting.clamp(1, 1 << 20));
+                let engine = Engine::Queue {
+                    queue,
+                    max_waiting: limits.max_waiting,
+                };
+                let text = loaded.text.clone();
+                let inlet = drive::Inlet {
+                    inbox,
+                    stopped: self.stopped.clone(),
+                };
+                let thread = drive::start(loaded, limits.clone(), inlet, Arc::clone(metrics))?;
+                self.threads.push(thread);
+                (limits, (text, engine))
+            }
+        };
+        // What no amount of waiting could fit is refused at the door.
+        let fits = limits.num_blocks.saturating_mul(limits.block_size);
+        config.max_model_len = config
+            .max_model_len
+            .min(u32::try_from(fits).unwrap_or(u32::MAX));
+        Ok(text)
     }
 
     fn serve(&mut self, shared: &Arc<Shared>, listener: Listener) -> Result<(), EngineError> {
@@ -146,7 +182,13 @@ impl Start {
                 tasks.spawn_local(accept::receive(local, take));
             })?;
         }
+        let simulation = self.simulation.take();
         self.thread("serving thread", shared, move |local, tasks| {
+            if let Some((simulation, inbox)) = simulation {
+                let seed = local.server.config.seed;
+                let parts = (Arc::clone(&local.server.metrics), Rc::clone(&local.pacer));
+                tasks.spawn_local(simulated::drive(simulation, seed, VOCABULARY, inbox, parts));
+            }
             tasks.spawn_local(accept::accept(local, listener, others));
         })
     }

@@ -1,9 +1,7 @@
 //! The simulated engine over its API, seen by a client of plain sockets.
 
-mod common;
-
+use crate::common::{chat, fast, get, post};
 use bench_engine::{EngineConfig, Outcome, Server};
-use common::{chat, fast, get, post};
 
 #[test]
 fn a_chat_streams_a_role_with_its_first_token_then_tokens_then_usage_then_done() {
@@ -166,7 +164,7 @@ fn a_key_is_asked_for_where_one_is_set_and_only_there() {
     assert_eq!(get(&server, "/health").status(), 200);
     let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer k";
     assert_eq!(
-        common::receive(common::send(&server, head, "")).status(),
+        crate::common::receive(crate::common::send(&server, head, "")).status(),
         200
     );
 }
@@ -219,8 +217,49 @@ fn the_ledger_is_read_and_emptied_over_http() {
     assert_eq!(vec![entry], server.ledger().entries());
     let head = "DELETE /ledger HTTP/1.1\r\nhost: x\r\nconnection: close";
     assert_eq!(
-        common::receive(common::send(&server, head, "")).status(),
+        crate::common::receive(crate::common::send(&server, head, "")).status(),
         200
     );
     assert!(server.ledger().entries().is_empty());
+}
+
+#[test]
+fn the_scheduler_queues_preempts_and_finds_prefixes_and_every_request_gets_its_tokens() {
+    let mut config = EngineConfig::profile("small-cache").unwrap();
+    if let bench_engine::config::EngineKind::Scheduler(simulation) = &mut config.engine {
+        simulation.step_ms = 0.2;
+        simulation.prefill_tokens_per_s = 1e6;
+        simulation.scheduler.num_blocks = 20;
+    }
+    let server = Server::start(config).unwrap();
+    let prompt = "word ".repeat(40);
+    let body = format!(
+        r#"{{"prompt":"{prompt}","max_tokens":60,"stream":true,"stream_options":{{"include_usage":true}}}}"#
+    );
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let raw = post(&server, "/v1/completions", "", &body);
+                assert_eq!(
+                    raw.events().last().unwrap()["usage"]["completion_tokens"],
+                    60,
+                    "{}",
+                    raw.text()
+                );
+            });
+        }
+    });
+    let page = String::from_utf8(get(&server, "/metrics").body).unwrap();
+    let value = |name: &str| -> f64 {
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("vllm:{name}{{")))
+            .unwrap();
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    assert!(value("num_preemptions_total") > 0.0, "{page}");
+    assert!(value("prefix_cache_hits_total") > 0.0);
+    assert!(value("prefix_cache_hits_total") < value("prefix_cache_queries_total"));
+    assert!(value("num_requests_running").abs() < 0.5 && value("num_requests_waiting").abs() < 0.5);
+    assert!(value("kv_cache_usage_perc") < 1e-9);
 }

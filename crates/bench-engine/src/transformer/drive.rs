@@ -1,0 +1,173 @@
+//! The thread that computes: takes requests in, asks the scheduler, steps the model, hands tokens out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rayon::prelude::{
+    IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _,
+};
+use tokio::sync::{mpsc, watch};
+
+use super::Loaded;
+use super::attention::Cache;
+use super::model::Stretch;
+use super::sample::sample;
+use crate::clock::now_ns;
+use crate::config::Limits;
+use crate::engine::Submission;
+use crate::engine::batch::Batch;
+use crate::engine::scheduler::{Id, Plan};
+use crate::error::EngineError;
+use crate::metrics::Metrics;
+
+/// How the thread hears of requests and of the end.
+pub(crate) struct Inlet {
+    pub(crate) inbox: mpsc::Receiver<Submission>,
+    pub(crate) stopped: watch::Receiver<bool>,
+}
+
+/// Starts the thread; it ends with the server.
+pub(crate) fn start(
+    loaded: Loaded,
+    limits: Limits,
+    inlet: Inlet,
+    metrics: Arc<Metrics>,
+) -> Result<JoinHandle<()>, EngineError> {
+    let failed = |source| EngineError::Start {
+        what: "computing threads",
+        source,
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(loaded.threads)
+        .thread_name(|at| format!("compute-{at}"))
+        .build()
+        .map_err(|error| failed(std::io::Error::other(error)))?;
+    let waiter = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(failed)?;
+    let mut compute = Compute {
+        loaded,
+        batch: Batch::new(limits, metrics),
+        caches: HashMap::new(),
+    };
+    let Inlet { mut inbox, stopped } = inlet;
+    let body = move || {
+        while !*stopped.borrow() {
+            if compute.batch.scheduler.is_idle() {
+                let Some(first) = waiter.block_on(next(&mut inbox, stopped.clone())) else {
+                    return;
+                };
+                compute.batch.add(first);
+            }
+            while let Ok(more) = inbox.try_recv() {
+                compute.batch.add(more);
+            }
+            pool.install(|| compute.step());
+        }
+    };
+    std::thread::Builder::new()
+        .name("model".into())
+        .spawn(body)
+        .map_err(failed)
+}
+
+async fn next(
+    inbox: &mut mpsc::Receiver<Submission>,
+    mut stopped: watch::Receiver<bool>,
+) -> Option<Submission> {
+    tokio::select! {
+        submission = inbox.recv() => submission,
+        _ = stopped.wait_for(|stop| *stop) => None,
+    }
+}
+
+struct Compute {
+    loaded: Loaded,
+    batch: Batch,
+    caches: HashMap<Id, Cache>,
+}
+
+impl Compute {
+    fn step(&mut self) {
+        for id in self.batch.reap() {
+            self.caches.remove(&id);
+        }
+        let plan = self.batch.plan(now_ns());
+        for id in plan.preempted.iter().chain(&plan.starved) {
+            self.caches.remove(id);
+        }
+        if plan.items.is_empty() {
+            return;
+        }
+        let tokens = self.compute(&plan);
+        let due = now_ns();
+        for (item, token) in plan.items.iter().zip(tokens) {
+            let is_end = token.is_some_and(|token| self.loaded.ends.contains(&token));
+            if self.batch.deliver(item, token, due, is_end) {
+                self.caches.remove(&item.id);
+            }
+        }
+    }
+
+    /// The token that comes of each item, for those where one does.
+    fn compute(&mut self, plan: &Plan) -> Vec<Option<u32>> {
+        let model = &self.loaded.model;
+        let mut caches: Vec<Cache> = plan
+            .items
+            .iter()
+            .map(|item| {
+                self.caches
+                    .remove(&item.id)
+                    .unwrap_or_else(|| model.cache())
+            })
+            .collect();
+        let mut stretches: Vec<Stretch<'_>> = plan
+            .items
+            .iter()
+            .zip(&mut caches)
+            .map(|(item, cache)| {
+                let tokens =
+                    &self.batch.scheduler.tokens(item.id)[item.from..item.from + item.count];
+                Stretch {
+                    cache,
+                    tokens,
+                    from: item.from,
+                    wanted: item.sample,
+                }
+            })
+            .collect();
+        let logits = model.step(&mut stretches);
+        let wanted: Vec<(f32, u64, u32)> = plan
+            .items
+            .iter()
+            .filter(|item| item.sample)
+            .map(|item| {
+                let request = self.batch.request(item.id);
+                request.map_or((0.0, 0, 0), |(request, made)| {
+                    (request.temperature, request.seed, made)
+                })
+            })
+            .collect();
+        let vocabulary = model.shape().vocabulary;
+        let drawn: Vec<u32> = wanted
+            .par_iter()
+            .enumerate()
+            .map(|(at, (temperature, seed, made))| {
+                sample(
+                    &logits[at * vocabulary..(at + 1) * vocabulary],
+                    *temperature,
+                    *seed,
+                    *made,
+                )
+            })
+            .collect();
+        self.caches
+            .extend(plan.items.iter().map(|item| item.id).zip(caches));
+        let mut drawn = drawn.into_iter();
+        plan.items
+            .iter()
+            .map(|item| if item.sample { drawn.next() } else { None })
+            .collect()
+    }
+}
