@@ -1,1 +1,56 @@
-//! What to ask and when: prompts, lengths, datasets, arrivals. Pure and seeded.
+//! What to ask and when: prompts, lengths, datasets, arrivals. Pure and seeded: no clock, no network.
+//!
+//! A [`PlanSpec`] says what is wanted, a [`Sizer`] counts tokens, a [`Plan`] yields [`Planned`] requests with absolute due
+//! times. The same spec and seed give the same plan on every machine and in every split into shards; [`Plan::hash`] is one
+//! number to check that by. `docs/workloads.md` has the grammar of datasets, lengths and arrivals.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use bench_schema::{ArrivalKind, Load};
+//! use bench_workload::{Plan, PlanSpec, Words};
+//!
+//! let spec = PlanSpec {
+//!     dataset: "random".parse()?,
+//!     input: Some("64..128".parse()?),
+//!     output: Some("32".parse()?),
+//!     load: Load::Open { rate_per_s: 10.0, arrival: ArrivalKind::Poisson, in_flight_cap: None },
+//!     requests: Some(100),
+//!     ..PlanSpec::default()
+//! };
+//! let plan = Plan::new(spec, Arc::new(Words))?;
+//! let due: Vec<_> = plan.iter().map(|planned| planned.map(|p| p.due)).collect::<Result<_, _>>()?;
+//! assert_eq!(due.len(), 100);
+//! assert!(due.is_sorted());
+//! # Ok::<(), bench_workload::WorkloadError>(())
+//! ```
+
+mod arrivals;
+mod bank;
+mod composer;
+mod dataset;
+mod error;
+mod fit;
+mod item;
+mod length;
+mod normal;
+mod plan;
+mod seed;
+mod sizer;
+mod source;
+mod spread;
+mod words;
+
+pub use arrivals::{Arrivals, Extent, RateCurve};
+pub use bank::{USE_CASES, UseCase};
+pub use dataset::{DatasetSpec, FileFormat, Study};
+pub use error::WorkloadError;
+pub use item::{After, Item, Planned, continue_conversation};
+pub use length::{JointPart, JointSampler, JointSpec, LengthSampler, LengthSpec};
+pub use plan::{
+    ArrivalSummary, Calibration, LengthSummary, OnBadLine, Plan, PlanHasher, PlanIter, PlanSpec,
+    PlanSummary, RequestOptions, Salt, Shard,
+};
+pub use seed::{Draw, Seed, Streams};
+pub use sizer::{CountWith, HfTokenizer, Sizer, Words};
+pub use spread::{LengthCategory, LengthTarget};
+pub use words::WordPool;

@@ -1,0 +1,137 @@
+//! When requests start in an open loop.
+
+mod curve;
+
+pub use curve::RateCurve;
+
+use bench_schema::{ArrivalKind, Nanos};
+
+use crate::{Draw, WorkloadError};
+
+/// Due times of an open loop: offsets from the cell's start, absolute and never decreasing.
+///
+/// A unit-rate process (even, exponential or gamma gaps, or groups) gives the *area* under the rate curve at which each
+/// request is due; the curve turns areas into times. So every process works with every curve, and nothing drifts: no due
+/// time depends on when an earlier request was really sent.
+///
+/// Even and grouped arrivals start at 0, the others after their first gap, as the processes do. Ramps, steps and series
+/// are Poisson processes with a moving rate.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    gaps: Gaps,
+    curve: RateCurve,
+    draw: Draw,
+    index: u64,
+    area: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Gaps {
+    Even,
+    Exponential,
+    Gamma { shape: f64 },
+    Groups { size: u64 },
+}
+
+/// How long a cell lasts, for rates that move over it: by time, or by requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// Requests of the cell.
+    pub requests: Option<u64>,
+    /// Time of the cell.
+    pub duration: Option<Nanos>,
+}
+
+impl Arrivals {
+    /// The arrivals of this kind at this mean rate per second.
+    ///
+    /// `rate_per_s` is not used by kinds that carry their own rates. Ramps and steps stretch over the extent's duration;
+    /// without one, over the time in which they give the extent's requests. The times of a trace come with its requests,
+    /// not from here.
+    ///
+    /// # Errors
+    ///
+    /// Where a rate or a parameter is not above 0, where a moving rate has no extent, for a series whose file cannot be
+    /// read, and for [`ArrivalKind::Trace`].
+    pub fn new(
+        kind: &ArrivalKind,
+        rate_per_s: f64,
+        extent: Extent,
+        draw: Draw,
+    ) -> Result<Self, WorkloadError> {
+        let steady = |rate| RateCurve::constant(rate);
+        let (gaps, curve) = match kind {
+            ArrivalKind::Poisson => (Gaps::Exponential, steady(rate_per_s)?),
+            ArrivalKind::Constant => (Gaps::Even, steady(rate_per_s)?),
+            ArrivalKind::Gamma { cov } => (Gaps::gamma(*cov)?, steady(rate_per_s)?),
+            ArrivalKind::Burst { size } => {
+                let size = u64::from(*size).max(1);
+                (Gaps::Groups { size }, steady(rate_per_s)?)
+            }
+            ArrivalKind::Ramp {
+                from_per_s,
+                to_per_s,
+            } => {
+                let ends = (*from_per_s, *to_per_s);
+                (Gaps::Exponential, RateCurve::ramp(ends, extent)?)
+            }
+            ArrivalKind::Steps { rates_per_s } => {
+                (Gaps::Exponential, RateCurve::steps(rates_per_s, extent)?)
+            }
+            ArrivalKind::Series { file } => {
+                (Gaps::Exponential, RateCurve::from_file(file.as_ref())?)
+            }
+            ArrivalKind::Users { users, every } => {
+                let rate = f64::from(*users) / every.as_secs_f64();
+                (Gaps::Even, steady(rate)?)
+            }
+            ArrivalKind::Trace { .. } => {
+                return Err(WorkloadError::Conflict {
+                    what: "arrivals from a trace need a dataset with times".to_owned(),
+                    next: "use --dataset trace:FILE, or another arrival process",
+                });
+            }
+        };
+        Ok(Self {
+            gaps,
+            curve,
+            draw,
+            index: 0,
+            area: 0.0,
+        })
+    }
+
+    /// The curve that the rate follows.
+    pub fn curve(&self) -> &RateCurve {
+        &self.curve
+    }
+}
+
+impl Gaps {
+    fn gamma(cov: f64) -> Result<Self, WorkloadError> {
+        let shape = 1.0 / (cov * cov);
+        if cov > 0.0 && shape.is_finite() && shape > 0.0 {
+            return Ok(Self::Gamma { shape });
+        }
+        Err(WorkloadError::Conflict {
+            what: format!("gamma arrivals with a coefficient of variation of {cov}"),
+            next: "give one above 0 (1 is Poisson), or use constant arrivals",
+        })
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = Nanos;
+
+    /// `None` once the rate has fallen to 0 for good.
+    fn next(&mut self) -> Option<Nanos> {
+        match self.gaps {
+            Gaps::Even => self.area = self.index as f64,
+            Gaps::Groups { size } => self.area = (self.index - self.index % size) as f64,
+            Gaps::Exponential => self.area += self.draw.exponential(),
+            Gaps::Gamma { shape } => self.area += self.draw.gamma(shape) / shape,
+        }
+        self.index += 1;
+        self.curve.time_at(self.area).map(Nanos::from_secs_f64)
+    }
+}

@@ -1,0 +1,239 @@
+//! A rate that moves, and the time at which a given number of requests are due under it.
+
+use std::path::Path;
+
+use super::Extent;
+use crate::WorkloadError;
+
+/// A rate over time, in pieces that are straight lines; the last rate lasts for ever.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateCurve {
+    pieces: Vec<Piece>,
+    last_rate: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Piece {
+    /// Seconds from the start of the cell.
+    from: f64,
+    length: f64,
+    rate: f64,
+    end_rate: f64,
+    /// Requests due before it.
+    area: f64,
+}
+
+impl Piece {
+    fn requests(&self) -> f64 {
+        0.5 * (self.rate + self.end_rate) * self.length
+    }
+}
+
+impl RateCurve {
+    /// The same rate throughout, requests per second.
+    ///
+    /// # Errors
+    ///
+    /// Where the rate is not a number above 0.
+    pub fn constant(rate: f64) -> Result<Self, WorkloadError> {
+        Self::lines(&[], rate)
+    }
+
+    /// From one rate to another in a straight line over the extent.
+    ///
+    /// # Errors
+    ///
+    /// Where both rates are 0 or one is negative, and where the extent has no end.
+    pub fn ramp((from, to): (f64, f64), extent: Extent) -> Result<Self, WorkloadError> {
+        let length = length(extent, 0.5 * (from + to))?;
+        Self::lines(&[(length, from, to)], to)
+    }
+
+    /// Equal steps over the extent.
+    ///
+    /// # Errors
+    ///
+    /// Where there are no rates, one is negative or all are 0, and where the extent has no end.
+    pub fn steps(rates: &[f64], extent: Extent) -> Result<Self, WorkloadError> {
+        let count = rates.len() as f64;
+        let length = length(extent, rates.iter().sum::<f64>() / count)?;
+        let steps: Vec<_> = rates.iter().map(|r| (length / count, *r, *r)).collect();
+        Self::lines(&steps, rates.last().copied().unwrap_or(0.0))
+    }
+
+    /// From a CSV file of `seconds,requests_per_s`, with or without that header; each rate holds until the next row.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read, a row is not two numbers, or times do not grow from 0.
+    pub fn from_file(path: &Path) -> Result<Self, WorkloadError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| WorkloadError::File {
+            path: path.to_owned(),
+            doing: "reading a rate series",
+            cause,
+        })?;
+        let bad = |line: usize, why: &str| WorkloadError::BadLine {
+            path: path.to_owned(),
+            line: line as u64 + 1,
+            why: why.to_owned(),
+        };
+        let mut rows: Vec<(f64, f64)> = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let row = line.split_once(',').and_then(|(at, rate)| {
+                Some((at.trim().parse().ok()?, rate.trim().parse::<f64>().ok()?))
+            });
+            match row {
+                Some((at, _)) if rows.last().is_some_and(|(before, _)| at <= *before) => {
+                    return Err(bad(number, "its time is not after the row before"));
+                }
+                Some((at, _)) if rows.is_empty() && at != 0.0 => {
+                    return Err(bad(number, "the first time must be 0"));
+                }
+                Some(row) => rows.push(row),
+                None if rows.is_empty() && number == 0 => {}
+                None => return Err(bad(number, "it is not `seconds,requests_per_s`")),
+            }
+        }
+        let steps: Vec<_> = rows
+            .windows(2)
+            .filter_map(|pair| Some((pair.get(1)?.0 - pair.first()?.0, pair.first()?.1)))
+            .map(|(length, rate)| (length, rate, rate))
+            .collect();
+        Self::lines(&steps, rows.last().map_or(0.0, |(_, rate)| *rate))
+    }
+
+    /// From pieces `(seconds, rate at its start, rate at its end)`.
+    fn lines(pieces: &[(f64, f64, f64)], last_rate: f64) -> Result<Self, WorkloadError> {
+        let rates = pieces.iter().flat_map(|(_, a, b)| [*a, *b]);
+        let rates: Vec<f64> = rates.chain([last_rate]).collect();
+        let wrong = rates.iter().find(|r| !r.is_finite() || **r < 0.0);
+        let none = rates.iter().all(|r| *r <= 0.0);
+        if let Some(rate) = wrong.or(rates.last().filter(|_| none)) {
+            return Err(WorkloadError::Conflict {
+                what: format!("the rate must be greater than 0 (got {rate} requests per second)"),
+                next: "give a positive rate, or a concurrency for a closed loop",
+            });
+        }
+        let (mut from, mut area) = (0.0, 0.0);
+        let mut kept = Vec::with_capacity(pieces.len());
+        for &(length, rate, end_rate) in pieces {
+            let piece = Piece {
+                from,
+                length,
+                rate,
+                end_rate,
+                area,
+            };
+            from += length;
+            area += piece.requests();
+            kept.push(piece);
+        }
+        Ok(Self {
+            pieces: kept,
+            last_rate,
+        })
+    }
+
+    /// Seconds at which this many requests have become due; `None` where they never do.
+    pub fn time_at(&self, area: f64) -> Option<f64> {
+        let next = self.pieces.partition_point(|piece| piece.area <= area);
+        let Some(piece) = next.checked_sub(1).and_then(|at| self.pieces.get(at)) else {
+            return Some(area / self.last_rate).filter(|t| t.is_finite());
+        };
+        let left = area - piece.area;
+        if left <= piece.requests() && piece.requests() > 0.0 {
+            // area = r·x + (r' − r)·x² / 2L, solved in the form that does not cancel where the line is flat
+            let slope = (piece.end_rate - piece.rate) / piece.length;
+            let root = libm::sqrt((piece.rate * piece.rate + 2.0 * slope * left).max(0.0));
+            let sum = piece.rate + root;
+            let within = if sum > 0.0 { 2.0 * left / sum } else { 0.0 };
+            return Some(piece.from + within.min(piece.length));
+        }
+        let after = (left - piece.requests()) / self.last_rate;
+        Some(piece.from + piece.length + after).filter(|t| t.is_finite())
+    }
+
+    /// Mean rate over the first `seconds`, requests per second.
+    pub fn mean_rate(&self, seconds: f64) -> f64 {
+        let mut requests = 0.0;
+        let mut covered = 0.0;
+        for piece in &self.pieces {
+            let length = piece.length.min((seconds - piece.from).max(0.0));
+            let share = length / piece.length;
+            let end = piece.rate + (piece.end_rate - piece.rate) * share;
+            requests += 0.5 * (piece.rate + end) * length;
+            covered = piece.from + piece.length;
+        }
+        (requests + self.last_rate * (seconds - covered).max(0.0)) / seconds
+    }
+}
+
+/// Seconds of an extent at this mean rate.
+fn length(extent: Extent, mean_rate: f64) -> Result<f64, WorkloadError> {
+    let by_time = extent.duration.map(|d| d.as_secs_f64());
+    let by_count = extent.requests.map(|n| n as f64 / mean_rate);
+    by_time
+        .or(by_count)
+        .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
+        .ok_or_else(|| WorkloadError::Conflict {
+            what: "a rate that moves over the cell, but the cell has no end or no rate".to_owned(),
+            next: "give a duration or a number of requests, and rates above 0",
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench_schema::Nanos;
+
+    #[test]
+    fn a_ramp_is_inverted_exactly() {
+        // 0 to 10 per second over 10 s: area(t) = t²/2, so request 8 is due at 4 s, 50 at 10 s, 60 at 11 s
+        let extent = Extent {
+            duration: Some(Nanos::from_secs(10)),
+            requests: None,
+        };
+        let curve = RateCurve::ramp((0.0, 10.0), extent).unwrap();
+        for (area, seconds) in [(0.0, 0.0), (8.0, 4.0), (50.0, 10.0), (60.0, 11.0)] {
+            assert!((curve.time_at(area).unwrap() - seconds).abs() < 1e-12);
+        }
+        assert!((curve.mean_rate(10.0) - 5.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn steps_by_requests_take_the_time_that_gives_these_requests() {
+        // 10, 20, 30 per second for 60 requests: 1 s each
+        let extent = Extent {
+            duration: None,
+            requests: Some(60),
+        };
+        let curve = RateCurve::steps(&[10.0, 20.0, 30.0], extent).unwrap();
+        for (area, seconds) in [
+            (10.0, 1.0),
+            (20.0, 1.5),
+            (30.0, 2.0),
+            (60.0, 3.0),
+            (90.0, 4.0),
+        ] {
+            assert!((curve.time_at(area).unwrap() - seconds).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn a_series_passes_over_times_without_requests_and_ends_where_its_rate_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rates.csv");
+        std::fs::write(&file, "seconds,requests_per_s\n0,10\n1,0\n3,5\n4,0\n").unwrap();
+        let curve = RateCurve::from_file(&file).unwrap();
+        assert_eq!(curve.time_at(5.0), Some(0.5));
+        assert_eq!(curve.time_at(12.5), Some(3.5));
+        assert_eq!(curve.time_at(15.5), None);
+        std::fs::write(&file, "0,10\n5,1\n4,2\n").unwrap();
+        let message = RateCurve::from_file(&file).unwrap_err().to_string();
+        assert!(message.contains("rates.csv:3"), "{message}");
+    }
+}

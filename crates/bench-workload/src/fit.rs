@@ -1,0 +1,214 @@
+//! Texts of an exact length.
+
+use crate::words::WordPool;
+use crate::{Draw, Sizer, WorkloadError};
+
+/// Repairs of a text before giving up. Pools of single-token words need none or one; the rest is for words of unknown length.
+const REPAIRS: u32 = 64;
+
+/// Makes texts of exact lengths, by adding and cutting whole words and counting again.
+pub(crate) struct Fitter<'a> {
+    pub(crate) sizer: &'a dyn Sizer,
+    pub(crate) pool: &'a WordPool,
+}
+
+impl Fitter<'_> {
+    /// Random words of exactly this length.
+    pub(crate) fn random(&self, length: u64, draw: &mut Draw) -> Result<String, WorkloadError> {
+        // The guess is right for words and for single-token pools, whatever the language of the tokenizer.
+        let mut text =
+            String::with_capacity(usize::try_from(length).unwrap_or(0).saturating_mul(7));
+        self.pool.write(length, draw, &mut text);
+        self.settle(text, length, draw)
+    }
+
+    /// This text, lengthened or shortened at its end by words of the pool until it has exactly this length.
+    pub(crate) fn settle(
+        &self,
+        mut text: String,
+        length: u64,
+        draw: &mut Draw,
+    ) -> Result<String, WorkloadError> {
+        let mut nearest = None::<u64>;
+        for _ in 0..REPAIRS {
+            let count = self.sizer.count(&text)?;
+            if count == length {
+                return Ok(text);
+            }
+            if nearest.is_none_or(|best| count.abs_diff(length) < best.abs_diff(length)) {
+                nearest = Some(count);
+            }
+            if count < length {
+                // From words of unknown length only half of what is missing at once, so as not to run past it.
+                for _ in 0..(length - count).div_ceil(2) {
+                    self.append(&mut text, draw);
+                }
+            } else {
+                for _ in 0..(count - length).div_ceil(2) {
+                    drop_word(&mut text);
+                }
+                if text.is_empty() {
+                    text.push_str(self.pool.head(draw));
+                }
+            }
+        }
+        Err(WorkloadError::Inexact {
+            asked: length,
+            nearest: nearest.unwrap_or(0),
+            sizer: self.sizer.name().to_owned(),
+        })
+    }
+
+    fn append(&self, text: &mut String, draw: &mut Draw) {
+        if text.is_empty() {
+            text.push_str(self.pool.head(draw));
+        } else {
+            text.push_str(self.pool.next(draw));
+        }
+    }
+
+    /// The start of `text` that has exactly this length; `more` is asked for more text while there is too little.
+    pub(crate) fn cut(
+        &self,
+        mut text: String,
+        length: u64,
+        draw: &mut Draw,
+        more: impl Fn(&mut Draw) -> &'static str,
+    ) -> Result<String, WorkloadError> {
+        let guess = length as f64 * self.sizer.words_per_unit();
+        let mut words = crate::sizer::count_words(&text);
+        let mut grow_to = guess * 1.15 + 8.0;
+        let mut whole = self.count_at_least(&text, words, length)?;
+        while whole < length {
+            while (words as f64) < grow_to {
+                let sentence = more(draw);
+                if !text.is_empty() {
+                    text.push(' ');
+                }
+                text.push_str(sentence);
+                words += crate::sizer::count_words(sentence);
+            }
+            whole = self.sizer.count(&text)?;
+            grow_to *= 1.25;
+        }
+        let text = self.longest_start(text, length, whole)?;
+        self.settle(text, length, draw)
+    }
+
+    /// The length of the text, or 0 where it is clearly too short to be worth counting.
+    fn count_at_least(&self, text: &str, words: u64, length: u64) -> Result<u64, WorkloadError> {
+        if (words as f64) < length as f64 * 0.1 {
+            return Ok(0);
+        }
+        self.sizer.count(text)
+    }
+
+    /// The most whole words from the start that do not exceed the length, by interpolation between two bounds.
+    fn longest_start(
+        &self,
+        mut text: String,
+        length: u64,
+        whole: u64,
+    ) -> Result<String, WorkloadError> {
+        let ends = word_ends(&text);
+        let (mut low, mut low_count) = (0, 0);
+        let (mut high, mut high_count) = (ends.len(), whole);
+        let start = |at: usize| {
+            at.checked_sub(1)
+                .and_then(|i| ends.get(i))
+                .copied()
+                .unwrap_or(0)
+        };
+        let mut halve = false;
+        while high_count > length && high - low > 1 {
+            let span = (high - low) as u64;
+            let step = if halve {
+                span / 2
+            } else {
+                (length - low_count) * span / (high_count - low_count).max(1)
+            };
+            let step = usize::try_from(step).unwrap_or(1).clamp(1, high - low - 1);
+            let middle = low + step;
+            let count = self.sizer.count(text.get(..start(middle)).unwrap_or(""))?;
+            if count > length {
+                (high, high_count) = (middle, count);
+            } else {
+                (low, low_count) = (middle, count);
+            }
+            if low_count == length {
+                break;
+            }
+            halve = !halve && high - low > 4;
+        }
+        let keep = if high_count <= length { high } else { low };
+        text.truncate(start(keep));
+        Ok(text)
+    }
+}
+
+/// Byte offsets at which words end.
+fn word_ends(text: &str) -> Vec<usize> {
+    let base = text.as_ptr() as usize;
+    text.split_whitespace()
+        .map(|word| word.as_ptr() as usize - base + word.len())
+        .collect()
+}
+
+fn drop_word(text: &mut String) {
+    let kept = text.trim_end();
+    let end = kept.rfind(char::is_whitespace).unwrap_or(0);
+    let end = kept.get(..end).map_or(0, |start| start.trim_end().len());
+    text.truncate(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CountWith, Seed, Words};
+    use proptest::prelude::*;
+
+    fn draw() -> Draw {
+        Draw::new(Seed::new(9).stream("fit", ""))
+    }
+
+    proptest! {
+        #[test]
+        fn random_words_have_exactly_the_asked_length(length in 1_u64..700) {
+            let pool = WordPool::built_in();
+            let fitter = Fitter { sizer: &Words, pool: &pool };
+            let text = fitter.random(length, &mut draw()).unwrap();
+            prop_assert_eq!(text.split_whitespace().count() as u64, length);
+        }
+
+        /// One token for every four letters begun, as a tokenizer might: most words are more than one.
+        #[test]
+        fn a_text_can_be_cut_to_a_length_of_tokens(length in 1_u64..400) {
+            let tokens = |text: &str| Ok(text.split_whitespace().map(|w| (w.len() as u64).div_ceil(4)).sum());
+            let sizer = CountWith::new("quarters", tokens);
+            let pool = WordPool::built_in();
+            let fitter = Fitter { sizer: &sizer, pool: &pool };
+            let text = fitter.cut("A beginning.".to_owned(), length, &mut draw(), |_| "some more sentences come here").unwrap();
+            prop_assert_eq!(sizer.count(&text).unwrap(), length);
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_made_is_an_error_with_the_nearest_one() {
+        let pairs = |text: &str| Ok(2 * text.split_whitespace().count() as u64);
+        let sizer = CountWith::new("pairs", pairs);
+        let pool = WordPool::built_in();
+        let fitter = Fitter {
+            sizer: &sizer,
+            pool: &pool,
+        };
+        let error = fitter.random(7, &mut draw()).unwrap_err();
+        assert!(matches!(
+            error,
+            WorkloadError::Inexact {
+                asked: 7,
+                nearest: 6 | 8,
+                ..
+            }
+        ));
+    }
+}

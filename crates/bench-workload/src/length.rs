@@ -1,0 +1,93 @@
+//! How long prompts and answers are.
+
+mod joint;
+mod parse;
+mod sampler;
+
+pub use joint::{JointPart, JointSpec};
+pub(crate) use parse::parse as read;
+pub use sampler::{JointSampler, LengthSampler};
+pub(crate) use sampler::{choose, running};
+
+use std::path::PathBuf;
+
+/// A distribution of lengths, in tokens (in words where nothing counts tokens).
+///
+/// Draws of continuous distributions are rounded to the nearest whole number and are at least 1. Read from text with
+/// [`str::parse`]; its [`Display`](std::fmt::Display) reads back as the same value.
+///
+/// | text | lengths |
+/// |---|---|
+/// | `256` | always 256 |
+/// | `128..512` | uniform, both ends included |
+/// | `normal:550:150` | normal with mean 550 and standard deviation 150 |
+/// | `lognormal:5.0:1.0` | e to the power of a normal with mean 5.0 and standard deviation 1.0 |
+/// | `gamma:2:100` | gamma with shape 2 and scale 100 (mean 200) |
+/// | `zipf:1024:1.1` | 1 to 1024, k in proportion to k^−1.1 |
+/// | `list:32,64,128` | these in turn, by the request's index |
+/// | `empirical:FILE` | drawn from the numbers in a file, or from the lengths in a trace |
+/// | `mix:3*16..64+1*normal:2000:300` | one of these, in proportion to the weights |
+/// | any of them `[16..4096]` | the same, drawn again while outside these bounds |
+///
+/// ```
+/// use bench_workload::LengthSpec;
+/// let spec: LengthSpec = "normal:550:150[16..4096]".parse()?;
+/// assert_eq!(spec.to_string(), "normal:550:150[16..4096]");
+/// # Ok::<(), bench_workload::WorkloadError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum LengthSpec {
+    /// Always this.
+    Fixed(u64),
+    /// Uniform, both ends included.
+    Uniform {
+        /// Least.
+        low: u64,
+        /// Most.
+        high: u64,
+    },
+    /// Normal.
+    Normal {
+        /// Mean.
+        mean: f64,
+        /// Standard deviation.
+        sd: f64,
+    },
+    /// The exponential of a normal.
+    LogNormal {
+        /// Mean of the logarithm.
+        mu: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+    /// Gamma; its mean is `shape · scale`, its sd / mean is `1 / √shape`.
+    Gamma {
+        /// Shape.
+        shape: f64,
+        /// Scale.
+        scale: f64,
+    },
+    /// 1 to `max`, `k` with a probability in proportion to `k^−exponent`.
+    Zipf {
+        /// Most.
+        max: u64,
+        /// Exponent.
+        exponent: f64,
+    },
+    /// These in turn, by the index of the request.
+    List(Vec<u64>),
+    /// Drawn from the values in a file: whole numbers separated by blanks, or a trace, whose input or output lengths are taken.
+    Empirical(PathBuf),
+    /// One of these, in proportion to the weights.
+    Mixture(Vec<(f64, LengthSpec)>),
+    /// Drawn again while outside these bounds; after 64 draws the nearest bound.
+    Within {
+        /// What is drawn.
+        spec: Box<LengthSpec>,
+        /// Least.
+        low: u64,
+        /// Most.
+        high: u64,
+    },
+}

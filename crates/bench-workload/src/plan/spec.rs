@@ -1,0 +1,264 @@
+//! What a plan is made from.
+
+use std::sync::Arc;
+
+use bench_schema::{ArrivalKind, Load, Nanos, Phase, Sampling};
+
+use crate::dataset::{DatasetSpec, FileFormat};
+use crate::{JointSpec, LengthSpec, Seed, WorkloadError};
+
+/// Everything that decides what is asked and when.
+///
+/// Plain data; start from [`PlanSpec::default`], a closed loop of one over the mixed workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanSpec {
+    /// Where prompts come from.
+    pub dataset: DatasetSpec,
+    /// Prompt lengths; absent leaves them to the dataset (550 where it has none).
+    pub input: Option<LengthSpec>,
+    /// Answer lengths; absent leaves them to the dataset (128 where it has none).
+    pub output: Option<LengthSpec>,
+    /// Both together, instead of `input` and `output`.
+    pub joint: Option<JointSpec>,
+    /// How load is offered. Only an open loop has due times.
+    pub load: Load,
+    /// Most requests, over all shards.
+    pub requests: Option<u64>,
+    /// In an open loop, requests due at or after this are not part of the plan. A closed loop is ended by whoever runs it.
+    pub duration: Option<Nanos>,
+    /// The run's seed.
+    pub seed: Seed,
+    /// The cell's id. Prompts differ between cells; lengths, use cases and the randomness of arrivals do not, so that the
+    /// cells of a sweep differ in nothing but what is swept.
+    pub cell: String,
+    /// Warm-up and measurement share nothing.
+    pub phase: Phase,
+    /// Repeats of a cell share nothing.
+    pub repeat: u32,
+    /// Which part of the plan is iterated.
+    pub shard: Shard,
+    /// What goes into every request.
+    pub options: RequestOptions,
+    /// Whether the requests are chats.
+    pub chat: bool,
+    /// Whether prompts are made unique.
+    pub salt: Salt,
+    /// What to do at a bad line of a file.
+    pub on_bad_line: OnBadLine,
+    /// Whether a file is read again from its start when it ends; without it the plan ends there.
+    pub cycle: bool,
+    /// What the server adds to a prompt.
+    pub calibration: Calibration,
+}
+
+/// One of a number of equal parts of a plan. Conversations stay whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which, from 0.
+    pub index: u64,
+    /// Of how many.
+    pub count: u64,
+}
+
+/// What goes into every request, beside its prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestOptions {
+    /// Sampling parameters; a dataset's own win.
+    pub sampling: Sampling,
+    /// Go on past end tokens, so that answers have the asked length.
+    pub ignore_eos: bool,
+    /// Fewest output tokens.
+    pub min_tokens: Option<u32>,
+    /// Stream the answer.
+    pub stream: bool,
+    /// Keys merged into the body last.
+    pub extra_body: Option<Arc<serde_json::Map<String, serde_json::Value>>>,
+}
+
+/// Whether prompts are made unique, so that a server's prefix cache cannot help by accident.
+///
+/// A salt is one random word at the very start of a prompt. Random words and ids need none: they are different anyway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Salt {
+    /// Every prompt, but those that are meant to be the same: the fixed studies' `gpt2`, and batch files.
+    #[default]
+    Auto,
+    /// None: prompts are as they stand in the dataset, and repeat when it does.
+    Never,
+}
+
+/// What to do at a line that is not what the format says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBadLine {
+    /// Stop with an error that names the line.
+    #[default]
+    Stop,
+    /// Go on with the next line; [`crate::PlanIter::skipped_lines`] counts them.
+    Skip,
+}
+
+/// Tokens that the server adds to every prompt: chat template, system text, begin-of-sequence.
+///
+/// Asked lengths are those that the server should count: the text is made this much shorter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calibration {
+    /// How many.
+    pub overhead_tokens: u64,
+}
+
+impl Calibration {
+    /// From one request: the text had `sent_tokens`, and the server counted `served_tokens`.
+    ///
+    /// `None` where the server counted fewer than were sent: its tokenizer is not the one that sized the text.
+    pub fn learn(sent_tokens: u64, served_tokens: u64) -> Option<Self> {
+        let overhead_tokens = served_tokens.checked_sub(sent_tokens)?;
+        Some(Self { overhead_tokens })
+    }
+}
+
+impl Shard {
+    /// The whole plan.
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// Whether a unit belongs to it.
+    pub fn has(self, unit: u64) -> bool {
+        unit.checked_rem(self.count) == Some(self.index)
+    }
+
+    pub(crate) fn check(self) -> Result<(), WorkloadError> {
+        if self.index < self.count {
+            return Ok(());
+        }
+        Err(WorkloadError::Conflict {
+            what: format!("there is no shard {} of {}", self.index, self.count),
+            next: "shards are numbered from 0 and below their count",
+        })
+    }
+}
+
+impl Default for Shard {
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            sampling: Sampling::default(),
+            ignore_eos: false,
+            min_tokens: None,
+            stream: true,
+            extra_body: None,
+        }
+    }
+}
+
+impl Default for PlanSpec {
+    fn default() -> Self {
+        Self {
+            dataset: DatasetSpec::Mixed,
+            input: None,
+            output: None,
+            joint: None,
+            load: Load::Closed {
+                concurrency: 1,
+                think_time: None,
+            },
+            requests: None,
+            duration: None,
+            seed: Seed::default(),
+            cell: String::new(),
+            phase: Phase::Measure,
+            repeat: 0,
+            shard: Shard::WHOLE,
+            options: RequestOptions::default(),
+            chat: true,
+            salt: Salt::Auto,
+            on_bad_line: OnBadLine::Stop,
+            cycle: true,
+            calibration: Calibration::default(),
+        }
+    }
+}
+
+impl PlanSpec {
+    /// What the streams of lengths, use cases and arrivals are keyed by: not the cell.
+    pub(crate) fn shape_key(&self) -> String {
+        let phase = match self.phase {
+            Phase::Warmup => "warmup",
+            Phase::Measure => "measure",
+        };
+        format!("{phase}/{}", self.repeat)
+    }
+
+    /// What the streams of prompts are keyed by.
+    pub(crate) fn text_key(&self) -> String {
+        format!("{}/{}", self.cell, self.shape_key())
+    }
+
+    /// Speed of a replay, where due times come from the dataset.
+    pub(crate) fn replay_speed(&self) -> Option<f64> {
+        match &self.load {
+            Load::Open {
+                arrival: ArrivalKind::Trace { speed },
+                ..
+            } => Some(*speed),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), WorkloadError> {
+        let conflict = |what: &str, next| WorkloadError::Conflict {
+            what: what.to_owned(),
+            next,
+        };
+        self.shard.check()?;
+        if self.joint.is_some() && (self.input.is_some() || self.output.is_some()) {
+            return Err(conflict(
+                "joint lengths are given beside input or output lengths",
+                "give one or the other",
+            ));
+        }
+        if self.requests == Some(0) {
+            return Err(conflict(
+                "0 requests",
+                "give at least 1, or a duration instead",
+            ));
+        }
+        if matches!(self.dataset, DatasetSpec::RandomIds { .. }) && self.chat {
+            return Err(conflict(
+                "token ids cannot be sent as a chat",
+                "use a completions API (--api openai-completions) or --dataset random",
+            ));
+        }
+        if let Some(speed) = self.replay_speed() {
+            if speed.is_nan() || speed <= 0.0 {
+                return Err(conflict(
+                    "a trace cannot be replayed at this speed",
+                    "give one above 0",
+                ));
+            }
+            if !self.dataset.has_times() {
+                return Err(conflict(
+                    "arrivals from a trace need a dataset with times",
+                    "use --dataset trace:FILE, or another arrival process",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DatasetSpec {
+    /// Whether its requests carry times, which [`ArrivalKind::Trace`] needs.
+    pub fn has_times(&self) -> bool {
+        let Self::File { format, .. } = self else {
+            return false;
+        };
+        matches!(
+            format,
+            FileFormat::BurstGpt | FileFormat::Azure | FileFormat::Mooncake | FileFormat::Trace
+        )
+    }
+}

@@ -1,0 +1,118 @@
+//! Who says how long a text is.
+
+mod hf;
+
+pub use hf::HfTokenizer;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::WorkloadError;
+use crate::words::WordPool;
+
+/// Counts the tokens of a text, special tokens and chat template excluded.
+pub trait Sizer: Send + Sync + fmt::Debug {
+    /// What results call it: `words`, `tokenizer`, `server /tokenize`.
+    fn name(&self) -> &str;
+
+    /// The length of a text.
+    ///
+    /// # Errors
+    ///
+    /// Where a tokenizer or a server fails.
+    fn count(&self, text: &str) -> Result<u64, WorkloadError>;
+
+    /// Whether it counts tokens; words are only a stand-in for them.
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+
+    /// Words that add exactly one to the length where they follow a blank, to build prompts from.
+    ///
+    /// # Errors
+    ///
+    /// Where a tokenizer fails.
+    fn pool(&self) -> Result<Arc<WordPool>, WorkloadError> {
+        Ok(Arc::new(WordPool::built_in()))
+    }
+
+    /// Ids that a prompt of token ids may hold (no special ones); absent where no vocabulary is known.
+    fn ids(&self) -> Option<Arc<[u32]>> {
+        None
+    }
+
+    /// How many words make one unit of length, about; the first guess when a text is cut to a length.
+    fn words_per_unit(&self) -> f64 {
+        0.75
+    }
+}
+
+/// Counts words separated by whitespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Words;
+
+impl Sizer for Words {
+    fn name(&self) -> &'static str {
+        "words"
+    }
+
+    fn count(&self, text: &str) -> Result<u64, WorkloadError> {
+        Ok(count_words(text))
+    }
+
+    fn counts_tokens(&self) -> bool {
+        false
+    }
+
+    fn words_per_unit(&self) -> f64 {
+        1.0
+    }
+}
+
+/// A counter that someone else brings, such as a call of the server's `/tokenize`.
+pub struct CountWith<F> {
+    name: String,
+    count: F,
+}
+
+impl<F> CountWith<F>
+where
+    F: Fn(&str) -> Result<u64, String> + Send + Sync,
+{
+    /// With the name that results call it by; the function says why where it cannot count.
+    pub fn new(name: impl Into<String>, count: F) -> Self {
+        Self {
+            name: name.into(),
+            count,
+        }
+    }
+}
+
+impl<F> fmt::Debug for CountWith<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountWith")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> Sizer for CountWith<F>
+where
+    F: Fn(&str) -> Result<u64, String> + Send + Sync,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn count(&self, text: &str) -> Result<u64, WorkloadError> {
+        (self.count)(text).map_err(|why| WorkloadError::Tokenizer {
+            name: self.name.clone(),
+            why,
+        })
+    }
+}
+
+/// Words separated by whitespace.
+pub(crate) fn count_words(text: &str) -> u64 {
+    text.split_whitespace().count() as u64
+}

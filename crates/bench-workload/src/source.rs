@@ -1,0 +1,133 @@
+//! Where the parts of requests come from: made up, or read from a file.
+
+mod generated;
+mod rows;
+
+pub(crate) use rows::{Body, Row, Rows, Step};
+
+use bench_schema::{Nanos, Prompt, PromptSize, Sampling};
+
+use crate::WorkloadError;
+use crate::composer::Composer;
+use crate::dataset::DatasetSpec;
+use crate::plan::PlanSpec;
+
+/// One request before it is finished with what all requests share.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) prompt: Prompt,
+    pub(crate) size: PromptSize,
+    pub(crate) output: Option<u64>,
+    pub(crate) use_case: Option<String>,
+    pub(crate) category: Option<String>,
+    pub(crate) session: Option<u64>,
+    pub(crate) turn: Option<u32>,
+    /// Time after the answer of the one before, for later turns.
+    pub(crate) after: Option<Nanos>,
+    pub(crate) own: Option<Own>,
+}
+
+/// What a dataset says about a request beside its prompt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Own {
+    pub(crate) sampling: Option<Sampling>,
+    pub(crate) extra_body: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl Parts {
+    pub(crate) fn new(prompt: Prompt, size: PromptSize, output: Option<u64>) -> Self {
+        Self {
+            prompt,
+            size,
+            output,
+            use_case: None,
+            category: None,
+            session: None,
+            turn: None,
+            after: None,
+            own: None,
+        }
+    }
+}
+
+/// Makes units (a request, or all requests of a conversation) from their number alone.
+pub(crate) trait Generate: Send + Sync + std::fmt::Debug {
+    /// The requests of a unit.
+    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError>;
+
+    /// How many requests the unit has, without making them.
+    fn turns(&self, _with: &Composer, _unit: u64) -> u32 {
+        1
+    }
+
+    /// How many requests every unit has, where they all have as many.
+    fn turns_of_every_unit(&self) -> Option<u32> {
+        Some(1)
+    }
+}
+
+/// Where requests come from.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Generated(Box<dyn Generate>),
+    File(rows::FileSource),
+}
+
+/// The source of a dataset.
+pub(crate) fn open(spec: &PlanSpec, with: &Composer) -> Result<Source, WorkloadError> {
+    if let DatasetSpec::File { format, path } = &spec.dataset {
+        return rows::FileSource::new(*format, path, spec).map(Source::File);
+    }
+    generated::of(spec, with).map(Source::Generated)
+}
+
+impl Source {
+    pub(crate) fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+        match self {
+            Self::Generated(source) => source.unit(with, unit),
+            Self::File(_) => Err(WorkloadError::NotRandomAccess {
+                index: unit,
+                why: "the dataset is read from its start",
+            }),
+        }
+    }
+
+    pub(crate) fn row(
+        &self,
+        with: &Composer,
+        row: &Row,
+        unit: u64,
+    ) -> Result<Vec<Parts>, WorkloadError> {
+        match self {
+            Self::Generated(source) => source.unit(with, unit),
+            Self::File(source) => source.parts(with, row, unit),
+        }
+    }
+
+    pub(crate) fn turns(&self, with: &Composer, unit: u64) -> u32 {
+        match self {
+            Self::Generated(source) => source.turns(with, unit),
+            Self::File(_) => 1,
+        }
+    }
+
+    pub(crate) fn turns_of_every_unit(&self) -> Option<u32> {
+        match self {
+            Self::Generated(source) => source.turns_of_every_unit(),
+            Self::File(_) => None,
+        }
+    }
+
+    /// The rows of a file, from its start; none where requests are made up.
+    pub(crate) fn rows(&self, spec: &PlanSpec) -> Result<Option<Rows>, WorkloadError> {
+        match self {
+            Self::Generated(_) => Ok(None),
+            Self::File(source) => source.rows(spec).map(Some),
+        }
+    }
+
+    /// Whether it ends although nothing else ends the plan: a file that is read once.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        matches!(self, Self::File(source) if source.is_read_once())
+    }
+}
