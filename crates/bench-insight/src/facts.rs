@@ -59,40 +59,64 @@ pub struct CellFacts {
 impl CellFacts {
     /// From the measured requests of one cell.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
-        let mut facts = Self::default();
-        let (mut asked, mut known, mut sized) = (0_u64, 0_u64, 0_u64);
-        let (mut cached, mut prompt, mut told) = (0_u64, 0_u64, false);
-        for record in records {
-            if record.phase != Phase::Measure || !record.wire.outcome.is_completed() {
-                continue;
-            }
-            if let (Some(got), Some(want)) = (record.output_tokens, record.asked_output_tokens) {
-                facts.answers_counted += 1;
-                facts.answers_short += u64::from(got < want);
-            }
-            let served = record.wire.usage.as_ref().and_then(|u| u.prompt_tokens);
-            if let (Some(want), Some(have)) = (
-                record.prompt.asked_tokens,
-                record.prompt.sent_tokens.or(served),
-            ) {
-                facts.prompt_by_server |= record.prompt.sent_tokens.is_none();
-                asked += want;
-                known += have;
-                sized += 1;
-            }
-            if let Some(usage) = &record.wire.usage
-                && let (Some(hit), Some(all)) = (usage.cached_tokens, usage.prompt_tokens)
-            {
-                cached += hit;
-                prompt += all;
-                told = true;
-            }
+        let mut keeper = FactKeeper::default();
+        records.into_iter().for_each(|record| keeper.push(record));
+        keeper.finish()
+    }
+}
+
+/// Collects [`CellFacts`] record by record, so that a long run need not keep its records.
+#[derive(Clone, Debug, Default)]
+pub struct FactKeeper {
+    facts: CellFacts,
+    asked: u64,
+    known: u64,
+    sized: u64,
+    cached: u64,
+    prompt: u64,
+    cache_told: bool,
+}
+
+impl FactKeeper {
+    /// Adds a record; one that is not measured or not completed counts for nothing.
+    pub fn push(&mut self, record: &RequestRecord) {
+        if record.phase != Phase::Measure || !record.wire.outcome.is_completed() {
+            return;
         }
-        let mean = |sum: u64| (sized > 0).then(|| sum as f64 / sized as f64);
-        facts.prompt_asked = mean(asked);
-        facts.prompt_known = mean(known);
-        facts.cached_share = (told && prompt > 0).then(|| cached as f64 / prompt as f64);
-        facts
+        if let (Some(got), Some(want)) = (record.output_tokens, record.asked_output_tokens) {
+            self.facts.answers_counted += 1;
+            self.facts.answers_short += u64::from(got < want);
+        }
+        let served = record.wire.usage.as_ref().and_then(|u| u.prompt_tokens);
+        if let (Some(want), Some(have)) = (
+            record.prompt.asked_tokens,
+            record.prompt.sent_tokens.or(served),
+        ) {
+            self.facts.prompt_by_server |= record.prompt.sent_tokens.is_none();
+            self.asked += want;
+            self.known += have;
+            self.sized += 1;
+        }
+        if let Some(usage) = &record.wire.usage
+            && let (Some(hit), Some(all)) = (usage.cached_tokens, usage.prompt_tokens)
+        {
+            self.cached += hit;
+            self.prompt += all;
+            self.cache_told = true;
+        }
+    }
+
+    /// The facts so far.
+    pub fn finish(self) -> CellFacts {
+        let mean = |sum: u64| (self.sized > 0).then(|| sum as f64 / self.sized as f64);
+        let cached = (self.cache_told && self.prompt > 0)
+            .then(|| self.cached as f64 / self.prompt as f64);
+        CellFacts {
+            prompt_asked: mean(self.asked),
+            prompt_known: mean(self.known),
+            cached_share: cached,
+            ..self.facts
+        }
     }
 }
 
@@ -127,6 +151,13 @@ pub struct CellSamples {
 }
 
 impl CellSamples {
+    /// Adds the record if it is completed, measured and has content. Sort by `start` when all are there.
+    pub fn push(&mut self, record: &RequestRecord) {
+        if record.phase == Phase::Measure {
+            self.requests.extend(sample(record));
+        }
+    }
+
     /// From the records of a run: the completed, measured requests of `cell` that have content. All times are from `sent`.
     pub fn of<'a>(cell: &str, records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
         let mut requests: Vec<RequestSample> = records
