@@ -1,0 +1,79 @@
+# Recipes for every day. `just` lists them; each is a plain command that can be scripted. No recipe but the `verify-*` and `peers` ones
+# installs anything outside the cargo registry.
+
+release := "cargo run --quiet --release"
+
+# list the recipes
+default:
+    @just --list --unsorted
+
+# --- measure ---------------------------------------------------------------------------------------------------------------------
+
+# latency grid against URL (without: the embedded engine)
+latency url="" *args="":
+    {{release}} --bin bench-latency -- {{ if url == "" { "" } else { "--url " + url } }} {{args}}
+
+# throughput sweep against URL (without: the embedded engine)
+throughput url="" *args="":
+    {{release}} --bin bench-throughput -- {{ if url == "" { "" } else { "--url " + url } }} {{args}}
+
+# cost of length against URL (without: the embedded engine)
+seqlen url="" *args="":
+    {{release}} --bin bench-seqlen -- {{ if url == "" { "" } else { "--url " + url } }} {{args}}
+
+# all three against URL, results beside each other under OUT
+suite url="" out="results/suite" *args="":
+    just latency "{{url}}" --out {{out}}/latency {{args}}
+    just throughput "{{url}}" --out {{out}}/throughput {{args}}
+    just seqlen "{{url}}" --out {{out}}/seqlen {{args}}
+
+# run a configuration file: just config throughput examples/configs/mixed-production.toml
+config benchmark file *args="":
+    {{release}} --bin bench-{{benchmark}} -- --config {{file}} {{args}}
+
+# serve the embedded engine
+engine *args="":
+    {{release}} --bin bench-engine -- serve {{args}}
+
+# make the reports of a run again
+render run *args="":
+    {{release}} --bin bench-report -- render {{run}} {{args}}
+
+# compare two runs
+compare base new *args="":
+    {{release}} --bin bench-report -- compare {{base}} {{new}} {{args}}
+
+# fail when NEW is worse than BASE
+gate base new *args="":
+    {{release}} --bin bench-report -- gate {{base}} {{new}} {{args}}
+
+# --- check -----------------------------------------------------------------------------------------------------------------------
+
+# everything that has to pass before a change lands
+ci:
+    bash .ci/run
+
+# the tests
+test *args="":
+    cargo test --workspace {{args}}
+
+# formatting and lints, as CI has them
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# the arrows of docs/architecture.md, held against the manifests
+deps:
+    bash .ci/dependencies
+
+# the documentation, warnings denied
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# write examples/configs/full.toml and the JSON Schemas anew
+golden:
+    UPDATE_GOLDEN=1 cargo test -p bench-runner -p bench-schema
+
+# criterion benchmarks
+bench *args="":
+    cargo bench -p bench-metrics -p bench-client -p bench-workload {{args}}
