@@ -109,8 +109,8 @@ impl FactKeeper {
     /// The facts so far.
     pub fn finish(self) -> CellFacts {
         let mean = |sum: u64| (self.sized > 0).then(|| sum as f64 / self.sized as f64);
-        let cached = (self.cache_told && self.prompt > 0)
-            .then(|| self.cached as f64 / self.prompt as f64);
+        let cached =
+            (self.cache_told && self.prompt > 0).then(|| self.cached as f64 / self.prompt as f64);
         CellFacts {
             prompt_asked: mean(self.asked),
             prompt_known: mean(self.known),

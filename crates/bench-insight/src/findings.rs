@@ -1,8 +1,13 @@
 //! What the numbers say: every rule over a run, the most severe first.
 
+mod capacity;
+mod groups;
 mod lengths;
 mod load;
+mod measurement;
+mod objectives;
 mod phases;
+mod regimes;
 mod resources;
 mod spread;
 
@@ -31,11 +36,16 @@ impl Scene<'_> {
 type Rule = fn(&Scene<'_>) -> Vec<Finding>;
 
 const RULES: &[Rule] = &[
+    measurement::all,
+    objectives::all,
     phases::all,
     resources::all,
     load::all,
     lengths::all,
     spread::all,
+    groups::all,
+    regimes::all,
+    capacity::all,
 ];
 
 /// Everything that the run says, the most severe first; empty for a run without data.

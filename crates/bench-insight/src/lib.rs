@@ -7,11 +7,13 @@
 
 mod analysis;
 mod bottleneck;
+mod capacity;
 mod draft;
 mod error;
 mod facts;
 mod findings;
 mod lengths;
+mod regimes;
 mod signals;
 mod target;
 mod text;
@@ -21,8 +23,10 @@ mod view;
 
 pub use analysis::{analyse_run, analysis, scaling_by_tag};
 pub use bottleneck::{Bottleneck, BottleneckKind, bottlenecks};
+pub use capacity::{CapacityAssumptions, CapacityFigure, capacity};
 pub use error::InsightError;
 pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, TrustFacts};
 pub use findings::findings;
+pub use regimes::{Mode, Regime, RegimeSeries, Regimes, regimes};
 pub use target::{Target, targets};
 pub use trust::trust;

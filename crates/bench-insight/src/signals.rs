@@ -45,22 +45,10 @@ impl Signal {
     /// The names it goes by: ours first, then those of the servers and exporters.
     fn names(self) -> &'static [&'static str] {
         match self {
-            Self::GpuUse => &[
-                "utilisation",
-                "gpu_utilisation",
-                "utilization",
-                "gpu_use",
-                "DCGM_FI_DEV_GPU_UTIL",
-            ],
-            Self::GpuMemory => &[
-                "memory_share",
-                "gpu_memory_share",
-                "memory_use",
-                "memory_used_share",
-            ],
+            Self::GpuUse => &["utilisation_share", "DCGM_FI_DEV_GPU_UTIL"],
+            Self::GpuMemory => &["memory_used_share"],
             Self::KvCache => &[
-                "kv_cache_use",
-                "kv_cache_usage",
+                "kv_cache_share",
                 "vllm:kv_cache_usage_perc",
                 "vllm:gpu_cache_usage_perc",
                 "sglang:token_usage",
@@ -68,7 +56,6 @@ impl Signal {
             ],
             Self::Waiting => &[
                 "waiting",
-                "requests_waiting",
                 "vllm:num_requests_waiting",
                 "sglang:num_queue_reqs",
                 "tgi_queue_size",
@@ -76,27 +63,18 @@ impl Signal {
             ],
             Self::Running => &[
                 "running",
-                "requests_running",
                 "vllm:num_requests_running",
                 "sglang:num_running_reqs",
                 "tgi_batch_current_size",
                 "llamacpp:requests_processing",
             ],
             Self::Preemptions => &[
-                "preemptions",
+                "preemptions_total",
                 "vllm:num_preemptions_total",
                 "vllm:num_preemptions",
             ],
-            Self::Cpu => &["cpu", "cpu_use", "cpu_share", "cpu_utilisation"],
+            Self::Cpu => &["cpu_share", "cpu_busy_share"],
         }
-    }
-
-    /// Whether it is a share, so that a percentage has to be divided.
-    fn is_share(self) -> bool {
-        matches!(
-            self,
-            Self::GpuUse | Self::GpuMemory | Self::KvCache | Self::Cpu
-        )
     }
 
     /// The signal during `cell`: of the first source, and the first name, that has it.
@@ -107,67 +85,74 @@ impl Signal {
             .find_map(|source| {
                 self.names()
                     .iter()
-                    .find_map(|name| self.combine(hardware, *source, name))
+                    .find_map(|name| combine(hardware, *source, name))
             })
-            .or_else(|| self.from_bytes(hardware))
+            .or_else(|| match self {
+                Self::GpuMemory => memory_share(hardware),
+                Self::Cpu => cpu_share(hardware, ReadingSource::Host),
+                _ => None,
+            })
     }
+}
 
-    fn combine(
-        self,
-        hardware: &HardwareSummary,
-        source: ReadingSource,
-        name: &str,
-    ) -> Option<Level> {
-        let found: Vec<&ResourceSummary> = hardware
-            .series(source, name)
-            .filter(|r| r.n > 0 && r.mean.is_finite() && r.peak.is_finite())
-            .collect();
-        if found.is_empty() {
-            return None;
-        }
-        let scale = |r: &ResourceSummary| self.scale(r);
-        let means: f64 = found.iter().map(|r| r.mean * scale(r)).sum();
-        Some(Level {
-            mean: means / found.len() as f64,
-            peak: found
-                .iter()
-                .map(|r| r.peak * scale(r))
-                .fold(f64::NEG_INFINITY, f64::max),
-            increase: found.iter().filter_map(|r| r.increase).reduce(|a, b| a + b),
-        })
+/// Every instance of a series as one level.
+fn combine(hardware: &HardwareSummary, source: ReadingSource, name: &str) -> Option<Level> {
+    let found: Vec<&ResourceSummary> = hardware
+        .series(source, name)
+        .filter(|r| r.n > 0 && r.mean.is_finite() && r.peak.is_finite())
+        .collect();
+    if found.is_empty() {
+        return None;
     }
+    let means: f64 = found.iter().map(|r| r.mean * scale(r)).sum();
+    Some(Level {
+        mean: means / found.len() as f64,
+        peak: found
+            .iter()
+            .map(|r| r.peak * scale(r))
+            .fold(f64::NEG_INFINITY, f64::max),
+        increase: found.iter().filter_map(|r| r.increase).reduce(|a, b| a + b),
+    })
+}
 
-    /// Shares that a source states in percent (no unit, or a plain count) come down to 0…1.
-    fn scale(self, resource: &ResourceSummary) -> f64 {
-        let percent = self.is_share() && resource.unit != Unit::Ratio;
-        if percent { 0.01 } else { 1.0 }
-    }
+/// DCGM states utilisation in percent; a Prometheus server hands on the raw series.
+fn scale(resource: &ResourceSummary) -> f64 {
+    let percent = resource.series.name.starts_with("DCGM") && resource.unit != Unit::Ratio;
+    if percent { 0.01 } else { 1.0 }
+}
 
-    /// GPU memory as used bytes over total bytes, where no share was read.
-    fn from_bytes(self, hardware: &HardwareSummary) -> Option<Level> {
-        if self != Self::GpuMemory {
-            return None;
-        }
-        let read = |name: &str| self.raw(hardware, name);
-        let (used, total) = (read("memory_used")?, read("memory_total")?);
-        (total.mean > 0.0).then(|| Level {
-            mean: used.mean / total.mean,
-            peak: used.peak / total.mean,
-            increase: None,
-        })
-    }
+/// Sums over instances of (mean, peak) of a series.
+fn total(hardware: &HardwareSummary, source: ReadingSource, name: &str) -> Option<(f64, f64)> {
+    hardware
+        .series(source, name)
+        .filter(|r| r.n > 0 && r.mean.is_finite() && r.peak.is_finite())
+        .map(|r| (r.mean, r.peak))
+        .reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+}
 
-    fn raw(self, hardware: &HardwareSummary, name: &str) -> Option<Level> {
-        let found: Vec<&ResourceSummary> = hardware
-            .series(ReadingSource::Gpu, name)
-            .filter(|r| r.mean.is_finite() && r.peak.is_finite())
-            .collect();
-        (!found.is_empty()).then(|| Level {
-            mean: found.iter().map(|r| r.mean).sum(),
-            peak: found.iter().map(|r| r.peak).sum(),
-            increase: None,
-        })
-    }
+/// GPU memory in use over what the cards have.
+fn memory_share(hardware: &HardwareSummary) -> Option<Level> {
+    let used = total(hardware, ReadingSource::Gpu, "memory_used_bytes")
+        .or_else(|| total(hardware, ReadingSource::Dcgm, "memory_used_bytes"))?;
+    let all = total(hardware, ReadingSource::Gpu, "memory_total_bytes")
+        .or_else(|| total(hardware, ReadingSource::Dcgm, "memory_total_bytes"))?;
+    (all.0 > 0.0).then(|| Level {
+        mean: used.0 / all.0,
+        peak: used.1 / all.0,
+        increase: None,
+    })
+}
+
+/// Busy over busy and idle CPU time, both read as counters whose rates are in cores.
+fn cpu_share(hardware: &HardwareSummary, source: ReadingSource) -> Option<Level> {
+    let busy = total(hardware, source, "cpu_busy_s_total")?;
+    let idle = total(hardware, source, "cpu_idle_s_total")?;
+    let cores = busy.0 + idle.0;
+    (cores > 0.0).then(|| Level {
+        mean: busy.0 / cores,
+        peak: (busy.1 / cores).min(1.0),
+        increase: None,
+    })
 }
 
 /// A derived hardware figure by name, where it is a finite number.

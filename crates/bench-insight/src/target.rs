@@ -11,20 +11,77 @@
 mod parse;
 mod quantity;
 
-use bench_schema::{CellRecord, Factor, TargetOutcome};
+use bench_schema::{CellRecord, Factor, Metric, TargetOutcome};
 
 use crate::InsightError;
-use parse::{Gate, Operator};
+use parse::Operator;
 use quantity::{Quantity, Subject};
+
+/// One gate, understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    text: String,
+    selector: Vec<(String, String)>,
+    quantity: Quantity,
+    operator: Operator,
+    /// In the quantity's unit.
+    limit: f64,
+}
+
+impl Target {
+    /// Reads one gate.
+    ///
+    /// # Errors
+    /// [`InsightError::BadTarget`], naming the part that is wrong and what is known.
+    pub fn parse(text: &str) -> Result<Self, InsightError> {
+        parse::gate(text)
+    }
+
+    /// The quantile of a metric that it rests on, if it rests on one: something the user asked to know well.
+    pub fn quantile(&self) -> Option<(Metric, f64)> {
+        match self.quantity {
+            Quantity::Metric(metric, statistic) => Some((metric, statistic.quantile()?)),
+            _ => None,
+        }
+    }
+
+    /// How it came out.
+    ///
+    /// Without a selector, a gate on a rate, latency or figure asks whether *some* cell meets it, and the best cell decides; a
+    /// gate on a count is about the sum over all cells. `failed` in a gate counts every request that was sent and got no whole
+    /// answer for reasons of its own: failed, timed out and truncated together. A latency's quantile counts failures as +∞. A
+    /// gate whose quantity was not measured is not met.
+    pub fn outcome(&self, cells: &[CellRecord]) -> TargetOutcome {
+        let found: Vec<(String, f64)> = cells
+            .iter()
+            .flat_map(|cell| subjects(cell, &self.selector))
+            .filter_map(|(id, subject)| Some((id, self.quantity.of(&subject)?)))
+            .filter(|(_, value)| value.is_finite())
+            .collect();
+        let decided = if self.quantity.is_count() {
+            // A count is a promise about the whole run, not about its luckiest cell.
+            let sum = found.iter().map(|(_, value)| value).sum();
+            let only = match found.as_slice() {
+                [(id, _)] => Some(id.clone()),
+                _ => None,
+            };
+            (!found.is_empty()).then_some((only, sum))
+        } else {
+            best(&found, self.operator).map(|(id, value)| (Some(id), value))
+        };
+        TargetOutcome {
+            target: self.text.clone(),
+            measured: decided.as_ref().map(|(_, value)| *value),
+            cell: decided.as_ref().and_then(|(id, _)| id.clone()),
+            met: decided.is_some_and(|(_, value)| self.operator.holds(value, self.limit)),
+        }
+    }
+}
 
 /// How each gate came out, in the order given; a text may hold several, separated by commas.
 ///
-/// Without a selector, a gate on a rate, latency or figure asks whether *some* cell meets it, and the best cell decides; a gate
-/// on a count is about the sum over all cells. `failed` in a gate counts every request that was sent and got no whole answer
-/// for reasons of its own: failed, timed out and truncated together. A gate whose quantity was not measured is not met.
-///
 /// # Errors
-/// [`InsightError::BadTarget`] for the first gate that cannot be read, naming the part and what is known.
+/// [`InsightError::BadTarget`] for the first gate that cannot be read.
 pub fn targets<S: AsRef<str>>(
     gates: &[S],
     cells: &[CellRecord],
@@ -34,64 +91,8 @@ pub fn targets<S: AsRef<str>>(
         .flat_map(|text| text.as_ref().split(','))
         .map(str::trim)
         .filter(|text| !text.is_empty())
-        .map(|text| Ok(outcome(text, &parse::gate(text)?, cells)))
+        .map(|text| Ok(Target::parse(text)?.outcome(cells)))
         .collect()
-}
-
-/// Whether every gate can be read: to refuse a wrong one before the run, not after it.
-///
-/// # Errors
-/// As [`targets`].
-pub fn check_targets<S: AsRef<str>>(gates: &[S]) -> Result<(), InsightError> {
-    targets(gates, &[]).map(|_| ())
-}
-
-/// The quantiles that gates rest on, as (metric, q): what the user asked to know well.
-///
-/// # Errors
-/// As [`targets`].
-pub fn target_quantiles<S: AsRef<str>>(
-    gates: &[S],
-) -> Result<Vec<(bench_schema::Metric, f64)>, InsightError> {
-    let mut asked = Vec::new();
-    for text in gates.iter().flat_map(|text| text.as_ref().split(',')) {
-        let text = text.trim();
-        if text.is_empty() {
-            continue;
-        }
-        if let Quantity::Metric(metric, statistic) = parse::gate(text)?.quantity
-            && let Some(q) = statistic.quantile()
-        {
-            asked.push((metric, q));
-        }
-    }
-    Ok(asked)
-}
-
-fn outcome(text: &str, gate: &Gate, cells: &[CellRecord]) -> TargetOutcome {
-    let found: Vec<(String, f64)> = cells
-        .iter()
-        .flat_map(|cell| subjects(cell, &gate.selector))
-        .filter_map(|(id, subject)| Some((id, gate.quantity.of(&subject)?)))
-        .filter(|(_, value)| value.is_finite())
-        .collect();
-    let decided = if gate.quantity.is_count() {
-        // A count is a promise about the whole run, not about its luckiest cell.
-        let sum = found.iter().map(|(_, value)| value).sum();
-        let only = match found.as_slice() {
-            [(id, _)] => Some(id.clone()),
-            _ => None,
-        };
-        (!found.is_empty()).then_some((only, sum))
-    } else {
-        best(&found, gate.operator).map(|(id, value)| (Some(id), value))
-    };
-    TargetOutcome {
-        target: text.to_owned(),
-        measured: decided.as_ref().map(|(_, value)| *value),
-        cell: decided.as_ref().and_then(|(id, _)| id.clone()),
-        met: decided.is_some_and(|(_, value)| gate.operator.holds(value, gate.limit)),
-    }
 }
 
 fn best(found: &[(String, f64)], operator: Operator) -> Option<(String, f64)> {

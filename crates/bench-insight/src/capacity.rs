@@ -1,0 +1,262 @@
+//! What a measured cell comes to in days, users, replicas, money and energy; each figure with its interval and what was assumed.
+
+use bench_metrics::Estimate;
+use bench_schema::{CellRecord, Interval, Metric};
+use serde::{Deserialize, Serialize};
+
+use crate::InsightError;
+use crate::signals::derived;
+use crate::text;
+use crate::view;
+
+/// What has to be assumed to make a plan of a measurement; what is absent is not calculated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CapacityAssumptions {
+    /// Seconds that a user reads and types between an answer and the next request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think_time_s: Option<f64>,
+    /// Requests per second that have to be served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_rate_per_s: Option<f64>,
+    /// Price of what was measured (all of its replicas and GPUs together) per hour, in any currency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_hour: Option<f64>,
+    /// Share of the measured capacity to plan with, 0 to 1; the rest is headroom for peaks. Absent: all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_use: Option<f64>,
+}
+
+impl CapacityAssumptions {
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// [`InsightError::BadAssumption`] for a negative or non-finite number, a target rate of 0, or a planned use beyond 1.
+    pub fn check(&self) -> Result<(), InsightError> {
+        let bad = |name: &str, value: f64, next: &str| InsightError::BadAssumption {
+            name: name.to_owned(),
+            value: value.to_string(),
+            next: next.to_owned(),
+        };
+        let not_less = |name, value: Option<f64>| match value {
+            Some(x) if !(x.is_finite() && x >= 0.0) => Err(bad(name, x, "give 0 or more")),
+            _ => Ok(()),
+        };
+        not_less("think_time_s", self.think_time_s)?;
+        not_less("price_per_hour", self.price_per_hour)?;
+        match self.target_rate_per_s {
+            Some(x) if !(x.is_finite() && x > 0.0) => {
+                return Err(bad("target_rate_per_s", x, "give more than 0"));
+            }
+            _ => {}
+        }
+        match self.planned_use {
+            Some(x) if !(x > 0.0 && x <= 1.0) => {
+                Err(bad("planned_use", x, "give a share above 0, at most 1"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One planning figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CapacityFigure {
+    /// Stable name: `requests_per_day`, `users`, `replicas`, `cost_per_million_output_tokens`, …
+    pub name: String,
+    /// The figure.
+    pub value: f64,
+    /// Its unit, as shown.
+    pub unit: String,
+    /// Its interval, from that of the measured rate; absent where that has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// What it takes for granted, each a short sentence.
+    pub assumptions: Vec<String>,
+}
+
+/// Every figure that the cell and the assumptions carry; empty for a cell without a rate.
+///
+/// - `requests_per_day` = X · 86,400
+/// - `users` = X · (R + Z), R the mean E2E and Z the think time (interactive response time law)
+/// - `replicas` = ⌈target / X⌉
+/// - `cost_per_million_output_tokens` = price / 3600 / output tokens per second · 10⁶; `cost_per_thousand_requests` likewise
+/// - `energy_per_output_token`, `energy_per_request` as the hardware summary has them
+///
+/// X is the completed requests per second of the headline window, times `planned_use` where that is given.
+pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<CapacityFigure> {
+    let Some(rates) = cell.headline_rates() else {
+        return energy(cell);
+    };
+    let share = assumptions.planned_use.unwrap_or(1.0);
+    let scale = |value: f64, interval| {
+        view::positive(value).map(|v| view::estimate(v, interval).scaled(share))
+    };
+    let requests = scale(rates.requests_per_s, rates.requests_per_s_interval);
+    let tokens = rates
+        .output_tokens_per_s
+        .and_then(|t| scale(t, rates.output_tokens_per_s_interval));
+    let mut base = vec![format!(
+        "the load and the mix of requests of {}, sustained",
+        cell.label
+    )];
+    if assumptions.planned_use.is_some() {
+        base.push(format!(
+            "planned at {} of what was measured",
+            text::percent(share)
+        ));
+    }
+    let mut figures = Vec::new();
+    if let Some(x) = requests {
+        figures.push(figure(
+            "requests_per_day",
+            &x.scaled(86_400.0),
+            "requests/day",
+            &base,
+            "all day at this rate",
+        ));
+        figures.extend(users(cell, assumptions, &x, &base));
+        figures.extend(replicas(assumptions, &x, &base));
+    }
+    figures.extend(costs(assumptions, tokens, requests, &base));
+    figures.extend(energy(cell));
+    figures.retain(|f| f.value.is_finite());
+    figures
+}
+
+fn figure(
+    name: &str,
+    estimate: &Estimate,
+    unit: &str,
+    base: &[String],
+    also: &str,
+) -> CapacityFigure {
+    let mut assumptions = base.to_vec();
+    assumptions.push(also.to_owned());
+    CapacityFigure {
+        name: name.to_owned(),
+        value: estimate.value,
+        unit: unit.to_owned(),
+        interval: view::interval(estimate),
+        assumptions,
+    }
+}
+
+fn users(
+    cell: &CellRecord,
+    given: &CapacityAssumptions,
+    x: &Estimate,
+    base: &[String],
+) -> Option<CapacityFigure> {
+    let think = given.think_time_s?;
+    let response = view::mean(cell, Metric::E2e)? / 1e9;
+    let also = format!(
+        "each user asks again {} s after an answer, which takes {} on average",
+        text::number(think),
+        text::time(response * 1e9)
+    );
+    Some(figure(
+        "users",
+        &x.scaled(response + think),
+        "users",
+        base,
+        &also,
+    ))
+}
+
+fn replicas(given: &CapacityAssumptions, x: &Estimate, base: &[String]) -> Option<CapacityFigure> {
+    let target = given.target_rate_per_s?;
+    let needed = |rate: f64| (target / rate - 1e-9).ceil().max(1.0);
+    let also = format!(
+        "{} requests/s spread evenly over replicas that do not disturb each other",
+        text::number(target)
+    );
+    let mut made = figure(
+        "replicas",
+        &Estimate::unbounded(needed(x.value), x.level),
+        "replicas",
+        base,
+        &also,
+    );
+    // More capacity, fewer replicas: the ends change places.
+    made.interval = x
+        .bounds()
+        .filter(|(low, _)| *low > 0.0)
+        .map(|(low, high)| Interval {
+            low: needed(high),
+            high: needed(low),
+            confidence: x.level,
+        });
+    Some(made)
+}
+
+fn costs(
+    given: &CapacityAssumptions,
+    tokens: Option<Estimate>,
+    requests: Option<Estimate>,
+    base: &[String],
+) -> Vec<CapacityFigure> {
+    let Some(price) = given.price_per_hour else {
+        return Vec::new();
+    };
+    let also = format!(
+        "{} per hour for all that was measured, busy all the time",
+        text::number(price)
+    );
+    let per = |rate: &Estimate, amount: f64| {
+        let cost = |x: f64| price / 3600.0 / x * amount;
+        let (low, high) = match rate.bounds() {
+            Some((low, high)) if low > 0.0 => (Some(cost(high)), Some(cost(low))),
+            _ => (None, None),
+        };
+        Estimate {
+            value: cost(rate.value),
+            low,
+            high,
+            level: rate.level,
+        }
+    };
+    let mut all = Vec::new();
+    if let Some(rate) = tokens {
+        all.push(figure(
+            "cost_per_million_output_tokens",
+            &per(&rate, 1e6),
+            "per million tokens",
+            base,
+            &also,
+        ));
+    }
+    if let Some(rate) = requests {
+        all.push(figure(
+            "cost_per_thousand_requests",
+            &per(&rate, 1e3),
+            "per thousand requests",
+            base,
+            &also,
+        ));
+    }
+    all
+}
+
+fn energy(cell: &CellRecord) -> Vec<CapacityFigure> {
+    [
+        (
+            "energy_per_output_token",
+            "energy_per_output_token_j",
+            "J/token",
+        ),
+        ("energy_per_request", "energy_per_request_j", "J/request"),
+    ]
+    .into_iter()
+    .filter_map(|(name, key, unit)| {
+        let interval = cell.hardware.as_ref()?.derived.get(key)?.interval;
+        Some(CapacityFigure {
+            name: name.to_owned(),
+            value: derived(cell, key)?,
+            unit: unit.to_owned(),
+            interval,
+            assumptions: vec!["power of the GPUs that were read, idle power included".to_owned()],
+        })
+    })
+    .collect()
+}
