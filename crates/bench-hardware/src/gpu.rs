@@ -28,7 +28,7 @@ enum State {
     NotTried,
     Absent,
     Open {
-        nvml: Nvml,
+        nvml: Box<Nvml>,
         gpus: u32,
     },
 }
@@ -55,6 +55,7 @@ impl GpuSource {
                 Err("NVML finds no GPU".to_owned())
             }
             Ok((nvml, gpus)) => {
+                let nvml = Box::new(nvml);
                 self.state = State::Open { nvml, gpus };
                 Ok(())
             }

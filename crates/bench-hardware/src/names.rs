@@ -157,10 +157,8 @@ pub(crate) fn bucket(name: &str) -> Option<(&str, f64)> {
 
 /// Whether a series of this name only grows, but for a restart.
 pub fn is_counter(name: &str) -> bool {
-    name.ends_with("_total")
-        || name.ends_with(".sum")
-        || name.ends_with(".count")
-        || name.contains(".le.")
+    let last = name.rsplit('.').next();
+    name.ends_with("_total") || matches!(last, Some("sum" | "count")) || name.contains(".le.")
 }
 
 /// What kind of server writes such a page: `vllm`, `sglang`, `tgi`, `triton`, `tensorrt-llm`, `llama.cpp`.

@@ -94,6 +94,10 @@ impl Sampler {
     ///
     /// # Errors
     /// [`HardwareError::Thread`] where the system gives no thread.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the sampler's threads share it, and callers have no further use for theirs"
+    )]
     pub fn start(
         config: &SamplerConfig,
         now: impl Fn() -> Stamp + Send + Sync + 'static,

@@ -90,77 +90,79 @@ fn a_server_that_is_not_there_is_named_once_and_costs_nothing_else() {
     assert!(server[0].values.is_empty() && server[0].unknown.contains_key("process"));
 }
 
+/// Why the page at `url` could not be used, as far as that has been said.
+fn said(readings: &[Reading], url: &str) -> Option<String> {
+    of(readings, ReadingSource::ServerMetrics)
+        .iter()
+        .filter(|r| r.instance == url)
+        .find_map(|r| r.unknown.get("page").cloned())
+}
+
+fn good_pages(readings: &[Reading]) -> usize {
+    of(readings, ReadingSource::ServerMetrics)
+        .iter()
+        .filter(|r| r.values.contains_key("running"))
+        .count()
+}
+
+/// Servers that misbehave, and the word that their pages' failure is described with.
+fn misbehaving() -> [(Manner, &'static str); 5] {
+    let page = |text: &'static str| Manner::Page(Box::new(move |_| text.into()));
+    [
+        (Manner::Silent, "no answer in time"),
+        (
+            page("<html><body>hello</body></html>"),
+            "not a page of metrics",
+        ),
+        (Manner::Endless, "longer than 1048576 bytes"),
+        (Manner::Status("500 Oh"), "a status other than 200"),
+        (
+            page("# TYPE go_threads gauge\ngo_threads 9\n"),
+            "none of its metrics",
+        ),
+    ]
+}
+
 #[test]
 fn pages_that_are_slow_wrong_huge_or_absent_lose_nothing_else_and_are_said() {
-    let good = Manner::Page(Box::new(|number| {
+    let (good, _good) = serve(Manner::Page(Box::new(|number| {
         format!(
             "vllm:num_requests_running 1\nvllm:generation_tokens_total {}\n",
             number * 10
         )
         .into()
-    }));
-    let html = Manner::Page(Box::new(|_| b"<html><body>hello</body></html>".to_vec()));
-    let foreign = Manner::Page(Box::new(|_| {
-        b"# TYPE go_threads gauge\ngo_threads 9\n".to_vec()
-    }));
-    let servers = [
-        good,
-        Manner::Silent,
-        html,
-        Manner::Endless,
-        Manner::Status("500 Oh"),
-        foreign,
-    ]
-    .map(serve);
-    let urls: Vec<String> = servers.iter().map(|(url, _)| url.clone()).collect();
-    let nobody = {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        format!("http://{}/metrics", free.local_addr().unwrap())
-    };
+    })));
+    let mut guards = Vec::new();
+    let mut bad: Vec<(String, &str)> = Vec::new();
+    for (manner, word) in misbehaving() {
+        let (url, guard) = serve(manner);
+        guards.push(guard);
+        bad.push((url, word));
+    }
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    bad.push((
+        format!("http://{nobody}/metrics"),
+        "connect: ConnectionRefused",
+    ));
+    let urls: Vec<String> = bad.iter().map(|(url, _)| url.clone()).collect();
     let config = SamplerConfig {
-        server_metrics: urls.iter().chain([&nobody]).cloned().collect(),
+        server_metrics: urls.iter().chain([&good]).cloned().collect(),
         ..fast()
     };
-    let good_pages = |readings: &[Reading]| {
-        let pages = of(readings, ReadingSource::ServerMetrics);
-        pages
-            .iter()
-            .filter(|r| r.values.contains_key("running"))
-            .count()
-    };
-    let said = |readings: &[Reading], url: &str| {
-        let pages = of(readings, ReadingSource::ServerMetrics);
-        pages
-            .iter()
-            .filter(|r| r.instance == url)
-            .find_map(|r| r.unknown.get("page").cloned())
-    };
-    let bad: Vec<String> = urls[1..].iter().chain([&nobody]).cloned().collect();
-    let all_bad = bad.clone();
     let (readings, report) = sample(&config, Arc::new(PlainHttp), move |readings| {
         good_pages(readings) >= 5
             && of(readings, ReadingSource::Host).len() >= 5
-            && all_bad.iter().all(|url| said(readings, url).is_some())
+            && urls.iter().all(|url| said(readings, url).is_some())
     });
-    let reasons: Vec<String> = bad
-        .iter()
-        .map(|url| said(&readings, url).unwrap())
-        .collect();
-    for (reason, expected) in reasons.iter().zip([
-        "no answer in time",
-        "not a page of metrics",
-        "longer than 1048576 bytes",
-        "a status other than 200",
-        "none of its metrics",
-        "connect: ConnectionRefused",
-    ]) {
-        assert!(reason.contains(expected), "{reason:?} lacks {expected:?}");
+    for (url, word) in &bad {
+        let reason = said(&readings, url).unwrap();
+        assert!(reason.contains(word), "{reason:?} lacks {word:?}");
     }
-    let failures = readings
-        .iter()
-        .rfind(|r| r.instance == urls[1] && r.values.contains_key("scrape_failures_total"))
-        .unwrap();
-    assert!(failures.values["scrape_failures_total"] >= 1.0);
+    let silent = readings.iter().rfind(|r| r.instance == bad[0].0).unwrap();
+    assert!(silent.values["scrape_failures_total"] >= 1.0);
     assert_eq!(report.unknown, [].into());
 }
 

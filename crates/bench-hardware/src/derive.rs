@@ -1,0 +1,114 @@
+//! Figures that follow from several series, and from what the client did meanwhile.
+
+mod correlation;
+mod cpu;
+mod gpu;
+mod server;
+mod verdict;
+
+use bench_schema::{HardwareSummary, Quantity, Reading, Stamp, Unit, Window};
+
+pub use verdict::{CpuVerdict, cpu_verdict};
+
+use crate::history::History;
+
+/// What the client did within the window: without it there is no energy per token and nothing to compare the server's view with.
+#[derive(Clone, Debug, Default)]
+pub struct Work<'a> {
+    /// Output tokens that arrived within the window, where they are known.
+    pub output_tokens: Option<f64>,
+    /// Requests that ended successfully within the window.
+    pub requests: Option<f64>,
+    /// When a request was sent, and its latency (E2E or TTFT, in any one unit): for the correlations.
+    pub latencies: &'a [(Stamp, f64)],
+    /// The client's mean TTFT from `sent`, nanoseconds.
+    pub ttft_mean: Option<f64>,
+    /// The client's mean ITL, nanoseconds.
+    pub itl_mean: Option<f64>,
+    /// The client's mean E2E from `sent`, nanoseconds.
+    pub e2e_mean: Option<f64>,
+}
+
+/// What machines and server did within `window`: each series, the figures derived from them, and what is not known, with why.
+///
+/// The derived names are listed in `docs/hardware.md`. For many windows over the same readings make a [`History`] once.
+pub fn summarise<'r>(
+    readings: impl IntoIterator<Item = &'r Reading>,
+    window: Window,
+    work: &Work<'_>,
+) -> HardwareSummary {
+    let mut history = History::default();
+    for reading in readings {
+        history.push(reading);
+    }
+    history.summarise(window, work)
+}
+
+impl History {
+    /// What machines and server did within `window`; see [`summarise`]. Cost: one pass over the points of the window.
+    pub fn summarise(&self, window: Window, work: &Work<'_>) -> HardwareSummary {
+        let mut derived = Derived {
+            history: self,
+            window,
+            work,
+            summary: HardwareSummary {
+                resources: self.resources(window),
+                unknown: self.unknown_by(window.to),
+                ..HardwareSummary::default()
+            },
+        };
+        gpu::derive(&mut derived);
+        server::derive(&mut derived);
+        cpu::derive(&mut derived);
+        correlation::derive(&mut derived);
+        derived.summary
+    }
+}
+
+/// A summary that is being made.
+struct Derived<'a> {
+    history: &'a History,
+    window: Window,
+    work: &'a Work<'a>,
+    summary: HardwareSummary,
+}
+
+impl Derived<'_> {
+    fn seconds(&self) -> f64 {
+        (self.window.to - self.window.from).as_secs_f64()
+    }
+
+    fn put(&mut self, name: &str, value: f64, unit: Unit) {
+        if value.is_finite() {
+            let quantity = Quantity {
+                value,
+                unit,
+                interval: None,
+            };
+            self.summary.derived.insert(name.to_owned(), quantity);
+        }
+    }
+
+    fn put_some(&mut self, name: &str, value: Option<f64>, unit: Unit) {
+        if let Some(value) = value {
+            self.put(name, value, unit);
+        }
+    }
+
+    fn miss(&mut self, name: &str, why: impl Into<String>) {
+        self.summary.unknown.insert(name.to_owned(), why.into());
+    }
+
+    fn get(&self, name: &str) -> Option<f64> {
+        self.summary.derived.get(name).map(|q| q.value)
+    }
+}
+
+/// `a / b`, where there is something to divide by.
+fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    let (a, b) = (a?, b?);
+    (b > 0.0).then(|| a / b)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! Counters over a window: increases, with restarts and with windows that begin and end between readings.
+
+use bench_schema::{Nanos, Window};
+
+use super::{Point, first_from};
+
+/// What a counter gained over the part of a window in which it was known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Increase {
+    /// The gain over the covered part.
+    pub(crate) amount: f64,
+    /// How much of the window lies between two readings.
+    pub(crate) covered: Nanos,
+    /// Readings within the window.
+    pub(crate) n: u64,
+    /// Times the counter began again.
+    pub(crate) resets: u64,
+    /// The slowest and the fastest rate per second over spans of at least [`SPAN`]; the mean where there is no such span.
+    pub(crate) rates: (f64, f64),
+}
+
+/// Rates are not taken over shorter spans: the kernel counts in ticks of 10 ms, and drivers renew their counters when they like.
+const SPAN: Nanos = Nanos::from_secs(1);
+
+/// A fall by less than this share is jitter (the kernel's I/O wait does it), not a restart.
+const JITTER: f64 = 0.1;
+
+/// Share of a window that must be covered before a gain is scaled to the whole of it.
+const ENOUGH: f64 = 0.8;
+
+impl Increase {
+    /// Gain per second, over the covered part.
+    pub(crate) fn rate(&self) -> f64 {
+        self.amount / self.covered.as_secs_f64()
+    }
+
+    /// The gain scaled to the whole window, or why that would be a guess.
+    pub(crate) fn over(&self, window: Window) -> Result<f64, String> {
+        let length = (window.to - window.from).as_secs_f64();
+        let share = self.covered.as_secs_f64() / length;
+        if share >= ENOUGH {
+            Ok(self.rate() * length)
+        } else {
+            let percent = (share * 100.0).round();
+            Err(format!("it was read over only {percent} % of the window"))
+        }
+    }
+
+    /// Two instances of the same counter together. The rates' bounds are those of the sums, which is as far as they can go.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            amount: self.amount + other.amount,
+            covered: self.covered.min(other.covered),
+            n: self.n.min(other.n),
+            resets: self.resets + other.resets,
+            rates: (self.rates.0 + other.rates.0, self.rates.1 + other.rates.1),
+        }
+    }
+}
+
+/// The gain from one reading to the next. After a restart the counter began at zero, and what it had gained before is lost.
+fn gain(before: f64, after: f64) -> (f64, bool) {
+    if after >= before {
+        (after - before, false)
+    } else if after >= before * (1.0 - JITTER) {
+        (0.0, false)
+    } else {
+        (after, true)
+    }
+}
+
+/// `None` where no two readings enclose a part of the window. Between two readings a counter is taken to grow evenly.
+pub(super) fn increase(points: &[Point], window: Window) -> Option<Increase> {
+    let inside = first_from(points, window.from);
+    let begin = inside.saturating_sub(1);
+    let mut sum = Increase {
+        amount: 0.0,
+        covered: Nanos::ZERO,
+        n: 0,
+        resets: 0,
+        rates: (f64::INFINITY, f64::NEG_INFINITY),
+    };
+    let mut span = (0.0, Nanos::ZERO);
+    let mut pairs = points.get(begin..)?.windows(2);
+    while let Some([a, b]) = pairs.next() {
+        if a.at >= window.to {
+            break;
+        }
+        let (from, to) = (a.at.max(window.from), b.at.min(window.to));
+        let (overlap, length) = ((to - from).or_zero(), b.at - a.at);
+        if length <= Nanos::ZERO {
+            continue;
+        }
+        let (gained, reset) = gain(a.value, b.value);
+        let part = gained * (overlap.as_f64() / length.as_f64());
+        sum.amount += part;
+        sum.covered += overlap;
+        sum.resets += u64::from(reset);
+        span = (span.0 + part, span.1 + overlap);
+        if span.1 >= SPAN {
+            let rate = span.0 / span.1.as_secs_f64();
+            sum.rates = (sum.rates.0.min(rate), sum.rates.1.max(rate));
+            span = (0.0, Nanos::ZERO);
+        }
+    }
+    let until = points.partition_point(|point| point.at <= window.to);
+    sum.n = u64::try_from(until.saturating_sub(inside)).unwrap_or(0);
+    if sum.covered <= Nanos::ZERO {
+        return None;
+    }
+    if sum.rates.0 > sum.rates.1 {
+        sum.rates = (sum.rate(), sum.rate());
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::Stamp;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn points(values: &[(i64, f64)]) -> Vec<Point> {
+        values
+            .iter()
+            .map(|&(at, value)| Point {
+                at: Stamp::new(at),
+                value,
+            })
+            .collect()
+    }
+
+    fn window(from: i64, to: i64) -> Window {
+        Window {
+            from: Stamp::new(from),
+            to: Stamp::new(to),
+        }
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+    }
+
+    #[test]
+    fn a_window_between_readings_gets_its_share() {
+        // 10 per second from 0 s to 10 s, read at 0, 4 and 10 s
+        let points = points(&[(0, 0.0), (4 * S, 40.0), (10 * S, 100.0)]);
+        let got = increase(&points, window(2 * S, 7 * S)).unwrap();
+        assert!(close(got.amount, 50.0) && close(got.rate(), 10.0));
+        assert_eq!((got.n, got.covered), (1, Nanos::from_secs(5)));
+        assert!(close(got.over(window(2 * S, 7 * S)).unwrap(), 50.0));
+    }
+
+    #[test]
+    fn a_restart_loses_what_was_gained_before_it_and_no_more() {
+        let points = points(&[(0, 90.0), (S, 100.0), (2 * S, 4.0), (3 * S, 10.0)]);
+        let got = increase(&points, window(0, 3 * S)).unwrap();
+        // 10, then 4 since the restart, then 6
+        assert!(close(got.amount, 20.0), "{got:?}");
+        assert_eq!(got.resets, 1);
+    }
+
+    #[test]
+    fn a_small_fall_is_jitter() {
+        let points = points(&[(0, 100.0), (S, 99.5), (2 * S, 101.0)]);
+        let got = increase(&points, window(0, 2 * S)).unwrap();
+        assert!(close(got.amount, 1.5) && got.resets == 0);
+    }
+
+    #[test]
+    fn a_window_that_is_mostly_unread_is_not_scaled() {
+        let points = points(&[(0, 0.0), (S, 10.0)]);
+        let wide = window(0, 10 * S);
+        let got = increase(&points, wide).unwrap();
+        assert!(close(got.rate(), 10.0));
+        assert!(got.over(wide).unwrap_err().contains("10 %"));
+        assert_eq!(increase(&points, window(2 * S, 3 * S)), None);
+        assert_eq!(increase(&points[..1], window(0, S)), None);
+        assert_eq!(increase(&[], window(0, S)), None);
+    }
+
+    #[test]
+    fn peaks_are_of_spans_of_a_second_and_not_of_single_ticks() {
+        // ticks of 0.01 s every 0.1 s, but the last 0.1 s brings five at once
+        let mut values: Vec<(i64, f64)> = (0..=20).map(|i| (i * S / 10, i as f64 * 0.01)).collect();
+        values[20].1 += 0.04;
+        let got = increase(&points(&values), window(0, 2 * S)).unwrap();
+        assert!(
+            close(got.rates.0, 0.1) && close(got.rates.1, 0.14),
+            "{got:?}"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_of_a_window_add_up_to_the_whole(
+            steps in proptest::collection::vec((1_i64..2_000_000_000, 0_u32..1000), 2..40),
+            cut in 0.0_f64..1.0,
+        ) {
+            let (mut at, mut value) = (0, 0.0);
+            let mut list = vec![(0, 0.0)];
+            for (dt, gained) in steps {
+                at += dt;
+                value += f64::from(gained);
+                list.push((at, value));
+            }
+            let points = points(&list);
+            let middle = Nanos::from_f64(at as f64 * cut).get();
+            let whole = increase(&points, window(0, at)).unwrap();
+            let amount = |from, to| increase(&points, window(from, to)).map_or(0.0, |i| i.amount);
+            prop_assert!(close(whole.amount, value));
+            prop_assert!(close(amount(0, middle) + amount(middle, at), whole.amount));
+            prop_assert!(whole.rates.0 <= whole.rates.1);
+            prop_assert_eq!(whole.covered, Nanos::new(at));
+        }
+
+        #[test]
+        fn a_counter_that_restarts_never_loses_more_than_one_interval(
+            gains in proptest::collection::vec(1_u32..100, 3..30),
+            restart in 1_usize..29,
+        ) {
+            let restart = restart.min(gains.len() - 1);
+            let (mut list, mut value) = (vec![(0, 1000.0)], 1000.0);
+            for (gained, i) in gains.iter().zip(0_i64..) {
+                value = if i == i64::try_from(restart).unwrap() { f64::from(*gained) } else { value + f64::from(*gained) };
+                list.push(((i + 1) * S, value));
+            }
+            let end = i64::try_from(gains.len()).unwrap() * S;
+            let got = increase(&points(&list), window(0, end)).unwrap();
+            // every gain is seen, that of the restarted interval from zero on
+            prop_assert!(close(got.amount, gains.iter().map(|&g| f64::from(g)).sum::<f64>()));
+            prop_assert_eq!(got.resets, 1);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Every series over a window.
+
+use bench_schema::{ReadingSource, ResourceSummary, SeriesKey, Unit, Window};
+
+use super::{History, Point, counter, gauge};
+use crate::names::is_counter;
+
+impl History {
+    /// Each series that was read within `window`: gauges as levels, counters as rates with their increase.
+    ///
+    /// Buckets of histograms and the sampler's own counts are left out; they are in the readings.
+    pub fn resources(&self, window: Window) -> Vec<ResourceSummary> {
+        self.series
+            .iter()
+            .flat_map(|(&source, instances)| {
+                instances.iter().flat_map(move |(instance, names)| {
+                    names.iter().filter_map(move |(name, points)| {
+                        let series = SeriesKey {
+                            source,
+                            instance: instance.clone(),
+                            name: name.clone(),
+                        };
+                        shown(&series).then(|| summary(series, points, window))?
+                    })
+                })
+            })
+            .collect()
+    }
+}
+
+fn shown(series: &SeriesKey) -> bool {
+    let own = series.source == ReadingSource::Client && series.instance.starts_with("sampler.");
+    !series.name.contains(".le.") && (!own || series.name == "cpu_s_total")
+}
+
+fn summary(series: SeriesKey, points: &[Point], window: Window) -> Option<ResourceSummary> {
+    let (unit, factor) = unit_of(&series.name);
+    if is_counter(&series.name) {
+        let gained = counter::increase(points, window)?;
+        return Some(ResourceSummary {
+            series,
+            unit,
+            n: gained.n,
+            mean: gained.rate() * factor,
+            min: gained.rates.0 * factor,
+            peak: gained.rates.1 * factor,
+            increase: Some(gained.amount),
+        });
+    }
+    let level = gauge::level(points, window)?;
+    Some(ResourceSummary {
+        series,
+        unit,
+        n: level.n,
+        mean: level.mean * factor,
+        min: level.min * factor,
+        peak: level.max * factor,
+        increase: None,
+    })
+}
+
+/// The unit of a series in a summary, and what its values are multiplied by to be in it. Of a counter, the unit of its rate:
+/// seconds of CPU per second are cores (a count), joules per second are watts.
+pub(crate) fn unit_of(name: &str) -> (Unit, f64) {
+    let is = |suffix: &str| name.ends_with(suffix);
+    if let Some(counted) = name.strip_suffix("_total") {
+        let unit = match counted {
+            c if c.starts_with("pressure_") || c.contains("throttled") => Unit::Ratio,
+            c if c.ends_with("_bytes") => Unit::BytesPerS,
+            c if c.ends_with("_j") => Unit::Watts,
+            c if c.ends_with("tokens") => Unit::TokensPerS,
+            c if c.ends_with("requests") => Unit::RequestsPerS,
+            _ => Unit::Count,
+        };
+        return (unit, 1.0);
+    }
+    match () {
+        () if is(".count") || is(".sum") => (Unit::Count, 1.0),
+        () if is("tokens_per_s") => (Unit::TokensPerS, 1.0),
+        () if is("_bytes_per_s") => (Unit::BytesPerS, 1.0),
+        () if is("_s") => (Unit::Ns, 1e9),
+        () if is("_share") || name.starts_with("throttle_") => (Unit::Ratio, 1.0),
+        () if is("_bytes") => (Unit::Bytes, 1.0),
+        () if is("_w") => (Unit::Watts, 1.0),
+        () if is("_celsius") => (Unit::Celsius, 1.0),
+        () if is("_hz") => (Unit::Hertz, 1.0),
+        () => (Unit::Count, 1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::{Reading, Stamp};
+
+    use super::*;
+
+    #[test]
+    fn counters_are_rates_in_their_own_unit_and_gauges_are_levels() {
+        let mut history = History::default();
+        for i in 0..=20_i64 {
+            let at = Stamp::new(i * 500_000_000);
+            let values = [
+                ("energy_j_total", 1000.0 + 150.0 * i as f64),
+                ("utilisation_share", if i % 2 == 0 { 0.5 } else { 1.0 }),
+                ("ttft_s.le.0.1", 1.0),
+            ];
+            history.push(&Reading {
+                from: at,
+                to: at,
+                source: ReadingSource::Gpu,
+                instance: "0".to_owned(),
+                values: values.map(|(n, v)| (n.to_owned(), v)).into(),
+                unknown: [].into(),
+            });
+        }
+        let window = Window {
+            from: Stamp::new(1_250_000_000),
+            to: Stamp::new(6_250_000_000),
+        };
+        let resources = history.resources(window);
+        assert_eq!(resources.len(), 2, "a bucket is not a resource");
+        let energy = &resources[0];
+        // 150 J every half second: 300 W, 1500 J in 5 s
+        assert_eq!((energy.unit, energy.n), (Unit::Watts, 10));
+        assert!(
+            (energy.mean - 300.0).abs() < 1e-9 && (energy.increase.unwrap() - 1500.0).abs() < 1e-9
+        );
+        let use_ = &resources[1];
+        assert_eq!((use_.unit, use_.increase), (Unit::Ratio, None));
+        assert!((use_.mean - 0.75).abs() < 1e-9 && (use_.peak - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn names_say_their_units() {
+        for (name, unit) in [
+            ("cpu_busy_s_total", Unit::Count),
+            ("pressure_cpu_some_s_total", Unit::Ratio),
+            ("net_rx_bytes_total", Unit::BytesPerS),
+            ("generation_tokens_total", Unit::TokensPerS),
+            ("requests_total", Unit::RequestsPerS),
+            ("scrape_s", Unit::Ns),
+            ("pcie_tx_bytes_per_s", Unit::BytesPerS),
+            ("generation_tokens_per_s", Unit::TokensPerS),
+            ("throttle_power_cap", Unit::Ratio),
+            ("running", Unit::Count),
+        ] {
+            assert_eq!(unit_of(name).0, unit, "{name}");
+        }
+    }
+}
