@@ -112,7 +112,7 @@ fn subjects<'a>(cell: &'a CellRecord, selector: &[(String, String)]) -> Vec<(Str
     let (factors, labels): (Vec<_>, Vec<_>) = selector.iter().partition(|(name, _)| {
         cell.factors.contains_key(name.as_str()) || !cell.groups.iter().any(|g| g.by == *name)
     });
-    if !factors.into_iter().all(|pair| matches_factor(pair)) {
+    if !factors.into_iter().all(matches_factor) {
         return Vec::new();
     }
     match labels.as_slice() {

@@ -88,8 +88,10 @@ const NAMES: &[(&str, &str, &str, &str)] = &[
 
 /// What to try for `symptom` on a server of `kind`, the most promising first.
 pub(crate) fn actions(symptom: Symptom, kind: Option<&str>) -> Vec<String> {
-    advice(symptom)
+    ADVICE
         .iter()
+        .filter(|(known, _)| *known == symptom)
+        .flat_map(|(_, advice)| *advice)
         .map(|(parameter, what)| match name(parameter, kind) {
             Some(name) => format!("{name}: {what}"),
             None => (*what).to_owned(),
@@ -117,9 +119,13 @@ fn name(parameter: &str, kind: Option<&str>) -> Option<String> {
 }
 
 /// Parameter (empty: none) and what to do with it.
-fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
-    match symptom {
-        Symptom::Queueing => &[
+type Advice = &'static [(&'static str, &'static str)];
+
+/// What to try, the most promising first.
+const ADVICE: &[(Symptom, Advice)] = &[
+    (
+        Symptom::Queueing,
+        &[
             (
                 "max_num_seqs",
                 "raise it so that more requests run at once, while GPU memory lasts; lower it only if p95 of TPOT suffers",
@@ -137,7 +143,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "lower the load per replica or add replicas, if the GPU is busy already",
             ),
         ],
-        Symptom::Prefill => &[
+    ),
+    (
+        Symptom::Prefill,
+        &[
             ("enable_chunked_prefill", "turn it on for long prompts"),
             (
                 "enable_prefix_caching",
@@ -148,7 +157,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "raise it for faster prompts, at some cost in ITL",
             ),
         ],
-        Symptom::Decode => &[
+    ),
+    (
+        Symptom::Decode,
+        &[
             (
                 "quantization",
                 "try AWQ, GPTQ or FP8 weights: decoding reads every weight for each token",
@@ -160,7 +172,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "raise it to divide the weights that a step reads",
             ),
         ],
-        Symptom::IdleGpu => &[
+    ),
+    (
+        Symptom::IdleGpu,
+        &[
             (
                 "",
                 "offer more load: raise concurrency or rate until GPU use is 80–90 %",
@@ -171,7 +186,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
             ),
             ("max_num_batched_tokens", "raise it gradually"),
         ],
-        Symptom::FullGpu => &[
+    ),
+    (
+        Symptom::FullGpu,
+        &[
             (
                 "",
                 "add GPUs or replicas on GPUs of their own; more replicas on the same GPU cannot help",
@@ -182,7 +200,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "lower it if tail latency matters more than throughput",
             ),
         ],
-        Symptom::Memory => &[
+    ),
+    (
+        Symptom::Memory,
+        &[
             (
                 "kv_cache_dtype",
                 "try FP8: the cache holds twice the tokens",
@@ -198,7 +219,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "raise it to spread weights and cache",
             ),
         ],
-        Symptom::Variance => &[
+    ),
+    (
+        Symptom::Variance,
+        &[
             (
                 "max_num_batched_tokens",
                 "lower it: large prefill steps delay everyone's next token",
@@ -210,7 +234,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "limit it if a few very long requests are the reason",
             ),
         ],
-        Symptom::HeadOfLine => &[
+    ),
+    (
+        Symptom::HeadOfLine,
+        &[
             (
                 "enable_chunked_prefill",
                 "turn it on, so that a long prompt shares steps with running answers",
@@ -221,7 +248,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
             ),
             ("", "serve long prompts from replicas of their own"),
         ],
-        Symptom::Degraded => &[
+    ),
+    (
+        Symptom::Degraded,
+        &[
             (
                 "quantization",
                 "check that the intended kernels are used; try AWQ or GPTQ",
@@ -239,7 +269,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "raise it, or change kv_cache_dtype, if the cache is what constrains",
             ),
         ],
-        Symptom::Communication => &[
+    ),
+    (
+        Symptom::Communication,
+        &[
             (
                 "tensor_parallel_size",
                 "lower it and run more replicas instead, if the model fits",
@@ -250,7 +283,10 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
                 "check the interconnect (NVLink or PCIe) and its traffic",
             ),
         ],
-        Symptom::FullCpu => &[
+    ),
+    (
+        Symptom::FullCpu,
+        &[
             (
                 "",
                 "give the server more cores, or run several instances on cores of their own",
@@ -258,8 +294,8 @@ fn advice(symptom: Symptom) -> &'static [(&'static str, &'static str)] {
             ("quantization", "try a cheaper number format"),
             ("", "serve from a GPU for concurrency beyond this"),
         ],
-    }
-}
+    ),
+];
 
 #[cfg(test)]
 mod tests {

@@ -283,8 +283,8 @@ fn power(scene: &Scene<'_>) -> Option<Finding> {
     .done()
 }
 
-/// P95 of the longest category over that of the shortest, against how much longer its requests are.
-fn categories(cell: &CellRecord) -> Option<Finding> {
+/// The cell's length categories with their P95 of E2E, the shortest first.
+fn category_rows(cell: &CellRecord) -> Vec<Category> {
     let mut rows: Vec<Category> = cell
         .groups
         .iter()
@@ -300,19 +300,35 @@ fn categories(cell: &CellRecord) -> Option<Finding> {
         })
         .collect();
     rows.sort_by(|a, b| a.order().total_cmp(&b.order()));
+    rows
+}
+
+/// P95 of the longest category over that of the shortest, against how much longer its requests are.
+fn categories(cell: &CellRecord) -> Option<Finding> {
+    let rows = category_rows(cell);
     let (first, last) = (rows.first()?, rows.last().filter(|_| rows.len() > 2)?);
     let factor = last.p95 / first.p95;
     let (longer, measured) = first.length_ratio(last)?;
     let superlinear = factor > 1.1 * longer;
-    let against = if measured {
-        "requests are"
+    let (code, severity, how) = if superlinear {
+        (
+            "superlinear_categories",
+            (factor / 40.0).clamp(0.3, 0.7),
+            "faster than length",
+        )
     } else {
-        "the categories' bounds are"
+        ("length_categories", 0.2, "no faster than length")
     };
-    let how = if superlinear {
-        "faster than length"
+    let (against, caution) = if measured {
+        (
+            "requests are",
+            "longer requests may also wait longer behind each other",
+        )
     } else {
-        "no faster than length"
+        (
+            "the categories' bounds are",
+            "bounds hide where in a category its requests lie, so this is an upper limit on the growth per token; longer requests may also wait longer",
+        )
     };
     let claim = format!(
         "P95 of E2E grows {how}: {} requests take {} as long as {} ones, and {against} {} as long",
@@ -321,32 +337,17 @@ fn categories(cell: &CellRecord) -> Option<Finding> {
         first.name,
         text::times(longer),
     );
-    let code = if superlinear {
-        "superlinear_categories"
-    } else {
-        "length_categories"
-    };
-    let severity = if superlinear {
-        (factor / 40.0).clamp(0.3, 0.7)
-    } else {
-        0.2
-    };
-    let mut draft = Draft::new(code, FindingKind::Scaling, severity, claim);
-    for row in &rows {
-        draft = draft
-            .because_time(&cell.id, format!("P95 of {}", row.name), row.p95)
-            .because(
-                format!("{} over {}", row.name, first.name),
-                row.p95 / first.p95,
-                "×",
-            );
-    }
-    let caution = if measured {
-        "longer requests may also wait longer behind each other"
-    } else {
-        "bounds hide where in a category its requests lie, so this is an upper limit on the growth per token; longer requests may also wait longer"
-    };
-    draft
+    let draft = Draft::new(code, FindingKind::Scaling, severity, claim);
+    rows.iter()
+        .fold(draft, |draft, row| {
+            draft
+                .because_time(&cell.id, format!("P95 of {}", row.name), row.p95)
+                .because(
+                    format!("{} over {}", row.name, first.name),
+                    row.p95 / first.p95,
+                    "×",
+                )
+        })
         .perhaps(caution)
         .decided_by("E2E against each request's own tokens, one request at a time")
         .attempt([

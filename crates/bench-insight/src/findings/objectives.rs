@@ -84,22 +84,7 @@ fn missed(scene: &Scene<'_>, cell: &str, outcome: &SloOutcome) -> Option<Finding
         text::percent(over),
         shown(metric, relaxed),
     );
-    let mut ways = vec![format!(
-        "promise {} instead of {}",
-        shown(metric, relaxed),
-        shown(metric, limit)
-    )];
     let longest = longest_within(scene, metric, limit);
-    if let Some(tokens) = longest {
-        ways.insert(
-            0,
-            format!(
-                "cap answers at {} tokens: by the fitted line their mean E2E is within {}",
-                text::level(tokens),
-                shown(metric, limit)
-            ),
-        );
-    }
     let symptom = match metric {
         Metric::Ttft | Metric::TtftDue | Metric::Ttfa | Metric::TtfaDue => Symptom::Queueing,
         Metric::Itl | Metric::Tpot | Metric::Icl => Symptom::Variance,
@@ -121,15 +106,33 @@ fn missed(scene: &Scene<'_>, cell: &str, outcome: &SloOutcome) -> Option<Finding
             "tokens",
         );
     }
-    if metric == Metric::E2e {
-        ways.push("stream: TTFT is what people wait for, not E2E".to_owned());
-    }
     draft
         .decided_by("the same after each change alone, with enough requests for the interval to leave the limit")
-        .attempt(ways)
+        .attempt(ways(metric, limit, relaxed, longest))
         .attempt(actions(symptom, scene.server()))
         .about([cell.to_owned()])
         .done()
+}
+
+/// What would make the objective pass without a faster server.
+fn ways(metric: Metric, limit: f64, relaxed: f64, longest: Option<f64>) -> Vec<String> {
+    let mut ways = Vec::new();
+    if let Some(tokens) = longest {
+        ways.push(format!(
+            "cap answers at {} tokens: by the fitted line their mean E2E is within {}",
+            text::level(tokens),
+            shown(metric, limit)
+        ));
+    }
+    ways.push(format!(
+        "promise {} instead of {}",
+        shown(metric, relaxed),
+        shown(metric, limit)
+    ));
+    if matches!(metric, Metric::E2e | Metric::E2eDue) {
+        ways.push("stream: people wait for the first token, not for the last".to_owned());
+    }
+    ways
 }
 
 fn missed_by_failures(cell: &str, outcome: &SloOutcome) -> Option<Finding> {

@@ -1,7 +1,7 @@
 //! What only single requests tell: modes, changes over time, and short requests stuck behind long prompts.
 
 use bench_metrics::Sample;
-use bench_schema::{ArrivalKind, CellRecord, Finding, FindingKind, Load};
+use bench_schema::{ArrivalKind, CellRecord, Finding, FindingKind, Load, Nanos, Stamp};
 
 use super::Scene;
 use crate::draft::Draft;
@@ -73,17 +73,7 @@ fn several(
         text::list(&modes),
     );
     let explained = explained_by_kind(worst.series, &samples.requests);
-    let (severity, why) = if explained > 0.6 {
-        (
-            0.25,
-            "kinds of requests differ, and each has its own level: most of the spread lies between them",
-        )
-    } else {
-        (
-            0.55,
-            "the server switches between a normal and a stressed way of working: some requests wait or meet another batch",
-        )
-    };
+    let (severity, why) = why_several(explained);
     let others: Vec<&str> = found
         .iter()
         .filter(|r| r.modes.len() > 1 && r.series != worst.series)
@@ -114,6 +104,20 @@ fn several(
         .attempt(actions(Symptom::Variance, scene.server()))
         .about([cell.id.clone()])
         .done()
+}
+
+/// Severity and hypothesis of several modes, by how much of the spread the kinds of requests explain.
+fn why_several(explained: f64) -> (f64, &'static str) {
+    if explained > 0.6 {
+        return (
+            0.25,
+            "kinds of requests differ, and each has its own level: most of the spread lies between them",
+        );
+    }
+    (
+        0.55,
+        "the server switches between a normal and a stressed way of working: some requests wait or meet another batch",
+    )
 }
 
 /// Highest mode over the lowest.
@@ -174,6 +178,19 @@ fn load_changes(load: &Load) -> bool {
     )
 }
 
+/// Two spans of which the first is short and the worse one.
+fn is_slow_start(found: &Regimes) -> bool {
+    let [first, last] = found.spans.as_slice() else {
+        return false;
+    };
+    let worse = if found.series.is_time() {
+        first.mean > last.mean
+    } else {
+        first.mean < last.mean
+    };
+    worse && (first.to - first.from).as_f64() < 0.25 * (last.to - first.from).as_f64()
+}
+
 fn change(scene: &Scene<'_>, cell: &CellRecord, found: &[Regimes]) -> Option<Finding> {
     let worst = found
         .iter()
@@ -200,15 +217,8 @@ fn change(scene: &Scene<'_>, cell: &CellRecord, found: &[Regimes]) -> Option<Fin
         cell.label,
         text::list(&spans)
     );
-    let (first, last) = (worst.spans.first()?, worst.spans.last()?);
-    let whole = (last.to - first.from).as_f64();
-    let early = (first.to - first.from).as_f64() < 0.25 * whole && worst.spans.len() == 2;
-    let slower_first = if worst.series.is_time() {
-        first.mean > last.mean
-    } else {
-        first.mean < last.mean
-    };
-    let why = if early && slower_first {
+    let slow_start = is_slow_start(worst);
+    let why = if slow_start {
         "a slow start, then a steady state: more warm-up would leave it out"
     } else {
         "something changed while it ran: a queue that built up, clocks that were lowered, a neighbour, a cache that filled"
@@ -235,7 +245,7 @@ fn change(scene: &Scene<'_>, cell: &CellRecord, found: &[Regimes]) -> Option<Fin
         .decided_by(
             "the server's running, waiting and cache use, and GPU clocks, over the same time",
         )
-        .attempt(if early && slower_first {
+        .attempt(if slow_start {
             vec!["raise `--warmup`".to_owned()]
         } else {
             actions(Symptom::Variance, scene.server())
@@ -247,49 +257,37 @@ fn change(scene: &Scene<'_>, cell: &CellRecord, found: &[Regimes]) -> Option<Fin
 /// Requests on each side of a comparison.
 const SIDES: usize = 20;
 
-/// Short requests beside a long prompt in prefill, against short requests without one.
-fn head_of_line(scene: &Scene<'_>, cell: &CellRecord, samples: &CellSamples) -> Option<Finding> {
-    let prompts: Vec<f64> = samples
-        .requests
+/// TTFT of short requests that started while a long prompt was in prefill, and of those that did not.
+fn sides(requests: &[RequestSample]) -> Option<(Vec<f64>, Vec<f64>)> {
+    let prompts: Vec<f64> = requests
         .iter()
         .filter_map(|r| r.input_tokens)
         .map(|n| n as f64)
         .collect();
-    let sizes = Sample::of(&prompts)?;
-    let median = sizes.median();
-    let long = |r: &RequestSample| {
-        r.input_tokens
-            .is_some_and(|n| n as f64 >= (4.0 * median).max(64.0))
-    };
-    let prefills: Vec<(i64, i64)> = samples
-        .requests
+    let median = Sample::of(&prompts)?.median();
+    let at_least =
+        |r: &RequestSample, tokens: f64| r.input_tokens.is_some_and(|n| n as f64 >= tokens);
+    let prefills: Vec<(Stamp, Stamp)> = requests
         .iter()
-        .filter(|r| long(r))
-        .filter_map(|r| {
-            Some((
-                r.start.get(),
-                r.start.get() + bench_schema::Nanos::from_f64(r.ttft?).get(),
-            ))
-        })
+        .filter(|r| at_least(r, (4.0 * median).max(64.0)))
+        .filter_map(|r| Some((r.start, r.start + Nanos::from_f64(r.ttft?))))
         .collect();
-    let blocked = |r: &RequestSample| {
-        prefills
-            .iter()
-            .any(|(from, to)| *from <= r.start.get() && r.start.get() < *to)
-    };
-    let (mut beside, mut apart) = (Vec::new(), Vec::new());
-    for request in samples
-        .requests
+    let (beside, apart): (Vec<_>, Vec<_>) = requests
         .iter()
         .filter(|r| r.input_tokens.is_some_and(|n| n as f64 <= median))
-    {
-        let Some(ttft) = request.ttft else { continue };
-        if blocked(request) {
-            beside.push(ttft)
-        } else {
-            apart.push(ttft)
-        }
-    }
+        .filter_map(|r| Some((r.start, r.ttft?)))
+        .partition(|(start, _)| {
+            prefills
+                .iter()
+                .any(|(from, to)| from <= start && start < to)
+        });
+    let values = |side: Vec<(Stamp, f64)>| side.into_iter().map(|(_, ttft)| ttft).collect();
+    Some((values(beside), values(apart)))
+}
+
+/// Short requests beside a long prompt in prefill, against short requests without one.
+fn head_of_line(scene: &Scene<'_>, cell: &CellRecord, samples: &CellSamples) -> Option<Finding> {
+    let (beside, apart) = sides(&samples.requests)?;
     if beside.len() < SIDES || apart.len() < SIDES {
         return None;
     }
