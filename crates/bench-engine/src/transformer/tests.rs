@@ -125,3 +125,102 @@ fn the_profiles_have_the_sizes_their_names_say() {
         one + 11 * layer
     );
 }
+
+/// What another implementation computed; `tests/fixtures/ORIGIN.md` says which.
+#[derive(serde::Deserialize)]
+struct Expected {
+    tokens: Vec<u32>,
+    logits_after_each_token: Vec<Vec<f32>>,
+}
+
+fn reference(kind: &str) -> (std::path::PathBuf, Expected) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(kind);
+    let expected = std::fs::read(folder.join("expected.json")).unwrap();
+    (folder, serde_json::from_slice(&expected).unwrap())
+}
+
+fn furthest(a: &[f32], b: &[f32]) -> f32 {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max)
+}
+
+#[test]
+fn logits_after_each_token_are_those_of_another_implementation() {
+    for kind in ["gpt2", "llama"] {
+        let (folder, expected) = reference(kind);
+        let (model, _) = super::files::load(&folder, Weights::F32).unwrap();
+        let mut cache = model.cache();
+        let spread = expected.logits_after_each_token[0]
+            .iter()
+            .fold(0.0f32, |m, x| m.max(x.abs()));
+        for (at, (token, theirs)) in expected
+            .tokens
+            .iter()
+            .zip(&expected.logits_after_each_token)
+            .enumerate()
+        {
+            let stretch = Stretch {
+                cache: &mut cache,
+                tokens: &[*token],
+                from: at,
+                wanted: true,
+            };
+            let ours = model.step(&mut [stretch]);
+            assert_eq!(ours.len(), theirs.len());
+            assert!(
+                furthest(&ours, theirs) < 2e-5 * spread.max(1.0),
+                "{kind} {at}: {}",
+                furthest(&ours, theirs)
+            );
+        }
+        let whole = alone(&model, &expected.tokens);
+        assert!(
+            furthest(&whole, expected.logits_after_each_token.last().unwrap())
+                < 2e-5 * spread.max(1.0)
+        );
+    }
+}
+
+#[test]
+fn a_model_folder_that_cannot_be_used_is_refused_with_the_file_and_the_reason() {
+    let (folder, _) = reference("gpt2");
+    let copy = tempfile::tempdir().unwrap();
+    let refused = |says: &str| {
+        let error = super::files::load(copy.path(), Weights::F32)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{error}");
+    };
+    refused("config.json");
+    let config = std::fs::read_to_string(folder.join("config.json")).unwrap();
+    std::fs::write(
+        copy.path().join("config.json"),
+        config.replace("gpt2", "mamba"),
+    )
+    .unwrap();
+    refused("mamba");
+    std::fs::write(
+        copy.path().join("config.json"),
+        config.replace("\"n_embd\": 32", "\"n_embd\": 64"),
+    )
+    .unwrap();
+    refused("no *.safetensors");
+    std::fs::copy(
+        folder.join("model.safetensors"),
+        copy.path().join("model.safetensors"),
+    )
+    .unwrap();
+    refused("wte.weight has the shape [97, 32]");
+    std::fs::write(
+        copy.path().join("config.json"),
+        config.replace("\"n_layer\": 2", "\"n_layer\": 3"),
+    )
+    .unwrap();
+    refused("h.2.ln_1.weight is missing");
+    std::fs::write(copy.path().join("model.safetensors"), b"rubbish").unwrap();
+    refused("model.safetensors");
+}

@@ -79,3 +79,64 @@ fn a_client_that_leaves_frees_its_place() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_model_folder_is_served_with_its_own_tokenizer() {
+    let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/llama");
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(fixture.join(file), folder.path().join(file)).unwrap();
+    }
+    let words: serde_json::Map<String, serde_json::Value> = (0..97)
+        .map(|id| (format!("w{id}"), serde_json::json!(id)))
+        .collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "vocab": words, "unk_token": "w0"},
+    });
+    std::fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    let mut config = EngineConfig::profile("tiny-f32").unwrap();
+    if let bench_engine::config::EngineKind::Transformer(transformer) = &mut config.engine {
+        transformer.model_dir = Some(folder.path().to_owned());
+    }
+    let server = Server::start(config).unwrap();
+    let expected: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(fixture.join("expected.json")).unwrap()).unwrap();
+    let logits = expected["logits_after_each_token"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .as_array()
+        .unwrap();
+    let likeliest = (0..97)
+        .max_by(|a, b| {
+            logits[*a]
+                .as_f64()
+                .unwrap()
+                .total_cmp(&logits[*b].as_f64().unwrap())
+        })
+        .unwrap();
+    let prompt: Vec<String> = expected["tokens"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| format!("w{t}"))
+        .collect();
+    let body = serde_json::json!({"prompt": prompt.join(" "), "max_tokens": 1, "temperature": 0, "ignore_eos": true});
+    let raw = post(&server, "/v1/completions", "", &body.to_string());
+    let answer: serde_json::Value = serde_json::from_slice(&raw.body).unwrap();
+    assert_eq!(
+        answer["choices"][0]["text"],
+        format!("w{likeliest}"),
+        "{answer}"
+    );
+    assert_eq!(answer["usage"]["prompt_tokens"], 16);
+    // The model has 24 positions: a longer answer is refused, not computed wrongly.
+    let long = serde_json::json!({"prompt": prompt.join(" "), "max_tokens": 9});
+    assert_eq!(
+        post(&server, "/v1/completions", "", &long.to_string()).status(),
+        400
+    );
+}
