@@ -1,10 +1,38 @@
 //! The wire: hyper over stamped sockets, SSE, protocols; one request in, timed events out.
 
 mod answer;
+mod client;
+mod clock;
+mod deadline;
+mod dial;
+mod error;
+mod fault;
+mod flight;
+mod gate;
 mod mark;
+mod outgoing;
+mod pool;
 pub mod protocol;
+mod question;
+mod schedstat;
+#[cfg(test)]
+mod scripted;
+mod socket;
 pub mod sse;
+mod sys;
+mod target;
+mod timer;
+mod tls;
+mod transfer;
 
 pub use answer::{Answer, AnswerDecoder, AnswerLimits, Progress, StreamEnd};
+pub use client::Client;
+pub use clock::Clock;
+pub use error::ClientError;
 pub use mark::ReadMark;
 pub use protocol::{Protocol, protocol_by_name};
+pub use schedstat::{SchedStat, thread_schedstat};
+pub use target::{
+    CancelAfter, ConnectionPolicy, Endpoint, HttpVersion, Limits, Target, Timeouts, TlsOptions,
+};
+pub use timer::Timer;

@@ -299,7 +299,7 @@ impl Collector {
             || self.head.starts_with(b"event");
         let (failure, message) = if self.bytes == 0 {
             (FailureKind::Empty, "the answer has no body".to_owned())
-        } else if looks_like_a_stream || head.trim().is_empty() {
+        } else if looks_like_a_stream || self.head.trim_ascii().is_empty() {
             (
                 FailureKind::Empty,
                 format!("the {} bytes of the answer hold nothing", self.bytes),

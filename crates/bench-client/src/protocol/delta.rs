@@ -117,6 +117,9 @@ impl Delta {
 
     /// The server's token counts; what is absent leaves an earlier figure in place.
     pub fn usage(&mut self, usage: &Usage) {
+        if *usage == Usage::default() {
+            return;
+        }
         let known = self.whole.usage.get_or_insert_default();
         known.prompt_tokens = usage.prompt_tokens.or(known.prompt_tokens);
         known.completion_tokens = usage.completion_tokens.or(known.completion_tokens);

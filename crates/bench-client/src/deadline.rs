@@ -1,0 +1,106 @@
+//! One timer for each request, however many limits it has and however often they move.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bench_schema::Stamp;
+use tokio::time::Sleep;
+
+use crate::Clock;
+
+/// A moment that may be moved cheaply: later costs nothing until the timer fires, only earlier touches the timer.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    clock: Clock,
+    due: Stamp,
+    armed: Stamp,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Deadline {
+    pub(crate) fn new(clock: Clock, due: Stamp) -> Self {
+        let sleep = Box::pin(tokio::time::sleep_until(clock.timer_instant(due)));
+        Self {
+            clock,
+            due,
+            armed: due,
+            sleep,
+        }
+    }
+
+    /// Move it.
+    pub(crate) fn set(&mut self, due: Stamp) {
+        self.due = due;
+        if due < self.armed {
+            self.arm();
+        }
+    }
+
+    /// Whether it has passed at `now`.
+    pub(crate) fn has_passed(&self, now: Stamp) -> bool {
+        now >= self.due
+    }
+
+    /// Ready once it has passed, not before.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.sleep.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if self.has_passed(self.clock.now()) {
+                return Poll::Ready(());
+            }
+            self.arm();
+        }
+    }
+
+    /// The future's output, or `None` if it was not there in time.
+    pub(crate) async fn within<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => self.poll(cx).map(|()| None),
+        })
+        .await
+    }
+
+    fn arm(&mut self) {
+        let at = self.clock.timer_instant(self.due);
+        self.sleep.as_mut().reset(at);
+        self.armed = self.due;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::Nanos;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_deadline_that_was_moved_later_is_not_over_when_its_timer_first_fires() {
+        let clock = Clock::start();
+        let mut deadline = Deadline::new(clock.clone(), clock.now() + Nanos::from_millis(2));
+        let due = clock.now() + Nanos::from_millis(12);
+        deadline.set(due);
+        poll_fn(|cx| deadline.poll(cx)).await;
+        assert!(clock.now() >= due);
+    }
+
+    #[tokio::test]
+    async fn a_deadline_that_was_moved_earlier_fires_then() {
+        let clock = Clock::start();
+        let mut deadline = Deadline::new(clock.clone(), clock.now() + Nanos::from_secs(3600));
+        deadline.set(clock.now() + Nanos::from_millis(2));
+        poll_fn(|cx| deadline.poll(cx)).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_ready_in_time_comes_through_and_what_never_is_does_not() {
+        let clock = Clock::start();
+        let mut deadline = Deadline::new(clock.clone(), clock.now() + Nanos::from_millis(3));
+        assert_eq!(deadline.within(async { 5 }).await, Some(5));
+        assert_eq!(deadline.within(std::future::pending::<()>()).await, None);
+    }
+}

@@ -1,0 +1,242 @@
+//! From an endpoint to a connection that is ready for a request, with the cost of each step.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bench_schema::{ConnectionFacts, FailureKind, Nanos, Stage, Stamp};
+use rustls_pki_types::ServerName;
+use tokio::net::{TcpSocket, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use crate::clock::KernelStamps;
+use crate::fault::Fault;
+use crate::gate::{Gate, Stream};
+use crate::socket::{Peek, ReadLog, Socket};
+use crate::sys::ask_for_stamps;
+use crate::target::Host;
+use crate::{ClientError, Clock, Endpoint, HttpVersion, Target};
+
+/// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
+const NAME_AGE: Nanos = Nanos::from_secs(30);
+/// A Unix listener whose backlog is full says EAGAIN; there is nothing to wait on but time.
+const BACKLOG_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Opens connections. One per worker thread.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    stamps: Rc<KernelStamps>,
+    tls: Option<Arc<rustls::ClientConfig>>,
+    http: HttpVersion,
+    names: RefCell<HashMap<(String, u16), (Stamp, Rc<[SocketAddr]>)>>,
+    no_stamps: RefCell<Option<String>>,
+}
+
+/// An open connection, before HTTP.
+#[derive(Debug)]
+pub(crate) struct Dialed {
+    pub(crate) gate: Gate,
+    pub(crate) log: Rc<ReadLog>,
+    pub(crate) peek: Peek,
+    pub(crate) http2: bool,
+    /// `resolve`, `connect` and `tls` are filled.
+    pub(crate) cost: ConnectionFacts,
+}
+
+impl Dialer {
+    pub(crate) fn new(target: &Target, stamps: Rc<KernelStamps>) -> Result<Self, ClientError> {
+        let secure = target.endpoints.iter().any(Endpoint::is_secure);
+        let tls = secure
+            .then(|| crate::tls::client_config(&target.tls, target.http))
+            .transpose()?;
+        Ok(Self {
+            stamps,
+            tls,
+            http: target.http,
+            names: RefCell::default(),
+            no_stamps: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.stamps.clock()
+    }
+
+    /// Why arrival stamps are not the kernel's, once that has been found out.
+    pub(crate) fn no_stamps_reason(&self) -> Option<String> {
+        self.no_stamps.borrow().clone()
+    }
+
+    /// Open a connection; `stage` always holds the step that is being waited for.
+    pub(crate) async fn dial(
+        &self,
+        endpoint: &Endpoint,
+        stage: &Cell<Stage>,
+    ) -> Result<Dialed, Fault> {
+        let mut cost = ConnectionFacts::default();
+        let fd = match endpoint.host() {
+            Host::Tcp { name, port } => {
+                stage.set(Stage::Resolve);
+                let addresses = self.resolve(name, *port, &mut cost).await?;
+                stage.set(Stage::Connect);
+                self.timed(&mut cost.connect, self.connect_any(&addresses, endpoint))
+                    .await?
+            }
+            Host::Unix(path) => {
+                stage.set(Stage::Connect);
+                self.timed(&mut cost.connect, self.connect_unix(path))
+                    .await?
+            }
+        };
+        let peer = endpoint.to_string();
+        let log = ReadLog::new(Rc::clone(&self.stamps));
+        let socket = Socket::new(fd, Rc::clone(&log))
+            .map_err(|error| Fault::io(Stage::Connect, &error, &peer))?;
+        let peek = socket.peek();
+        let (stream, http2) = if endpoint.is_secure() {
+            stage.set(Stage::Tls);
+            self.timed(&mut cost.tls, self.handshake(endpoint, socket))
+                .await?
+        } else {
+            (Stream::Plain(socket), self.http == HttpVersion::Http2)
+        };
+        Ok(Dialed {
+            gate: Gate::new(stream, Rc::clone(&log)),
+            log,
+            peek,
+            http2,
+            cost,
+        })
+    }
+
+    async fn timed<T>(
+        &self,
+        took: &mut Option<Nanos>,
+        step: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let begin = self.clock().now();
+        let done = step.await;
+        *took = Some(self.clock().now() - begin);
+        done
+    }
+
+    async fn resolve(
+        &self,
+        name: &str,
+        port: u16,
+        cost: &mut ConnectionFacts,
+    ) -> Result<Rc<[SocketAddr]>, Fault> {
+        if let Ok(address) = name.parse() {
+            return Ok(Rc::new([SocketAddr::new(address, port)]));
+        }
+        let key = (name.to_owned(), port);
+        let begin = self.clock().now();
+        if let Some((at, known)) = self.names.borrow().get(&key)
+            && begin - *at < NAME_AGE
+        {
+            return Ok(Rc::clone(known));
+        }
+        let found = tokio::net::lookup_host((name, port)).await;
+        let now = self.clock().now();
+        cost.resolve = Some(now - begin);
+        let dns = |problem: &str| {
+            Fault::new(
+                Stage::Resolve,
+                FailureKind::Dns,
+                format!("the name `{name}` has no address: {problem}"),
+            )
+        };
+        let addresses: Rc<[SocketAddr]> = found.map_err(|error| dns(&error.to_string()))?.collect();
+        if addresses.is_empty() {
+            return Err(dns("the answer was empty"));
+        }
+        self.names
+            .borrow_mut()
+            .insert(key, (now, Rc::clone(&addresses)));
+        Ok(addresses)
+    }
+
+    async fn connect_any(
+        &self,
+        addresses: &[SocketAddr],
+        endpoint: &Endpoint,
+    ) -> Result<OwnedFd, Fault> {
+        let mut last = None;
+        for address in addresses {
+            match self.connect_tcp(*address).await {
+                Ok(fd) => return Ok(fd),
+                Err(error) => last = Some(error),
+            }
+        }
+        let error = last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into());
+        Err(Fault::io(Stage::Connect, &error, &endpoint.to_string()))
+    }
+
+    async fn connect_tcp(&self, address: SocketAddr) -> io::Result<OwnedFd> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_nodelay(true)?;
+        // Before the connection exists, so that not even its first segment goes unstamped.
+        if let Err(error) = ask_for_stamps(socket.as_fd()) {
+            self.note_no_stamps(&format!("the kernel refuses receive stamps: {error}"));
+        }
+        Ok(socket.connect(address).await?.into_std()?.into())
+    }
+
+    async fn connect_unix(&self, path: &Path) -> Result<OwnedFd, Fault> {
+        self.note_no_stamps("Unix sockets carry no receive stamps");
+        let fault =
+            |error: io::Error| Fault::io(Stage::Connect, &error, &format!("{}", path.display()));
+        loop {
+            match UnixStream::connect(path).await {
+                Ok(stream) => return Ok(stream.into_std().map_err(fault)?.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(BACKLOG_PAUSE).await;
+                }
+                Err(error) => return Err(fault(error)),
+            }
+        }
+    }
+
+    async fn handshake(
+        &self,
+        endpoint: &Endpoint,
+        socket: Socket,
+    ) -> Result<(Stream, bool), Fault> {
+        let peer = endpoint.to_string();
+        let unusable = |why: String| Fault::new(Stage::Tls, FailureKind::Tls, why);
+        let (Some(config), Host::Tcp { name, .. }) = (&self.tls, endpoint.host()) else {
+            return Err(unusable(format!("{peer}: TLS was not set up")));
+        };
+        let server = ServerName::try_from(name.clone())
+            .map_err(|error| unusable(format!("`{name}` cannot be in a certificate: {error}")))?;
+        let tls = TlsConnector::from(Arc::clone(config))
+            .connect(server, socket)
+            .await
+            .map_err(|error| Fault::tls(&error, &peer))?;
+        let picked = tls.get_ref().1.alpn_protocol();
+        let http2 = match self.http {
+            HttpVersion::Http1 => false,
+            HttpVersion::Http2 => true,
+            HttpVersion::Auto => picked == Some(b"h2"),
+        };
+        if http2 && picked.is_some_and(|name| name != b"h2") {
+            return Err(unusable(format!("{peer} did not agree to HTTP/2 (ALPN)")));
+        }
+        Ok((Stream::Tls(Box::new(tls)), http2))
+    }
+
+    fn note_no_stamps(&self, reason: &str) {
+        let mut noted = self.no_stamps.borrow_mut();
+        if noted.is_none() {
+            *noted = Some(reason.to_owned());
+        }
+    }
+}

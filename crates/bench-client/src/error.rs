@@ -1,0 +1,66 @@
+//! What can go wrong on the client's own side. Failures of the measured server are data, in `Exchange::outcome`.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a client, a timer or a probe could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// A target without a URL.
+    #[error("the target has no URL; name at least one, for example http://127.0.0.1:8000")]
+    NoEndpoint,
+    /// A URL that is not understood.
+    #[error("`{url}` is not a usable URL: {problem}")]
+    Url {
+        /// As it was given, without credentials.
+        url: String,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// A header name or value that HTTP does not allow.
+    #[error("header `{name}` is not allowed in HTTP: {problem}")]
+    Header {
+        /// The header's name.
+        name: String,
+        /// What is wrong; never the value, which may be a secret.
+        problem: String,
+    },
+    /// A certificate, key or root store that could not be used.
+    #[error("TLS: {what} from {path}: {problem}")]
+    TlsFile {
+        /// What was wanted: certificates, a private key.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The TLS configuration as a whole was refused.
+    #[error("TLS: {problem}")]
+    Tls {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The kernel gave no timer for pacing.
+    #[error("no timer for pacing; are there file descriptors left (ulimit -n)?")]
+    Timer(#[source] io::Error),
+    /// A plain request (probe, scrape) that did not get an answer.
+    #[error("{url}: {message}")]
+    Fetch {
+        /// The address.
+        url: String,
+        /// Where it stopped and why.
+        message: String,
+    },
+    /// The server was not ready in time.
+    #[error("{url} was not ready after {waited_s:.0} s (last answer: {last})")]
+    NotReady {
+        /// The address.
+        url: String,
+        /// Seconds waited.
+        waited_s: f64,
+        /// What the last attempt saw.
+        last: String,
+    },
+}

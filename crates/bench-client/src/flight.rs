@@ -1,0 +1,447 @@
+//! The life of one request: connection, request out, head, events, end; under all the limits.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use hyper::http::response::Parts;
+
+use crate::deadline::Deadline;
+use crate::fault::Fault;
+use crate::pool::Checkout;
+use crate::question::Question;
+use crate::socket::{LogPosition, ReadLog};
+use crate::target::CancelAfter;
+use crate::transfer::{Connection, Http1, Step, Transfer};
+use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
+
+/// Bytes of an error page that are kept for its message, and characters that are shown.
+const PAGE_BYTES: usize = 1200;
+const PAGE_CHARS: usize = 300;
+
+/// One request on its way.
+#[derive(Debug)]
+pub(crate) struct Flight<'a> {
+    target: &'a Target,
+    clock: &'a Clock,
+    exchange: Exchange,
+    deadline: Deadline,
+    /// When `send` was called.
+    begun: Stamp,
+    /// When the connection was there and the request could go out.
+    crossed: Option<Stamp>,
+    decoder: Option<AnswerDecoder>,
+    events: u64,
+    last_event: Stamp,
+    refusal: Option<Refusal>,
+}
+
+/// How a crossing ended, as far as the connection is concerned.
+#[derive(Debug)]
+pub(crate) enum Landing {
+    /// The exchange is over; the connection can carry another one.
+    Reusable(Box<Http1>),
+    /// The exchange is over, and so is the connection (or it is shared and stays where it is).
+    Over,
+    /// The reused connection was closed before a byte of the answer: nothing has happened, try another.
+    Stale,
+}
+
+/// An answer that is none: its status, and the beginning of its body.
+#[derive(Debug)]
+struct Refusal {
+    message: String,
+    page: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Ending {
+    /// The transfer ended properly.
+    Whole(Stamp),
+    Broken(Option<hyper::Error>),
+    Fault(Fault),
+    /// A limit was reached.
+    Late,
+    /// The decoder has seen enough.
+    Enough,
+    /// `--cancel-after` so many events.
+    Cancelled(String),
+}
+
+impl<'a> Flight<'a> {
+    pub(crate) fn new(
+        target: &'a Target,
+        clock: &'a Clock,
+        question: &Question,
+        endpoint: u32,
+    ) -> Self {
+        let begun = clock.now();
+        let mut exchange = Exchange::nothing(Outcome::Completed);
+        exchange.request_bytes = question.bytes();
+        exchange.connection.endpoint = endpoint;
+        let limit = target.timeouts.connect.min(target.timeouts.whole);
+        Self {
+            target,
+            clock,
+            exchange,
+            deadline: Deadline::new(clock.clone(), begun + limit),
+            begun,
+            crossed: None,
+            decoder: None,
+            events: 0,
+            last_event: begun,
+            refusal: None,
+        }
+    }
+
+    pub(crate) fn into_exchange(self) -> Exchange {
+        self.exchange
+    }
+
+    /// Get a connection. `None` means that the request is over.
+    pub(crate) async fn board(
+        &mut self,
+        checkout: impl Future<Output = Result<Checkout, Fault>>,
+        stage: &Cell<Stage>,
+    ) -> Option<Connection> {
+        let limit = self.clock.now() + self.target.timeouts.connect;
+        self.deadline.set(limit.min(self.whole_limit()));
+        let outcome = match self.deadline.within(checkout).await {
+            Some(Ok(checkout)) => {
+                let facts = &mut self.exchange.connection;
+                *facts = bench_schema::ConnectionFacts {
+                    endpoint: facts.endpoint,
+                    replaced: facts.replaced + checkout.facts.replaced,
+                    ..checkout.facts
+                };
+                self.exchange.connected = Some(checkout.ready);
+                return Some(checkout.connection);
+            }
+            Some(Err(fault)) => fault.into_outcome(),
+            None => self.late(stage.get()).1,
+        };
+        self.close(outcome, self.clock.now());
+        None
+    }
+
+    /// Send the request and follow the answer to its end.
+    pub(crate) async fn cross(
+        &mut self,
+        connection: Connection,
+        question: &Question,
+        may_replace: bool,
+    ) -> Landing {
+        let log = Rc::clone(connection.log());
+        let now = self.clock.now();
+        let begin = log.begin(now);
+        self.crossed = Some(now);
+        self.deadline.set(self.due());
+        let sent = Rc::default();
+        let request = match question.request(connection.is_http2(), &log, &sent) {
+            Ok(request) => request,
+            Err(fault) => {
+                self.close(fault.into_outcome(), now);
+                return Landing::Over;
+            }
+        };
+        let mut transfer = connection.start(request, sent);
+        let ending = self.follow(&mut transfer, question.streaming).await;
+        if may_replace && self.is_stale(&ending, &log, begin) {
+            self.exchange.connection.replaced += 1;
+            self.crossed = None;
+            return Landing::Stale;
+        }
+        self.exchange.sent = transfer.sent();
+        self.exchange.reads = log.reads().saturating_sub(begin.reads);
+        let whole = matches!(ending, Ending::Whole(_));
+        self.land(ending, &log, &question.peer);
+        let reusable = if whole {
+            transfer.into_reusable()
+        } else {
+            None
+        };
+        reusable.map_or(Landing::Over, Landing::Reusable)
+    }
+
+    /// Step through the answer until it ends one way or another.
+    async fn follow(&mut self, transfer: &mut Transfer, streaming: bool) -> Ending {
+        loop {
+            let step = poll_fn(|cx| match transfer.poll_step(cx) {
+                Poll::Ready(step) => Poll::Ready(Some(step)),
+                Poll::Pending => self.deadline.poll(cx).map(|()| None),
+            });
+            let ending = match step.await {
+                Some(Step::Data(bytes, mark)) => self.data(&bytes, mark),
+                Some(Step::Head(head, mark)) => self.head(&head, mark, streaming),
+                Some(Step::End(at)) => Some(Ending::Whole(at)),
+                Some(Step::Broken(error)) => Some(Ending::Broken(Some(error))),
+                Some(Step::Lost) => Some(Ending::Broken(None)),
+                None => {
+                    self.exchange.sent = transfer.sent();
+                    Some(Ending::Late)
+                }
+            };
+            if let Some(ending) = ending {
+                return ending;
+            }
+        }
+    }
+
+    fn head(&mut self, head: &Parts, mark: ReadMark, streaming: bool) -> Option<Ending> {
+        self.exchange.headers = Some(mark.arrival);
+        self.exchange.status = Some(head.status.as_u16());
+        if !head.status.is_success() {
+            self.refusal = Some(Refusal {
+                message: refusal_message(head),
+                page: Vec::new(),
+            });
+            return None;
+        }
+        if let Some(problem) = unusable_content(&head.headers) {
+            return Some(Ending::Fault(Fault::new(
+                Stage::Headers,
+                FailureKind::ContentType,
+                problem,
+            )));
+        }
+        let limits = AnswerLimits {
+            max_event_bytes: if streaming {
+                self.target.limits.event_bytes
+            } else {
+                self.target.limits.body_bytes
+            },
+            keep_text: self.target.keep_text,
+        };
+        let protocol = Arc::clone(&self.target.protocol);
+        let mut decoder = AnswerDecoder::new(protocol, streaming, limits);
+        for (name, value) in &head.headers {
+            if let Ok(text) = value.to_str() {
+                decoder.header(name.as_str(), text);
+            }
+        }
+        self.decoder = Some(decoder);
+        None
+    }
+
+    fn data(&mut self, bytes: &[u8], mark: ReadMark) -> Option<Ending> {
+        let len = bytes.len();
+        self.exchange.response_bytes += u64::try_from(len).unwrap_or(u64::MAX);
+        if let Some(refusal) = &mut self.refusal {
+            let room = PAGE_BYTES.saturating_sub(refusal.page.len());
+            refusal.page.extend(bytes.iter().take(room));
+        } else if let Some(decoder) = &mut self.decoder {
+            let progress = decoder.push(bytes, mark);
+            if progress.content_events > 0 {
+                self.events += u64::try_from(progress.content_events).unwrap_or(u64::MAX);
+                self.last_event = mark.returned;
+                self.deadline.set(self.due());
+            }
+            if progress.failed {
+                return Some(Ending::Enough);
+            }
+            if let Some(CancelAfter::Events(most)) = self.target.cancel_after
+                && self.events >= most
+                && !progress.done
+            {
+                return Some(Ending::Cancelled(format!("after {most} content events")));
+            }
+        }
+        // A server that never pauses must not outrun the timer.
+        self.deadline
+            .has_passed(mark.returned)
+            .then_some(Ending::Late)
+    }
+
+    fn land(&mut self, ending: Ending, log: &ReadLog, peer: &str) {
+        let now = self.clock.now();
+        let stage = self.stage();
+        let end = match ending {
+            Ending::Whole(at) => {
+                if let Some(refusal) = self.refusal.take() {
+                    let fault =
+                        Fault::new(Stage::Headers, FailureKind::Status, refusal.into_message());
+                    return self.close(fault.into_outcome(), at);
+                }
+                return self.finish(StreamEnd::Eof, at);
+            }
+            Ending::Enough => StreamEnd::Eof,
+            Ending::Broken(Some(error)) => cut(Fault::hyper(stage, &error, log, peer)),
+            Ending::Broken(None) => cut(Fault::new(
+                stage,
+                FailureKind::Closed,
+                format!("{peer} closed the connection before the answer was complete"),
+            )),
+            Ending::Fault(fault) => cut(fault),
+            Ending::Cancelled(reason) => StreamEnd::Cancelled(reason),
+            Ending::Late => self.late(stage).0,
+        };
+        self.finish(end, now);
+    }
+
+    fn finish(&mut self, end: StreamEnd, at: Stamp) {
+        let Some(decoder) = self.decoder.take() else {
+            let outcome = outcome_without_answer(end);
+            return self.close(outcome, at);
+        };
+        let answer = decoder.finish(end);
+        self.exchange.events = answer.events;
+        self.exchange.finish_reason = answer.finish_reason;
+        self.exchange.usage = answer.usage;
+        self.exchange.server = answer.server;
+        self.exchange.text_chars = answer.text_chars;
+        self.exchange.text = answer.text;
+        self.close(answer.outcome, at);
+    }
+
+    fn close(&mut self, outcome: Outcome, at: Stamp) {
+        self.exchange.outcome = outcome;
+        self.exchange.closed = Some(at);
+    }
+
+    /// The next limit, given what has happened so far.
+    fn due(&self) -> Stamp {
+        let mut due = self.whole_limit();
+        let Some(crossed) = self.crossed else {
+            return due;
+        };
+        let (limit, since) = if self.events == 0 {
+            (self.target.timeouts.first_token, crossed)
+        } else {
+            (self.target.timeouts.between_tokens, self.last_event)
+        };
+        if let Some(limit) = limit {
+            due = due.min(since + limit);
+        }
+        if let Some(limit) = self.cancel_limit() {
+            due = due.min(crossed + limit);
+        }
+        due
+    }
+
+    fn whole_limit(&self) -> Stamp {
+        self.begun + self.target.timeouts.whole
+    }
+
+    fn cancel_limit(&self) -> Option<Nanos> {
+        match self.target.cancel_after {
+            Some(CancelAfter::Time(limit)) => Some(limit),
+            _ => None,
+        }
+    }
+
+    /// Which limit it was that has just been reached.
+    fn late(&self, stage: Stage) -> (StreamEnd, Outcome) {
+        let now = self.clock.now();
+        if let (Some(limit), Some(crossed)) = (self.cancel_limit(), self.crossed)
+            && now >= crossed + limit
+            && now < self.whole_limit()
+        {
+            let reason = format!("after {limit}");
+            return (
+                StreamEnd::Cancelled(reason.clone()),
+                Outcome::Cancelled { reason },
+            );
+        }
+        let stage = if now >= self.whole_limit() {
+            Stage::Whole
+        } else {
+            stage
+        };
+        (StreamEnd::TimedOut(stage), Outcome::TimedOut { stage })
+    }
+
+    /// What the request is waiting for.
+    fn stage(&self) -> Stage {
+        match &self.decoder {
+            Some(decoder) => decoder.stage(),
+            None if self.exchange.headers.is_some() || self.exchange.sent.is_some() => {
+                Stage::Headers
+            }
+            None => Stage::Send,
+        }
+    }
+
+    /// A reused connection that the server had closed before a byte of the answer came. llama-server closes after every
+    /// streamed answer although it announces otherwise: a client that calls this a failure fails by itself.
+    fn is_stale(&self, ending: &Ending, log: &ReadLog, begin: LogPosition) -> bool {
+        self.exchange.connection.reused
+            && matches!(ending, Ending::Broken(_))
+            && log.position().bytes_read == begin.bytes_read
+            && self.exchange.headers.is_none()
+    }
+}
+
+impl Refusal {
+    fn into_message(self) -> String {
+        let page = String::from_utf8_lossy(&self.page);
+        let shown: String = page.trim().chars().take(PAGE_CHARS).collect();
+        if shown.is_empty() {
+            self.message
+        } else {
+            format!("{}: {shown}", self.message)
+        }
+    }
+}
+
+fn refusal_message(head: &Parts) -> String {
+    let status = head.status;
+    match head.headers.get(LOCATION) {
+        Some(to) if status.is_redirection() => format!(
+            "HTTP {status}, to {}; redirects are not followed, give the URL itself",
+            String::from_utf8_lossy(to.as_bytes())
+        ),
+        _ => format!("HTTP {status}"),
+    }
+}
+
+/// Why a successful response cannot be an answer of any protocol.
+fn unusable_content(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(coding) = text(CONTENT_ENCODING)
+        && !coding.eq_ignore_ascii_case("identity")
+    {
+        return Some(format!(
+            "the body is compressed ({coding}), which was not asked for"
+        ));
+    }
+    let media = text(CONTENT_TYPE)?.trim();
+    media
+        .get(..9)
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"))
+        .then(|| {
+            format!("an HTML page came instead of an answer ({media}); is this the API's URL?")
+        })
+}
+
+fn cut(fault: Fault) -> StreamEnd {
+    StreamEnd::Cut {
+        stage: fault.stage,
+        failure: fault.kind,
+        message: fault.message,
+    }
+}
+
+fn outcome_without_answer(end: StreamEnd) -> Outcome {
+    match end {
+        StreamEnd::Cut {
+            stage,
+            failure,
+            message,
+        } => Outcome::Failed {
+            stage,
+            failure,
+            message,
+        },
+        StreamEnd::TimedOut(stage) => Outcome::TimedOut { stage },
+        StreamEnd::Cancelled(reason) => Outcome::Cancelled { reason },
+        StreamEnd::Eof => Outcome::Failed {
+            stage: Stage::Headers,
+            failure: FailureKind::Closed,
+            message: "the connection ended without an answer".to_owned(),
+        },
+    }
+}

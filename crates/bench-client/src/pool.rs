@@ -1,0 +1,165 @@
+//! The connections of one endpoint.
+
+use std::cell::{Cell, RefCell};
+
+use bench_schema::{ConnectionFacts, Stage, Stamp};
+
+use crate::dial::Dialer;
+use crate::fault::Fault;
+use crate::target::ConnectionPolicy;
+use crate::transfer::{Connection, Http1, Http2, LocalTasks};
+use crate::{Endpoint, HttpVersion, Target};
+
+/// An endpoint with its idle connections. One for each worker thread and endpoint, so that nothing is shared.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    endpoint: Endpoint,
+    policy: ConnectionPolicy,
+    head_bytes: usize,
+    idle: RefCell<Vec<Box<Http1>>>,
+    /// The connection that HTTP/2 requests share. The lock is held while it is opened, so that it is opened once.
+    shared: tokio::sync::Mutex<Option<Http2>>,
+    /// Whether connections are shared; not known before the first one where ALPN decides.
+    shares: Cell<Option<bool>>,
+    tasks: LocalTasks,
+}
+
+/// A connection for one request, and what it took to get it.
+#[derive(Debug)]
+pub(crate) struct Checkout {
+    pub(crate) connection: Connection,
+    pub(crate) facts: ConnectionFacts,
+    pub(crate) ready: Stamp,
+}
+
+impl Pool {
+    pub(crate) fn new(endpoint: Endpoint, target: &Target, tasks: LocalTasks) -> Self {
+        let shares = match (target.http, endpoint.is_secure()) {
+            (HttpVersion::Http2, _) => Some(true),
+            (HttpVersion::Auto, true) => None,
+            (HttpVersion::Auto | HttpVersion::Http1, _) => Some(false),
+        };
+        Self {
+            endpoint,
+            policy: target.connections,
+            head_bytes: target.limits.head_bytes,
+            idle: RefCell::default(),
+            shared: tokio::sync::Mutex::default(),
+            shares: Cell::new(shares),
+            tasks,
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// A connection: an idle one unless `fresh`, else a new one. Idle ones that the server has closed are counted as replaced.
+    pub(crate) async fn checkout(
+        &self,
+        dialer: &Dialer,
+        fresh: bool,
+        stage: &Cell<Stage>,
+    ) -> Result<Checkout, Fault> {
+        let mut replaced = 0;
+        let reuse = !fresh && self.policy != ConnectionPolicy::PerRequest;
+        if reuse {
+            while let Some(mut connection) = self.take_idle() {
+                if connection.is_open() {
+                    let facts = ConnectionFacts {
+                        reused: connection.use_again(),
+                        replaced,
+                        ..ConnectionFacts::default()
+                    };
+                    let connection = Connection::Http1(connection);
+                    return Ok(Checkout {
+                        connection,
+                        facts,
+                        ready: dialer.clock().now(),
+                    });
+                }
+                replaced += 1;
+            }
+        }
+        let mut checkout = match self.shares.get() {
+            Some(false) => self.open(dialer, stage).await?,
+            _ if !reuse => self.open(dialer, stage).await?,
+            _ => self.share(dialer, stage).await?,
+        };
+        checkout.facts.replaced += replaced;
+        checkout.facts.reused = checkout.connection.use_again();
+        Ok(checkout)
+    }
+
+    /// Keep a connection that has finished its exchange.
+    pub(crate) fn give_back(&self, connection: Box<Http1>) {
+        if self.policy != ConnectionPolicy::PerRequest {
+            self.idle.borrow_mut().push(connection);
+        }
+    }
+
+    /// Open one connection more and keep it.
+    pub(crate) async fn prewarm(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<(), Fault> {
+        if self.shares.get() != Some(false) {
+            self.share(dialer, stage).await?;
+            return Ok(());
+        }
+        if let Connection::Http1(connection) = self.open(dialer, stage).await?.connection {
+            self.idle.borrow_mut().push(connection);
+        }
+        Ok(())
+    }
+
+    /// The newest idle connection: the older ones are left to be closed by the server when fewer are needed.
+    fn take_idle(&self) -> Option<Box<Http1>> {
+        self.idle.borrow_mut().pop()
+    }
+
+    async fn share(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
+        let mut shared = self.shared.lock().await;
+        let mut replaced = 0;
+        if let Some(connection) = shared.as_ref() {
+            if connection.is_open() {
+                return Ok(Checkout {
+                    connection: Connection::Http2(connection.clone()),
+                    facts: ConnectionFacts::default(),
+                    ready: dialer.clock().now(),
+                });
+            }
+            replaced = 1;
+        }
+        if self.shares.get() == Some(false) {
+            drop(shared);
+            return self.open(dialer, stage).await;
+        }
+        let mut checkout = self.open(dialer, stage).await?;
+        checkout.facts.replaced = replaced;
+        if let Connection::Http2(connection) = &checkout.connection {
+            *shared = Some(connection.clone());
+        }
+        Ok(checkout)
+    }
+
+    async fn open(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
+        let dialed = dialer.dial(&self.endpoint, stage).await?;
+        let facts = dialed.cost.clone();
+        let log = std::rc::Rc::clone(&dialed.log);
+        self.shares.set(Some(dialed.http2));
+        let opened = if dialed.http2 {
+            Http2::open(dialed, &self.tasks)
+                .await
+                .map(Connection::Http2)
+        } else {
+            let opened = Http1::open(dialed, self.head_bytes).await;
+            opened.map(|connection| Connection::Http1(Box::new(connection)))
+        };
+        let peer = || self.endpoint.to_string();
+        let connection =
+            opened.map_err(|error| Fault::hyper(Stage::Connect, &error, &log, &peer()))?;
+        Ok(Checkout {
+            connection,
+            facts,
+            ready: dialer.clock().now(),
+        })
+    }
+}

@@ -1,0 +1,178 @@
+//! From a generation to the HTTP request that asks for it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bench_schema::{FailureKind, GenerationRequest, Stage, Stamp};
+use bytes::Bytes;
+use hyper::header::{
+    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
+use hyper::{Method, Request, Uri, Version};
+
+use crate::fault::Fault;
+use crate::outgoing::Outgoing;
+use crate::socket::ReadLog;
+use crate::{ClientError, ConnectionPolicy, Endpoint, Target};
+
+const AGENT: &str = concat!("llm-bench/", env!("CARGO_PKG_VERSION"));
+
+/// Makes requests of a target; everything that does not change from one to the next is made once.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    target: Arc<Target>,
+    headers: HeaderMap,
+}
+
+/// One request, ready to be sent on any connection and as often as need be.
+#[derive(Debug)]
+pub(crate) struct Question {
+    body: Bytes,
+    path: String,
+    authority: String,
+    secure: bool,
+    headers: HeaderMap,
+    /// Whether the answer is asked for as a stream.
+    pub(crate) streaming: bool,
+    /// The server's name for messages.
+    pub(crate) peer: String,
+}
+
+impl Questions {
+    pub(crate) fn new(target: &Arc<Target>) -> Result<Self, ClientError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        if target.connections == ConnectionPolicy::PerRequest {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let mut put = |name: &str, value: &str, secret: bool| -> Result<(), ClientError> {
+            let refused = |problem: String| ClientError::Header {
+                name: name.to_owned(),
+                problem,
+            };
+            let parsed = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|error| refused(error.to_string()))?;
+            let mut text =
+                HeaderValue::from_str(value).map_err(|error| refused(error.to_string()))?;
+            text.set_sensitive(secret);
+            headers.insert(parsed, text);
+            Ok(())
+        };
+        for (name, value) in target.protocol.extra_headers() {
+            put(name, value, false)?;
+        }
+        if let Some(key) = &target.api_key {
+            let (name, value) = target.protocol.auth_header(key.expose());
+            put(name, &value, true)?;
+        }
+        for (name, value) in &target.headers {
+            put(name.as_str(), value.expose(), true)?;
+        }
+        Ok(Self {
+            target: Arc::clone(target),
+            headers,
+        })
+    }
+
+    pub(crate) fn ask(
+        &self,
+        request: &GenerationRequest,
+        request_id: &str,
+        endpoint: &Endpoint,
+    ) -> Result<Question, Fault> {
+        let protocol = &self.target.protocol;
+        let model = &self.target.model;
+        let streaming = request.stream && protocol.streams();
+        let mut headers = self.headers.clone();
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static(
+            protocol.framing(streaming).accept(),
+        ));
+        let id = HeaderValue::from_str(request_id).map_err(|_| {
+            Fault::new(
+                Stage::Send,
+                FailureKind::Other,
+                format!("the request id {request_id:?} is not allowed in a header"),
+            )
+        })?;
+        headers
+            .entry(HeaderName::from_static("x-request-id"))
+            .or_insert(id);
+        Ok(Question {
+            body: Bytes::from(protocol.body(request, model)),
+            path: endpoint.path(&protocol.path(model, streaming)),
+            authority: endpoint.authority(),
+            secure: endpoint.is_secure(),
+            headers,
+            streaming,
+            peer: endpoint.to_string(),
+        })
+    }
+}
+
+impl Question {
+    /// A plain request outside the measured protocol (probes and scrapes): `GET`, or `POST` where there is a body.
+    pub(crate) fn plain(
+        endpoint: &Endpoint,
+        path: String,
+        body: Bytes,
+        headers: HeaderMap,
+    ) -> Self {
+        Self {
+            body,
+            path,
+            authority: endpoint.authority(),
+            secure: endpoint.is_secure(),
+            headers,
+            streaming: false,
+            peer: endpoint.to_string(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::try_from(self.body.len()).unwrap_or(u64::MAX)
+    }
+
+    /// The request for a connection of that kind; `sent` will hold when it was out.
+    pub(crate) fn request(
+        &self,
+        http2: bool,
+        log: &Rc<ReadLog>,
+        sent: &Rc<Cell<Option<Stamp>>>,
+    ) -> Result<Request<Outgoing>, Fault> {
+        let body = Outgoing::new(self.body.clone(), http2, Rc::clone(log), Rc::clone(sent));
+        let mut request = Request::new(body);
+        *request.method_mut() = if self.body.is_empty() {
+            Method::GET
+        } else {
+            Method::POST
+        };
+        *request.headers_mut() = self.headers.clone();
+        *request.uri_mut() = self.uri(http2).map_err(|error| {
+            Fault::new(
+                Stage::Send,
+                FailureKind::Other,
+                format!("the path `{}` is not allowed in HTTP: {error}", self.path),
+            )
+        })?;
+        if http2 {
+            *request.version_mut() = Version::HTTP_2;
+        } else if let Ok(host) = HeaderValue::from_str(&self.authority) {
+            request.headers_mut().entry(HOST).or_insert(host);
+        }
+        Ok(request)
+    }
+
+    /// HTTP/2 wants the scheme and the authority in the request, HTTP/1.1 the path alone.
+    fn uri(&self, http2: bool) -> Result<Uri, hyper::http::Error> {
+        if !http2 {
+            return Ok(self.path.parse()?);
+        }
+        Uri::builder()
+            .scheme(if self.secure { "https" } else { "http" })
+            .authority(self.authority.as_str())
+            .path_and_query(self.path.as_str())
+            .build()
+    }
+}

@@ -1,0 +1,254 @@
+//! System calls that have no safe interface: the one module of this crate with unsafe code.
+//!
+//! rustix has `recvmsg` but does not decode `SCM_TIMESTAMPNS`; hyper's uninitialised read buffers can be filled without a copy
+//! or a memset only through their unsafe calls; tokio's `AsyncFd` wants a promise about the descriptor. Everything that leaves
+//! this module is safe to call.
+#![expect(
+    unsafe_code,
+    reason = "recvmsg's ancillary data and hyper's uninitialised buffers have no safe interface"
+)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::rt::ReadBufCursor;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, Interest, ReadBuf};
+
+/// The first bytes of a read; zeroes fill up a shorter one.
+pub(crate) type Opening = [u8; 8];
+
+/// What one `recvmsg` brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// Bytes read; 0 is the end of the stream.
+    pub(crate) len: usize,
+    /// When the kernel received the last segment that this read touched, nanoseconds of the real-time clock.
+    pub(crate) realtime_ns: Option<i64>,
+    /// Its first bytes.
+    pub(crate) opening: Opening,
+}
+
+/// Let the current runtime watch a descriptor. It stays open as long as anybody holds it.
+pub(crate) fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
+    // SAFETY: an `OwnedFd` is open until it is dropped; the `AsyncFd` holds a reference to it and never gives the descriptor
+    // itself away.
+    unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(Into::into)
+}
+
+/// Ask the kernel for a receive stamp on everything that arrives from now on.
+#[cfg(target_os = "linux")]
+pub(crate) fn ask_for_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is a c_int that lives across the call, and its size is given.
+    let rc = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            socklen_of::<libc::c_int>(),
+        )
+    };
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn ask_for_stamps(_fd: BorrowedFd<'_>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Read into hyper's buffer, without initialising it first.
+pub(crate) fn recv_into_cursor(
+    fd: BorrowedFd<'_>,
+    cursor: &mut ReadBufCursor<'_>,
+) -> io::Result<Received> {
+    // SAFETY: nothing is read from the spare room, and nothing uninitialised is written to it.
+    let spare = unsafe { cursor.as_mut() };
+    let (start, len) = (spare.as_mut_ptr().cast::<u8>(), spare.len());
+    // SAFETY: `start` is valid for writes of `len` bytes, as the slice above says.
+    let received = unsafe { recv(fd, start, len) }?;
+    // SAFETY: the kernel has just written that many bytes at the start of the spare room.
+    unsafe { cursor.advance(received.len) };
+    Ok(received)
+}
+
+/// Read into initialised memory.
+pub(crate) fn recv_into_slice(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+    // SAFETY: the slice is valid for writes of its length.
+    unsafe { recv(fd, buffer.as_mut_ptr(), buffer.len()) }
+}
+
+/// Let a tokio reader (the TLS stream) fill hyper's buffer.
+pub(crate) fn poll_tokio_read<R: AsyncRead>(
+    reader: Pin<&mut R>,
+    cx: &mut Context<'_>,
+    cursor: &mut ReadBufCursor<'_>,
+) -> Poll<io::Result<usize>> {
+    // SAFETY: tokio's ReadBuf never writes uninitialised bytes over initialised ones.
+    let mut buffer = ReadBuf::uninit(unsafe { cursor.as_mut() });
+    match reader.poll_read(cx, &mut buffer) {
+        Poll::Ready(Ok(())) => {
+            let filled = buffer.filled().len();
+            // SAFETY: that many bytes at the start of the spare room are filled, hence initialised.
+            unsafe { cursor.advance(filled) };
+            Poll::Ready(Ok(filled))
+        }
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        Poll::Pending => Poll::Pending,
+    }
+}
+
+/// Room for one `SCM_TIMESTAMPNS` and a neighbour, aligned as control messages must be.
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// # Safety
+/// `start` must be valid for writes of `len` bytes.
+unsafe fn recv(fd: BorrowedFd<'_>, start: *mut u8, len: usize) -> io::Result<Received> {
+    let mut iov = libc::iovec {
+        iov_base: start.cast(),
+        iov_len: len,
+    };
+    let mut control = Control([0; 64]);
+    // SAFETY: all-zero is a valid msghdr: null pointers with zero lengths.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut iov;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    #[expect(
+        clippy::useless_conversion,
+        reason = "the field's type differs between C libraries"
+    )]
+    {
+        message.msg_controllen = 64_u32.try_into().unwrap_or_default();
+    }
+    // SAFETY: `message` points at one iovec over memory the caller vouches for, and at `control`, which outlives the call.
+    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
+    let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+    let mut opening = Opening::default();
+    // SAFETY: the kernel has written `len` bytes at `start`; no more than that, nor than `opening` holds, are copied.
+    unsafe { std::ptr::copy_nonoverlapping(start, opening.as_mut_ptr(), len.min(opening.len())) };
+    Ok(Received {
+        len,
+        realtime_ns: stamp_in(&message),
+        opening,
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn stamp_in(message: &libc::msghdr) -> Option<i64> {
+    // SAFETY: the kernel has filled `message`; CMSG_FIRSTHDR/NXTHDR stay inside its control buffer.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: not null, so it points at a whole header inside the control buffer.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
+            // SAFETY: a message of this kind carries one timespec; it need not be aligned.
+            let time: libc::timespec =
+                unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
+            #[expect(
+                clippy::useless_conversion,
+                reason = "the fields' types differ between targets"
+            )]
+            return Some(
+                i64::from(time.tv_sec)
+                    .saturating_mul(1_000_000_000)
+                    .saturating_add(i64::from(time.tv_nsec)),
+            );
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stamp_in(_message: &libc::msghdr) -> Option<i64> {
+    None
+}
+
+#[cfg(target_os = "linux")]
+fn socklen_of<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<T>()).unwrap_or(libc::socklen_t::MAX)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_segment_is_stamped_by_the_kernel_when_it_arrives_not_when_it_is_read() {
+        let (near, mut far) = pair();
+        ask_for_stamps(near.as_fd()).unwrap();
+        let before = realtime_ns();
+        far.write_all(b"token").unwrap();
+        // Whatever happens to this thread here, the stamp was taken inside `write_all` or soon after it.
+        let mut buffer = [0; 16];
+        let received = recv_into_slice(near.as_fd(), &mut buffer).unwrap();
+        let after = realtime_ns();
+        assert_eq!(&buffer[..received.len], b"token");
+        let at = received.realtime_ns.unwrap();
+        assert!(before <= at && at <= after, "{before} {at} {after}");
+    }
+
+    #[test]
+    fn the_end_of_the_stream_is_zero_bytes_without_a_stamp() {
+        let (near, far) = pair();
+        ask_for_stamps(near.as_fd()).unwrap();
+        drop(far);
+        let received = recv_into_slice(near.as_fd(), &mut [0; 4]).unwrap();
+        assert_eq!((received.len, received.realtime_ns), (0, None));
+    }
+
+    #[test]
+    fn without_asking_there_is_no_stamp() {
+        let (mut near, mut far) = pair();
+        far.write_all(b"x").unwrap();
+        assert_eq!(
+            recv_into_slice(near.as_fd(), &mut [0; 4])
+                .unwrap()
+                .realtime_ns,
+            None
+        );
+        near.set_nonblocking(true).unwrap();
+        assert!(near.read(&mut [0; 1]).is_err());
+    }
+
+    #[test]
+    fn hypers_uninitialised_buffer_is_filled_in_place() {
+        let (near, mut far) = pair();
+        far.write_all(b"hello").unwrap();
+        let mut room = [std::mem::MaybeUninit::<u8>::uninit(); 8];
+        let mut buffer = hyper::rt::ReadBuf::uninit(&mut room);
+        assert_eq!(
+            recv_into_cursor(near.as_fd(), &mut buffer.unfilled())
+                .unwrap()
+                .len,
+            5
+        );
+        assert_eq!(buffer.filled(), b"hello");
+    }
+
+    fn realtime_ns() -> i64 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        now.tv_sec * 1_000_000_000 + now.tv_nsec
+    }
+}

@@ -1,0 +1,208 @@
+//! HTTP/1.1: connection and body in one future.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bench_schema::Stamp;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::{Request, Response};
+
+use super::Step;
+use crate::dial::Dialed;
+use crate::gate::Gate;
+use crate::outgoing::Outgoing;
+use crate::socket::{Peek, ReadLog};
+
+/// An idle HTTP/1.1 connection.
+pub(crate) struct Http1 {
+    sender: http1::SendRequest<Outgoing>,
+    connection: http1::Connection<Gate, Outgoing>,
+    log: Rc<ReadLog>,
+    peek: Option<Peek>,
+    used: bool,
+}
+
+impl Http1 {
+    pub(crate) async fn open(dialed: Dialed, head_bytes: usize) -> Result<Self, hyper::Error> {
+        Self::over(dialed.gate, dialed.log, Some(dialed.peek), head_bytes).await
+    }
+
+    pub(crate) async fn over(
+        gate: Gate,
+        log: Rc<ReadLog>,
+        peek: Option<Peek>,
+        head_bytes: usize,
+    ) -> Result<Self, hyper::Error> {
+        /// hyper refuses (by panic) a smaller buffer.
+        const SMALLEST: usize = 8192;
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(head_bytes.max(SMALLEST))
+            .handshake(gate)
+            .await?;
+        Ok(Self {
+            sender,
+            connection,
+            log,
+            peek,
+            used: false,
+        })
+    }
+
+    pub(crate) fn log(&self) -> &Rc<ReadLog> {
+        &self.log
+    }
+
+    pub(crate) fn use_again(&mut self) -> bool {
+        std::mem::replace(&mut self.used, true)
+    }
+
+    /// Whether a request may be tried on it: neither side has closed, as far as the kernel knows now.
+    pub(crate) fn is_open(&mut self) -> bool {
+        let closed = self.peek.as_ref().is_some_and(Peek::is_closed_by_peer);
+        // hyper takes the first request before the connection was ever polled, and is not "ready" until then.
+        !closed && (!self.used || self.is_ready())
+    }
+
+    fn is_ready(&mut self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        matches!(self.sender.poll_ready(&mut cx), Poll::Ready(Ok(())))
+    }
+}
+
+impl fmt::Debug for Http1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1")
+            .field("used", &self.used)
+            .finish_non_exhaustive()
+    }
+}
+
+type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
+
+enum Awaiting {
+    Head(ResponseFuture),
+    Body(Incoming),
+    Nothing,
+}
+
+/// An HTTP/1.1 exchange.
+pub(crate) struct Http1Transfer {
+    connection: Http1,
+    awaiting: Awaiting,
+    sent: Rc<Cell<Option<Stamp>>>,
+    connection_over: bool,
+}
+
+impl Http1Transfer {
+    pub(super) fn new(
+        mut connection: Http1,
+        request: Request<Outgoing>,
+        sent: Rc<Cell<Option<Stamp>>>,
+    ) -> Self {
+        let response = Box::pin(connection.sender.send_request(request));
+        Self {
+            connection,
+            awaiting: Awaiting::Head(response),
+            sent,
+            connection_over: false,
+        }
+    }
+
+    pub(super) fn sent(&self) -> Option<Stamp> {
+        self.sent.get()
+    }
+
+    /// Take what there is, else let hyper make at most one read, and so on until neither gives anything.
+    ///
+    /// What is taken here was completed by the latest read: hyper decodes from one read's bytes until they are used up, holds
+    /// one frame at most, and reads only where the gate's permit allows it, which is given when everything has been taken.
+    pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        loop {
+            if let Some(step) = self.take() {
+                return Poll::Ready(step);
+            }
+            if self.connection_over {
+                // hyper tells the waiting side before its connection ends; should it not, nobody is left to wake us.
+                self.awaiting = Awaiting::Nothing;
+                return Poll::Ready(Step::Lost);
+            }
+            self.connection.log.permit();
+            match Pin::new(&mut self.connection.connection).poll(cx) {
+                // Its error, if any, has been handed to the waiting side as well.
+                Poll::Ready(_) => self.connection_over = true,
+                Poll::Pending if self.connection.log.is_permitted() => {
+                    return self.take().map_or(Poll::Pending, Poll::Ready);
+                }
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    /// What hyper has decoded so far. Its wake-ups are not needed: the connection is polled here, and this after it.
+    fn take(&mut self) -> Option<Step> {
+        let mut cx = Context::from_waker(Waker::noop());
+        loop {
+            match &mut self.awaiting {
+                Awaiting::Head(response) => match response.as_mut().poll(&mut cx) {
+                    Poll::Ready(Ok(response)) => {
+                        let (head, body) = response.into_parts();
+                        self.awaiting = Awaiting::Body(body);
+                        return Some(Step::Head(Box::new(head), self.connection.log.mark()));
+                    }
+                    Poll::Ready(Err(error)) => return Some(self.broken(error)),
+                    Poll::Pending => return None,
+                },
+                Awaiting::Body(body) => match Pin::new(body).poll_frame(&mut cx) {
+                    Poll::Ready(Some(Ok(frame))) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Some(Step::Data(data, self.connection.log.mark()));
+                        }
+                        // Trailers: nothing in them is measured.
+                    }
+                    Poll::Ready(Some(Err(error))) => return Some(self.broken(error)),
+                    Poll::Ready(None) => {
+                        self.awaiting = Awaiting::Nothing;
+                        return Some(Step::End(self.end()));
+                    }
+                    Poll::Pending => return None,
+                },
+                Awaiting::Nothing => return None,
+            }
+        }
+    }
+
+    fn broken(&mut self, error: hyper::Error) -> Step {
+        self.awaiting = Awaiting::Nothing;
+        Step::Broken(error)
+    }
+
+    /// A body without a length ends with the connection, whose end has no kernel stamp.
+    fn end(&self) -> Stamp {
+        let log = &self.connection.log;
+        log.ended().unwrap_or_else(|| log.mark().arrival)
+    }
+
+    pub(super) fn into_reusable(mut self: Box<Self>) -> Option<Box<Http1>> {
+        if !matches!(self.awaiting, Awaiting::Nothing) || self.connection_over {
+            return None;
+        }
+        // Let hyper notice that the exchange is over; without a permit it cannot read into the next one.
+        self.connection.log.spend_permit();
+        let mut cx = Context::from_waker(Waker::noop());
+        let over = Pin::new(&mut self.connection.connection)
+            .poll(&mut cx)
+            .is_ready();
+        (!over && self.connection.is_ready()).then(|| Box::new(self.connection))
+    }
+}
+
+impl fmt::Debug for Http1Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1Transfer").finish_non_exhaustive()
+    }
+}

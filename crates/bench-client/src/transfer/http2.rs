@@ -1,0 +1,213 @@
+//! HTTP/2: one task drives a connection for all its streams.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bench_schema::Stamp;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http2;
+use hyper::{Request, Response};
+use tokio::task::JoinSet;
+
+use super::Step;
+use crate::ReadMark;
+use crate::dial::Dialed;
+use crate::gate::Gate;
+use crate::outgoing::Outgoing;
+use crate::socket::ReadLog;
+
+/// The tasks of a client's HTTP/2 connections; they end with it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LocalTasks(Rc<RefCell<JoinSet<()>>>);
+
+impl LocalTasks {
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        let mut tasks = self.0.borrow_mut();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_local(task);
+    }
+}
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalTasks {
+    fn execute(&self, future: F) {
+        self.spawn(async move {
+            future.await;
+        });
+    }
+}
+
+/// A handle on a shared HTTP/2 connection.
+#[derive(Clone)]
+pub(crate) struct Http2 {
+    sender: http2::SendRequest<Outgoing>,
+    log: Rc<ReadLog>,
+    used: Rc<Cell<bool>>,
+}
+
+impl Http2 {
+    /// Shake hands and start the driver. Must run within a `LocalSet` or a local runtime.
+    pub(crate) async fn open(dialed: Dialed, tasks: &LocalTasks) -> Result<Self, hyper::Error> {
+        let Dialed { gate, log, .. } = dialed;
+        let (sender, connection) = http2::Builder::new(tasks.clone())
+            .handshake::<Gate, Outgoing>(gate)
+            .await?;
+        let driver_log = Rc::clone(&log);
+        tasks.spawn(async move {
+            let mut connection = connection;
+            let drive = std::future::poll_fn(|cx| poll_driver(&mut connection, &driver_log, cx));
+            // How it ended is told to every stream by hyper.
+            drop(drive.await);
+        });
+        Ok(Self {
+            sender,
+            log,
+            used: Rc::default(),
+        })
+    }
+
+    pub(crate) fn log(&self) -> &Rc<ReadLog> {
+        &self.log
+    }
+
+    pub(crate) fn use_again(&self) -> bool {
+        self.used.replace(true)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+}
+
+/// Poll the connection with one read; after a read give way, so that the streams it woke take their frames before the next one.
+fn poll_driver<C: Future + Unpin>(
+    connection: &mut C,
+    log: &ReadLog,
+    cx: &mut Context<'_>,
+) -> Poll<C::Output> {
+    log.permit();
+    let over = Pin::new(connection).poll(cx);
+    if over.is_pending() && !log.is_permitted() {
+        cx.waker().wake_by_ref();
+    }
+    over
+}
+
+impl fmt::Debug for Http2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http2").finish_non_exhaustive()
+    }
+}
+
+type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
+
+enum Awaiting {
+    Head(ResponseFuture),
+    Body(Incoming),
+    Nothing,
+}
+
+/// The connection's reads when this stream last had nothing to take.
+#[derive(Clone, Copy)]
+struct Seen {
+    reads: u64,
+    drained: Stamp,
+}
+
+/// An HTTP/2 exchange: one stream of a shared connection.
+pub(crate) struct Http2Transfer {
+    log: Rc<ReadLog>,
+    awaiting: Awaiting,
+    sent: Rc<Cell<Option<Stamp>>>,
+    seen: Seen,
+}
+
+impl Http2Transfer {
+    pub(super) fn new(
+        mut connection: Http2,
+        request: Request<Outgoing>,
+        sent: Rc<Cell<Option<Stamp>>>,
+    ) -> Self {
+        let response = Box::pin(connection.sender.send_request(request));
+        let log = connection.log;
+        let seen = Seen {
+            reads: log.reads(),
+            drained: log.now(),
+        };
+        Self {
+            log,
+            awaiting: Awaiting::Head(response),
+            sent,
+            seen,
+        }
+    }
+
+    pub(super) fn sent(&self) -> Option<Stamp> {
+        self.sent.get()
+    }
+
+    pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        loop {
+            match &mut self.awaiting {
+                Awaiting::Head(response) => match response.as_mut().poll(cx) {
+                    Poll::Ready(Ok(response)) => {
+                        let (head, body) = response.into_parts();
+                        self.awaiting = Awaiting::Body(body);
+                        return Poll::Ready(Step::Head(Box::new(head), self.mark()));
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(self.broken(error)),
+                    Poll::Pending => return self.nothing_yet(),
+                },
+                Awaiting::Body(body) => match Pin::new(body).poll_frame(cx) {
+                    Poll::Ready(Some(Ok(frame))) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Poll::Ready(Step::Data(data, self.mark()));
+                        }
+                    }
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(self.broken(error)),
+                    Poll::Ready(None) => {
+                        self.awaiting = Awaiting::Nothing;
+                        return Poll::Ready(Step::End(self.mark().arrival));
+                    }
+                    Poll::Pending => return self.nothing_yet(),
+                },
+                Awaiting::Nothing => return Poll::Pending,
+            }
+        }
+    }
+
+    fn nothing_yet(&mut self) -> Poll<Step> {
+        self.seen = Seen {
+            reads: self.log.reads(),
+            drained: self.log.drained(),
+        };
+        Poll::Pending
+    }
+
+    fn broken(&mut self, error: hyper::Error) -> Step {
+        self.awaiting = Awaiting::Nothing;
+        Step::Broken(error)
+    }
+
+    /// The latest read, if it is the only one since this stream last looked; else all of them together.
+    fn mark(&self) -> ReadMark {
+        let latest = self.log.mark();
+        if self.log.reads() <= self.seen.reads.saturating_add(1) {
+            return latest;
+        }
+        ReadMark {
+            previous_return: self.seen.drained.min(latest.previous_return),
+            merged: true,
+            ..latest
+        }
+    }
+}
+
+impl fmt::Debug for Http2Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http2Transfer").finish_non_exhaustive()
+    }
+}

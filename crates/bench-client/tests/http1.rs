@@ -1,0 +1,469 @@
+//! The client against real sockets: timing, reuse, failures, limits.
+
+mod common;
+
+use bench_client::{CancelAfter, ConnectionPolicy};
+use bench_schema::{FailureKind, Nanos, Outcome, Stage};
+use common::{
+    Act, STREAM_HEAD, Scripted, ask, chunk, client, finish, run, target, text, token, whole_stream,
+};
+
+fn failure(outcome: &Outcome) -> (Stage, FailureKind, String) {
+    match outcome {
+        Outcome::Failed {
+            stage,
+            failure,
+            message,
+        } => (*stage, *failure, message.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_streamed_answer_becomes_events_with_kernel_stamps_in_order() {
+    let server = Scripted::start(vec![vec![
+        Act::Request,
+        text(STREAM_HEAD),
+        text(&token("a")),
+        Act::Wait,
+        text(&token("b")),
+        Act::Wait,
+        text(&finish()),
+        Act::Linger,
+    ]]);
+    let client = client(target(&server.url));
+    // Each word of the server waits for one `go`, so that the tokens are surely in different reads.
+    let exchange = run(async {
+        let go = server.go.clone();
+        let later = async {
+            for _ in 0..2 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                go.send(()).unwrap();
+            }
+        };
+        let (exchange, ()) = tokio::join!(ask(&client), later);
+        drop(client);
+        exchange
+    });
+    assert_eq!(exchange.outcome, Outcome::Completed, "{exchange:?}");
+    assert_eq!((exchange.events.len(), exchange.status), (2, Some(200)));
+    assert_eq!(exchange.finish_reason.as_deref(), Some("stop"));
+    let (connected, sent) = (exchange.connected.unwrap(), exchange.sent.unwrap());
+    let (headers, closed) = (exchange.headers.unwrap(), exchange.closed.unwrap());
+    let stamps: Vec<_> = exchange.events.stamps().collect();
+    assert!(connected <= sent && sent <= headers && headers <= stamps[0]);
+    assert!(stamps[0] < stamps[1] && stamps[1] <= closed);
+    assert!(exchange.reads >= 3 && exchange.response_bytes > 0 && exchange.request_bytes > 0);
+    assert!(exchange.connection.connect.is_some() && !exchange.connection.reused);
+    assert!(exchange.connection.tls.is_none() && exchange.connection.resolve.is_none());
+    let request = server.requests.recv().unwrap();
+    assert!(
+        request.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"),
+        "{request}"
+    );
+    assert!(request.to_lowercase().contains("x-request-id: r-1\r\n"));
+    server.join();
+}
+
+#[test]
+fn a_reused_connection_that_the_server_closed_is_replaced_counted_and_not_failed() {
+    // As llama-server does it: keep-alive is announced, the connection closed after each streamed answer.
+    let answer = || vec![Act::Request, text(&whole_stream(3)), Act::Close];
+    let server = Scripted::start(vec![answer(), answer(), answer()]);
+    let client = client(target(&server.url));
+    run(async {
+        for i in 0..3 {
+            let exchange = ask(&client).await;
+            assert_eq!(exchange.outcome, Outcome::Completed, "{i} {exchange:?}");
+            assert!(!exchange.connection.reused && exchange.connection.replaced <= 1);
+            assert_eq!(exchange.events.len(), 3);
+        }
+    });
+    server.join();
+}
+
+#[test]
+fn a_connection_closed_on_the_second_request_itself_is_replaced_once() {
+    let server = Scripted::start(vec![
+        vec![
+            Act::Request,
+            text(&whole_stream(1)),
+            Act::Request,
+            Act::Close,
+        ],
+        vec![Act::Request, text(&whole_stream(2)), Act::Linger],
+    ]);
+    let client = client(target(&server.url));
+    run(async {
+        assert_eq!(ask(&client).await.connection.replaced, 0);
+        let second = ask(&client).await;
+        assert_eq!(second.outcome, Outcome::Completed, "{second:?}");
+        assert_eq!(
+            (second.connection.replaced, second.connection.reused),
+            (1, false)
+        );
+        assert!(second.sent.unwrap() <= second.headers.unwrap());
+        drop(client);
+    });
+    server.join();
+}
+
+#[test]
+fn a_new_connection_that_closes_without_an_answer_is_a_failure() {
+    let server = Scripted::start(vec![vec![Act::Request, Act::Close]]);
+    let client = client(target(&server.url));
+    let exchange = run(async { ask(&client).await });
+    let (stage, kind, message) = failure(&exchange.outcome);
+    assert_eq!(
+        (stage, kind),
+        (Stage::Headers, FailureKind::Closed),
+        "{message}"
+    );
+    assert!(exchange.sent.is_some() && exchange.events.is_empty());
+}
+
+#[test]
+fn connections_are_reused_and_only_the_first_request_pays_for_one() {
+    let server = Scripted::start(vec![vec![
+        Act::Request,
+        text(&whole_stream(1)),
+        Act::Request,
+        text(&whole_stream(2)),
+        Act::Linger,
+    ]]);
+    let client = client(target(&server.url));
+    run(async {
+        let first = ask(&client).await;
+        let second = ask(&client).await;
+        assert_eq!(second.outcome, Outcome::Completed, "{second:?}");
+        assert!(first.connection.connect.is_some() && !first.connection.reused);
+        assert!(second.connection.connect.is_none() && second.connection.reused);
+        drop(client);
+    });
+    server.join();
+}
+
+#[test]
+fn one_connection_a_request_says_close_and_never_reuses() {
+    let answer = || vec![Act::Request, text(&whole_stream(1)), Act::Linger];
+    let server = Scripted::start(vec![answer(), answer()]);
+    let mut aim = target(&server.url);
+    aim.connections = ConnectionPolicy::PerRequest;
+    let client = client(aim);
+    run(async {
+        for _ in 0..2 {
+            let exchange = ask(&client).await;
+            assert_eq!(exchange.outcome, Outcome::Completed);
+            assert!(!exchange.connection.reused && exchange.connection.connect.is_some());
+        }
+    });
+    assert!(
+        server
+            .requests
+            .recv()
+            .unwrap()
+            .contains("connection: close")
+    );
+    server.join();
+}
+
+#[test]
+fn prewarmed_connections_are_there_before_the_first_request() {
+    let answer = || vec![Act::Request, text(&whole_stream(1)), Act::Linger];
+    let server = Scripted::start(vec![answer()]);
+    let mut aim = target(&server.url);
+    aim.connections = ConnectionPolicy::Prewarm(1);
+    let client = client(aim);
+    run(async {
+        client.prewarm().await.unwrap();
+        let exchange = ask(&client).await;
+        assert_eq!(exchange.outcome, Outcome::Completed);
+        assert_eq!(exchange.connection.connect, None);
+        drop(client);
+    });
+    server.join();
+}
+
+#[test]
+fn nobody_listening_is_refused_with_the_address() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = client(target(&url));
+    let exchange = run(async { ask(&client).await });
+    let (stage, kind, message) = failure(&exchange.outcome);
+    assert_eq!((stage, kind), (Stage::Connect, FailureKind::Refused));
+    assert!(message.contains(&url), "{message}");
+    assert_eq!((exchange.connected, exchange.sent), (None, None));
+}
+
+#[test]
+fn a_name_without_an_address_is_a_dns_failure() {
+    let client = client(target("http://no-such-host.invalid:1"));
+    let exchange = run(async { ask(&client).await });
+    let (stage, kind, _) = failure(&exchange.outcome);
+    assert_eq!((stage, kind), (Stage::Resolve, FailureKind::Dns));
+}
+
+#[test]
+fn an_error_status_keeps_the_beginning_of_its_page_and_the_connection() {
+    let page = "{\"error\":{\"message\":\"too many requests\"}}";
+    let refusal = format!(
+        "HTTP/1.1 429 Too Many Requests\r\ncontent-length: {}\r\n\r\n{page}",
+        page.len()
+    );
+    let server = Scripted::start(vec![vec![
+        Act::Request,
+        text(&refusal),
+        Act::Request,
+        text(&whole_stream(1)),
+        Act::Linger,
+    ]]);
+    let client = client(target(&server.url));
+    run(async {
+        let exchange = ask(&client).await;
+        let (stage, kind, message) = failure(&exchange.outcome);
+        assert_eq!((stage, kind), (Stage::Headers, FailureKind::Status));
+        assert!(
+            message.contains("429") && message.contains("too many requests"),
+            "{message}"
+        );
+        assert_eq!(exchange.status, Some(429));
+        let next = ask(&client).await;
+        assert!(next.outcome.is_completed() && next.connection.reused);
+        drop(client);
+    });
+    server.join();
+}
+
+#[test]
+fn redirects_html_pages_and_compressed_bodies_are_named_for_what_they_are() {
+    for (head, kind, word) in [
+        (
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: /v2\r\ncontent-length: 0\r\n\r\n",
+            FailureKind::Status,
+            "redirects are not followed",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: 6\r\n\r\n<html>",
+            FailureKind::ContentType,
+            "HTML page",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nxx",
+            FailureKind::ContentType,
+            "compressed",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+            FailureKind::Http,
+            "does not answer in HTTP",
+        ),
+        (
+            "\x15\x03\x01\x00\x02\x02\x46",
+            FailureKind::Http,
+            "https://",
+        ),
+        ("SSH-2.0-OpenSSH_9.2\r\n", FailureKind::Http, "SSH-2.0"),
+    ] {
+        let server = Scripted::start(vec![vec![Act::Request, text(head), Act::Close]]);
+        let client = client(target(&server.url));
+        let exchange = run(async { ask(&client).await });
+        let (_, got, message) = failure(&exchange.outcome);
+        assert_eq!(got, kind, "{head:?}: {message}");
+        assert!(message.contains(word), "{head:?}: {message}");
+    }
+}
+
+#[test]
+fn a_head_beyond_the_limit_is_too_large() {
+    let mut aim_head = String::from("HTTP/1.1 200 OK\r\n");
+    for i in 0..90 {
+        aim_head += &format!("x-{i}: {}\r\n", "y".repeat(200));
+    }
+    let server = Scripted::start(vec![vec![Act::Request, text(&aim_head), Act::Linger]]);
+    let mut aim = target(&server.url);
+    aim.limits.head_bytes = 8192;
+    let client = client(aim);
+    let exchange = run(async {
+        let exchange = ask(&client).await;
+        drop(client);
+        exchange
+    });
+    assert_eq!(failure(&exchange.outcome).1, FailureKind::TooLarge);
+}
+
+#[test]
+fn a_reset_in_the_stream_keeps_the_tokens_that_came() {
+    let server = Scripted::start(vec![vec![
+        Act::Request,
+        text(&format!("{STREAM_HEAD}{}", token("a"))),
+        Act::Wait,
+        Act::Reset,
+    ]]);
+    let client = client(target(&server.url));
+    let exchange = run(async {
+        let go = server.go.clone();
+        let reset = async {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            go.send(()).unwrap();
+        };
+        tokio::join!(ask(&client), reset).0
+    });
+    let (stage, kind, message) = failure(&exchange.outcome);
+    assert_eq!(
+        (stage, kind),
+        (Stage::Stream, FailureKind::Reset),
+        "{message}"
+    );
+    assert_eq!(exchange.events.len(), 1);
+}
+
+#[test]
+fn a_transfer_cut_off_in_a_chunk_is_closed_early() {
+    let cut = format!("{STREAM_HEAD}{}40\r\ndata: {{\"cho", token("a"));
+    let server = Scripted::start(vec![vec![Act::Request, text(&cut), Act::Close]]);
+    let client = client(target(&server.url));
+    let exchange = run(async { ask(&client).await });
+    let (stage, kind, message) = failure(&exchange.outcome);
+    assert_eq!(
+        (stage, kind),
+        (Stage::Stream, FailureKind::Closed),
+        "{message}"
+    );
+    assert_eq!(exchange.events.len(), 1);
+}
+
+#[test]
+fn every_limit_ends_a_silent_server_with_its_own_stage() {
+    let short = Some(Nanos::from_millis(20));
+    let cases: [(Vec<Act>, Stage, usize); 4] = [
+        (vec![Act::Request, Act::Linger], Stage::Headers, 0),
+        (
+            vec![Act::Request, text(STREAM_HEAD), Act::Linger],
+            Stage::FirstToken,
+            0,
+        ),
+        (
+            vec![
+                Act::Request,
+                text(&format!("{STREAM_HEAD}{}", token("a"))),
+                Act::Linger,
+            ],
+            Stage::Stream,
+            1,
+        ),
+        (
+            vec![
+                Act::Request,
+                text(&format!(
+                    "{STREAM_HEAD}{}{}",
+                    token("a"),
+                    chunk("data: [DONE]\n\n")
+                )),
+                Act::Linger,
+            ],
+            Stage::Tail,
+            1,
+        ),
+    ];
+    for (script, stage, events) in cases {
+        let server = Scripted::start(vec![script]);
+        let mut aim = target(&server.url);
+        aim.timeouts.first_token = short;
+        aim.timeouts.between_tokens = short;
+        let client = client(aim);
+        let exchange = run(async {
+            let exchange = ask(&client).await;
+            drop(client);
+            exchange
+        });
+        assert_eq!(exchange.outcome, Outcome::TimedOut { stage });
+        assert_eq!(exchange.events.len(), events);
+        assert!(exchange.closed.is_some());
+        server.join();
+    }
+}
+
+#[test]
+fn the_limit_on_the_whole_request_ends_a_server_that_never_pauses() {
+    // More than the client can read before the limit, without an end.
+    let endless = vec![text(STREAM_HEAD)]
+        .into_iter()
+        .chain((0..200_000).map(|_| text(&chunk(": ping\n\n"))));
+    let script: Vec<Act> = std::iter::once(Act::Request)
+        .chain(endless)
+        .chain([Act::Linger])
+        .collect();
+    let server = Scripted::start(vec![script]);
+    let mut aim = target(&server.url);
+    aim.timeouts.whole = Nanos::from_millis(50);
+    let client = client(aim);
+    let exchange = run(async {
+        let exchange = ask(&client).await;
+        drop(client);
+        exchange
+    });
+    assert_eq!(
+        exchange.outcome,
+        Outcome::TimedOut {
+            stage: Stage::Whole
+        }
+    );
+    server.join();
+}
+
+#[test]
+fn a_request_is_cancelled_after_so_many_events_or_so_much_time() {
+    for cancel in [
+        CancelAfter::Events(2),
+        CancelAfter::Time(Nanos::from_millis(30)),
+    ] {
+        let server = Scripted::start(vec![vec![
+            Act::Request,
+            text(&format!("{STREAM_HEAD}{}{}", token("a"), token("b"))),
+            Act::Linger,
+        ]]);
+        let mut aim = target(&server.url);
+        aim.cancel_after = Some(cancel);
+        let client = client(aim);
+        let exchange = run(async { ask(&client).await });
+        assert!(
+            matches!(exchange.outcome, Outcome::Cancelled { .. }),
+            "{exchange:?}"
+        );
+        assert_eq!(exchange.events.len(), 2);
+        // The connection of a cancelled request is closed, which is what tells the server.
+        server.join();
+    }
+}
+
+#[test]
+fn endpoints_take_turns() {
+    let answer = || {
+        vec![vec![
+            Act::Request,
+            text(&whole_stream(1)),
+            Act::Request,
+            text(&whole_stream(1)),
+            Act::Linger,
+        ]]
+    };
+    let (one, two) = (Scripted::start(answer()), Scripted::start(answer()));
+    let mut aim = target(&one.url);
+    aim.endpoints
+        .push(bench_client::Endpoint::parse(&two.url).unwrap());
+    let client = client(aim);
+    run(async {
+        let mut turns = Vec::new();
+        for _ in 0..4 {
+            let exchange = ask(&client).await;
+            assert!(exchange.outcome.is_completed());
+            turns.push(exchange.connection.endpoint);
+        }
+        assert_eq!(turns, [0, 1, 0, 1]);
+        drop(client);
+    });
+    one.join();
+    two.join();
+}
