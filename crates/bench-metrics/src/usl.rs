@@ -8,8 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::estimate::Estimate;
-use crate::num::float;
-use crate::sample::quantile_of;
+use crate::num::{float, floor_index};
 use crate::tables::{normal_quantile, t_critical, z_critical};
 
 /// Draws of the coefficients for the intervals.
@@ -209,7 +208,9 @@ fn with_bounds(estimate: Estimate, sorted: &[f64], floor: f64) -> Estimate {
         return estimate;
     }
     let alpha = f64::midpoint(1.0, -estimate.level);
-    let end = |q: f64| Some(quantile_of(sorted, q).max(floor)).filter(|x| x.is_finite());
+    // By rank, not interpolated: between a number and infinity there is nothing.
+    let rank = |q: f64| floor_index(q * float(sorted.len() - 1)).min(sorted.len() - 1);
+    let end = |q: f64| Some(sorted[rank(q)].max(floor)).filter(|x| x.is_finite());
     Estimate {
         low: end(alpha),
         high: end(1.0 - alpha),

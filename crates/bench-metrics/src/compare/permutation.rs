@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::num::{float, is_zero, mean, variance};
+use crate::num::{float, is_zero, mean};
 
 /// Random relabellings behind a p-value; the smallest p is 1 / 5000.
 const PERMUTATIONS: usize = 4_999;
@@ -15,11 +15,18 @@ const BLOCKS: usize = 20;
 /// The statistic is studentised, which keeps the test honest where the groups differ in spread but not in mean (Janssen
 /// 1997). All arrangements are equally likely; the observed one counts, so p is never 0.
 pub(super) fn permutation_p(a: &[f64], b: &[f64], seed: u64) -> f64 {
-    let observed = welch(a, b);
+    let mut pool = [a, b].concat();
+    // Centred, so that variances from sums of squares keep their digits.
+    let centre = mean(&pool).unwrap_or(0.0);
+    for x in &mut pool {
+        *x -= centre;
+    }
+    let all = Sums::of(&pool);
+    let statistic = |left: Sums| welch(&left, &all.without(&left));
+    let observed = statistic(Sums::of(&pool[..a.len()]));
     if is_zero(observed) {
         return 1.0;
     }
-    let mut pool = [a, b].concat();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let reach = observed * (1.0 - 1e-9);
     let mut as_far = 0_usize;
@@ -28,23 +35,58 @@ pub(super) fn permutation_p(a: &[f64], b: &[f64], seed: u64) -> f64 {
             let j = rng.random_range(i..pool.len());
             pool.swap(i, j);
         }
-        let (left, right) = pool.split_at(a.len());
-        as_far += usize::from(welch(left, right) >= reach);
+        as_far += usize::from(statistic(Sums::of(&pool[..a.len()])) >= reach);
     }
     float(as_far + 1) / float(PERMUTATIONS + 1)
 }
 
+/// Number, sum and sum of squares of a group.
+#[derive(Clone, Copy)]
+struct Sums {
+    n: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn of(values: &[f64]) -> Self {
+        let squares = values.iter().map(|x| x * x).sum();
+        Self {
+            n: float(values.len()),
+            sum: values.iter().sum(),
+            squares,
+        }
+    }
+
+    fn without(&self, part: &Self) -> Self {
+        Self {
+            n: self.n - part.n,
+            sum: self.sum - part.sum,
+            squares: self.squares - part.squares,
+        }
+    }
+
+    /// The squared standard error of the mean; 0 for a single value.
+    fn error(&self) -> f64 {
+        if self.n < 2.0 {
+            return 0.0;
+        }
+        ((self.squares - self.sum * self.sum / self.n) / (self.n - 1.0)).max(0.0) / self.n
+    }
+}
+
 /// |t| of Welch; infinite where both sides are constant and differ.
-fn welch(a: &[f64], b: &[f64]) -> f64 {
-    let part = |v: &[f64]| Some((mean(v)?, variance(v).unwrap_or(0.0) / float(v.len())));
-    let (Some((ma, va)), Some((mb, vb))) = (part(a), part(b)) else {
+fn welch(a: &Sums, b: &Sums) -> f64 {
+    let scale = (a.squares + b.squares) / (a.n + b.n);
+    let (difference, error) = ((a.sum / a.n - b.sum / b.n).abs(), a.error() + b.error());
+    // Differences and errors that are rounding only count as none.
+    if difference * difference <= 1e-24 * scale {
         return 0.0;
-    };
-    let (difference, error) = ((ma - mb).abs(), (va + vb).sqrt());
-    if is_zero(difference) {
-        0.0
+    }
+    if error <= 1e-24 * scale {
+        f64::INFINITY
     } else {
-        difference / error
+        difference / error.sqrt()
     }
 }
 

@@ -1,0 +1,12 @@
+//! The arithmetic against the seeds, against other libraries, and against simulated truth.
+
+mod aggregate;
+mod comparison;
+mod coverage;
+mod latencies;
+mod noise;
+mod properties;
+mod records;
+mod reference;
+mod seeds;
+mod steadiness;

@@ -1,0 +1,145 @@
+//! Finding the steady part.
+
+use bench_metrics::{Flight, find_steady};
+use bench_schema::{ArrivalKind, Load, Nanos, Stamp};
+
+use crate::noise::Noise;
+
+fn flight(sent_ms: f64, stay_ms: f64, ttft_ms: f64) -> Flight {
+    let sent = Stamp::EPOCH + Nanos::from_f64(sent_ms * 1e6);
+    Flight {
+        sent,
+        ended: sent + Nanos::from_f64(stay_ms * 1e6),
+        latency: Some(ttft_ms * 1e6),
+        tokens: Some(100),
+    }
+}
+
+/// `c` slots, each sending its next request as the last one ends, `each` requests a slot.
+fn closed_loop(c: u32, each: u32, noise: &mut Noise, ttft: impl Fn(f64) -> f64) -> Vec<Flight> {
+    let mut flights = Vec::new();
+    for slot in 0..c {
+        let mut now = f64::from(slot);
+        for _ in 0..each {
+            let stay = 500.0 + 40.0 * noise.normal();
+            flights.push(flight(now, stay, ttft(now) * (1.0 + 0.1 * noise.normal())));
+            now += stay + 0.01;
+        }
+    }
+    flights
+}
+
+fn closed(concurrency: u32) -> Load {
+    Load::Closed {
+        concurrency,
+        think_time: None,
+    }
+}
+
+fn open(rate_per_s: f64) -> Load {
+    Load::Open {
+        rate_per_s,
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    }
+}
+
+#[test]
+fn a_closed_loop_is_steady_while_full() {
+    let flights = closed_loop(8, 40, &mut Noise::seeded(1), |_| 50.0);
+    let found = find_steady(&flights, &closed(8));
+    let window = found.window.unwrap();
+    assert!(
+        window.from >= Stamp::new(7_000_000) && window.to.as_secs_f64() < 21.0,
+        "{window:?}"
+    );
+    assert_eq!(
+        found.stationarity.stationary,
+        Some(true),
+        "{}",
+        found.stationarity.reason
+    );
+}
+
+#[test]
+fn a_slow_start_is_cut_off() {
+    let cold = |now: f64| if now < 3_000.0 { 400.0 } else { 50.0 };
+    let flights = closed_loop(8, 60, &mut Noise::seeded(2), cold);
+    let found = find_steady(&flights, &closed(8));
+    let from = found.window.unwrap().from.as_secs_f64();
+    assert!(
+        (2.5..4.5).contains(&from),
+        "{from}: {}",
+        found.stationarity.reason
+    );
+    assert!(found.stationarity.reason.contains("transient"));
+}
+
+#[test]
+fn an_overloaded_open_loop_is_not_stationary() {
+    // 20 a second arrive, each later one stays longer: the queue grows.
+    let mut noise = Noise::seeded(3);
+    let flights: Vec<Flight> = (0..400)
+        .map(|i| {
+            let ttft = 50.0 + 10.0 * f64::from(i) + 20.0 * noise.normal();
+            flight(50.0 * f64::from(i), ttft + 500.0, ttft)
+        })
+        .collect();
+    let found = find_steady(&flights, &open(20.0));
+    assert_eq!(
+        found.stationarity.stationary,
+        Some(false),
+        "{}",
+        found.stationarity.reason
+    );
+    assert!(found.stationarity.reason.contains("latency rises"));
+}
+
+#[test]
+fn a_healthy_open_loop_is_stationary() {
+    let mut noise = Noise::seeded(4);
+    let flights: Vec<Flight> = (0..400)
+        .map(|i| {
+            flight(
+                50.0 * f64::from(i),
+                500.0 + 30.0 * noise.normal(),
+                50.0 + 5.0 * noise.normal(),
+            )
+        })
+        .collect();
+    let found = find_steady(&flights, &open(20.0));
+    assert_eq!(
+        found.stationarity.stationary,
+        Some(true),
+        "{}",
+        found.stationarity.reason
+    );
+}
+
+#[test]
+fn few_requests_and_loops_that_never_fill_have_no_steady_part_and_say_why() {
+    let few = closed_loop(2, 3, &mut Noise::seeded(5), |_| 50.0);
+    let found = find_steady(&few, &closed(2));
+    assert!(found.window.is_none() && found.stationarity.reason.contains("too few"));
+    let thin = closed_loop(2, 30, &mut Noise::seeded(5), |_| 50.0);
+    let found = find_steady(&thin, &closed(16));
+    assert!(
+        found.window.is_none() && found.stationarity.reason.contains("reached 2 of 16"),
+        "{}",
+        found.stationarity.reason
+    );
+    // As many requests as slots: all ramp and drain.
+    let burst = closed_loop(32, 1, &mut Noise::seeded(5), |_| 50.0);
+    assert!(find_steady(&burst, &closed(32)).window.is_none());
+}
+
+#[test]
+fn steady_noise_is_seldom_called_a_trend() {
+    let alarms = (0..60)
+        .filter(|seed| {
+            let flights = closed_loop(4, 60, &mut Noise::seeded(100 + seed), |_| 50.0);
+            find_steady(&flights, &closed(4)).stationarity.stationary != Some(true)
+        })
+        .count();
+    assert!(alarms <= 4, "{alarms} of 60");
+}
