@@ -66,10 +66,8 @@ impl ReferenceDecoder {
             self.head = Some(head);
             return Vec::new();
         }
-        match head.strip_prefix(BOM) {
-            Some(rest) => rest.to_vec(),
-            None => head,
-        }
+        // A comment first: it looks for a mark only at the very beginning, and would stumble over a second one.
+        [b":\n", head.strip_prefix(BOM).unwrap_or(&head)].concat()
     }
 }
 
