@@ -10,14 +10,14 @@ use bench_schema::{HardwareSummary, Quantity, Reading, Stamp, Unit, Window};
 
 pub use verdict::{CpuVerdict, cpu_verdict};
 
-use crate::history::History;
+use crate::history::{History, seconds};
 
-/// What the client did within the window: without it there is no energy per token and nothing to compare the server's view with.
+/// What the client did within the windows: without it there is no energy per token and nothing to compare the server's view with.
 #[derive(Clone, Debug, Default)]
 pub struct Work<'a> {
-    /// Output tokens that arrived within the window, where they are known.
+    /// Output tokens that arrived within the windows, where they are known.
     pub output_tokens: Option<f64>,
-    /// Requests that ended successfully within the window.
+    /// Requests that ended successfully within the windows.
     pub requests: Option<f64>,
     /// When a request was sent, and its latency (E2E or TTFT, in any one unit): for the correlations.
     pub latencies: &'a [(Stamp, f64)],
@@ -29,31 +29,36 @@ pub struct Work<'a> {
     pub e2e_mean: Option<f64>,
 }
 
-/// What machines and server did within `window`: each series, the figures derived from them, and what is not known, with why.
+/// What machines and server did within `windows`: each series, the figures derived from them, and what is not known, with why.
 ///
-/// The derived names are listed in `docs/hardware.md`. For many windows over the same readings make a [`History`] once.
+/// The derived names are listed in `docs/hardware.md`. `windows` are the repeats of one cell, together. For many cells over the same readings make a [`History`] once.
 pub fn summarise<'r>(
     readings: impl IntoIterator<Item = &'r Reading>,
-    window: Window,
+    windows: &[Window],
     work: &Work<'_>,
 ) -> HardwareSummary {
     let mut history = History::default();
     for reading in readings {
         history.push(reading);
     }
-    history.summarise(window, work)
+    history.summarise(windows, work)
 }
 
 impl History {
-    /// What machines and server did within `window`; see [`summarise`]. Cost: one pass over the points of the window.
-    pub fn summarise(&self, window: Window, work: &Work<'_>) -> HardwareSummary {
+    /// What machines and server did within `windows`; see [`summarise`]. Cost: one pass over the points of the window.
+    pub fn summarise(&self, windows: &[Window], work: &Work<'_>) -> HardwareSummary {
         let mut derived = Derived {
             history: self,
-            window,
+            windows,
             work,
             summary: HardwareSummary {
-                resources: self.resources(window),
-                unknown: self.unknown_by(window.to),
+                resources: self.resources(windows),
+                unknown: windows
+                    .iter()
+                    .map(|window| window.to)
+                    .max()
+                    .map(|end| self.unknown_by(end))
+                    .unwrap_or_default(),
                 ..HardwareSummary::default()
             },
         };
@@ -68,14 +73,14 @@ impl History {
 /// A summary that is being made.
 struct Derived<'a> {
     history: &'a History,
-    window: Window,
+    windows: &'a [Window],
     work: &'a Work<'a>,
     summary: HardwareSummary,
 }
 
 impl Derived<'_> {
     fn seconds(&self) -> f64 {
-        (self.window.to - self.window.from).as_secs_f64()
+        seconds(self.windows)
     }
 
     fn put(&mut self, name: &str, value: f64, unit: Unit) {

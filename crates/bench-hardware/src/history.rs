@@ -92,48 +92,48 @@ impl History {
             .map(|(instance, _)| instance.as_str())
     }
 
-    /// A gauge of one instance over a window.
+    /// A gauge of one instance over windows.
     pub(crate) fn level(
         &self,
         source: ReadingSource,
         instance: &str,
         name: &str,
-        window: Window,
+        windows: &[Window],
     ) -> Option<Level> {
-        gauge::level(self.points(source, instance, name), window)
+        gauge::level(self.points(source, instance, name), windows)
     }
 
-    /// A counter of one instance over a window.
+    /// A counter of one instance over windows.
     pub(crate) fn increase(
         &self,
         source: ReadingSource,
         instance: &str,
         name: &str,
-        window: Window,
+        windows: &[Window],
     ) -> Option<Increase> {
-        counter::increase(self.points(source, instance, name), window)
+        counter::increase(self.points(source, instance, name), windows)
     }
 
-    /// A counter over a window, summed over all instances; `None` where no instance has it.
+    /// A counter over windows, summed over all instances; `None` where no instance has it.
     pub(crate) fn total_increase(
         &self,
         source: ReadingSource,
         name: &str,
-        window: Window,
+        windows: &[Window],
     ) -> Option<Increase> {
         self.instances(source, name)
-            .filter_map(|instance| self.increase(source, instance, name, window))
+            .filter_map(|instance| self.increase(source, instance, name, windows))
             .reduce(Increase::plus)
     }
 
-    /// What a histogram of the server gained over a window, all replicas together.
+    /// What a histogram of the server gained over windows, all replicas together.
     ///
     /// `name` without suffix: `ttft_s`, `itl_s`, `tpot_s`, `e2e_s`, `queue_s`, `prefill_s`, `decode_s`. `None` where the server
-    /// has none, or none that was read before and after some part of the window.
-    pub fn histogram(&self, name: &str, window: Window) -> Option<HistogramDelta> {
+    /// has none, or none that was read before and after some part of them.
+    pub fn histogram(&self, name: &str, windows: &[Window]) -> Option<HistogramDelta> {
         let source = ReadingSource::ServerMetrics;
-        let count = self.total_increase(source, &format!("{name}.count"), window)?;
-        let sum = self.total_increase(source, &format!("{name}.sum"), window)?;
+        let count = self.total_increase(source, &format!("{name}.count"), windows)?;
+        let sum = self.total_increase(source, &format!("{name}.sum"), windows)?;
         let mut delta = HistogramDelta {
             count: count.amount,
             sum: sum.amount,
@@ -143,7 +143,7 @@ impl History {
         for names in self.series.get(&source).into_iter().flatten() {
             for (series, points) in names.1 {
                 let is_ours = bucket(series).is_some_and(|(histogram, _)| histogram == name);
-                if let Some(increase) = counter::increase(points, window).filter(|_| is_ours) {
+                if let Some(increase) = counter::increase(points, windows).filter(|_| is_ours) {
                     *by_bound.entry(series.clone()).or_default() += increase.amount;
                 }
             }
@@ -196,6 +196,14 @@ pub(crate) fn source_name(source: ReadingSource) -> &'static str {
         ReadingSource::Dcgm => "dcgm",
         ReadingSource::Prometheus => "prometheus",
     }
+}
+
+/// How long windows are together, in seconds.
+pub(crate) fn seconds(windows: &[Window]) -> f64 {
+    windows
+        .iter()
+        .map(|window| (window.to - window.from).as_secs_f64())
+        .sum()
 }
 
 /// Index of the first point that is at or after `at`.

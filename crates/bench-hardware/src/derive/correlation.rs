@@ -28,7 +28,11 @@ pub(super) fn derive(d: &mut Derived<'_>) {
     if d.work.latencies.is_empty() {
         return;
     }
-    let slices = slices(d.window);
+    let slices: Vec<Window> = d
+        .windows
+        .iter()
+        .flat_map(|&window| slices(window))
+        .collect();
     let latencies: Vec<Option<f64>> = slices
         .iter()
         .map(|&slice| mean_within(d.work.latencies, slice))
@@ -80,9 +84,13 @@ fn in_slice(d: &Derived<'_>, source: ReadingSource, series: &str, slice: Window)
         .instances(source, series)
         .filter_map(|instance| {
             if is_counter(series) {
-                Some(d.history.increase(source, instance, series, slice)?.rate())
+                Some(
+                    d.history
+                        .increase(source, instance, series, &[slice])?
+                        .rate(),
+                )
             } else {
-                Some(d.history.level(source, instance, series, slice)?.mean)
+                Some(d.history.level(source, instance, series, &[slice])?.mean)
             }
         })
         .collect();

@@ -15,7 +15,7 @@ pub(super) fn derive(d: &mut Derived<'_>) {
             let source = ReadingSource::Client;
             let gained = d
                 .history
-                .increase(source, instance, "cpu_s_total", d.window)?;
+                .increase(source, instance, "cpu_s_total", d.windows)?;
             Some(gained.rate())
         })
         .collect();
@@ -26,7 +26,7 @@ pub(super) fn derive(d: &mut Derived<'_>) {
 
 fn host(d: &mut Derived<'_>) {
     let source = ReadingSource::Host;
-    let gained = |name: &str| d.history.increase(source, "", name, d.window);
+    let gained = |name: &str| d.history.increase(source, "", name, d.windows);
     let (busy, idle) = (gained("cpu_busy_s_total"), gained("cpu_idle_s_total"));
     let (iowait, steal) = (gained("cpu_iowait_s_total"), gained("cpu_steal_s_total"));
     let pressure = gained("pressure_cpu_some_s_total").map(|p| p.rate());
@@ -58,18 +58,18 @@ fn processes(d: &mut Derived<'_>) {
             .instances(source, "memory_resident_bytes")
             .filter(|i| {
                 d.history
-                    .level(source, i, "memory_resident_bytes", d.window)
+                    .level(source, i, "memory_resident_bytes", d.windows)
                     .is_some()
             })
             .last()
             .map(str::to_owned);
         let Some(instance) = instance else { continue };
-        let gained = |series: &str| d.history.increase(source, &instance, series, d.window);
+        let gained = |series: &str| d.history.increase(source, &instance, series, d.windows);
         let (cpu, wait) = (gained("cpu_s_total"), gained("run_queue_wait_s_total"));
         let throttled = gained("cgroup_throttled_s_total");
         let memory = d
             .history
-            .level(source, &instance, "memory_resident_bytes", d.window);
+            .level(source, &instance, "memory_resident_bytes", d.windows);
         d.put_some(
             &format!("{name}_cpu_cores"),
             cpu.map(|c| c.rate()),

@@ -45,11 +45,11 @@ fn used(d: &Derived<'_>, source: ReadingSource) -> Vec<String> {
         .collect();
     all.sort_unstable();
     all.dedup();
-    let level = |gpu: &str| d.history.level(source, gpu, "utilisation_share", d.window);
+    let level = |gpu: &str| d.history.level(source, gpu, "utilisation_share", d.windows);
     all.retain(|gpu| {
         TELLTALES
             .iter()
-            .any(|name| d.history.level(source, gpu, name, d.window).is_some())
+            .any(|name| d.history.level(source, gpu, name, d.windows).is_some())
     });
     let busy: Vec<String> = all
         .iter()
@@ -73,7 +73,7 @@ fn largest(values: &[f64]) -> Option<f64> {
 }
 
 fn utilisation(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
-    let level = |gpu: &str| d.history.level(source, gpu, "utilisation_share", d.window);
+    let level = |gpu: &str| d.history.level(source, gpu, "utilisation_share", d.windows);
     let means = each(gpus, |gpu| level(gpu).map(|l| l.mean));
     let peaks = each(gpus, |gpu| level(gpu).map(|l| l.max));
     let idle = each(gpus, |gpu| level(gpu).map(|l| l.zero));
@@ -86,7 +86,7 @@ fn utilisation(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
 }
 
 fn memory(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
-    let level = |gpu: &str, name: &str| d.history.level(source, gpu, name, d.window);
+    let level = |gpu: &str, name: &str| d.history.level(source, gpu, name, d.windows);
     let shares = each(gpus, |gpu| {
         let used = level(gpu, "memory_used_bytes")?.max;
         let total = match level(gpu, "memory_total_bytes") {
@@ -113,7 +113,7 @@ fn throttling(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     let shares = each(gpus, |gpu| {
         THROTTLES
             .iter()
-            .filter_map(|name| Some(d.history.level(source, gpu, name, d.window)?.mean))
+            .filter_map(|name| Some(d.history.level(source, gpu, name, d.windows)?.mean))
             .reduce(f64::max)
     });
     d.put_some("gpu_throttled_share", largest(&shares), Unit::Ratio);
@@ -124,10 +124,10 @@ fn throttling(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
 fn energy(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     let (mut joules, mut integrated) = (0.0, false);
     for gpu in gpus {
-        let counter = d.history.increase(source, gpu, "energy_j_total", d.window);
-        let power = d.history.level(source, gpu, "power_w", d.window);
+        let counter = d.history.increase(source, gpu, "energy_j_total", d.windows);
+        let power = d.history.level(source, gpu, "power_w", d.windows);
         let read = match (counter, power) {
-            (Some(counter), _) => counter.over(d.window),
+            (Some(counter), _) => counter.over(d.windows),
             (None, Some(power)) => {
                 integrated = true;
                 Ok(power.mean * d.seconds())

@@ -30,7 +30,7 @@ pub(super) fn derive(d: &mut Derived<'_>) {
 
 fn phases(d: &mut Derived<'_>) {
     for (histogram, name) in PHASES {
-        let Some(delta) = d.history.histogram(histogram, d.window) else {
+        let Some(delta) = d.history.histogram(histogram, d.windows) else {
             continue;
         };
         let Some(mean) = delta.mean() else {
@@ -68,8 +68,8 @@ fn phases(d: &mut Derived<'_>) {
 /// Increase of a counter over the window, all replicas together.
 fn gained(d: &Derived<'_>, name: &str) -> Option<f64> {
     d.history
-        .total_increase(SOURCE, name, d.window)?
-        .over(d.window)
+        .total_increase(SOURCE, name, d.windows)?
+        .over(d.windows)
         .ok()
 }
 
@@ -82,7 +82,7 @@ fn load(d: &mut Derived<'_>) {
         let levels: Vec<_> = d
             .history
             .instances(SOURCE, series)
-            .filter_map(|replica| d.history.level(SOURCE, replica, series, d.window))
+            .filter_map(|replica| d.history.level(SOURCE, replica, series, d.windows))
             .collect();
         if levels.is_empty() {
             continue;
@@ -120,9 +120,9 @@ fn caches(d: &mut Derived<'_>) {
             .history
             .instances(SOURCE, "prefix_cache_hit_share")
             .filter_map(|replica| {
-                let level = d
-                    .history
-                    .level(SOURCE, replica, "prefix_cache_hit_share", d.window)?;
+                let level =
+                    d.history
+                        .level(SOURCE, replica, "prefix_cache_hit_share", d.windows)?;
                 Some(level.mean)
             })
             .collect();

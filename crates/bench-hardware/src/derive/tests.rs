@@ -40,11 +40,11 @@ fn add(
     }
 }
 
-fn window() -> Window {
-    Window {
+fn window() -> [Window; 1] {
+    [Window {
         from: Stamp::new(5 * S),
         to: Stamp::new(15 * S),
-    }
+    }]
 }
 
 fn value(summary: &HardwareSummary, name: &str) -> f64 {
@@ -76,7 +76,7 @@ fn energy_is_that_of_the_gpus_that_worked_and_is_shared_among_tokens_and_request
         requests: Some(20.0),
         ..Work::default()
     };
-    let summary = history.summarise(window(), &work);
+    let summary = history.summarise(&window(), &work);
     // 300 W for 10 s, by the counter and not by the power reading
     assert!(close(value(&summary, "energy_j"), 3000.0));
     assert!(close(value(&summary, "energy_per_output_token_j"), 0.5));
@@ -91,7 +91,7 @@ fn without_an_energy_counter_power_is_averaged_and_that_is_said() {
     let history = history(ReadingSource::Gpu, "0", |_| {
         vec![("utilisation_share", 0.5), ("power_w", 200.0)]
     });
-    let summary = history.summarise(window(), &Work::default());
+    let summary = history.summarise(&window(), &Work::default());
     assert!(close(value(&summary, "energy_j"), 2000.0));
     assert!(summary.unknown["energy_counter"].contains("no energy counter"));
     assert!(
@@ -108,7 +108,7 @@ fn an_exporter_that_was_named_is_preferred_to_this_hosts_gpus() {
     add(&mut history, ReadingSource::Dcgm, "http://h 0", |_| {
         vec![("utilisation_share", 0.9)]
     });
-    let summary = history.summarise(window(), &Work::default());
+    let summary = history.summarise(&window(), &Work::default());
     assert!(close(value(&summary, "gpu_utilisation_mean"), 0.9));
 }
 
@@ -139,7 +139,7 @@ fn phase_times_come_from_what_the_histograms_gained_in_the_window() {
         ttft_mean: Some(0.1e9),
         ..Work::default()
     };
-    let summary = history.summarise(window(), &work);
+    let summary = history.summarise(&window(), &work);
     assert!(close(value(&summary, "server_ttft_mean"), 0.05e9));
     assert!(close(value(&summary, "server_ttft_count"), 20.0));
     assert!(close(value(&summary, "server_ttft_p50"), 0.05e9));
@@ -165,7 +165,7 @@ fn a_server_that_restarts_in_the_window_keeps_its_counters_above_zero() {
             ("preemptions_total", since),
         ]
     });
-    let summary = history.summarise(window(), &Work::default());
+    let summary = history.summarise(&window(), &Work::default());
     assert!(close(value(&summary, "server_ttft_mean"), 0.2e9));
     // one a second, but for the half second in which it restarted
     assert!((9.0..=10.0).contains(&value(&summary, "preemptions")));
@@ -183,7 +183,7 @@ fn the_cpu_is_judged_with_its_evidence() {
                 ("core.0.cpu_busy_s_total", busy * t),
             ]
         })
-        .summarise(window(), &Work::default())
+        .summarise(&window(), &Work::default())
     };
     assert!(close(value(&at(0.3), "host_cpu_share"), 0.3));
     let CpuVerdict::NotTheLimit(evidence) = cpu_verdict(&at(0.3)) else {
@@ -212,7 +212,7 @@ fn latency_that_rises_with_the_queue_correlates_with_it() {
         latencies: &latencies,
         ..Work::default()
     };
-    let summary = history.summarise(window(), &work);
+    let summary = history.summarise(&window(), &work);
     assert!(value(&summary, "correlation_waiting_latency") > 0.99);
     assert!(
         !summary.derived.contains_key("correlation_running_latency"),
@@ -222,6 +222,6 @@ fn latency_that_rises_with_the_queue_correlates_with_it() {
 
 #[test]
 fn of_nothing_nothing_is_derived() {
-    let summary = History::default().summarise(window(), &Work::default());
+    let summary = History::default().summarise(&window(), &Work::default());
     assert_eq!(summary, HardwareSummary::default());
 }

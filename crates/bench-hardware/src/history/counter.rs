@@ -34,15 +34,29 @@ impl Increase {
         self.amount / self.covered.as_secs_f64()
     }
 
-    /// The gain scaled to the whole window, or why that would be a guess.
-    pub(crate) fn over(&self, window: Window) -> Result<f64, String> {
-        let length = (window.to - window.from).as_secs_f64();
+    /// The gain scaled to the whole of the windows, or why that would be a guess.
+    pub(crate) fn over(&self, windows: &[Window]) -> Result<f64, String> {
+        let length = super::seconds(windows);
         let share = self.covered.as_secs_f64() / length;
         if share >= ENOUGH {
             Ok(self.rate() * length)
         } else {
             let percent = (share * 100.0).round();
-            Err(format!("it was read over only {percent} % of the window"))
+            Err(format!("it was read over only {percent} % of the time"))
+        }
+    }
+
+    /// The same counter over two windows, one after the other.
+    fn then(self, later: Self) -> Self {
+        Self {
+            amount: self.amount + later.amount,
+            covered: self.covered + later.covered,
+            n: self.n + later.n,
+            resets: self.resets + later.resets,
+            rates: (
+                self.rates.0.min(later.rates.0),
+                self.rates.1.max(later.rates.1),
+            ),
         }
     }
 
@@ -69,8 +83,15 @@ fn gain(before: f64, after: f64) -> (f64, bool) {
     }
 }
 
-/// `None` where no two readings enclose a part of the window. Between two readings a counter is taken to grow evenly.
-pub(super) fn increase(points: &[Point], window: Window) -> Option<Increase> {
+/// `None` where no two readings enclose a part of a window. Between two readings a counter is taken to grow evenly.
+pub(super) fn increase(points: &[Point], windows: &[Window]) -> Option<Increase> {
+    windows
+        .iter()
+        .filter_map(|&window| within(points, window))
+        .reduce(Increase::then)
+}
+
+fn within(points: &[Point], window: Window) -> Option<Increase> {
     let inside = first_from(points, window.from);
     let begin = inside.saturating_sub(1);
     let mut sum = Increase {
@@ -133,11 +154,11 @@ mod tests {
             .collect()
     }
 
-    fn window(from: i64, to: i64) -> Window {
-        Window {
+    fn window(from: i64, to: i64) -> [Window; 1] {
+        [Window {
             from: Stamp::new(from),
             to: Stamp::new(to),
-        }
+        }]
     }
 
     fn close(a: f64, b: f64) -> bool {
@@ -148,16 +169,28 @@ mod tests {
     fn a_window_between_readings_gets_its_share() {
         // 10 per second from 0 s to 10 s, read at 0, 4 and 10 s
         let points = points(&[(0, 0.0), (4 * S, 40.0), (10 * S, 100.0)]);
-        let got = increase(&points, window(2 * S, 7 * S)).unwrap();
+        let got = increase(&points, &window(2 * S, 7 * S)).unwrap();
         assert!(close(got.amount, 50.0) && close(got.rate(), 10.0));
         assert_eq!((got.n, got.covered), (1, Nanos::from_secs(5)));
-        assert!(close(got.over(window(2 * S, 7 * S)).unwrap(), 50.0));
+        assert!(close(got.over(&window(2 * S, 7 * S)).unwrap(), 50.0));
+    }
+
+    #[test]
+    fn several_windows_are_one_after_the_other() {
+        let points = points(&[(0, 0.0), (10 * S, 100.0), (20 * S, 400.0)]);
+        let [a] = window(0, 5 * S);
+        let [b] = window(10 * S, 15 * S);
+        let got = increase(&points, &[a, b]).unwrap();
+        // 10 a second for 5 s, 30 a second for 5 s
+        assert!(close(got.amount, 200.0) && close(got.rate(), 20.0));
+        assert!(close(got.over(&[a, b]).unwrap(), 200.0));
+        assert_eq!(increase(&points, &[]), None);
     }
 
     #[test]
     fn a_restart_loses_what_was_gained_before_it_and_no_more() {
         let points = points(&[(0, 90.0), (S, 100.0), (2 * S, 4.0), (3 * S, 10.0)]);
-        let got = increase(&points, window(0, 3 * S)).unwrap();
+        let got = increase(&points, &window(0, 3 * S)).unwrap();
         // 10, then 4 since the restart, then 6
         assert!(close(got.amount, 20.0), "{got:?}");
         assert_eq!(got.resets, 1);
@@ -166,20 +199,20 @@ mod tests {
     #[test]
     fn a_small_fall_is_jitter() {
         let points = points(&[(0, 100.0), (S, 99.5), (2 * S, 101.0)]);
-        let got = increase(&points, window(0, 2 * S)).unwrap();
+        let got = increase(&points, &window(0, 2 * S)).unwrap();
         assert!(close(got.amount, 1.5) && got.resets == 0);
     }
 
     #[test]
     fn a_window_that_is_mostly_unread_is_not_scaled() {
         let points = points(&[(0, 0.0), (S, 10.0)]);
-        let wide = window(0, 10 * S);
+        let wide = &window(0, 10 * S);
         let got = increase(&points, wide).unwrap();
         assert!(close(got.rate(), 10.0));
         assert!(got.over(wide).unwrap_err().contains("10 %"));
-        assert_eq!(increase(&points, window(2 * S, 3 * S)), None);
-        assert_eq!(increase(&points[..1], window(0, S)), None);
-        assert_eq!(increase(&[], window(0, S)), None);
+        assert_eq!(increase(&points, &window(2 * S, 3 * S)), None);
+        assert_eq!(increase(&points[..1], &window(0, S)), None);
+        assert_eq!(increase(&[], &window(0, S)), None);
     }
 
     #[test]
@@ -187,7 +220,7 @@ mod tests {
         // ticks of 0.01 s every 0.1 s, but the last 0.1 s brings five at once
         let mut values: Vec<(i64, f64)> = (0..=20).map(|i| (i * S / 10, i as f64 * 0.01)).collect();
         values[20].1 += 0.04;
-        let got = increase(&points(&values), window(0, 2 * S)).unwrap();
+        let got = increase(&points(&values), &window(0, 2 * S)).unwrap();
         assert!(
             close(got.rates.0, 0.1) && close(got.rates.1, 0.14),
             "{got:?}"
@@ -209,8 +242,8 @@ mod tests {
             }
             let points = points(&list);
             let middle = Nanos::from_f64(at as f64 * cut).get();
-            let whole = increase(&points, window(0, at)).unwrap();
-            let amount = |from, to| increase(&points, window(from, to)).map_or(0.0, |i| i.amount);
+            let whole = increase(&points, &window(0, at)).unwrap();
+            let amount = |from, to| increase(&points, &window(from, to)).map_or(0.0, |i| i.amount);
             prop_assert!(close(whole.amount, value));
             prop_assert!(close(amount(0, middle) + amount(middle, at), whole.amount));
             prop_assert!(whole.rates.0 <= whole.rates.1);
@@ -229,7 +262,7 @@ mod tests {
                 list.push(((i + 1) * S, value));
             }
             let end = i64::try_from(gains.len()).unwrap() * S;
-            let got = increase(&points(&list), window(0, end)).unwrap();
+            let got = increase(&points(&list), &window(0, end)).unwrap();
             // every gain is seen, that of the restarted interval from zero on
             prop_assert!(close(got.amount, gains.iter().map(|&g| f64::from(g)).sum::<f64>()));
             prop_assert_eq!(got.resets, 1);

@@ -15,16 +15,41 @@ pub(crate) struct Level {
     pub(crate) max: f64,
     /// Time-weighted share of the window in which it was zero.
     pub(crate) zero: f64,
+    /// Nanoseconds over which it was known; at least 1, so that levels can be joined.
+    weight: f64,
+}
+
+impl Level {
+    /// The same gauge over two windows.
+    fn then(self, later: Self) -> Self {
+        let weight = self.weight + later.weight;
+        let join = |a: f64, b: f64| (a * self.weight + b * later.weight) / weight;
+        Self {
+            n: self.n + later.n,
+            mean: join(self.mean, later.mean),
+            min: self.min.min(later.min),
+            max: self.max.max(later.max),
+            zero: join(self.zero, later.zero),
+            weight,
+        }
+    }
 }
 
 /// Longest time that a value is taken to hold: after that nobody knows, and the time is left out of the mean.
 const HOLD: Nanos = Nanos::from_secs(5);
 
-/// `None` where no reading is within the window. The value before the window holds into it.
-pub(super) fn level(points: &[Point], window: Window) -> Option<Level> {
+/// `None` where no reading is within a window. The value before a window holds into it.
+pub(super) fn level(points: &[Point], windows: &[Window]) -> Option<Level> {
+    windows
+        .iter()
+        .filter_map(|&window| within(points, window))
+        .reduce(Level::then)
+}
+
+fn within(points: &[Point], window: Window) -> Option<Level> {
     let inside = first_from(points, window.from);
     let until = points.partition_point(|point| point.at <= window.to);
-    let within = points.get(inside..until).filter(|w| !w.is_empty())?;
+    let read = points.get(inside..until).filter(|read| !read.is_empty())?;
     let (mut weight, mut weighted, mut zero) = (0.0, 0.0, 0.0);
     for (index, point) in points
         .iter()
@@ -45,9 +70,9 @@ pub(super) fn level(points: &[Point], window: Window) -> Option<Level> {
             zero += held;
         }
     }
-    let values = || within.iter().map(|point| point.value);
-    let n = u64::try_from(within.len()).ok()?;
-    let plain = values().sum::<f64>() / within.len() as f64;
+    let values = || read.iter().map(|point| point.value);
+    let n = u64::try_from(read.len()).ok()?;
+    let plain = values().sum::<f64>() / read.len() as f64;
     let timed = weight > 0.0;
     Some(Level {
         n,
@@ -59,6 +84,7 @@ pub(super) fn level(points: &[Point], window: Window) -> Option<Level> {
         } else {
             f64::from(u8::from(plain <= 0.0))
         },
+        weight: weight.max(1.0),
     })
 }
 
@@ -78,17 +104,17 @@ mod tests {
         }
     }
 
-    fn window(from: i64, to: i64) -> Window {
-        Window {
+    fn window(from: i64, to: i64) -> [Window; 1] {
+        [Window {
             from: Stamp::new(from),
             to: Stamp::new(to),
-        }
+        }]
     }
 
     #[test]
     fn values_weigh_as_long_as_they_hold() {
         let points = [point(-S, 4.0), point(S, 0.0), point(3 * S, 1.0)];
-        let got = level(&points, window(0, 4 * S)).unwrap();
+        let got = level(&points, &window(0, 4 * S)).unwrap();
         // 4 for 1 s, 0 for 2 s, 1 for 1 s
         assert!((got.mean - 1.25).abs() < 1e-12 && (got.zero - 0.5).abs() < 1e-12);
         assert!((got.min - 0.0).abs() < 1e-12 && (got.max - 1.0).abs() < 1e-12);
@@ -96,9 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn several_windows_weigh_by_their_length() {
+        let points = [point(0, 1.0), point(3 * S, 5.0)];
+        let [a] = window(0, 3 * S);
+        let [b] = window(3 * S, 4 * S);
+        let got = level(&points, &[a, b]).unwrap();
+        // 1 for 3 s, 5 for 1 s; the reading on the border is in both
+        assert!((got.mean - 2.0).abs() < 1e-12 && got.n == 3, "{got:?}");
+    }
+
+    #[test]
     fn a_value_does_not_hold_for_ever() {
         let points = [point(0, 10.0), point(100 * S, 2.0)];
-        let got = level(&points, window(0, 105 * S)).unwrap();
+        let got = level(&points, &window(0, 105 * S)).unwrap();
         // 10 for 5 s, 2 for 5 s; what was between is not known
         assert!((got.mean - 6.0).abs() < 1e-12);
     }
@@ -106,8 +142,8 @@ mod tests {
     #[test]
     fn without_a_reading_within_the_window_there_is_no_level() {
         let points = [point(0, 1.0), point(10 * S, 1.0)];
-        assert_eq!(level(&points, window(S, 2 * S)), None);
-        assert_eq!(level(&[], window(S, 2 * S)), None);
+        assert_eq!(level(&points, &window(S, 2 * S)), None);
+        assert_eq!(level(&[], &window(S, 2 * S)), None);
     }
 
     proptest! {
@@ -115,7 +151,7 @@ mod tests {
         fn the_mean_lies_between_the_values_that_held(values in proptest::collection::vec(-1e6_f64..1e6, 1..50), step in 1_i64..S) {
             let points: Vec<Point> = values.iter().zip(0..).map(|(&v, i)| point(i * step, v)).collect();
             let end = i64::try_from(points.len()).unwrap() * step;
-            let got = level(&points, window(0, end)).unwrap();
+            let got = level(&points, &window(0, end)).unwrap();
             prop_assert!(got.mean >= got.min - 1e-6 && got.mean <= got.max + 1e-6);
             prop_assert_eq!(got.n, values.len() as u64);
         }

@@ -6,10 +6,10 @@ use super::{History, Point, counter, gauge};
 use crate::names::is_counter;
 
 impl History {
-    /// Each series that was read within `window`: gauges as levels, counters as rates with their increase.
+    /// Each series that was read within `windows`: gauges as levels, counters as rates with their increase.
     ///
     /// Buckets of histograms and the sampler's own counts are left out; they are in the readings.
-    pub fn resources(&self, window: Window) -> Vec<ResourceSummary> {
+    pub fn resources(&self, windows: &[Window]) -> Vec<ResourceSummary> {
         self.series
             .iter()
             .flat_map(|(&source, instances)| {
@@ -20,7 +20,7 @@ impl History {
                             instance: instance.clone(),
                             name: name.clone(),
                         };
-                        shown(&series).then(|| summary(series, points, window))?
+                        shown(&series).then(|| summary(series, points, windows))?
                     })
                 })
             })
@@ -33,10 +33,10 @@ fn shown(series: &SeriesKey) -> bool {
     !series.name.contains(".le.") && (!own || series.name == "cpu_s_total")
 }
 
-fn summary(series: SeriesKey, points: &[Point], window: Window) -> Option<ResourceSummary> {
+fn summary(series: SeriesKey, points: &[Point], windows: &[Window]) -> Option<ResourceSummary> {
     let (unit, factor) = unit_of(&series.name);
     if is_counter(&series.name) {
-        let gained = counter::increase(points, window)?;
+        let gained = counter::increase(points, windows)?;
         return Some(ResourceSummary {
             series,
             unit,
@@ -47,7 +47,7 @@ fn summary(series: SeriesKey, points: &[Point], window: Window) -> Option<Resour
             increase: Some(gained.amount),
         });
     }
-    let level = gauge::level(points, window)?;
+    let level = gauge::level(points, windows)?;
     Some(ResourceSummary {
         series,
         unit,
@@ -117,7 +117,7 @@ mod tests {
             from: Stamp::new(1_250_000_000),
             to: Stamp::new(6_250_000_000),
         };
-        let resources = history.resources(window);
+        let resources = history.resources(&[window]);
         assert_eq!(resources.len(), 2, "a bucket is not a resource");
         let energy = &resources[0];
         // 150 J every half second: 300 W, 1500 J in 5 s
