@@ -15,11 +15,11 @@ use tokio::net::{TcpSocket, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use crate::clock::KernelStamps;
+use crate::endpoint::Host;
 use crate::fault::Fault;
 use crate::gate::{Gate, Stream};
 use crate::socket::{Peek, ReadLog, Socket};
 use crate::sys::ask_for_stamps;
-use crate::target::Host;
 use crate::{ClientError, Clock, Endpoint, HttpVersion, Target};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.

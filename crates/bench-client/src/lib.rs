@@ -5,6 +5,7 @@ mod client;
 mod clock;
 mod deadline;
 mod dial;
+mod endpoint;
 mod error;
 mod fault;
 mod flight;
@@ -28,11 +29,12 @@ mod transfer;
 pub use answer::{Answer, AnswerDecoder, AnswerLimits, Progress, StreamEnd};
 pub use client::Client;
 pub use clock::Clock;
+pub use endpoint::Endpoint;
 pub use error::ClientError;
 pub use mark::ReadMark;
 pub use protocol::{Protocol, protocol_by_name};
 pub use schedstat::{SchedStat, thread_schedstat};
 pub use target::{
-    CancelAfter, ConnectionPolicy, Endpoint, HttpVersion, Limits, Target, Timeouts, TlsOptions,
+    CancelAfter, ConnectionPolicy, HttpVersion, Limits, Target, Timeouts, TlsOptions,
 };
 pub use timer::Timer;

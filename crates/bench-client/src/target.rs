@@ -1,17 +1,12 @@
 //! What is measured, and how to talk to it.
 
-mod endpoint;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bench_schema::{Nanos, Secret};
 use hyper::header::HeaderName;
 
-use crate::{ClientError, Protocol};
-
-pub use endpoint::Endpoint;
-pub(crate) use endpoint::Host;
+use crate::{ClientError, Endpoint, Protocol};
 
 /// A server (or several behind different URLs), a protocol, and the client's rules. Shared by all workers of a run.
 #[derive(Clone, Debug)]

@@ -1,0 +1,303 @@
+//! One URL of a target.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::ClientError;
+
+/// Where a server listens: `http://host:port/prefix`, `https://…`, `unix:///path/to.sock` or `http+unix://%2Fpath%2Fto.sock/prefix`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    host: Host,
+    secure: bool,
+    /// Path prefix without a trailing slash; empty or beginning with one.
+    prefix: String,
+}
+
+/// What to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Host {
+    Tcp { name: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// Understand a URL.
+    ///
+    /// # Errors
+    /// [`ClientError::Url`] with what is wrong: another scheme, no host, a port that is none, credentials (they belong in a
+    /// header), a query.
+    pub fn parse(url: &str) -> Result<Self, ClientError> {
+        let refuse = |problem: &str| ClientError::Url {
+            url: without_credentials(url),
+            problem: problem.to_owned(),
+        };
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or_else(|| refuse("it has no scheme; write http://, https:// or unix://"))?;
+        if rest.contains(['?', '#']) {
+            return Err(refuse("a query or fragment has no place in a base URL"));
+        }
+        match scheme.to_ascii_lowercase().as_str() {
+            "unix" if rest.starts_with('/') => Ok(Self::unix(PathBuf::from(rest), "")),
+            "unix" => Err(refuse(
+                "write unix:// and an absolute path: unix:///run/server.sock",
+            )),
+            "http+unix" => {
+                let (path, prefix) = split_path(rest);
+                let path = percent_decode(path)
+                    .filter(|path| path.starts_with('/'))
+                    .ok_or_else(|| refuse("write the socket's path with %2F for each slash"))?;
+                Ok(Self::unix(PathBuf::from(path), prefix))
+            }
+            "http" => Self::tcp(rest, false).map_err(refuse),
+            "https" => Self::tcp(rest, true).map_err(refuse),
+            _ => Err(refuse("only http, https, unix and http+unix are known")),
+        }
+    }
+
+    fn unix(path: PathBuf, prefix: &str) -> Self {
+        Self {
+            host: Host::Unix(path),
+            secure: false,
+            prefix: prefix.trim_end_matches('/').to_owned(),
+        }
+    }
+
+    fn tcp(rest: &str, secure: bool) -> Result<Self, &'static str> {
+        let (authority, prefix) = split_path(rest);
+        if authority.contains('@') {
+            return Err("credentials in a URL are not used; give them as a header or an API key");
+        }
+        let (name, port) = if let Some(v6) = authority.strip_prefix('[') {
+            let (name, after) = v6.split_once(']').ok_or("an IPv6 address ends with ]")?;
+            (
+                name,
+                after.strip_prefix(':').filter(|port| !port.is_empty()),
+            )
+        } else {
+            match authority.split_once(':') {
+                Some((name, port)) => (name, Some(port)),
+                None => (authority, None),
+            }
+        };
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err("it has no host");
+        }
+        let port = match port {
+            None => {
+                if secure {
+                    443
+                } else {
+                    80
+                }
+            }
+            Some(port) => port
+                .parse()
+                .ok()
+                .filter(|&port| port != 0)
+                .ok_or("a port is a number from 1 to 65535")?,
+        };
+        if !prefix.is_ascii() || prefix.contains(char::is_whitespace) {
+            return Err("the path must be percent-encoded");
+        }
+        Ok(Self {
+            host: Host::Tcp {
+                name: name.to_owned(),
+                port,
+            },
+            secure,
+            prefix: prefix.trim_end_matches('/').to_owned(),
+        })
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Whether TLS is spoken.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The path of a request: the prefix and `path`. A `/v1` that both have is there once, because base URLs are given both ways.
+    pub fn path(&self, path: &str) -> String {
+        let prefix = if path.starts_with("/v1/") {
+            self.prefix.strip_suffix("/v1").unwrap_or(&self.prefix)
+        } else {
+            &self.prefix
+        };
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        format!("{prefix}{slash}{path}")
+    }
+
+    /// The same server's path outside the API: `/metrics`, `/health`, `/version`. A `/v1` at the prefix's end does not belong to it.
+    pub fn root_path(&self, path: &str) -> String {
+        let prefix = self.prefix.strip_suffix("/v1").unwrap_or(&self.prefix);
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        format!("{prefix}{slash}{path}")
+    }
+
+    /// The value of the `host` header.
+    pub fn authority(&self) -> String {
+        match &self.host {
+            Host::Tcp { name, port } => {
+                let default = if self.secure { 443 } else { 80 };
+                let name = bracketed(name);
+                if *port == default {
+                    name
+                } else {
+                    format!("{name}:{port}")
+                }
+            }
+            Host::Unix(_) => "localhost".to_owned(),
+        }
+    }
+
+    /// The socket's path, where this is a Unix socket.
+    pub fn socket_path(&self) -> Option<&Path> {
+        match &self.host {
+            Host::Unix(path) => Some(path),
+            Host::Tcp { .. } => None,
+        }
+    }
+
+    /// Whether the server is on this machine, by its address.
+    pub fn is_loopback(&self) -> bool {
+        match &self.host {
+            Host::Unix(_) => true,
+            Host::Tcp { name, .. } => {
+                name.eq_ignore_ascii_case("localhost")
+                    || name
+                        .parse::<std::net::IpAddr>()
+                        .is_ok_and(|address| address.is_loopback())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Tcp { name, port } => {
+                let scheme = if self.secure { "https" } else { "http" };
+                write!(f, "{scheme}://{}:{port}{}", bracketed(name), self.prefix)
+            }
+            Host::Unix(path) => write!(f, "unix://{}{}", path.display(), self.prefix),
+        }
+    }
+}
+
+fn bracketed(name: &str) -> String {
+    if name.contains(':') {
+        format!("[{name}]")
+    } else {
+        name.to_owned()
+    }
+}
+
+fn split_path(rest: &str) -> (&str, &str) {
+    rest.split_at(rest.find('/').unwrap_or(rest.len()))
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut decoded = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(if byte == b'%' {
+            let high = char::from(bytes.next()?).to_digit(16)?;
+            let low = char::from(bytes.next()?).to_digit(16)?;
+            u8::try_from(high * 16 + low).ok()?
+        } else {
+            byte
+        });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+/// For messages: whatever stands before an `@` in the authority is not shown.
+fn without_credentials(url: &str) -> String {
+    match (url.split_once("://"), url.rfind('@')) {
+        (Some((scheme, _)), Some(at)) => format!("{scheme}://***{}", url.get(at..).unwrap_or("")),
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_understood_with_their_defaults() {
+        let shown = |url: &str| Endpoint::parse(url).unwrap().to_string();
+        assert_eq!(shown("http://10.0.0.1"), "http://10.0.0.1:80");
+        assert_eq!(shown("HTTPS://host/v1/"), "https://host:443/v1");
+        assert_eq!(shown("http://[::1]:8000/a"), "http://[::1]:8000/a");
+        assert_eq!(shown("unix:///run/x.sock"), "unix:///run/x.sock");
+        assert_eq!(
+            shown("http+unix://%2Frun%2Fx.sock/v1"),
+            "unix:///run/x.sock/v1"
+        );
+    }
+
+    #[test]
+    fn a_v1_given_with_the_base_url_is_not_doubled() {
+        for url in [
+            "http://h:1",
+            "http://h:1/",
+            "http://h:1/v1",
+            "http://h:1/v1/",
+        ] {
+            let endpoint = Endpoint::parse(url).unwrap();
+            assert_eq!(
+                endpoint.path("/v1/chat/completions"),
+                "/v1/chat/completions"
+            );
+            assert_eq!(endpoint.root_path("/metrics"), "/metrics");
+        }
+        let behind = Endpoint::parse("http://h:1/team/v1").unwrap();
+        assert_eq!(behind.path("/v1/models"), "/team/v1/models");
+        assert_eq!(behind.path("/generate"), "/team/v1/generate");
+        assert_eq!(behind.root_path("metrics"), "/team/metrics");
+    }
+
+    #[test]
+    fn the_host_header_names_a_port_only_where_it_is_not_the_default() {
+        let host = |url: &str| Endpoint::parse(url).unwrap().authority();
+        assert_eq!(host("http://h"), "h");
+        assert_eq!(host("http://h:8000"), "h:8000");
+        assert_eq!(host("https://[::1]"), "[::1]");
+        assert_eq!(host("unix:///s"), "localhost");
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_says_why_and_never_shows_a_password() {
+        for (url, why) in [
+            ("localhost:8000", "no scheme"),
+            ("ftp://h", "only http"),
+            ("http://", "no host"),
+            ("http://h:0", "port"),
+            ("http://h:99999", "port"),
+            ("http://h/?a=b", "query"),
+            ("unix://relative", "absolute path"),
+            ("http+unix://relative", "%2F"),
+        ] {
+            let message = Endpoint::parse(url).unwrap_err().to_string();
+            assert!(message.contains(why), "{url}: {message}");
+        }
+        let message = Endpoint::parse("http://me:hunter2@h")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("credentials") && !message.contains("hunter2"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn only_addresses_of_this_machine_are_loopback() {
+        let local = |url: &str| Endpoint::parse(url).unwrap().is_loopback();
+        assert!(local("http://127.0.0.1:1") && local("http://localhost") && local("unix:///s"));
+        assert!(!local("http://10.0.0.1") && !local("http://127.0.0.1.example.org"));
+    }
+}
