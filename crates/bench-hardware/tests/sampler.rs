@@ -1,6 +1,8 @@
 //! The sampler as the runner uses it: real threads, real `/proc`, real sockets on the loopback.
 
 mod common;
+#[path = "common/pages.rs"]
+mod pages;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +10,8 @@ use std::time::Duration;
 use bench_hardware::{NoFetch, Sampler, SamplerConfig, ServerProcess};
 use bench_schema::{Reading, ReadingSource};
 
-use common::{Manner, PlainHttp, sample, serve};
+use common::sample;
+use pages::{Manner, PlainHttp, serve};
 
 fn fast() -> SamplerConfig {
     SamplerConfig {

@@ -35,10 +35,12 @@ fn host(d: &mut Derived<'_>) {
         .keys()
         .filter(|key| key.source == source && key.name.starts_with("core."))
         .filter_map(|key| Some(gained(&key.name)?.rate()))
-        .reduce(f64::max);
+        .reduce(f64::max)
+        .map(|share| share.min(1.0));
     if let (Some(busy), Some(idle), Some(iowait), Some(steal)) = (busy, idle, iowait, steal) {
         let cores = busy.rate() + idle.rate() + iowait.rate() + steal.rate();
-        let of_all = |rate: f64| ratio(Some(rate), Some(cores));
+        // Counted in ticks, a busy second may seem to have more than a second.
+        let of_all = |rate: f64| ratio(Some(rate), Some(cores)).map(|share| share.min(1.0));
         d.put_some("host_cpu_share", of_all(busy.rate()), Unit::Ratio);
         d.put_some("host_cpu_peak_share", of_all(busy.rates.1), Unit::Ratio);
         d.put_some("host_steal_share", of_all(steal.rate()), Unit::Ratio);
