@@ -75,6 +75,8 @@ impl Fitter<'_> {
         draw: &mut Draw,
         more: impl Fn(&mut Draw) -> &'static str,
     ) -> Result<String, WorkloadError> {
+        // No word is less than one token, so more words than tokens are never needed.
+        shorten(&mut text, length);
         let guess = length as f64 * self.sizer.words_per_unit();
         let mut words = crate::sizer::count_words(&text);
         let mut grow_to = guess * 1.15 + 8.0;
@@ -146,18 +148,45 @@ impl Fitter<'_> {
     }
 }
 
-/// Byte offsets at which words end.
+/// Longer words than this may be cut inside: they are texts of scripts that have no blanks, or no words at all.
+const LONG_WORD: usize = 32;
+
+/// Byte offsets at which a text may be cut: where words end, and inside of long ones between any two characters.
 fn word_ends(text: &str) -> Vec<usize> {
     let base = text.as_ptr() as usize;
-    text.split_whitespace()
-        .map(|word| word.as_ptr() as usize - base + word.len())
-        .collect()
+    let mut ends = Vec::new();
+    for word in text.split_whitespace() {
+        let start = word.as_ptr() as usize - base;
+        if word.len() > LONG_WORD {
+            ends.extend(word.char_indices().skip(1).map(|(at, _)| start + at));
+        }
+        ends.push(start + word.len());
+    }
+    ends
+}
+
+/// Keeps so many words.
+fn shorten(text: &mut String, words: u64) {
+    let base = text.as_ptr() as usize;
+    let beyond = usize::try_from(words)
+        .ok()
+        .and_then(|n| text.split_whitespace().nth(n));
+    if let Some(word) = beyond {
+        let end = word.as_ptr() as usize - base;
+        text.truncate(end);
+    }
 }
 
 fn drop_word(text: &mut String) {
     let kept = text.trim_end();
-    let end = kept.rfind(char::is_whitespace).unwrap_or(0);
-    let end = kept.get(..end).map_or(0, |start| start.trim_end().len());
+    let blank = kept.char_indices().rev().find(|(_, c)| c.is_whitespace());
+    let start = blank.map_or(0, |(at, c)| at + c.len_utf8());
+    let end = match kept.char_indices().next_back() {
+        Some((last, _)) if kept.len() - start > LONG_WORD => last,
+        _ => kept
+            .get(..start)
+            .map_or(0, |before| before.trim_end().len()),
+    };
     text.truncate(end);
 }
 
@@ -190,6 +219,23 @@ mod tests {
             let text = fitter.cut("A beginning.".to_owned(), length, &mut draw(), |_| "some more sentences come here").unwrap();
             prop_assert_eq!(sizer.count(&text).unwrap(), length);
         }
+    }
+
+    #[test]
+    fn a_text_without_blanks_is_cut_between_characters() {
+        let letters = |text: &str| Ok(text.chars().filter(|c| !c.is_whitespace()).count() as u64);
+        let sizer = CountWith::new("letters", letters);
+        let pool = WordPool::built_in();
+        let fitter = Fitter {
+            sizer: &sizer,
+            pool: &pool,
+        };
+        let story = "\u{8a9e}\u{308b}".repeat(300);
+        let text = fitter
+            .cut(story.clone(), 77, &mut draw(), |_| "more")
+            .unwrap();
+        assert!(story.starts_with(&text));
+        assert_eq!(sizer.count(&text).unwrap(), 77);
     }
 
     #[test]

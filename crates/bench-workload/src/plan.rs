@@ -164,21 +164,16 @@ impl IntoIterator for &Plan {
 
 impl Inner {
     pub(crate) fn requests(&self) -> Option<u64> {
-        let by_count = self.spec.requests;
-        let turns = self.source.turns_of_every_unit().map(u64::from);
-        let by_time = self
-            .units_in_time
-            .zip(turns)
-            .map(|(units, turns)| units * turns);
-        if self.units_in_time.is_some() && turns.is_none() {
-            return None; // the file knows how many turns these conversations have
-        }
         if self.source.ends_by_itself() {
             return None;
         }
-        match (by_count, by_time) {
-            (Some(count), Some(time)) => Some(count.min(time)),
-            (count, time) => count.or(time),
+        let by_count = self.spec.requests;
+        let turns = self.source.turns_of_every_unit().map(u64::from);
+        match (self.units_in_time, turns) {
+            (None, _) => by_count,
+            (Some(units), Some(turns)) => Some(by_count.unwrap_or(u64::MAX).min(units * turns)),
+            // without a duration there are as many conversations as the requests need
+            (Some(_), None) => by_count.filter(|_| self.spec.duration.is_none()),
         }
     }
 

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Seed(u64);
 
-/// Draws by documented methods over a ChaCha8 stream.
+/// Draws by documented methods over a `ChaCha8` stream.
 ///
 /// The methods are this crate's own, because those of libraries may change in a minor version, and the transcendental
 /// functions are those of the `libm` crate, because a platform's own differ in the last bit: the same seed gives the
@@ -89,10 +89,6 @@ impl Draw {
     }
 
     /// A whole number below `n` by Lemire's multiplication; 0 where `n` is 0. Its bias is below `n` / 2^64.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the high half of a 128-bit product fits 64 bits"
-    )]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }

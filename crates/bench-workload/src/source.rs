@@ -3,7 +3,7 @@
 mod generated;
 mod rows;
 
-pub(crate) use rows::{Body, Row, Rows, Step};
+pub(crate) use rows::{Body, Row, Rows};
 
 use bench_schema::{Nanos, Prompt, PromptSize, Sampling};
 
@@ -100,7 +100,7 @@ impl Source {
     ) -> Result<Vec<Parts>, WorkloadError> {
         match self {
             Self::Generated(source) => source.unit(with, unit),
-            Self::File(source) => source.parts(with, row, unit),
+            Self::File(_) => rows::FileSource::parts(with, row, unit),
         }
     }
 
@@ -114,7 +114,7 @@ impl Source {
     pub(crate) fn turns_of_every_unit(&self) -> Option<u32> {
         match self {
             Self::Generated(source) => source.turns_of_every_unit(),
-            Self::File(_) => None,
+            Self::File(source) => source.turns_of_every_row(),
         }
     }
 

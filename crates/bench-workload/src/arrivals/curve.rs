@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use bench_schema::Nanos;
+
 use super::Extent;
 use crate::WorkloadError;
 
@@ -174,7 +176,7 @@ impl RateCurve {
 
 /// Seconds of an extent at this mean rate.
 fn length(extent: Extent, mean_rate: f64) -> Result<f64, WorkloadError> {
-    let by_time = extent.duration.map(|d| d.as_secs_f64());
+    let by_time = extent.duration.map(Nanos::as_secs_f64);
     let by_count = extent.requests.map(|n| n as f64 / mean_rate);
     by_time
         .or(by_count)
@@ -188,7 +190,6 @@ fn length(extent: Extent, mean_rate: f64) -> Result<f64, WorkloadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench_schema::Nanos;
 
     #[test]
     fn a_ramp_is_inverted_exactly() {

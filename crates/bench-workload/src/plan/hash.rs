@@ -64,12 +64,16 @@ impl PlanHasher {
             Prompt::Messages(messages) => {
                 self.bytes(&[2]);
                 self.number(messages.len() as u64);
-                messages.iter().for_each(|message| self.message(message));
+                for message in messages {
+                    self.message(message);
+                }
             }
             Prompt::TokenIds(ids) => {
                 self.bytes(&[3]);
                 self.number(ids.len() as u64);
-                ids.iter().for_each(|id| self.bytes(&id.to_le_bytes()));
+                for id in ids {
+                    self.bytes(&id.to_le_bytes());
+                }
             }
         }
         self.maybe(request.max_tokens, |to, n| to.number(u64::from(n)));
@@ -105,15 +109,19 @@ impl PlanHasher {
             self.maybe(number, |to, n| to.bytes(&n.to_le_bytes()));
         }
         self.number(sampling.stop.len() as u64);
-        sampling.stop.iter().for_each(|stop| self.text(stop));
+        for stop in &sampling.stop {
+            self.text(stop);
+        }
     }
 
     fn json(&mut self, value: &Value) {
         match value {
             Value::Array(items) => {
-                self.bytes(&[b'[']);
+                self.bytes(b"[");
                 self.number(items.len() as u64);
-                items.iter().for_each(|item| self.json(item));
+                for item in items {
+                    self.json(item);
+                }
             }
             Value::Object(map) => self.object(map.iter().collect()),
             plain => self.text(&plain.to_string()),
@@ -123,7 +131,7 @@ impl PlanHasher {
     /// In the order of the keys, whatever the order in the map.
     fn object(&mut self, mut entries: Vec<(&String, &Value)>) {
         entries.sort_by_key(|(key, _)| *key);
-        self.bytes(&[b'{']);
+        self.bytes(b"{");
         self.number(entries.len() as u64);
         for (key, value) in entries {
             self.text(key);

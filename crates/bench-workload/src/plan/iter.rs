@@ -9,7 +9,7 @@ use super::{Inner, Shard};
 use crate::WorkloadError;
 use crate::arrivals::Arrivals;
 use crate::item::{After, Item, Planned};
-use crate::source::{Parts, Rows, Step};
+use crate::source::{Parts, Rows};
 
 /// The requests of one shard of a plan, in order. After an error it ends.
 #[derive(Debug)]
@@ -50,6 +50,11 @@ impl PlanIter {
         self.rows.as_ref().map_or(0, Rows::skipped)
     }
 
+    /// How often the dataset's file was begun again after its end.
+    pub fn file_passes(&self) -> u64 {
+        self.rows.as_ref().map_or(0, Rows::passes)
+    }
+
     /// Makes the next unit; false at the end of the plan. Units of other shards are only counted.
     fn advance(&mut self) -> Result<bool, WorkloadError> {
         let plan = Arc::clone(&self.plan);
@@ -58,8 +63,8 @@ impl PlanIter {
             self.opened = true;
         }
         let row = match self.rows.as_mut().map(Rows::next_row).transpose()? {
-            Some(Step::End) => return Ok(false),
-            Some(Step::Row(row)) => Some(row),
+            Some(None) => return Ok(false),
+            Some(row) => row,
             None => None,
         };
         let due = match (&row, &mut self.arrivals) {

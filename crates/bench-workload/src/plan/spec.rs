@@ -77,10 +77,12 @@ pub struct RequestOptions {
 
 /// Whether prompts are made unique, so that a server's prefix cache cannot help by accident.
 ///
-/// A salt is one random word at the very start of a prompt. Random words and ids need none: they are different anyway.
+/// A salt is one random word at the very start of a prompt; it differs by seed, cell, phase, repeat and request. Random
+/// words and ids need none: they are different anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Salt {
-    /// Every prompt, but those that are meant to be the same: the fixed studies' `gpt2`, and batch files.
+    /// Every prompt, but those of `study:gpt2`, which are meant to be the same, token ids that a file gives, and messages of a
+    /// batch file that are more than text.
     #[default]
     Auto,
     /// None: prompts are as they stand in the dataset, and repeat when it does.

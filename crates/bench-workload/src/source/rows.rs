@@ -22,8 +22,6 @@ pub(crate) struct Row {
     pub(crate) output: Option<u64>,
     pub(crate) use_case: Option<String>,
     pub(crate) body: Body,
-    /// How often the file was read before; above 0 a prompt has been asked already.
-    pub(crate) pass: u64,
 }
 
 #[derive(Debug)]
@@ -50,7 +48,6 @@ impl Row {
             output: None,
             use_case: None,
             body,
-            pass: 0,
         }
     }
 
@@ -92,6 +89,11 @@ impl FileSource {
         })
     }
 
+    /// One request for each row, except in whole conversations.
+    pub(crate) fn turns_of_every_row(&self) -> Option<u32> {
+        (self.format != FileFormat::ShareGptTurns).then_some(1)
+    }
+
     pub(crate) fn is_read_once(&self) -> bool {
         !self.cycle
     }
@@ -111,7 +113,6 @@ impl FileSource {
 
     /// The requests of a row.
     pub(crate) fn parts(
-        &self,
         with: &Composer,
         row: &Row,
         unit: u64,
@@ -122,10 +123,13 @@ impl FileSource {
         let salt = with.salt(&mut words);
         let mut parts = match &row.body {
             Body::Turns(turns) => return conversation(with, turns, unit),
-            Body::Request(prompt, own) => Parts {
-                own: Some(own.clone()),
-                ..Parts::new(prompt.clone(), size_of(with, prompt)?, output)
-            },
+            Body::Request(prompt, own) => {
+                let (prompt, size) = prompted(with, prompt, None, salt, &mut words)?;
+                Parts {
+                    own: Some(own.clone()),
+                    ..Parts::new(prompt, size, output)
+                }
+            }
             Body::Prompt(prompt) => {
                 let (prompt, size) = prompted(with, prompt, input, salt, &mut words)?;
                 Parts::new(prompt, size, output.or(Some(OUTPUT)))
@@ -256,25 +260,23 @@ pub(crate) struct Rows {
     pass: u64,
 }
 
-/// What comes next in a file.
-#[derive(Debug)]
-pub(crate) enum Step {
-    Row(Row),
-    End,
-}
-
 impl Rows {
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    pub(crate) fn next_row(&mut self) -> Result<Step, WorkloadError> {
+    /// How often the file was begun again after its end.
+    pub(crate) fn passes(&self) -> u64 {
+        self.pass
+    }
+
+    /// The next row; `None` where the file is read once and has ended.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
         loop {
             match self.reader.next_row() {
-                Ok(Some(mut row)) => {
+                Ok(Some(row)) => {
                     self.in_this_pass += 1;
-                    row.pass = self.pass;
-                    return Ok(Step::Row(row));
+                    return Ok(Some(row));
                 }
                 Ok(None) if self.in_this_pass == 0 => {
                     return Err(WorkloadError::Empty {
@@ -282,7 +284,7 @@ impl Rows {
                         wanted: "request",
                     });
                 }
-                Ok(None) if !self.cycle => return Ok(Step::End),
+                Ok(None) if !self.cycle => return Ok(None),
                 Ok(None) => {
                     self.reader = read::open(self.format, &self.path)?;
                     self.in_this_pass = 0;

@@ -45,10 +45,11 @@ impl RowReader for Batch {
         for key in OURS {
             body.remove(key);
         }
-        let output = ["max_completion_tokens", "max_tokens"]
+        let limits = ["max_completion_tokens", "max_tokens"].map(|key| body.remove(key));
+        let output = limits
             .into_iter()
-            .filter_map(|key| body.remove(key)?.as_u64())
-            .next();
+            .flatten()
+            .find_map(|limit| limit.as_u64());
         let prompt = prompt(&mut body).map_err(|why| self.values.bad(why))?;
         let sampling = sampling(&mut body);
         let own = Own {

@@ -1,0 +1,209 @@
+//! Datasets in files: what is wrong with some of them.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use bench_workload::{OnBadLine, Plan, PlanSpec, Words, WorkloadError};
+
+#[path = "support/files.rs"]
+mod support;
+
+use support::{Problem, rows, spec, text};
+
+/// Good lines, but for the one with this number.
+fn with_bad_line(path: &Path, count: u64, bad: u64) -> Result<(), Problem> {
+    let mut text = String::new();
+    for line in 1..=count {
+        if line == bad {
+            text.push_str("{\"prompt\": \"never closed}\n");
+        } else {
+            writeln!(
+                text,
+                "{{\"prompt\": \"question {line}\", \"output_tokens\": 5}}"
+            )?;
+        }
+    }
+    std::fs::write(path, text)?;
+    Ok(())
+}
+
+#[test]
+fn bad_line_100_000_is_named_and_stops_or_is_passed_over_as_told() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("long.jsonl");
+    with_bad_line(&file, 100_010, 100_000)?;
+    let stop = spec(&format!("jsonl:{}", file.display()))?;
+    let mut iter = Plan::new(stop.clone(), Arc::new(Words))?.iter();
+    let good = iter.by_ref().take_while(Result::is_ok).count();
+    assert_eq!(good, 99_999);
+    let message = rows(stop.clone())
+        .err()
+        .map(|e| e.to_string())
+        .unwrap_or_default();
+    assert!(
+        message.contains("long.jsonl:100000: it is not JSON"),
+        "{message}"
+    );
+    let skip = PlanSpec {
+        on_bad_line: OnBadLine::Skip,
+        ..stop
+    };
+    let plan = Plan::new(skip, Arc::new(Words))?;
+    let mut iter = plan.iter();
+    let last = iter.by_ref().last().ok_or("there are requests")??;
+    assert_eq!((last.index, iter.skipped_lines()), (100_008, 1));
+    assert_eq!(text(&last), "question 100010");
+    Ok(())
+}
+
+/// Format, content of the file, and what the message says; nothing where all is well.
+const BAD_LINES: &[(&str, &str, &str)] = &[
+    (
+        "sharegpt",
+        "[\n{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]},\n{\"conversations\": 5}]",
+        ":3: it is not JSON",
+    ),
+    (
+        "c4",
+        "{\"text\": \"a\"}\n{\"url\": \"no text\"}\n",
+        ":2: it needs one of",
+    ),
+    (
+        "burstgpt",
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,five,5,5,x\n",
+        ":2: `five` is no number",
+    ),
+    (
+        "azure",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2025-03-01 09:00:00,1,1\n2025-03-01 08:00:00,1,1\n",
+        ":3: its time lies before",
+    ),
+    (
+        "azure",
+        "TIMESTAMP,ContextTokens\n2025-03-01 09:00:00,1\n",
+        ":1: the header has no column of answer lengths",
+    ),
+    (
+        "azure",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\nlunch,1,1\n",
+        ":2: `lunch` is no time",
+    ),
+    (
+        "mooncake",
+        "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1}\n{\"timestamp\": 1}\n",
+        ":2: it is not JSON",
+    ),
+    (
+        "csv",
+        "prompt,output_tokens\na,1\nb,many\n",
+        ":3: `many` is no number of output tokens",
+    ),
+    ("csv", "prompt,output_tokens\na,1\nb,2,3\n", ":3:"),
+    (
+        "csv",
+        "question\na\n",
+        ":1: the header has no column `prompt`",
+    ),
+    ("trace", "hello\n", ":1: no trace starts like this"),
+    (
+        "openai-batch",
+        "{\"custom_id\": \"1\", \"url\": \"/v1/embeddings\", \"body\": {}}\n",
+        ":1: `/v1/embeddings` generates no text",
+    ),
+    (
+        "openai-batch",
+        "{\"url\": \"/v1/completions\", \"body\": {\"model\": \"m\"}}\n",
+        ":1: the body has neither",
+    ),
+    ("txt", "good\n\u{0}\n", ""),
+];
+
+#[test]
+fn bad_lines_of_every_format_are_named() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    for (format, content, expected) in BAD_LINES {
+        let file = folder.path().join("x");
+        std::fs::write(&file, content)?;
+        let message = rows(spec(&format!("{format}:{}", file.display()))?)
+            .err()
+            .map(|e| e.to_string());
+        match *expected {
+            "" => assert_eq!(message, None),
+            _ => assert!(
+                message.as_ref().is_some_and(|m| m.contains(*expected)),
+                "{format}: {message:?}"
+            ),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn files_without_text_or_rows_or_existence_are_named() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("x");
+    std::fs::write(&file, b"good\n\xff\xfe\n")?;
+    let message = rows(spec(&format!("txt:{}", file.display()))?)
+        .err()
+        .map(|e| e.to_string())
+        .unwrap_or_default();
+    assert!(message.contains("x:2: it is not UTF-8"), "{message}");
+    std::fs::write(&file, "\n\n")?;
+    assert!(matches!(
+        rows(spec(&format!("txt:{}", file.display()))?),
+        Err(WorkloadError::Empty { .. })
+    ));
+    let missing = rows(spec("txt:no-such-file.txt")?)
+        .err()
+        .map(|e| e.to_string())
+        .unwrap_or_default();
+    assert!(missing.contains("no-such-file.txt"), "{missing}");
+    Ok(())
+}
+
+#[test]
+fn a_dataset_cannot_name_files_outside_its_folder() -> Result<(), Problem> {
+    let outer = tempfile::tempdir()?;
+    std::fs::write(outer.path().join("secret.txt"), "secret")?;
+    let folder = outer.path().join("data");
+    std::fs::create_dir(&folder)?;
+    std::fs::write(folder.join("good.txt"), "good")?;
+    let file = folder.join("prompts.jsonl");
+    let mut names = vec![
+        "../secret.txt".to_owned(),
+        outer.path().join("secret.txt").display().to_string(),
+        "sub/../../secret.txt".to_owned(),
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(outer.path().join("secret.txt"), folder.join("link.txt"))?;
+        names.push("link.txt".to_owned());
+    }
+    for name in names {
+        let mut out = std::fs::File::create(&file)?;
+        writeln!(out, "{}", serde_json::json!({"prompt_file": "good.txt"}))?;
+        writeln!(out, "{}", serde_json::json!({"prompt_file": name}))?;
+        let refused = rows(spec(&format!("jsonl:{}", file.display()))?);
+        assert!(
+            matches!(&refused, Err(WorkloadError::Outside { line: 2, .. })),
+            "{name}: {refused:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn bad_gzip_is_a_file_error_not_an_end() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("cut.jsonl.gz");
+    let whole = std::fs::read("../../fixtures/datasets/c4.jsonl.gz")?;
+    std::fs::write(&file, &whole[..whole.len() / 2])?;
+    let refused = rows(spec(&format!("c4:{}", file.display()))?);
+    assert!(
+        matches!(refused, Err(WorkloadError::File { .. })),
+        "{refused:?}"
+    );
+    Ok(())
+}

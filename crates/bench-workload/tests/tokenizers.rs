@@ -1,0 +1,298 @@
+//! Exact lengths with three kinds of tokenizers, trained here on texts of this project.
+
+use std::sync::Arc;
+
+use bench_schema::Prompt;
+use bench_workload::{CountWith, HfTokenizer, Plan, PlanSpec, Seed, Sizer};
+use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
+use tokenizers::models::unigram::{Unigram, UnigramTrainerBuilder};
+use tokenizers::models::wordpiece::{WordPiece, WordPieceTrainerBuilder};
+use tokenizers::normalizers::BertNormalizer;
+use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
+use tokenizers::processors::template::TemplateProcessing;
+use tokenizers::{AddedToken, DecoderWrapper, ModelWrapper, Tokenizer, models::TrainerWrapper};
+
+type Problem = Box<dyn std::error::Error + Send + Sync>;
+
+const CORPUS: [&str; 6] = [
+    include_str!("../src/bank/text.txt"),
+    include_str!("../src/bank/short-qa.txt"),
+    include_str!("../src/bank/short-code.txt"),
+    include_str!("../src/bank/medium-explanation.txt"),
+    include_str!("../src/bank/long-form.txt"),
+    include_str!("../src/bank/words.txt"),
+];
+
+fn lines() -> impl Iterator<Item = String> + Send {
+    CORPUS
+        .iter()
+        .flat_map(|text| text.lines())
+        .map(str::to_owned)
+}
+
+fn special(names: &[&str]) -> Vec<AddedToken> {
+    names
+        .iter()
+        .map(|name| AddedToken::from(*name, true))
+        .collect()
+}
+
+/// Byte-level BPE, as GPT-2's and Llama 3's.
+fn bpe() -> Result<Tokenizer, Problem> {
+    let mut tokenizer = Tokenizer::new(BPE::default());
+    tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+    tokenizer.with_decoder(Some(DecoderWrapper::from(ByteLevel::default())));
+    let trainer = BpeTrainerBuilder::new()
+        .show_progress(false)
+        .vocab_size(1_500)
+        .special_tokens(special(&["<|endoftext|>"]))
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+        .build();
+    tokenizer.train(&mut TrainerWrapper::from(trainer), lines())?;
+    Ok(tokenizer)
+}
+
+/// WordPiece with special tokens around every text, as BERT's: they must not be counted.
+fn word_piece() -> Result<Tokenizer, Problem> {
+    let mut tokenizer = Tokenizer::new(WordPiece::default());
+    tokenizer.with_normalizer(Some(BertNormalizer::default()))?;
+    tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
+    tokenizer.with_decoder(Some(DecoderWrapper::from(
+        tokenizers::decoders::wordpiece::WordPiece::default(),
+    )));
+    let trainer = WordPieceTrainerBuilder::new()
+        .show_progress(false)
+        .vocab_size(1_500)
+        .special_tokens(special(&["[UNK]", "[CLS]", "[SEP]"]))
+        .build();
+    tokenizer.train(&mut TrainerWrapper::from(trainer), lines())?;
+    let ids =
+        ["[CLS]", "[SEP]"].map(|name| (name.to_owned(), tokenizer.token_to_id(name).unwrap_or(0)));
+    let around = TemplateProcessing::builder()
+        .try_single("[CLS] $A [SEP]")?
+        .special_tokens(ids.to_vec())
+        .build()?;
+    tokenizer.with_post_processor(Some(around));
+    Ok(tokenizer)
+}
+
+/// Unigram with a marker for blanks, as `SentencePiece`'s.
+fn unigram() -> Result<Tokenizer, Problem> {
+    let mut tokenizer = Tokenizer::new(Unigram::default());
+    let blanks = Metaspace::new('\u{2581}', PrependScheme::Always, true);
+    tokenizer.with_pre_tokenizer(Some(blanks.clone()));
+    tokenizer.with_decoder(Some(DecoderWrapper::from(blanks)));
+    let trainer = UnigramTrainerBuilder::default()
+        .show_progress(false)
+        .vocab_size(1_500)
+        .unk_token(Some("<unk>".to_owned()))
+        .special_tokens(special(&["<unk>", "<s>", "</s>"]))
+        .build()
+        .map_err(|e| e.to_string())?;
+    tokenizer.train(&mut TrainerWrapper::from(trainer), lines())?;
+    Ok(tokenizer)
+}
+
+fn all() -> Result<Vec<(&'static str, Tokenizer)>, Problem> {
+    Ok(vec![
+        ("bpe", bpe()?),
+        ("wordpiece", word_piece()?),
+        ("unigram", unigram()?),
+    ])
+}
+
+/// Independent of the sizer: the ids that the tokenizer gives without special tokens.
+fn count(tokenizer: &Tokenizer, text: &str) -> Result<u64, Problem> {
+    Ok(tokenizer.encode(text, false)?.get_ids().len() as u64)
+}
+
+#[test]
+fn every_kind_of_prompt_has_exactly_the_asked_tokens_in_every_tokenizer() -> Result<(), Problem> {
+    let datasets = [
+        "random",
+        "text",
+        "mixed",
+        "study:long",
+        "prefix:2:40:7",
+        "c4:../../fixtures/datasets/c4.jsonl.gz",
+        "mooncake:../../fixtures/datasets/mooncake.jsonl",
+    ];
+    for (kind, tokenizer) in all()? {
+        let sizer: Arc<dyn Sizer> = Arc::new(HfTokenizer::new(tokenizer.clone(), kind));
+        for dataset in datasets {
+            let input = if dataset.starts_with("prefix") {
+                "list:1,2,3,17,100"
+            } else {
+                "list:1,2,3,17,64,100,333,1024"
+            };
+            let spec = PlanSpec {
+                dataset: dataset.parse()?,
+                input: Some(input.parse()?),
+                requests: Some(24),
+                seed: Seed::new(5),
+                ..PlanSpec::default()
+            };
+            for planned in Plan::new(spec, Arc::clone(&sizer))?.iter() {
+                let item = planned?.item;
+                let Prompt::Text(text) = &item.request.prompt else {
+                    return Err("a text was asked for".into());
+                };
+                let tokens = count(&tokenizer, text)?;
+                assert_eq!(
+                    Some(tokens),
+                    item.size.asked_tokens,
+                    "{kind} {dataset}: {text}"
+                );
+                assert_eq!(Some(tokens), item.size.sent_tokens, "{kind} {dataset}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn prompts_as_they_are_tell_how_many_tokens_were_sent() -> Result<(), Problem> {
+    for (kind, tokenizer) in all()? {
+        let sizer = Arc::new(HfTokenizer::new(tokenizer.clone(), kind));
+        let spec = PlanSpec {
+            requests: Some(20),
+            ..PlanSpec::default()
+        };
+        for planned in Plan::new(spec, sizer)?.iter() {
+            let item = planned?.item;
+            let Prompt::Text(text) = &item.request.prompt else {
+                return Err("a text was asked for".into());
+            };
+            assert_eq!(
+                item.size.sent_tokens,
+                Some(count(&tokenizer, text)?),
+                "{kind}"
+            );
+            assert_eq!(item.size.asked_tokens, None);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn words_of_the_pool_add_one_token_each() -> Result<(), Problem> {
+    for (kind, tokenizer) in all()? {
+        let sizer = HfTokenizer::new(tokenizer, kind);
+        let pool = sizer.pool()?;
+        assert!(pool.len() > 200, "{kind}: {} words", pool.len());
+        let mut draw = bench_workload::Draw::new(Seed::new(1).stream("pool", kind));
+        let mut text = String::new();
+        for words in [2, 50, 500] {
+            pool.write(words, &mut draw, &mut text);
+            let tokens = sizer.count(&text)?;
+            assert!(
+                tokens.abs_diff(words) <= 1,
+                "{kind}: {tokens} tokens in {words} words"
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn random_ids_are_ordinary_ones() -> Result<(), Problem> {
+    for (kind, tokenizer) in all()? {
+        let special: Vec<u32> = tokenizer.get_added_tokens_decoder().into_keys().collect();
+        let size = tokenizer.get_vocab_size(true);
+        let spec = PlanSpec {
+            dataset: "random-ids".parse()?,
+            input: Some("200".parse()?),
+            requests: Some(10),
+            chat: false,
+            ..PlanSpec::default()
+        };
+        for planned in Plan::new(spec, Arc::new(HfTokenizer::new(tokenizer.clone(), kind)))?.iter()
+        {
+            let Prompt::TokenIds(ids) = planned?.item.request.prompt else {
+                return Err("ids were asked for".into());
+            };
+            assert_eq!(ids.len(), 200);
+            assert!(
+                ids.iter()
+                    .all(|id| !special.contains(id) && (*id as usize) < size)
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_counter_of_someone_else_makes_exact_prompts_too() -> Result<(), Problem> {
+    let tokenizer = bpe()?;
+    let other = tokenizer.clone();
+    let counter = move |text: &str| {
+        other
+            .encode(text, false)
+            .map(|e| e.len() as u64)
+            .map_err(|e| e.to_string())
+    };
+    let sizer = Arc::new(CountWith::new("server /tokenize", counter));
+    for dataset in ["random", "text"] {
+        let spec = PlanSpec {
+            dataset: dataset.parse()?,
+            input: Some("list:5,40,300".parse()?),
+            requests: Some(6),
+            ..PlanSpec::default()
+        };
+        let plan = Plan::new(spec, Arc::clone(&sizer) as Arc<dyn Sizer>)?;
+        assert_eq!(plan.sized_by(), "server /tokenize");
+        for planned in plan.iter() {
+            let item = planned?.item;
+            let Prompt::Text(text) = &item.request.prompt else {
+                return Err("a text was asked for".into());
+            };
+            assert_eq!(Some(count(&tokenizer, text)?), item.size.asked_tokens);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_tokenizer_is_read_from_its_file_or_folder_and_its_truncation_does_not_count()
+-> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("tokenizer.json");
+    let mut short = bpe()?;
+    short.with_truncation(Some(tokenizers::TruncationParams {
+        max_length: 8,
+        ..Default::default()
+    }))?;
+    short.save(&file, false)?;
+    let long = "a river and a road and a bridge over both of them in the morning";
+    for path in [file.as_path(), folder.path()] {
+        let sizer = HfTokenizer::open(path)?;
+        assert!(sizer.count(long)? > 8);
+    }
+    std::fs::write(&file, "{}")?;
+    let message = HfTokenizer::open(&file)
+        .err()
+        .map(|e| e.to_string())
+        .unwrap_or_default();
+    assert!(message.contains("tokenizer.json"), "{message}");
+    assert!(HfTokenizer::open(folder.path().join("no").as_path()).is_err());
+    Ok(())
+}
+
+/// Keeps the wrapper types in the trainers' signatures honest: a model of the wrong kind would not train.
+#[test]
+fn the_three_tokenizers_are_of_three_kinds() -> Result<(), Problem> {
+    let kinds: Vec<bool> = all()?
+        .iter()
+        .zip(0..)
+        .map(|((_, tokenizer), at)| match tokenizer.get_model() {
+            ModelWrapper::BPE(_) => at == 0,
+            ModelWrapper::WordPiece(_) => at == 1,
+            ModelWrapper::Unigram(_) => at == 2,
+            ModelWrapper::WordLevel(_) => false,
+        })
+        .collect();
+    assert_eq!(kinds, [true; 3]);
+    Ok(())
+}
