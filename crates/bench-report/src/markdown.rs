@@ -1,6 +1,6 @@
 //! `report.md`: what a good engineer would write, from the record alone.
 
-mod conclusions;
+pub(crate) mod conclusions;
 mod method;
 
 use bench_schema::{Metric, RunRecord, TrustVerdict};

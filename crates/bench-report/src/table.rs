@@ -42,6 +42,16 @@ pub(crate) enum Align {
 pub(crate) struct Cell {
     pub(crate) value: Value,
     pub(crate) marks: Vec<Mark>,
+    /// Good or bad news, for places that have colours.
+    pub(crate) tone: Option<Tone>,
+}
+
+/// How a cell is to be felt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Warn,
+    Bad,
 }
 
 /// What a cell holds.
@@ -59,6 +69,7 @@ pub(crate) enum Value {
 pub(crate) struct Shown {
     pub(crate) text: String,
     pub(crate) signs: String,
+    pub(crate) tone: Option<Tone>,
 }
 
 impl Column {
@@ -113,6 +124,7 @@ impl Cell {
         Self {
             value: Value::Text(text.into()),
             marks: Vec::new(),
+            tone: None,
         }
     }
 
@@ -120,6 +132,7 @@ impl Cell {
         Self {
             value: Value::Count(n),
             marks: Vec::new(),
+            tone: None,
         }
     }
 
@@ -129,6 +142,7 @@ impl Cell {
         Self {
             value: value.map_or(Value::Missing, Value::Number),
             marks: Vec::new(),
+            tone: None,
         }
     }
 
@@ -146,6 +160,11 @@ impl Cell {
             cell.marks.push(Mark::Bounded);
         }
         cell
+    }
+
+    pub(crate) fn toned(mut self, tone: Tone) -> Self {
+        self.tone = Some(tone);
+        self
     }
 
     pub(crate) fn marked(mut self, mark: Option<Mark>) -> Self {
@@ -233,5 +252,6 @@ fn show_cell(cell: &Cell, decimals: usize) -> Shown {
     Shown {
         text,
         signs: cell.marks.iter().map(|mark| mark.sign()).collect(),
+        tone: cell.tone,
     }
 }

@@ -11,11 +11,11 @@ mod sweep;
 
 pub(crate) use context::context;
 pub(crate) use counts::{counts, failures, summary_line};
-pub(crate) use distributions::distributions;
+pub(crate) use distributions::{distributions, scale_of};
 pub(crate) use grid::grid;
 pub(crate) use groups::{group_labels, groups};
-pub(crate) use instruments::{client, fits, hardware, phases, significant};
-pub(crate) use objectives::{objectives, targets};
+pub(crate) use instruments::{client, fits, hardware, phases, significant, source_words};
+pub(crate) use objectives::{objective_words, objectives, quantile_words, targets};
 pub(crate) use sweep::{origins, sweep};
 
 use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord, TrustVerdict};

@@ -41,6 +41,18 @@ pub(crate) fn html(text: &str) -> String {
     escape_html(&plain(text))
 }
 
+/// The same for a block of lines, such as a configuration; lines stay lines, 200 000 characters at most.
+pub(crate) fn html_block(text: &str) -> String {
+    let shown = |c: char| {
+        if c != '\n' && is_hidden(c) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
+    };
+    escape_html(&text.chars().take(200_000).map(shown).collect::<String>())
+}
+
 /// Only the escaping, for text that is ours or was made plain before.
 pub(crate) fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);

@@ -1,6 +1,6 @@
 //! Tables for HTML.
 
-use super::{Align, Column, Table};
+use super::{Align, Column, Table, Tone};
 use crate::text;
 
 impl Table {
@@ -19,7 +19,7 @@ impl Table {
                 let (open, close) = match (i, column.align) {
                     (0, Align::Left) => ("<th scope=\"row\">", "</th>"),
                     (0, Align::Right) => ("<th scope=\"row\" class=\"n\">", "</th>"),
-                    (_, Align::Left) => ("<td>", "</td>"),
+                    (_, Align::Left) => (tone(cell.tone), "</td>"),
                     (_, Align::Right) => ("<td class=\"n\">", "</td>"),
                 };
                 out.push_str(open);
@@ -81,5 +81,14 @@ impl Table {
         };
         let list: Vec<String> = marks.iter().map(entry).collect();
         format!("<p class=\"legend\">{}</p>", list.join("<br>"))
+    }
+}
+
+fn tone(tone: Option<Tone>) -> &'static str {
+    match tone {
+        None => "<td>",
+        Some(Tone::Good) => "<td class=\"good\">",
+        Some(Tone::Warn) => "<td class=\"warn\">",
+        Some(Tone::Bad) => "<td class=\"bad\">",
     }
 }

@@ -3,7 +3,7 @@
 use bench_schema::{RunRecord, SloOutcome, SloVerdict};
 
 use super::distributions::scale_of;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, Table, Tone};
 use crate::{number, text};
 
 /// One row for each objective in each cell, those of groups included.
@@ -45,7 +45,11 @@ fn row(cell: &str, who: &str, outcome: &SloOutcome) -> Vec<Cell> {
                 .measured
                 .map_or_else(|| "unbounded or none".to_owned(), |m| amount(outcome, m)),
         ),
-        Cell::text(verdict_words(outcome.verdict)),
+        Cell::text(verdict_words(outcome.verdict)).toned(match outcome.verdict {
+            SloVerdict::Pass => Tone::Good,
+            SloVerdict::Fail => Tone::Bad,
+            SloVerdict::CannotTell => Tone::Warn,
+        }),
         Cell::number(outcome.attainment * 100.0),
         Cell::text(format!(
             "{}–{}",
@@ -102,7 +106,11 @@ pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
                 .cell
                 .as_deref()
                 .map_or_else(Cell::default, |cell| Cell::text(text::shortened(cell, 60))),
-            Cell::text(if outcome.met { "yes" } else { "NO" }),
+            Cell::text(if outcome.met { "yes" } else { "NO" }).toned(if outcome.met {
+                Tone::Good
+            } else {
+                Tone::Bad
+            }),
         ]);
     }
     table.not_empty()

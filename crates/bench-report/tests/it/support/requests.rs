@@ -147,7 +147,7 @@ pub fn readings(run: &RunRecord) -> Vec<Reading> {
             "0",
             &[
                 ("utilization", share * (0.9 + 0.1 * disorder.uniform())),
-                ("memory_used_bytes", 13.9e9),
+                ("memory_used", 13.9e9),
                 ("power_w", 30.0 + 42.0 * share),
             ],
         );

@@ -261,7 +261,7 @@ fn hardware(row: &[f64; 9]) -> HardwareSummary {
     let resource = |source, name: &str, unit, mean: f64, peak: f64| ResourceSummary {
         series: SeriesKey {
             source,
-            instance: String::new(),
+            instance: instance(source).into(),
             name: name.into(),
         },
         unit,
@@ -644,5 +644,14 @@ fn break_some(cell: &mut CellRecord) {
                 .iter_mut()
                 .for_each(|q| q.other_end = Some(q.value * 0.97));
         }
+    }
+}
+
+/// What a source calls its only instance.
+pub fn instance(source: ReadingSource) -> &'static str {
+    match source {
+        ReadingSource::Gpu => "0",
+        ReadingSource::ServerMetrics => "http://127.0.0.1:8000/metrics",
+        _ => "",
     }
 }

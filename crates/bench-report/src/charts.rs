@@ -1,0 +1,167 @@
+//! The charts of a run: each in its own file, each absent where the run has no data for it.
+
+mod categories;
+mod cdf;
+mod configurations;
+mod consistency;
+mod hardware;
+mod heatmap;
+mod itl_trace;
+mod lag;
+mod length;
+mod median_p95;
+mod percentiles;
+mod phases;
+mod queue;
+mod series;
+mod speedup;
+mod sweep;
+mod throughput;
+mod timeline;
+mod tradeoff;
+mod use_cases;
+mod violins;
+
+use bench_schema::{CellRecord, Metric, RunRecord, SloOutcome};
+
+use charming::component::Axis;
+
+use crate::figure::{Figure, category_axis, level_axis};
+use crate::tables;
+use crate::trace::{Series, Trace};
+
+/// Charts under one heading.
+pub(crate) struct Section {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// Everything that the data allows, in reading order.
+pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -> Vec<Section> {
+    let section = |id, title, figures: Vec<Option<Figure>>| Section {
+        id,
+        title,
+        figures: figures.into_iter().flatten().collect(),
+    };
+    let mut load = vec![
+        throughput::figure(run),
+        speedup::figure(run),
+        tradeoff::figure(run),
+    ];
+    load.extend(sweep::figures(run).into_iter().map(Some));
+    load.push(configurations::figure(run));
+    let latency = vec![
+        percentiles::figure(run),
+        trace.and_then(|trace| cdf::figure(run, trace)),
+        trace.and_then(|trace| violins::distributions(run, trace)),
+        use_cases::figure(run),
+    ];
+    let length = vec![
+        length::latency(run),
+        length::speed(run),
+        categories::figure(run),
+    ];
+    let time = vec![queue::figure(run), phases::figure(run)];
+    let mut steady = vec![consistency::means(run), consistency::classes(run)];
+    if let Some(trace) = trace {
+        steady.extend(violins::over_time(run, trace).into_iter().map(Some));
+        steady.push(median_p95::figure(run, trace));
+    }
+    let mut over_time = Vec::new();
+    if let Some(trace) = trace {
+        over_time.push(timeline::figure(run, trace));
+        over_time.push(heatmap::figure(trace));
+        over_time.push(itl_trace::figure(run, trace));
+    }
+    over_time.extend(series::figures(run, readings).into_iter().map(Some));
+    over_time.push(hardware::figure(run));
+    over_time.push(trace.and_then(|trace| lag::figure(run, trace)));
+    vec![
+        section("load", "Throughput and load", load),
+        section("latency", "Latency", latency),
+        section("length", "Cost of length", length),
+        section("time", "Where the time goes", time),
+        section("consistency", "Consistency", steady),
+        section("timeline", "Over time", over_time),
+    ]
+}
+
+/// Short names of the cells, for axes and legends.
+fn labels(cells: &[&CellRecord]) -> Vec<String> {
+    cells.iter().map(|cell| tables::label(cell)).collect()
+}
+
+/// The axis under cells: levels of load where they make a sweep, else their labels.
+fn cells_axis(run: &RunRecord, cells: &[&CellRecord]) -> Axis {
+    match levels(run) {
+        Some((_, _, name)) => level_axis(
+            &name,
+            cells.iter().map(|cell| tables::load_level(&cell.load).0),
+        ),
+        None => category_axis(labels(cells)),
+    }
+}
+
+/// A quantile in milliseconds with its interval, of a cell's headline.
+fn quantile_ms(cell: &CellRecord, metric: Metric, q: f64) -> Option<f64> {
+    cell.headline(metric)?.quantile(q).map(|ns| ns / 1e6)
+}
+
+/// The interval of a quantile in milliseconds.
+fn interval_ms(cell: &CellRecord, metric: Metric, q: f64) -> Option<(f64, f64)> {
+    let interval = cell.headline(metric)?.quantile_entry(q)?.interval?;
+    Some((interval.low / 1e6, interval.high / 1e6))
+}
+
+/// The distinct objectives on a metric for all requests, as limit in milliseconds and words.
+fn limits(run: &RunRecord, metric: Metric) -> Vec<(f64, String)> {
+    let mut seen: Vec<(f64, String)> = Vec::new();
+    let on_metric = |slo: &&SloOutcome| {
+        slo.slo.metric.from_origin(bench_schema::Origin::Sent) == metric
+            && slo.slo.use_case.is_none()
+    };
+    for slo in run
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.slos)
+        .filter(on_metric)
+    {
+        let words = tables::objective_words(slo);
+        if !seen.iter().any(|(_, known)| *known == words) {
+            seen.push((slo.slo.limit / 1e6, words));
+        }
+    }
+    seen
+}
+
+/// The cells that make a sweep of one load factor: two levels at least, each once.
+fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
+    let mut seen: Vec<(&CellRecord, f64)> = run
+        .cells
+        .iter()
+        .map(|cell| (cell, tables::load_level(&cell.load).0))
+        .collect();
+    seen.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let repeated = seen
+        .windows(2)
+        .any(|pair| matches!(pair, [a, b] if (a.1 - b.1).abs() < f64::EPSILON));
+    let kinds = run.cells.iter().map(|cell| cell.load.is_open());
+    let mixed = kinds.clone().any(|open| open) && !kinds.clone().all(|open| open);
+    if seen.len() < 2 || repeated || mixed {
+        return None;
+    }
+    let open = run.cells.iter().any(|cell| cell.load.is_open());
+    let name = if open {
+        "requests/s asked for"
+    } else {
+        "concurrency"
+    };
+    let (cells, at) = seen.into_iter().unzip();
+    Some((cells, at, name.to_owned()))
+}
+
+/// `×` with sensible figures.
+fn times(ratio: f64) -> String {
+    format!("{}×", crate::number::short(ratio))
+}

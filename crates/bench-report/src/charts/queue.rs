@@ -1,0 +1,102 @@
+//! Waiting against generating, per percentile of E2E.
+
+use bench_schema::{CellRecord, RunRecord};
+use serde_json::json;
+
+use crate::figure::{Figure, Plot, category_axis, value_axis};
+use crate::number::{rounded, short};
+use crate::table::{Cell, Column, Table};
+use crate::tables;
+
+pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
+    // The cell that waits most is the one worth a look.
+    let with = run.cells.iter().filter(|cell| {
+        cell.phases
+            .as_ref()
+            .is_some_and(|p| !p.by_percentile.is_empty())
+    });
+    let cell = with.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let phases = cell.phases.as_ref()?;
+    let names: Vec<String> = phases
+        .by_percentile
+        .iter()
+        .map(|p| tables::quantile_words(p.0))
+        .collect();
+    let parts = |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<Option<f64>> {
+        phases
+            .by_percentile
+            .iter()
+            .map(|p| Some(pick(p) / 1e6))
+            .collect()
+    };
+    let plot = Plot::new(category_axis(names), value_axis("E2E (ms)"))
+        .stacked("waiting", "@bad", &parts(|p| p.1))
+        .with(
+            "data",
+            with_share(&phases.by_percentile, |p| (p.1, p.1 + p.2)),
+        )
+        .stacked("generating", "@good", &parts(|p| p.2))
+        .with(
+            "data",
+            with_share(&phases.by_percentile, |p| (p.2, p.1 + p.2)),
+        );
+    let title = format!(
+        "Waiting is {} % of the mean response time at {}",
+        short(phases.queue * 100.0),
+        tables::label(cell)
+    );
+    let source = match phases.queue_source.as_str() {
+        "response" => "as the server says in its answers",
+        "server_metrics" => "as the server's metrics say",
+        "estimate" => "an estimate: TTFT less that at the lowest load",
+        _ => "in the client; the server does not tell of its own",
+    };
+    let note = format!("Requests around each percentile of E2E; waiting is {source}.");
+    Some(
+        Figure::new("queue", title, plot)
+            .note(note)
+            .table(table(cell)),
+    )
+}
+
+fn share(cell: &CellRecord) -> f64 {
+    cell.phases.as_ref().map_or(0.0, |phases| phases.queue)
+}
+
+/// Bars with their share written in them, where there is room.
+fn with_share(
+    parts: &[(f64, f64, f64)],
+    pick: fn(&(f64, f64, f64)) -> (f64, f64),
+) -> serde_json::Value {
+    let bar = |part| {
+        let (value, whole) = pick(part);
+        let share = if whole > 0.0 { value / whole } else { 0.0 };
+        let label = json!({"show": share >= 0.08, "formatter": format!("{} %", (share * 100.0).round()), "color": "@card"});
+        json!({"value": rounded(value / 1e6), "label": label})
+    };
+    parts.iter().map(bar).collect()
+}
+
+fn table(cell: &CellRecord) -> Option<Table> {
+    let phases = cell.phases.as_ref()?;
+    let columns = vec![
+        Column::text("percentile"),
+        Column::number("waiting", "ms"),
+        Column::number("generating", "ms"),
+        Column::number("waiting", "%"),
+    ];
+    let mut table = Table::new(
+        format!("Waiting and generating, {}", tables::label(cell)),
+        columns,
+    );
+    for (q, waiting, generating) in &phases.by_percentile {
+        let whole = waiting + generating;
+        table.push(vec![
+            Cell::text(tables::quantile_words(*q)),
+            Cell::number(waiting / 1e6),
+            Cell::number(generating / 1e6),
+            Cell::number((whole > 0.0).then(|| waiting * 100.0 / whole)),
+        ]);
+    }
+    table.not_empty()
+}

@@ -1,0 +1,94 @@
+//! Requests as bars over time: waiting for the first token, then generating.
+
+use bench_schema::RunRecord;
+use charming::element::{AxisLabel, AxisTick};
+use serde_json::{Value, json};
+
+use crate::figure::{Figure, Plot, category_axis, value_axis};
+use crate::tables;
+use crate::trace::{Row, Trace};
+
+/// Requests shown: more would be thinner than a line.
+const SHOWN: usize = 80;
+
+pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
+    // The cell in which most is under way at once, around its middle.
+    let busiest = (0_u32..)
+        .zip(&run.cells)
+        .max_by(|a, b| in_flight(a.1).total_cmp(&in_flight(b.1)))?;
+    let rows: Vec<&Row> = trace
+        .rows
+        .iter()
+        .filter(|row| row.cell == busiest.0)
+        .collect();
+    let from = (rows.len() / 2).saturating_sub(SHOWN / 2);
+    let shown: Vec<&Row> = rows.into_iter().skip(from).take(SHOWN).collect();
+    let start = shown
+        .iter()
+        .map(|row| row.start)
+        .fold(f64::INFINITY, f64::min);
+    let end = shown
+        .iter()
+        .map(|row| row.end)
+        .fold(f64::NEG_INFINITY, f64::max);
+    if !(end > start) {
+        return None;
+    }
+    let data: Vec<Value> = shown
+        .iter()
+        .enumerate()
+        .map(|(i, row)| bar(i, row))
+        .collect();
+    let names: Vec<String> = (1..=shown.len()).map(|i| i.to_string()).collect();
+    let x = value_axis("time since the run began (s)").scale(true);
+    let plot = Plot::new(
+        x,
+        category_axis(names)
+            .inverse(true)
+            .axis_label(AxisLabel::new().show(false))
+            .axis_tick(AxisTick::new().show(false)),
+    )
+    .custom(
+        "waiting for the first token",
+        "@1",
+        "span",
+        json!({"data": data, "encode": {"x": [1, 2], "y": 0}, "clip": true}),
+    )
+    .custom("generating", "@0", "span", json!({"data": []}))
+    .custom("no whole answer", "@bad", "span", json!({"data": []}))
+    .point_at_items()
+    .height(460);
+    let failed = shown.iter().filter(|row| !row.completed).count();
+    let title = match failed {
+        0 => format!(
+            "{} requests around the middle of {}",
+            shown.len(),
+            tables::label(busiest.1)
+        ),
+        n => format!(
+            "{} requests around the middle of {}, {n} without a whole answer",
+            shown.len(),
+            tables::label(busiest.1)
+        ),
+    };
+    Some(
+        Figure::new("requests", title, plot)
+            .note("One row for each request, in the order they began."),
+    )
+}
+
+fn in_flight(cell: &bench_schema::CellRecord) -> f64 {
+    cell.headline_rates()
+        .map_or(0.0, |rates| rates.mean_in_flight)
+}
+
+fn bar(i: usize, row: &Row) -> Value {
+    let figures = |x: f64| (x * 1e4).round() / 1e4;
+    let first = row.first.unwrap_or(row.end);
+    let generating = if row.completed { "@0" } else { "@bad" };
+    let parts = json!([
+        [figures(row.start), figures(first), "@1"],
+        [figures(first), figures(row.end), generating]
+    ]);
+    json!({"value": [i, figures(row.start), figures(row.end)], "parts": parts})
+}

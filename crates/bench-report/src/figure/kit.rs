@@ -1,0 +1,392 @@
+//! The few shapes that all charts are made of, over charming's types.
+
+use charming::Chart;
+use charming::component::{Axis, Grid, Legend, LegendType};
+use charming::element::{
+    AxisType, ItemStyle, LineStyle, LineStyleType, NameLocation, Symbol, Tooltip, Trigger,
+};
+use charming::series::{Bar, Custom, Heatmap, Line, Scatter, Series};
+use serde_json::{Map, Value, json};
+
+use crate::number::rounded;
+use crate::text;
+
+/// Longest name in a legend or on an axis.
+const LONGEST_NAME: usize = 36;
+/// charming marks functions with this around a string. Ours are named; a stranger's text must not carry it.
+const FUNCTION_MARK: &str = "#*#*#*#";
+
+/// A chart under construction.
+pub(crate) struct Plot {
+    chart: Chart,
+    patches: Vec<Map<String, Value>>,
+    root: Map<String, Value>,
+    legend: Vec<String>,
+    highest: f64,
+    height: u32,
+}
+
+/// Names under the axis: cells, use cases.
+pub(crate) fn category_axis(names: impl IntoIterator<Item = impl AsRef<str>>) -> Axis {
+    let names = names
+        .into_iter()
+        .map(|name| text::shortened(name.as_ref(), LONGEST_NAME))
+        .collect();
+    Axis::new().type_(AxisType::Category).data(names)
+}
+
+/// Numbers under the axis that stand at equal distances: levels of load.
+pub(crate) fn level_axis(name: &str, levels: impl IntoIterator<Item = f64>) -> Axis {
+    let levels = levels
+        .into_iter()
+        .map(|level| rounded(level).to_string())
+        .collect();
+    titled(Axis::new().type_(AxisType::Category).data(levels), name)
+}
+
+/// A number line that begins at zero.
+pub(crate) fn value_axis(name: &str) -> Axis {
+    titled(Axis::new().type_(AxisType::Value), name)
+}
+
+/// A logarithmic number line.
+pub(crate) fn log_axis(name: &str) -> Axis {
+    titled(Axis::new().type_(AxisType::Log), name)
+}
+
+/// Seconds since the run began.
+pub(crate) fn time_axis(seconds: f64) -> Axis {
+    titled(
+        Axis::new()
+            .type_(AxisType::Value)
+            .min(0.0)
+            .max(seconds.ceil()),
+        "time since the run began (s)",
+    )
+}
+
+fn titled(axis: Axis, name: &str) -> Axis {
+    axis.name(name).name_location(NameLocation::Middle)
+}
+
+impl Plot {
+    pub(crate) fn new(x: Axis, y: Axis) -> Self {
+        let chart = Chart::new()
+            .grid(
+                Grid::new()
+                    .left(8)
+                    .right(20)
+                    .top(64)
+                    .bottom(36)
+                    .contain_label(true),
+            )
+            .tooltip(Tooltip::new().trigger(Trigger::Axis))
+            .x_axis(x)
+            .y_axis(y.name_location(NameLocation::End));
+        Self {
+            chart,
+            patches: Vec::new(),
+            root: Map::new(),
+            legend: Vec::new(),
+            highest: 0.0,
+            height: 340,
+        }
+    }
+
+    pub(crate) fn height(mut self, height: u32) -> Self {
+        self.height = height;
+        self
+    }
+
+    /// A second y axis at the right.
+    pub(crate) fn second_y(mut self, axis: Axis) -> Self {
+        self.chart = self.chart.y_axis(axis.name_location(NameLocation::End));
+        self
+    }
+
+    /// Point at items instead of at positions of the x axis.
+    pub(crate) fn point_at_items(mut self) -> Self {
+        self.chart = self.chart.tooltip(Tooltip::new().trigger(Trigger::Item));
+        self
+    }
+
+    fn add(mut self, series: impl Into<Series>, name: &str, patch: Value) -> Self {
+        let name = text::shortened(name, LONGEST_NAME);
+        if !name.is_empty() && !self.legend.contains(&name) {
+            self.legend.push(name.clone());
+        }
+        self.chart = self.chart.series(series);
+        let mut patch = match patch {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        patch.insert("name".into(), Value::String(name));
+        self.patches.push(patch);
+        self
+    }
+
+    fn saw(&mut self, values: impl Iterator<Item = f64>) {
+        self.highest = values
+            .filter(|v| v.is_finite())
+            .fold(self.highest, f64::max);
+    }
+
+    /// A line through x, y pairs; `color` is a role such as `@0` or `@bad`.
+    pub(crate) fn line(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        self.saw(points.iter().map(|p| p.1));
+        let line = Line::new()
+            .symbol(Symbol::Circle)
+            .symbol_size(6.0)
+            .show_symbol(points.len() <= 60);
+        self.add(
+            line.item_style(ItemStyle::new().color(color)),
+            name,
+            json!({ "data": pairs(points) }),
+        )
+    }
+
+    /// A dashed line without points: a fit, an ideal.
+    pub(crate) fn dashed(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        self.saw(points.iter().map(|p| p.1));
+        let style = LineStyle::new().type_(LineStyleType::Dashed).width(1.5);
+        let line = Line::new()
+            .show_symbol(false)
+            .line_style(style)
+            .item_style(ItemStyle::new().color(color));
+        self.add(line, name, json!({ "data": pairs(points) }))
+    }
+
+    /// A line over the positions of a category axis; gaps where a value is missing.
+    pub(crate) fn levels(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.saw(values.iter().flatten().copied());
+        let line = Line::new()
+            .symbol(Symbol::Circle)
+            .symbol_size(7.0)
+            .item_style(ItemStyle::new().color(color));
+        self.add(line, name, json!({ "data": numbers(values) }))
+    }
+
+    /// Bars over the positions of a category axis.
+    pub(crate) fn bars(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.saw(values.iter().flatten().copied());
+        let bar = Bar::new().item_style(ItemStyle::new().color(color).border_radius(2));
+        self.add(
+            bar,
+            name,
+            json!({ "data": numbers(values), "barMaxWidth": 44 }),
+        )
+    }
+
+    /// Bars that stand on each other.
+    pub(crate) fn stacked(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.saw(values.iter().flatten().copied());
+        let bar = Bar::new()
+            .stack("all")
+            .item_style(ItemStyle::new().color(color));
+        self.add(
+            bar,
+            name,
+            json!({ "data": numbers(values), "barMaxWidth": 56 }),
+        )
+    }
+
+    /// Points.
+    pub(crate) fn points(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        self.saw(points.iter().map(|p| p.1));
+        let style = ItemStyle::new().color(color).opacity(0.75);
+        self.add(
+            Scatter::new().symbol_size(8.0).item_style(style),
+            name,
+            json!({ "data": pairs(points) }),
+        )
+    }
+
+    /// Whiskers at x from low to high. Under the name of a series they are shown and hidden with it; `of` is which of how
+    /// many bars beside each other they belong to.
+    pub(crate) fn whiskers(
+        mut self,
+        name: &str,
+        color: &str,
+        spans: &[(f64, f64, f64)],
+        of: (usize, usize),
+    ) -> Self {
+        self.saw(spans.iter().map(|s| s.2));
+        let data: Vec<Value> = spans
+            .iter()
+            .map(|s| json!([rounded(s.0), rounded(s.1), rounded(s.2)]))
+            .collect();
+        let patch = json!({ "data": data, "slot": [of.0, of.1], "encode": {"x": 0, "y": [1, 2]}, "silent": true, "z": 5,
+            "tooltip": {"show": false} });
+        self.custom(name, color, "whisker", patch)
+    }
+
+    /// A shape that the drawing script knows by name.
+    pub(crate) fn custom(self, name: &str, color: &str, renderer: &str, patch: Value) -> Self {
+        let custom = Custom::new()
+            .render_item(renderer)
+            .item_style(ItemStyle::new().color(color));
+        self.add(custom, name, patch)
+    }
+
+    /// Cells of a heat map: x index, y index, weight.
+    pub(crate) fn heat(self, cells: &[(usize, usize, f64)]) -> Self {
+        let data: Vec<Value> = cells
+            .iter()
+            .map(|c| json!([c.0, c.1, rounded(c.2)]))
+            .collect();
+        let most = cells.iter().map(|c| c.2).fold(1.0, f64::max);
+        let mut plot = self.add(
+            Heatmap::new(),
+            "",
+            json!({ "data": data, "progressive": 0 }),
+        );
+        plot.root.insert("visualMap".into(), json!({"min": 0, "max": rounded(most), "calculable": false, "orient": "horizontal",
+            "right": 20, "top": 4, "itemHeight": 90, "itemWidth": 12, "inRange": {"color": "@heat"}, "text": ["many", "few"]}));
+        plot
+    }
+
+    /// A limit as a horizontal line. It widens the axis where it is near; where it is more than four times above
+    /// everything shown, it would flatten the chart and is left out.
+    pub(crate) fn limit(mut self, value: f64, words: &str, at_x: f64) -> Self {
+        if self.patches.is_empty() || value > self.highest * 4.0 || !value.is_finite() {
+            return self;
+        }
+        let label = text::shortened(words, LONGEST_NAME);
+        // Limits near each other keep their words apart.
+        let known = self
+            .patches
+            .iter()
+            .filter(|patch| patch.contains_key("markLine"))
+            .count();
+        let position = ["insideStartTop", "insideMiddleTop", "insideEndTop"].get(known % 3);
+        let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@bad", "type": "dashed", "width": 1.5},
+            "label": {"formatter": label, "position": position, "color": "@bad"}, "data": [{"yAxis": rounded(value)}]});
+        let patch = json!({ "data": [[at_x, rounded(value)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
+        self.saw(std::iter::once(value));
+        self.add(Line::new(), "", patch)
+    }
+
+    /// Set something on the series added last.
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+        if let Some(patch) = self.patches.last_mut() {
+            patch.insert(key.to_owned(), value);
+        }
+        self
+    }
+
+    /// Set something on the whole option.
+    pub(crate) fn root(mut self, key: &str, value: Value) -> Self {
+        self.root.insert(key.to_owned(), value);
+        self
+    }
+
+    /// The option as pure JSON, and the height.
+    pub(crate) fn finish(self) -> (Value, u32) {
+        let has_legend = !self.legend.is_empty();
+        let legend = Legend::new()
+            .show(has_legend)
+            .type_(LegendType::Scroll)
+            .top(0)
+            .left(0)
+            .right(140)
+            .data(self.legend);
+        let mut option = serde_json::to_value(self.chart.legend(legend)).unwrap_or(Value::Null);
+        let series = option.get_mut("series").and_then(Value::as_array_mut);
+        for (series, patch) in series.into_iter().flatten().zip(self.patches) {
+            if let Some(series) = series.as_object_mut() {
+                series.extend(patch);
+            }
+        }
+        let bare = !has_legend && !self.root.contains_key("visualMap");
+        if let Some(top) = option.pointer_mut("/grid/0/top").filter(|_| bare) {
+            *top = json!(34);
+        }
+        if let Some(option) = option.as_object_mut() {
+            option.extend(self.root);
+        }
+        name_functions(&mut option);
+        (option, self.height)
+    }
+}
+
+fn pairs(points: &[(f64, f64)]) -> Vec<Value> {
+    points
+        .iter()
+        .filter(|p| p.0.is_finite() && p.1.is_finite())
+        .map(|p| json!([rounded6(p.0), rounded(p.1)]))
+        .collect()
+}
+
+/// Times of a long run need more figures than values do.
+fn rounded6(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+fn numbers(values: &[Option<f64>]) -> Vec<Value> {
+    values
+        .iter()
+        .map(|v| {
+            v.filter(|v| v.is_finite())
+                .map_or(Value::Null, |v| json!(rounded(v)))
+        })
+        .collect()
+}
+
+/// charming's marked functions become names, and its mark is taken out of every other text.
+fn name_functions(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == "renderItem" => {
+                        *text = format!("@{}", text.replace(FUNCTION_MARK, ""))
+                    }
+                    value => name_functions(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(name_functions),
+        Value::String(text) if text.contains(FUNCTION_MARK) => {
+            *text = text.replace(FUNCTION_MARK, "")
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_carries_charmings_function_mark_stays_text() {
+        let name = format!("{FUNCTION_MARK}alert(1){FUNCTION_MARK}");
+        let plot =
+            Plot::new(category_axis([&name]), value_axis("ms")).bars(&name, "@0", &[Some(1.0)]);
+        let json = plot.finish().0.to_string();
+        assert!(
+            json.contains("alert(1)") && !json.contains(FUNCTION_MARK),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn a_limit_far_above_the_data_does_not_flatten_the_chart() {
+        let plot = || Plot::new(value_axis("x"), value_axis("ms")).line("a", "@0", &[(0.0, 1.0)]);
+        assert!(
+            plot()
+                .limit(3.0, "SLO", 0.0)
+                .finish()
+                .0
+                .to_string()
+                .contains("markLine")
+        );
+        assert!(
+            !plot()
+                .limit(5.0, "SLO", 0.0)
+                .finish()
+                .0
+                .to_string()
+                .contains("markLine")
+        );
+    }
+}
