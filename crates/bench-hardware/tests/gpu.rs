@@ -1,5 +1,10 @@
 //! NVML played by a library that the test builds: recorded values, wave forms, failures. No GPU is needed.
 #![cfg(target_os = "linux")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "only tests use the functions here, and they should fail where these fail"
+)]
 
 mod common;
 
@@ -230,7 +235,9 @@ fn energy_over_a_window_is_what_the_counter_gained() {
     let stub = build("two_gpus.txt", &[]);
     let readings = gpu_readings(&stub.library, 8);
     let mut history = History::default();
-    readings.iter().for_each(|reading| history.push(reading));
+    for reading in &readings {
+        history.push(reading);
+    }
     let first = of(&readings, "0");
     let (start, end) = (first[1], first[6]);
     let middle = |r: &Reading| r.from + bench_schema::Nanos::new((r.to - r.from).get() / 2);

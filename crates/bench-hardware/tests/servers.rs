@@ -1,0 +1,360 @@
+//! A page of each kind of server, through the whole sampler, under this project's names. `fixtures/ORIGIN.md` says what the pages are.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "only tests use the functions here, and they should fail where these fail"
+)]
+
+mod common;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_hardware::{
+    Fetch, FetchLimits, History, NoFetch, Page, SamplerConfig, Work, server_kind,
+};
+use bench_schema::{Reading, ReadingSource, Stamp, Window};
+
+use common::sample;
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/prometheus")
+        .join(name)
+}
+
+/// Pages from the fixtures: an address is a file's name.
+struct Fixtures;
+
+impl Fetch for Fixtures {
+    fn get(&self, url: &str, limits: FetchLimits) -> Result<Vec<u8>, String> {
+        let page = std::fs::read(fixture(url)).map_err(|e| format!("{url}: {e}"))?;
+        assert!(page.len() <= limits.max_bytes);
+        Ok(page)
+    }
+}
+
+/// The readings that two scrapes of one page make.
+fn scraped(file: &str, source: ReadingSource) -> Vec<Reading> {
+    let pages = vec![file.to_owned()];
+    let mut config = SamplerConfig {
+        gpu: false,
+        scrape_every: Duration::from_millis(10),
+        ..SamplerConfig::default()
+    };
+    if source == ReadingSource::Dcgm {
+        config.dcgm = pages;
+    } else {
+        config.server_metrics = pages;
+    }
+    let of = |readings: &[Reading]| readings.iter().filter(|r| r.source == source).count();
+    let (readings, _) = sample(&config, Arc::new(Fixtures), |readings| of(readings) >= 2);
+    readings
+        .into_iter()
+        .filter(|r| r.source == source)
+        .collect()
+}
+
+fn check(file: &str, kind: &str, expected: &[(&str, f64)]) {
+    let page = Page::parse(&std::fs::read(fixture(file)).unwrap()).unwrap();
+    assert_eq!(
+        (page.malformed, server_kind(&page)),
+        (0, Some(kind)),
+        "{file}: {:?}",
+        page.first_malformed
+    );
+    let readings = scraped(file, ReadingSource::ServerMetrics);
+    let reading = readings
+        .iter()
+        .find(|r| r.values.contains_key("running"))
+        .unwrap_or(&readings[0]);
+    for (name, value) in expected {
+        let read = reading.values.get(*name);
+        assert!(
+            read.is_some_and(|read| (read - value).abs() <= 1e-9 * value.abs().max(1.0)),
+            "{file}: {name} is {read:?}, not {value}; there are {:?}",
+            reading.values.keys()
+        );
+    }
+    assert!(
+        readings.iter().all(|r| r.unknown.is_empty()),
+        "{file}: {readings:?}"
+    );
+}
+
+#[test]
+fn vllm_with_two_engines() {
+    check(
+        "vllm.txt",
+        "vllm",
+        &[
+            ("running", 13.0),
+            ("waiting", 2.0),
+            ("kv_cache_share", 0.83),
+            ("preemptions_total", 3.0),
+            ("prefix_cache_queries_total", 6000.0),
+            ("prefix_cache_hits_total", 1500.0),
+            ("prompt_tokens_total", 6000.0),
+            ("generation_tokens_total", 1200.0),
+            ("requests_total", 6.0),
+            ("ttft_s.count", 6.0),
+            ("ttft_s.sum", 0.8),
+            ("ttft_s.le.0.04", 2.0),
+            ("ttft_s.le.inf", 6.0),
+            ("itl_s.count", 20.0),
+            ("tpot_s.count", 6.0),
+            ("e2e_s.sum", 12.2),
+            ("queue_s.sum", 0.7006),
+            ("prefill_s.sum", 0.6),
+            ("decode_s.sum", 10.8),
+            ("inference_s.sum", 11.4),
+        ],
+    );
+}
+
+#[test]
+fn vllm_before_0_11_with_old_and_new_names_side_by_side() {
+    check(
+        "vllm-before-0.11.txt",
+        "vllm",
+        &[
+            ("kv_cache_share", 0.125),
+            ("prefix_cache_queries_total", 100.0),
+            ("prefix_cache_hits_total", 40.0),
+            ("itl_s.count", 63.0),
+            ("ttft_s.sum", 0.05),
+        ],
+    );
+}
+
+#[test]
+fn sglang() {
+    check(
+        "sglang.txt",
+        "sglang",
+        &[
+            ("running", 12.0),
+            ("waiting", 3.0),
+            ("kv_cache_share", 0.28),
+            ("prefix_cache_hit_share", 0.25),
+            ("prefix_cache_hits_total", 2000.0),
+            ("preemptions_total", 2.0),
+            ("prompt_tokens_total", 8000.0),
+            ("generation_tokens_total", 5000.0),
+            ("aborted_requests_total", 1.0),
+            ("generation_tokens_per_s", 812.5),
+            ("ttft_s.sum", 1.35),
+            ("itl_s.count", 20.0),
+            ("e2e_s.sum", 11.0),
+            ("queue_s.count", 3.0),
+            ("queue_s.le.0", 1.0),
+        ],
+    );
+}
+
+#[test]
+fn text_generation_inference() {
+    check(
+        "tgi.txt",
+        "tgi",
+        &[
+            ("running", 4.0),
+            ("waiting", 1.0),
+            ("requests_total", 25.0),
+            ("generation_tokens_total", 180.0),
+            ("prompt_tokens_total", 1200.0),
+            ("e2e_s.sum", 6.0),
+            ("queue_s.sum", 0.5005),
+            ("inference_s.sum", 5.2),
+            ("tpot_s.sum", 0.063),
+        ],
+    );
+}
+
+#[test]
+fn triton_with_tensorrt_llm() {
+    check(
+        "triton-tensorrt-llm.txt",
+        "triton",
+        &[
+            ("running", 5.0),
+            ("waiting", 2.0),
+            ("kv_cache_share", 0.5),
+            ("requests_total", 8.0),
+            ("queue_time_s_total", 0.4),
+            ("request_time_s_total", 16.0),
+            ("prompt_tokens_total", 256.0),
+            ("generation_tokens_total", 130.0),
+            ("ttft_s.sum", 0.77),
+            ("ttft_s.le.0.1", 2.0),
+        ],
+    );
+}
+
+#[test]
+fn tensorrt_llms_own_server() {
+    check(
+        "trtllm-serve.txt",
+        "tensorrt-llm",
+        &[
+            ("running", 3.0),
+            ("waiting", 1.0),
+            ("kv_cache_share", 0.4),
+            ("prefix_cache_hit_share", 0.1),
+            ("requests_total", 5.0),
+            ("ttft_s.sum", 0.11),
+            ("tpot_s.sum", 0.04),
+            ("e2e_s.sum", 3.0),
+            ("queue_s.sum", 0.101),
+        ],
+    );
+}
+
+#[test]
+fn llama_server_whose_rate_of_nothing_is_not_a_number() {
+    check(
+        "llama-server.txt",
+        "llama.cpp",
+        &[
+            ("running", 4.0),
+            ("waiting", 2.0),
+            ("prompt_tokens_total", 6886.0),
+            ("generation_tokens_total", 3469.0),
+            ("prefill_time_s_total", 29.03),
+            ("decode_time_s_total", 354.4),
+            ("busy_slots_per_decode", 1.5),
+        ],
+    );
+}
+
+#[test]
+fn openmetrics_with_exemplars_timestamps_and_an_end_mark() {
+    check(
+        "openmetrics.txt",
+        "vllm",
+        &[
+            ("running", 1.0),
+            ("generation_tokens_total", 17.0),
+            ("ttft_s.le.0.1", 3.0),
+            ("ttft_s.count", 4.0),
+        ],
+    );
+}
+
+#[test]
+fn a_dcgm_exporter_speaks_of_each_gpu_in_nvmls_names() {
+    let readings = scraped("dcgm.txt", ReadingSource::Dcgm);
+    let of = |instance: &str| readings.iter().find(|r| r.instance == instance).unwrap();
+    let first = of("dcgm.txt 0");
+    for (name, value) in [
+        ("utilisation_share", 0.97),
+        ("memory_used_bytes", 71_000.0 * 1_048_576.0),
+        ("power_w", 598.643),
+        ("energy_j_total", 5_551_899.58),
+        ("sm_clock_hz", 1.98e9),
+        ("temperature_celsius", 61.0),
+        ("tensor_active_share", 0.412),
+    ] {
+        assert!((first.values[name] - value).abs() <= 1e-9 * value, "{name}");
+    }
+    assert!(first.unknown.contains_key("memory_temperature_celsius"));
+    assert!(of("dcgm.txt 1").values["utilisation_share"] <= 0.0);
+}
+
+#[test]
+fn a_divided_card_in_a_dcgm_exporter_has_one_energy_and_two_memories() {
+    let readings = scraped("dcgm-mig.txt", ReadingSource::Dcgm);
+    let with = |name: &str| {
+        let mut all: Vec<_> = readings
+            .iter()
+            .filter(|r| r.values.contains_key(name))
+            .map(|r| r.instance.as_str())
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    assert_eq!(with("energy_j_total"), ["dcgm-mig.txt 0"]);
+    assert_eq!(
+        with("memory_used_bytes"),
+        ["dcgm-mig.txt 0/mig3", "dcgm-mig.txt 0/mig5"]
+    );
+}
+
+/// Another page at each fetch.
+struct Growing<F>(std::sync::atomic::AtomicUsize, F);
+impl<F: Fn(usize) -> String + Send + Sync> Fetch for Growing<F> {
+    fn get(&self, _: &str, _: FetchLimits) -> Result<Vec<u8>, String> {
+        let number = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok((self.1)(number).into())
+    }
+}
+
+#[test]
+fn two_pages_of_vllm_make_the_phases_of_what_happened_between_them() {
+    let text = std::fs::read_to_string(fixture("vllm.txt")).unwrap();
+    let page = |number: usize| {
+        // The same page with every count and sum of a histogram multiplied: as if the same requests had come again.
+        let lines = text.lines().map(|line| match line.rsplit_once(' ') {
+            Some((series, value)) if !line.starts_with('#') && (series.contains("_seconds_")) => {
+                let value: f64 = value.parse().unwrap();
+                format!("{series} {}", value * (number + 1) as f64)
+            }
+            _ => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let pages: [String; 64] = std::array::from_fn(page);
+    let fetch = Growing(0.into(), move |number: usize| pages[number.min(63)].clone());
+    let config = SamplerConfig {
+        gpu: false,
+        scrape_every: Duration::from_millis(10),
+        server_metrics: vec!["vllm".to_owned()],
+        ..SamplerConfig::default()
+    };
+    let of = |r: &&Reading| r.source == ReadingSource::ServerMetrics;
+    let (readings, _) = sample(&config, Arc::new(fetch), |all| {
+        all.iter().filter(of).count() >= 10
+    });
+    let mut history = History::default();
+    for reading in &readings {
+        history.push(reading);
+    }
+    let page: Vec<&Reading> = readings
+        .iter()
+        .filter(of)
+        .filter(|r| r.values.contains_key("running"))
+        .collect();
+    let middle = |r: &Reading| Stamp::new(i64::midpoint(r.from.get(), r.to.get()));
+    let window = Window {
+        from: middle(page[1]),
+        to: middle(page[4]),
+    };
+    let work = Work {
+        ttft_mean: Some(0.4e9 / 3.0),
+        ..Work::default()
+    };
+    let summary = history.summarise(&[window], &work);
+    // each page brings both engines' requests once more: TTFT 0.03, 0.07 and 0.3 s
+    let value = |name: &str| summary.derived[name].value;
+    assert!((value("server_ttft_mean") - 0.4e9 / 3.0).abs() < 1.0);
+    assert!((value("server_ttft_count") - 18.0).abs() < 1e-6);
+    assert!((value("server_ttft_over_client") - 1.0).abs() < 1e-6);
+    assert!((value("server_decode_mean") - 1.8e9).abs() < 1.0);
+    // the bucket that holds the largest TTFT reaches from 0.25 to 0.5 s
+    assert!((0.25e9..=0.5e9).contains(&value("server_ttft_p99")));
+}
+
+#[test]
+fn without_an_http_client_a_page_is_unknown_and_says_why() {
+    let config = SamplerConfig {
+        gpu: false,
+        server_metrics: vec!["http://127.0.0.1:9/metrics".to_owned()],
+        ..SamplerConfig::default()
+    };
+    let page = |readings: &[Reading]| readings.iter().any(|r| r.unknown.contains_key("page"));
+    let (readings, _) = sample(&config, Arc::new(NoFetch), page);
+    let said = readings.iter().find_map(|r| r.unknown.get("page")).unwrap();
+    assert!(said.contains("no HTTP client"));
+}
