@@ -66,7 +66,7 @@ impl Composer {
                 .as_ref()
                 .map(LengthSampler::output)
                 .transpose()?,
-            joint: spec.joint.as_ref().map(JointSampler::new).transpose()?,
+            joint: spec.joint_lengths().map(JointSampler::new).transpose()?,
         })
     }
 

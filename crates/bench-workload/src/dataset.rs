@@ -6,7 +6,7 @@ pub(crate) mod read;
 
 use std::path::PathBuf;
 
-use crate::{LengthCategory, LengthSpec};
+use crate::{JointSpec, LengthCategory, LengthSpec};
 
 /// Where prompts come from. Read from text with [`str::parse`]; its [`Display`](std::fmt::Display) reads back as the same value.
 ///
@@ -18,6 +18,8 @@ pub enum DatasetSpec {
     Mixed,
     /// `random`: words without meaning, of exactly the asked length.
     Random,
+    /// `joint:…`: random words, input and output lengths drawn together.
+    Joint(JointSpec),
     /// `random-ids` or `random-ids:VOCABULARY`: prompts of random token ids.
     RandomIds {
         /// Ids are below this; absent takes the ordinary ones of the tokenizer.

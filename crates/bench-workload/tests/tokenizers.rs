@@ -54,7 +54,7 @@ fn bpe() -> Result<Tokenizer, Problem> {
     Ok(tokenizer)
 }
 
-/// WordPiece with special tokens around every text, as BERT's: they must not be counted.
+/// `WordPiece` with special tokens around every text, as BERT's: they must not be counted.
 fn word_piece() -> Result<Tokenizer, Problem> {
     let mut tokenizer = Tokenizer::new(WordPiece::default());
     tokenizer.with_normalizer(Some(BertNormalizer::default()))?;
@@ -134,7 +134,7 @@ fn every_kind_of_prompt_has_exactly_the_asked_tokens_in_every_tokenizer() -> Res
                 seed: Seed::new(5),
                 ..PlanSpec::default()
             };
-            for planned in Plan::new(spec, Arc::clone(&sizer))?.iter() {
+            for planned in &Plan::new(spec, Arc::clone(&sizer))? {
                 let item = planned?.item;
                 let Prompt::Text(text) = &item.request.prompt else {
                     return Err("a text was asked for".into());
@@ -160,7 +160,7 @@ fn prompts_as_they_are_tell_how_many_tokens_were_sent() -> Result<(), Problem> {
             requests: Some(20),
             ..PlanSpec::default()
         };
-        for planned in Plan::new(spec, sizer)?.iter() {
+        for planned in &Plan::new(spec, sizer)? {
             let item = planned?.item;
             let Prompt::Text(text) = &item.request.prompt else {
                 return Err("a text was asked for".into());
@@ -208,8 +208,7 @@ fn random_ids_are_ordinary_ones() -> Result<(), Problem> {
             chat: false,
             ..PlanSpec::default()
         };
-        for planned in Plan::new(spec, Arc::new(HfTokenizer::new(tokenizer.clone(), kind)))?.iter()
-        {
+        for planned in &Plan::new(spec, Arc::new(HfTokenizer::new(tokenizer.clone(), kind)))? {
             let Prompt::TokenIds(ids) = planned?.item.request.prompt else {
                 return Err("ids were asked for".into());
             };
@@ -243,7 +242,7 @@ fn a_counter_of_someone_else_makes_exact_prompts_too() -> Result<(), Problem> {
         };
         let plan = Plan::new(spec, Arc::clone(&sizer) as Arc<dyn Sizer>)?;
         assert_eq!(plan.sized_by(), "server /tokenize");
-        for planned in plan.iter() {
+        for planned in &plan {
             let item = planned?.item;
             let Prompt::Text(text) = &item.request.prompt else {
                 return Err("a text was asked for".into());

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::{DatasetSpec, FileFormat, Study};
 use crate::{LengthCategory, LengthSpec, WorkloadError};
 
-const EXPECTED: &str = "mixed, random, random-ids[:VOCABULARY], text, study:short|medium|long|gpt2, spread[:CATEGORIES], \
+const EXPECTED: &str = "mixed, random, random-ids[:VOCABULARY], text, joint:WEIGHT*INPUT/OUTPUT+…, study:short|medium|long|gpt2, spread[:CATEGORIES], \
     prefix:GROUPS:PREFIX:OWN[:zipf=S], multiturn:TURNS:FIRST:NEXT[:think=SECONDS], or a file as sharegpt:FILE, \
     sharegpt-turns:FILE, c4:FILE, burstgpt:FILE, azure:FILE, mooncake:FILE, trace:FILE, jsonl:FILE, csv:FILE, txt:FILE, \
     openai-batch:FILE";
@@ -57,6 +57,11 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
             let categories = categories.map_err(|e: WorkloadError| e.to_string())?;
             Ok(DatasetSpec::Spread(categories))
         }
+        ("joint", Some(_)) => match text.parse() {
+            Ok(joint) => Ok(DatasetSpec::Joint(joint)),
+            Err(WorkloadError::Spec { why, .. }) => Err(why),
+            Err(other) => Err(other.to_string()),
+        },
         ("prefix", Some(rest)) => prefix(rest),
         ("multiturn", Some(rest)) => multiturn(rest),
         ("mixed" | "random" | "text", Some(rest)) => Err(format!(
@@ -140,6 +145,7 @@ impl fmt::Display for DatasetSpec {
                 vocabulary: Some(n),
             } => write!(f, "random-ids:{n}"),
             Self::Text => f.write_str("text"),
+            Self::Joint(joint) => joint.fmt(f),
             Self::Study(study) => write!(f, "study:{}", study.name()),
             Self::Spread(categories) if *categories == LengthCategory::ALL => f.write_str("spread"),
             Self::Spread(categories) => {
@@ -191,6 +197,8 @@ mod tests {
             "study:medium",
             "spread",
             "spread:tiny,very-long",
+            "joint:3*256/128..256+1*normal:1024:100/64",
+            "joint:empirical:trace.csv",
             "prefix:8:512:128",
             "prefix:8:512:normal:80:20[8..200]:zipf=1.1",
             "multiturn:2..5:256:lognormal:4:0.5:think=1.5",
@@ -215,6 +223,7 @@ mod tests {
             ("prefix:8:512", "2 of the three lengths"),
             ("prefix:8:512:1:zipf=x", "zipf=x"),
             ("study:huge", "no study `huge`"),
+            ("joint:3*5", "no pair INPUT/OUTPUT"),
             ("spread:huge", "no such category"),
         ] {
             let message = text.parse::<DatasetSpec>().unwrap_err().to_string();

@@ -210,18 +210,53 @@ impl PlanSpec {
         }
     }
 
+    /// Joint lengths, of the plan or of its dataset.
+    pub(crate) fn joint_lengths(&self) -> Option<&JointSpec> {
+        match &self.dataset {
+            DatasetSpec::Joint(joint) => Some(joint),
+            _ => self.joint.as_ref(),
+        }
+    }
+
+    /// Lengths that would be passed over in silence are refused.
+    fn check_lengths(&self) -> Result<(), WorkloadError> {
+        let joint = self.joint_lengths().is_some();
+        let input = self.input.is_some() || joint;
+        let both = matches!(self.dataset, DatasetSpec::Joint(_)) && self.joint.is_some();
+        if both || joint && (self.input.is_some() || self.output.is_some()) {
+            return Err(WorkloadError::Conflict {
+                what: "joint lengths are given beside other lengths".to_owned(),
+                next: "give one or the other",
+            });
+        }
+        let whole_chats = matches!(
+            self.dataset,
+            DatasetSpec::File {
+                format: FileFormat::ShareGptTurns | FileFormat::OpenAiBatch,
+                ..
+            }
+        );
+        let own = match &self.dataset {
+            DatasetSpec::Spread(_) => input || self.output.is_some(),
+            DatasetSpec::MultiTurn { .. } => input,
+            _ => whole_chats && input,
+        };
+        if own {
+            return Err(WorkloadError::Conflict {
+                what: format!("`{}` sets these lengths itself", self.dataset),
+                next: "leave them out, or use another dataset (random, text)",
+            });
+        }
+        Ok(())
+    }
+
     pub(crate) fn check(&self) -> Result<(), WorkloadError> {
         let conflict = |what: &str, next| WorkloadError::Conflict {
             what: what.to_owned(),
             next,
         };
         self.shard.check()?;
-        if self.joint.is_some() && (self.input.is_some() || self.output.is_some()) {
-            return Err(conflict(
-                "joint lengths are given beside input or output lengths",
-                "give one or the other",
-            ));
-        }
+        self.check_lengths()?;
         if self.requests == Some(0) {
             return Err(conflict(
                 "0 requests",

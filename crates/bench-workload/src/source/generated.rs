@@ -20,7 +20,7 @@ pub(super) const OUTPUT: u64 = 128;
 /// The generator of a dataset.
 pub(super) fn of(spec: &PlanSpec, with: &Composer) -> Result<Box<dyn Generate>, WorkloadError> {
     let generator: Box<dyn Generate> = match &spec.dataset {
-        DatasetSpec::Random => Box::new(Random),
+        DatasetSpec::Random | DatasetSpec::Joint(_) => Box::new(Random),
         DatasetSpec::RandomIds { vocabulary } => Box::new(ids::ids(*vocabulary, with)?),
         DatasetSpec::Text => Box::new(Prose),
         DatasetSpec::Study(study) => Box::new(FixedPrompts {

@@ -1,0 +1,122 @@
+//! What planning costs: a million requests of 550 tokens, and exact lengths with a tokenizer.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use bench_schema::{ArrivalKind, Load, Prompt};
+use bench_workload::{HfTokenizer, Plan, PlanSpec, Sizer, Words};
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use tokenizers::Tokenizer;
+use tokenizers::models::TrainerWrapper;
+use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+
+const MILLION: u64 = 1_000_000;
+
+fn plan(dataset: &str, requests: u64, sizer: Arc<dyn Sizer>) -> Option<Plan> {
+    let spec = PlanSpec {
+        dataset: dataset.parse().ok()?,
+        input: Some("550".parse().ok()?),
+        output: Some("128".parse().ok()?),
+        load: Load::Open {
+            rate_per_s: 1_000.0,
+            arrival: ArrivalKind::Poisson,
+            in_flight_cap: None,
+        },
+        requests: Some(requests),
+        chat: !dataset.starts_with("random-ids"), // ids go to completions
+        ..PlanSpec::default()
+    };
+    Plan::new(spec, sizer).ok()
+}
+
+/// Bytes of all prompts, so that nothing can be left out.
+fn walk(plan: Option<&Plan>) -> usize {
+    let planned = plan.into_iter().flat_map(Plan::iter).filter_map(Result::ok);
+    planned
+        .map(|planned| match planned.item.request.prompt {
+            Prompt::Text(text) => text.len(),
+            Prompt::TokenIds(ids) => ids.len(),
+            Prompt::Messages(messages) => messages.len(),
+        })
+        .sum()
+}
+
+/// Byte-level BPE trained on this crate's own texts.
+fn bpe() -> Option<Arc<dyn Sizer>> {
+    let mut tokenizer = Tokenizer::new(BPE::default());
+    tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+    tokenizer.with_decoder(Some(ByteLevel::default()));
+    let trainer = BpeTrainerBuilder::new()
+        .show_progress(false)
+        .vocab_size(2_000)
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+        .build();
+    let texts = [
+        include_str!("../src/bank/text.txt"),
+        include_str!("../src/bank/words.txt"),
+    ];
+    let lines = texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .map(str::to_owned);
+    tokenizer
+        .train(&mut TrainerWrapper::from(trainer), lines)
+        .ok()?;
+    Some(Arc::new(HfTokenizer::new(tokenizer, "bpe")))
+}
+
+/// Most memory that this process has had, as Linux tells it.
+fn peak_memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM"));
+    line.unwrap_or("VmHWM: unknown").to_owned()
+}
+
+#[expect(clippy::print_stderr, reason = "criterion has no place for memory")]
+fn a_million(c: &mut Criterion) {
+    let mut group = c.benchmark_group("plan");
+    group
+        .sample_size(10)
+        .sampling_mode(SamplingMode::Flat)
+        .throughput(Throughput::Elements(MILLION));
+    eprintln!("before a million requests: {}", peak_memory());
+    let random = plan("random", MILLION, Arc::new(Words));
+    group.bench_function("a million random requests of 550 words", |b| {
+        b.iter(|| black_box(walk(random.as_ref())));
+    });
+    eprintln!(
+        "after a million requests, made one by one: {}",
+        peak_memory()
+    );
+    group.finish();
+}
+
+fn smaller(c: &mut Criterion) {
+    let mut group = c.benchmark_group("plan of 1000 requests of 550");
+    group
+        .sample_size(20)
+        .throughput(Throughput::Elements(1_000));
+    for dataset in ["text", "mixed", "random-ids:32000"] {
+        let plan = plan(dataset, 1_000, Arc::new(Words));
+        group.bench_function(format!("{dataset} by words"), |b| {
+            b.iter(|| black_box(walk(plan.as_ref())));
+        });
+    }
+    if let Some(sizer) = bpe() {
+        for dataset in ["random", "text"] {
+            let plan = plan(dataset, 1_000, Arc::clone(&sizer));
+            group.bench_function(format!("{dataset} by tokens, verified"), |b| {
+                b.iter(|| black_box(walk(plan.as_ref())));
+            });
+        }
+    }
+    let random = plan("random", 1_000, Arc::new(Words));
+    group.bench_function("hash", |b| {
+        b.iter(|| black_box(random.as_ref().map(Plan::hash)));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, a_million, smaller);
+criterion_main!(benches);
