@@ -1,11 +1,7 @@
 //! What one megabyte of a chat stream costs to decode: the splitter and typed JSON against `eventsource-stream` and against
 //! a tree of values, with one event a read (paced) and sixteen (a client that fell behind).
 
-#![expect(
-    missing_docs,
-    clippy::unwrap_used,
-    reason = "criterion's macros; a benchmark may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::hint::black_box;
 

@@ -2,6 +2,8 @@
 
 mod collector;
 mod framer;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ mod ollama;
 mod openai;
 mod openai_chat;
 mod openai_completions;
+mod openai_content;
 mod openai_responses;
 mod pointer;
 mod registry;
@@ -121,7 +122,7 @@ pub trait Protocol: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Reads one document of a streamed answer.
+    /// Reads one document of a streamed answer. `[DONE]` does not come here: it means the same in every API that has it.
     ///
     /// # Errors
     ///

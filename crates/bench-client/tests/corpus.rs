@@ -16,6 +16,7 @@ mod run;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use bench_client::Answer;
 use bench_client::protocol::PROTOCOLS;
 use bench_schema::Nanos;
 use case::{Case, corpus};
@@ -150,6 +151,44 @@ fn case_and_cuts() -> impl Strategy<Value = (usize, Vec<usize>)> {
     (0..WHOLES.len(), cuts)
 }
 
+/// Everything but the reads that completed the events.
+fn same_answer(now: &Answer, before: &Answer) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&now.outcome, &before.outcome);
+    prop_assert_eq!(&now.usage, &before.usage);
+    prop_assert_eq!(&now.finish_reason, &before.finish_reason);
+    prop_assert_eq!(&now.server, &before.server);
+    prop_assert_eq!(&now.text, &before.text);
+    prop_assert_eq!(now.text_chars, before.text_chars);
+    prop_assert_eq!(now.events.tokens(), before.events.tokens());
+    prop_assert!(now.events.runs().eq(before.events.runs()));
+    Ok(())
+}
+
+/// Each event is stamped by the read that holds the byte at which it is complete, exactly if only line ends follow it there.
+fn stamped_by_their_reads(
+    whole: &Whole,
+    reads: &[&[u8]],
+    now: &Answer,
+) -> Result<(), TestCaseError> {
+    let ends: Vec<usize> = reads
+        .iter()
+        .scan(0, |sum, read| {
+            *sum += read.len();
+            Some(*sum)
+        })
+        .collect();
+    let completed: Vec<usize> = now.events.stamps().map(read_of).collect();
+    prop_assert_eq!(completed.len(), whole.complete_at.len());
+    for (event, (&byte, &read)) in whole.complete_at.iter().zip(&completed).enumerate() {
+        prop_assert_eq!(read, ends.iter().position(|&end| byte < end).unwrap());
+        let rest = whole.bytes.get(byte + 1..ends[read]).unwrap();
+        let ends_the_read = rest.iter().all(|b| b"\r\n".contains(b));
+        let bound = if ends_the_read { Nanos::ZERO } else { BOUND };
+        prop_assert_eq!(now.events.bound(event), bound, "event {}", event);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -160,30 +199,8 @@ proptest! {
         let whole = &WHOLES[index];
         let reads = cut(&whole.bytes, &at);
         let now = decode(&whole.case, &reads).answer;
-        let before = &whole.decoded.answer;
-        prop_assert_eq!(&now.outcome, &before.outcome, "{}", whole.case.name);
-        prop_assert_eq!(&now.usage, &before.usage);
-        prop_assert_eq!(&now.finish_reason, &before.finish_reason);
-        prop_assert_eq!(&now.server, &before.server);
-        prop_assert_eq!(&now.text, &before.text);
-        prop_assert_eq!(now.text_chars, before.text_chars);
-        prop_assert_eq!(now.events.tokens(), before.events.tokens());
-        prop_assert!(now.events.runs().eq(before.events.runs()));
-
-        let ends: Vec<usize> =
-            reads.iter().scan(0, |sum, read| { *sum += read.len(); Some(*sum) }).collect();
-        let completed: Vec<usize> = now.events.stamps().map(read_of).collect();
-        let holding = |byte: &usize| ends.iter().position(|end| byte < end).unwrap();
-        let expected: Vec<usize> = whole.complete_at.iter().map(holding).collect();
-        prop_assert_eq!(completed, expected, "{}", whole.case.name);
-
-        for (event, &byte) in whole.complete_at.iter().enumerate() {
-            let end = ends[holding(&byte)];
-            let rest = &whole.bytes[byte + 1..end];
-            let ends_the_read = rest.iter().all(|b| b"\r\n".contains(b));
-            let bound = if ends_the_read { Nanos::ZERO } else { BOUND };
-            prop_assert_eq!(now.events.bound(event), bound, "{} event {}", whole.case.name, event);
-        }
+        same_answer(&now, &whole.decoded.answer)?;
+        stamped_by_their_reads(whole, &reads, &now)?;
     }
 
     #[test]

@@ -157,6 +157,14 @@ fn the_reference_survives_a_byte_order_mark_in_pieces() {
 }
 
 #[test]
+fn a_second_byte_order_mark_belongs_to_the_first_line() {
+    let reads: [&[u8]; 1] = [b"\xef\xbb\xbf\xef\xbb\xbfdata: a\ndata: b\n\n"];
+    let seen = events(&mut ReferenceDecoder::new(), &reads).unwrap();
+    assert_eq!(seen.first().map(|event| event.data.as_str()), Some("b"));
+    assert_eq!(seen, events(&mut SseSplitter::new(100), &reads).unwrap());
+}
+
+#[test]
 fn the_reference_yields_an_event_with_the_read_that_completed_it() {
     let mut reference = ReferenceDecoder::new();
     let mut counts = Vec::new();

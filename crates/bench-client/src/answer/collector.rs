@@ -193,6 +193,11 @@ impl Collector {
 
     /// The protocol's reading of a document; invalid UTF-8 is replaced, as the standard says, when it gets in the way.
     fn decode(&mut self, frame: Frame<'_>) -> Result<(), DecodeError> {
+        // No JSON, and the end of an answer in every dialect that has it: also where an API's own documentation does not.
+        if frame.data.trim_ascii() == b"[DONE]" {
+            self.delta.end_marker();
+            return Ok(());
+        }
         let first = self.protocol.decode(frame, &mut self.delta);
         if first.is_err() && std::str::from_utf8(frame.data).is_err() {
             let replaced = String::from_utf8_lossy(frame.data);

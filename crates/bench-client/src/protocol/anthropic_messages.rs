@@ -149,7 +149,8 @@ impl Protocol for AnthropicMessages {
 
     fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
         let (system, turns): (Vec<Message>, Vec<Message>) = openai::messages(&request.prompt)
-            .into_iter()
+            .iter()
+            .cloned()
             .partition(|message| message.role == Role::System);
         let mut body = Object::new(request.extra_body.as_deref(), openai::room(&request.prompt));
         body.set("model", model);

@@ -56,8 +56,10 @@ impl<'a> Object<'a> {
         let mut nested = Object::new(inner, 256);
         fill(&mut nested);
         let bytes = nested.finish();
-        self.key(key);
-        self.out.extend_from_slice(&bytes);
+        self.member(key, |out| {
+            out.extend_from_slice(&bytes);
+            Ok(())
+        });
         self.merged.push(key);
     }
 
@@ -73,20 +75,22 @@ impl<'a> Object<'a> {
     }
 
     fn write<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) {
-        let before = self.out.len();
-        self.key(key);
-        if serde_json::to_writer(&mut self.out, value).is_err() {
-            // Only a map with keys that are no strings could fail, and none is passed here.
-            self.out.truncate(before);
-        }
+        self.member(key, |out| serde_json::to_writer(out, value));
     }
 
-    fn key(&mut self, key: &str) {
-        if self.out.len() > 1 {
+    /// A key and what `write` puts behind it. Writing into memory fails only for a map whose keys are no strings, and none is
+    /// passed here; the member would then be left out.
+    fn member(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>) {
+        let before = self.out.len();
+        if before > 1 {
             self.out.push(b',');
         }
-        self.out
-            .extend_from_slice(Value::from(key).to_string().as_bytes());
-        self.out.push(b':');
+        let written = serde_json::to_writer(&mut self.out, key).and_then(|()| {
+            self.out.push(b':');
+            write(&mut self.out)
+        });
+        if written.is_err() {
+            self.out.truncate(before);
+        }
     }
 }

@@ -20,6 +20,12 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, DecodeE
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(Option<Cow<'a, str>>);
 
+impl<'a> From<Cow<'a, str>> for Text<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self(Some(text))
+    }
+}
+
 impl Text<'_> {
     pub(crate) fn get(&self) -> Option<&str> {
         self.0.as_deref()

@@ -102,10 +102,6 @@ impl Protocol for LlamaCppCompletion {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if frame.data.trim_ascii() == b"[DONE]" {
-            out.end_marker();
-            return Ok(());
-        }
         parse::<StreamEvent<'_>>(frame.data)?.tell(false, out);
         Ok(())
     }

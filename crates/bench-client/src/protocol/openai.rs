@@ -1,5 +1,8 @@
 //! What the OpenAI-compatible protocols share: parameters, usage, timings.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use bench_schema::{GenerationRequest, Message, Nanos, Prompt, Role, Usage};
 use serde::Deserialize;
 
@@ -129,28 +132,30 @@ pub(crate) fn streaming(body: &mut Object<'_>, request: &GenerationRequest, usag
 }
 
 /// The prompt as a conversation. Token ids have no place in one: they are reported by `unsupported`.
-pub(crate) fn messages(prompt: &Prompt) -> Vec<Message> {
-    match prompt {
-        Prompt::Messages(messages) => messages.clone(),
-        other => vec![Message {
-            role: Role::User,
-            content: plain_text(other).into(),
-        }],
-    }
+pub(crate) fn messages(prompt: &Prompt) -> Cow<'_, [Message]> {
+    let content = match prompt {
+        Prompt::Messages(messages) => return Cow::Borrowed(messages),
+        Prompt::Text(text) => Arc::clone(text),
+        Prompt::TokenIds(_) => plain_text(prompt).into(),
+    };
+    Cow::Owned(vec![Message {
+        role: Role::User,
+        content,
+    }])
 }
 
 /// The prompt as one text: a conversation's turns on lines of their own, token ids as decimal numbers (which no one wants:
 /// they are reported by `unsupported`).
-pub(crate) fn plain_text(prompt: &Prompt) -> String {
+pub(crate) fn plain_text(prompt: &Prompt) -> Cow<'_, str> {
     match prompt {
-        Prompt::Text(text) => text.to_string(),
+        Prompt::Text(text) => Cow::Borrowed(text),
         Prompt::Messages(messages) => {
             let turns: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
-            turns.join("\n")
+            turns.join("\n").into()
         }
         Prompt::TokenIds(ids) => {
             let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
-            ids.join(" ")
+            ids.join(" ").into()
         }
     }
 }
@@ -187,4 +192,15 @@ pub(crate) fn names<const N: usize>(found: [(bool, &'static str); N]) -> Vec<&'s
 pub(crate) fn conversation_unsupported(request: &GenerationRequest) -> Vec<&'static str> {
     let several = matches!(&request.prompt, Prompt::Messages(messages) if messages.len() > 1);
     names([(several, "conversations")])
+}
+
+/// A choice's finish reason. vLLM and gateways say `abort` and `error` where an answer did not come to its end.
+pub(crate) fn finish(reason: Option<&str>, out: &mut Delta) {
+    let Some(reason) = reason else { return };
+    out.finish(reason);
+    if matches!(reason, "abort" | "error") {
+        out.error(format!(
+            "the server gave up: its finish reason is `{reason}`"
+        ));
+    }
 }

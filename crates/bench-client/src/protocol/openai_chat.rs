@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::body::Object;
 use super::json::{ErrorField, Length, List, Text, parse};
 use super::openai::{self, LlamaTimings, Logprobs, OpenAiUsage};
+use super::openai_content::Content;
 use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
 
 /// The chat API of OpenAI and of all servers that copy it.
@@ -51,7 +52,7 @@ struct Piece<'a> {
     #[serde(borrow)]
     role: Text<'a>,
     #[serde(borrow)]
-    content: Text<'a>,
+    content: Content<'a>,
     #[serde(borrow)]
     reasoning: Text<'a>,
     #[serde(borrow)]
@@ -94,12 +95,15 @@ impl Piece<'_> {
             out.text(Channel::Tool, function.arguments.get().unwrap_or_default());
         }
         out.text(Channel::Refusal, self.refusal.get().unwrap_or_default());
-        out.text(Channel::Answer, self.content.get().unwrap_or_default());
+        out.text(Channel::Answer, self.content.text.get().unwrap_or_default());
+        for part in &self.content.parts {
+            part.tell(Channel::Answer, out);
+        }
     }
 
     /// Whether it carries nothing but an empty `content`.
     fn is_empty_content(&self) -> bool {
-        self.content.is_empty_string()
+        self.content.text.is_empty_string()
             && self.reasoning.filled().is_none()
             && self.reasoning_content.filled().is_none()
             && self.refusal.filled().is_none()
@@ -134,7 +138,7 @@ impl Chunk<'_> {
             if let Some(tokens) = openai::tokens_of(choice.token_ids, choice.logprobs.as_ref()) {
                 out.tokens(tokens);
             }
-            out.finish(choice.finish_reason.get().unwrap_or_default());
+            openai::finish(choice.finish_reason.get(), out);
         }
         if let Some(message) = &self.error.0 {
             out.error(message);
@@ -169,10 +173,6 @@ impl Protocol for OpenAiChat {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if frame.data.trim_ascii() == b"[DONE]" {
-            out.end_marker();
-            return Ok(());
-        }
         parse::<Chunk<'_>>(frame.data)?.tell(false, out);
         Ok(())
     }

@@ -62,7 +62,7 @@ impl Chunk<'_> {
             if let Some(tokens) = openai::tokens_of(choice.token_ids, choice.logprobs.as_ref()) {
                 out.tokens(tokens);
             }
-            out.finish(choice.finish_reason.get().unwrap_or_default());
+            openai::finish(choice.finish_reason.get(), out);
         }
         if let Some(message) = &self.error.0 {
             out.error(message);
@@ -98,10 +98,6 @@ impl Protocol for OpenAiCompletions {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if frame.data.trim_ascii() == b"[DONE]" {
-            out.end_marker();
-            return Ok(());
-        }
         parse::<Chunk<'_>>(frame.data)?.tell(false, out);
         Ok(())
     }

@@ -221,10 +221,6 @@ impl Protocol for OpenAiResponses {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if frame.data.trim_ascii() == b"[DONE]" {
-            out.end_marker();
-            return Ok(());
-        }
         let event: StreamEvent<'_> = parse(frame.data)?;
         let kind = event.kind.get().unwrap_or(frame.event);
         event.tell(kind, out);

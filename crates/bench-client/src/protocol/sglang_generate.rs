@@ -133,10 +133,6 @@ impl Protocol for SglangGenerate {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if frame.data.trim_ascii() == b"[DONE]" {
-            out.end_marker();
-            return Ok(());
-        }
         parse::<StreamEvent<'_>>(frame.data)?.tell(out);
         Ok(())
     }

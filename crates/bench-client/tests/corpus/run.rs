@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use bench_client::{Answer, AnswerDecoder, AnswerLimits, ReadMark, StreamEnd};
 use bench_schema::{FailureKind, Nanos, Outcome, Stamp};
 
-use crate::case::{Case, End};
+use crate::case::{Case, End, ExpectedEvent};
 
 /// Reads return every millisecond; their last segment arrived 0.3 ms earlier.
 const PERIOD: i64 = 1_000_000;
@@ -91,12 +91,19 @@ pub(crate) fn check(case: &Case, decoded: &Decoded) -> Result<(), String> {
     )?;
     same("server timings", &answer.server, &expect.server)?;
 
-    let events = &answer.events;
+    check_stamps(case, answer)?;
+    check_channels(case, answer)?;
+    check_text(case, answer)?;
+    check_progress(case, decoded)
+}
+
+fn check_stamps(case: &Case, answer: &Answer) -> Result<(), String> {
+    let (expected, events) = (&case.expect.events, &answer.events);
     let reads: Vec<usize> = events.stamps().map(read_of).collect();
     same(
         "reads",
         &reads,
-        &expect.events.iter().map(|event| event.read).collect(),
+        &expected.iter().map(|event| event.read).collect(),
     )?;
     let exact: Vec<bool> = (0..events.len())
         .map(|i| events.bound(i) == Nanos::ZERO)
@@ -104,56 +111,53 @@ pub(crate) fn check(case: &Case, decoded: &Decoded) -> Result<(), String> {
     same(
         "exactness",
         &exact,
-        &expect.events.iter().map(|event| event.exact).collect(),
+        &expected.iter().map(|event| event.exact).collect(),
     )?;
-    let tokens = events
-        .tokens()
-        .map(<[u32]>::to_vec)
-        .filter(|tokens| !tokens.is_empty());
-    let expected: Option<Vec<u32>> = expect.events.iter().map(|event| event.tokens).collect();
+    if events.lags().any(|lag| lag != Nanos::new(LAG)) {
+        return Err("an event's lag is not its read's".to_owned());
+    }
+    let tokens = events.tokens().map(<[u32]>::to_vec);
+    let counts: Option<Vec<u32>> = expected.iter().map(|event| event.tokens).collect();
     same(
         "tokens",
         &tokens,
-        &expected.filter(|tokens| !tokens.is_empty()),
-    )?;
+        &counts.filter(|counts| !counts.is_empty()),
+    )
+}
+
+fn check_channels(case: &Case, answer: &Answer) -> Result<(), String> {
     let mut channels = Vec::new();
-    let mut runs = events.runs().peekable();
+    let mut runs = answer.events.runs().peekable();
     let mut current = None;
-    for index in 0..events.len() {
+    for index in 0..answer.events.len() {
         current = runs
             .next_if(|&(at, _)| at == index)
             .map(|(_, channel)| channel)
             .or(current);
         channels.extend(current);
     }
-    same(
-        "channels",
-        &channels,
-        &expect.events.iter().map(|event| event.channel).collect(),
-    )?;
-
-    let text: Option<String> = expect
+    let expected = case
+        .expect
         .events
         .iter()
-        .map(|event| event.text.clone())
+        .map(|event| event.channel)
         .collect();
+    same("channels", &channels, &expected)
+}
+
+fn check_text(case: &Case, answer: &Answer) -> Result<(), String> {
+    let expected = &case.expect.events;
+    let text: Option<String> = expected.iter().map(|event| event.text.clone()).collect();
     if let Some(text) = text {
         same("text", &answer.text, &Some(text))?;
     }
-    let chars = |event: &crate::case::ExpectedEvent| {
-        event
-            .chars
-            .or(event.text.as_ref().map(|text| text.chars().count() as u64))
-    };
+    let length = |text: &String| text.chars().count() as u64;
+    let chars = |event: &ExpectedEvent| event.chars.or(event.text.as_ref().map(length));
     same(
         "characters",
         &Some(answer.text_chars),
-        &expect.events.iter().map(chars).sum(),
-    )?;
-    if events.lags().any(|lag| lag != Nanos::new(LAG)) {
-        return Err("an event's lag is not its read's".to_owned());
-    }
-    check_progress(case, decoded)
+        &expected.iter().map(chars).sum(),
+    )
 }
 
 /// Progress counts every event but one that only the end of the transfer completed.

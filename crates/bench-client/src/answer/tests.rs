@@ -1,0 +1,196 @@
+//! What the corpus cannot say: marks, limits, and the ways in which a client gives up.
+
+use bench_schema::{FailureKind, Nanos, Outcome, Stage, Stamp};
+
+use super::{Answer, AnswerDecoder, AnswerLimits, StreamEnd};
+use crate::ReadMark;
+use crate::protocol::protocol_by_name;
+
+const TOKEN: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\n";
+const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+
+fn decoder(limits: AnswerLimits) -> AnswerDecoder {
+    AnswerDecoder::new(protocol_by_name("openai-chat").unwrap(), true, limits)
+}
+
+fn mark(previous_return: i64, arrival: i64, returned: i64) -> ReadMark {
+    ReadMark {
+        arrival: Stamp::new(arrival),
+        returned: Stamp::new(returned),
+        previous_return: Stamp::new(previous_return),
+        merged: false,
+    }
+}
+
+fn answer(reads: &[(&str, ReadMark)], end: StreamEnd) -> Answer {
+    let mut decoder = decoder(AnswerLimits::default());
+    for (bytes, mark) in reads {
+        decoder.push(bytes.as_bytes(), *mark);
+    }
+    decoder.finish(end)
+}
+
+#[test]
+fn an_event_has_the_arrival_and_the_lag_of_the_read_that_completed_it() {
+    let (half, rest) = TOKEN.split_at(20);
+    let reads = [(half, mark(0, 10, 15)), (rest, mark(15, 40, 47))];
+    let events = answer(&reads, StreamEnd::Eof).events;
+    assert_eq!(events.first(), Some(Stamp::new(40)));
+    assert_eq!(events.lags().collect::<Vec<_>>(), [Nanos::new(7)]);
+    assert_eq!(events.bounds(), []);
+}
+
+#[test]
+fn of_several_events_in_a_read_all_but_the_last_are_bounded_by_the_read_before() {
+    let three = TOKEN.repeat(3);
+    let events = answer(&[(&three, mark(30, 100, 105))], StreamEnd::Eof).events;
+    assert_eq!(events.bounds(), [(0, Nanos::new(70)), (1, Nanos::new(70))]);
+    assert!(events.stamps().all(|at| at == Stamp::new(100)));
+}
+
+#[test]
+fn a_bound_is_never_negative() {
+    // The clocks' offset is sampled, so an arrival may seem to be before the read that preceded it.
+    let two = TOKEN.repeat(2);
+    let events = answer(&[(&two, mark(130, 100, 105))], StreamEnd::Eof).events;
+    assert_eq!(events.bounds(), []);
+    let late = answer(&[(TOKEN, mark(0, 100, 95))], StreamEnd::Eof).events;
+    assert_eq!(late.lags().collect::<Vec<_>>(), [Nanos::ZERO]);
+}
+
+#[test]
+fn a_closing_event_in_the_same_read_makes_the_last_stamp_a_bound_also_in_a_later_push() {
+    let read = mark(30, 100, 105);
+    let together = answer(&[(TOKEN, read), (FINISH, read)], StreamEnd::Eof).events;
+    assert_eq!(together.bounds(), [(0, Nanos::new(70))]);
+    let apart = answer(
+        &[(TOKEN, read), (FINISH, mark(105, 110, 112))],
+        StreamEnd::Eof,
+    )
+    .events;
+    assert_eq!(apart.bounds(), []);
+}
+
+#[test]
+fn bytes_of_a_merged_read_are_never_exact() {
+    let merged = ReadMark {
+        merged: true,
+        ..mark(30, 100, 105)
+    };
+    let events = answer(&[(TOKEN, merged)], StreamEnd::Eof).events;
+    assert_eq!(events.bounds(), [(0, Nanos::new(70))]);
+}
+
+#[test]
+fn progress_says_what_each_push_brought() {
+    let mut decoder = decoder(AnswerLimits::default());
+    assert_eq!(decoder.stage(), Stage::FirstToken);
+    assert_eq!(
+        decoder
+            .push(TOKEN.repeat(2).as_bytes(), mark(0, 1, 2))
+            .content_events,
+        2
+    );
+    assert_eq!(decoder.stage(), Stage::Stream);
+    let finish = decoder.push(FINISH.as_bytes(), mark(2, 3, 4));
+    assert_eq!((finish.content_events, finish.done), (0, false));
+    assert_eq!(decoder.stage(), Stage::Tail);
+    assert!(decoder.push(b"data: [DONE]\n\n", mark(4, 5, 6)).done);
+    assert!(decoder.push(b"", mark(6, 7, 8)).done);
+    let failed = decoder.push(b"data: {\"error\":\"late\"}\n\n", mark(8, 9, 10));
+    assert!(failed.failed);
+}
+
+#[test]
+fn an_event_beyond_the_limit_is_a_failure_that_names_it() {
+    let limits = AnswerLimits {
+        max_event_bytes: 100,
+        ..AnswerLimits::default()
+    };
+    let mut decoder = decoder(limits);
+    let long = format!("data: {{\"x\":\"{}\"}}\n\n", "y".repeat(200));
+    let mut failed = false;
+    for piece in long.as_bytes().chunks(50) {
+        failed = decoder.push(piece, mark(0, 1, 2)).failed;
+    }
+    assert!(failed);
+    match decoder.finish(StreamEnd::Eof).outcome {
+        Outcome::Failed {
+            failure: FailureKind::TooLarge,
+            stage: Stage::FirstToken,
+            message,
+        } => {
+            assert!(message.contains("100 bytes"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn text_is_kept_only_where_asked_and_only_so_much_of_it() {
+    let text = |keep_text| {
+        let mut decoder = decoder(AnswerLimits {
+            keep_text,
+            ..AnswerLimits::default()
+        });
+        decoder.push(TOKEN.repeat(3).as_bytes(), mark(0, 1, 2));
+        let answer = decoder.finish(StreamEnd::Eof);
+        (answer.text, answer.text_chars)
+    };
+    assert_eq!(text(None), (None, 6));
+    assert_eq!(text(Some(3)), (Some("aba".to_owned()), 6));
+    assert_eq!(text(Some(100)), (Some("ababab".to_owned()), 6));
+}
+
+#[test]
+fn a_client_that_gives_up_keeps_what_it_has() {
+    let reads = [(TOKEN, mark(0, 1, 2))];
+    let late = answer(&reads, StreamEnd::TimedOut(Stage::Stream));
+    assert_eq!(
+        late.outcome,
+        Outcome::TimedOut {
+            stage: Stage::Stream
+        }
+    );
+    let cancelled = answer(&reads, StreamEnd::Cancelled("end of the run".to_owned()));
+    assert_eq!(
+        cancelled.outcome,
+        Outcome::Cancelled {
+            reason: "end of the run".to_owned()
+        }
+    );
+    assert_eq!((late.events.len(), cancelled.events.len()), (1, 1));
+}
+
+#[test]
+fn a_cut_answer_does_not_take_the_event_that_lacks_its_blank_line() {
+    let unfinished = TOKEN.trim_end();
+    let cut = StreamEnd::Cut {
+        stage: Stage::Stream,
+        failure: FailureKind::Reset,
+        message: "reset".to_owned(),
+    };
+    assert_eq!(answer(&[(unfinished, mark(0, 1, 2))], cut).events.len(), 0);
+    assert_eq!(
+        answer(&[(unfinished, mark(0, 1, 2))], StreamEnd::Eof)
+            .events
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn messages_are_short_and_show_what_came() {
+    let page = format!("<html>{}\n\n</html>", "x".repeat(5000));
+    match answer(&[(&page, mark(0, 1, 2))], StreamEnd::Eof).outcome {
+        Outcome::Failed {
+            failure: FailureKind::Protocol,
+            message,
+            ..
+        } => {
+            assert!(message.contains("<html>xxx"), "{message}");
+            assert!(message.chars().count() <= 300, "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
