@@ -46,7 +46,7 @@ pub struct After {
 /// The prompt of a later turn: everything that was said, the answer, and the new message.
 ///
 /// Chats become [`Prompt::Messages`]. With `chat` false the conversation is one text, with `User:` and `Assistant:` before
-/// the turns, for completions.
+/// the later turns, for completions.
 pub fn continue_conversation(before: &Prompt, answer: &str, next: &Prompt, chat: bool) -> Prompt {
     if chat {
         let mut messages = messages_of(before);

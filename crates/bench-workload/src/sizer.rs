@@ -1,7 +1,9 @@
 //! Who says how long a text is.
 
+mod count_with;
 mod hf;
 
+pub use count_with::CountWith;
 pub use hf::HfTokenizer;
 
 use std::fmt;
@@ -66,49 +68,6 @@ impl Sizer for Words {
 
     fn words_per_unit(&self) -> f64 {
         1.0
-    }
-}
-
-/// A counter that someone else brings, such as a call of the server's `/tokenize`.
-pub struct CountWith<F> {
-    name: String,
-    count: F,
-}
-
-impl<F> CountWith<F>
-where
-    F: Fn(&str) -> Result<u64, String> + Send + Sync,
-{
-    /// With the name that results call it by; the function says why where it cannot count.
-    pub fn new(name: impl Into<String>, count: F) -> Self {
-        Self {
-            name: name.into(),
-            count,
-        }
-    }
-}
-
-impl<F> fmt::Debug for CountWith<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountWith")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<F> Sizer for CountWith<F>
-where
-    F: Fn(&str) -> Result<u64, String> + Send + Sync,
-{
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn count(&self, text: &str) -> Result<u64, WorkloadError> {
-        (self.count)(text).map_err(|why| WorkloadError::Tokenizer {
-            name: self.name.clone(),
-            why,
-        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Exact lengths with three kinds of tokenizers, trained here on texts of this project.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bench_schema::Prompt;
 use bench_workload::{CountWith, HfTokenizer, Plan, PlanSpec, Seed, Sizer};
@@ -226,14 +227,23 @@ fn random_ids_are_ordinary_ones() -> Result<(), Problem> {
 fn a_counter_of_someone_else_makes_exact_prompts_too() -> Result<(), Problem> {
     let tokenizer = bpe()?;
     let other = tokenizer.clone();
+    let calls = Arc::new(AtomicU64::new(0));
+    let made = Arc::clone(&calls);
     let counter = move |text: &str| {
+        made.fetch_add(1, Ordering::Relaxed);
         other
             .encode(text, false)
             .map(|e| e.len() as u64)
             .map_err(|e| e.to_string())
     };
     let sizer = Arc::new(CountWith::new("server /tokenize", counter));
-    for dataset in ["random", "text"] {
+    sizer.pool()?;
+    assert!(
+        calls.load(Ordering::Relaxed) < 2_000,
+        "words are found in groups"
+    );
+    for (dataset, most_calls) in [("random", 4), ("text", 12)] {
+        calls.store(0, Ordering::Relaxed);
         let spec = PlanSpec {
             dataset: dataset.parse()?,
             input: Some("list:5,40,300".parse()?),
@@ -249,6 +259,11 @@ fn a_counter_of_someone_else_makes_exact_prompts_too() -> Result<(), Problem> {
             };
             assert_eq!(Some(count(&tokenizer, text)?), item.size.asked_tokens);
         }
+        let per_prompt = calls.load(Ordering::Relaxed) / 6;
+        assert!(
+            per_prompt <= most_calls,
+            "{dataset}: {per_prompt} calls each"
+        );
     }
     Ok(())
 }
