@@ -18,12 +18,12 @@ use bench_schema::{
 use std::collections::BTreeMap;
 
 use crate::counts::CountKeeper;
-use crate::gaps::{EXACT, GapStore};
-use crate::histogram::Histogram;
+use crate::gaps::{EXACT, GapBatch, GapRange, GapStore};
+use crate::histogram::{Batch, Histogram, Layout};
 use crate::latency::Instants;
-use crate::timeline::Timeline;
+use crate::timeline::{TimeCounts, Timeline};
 
-use rows::{GroupTable, Row};
+use rows::{GroupIds, GroupTable, Row};
 
 /// What the records alone do not tell.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +146,7 @@ pub struct CellAccumulator {
 impl CellAccumulator {
     /// An empty one.
     pub fn new(context: CellContext) -> Self {
-        let exact_to_a_thousandth = crate::histogram::Layout::with_bits(9);
+        let exact_to_a_thousandth = Layout::with_bits(9);
         Self {
             context,
             counts: CountKeeper::default(),
@@ -169,13 +169,12 @@ impl CellAccumulator {
         let instants = Instants::of(record);
         self.watch_client(record);
         self.place_in_time(record, &instants);
-        let started = instants.sent.unwrap_or(instants.due);
+        let groups = self.groups.place(record, &self.context.categories);
         let gaps = if instants.completed {
-            self.gaps.push(record, started)
+            self.count_gaps(record, &instants, groups)
         } else {
             None
         };
-        let groups = self.groups.place(record, &self.context.categories);
         self.rows.push(Row::new(record, instants, gaps, groups));
         if self.gaps.is_full(self.context.exact_gaps) {
             let ranges: Vec<_> = self
@@ -185,9 +184,27 @@ impl CellAccumulator {
                 .collect();
             self.groups.start_histograms(&self.rows, &self.gaps);
             self.gaps.coarsen(&ranges);
-            self.rows.iter_mut().for_each(|row| row.gaps = None);
-        } else if matches!(self.gaps, GapStore::Coarse(_)) {
-            self.groups.record_gaps(record, groups);
+            for row in &mut self.rows {
+                row.gaps = None;
+            }
+        }
+    }
+
+    /// Keeps the gaps one by one, or counts them in the histograms of the cell and of the request's groups.
+    fn count_gaps(
+        &mut self,
+        record: &RequestRecord,
+        instants: &Instants,
+        groups: GroupIds,
+    ) -> Option<GapRange> {
+        match &mut self.gaps {
+            GapStore::Exact(exact) => Some(exact.push(record)),
+            GapStore::Coarse(coarse) => {
+                let request = GapBatch::of_record(record);
+                coarse.push(started(instants), &request);
+                self.groups.record_gaps(groups, &request);
+                None
+            }
         }
     }
 
@@ -205,9 +222,8 @@ impl CellAccumulator {
     /// Client lag and the exactness of stamps.
     fn watch_client(&mut self, record: &RequestRecord) {
         let events = &record.wire.events;
-        for lag in events.lags() {
-            self.lag.record(whole_ns(lag));
-        }
+        self.lag
+            .add(&Batch::of(self.lag.layout(), events.lags().map(whole_ns)));
         for (_, width) in events.bounds() {
             self.widths.record(whole_ns(*width));
         }
@@ -221,15 +237,23 @@ impl CellAccumulator {
         let share = instants
             .tokens
             .map(|n| n as f64 / (events.len().max(1)) as f64);
+        let known = counts.is_some() || share.is_some();
+        // Neighbouring events mostly fall into the same bin: count them here and look the bin up once.
+        let mut run = TimeCounts::default();
+        let mut run_at: Option<Stamp> = None;
         for (i, at) in events.stamps().enumerate() {
-            let bin = self.timeline.at(at);
-            bin.events += 1;
-            match (counts.and_then(|c| c.get(i)), share) {
-                (Some(&k), _) => bin.tokens += f64::from(k),
-                (None, Some(each)) => bin.tokens += each,
-                (None, None) => bin.uncounted_events += 1,
+            if run_at.is_some_and(|before| !self.timeline.same_bin(before, at)) {
+                self.timeline.add(run_at, &run);
+                run = TimeCounts::default();
             }
+            run_at = Some(at);
+            run.events += 1;
+            run.uncounted_events += u64::from(!known);
+            run.tokens += counts
+                .and_then(|c| c.get(i))
+                .map_or(share.unwrap_or(0.0), |&k| f64::from(k));
         }
+        self.timeline.add(run_at, &run);
         if let Some(first) = instants.first {
             self.timeline.at(first).input_tokens += instants.input_tokens.unwrap_or(0);
         }

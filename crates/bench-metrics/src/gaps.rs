@@ -1,9 +1,11 @@
 //! Gaps between content events, and between tokens.
 
+mod coarse;
 mod store;
 
 use bench_schema::{EventLog, Nanos, RequestRecord};
 
+pub(crate) use coarse::{GapBatch, GapHistograms};
 pub(crate) use store::{EXACT, GapRange, GapStore};
 
 /// One gap between consecutive content events.

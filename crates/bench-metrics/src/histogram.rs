@@ -1,15 +1,19 @@
 //! Log-linear histograms: a fixed relative error over the whole range of u64, mergeable, in a few kilobytes.
 
+mod batch;
 mod layout;
 mod recorder;
 
+pub(crate) use batch::Batch;
 pub use layout::Layout;
 pub use recorder::Recorder;
 
 use bench_schema::{Distribution, Unit};
 
 use crate::MetricsError;
+use crate::estimate::LEVEL;
 use crate::num::floor_index;
+use crate::quantile::Ranks;
 use crate::summary::{QUANTILES, interval_of, quantile_entry};
 
 /// Counts of non-negative integers (nanoseconds, usually) in log-linear buckets.
@@ -205,22 +209,22 @@ impl Histogram {
             .iter()
             .filter_map(|&q| {
                 let value = self.quantile(q)?;
-                let (from, to, _) = crate::quantile::shares_of_independent(n, q, crate::LEVEL);
-                let interval = (to * n < n - 1.0 && from * n >= 1.0)
-                    .then(|| Some((self.quantile(from)?, self.quantile(to)?)))
-                    .flatten()
-                    .and_then(|(a, b)| interval_of(a.min(value), b.max(value), crate::LEVEL));
-                Some(quantile_entry(q, value, interval, self.count))
+                let ranks = Ranks::of_independent(n, q, LEVEL);
+                let bounds = ranks.low.zip(ranks.high).and_then(|(low, high)| {
+                    let (low, high) = (self.quantile(low)?, self.quantile(high)?);
+                    interval_of(low.min(value), high.max(value), LEVEL)
+                });
+                Some(quantile_entry(q, value, bounds, self.count))
             })
             .collect();
         let (mean, sd) = (self.mean()?, self.sd());
-        let half = sd.map(|sd| crate::tables::z_critical(crate::LEVEL) * sd / n.sqrt());
+        let half = sd.map(|sd| crate::tables::z_critical(LEVEL) * sd / n.sqrt());
         Some(Distribution {
             unit,
             n: self.count,
             effective_n: None,
             mean,
-            mean_interval: half.and_then(|h| interval_of(mean - h, mean + h, crate::LEVEL)),
+            mean_interval: half.and_then(|h| interval_of(mean - h, mean + h, LEVEL)),
             sd,
             cov: sd.filter(|_| mean > 0.0).map(|sd| sd / mean),
             min: low as f64,

@@ -49,7 +49,7 @@ pub fn quantile_in_time(
 pub fn quantile_by_parts(sample: &Sample, parts: &[Part], q: f64, level: f64) -> QuantileEstimate {
     let value = sample.quantile(q);
     let n = float(sample.len());
-    let Some((low, high, effective)) = shares(n, q, BlockMean::of_parts(parts), level) else {
+    let Some(ranks) = Ranks::of(n, q, BlockMean::of_parts(parts), level) else {
         return QuantileEstimate {
             q,
             estimate: Estimate::unbounded(value, level),
@@ -58,38 +58,49 @@ pub fn quantile_by_parts(sample: &Sample, parts: &[Part], q: f64, level: f64) ->
     };
     let estimate = Estimate {
         value,
-        low: (low * n >= 1.0).then(|| sample.quantile(low).min(value)),
-        high: (high * n < n - 1.0 + 1e-9).then(|| sample.quantile(high).max(value)),
+        low: ranks.low.map(|share| sample.quantile(share).min(value)),
+        high: ranks.high.map(|share| sample.quantile(share).max(value)),
         level,
     };
     QuantileEstimate {
         q,
         estimate,
-        effective,
+        effective: ranks.effective,
     }
 }
 
-/// The shares between which the true quantile lies, and the effective number of values.
-pub(crate) fn shares(
-    n: f64,
-    q: f64,
-    below: Option<BlockMean>,
-    level: f64,
-) -> Option<(f64, f64, f64)> {
-    let below = below?;
-    Some(shares_of_independent(
-        effective_count(n, q, &below, level),
-        q,
-        level,
-    ))
+/// The shares of the data between which the true quantile lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ranks {
+    /// Absent where the data is worth too few values to limit the quantile from below.
+    pub(crate) low: Option<f64>,
+    /// Absent where it is worth too few to limit it from above.
+    pub(crate) high: Option<f64>,
+    /// Independent values that the data is worth.
+    pub(crate) effective: f64,
 }
 
-/// The Clopper–Pearson shares around q for `n` independent values, and n.
-pub(crate) fn shares_of_independent(n: f64, q: f64, level: f64) -> (f64, f64, f64) {
-    let alpha = f64::midpoint(1.0, -level);
-    let low = beta_quantile(alpha, n * q, n * (1.0 - q) + 1.0);
-    let high = beta_quantile(1.0 - alpha, n * q + 1.0, n * (1.0 - q));
-    (low, high, n)
+impl Ranks {
+    /// For n values of which `below` is the measured share at most the quantile; `None` where its error is unknown.
+    pub(crate) fn of(n: f64, q: f64, below: Option<BlockMean>, level: f64) -> Option<Self> {
+        Some(Self::of_independent(
+            effective_count(n, q, &below?, level),
+            q,
+            level,
+        ))
+    }
+
+    /// The Clopper–Pearson shares around q for `n` independent values, as far as these have such ranks.
+    pub(crate) fn of_independent(n: f64, q: f64, level: f64) -> Self {
+        let alpha = f64::midpoint(1.0, -level);
+        let low = beta_quantile(alpha, n * q, n * (1.0 - q) + 1.0);
+        let high = beta_quantile(1.0 - alpha, n * q + 1.0, n * (1.0 - q));
+        Self {
+            low: Some(low).filter(|share| share * n >= 1.0),
+            high: Some(high).filter(|share| share * n <= n - 1.0),
+            effective: n,
+        }
+    }
 }
 
 /// `q(1 − q) / se²` in independent values, discounted for the error being itself estimated; between 1 and n.

@@ -68,6 +68,18 @@ impl Timeline {
         &mut self.bins[index]
     }
 
+    /// Whether two instants fall into the same bin, as wide as bins are now.
+    pub fn same_bin(&self, a: Stamp, b: Stamp) -> bool {
+        a.get() >> self.shift == b.get() >> self.shift
+    }
+
+    /// Adds counts to the bin that holds `at`; nothing without an instant.
+    pub(crate) fn add(&mut self, at: Option<Stamp>, counts: &TimeCounts) {
+        if let Some(at) = at {
+            self.at(at).add(counts);
+        }
+    }
+
     /// The position of `at` in `bins`; makes room in front where it lies before the first bin.
     fn place(&mut self, at: Stamp) -> usize {
         let absolute = at.get() >> self.shift;

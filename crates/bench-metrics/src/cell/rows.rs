@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{
-    Distribution, GroupRecord, Metric, Outcome, RequestRecord, SloOutcome, Stamp, Unit,
-};
+use bench_schema::{GroupRecord, Metric, Outcome, RequestRecord, SloOutcome, Stamp};
 
 use crate::counts::CountKeeper;
-use crate::gaps::{GapRange, GapStore, gaps};
-use crate::histogram::{Histogram, Layout};
+use crate::gaps::{GapBatch, GapHistograms, GapRange, GapStore};
 use crate::latency::Instants;
 
 use super::{LengthCategories, distributions, started};
@@ -70,7 +67,7 @@ struct Group {
     name: String,
     counts: CountKeeper,
     /// Histograms of gaps, once the exact store was full.
-    coarse: Option<(Histogram, Histogram, bool)>,
+    coarse: Option<GapHistograms>,
 }
 
 /// All groups met so far.
@@ -138,29 +135,18 @@ impl GroupTable {
     pub(crate) fn start_histograms(&mut self, rows: &[Row], gaps: &GapStore) {
         let GapStore::Exact(exact) = gaps else { return };
         for row in rows {
-            let Some(range) = row.gaps else { continue };
-            let (icl, itl) = (exact.icl(range, false).0, exact.itl(range, false).0);
-            for id in row.groups {
-                let Some(group) = self.groups.get_mut(usize::from(id)) else {
-                    continue;
-                };
-                group.add(icl.iter().copied(), itl.iter().copied());
+            if let Some(range) = row.gaps {
+                self.record_gaps(row.groups, &exact.batch(range));
             }
         }
     }
 
     /// Adds a request's gaps to the histograms of its groups.
-    pub(crate) fn record_gaps(&mut self, record: &RequestRecord, groups: GroupIds) {
-        if !record.wire.outcome.is_completed() {
-            return;
-        }
-        let icl: Vec<f64> = gaps(record).map(|g| g.length.as_f64()).collect();
-        let itl = crate::gaps::token_gaps(record);
+    pub(crate) fn record_gaps(&mut self, groups: GroupIds, request: &GapBatch) {
         for id in groups {
-            let Some(group) = self.groups.get_mut(usize::from(id)) else {
-                continue;
-            };
-            group.add(icl.iter().copied(), itl.iter().copied());
+            if let Some(group) = self.groups.get_mut(usize::from(id)) {
+                group.coarse.get_or_insert_default().add(request);
+            }
         }
     }
 
@@ -187,7 +173,8 @@ impl GroupTable {
             if let Some(coarse) = &group.coarse {
                 metrics.remove(&Metric::Icl);
                 metrics.remove(&Metric::Itl);
-                metrics.extend(group_gaps(coarse));
+                metrics.extend(coarse.distribution(false).map(|d| (Metric::Icl, d)));
+                metrics.extend(coarse.distribution(true).map(|d| (Metric::Itl, d)));
             }
             let for_it = |s: &&SloOutcome| {
                 group.by == "use_case" && s.slo.use_case.as_ref() == Some(&group.name)
@@ -202,33 +189,4 @@ impl GroupTable {
         })
         .collect()
     }
-}
-
-impl Group {
-    fn add(&mut self, icl: impl Iterator<Item = f64>, itl: impl Iterator<Item = f64>) {
-        let empty = || Histogram::new(Layout::with_bits(9));
-        let (chunks, tokens, has_tokens) =
-            self.coarse.get_or_insert_with(|| (empty(), empty(), true));
-        let before = (chunks.len(), tokens.len());
-        icl.for_each(|gap| chunks.record(crate::num::floor_index(gap) as u64));
-        itl.for_each(|gap| tokens.record(crate::num::floor_index(gap) as u64));
-        *has_tokens &= chunks.len() == before.0 || tokens.len() > before.1;
-    }
-}
-
-/// Distributions from a group's histograms; without intervals, because no blocks were kept.
-fn group_gaps(
-    (chunks, tokens, has_tokens): &(Histogram, Histogram, bool),
-) -> BTreeMap<Metric, Distribution> {
-    let bare = |h: &Histogram| {
-        let mut d = h.summary(Unit::Ns)?;
-        d.mean_interval = None;
-        d.quantiles.iter_mut().for_each(|q| q.interval = None);
-        Some(d)
-    };
-    let itl = if *has_tokens { bare(tokens) } else { None };
-    [(Metric::Icl, bare(chunks)), (Metric::Itl, itl)]
-        .into_iter()
-        .filter_map(|(m, d)| Some((m, d?)))
-        .collect()
 }

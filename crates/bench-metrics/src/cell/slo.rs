@@ -9,7 +9,7 @@ use crate::estimate::{Estimate, LEVEL};
 use crate::gaps::GapStore;
 use crate::num::{float, is_zero};
 use crate::proportion::wilson_effective;
-use crate::quantile::shares;
+use crate::quantile::Ranks;
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
@@ -197,15 +197,11 @@ fn at_quantile(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
             den: float(c.len()),
         })
         .collect();
-    let ranks = shares(n, q, BlockMean::of_parts(&parts), LEVEL);
+    let ranks = Ranks::of(n, q, BlockMean::of_parts(&parts), LEVEL);
     Some(Seen {
         value,
-        low: ranks
-            .filter(|(low, _, _)| low * n >= 1.0)
-            .map(|(low, _, _)| at(low)),
-        high: ranks
-            .filter(|(_, high, _)| high * n < n - 1.0 + 1e-9)
-            .map(|(_, high, _)| at(high)),
+        low: ranks.and_then(|r| r.low).map(at),
+        high: ranks.and_then(|r| r.high).map(at),
     })
 }
 

@@ -1,0 +1,92 @@
+use super::*;
+
+const LOWER: Direction = Direction::Lower;
+
+#[test]
+fn welch_agrees_with_scipy() {
+    // scipy 1.17.1: ttest_ind([10, 11, 12, 13], [12, 14, 13, 15, 16], equal_var=False): p = 0.0349388, t = −2.6112
+    let got = compare_runs(
+        &[10.0, 11.0, 12.0, 13.0],
+        &[12.0, 14.0, 13.0, 15.0, 16.0],
+        LOWER,
+        &CompareOptions::default(),
+    )
+    .unwrap();
+    assert!((got.p - 0.034_938_782_36).abs() < 1e-7, "{}", got.p);
+    assert_eq!(
+        got.verdict(&CompareOptions::default()),
+        Some(Verdict::Worse)
+    );
+}
+
+#[test]
+fn holm_multiplies_the_smallest_p_by_the_number_of_metrics() {
+    let flat = Estimate::bounded(1.0, 0.9, 1.1, 0.95);
+    let one = compare_estimates(&flat, &flat, LOWER, &CompareOptions::default());
+    let mut family = [0.01, 0.04, 0.03].map(|p| Comparison { p, ..one });
+    settle(&mut family);
+    let adjusted: Vec<i64> = family
+        .iter()
+        .map(|c| (c.adjusted_p * 1e6).round())
+        .map(|p| format!("{p}").parse().unwrap())
+        .collect();
+    assert_eq!(adjusted, [30_000, 60_000, 60_000]);
+}
+
+#[test]
+fn wide_intervals_cannot_tell_and_narrow_ones_find_nothing() {
+    let options = CompareOptions::default();
+    let wide = Estimate::bounded(100.0, 80.0, 120.0, 0.95);
+    let narrow = Estimate::bounded(100.0, 99.0, 101.0, 0.95);
+    assert_eq!(
+        compare_estimates(&wide, &wide, LOWER, &options).verdict(&options),
+        Some(Verdict::CannotTell)
+    );
+    let same = compare_estimates(&narrow, &narrow, LOWER, &options);
+    assert_eq!(same.verdict(&options), Some(Verdict::NoDifferenceFound));
+    assert!(
+        same.detectable.is_some_and(|d| (d - 2.0).abs() < 0.1),
+        "{same:?}"
+    );
+}
+
+#[test]
+fn an_estimate_without_bounds_decides_nothing() {
+    let options = CompareOptions::default();
+    let bare = Estimate::unbounded(100.0, 0.95);
+    let got = compare_estimates(
+        &bare,
+        &Estimate::bounded(500.0, 499.0, 501.0, 0.95),
+        LOWER,
+        &options,
+    );
+    assert_eq!(
+        (got.verdict(&options), got.detectable),
+        (Some(Verdict::CannotTell), None)
+    );
+}
+
+#[test]
+fn more_throughput_is_better_and_more_latency_worse() {
+    let options = CompareOptions::default();
+    let (a, b) = (
+        Estimate::bounded(10.0, 9.9, 10.1, 0.95),
+        Estimate::bounded(12.0, 11.9, 12.1, 0.95),
+    );
+    assert_eq!(
+        compare_estimates(&a, &b, Direction::Higher, &options).verdict(&options),
+        Some(Verdict::Better)
+    );
+    assert_eq!(
+        compare_estimates(&a, &b, LOWER, &options).verdict(&options),
+        Some(Verdict::Worse)
+    );
+    assert_eq!(
+        compare_estimates(&a, &b, Direction::Neutral, &options).verdict(&options),
+        None
+    );
+    let loss = compare_estimates(&b, &a, Direction::Higher, &options)
+        .regression()
+        .unwrap();
+    assert!((loss.value - 1.0 / 6.0).abs() < 1e-9);
+}
