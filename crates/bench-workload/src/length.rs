@@ -11,9 +11,12 @@ pub(crate) use sampler::{choose, running};
 
 use std::path::PathBuf;
 
+/// The longest prompt or answer, in tokens: well above every context window, well below what fills a memory.
+pub(crate) const MAX_LENGTH: u64 = 1 << 24;
+
 /// A distribution of lengths, in tokens (in words where nothing counts tokens).
 ///
-/// Draws of continuous distributions are rounded to the nearest whole number and are at least 1. Read from text with
+/// Draws of continuous distributions are rounded to the nearest whole number and lie between 1 and 2^24. Read from text with
 /// [`str::parse`]; its [`Display`](std::fmt::Display) reads back as the same value.
 ///
 /// | text | lengths |

@@ -208,6 +208,29 @@ fn what_the_server_adds_is_taken_off_the_text() -> Result<(), Problem> {
 }
 
 #[test]
+fn prefixes_that_are_too_many_to_keep_are_made_again_the_same() -> Result<(), Problem> {
+    let few = all(&plan(spec("prefix:1:40:5")?)?)?;
+    assert_eq!(few.len(), 60);
+    let many = PlanSpec {
+        requests: Some(30),
+        ..spec("prefix:1000000:40:5:zipf=3")?
+    };
+    let mut groups: BTreeMap<u64, String> = BTreeMap::new();
+    for planned in all(&plan(many)?)? {
+        let text = text(&planned);
+        let shared: Vec<&str> = text.split_whitespace().take(40).collect();
+        let group = planned.item.session.ok_or("a group")?;
+        let first = groups.entry(group).or_insert_with(|| shared.join(" "));
+        assert_eq!(*first, shared.join(" "));
+    }
+    assert!(
+        groups.len() < 15,
+        "most of 30 requests fall into the first groups"
+    );
+    Ok(())
+}
+
+#[test]
 fn joint_lengths_are_drawn_together_for_every_request() -> Result<(), Problem> {
     for planned in all(&plan(spec("joint:1*10/1000+1*200/20")?)?)? {
         let pair = (planned.item.size.words, planned.item.request.max_tokens);

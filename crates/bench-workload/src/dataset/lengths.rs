@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{FileFormat, read};
 use crate::WorkloadError;
+use crate::length::MAX_LENGTH;
 use crate::source::Body;
 
 /// Which column of a trace.
@@ -22,7 +23,10 @@ pub(crate) fn values(path: &Path, side: Side) -> Result<Vec<u64>, WorkloadError>
     })?;
     let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
     match numbers {
-        Ok(numbers) if !numbers.is_empty() => Ok(numbers.into_iter().map(|n| n.max(1)).collect()),
+        Ok(numbers) if !numbers.is_empty() => Ok(numbers
+            .into_iter()
+            .map(|n| n.clamp(1, MAX_LENGTH))
+            .collect()),
         _ => {
             let pick =
                 |(input, output): (u64, u64)| if side == Side::Input { input } else { output };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::LengthSpec;
+use super::{LengthSpec, MAX_LENGTH};
 use crate::WorkloadError;
 
 const EXPECTED: &str = "256, 128..512, normal:MEAN:SD, lognormal:MU:SIGMA, gamma:SHAPE:SCALE, zipf:MAX:EXPONENT, \
@@ -125,7 +125,7 @@ fn whole(text: &str) -> Result<u64, String> {
     let text = text.trim();
     match text.parse::<u64>() {
         Ok(0) => Err("a length is at least 1".to_owned()),
-        Ok(n) if n > 1 << 32 => Err(format!("{n} tokens are too many")),
+        Ok(n) if n > MAX_LENGTH => Err(format!("{n} tokens are too many; at most {MAX_LENGTH}")),
         Ok(n) => Ok(n),
         Err(_) => Err(format!("`{text}` is not a whole number")),
     }

@@ -1,6 +1,6 @@
 //! Lengths drawn.
 
-use super::{JointSpec, LengthSpec};
+use super::{JointSpec, LengthSpec, MAX_LENGTH};
 use crate::dataset::lengths::{self, Side};
 use crate::seed::Streams;
 use crate::{Draw, WorkloadError};
@@ -158,14 +158,14 @@ impl JointSampler {
     }
 }
 
-/// Rounded to the nearest whole number, at least 1, at most 2^32.
+/// Rounded to the nearest whole number within what a length may be.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "clamped to whole numbers that both types hold"
 )]
 fn whole(x: f64) -> u64 {
-    libm::round(x).clamp(1.0, 4_294_967_296.0) as u64
+    libm::round(x).clamp(1.0, MAX_LENGTH as f64) as u64
 }
 
 fn in_turn(items: &[u64], index: u64) -> u64 {

@@ -12,6 +12,7 @@ use super::lines;
 use super::prompts::{column, csv_error};
 use super::time::{self, Since};
 use crate::WorkloadError;
+use crate::length::MAX_LENGTH;
 use crate::source::{Body, Row};
 
 const TIMES: [&str; 2] = ["timestamp", "time"];
@@ -120,7 +121,7 @@ fn lengths(
     use_case: Option<String>,
 ) -> Row {
     let body = Body::Lengths {
-        input: input.max(1),
+        input: input.clamp(1, MAX_LENGTH),
         blocks,
         block_tokens: BLOCK_TOKENS,
     };

@@ -8,13 +8,16 @@ use crate::composer::Composer;
 use crate::dataset::DatasetSpec;
 use crate::length::{LengthSampler, choose, running};
 
+/// Most tokens of prefixes that are kept, over all groups: about 200 MB of text.
+const KEPT: u64 = 1 << 25;
+
 /// Groups that share the start of their prompts.
 #[derive(Debug)]
 pub(super) struct SharedPrefix {
     popularity: Vec<f64>,
     length: u64,
     own: LengthSampler,
-    /// Made on first use and kept: they are long and asked for again and again.
+    /// Made on first use and kept: they are long and asked for again and again. Empty where they are too many to keep.
     prefixes: Vec<OnceLock<Arc<str>>>,
 }
 
@@ -28,11 +31,16 @@ pub(super) fn prefix(spec: &DatasetSpec) -> Result<SharedPrefix, WorkloadError> 
     else {
         return Err(not_this("prefix"));
     };
+    let kept = if groups.saturating_mul(*prefix) <= KEPT {
+        *groups
+    } else {
+        0
+    };
     Ok(SharedPrefix {
         popularity: running((1..=*groups).map(|k| libm::pow(k as f64, -skew))),
         length: *prefix,
         own: LengthSampler::input(own)?,
-        prefixes: (0..*groups).map(|_| OnceLock::new()).collect(),
+        prefixes: (0..kept).map(|_| OnceLock::new()).collect(),
     })
 }
 
