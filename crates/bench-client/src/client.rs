@@ -11,10 +11,11 @@ use crate::clock::KernelStamps;
 use crate::dial::Dialer;
 use crate::fault::Fault;
 use crate::flight::{Flight, Landing};
+use crate::late::Rhythm;
 use crate::pool::Pool;
 use crate::question::{Question, Questions};
 use crate::transfer::LocalTasks;
-use crate::{ClientError, Clock, ConnectionPolicy, Target};
+use crate::{ClientError, Clock, ConnectionPolicy, LateReading, Target};
 
 /// How often a request is tried again because a reused connection turned out to be closed. The second try is on a new
 /// connection, which cannot be stale; the third covers a server that closes new ones at once.
@@ -30,6 +31,7 @@ pub struct Client {
     questions: Questions,
     pools: Vec<Pool>,
     next: Cell<usize>,
+    rhythm: Option<Rhythm>,
 }
 
 impl Client {
@@ -53,6 +55,7 @@ impl Client {
             questions: Questions::new(&target)?,
             pools,
             next: Cell::new(0),
+            rhythm: None,
             target,
         })
     }
@@ -68,16 +71,18 @@ impl Client {
     }
 
     /// Which instant the arrival stamps are, and why they are not the kernel's where they are not.
-    ///
-    /// Known for sure only after the first connection; before that, what this system should be able to do.
     pub fn clock_kind(&self) -> (ClockKind, Option<String>) {
-        let reason = self.dialer.no_stamps_reason().or_else(|| {
-            (!cfg!(target_os = "linux"))
-                .then(|| "receive stamps are only known on Linux".to_owned())
-        });
-        match reason {
+        match self.dialer.no_stamps_reason() {
             None => (ClockKind::Kernel, None),
             Some(reason) => (ClockKind::ReadReturn, Some(reason)),
+        }
+    }
+
+    /// Let the pause of `late` follow this client's token gaps. Has no effect without kernel stamps, where reading late would
+    /// stamp late.
+    pub fn read_late(&mut self, late: &LateReading) {
+        if self.clock_kind().0 == ClockKind::Kernel {
+            self.rhythm = Some(Rhythm::new(late.clone()));
         }
     }
 
@@ -93,6 +98,7 @@ impl Client {
             Err(fault) => return Exchange::nothing(fault.into_outcome()),
         };
         let mut flight = Flight::new(&self.target, self.clock(), &question, index);
+        flight.keep_rhythm(self.rhythm.as_ref());
         self.fly(&mut flight, &question, pool).await;
         flight.into_exchange()
     }

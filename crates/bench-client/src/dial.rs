@@ -27,6 +27,22 @@ const NAME_AGE: Nanos = Nanos::from_secs(30);
 /// A Unix listener whose backlog is full says EAGAIN; there is nothing to wait on but time.
 const BACKLOG_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
+const UNIX_SOCKET: &str = "Unix sockets carry no receive stamps";
+
+fn no_stamps(error: &io::Error) -> String {
+    format!("the kernel gives no receive stamps: {error}")
+}
+
+fn ask_beforehand() -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
+    ask_for_stamps(socket.as_fd())?;
+    Ok(socket)
+}
+
 /// Opens connections. One per worker thread.
 #[derive(Debug)]
 pub(crate) struct Dialer {
@@ -35,6 +51,9 @@ pub(crate) struct Dialer {
     http: HttpVersion,
     names: RefCell<HashMap<(String, u16), (Stamp, Rc<[SocketAddr]>)>>,
     no_stamps: RefCell<Option<String>>,
+    /// The kernel starts to stamp when the first socket asks, and a moment later. One that asks from the beginning, and is never
+    /// used, has that over before the first connection.
+    _asking: Option<OwnedFd>,
 }
 
 /// An open connection, before HTTP.
@@ -54,12 +73,18 @@ impl Dialer {
         let tls = secure
             .then(|| crate::tls::client_config(&target.tls, target.http))
             .transpose()?;
+        let (asking, refused) = match ask_beforehand() {
+            Ok(fd) => (Some(fd), None),
+            Err(error) => (None, Some(no_stamps(&error))),
+        };
+        let all_unix = target.endpoints.iter().all(|e| e.socket_path().is_some());
         Ok(Self {
             stamps,
             tls,
             http: target.http,
             names: RefCell::default(),
-            no_stamps: RefCell::default(),
+            no_stamps: RefCell::new(refused.or(all_unix.then(|| UNIX_SOCKET.to_owned()))),
+            _asking: asking,
         })
     }
 
@@ -67,7 +92,7 @@ impl Dialer {
         self.stamps.clock()
     }
 
-    /// Why arrival stamps are not the kernel's, once that has been found out.
+    /// Why arrival stamps are not the kernel's, where they are not.
     pub(crate) fn no_stamps_reason(&self) -> Option<String> {
         self.no_stamps.borrow().clone()
     }
@@ -185,13 +210,13 @@ impl Dialer {
         socket.set_nodelay(true)?;
         // Before the connection exists, so that not even its first segment goes unstamped.
         if let Err(error) = ask_for_stamps(socket.as_fd()) {
-            self.note_no_stamps(&format!("the kernel refuses receive stamps: {error}"));
+            self.note_no_stamps(&no_stamps(&error));
         }
         Ok(socket.connect(address).await?.into_std()?.into())
     }
 
     async fn connect_unix(&self, path: &Path) -> Result<OwnedFd, Fault> {
-        self.note_no_stamps("Unix sockets carry no receive stamps");
+        self.note_no_stamps(UNIX_SOCKET);
         let fault =
             |error: io::Error| Fault::io(Stage::Connect, &error, &format!("{}", path.display()));
         loop {

@@ -56,6 +56,29 @@ impl Endpoint {
         }
     }
 
+    /// The URL of a page rather than of an API: its server, and its path with the query.
+    pub(crate) fn parse_page(url: &str) -> Result<(Self, String), ClientError> {
+        let (base, query) = match url.split_once('?') {
+            Some((base, query)) => (base, Some(query)),
+            None => (url, None),
+        };
+        let mut endpoint = Self::parse(base)?;
+        let mut path = std::mem::take(&mut endpoint.prefix);
+        if path.is_empty() {
+            path.push('/');
+        }
+        if let Some(query) = query {
+            path.push('?');
+            path.push_str(query);
+        }
+        Ok((endpoint, path))
+    }
+
+    /// Whether both are the same host and port, spoken to in the same way.
+    pub(crate) fn same_server(&self, other: &Self) -> bool {
+        self.host == other.host && self.secure == other.secure
+    }
+
     fn unix(path: PathBuf, prefix: &str) -> Self {
         Self {
             host: Host::Unix(path),
@@ -292,6 +315,19 @@ mod tests {
             message.contains("credentials") && !message.contains("hunter2"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn a_page_keeps_its_path_and_query() {
+        let (endpoint, path) = Endpoint::parse_page("http://h:9090/api/v1/query?q=up%3A1").unwrap();
+        assert_eq!(
+            (endpoint.to_string(), path),
+            ("http://h:9090".into(), "/api/v1/query?q=up%3A1".into())
+        );
+        assert_eq!(Endpoint::parse_page("http://h").unwrap().1, "/");
+        let api = Endpoint::parse("http://h:9090/v1").unwrap();
+        assert!(api.same_server(&endpoint));
+        assert!(!api.same_server(&Endpoint::parse("https://h:9090").unwrap()));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use hyper::http::response::Parts;
 
 use crate::deadline::Deadline;
 use crate::fault::Fault;
+use crate::late::Rhythm;
 use crate::pool::Checkout;
 use crate::question::Question;
 use crate::socket::{LogPosition, ReadLog};
@@ -37,6 +38,8 @@ pub(crate) struct Flight<'a> {
     decoder: Option<AnswerDecoder>,
     events: u64,
     last_event: Stamp,
+    last_arrival: Option<Stamp>,
+    rhythm: Option<&'a Rhythm>,
     refusal: Option<Refusal>,
 }
 
@@ -94,8 +97,15 @@ impl<'a> Flight<'a> {
             decoder: None,
             events: 0,
             last_event: begun,
+            last_arrival: None,
+            rhythm: None,
             refusal: None,
         }
+    }
+
+    /// Tell `rhythm` the gaps between events.
+    pub(crate) fn keep_rhythm(&mut self, rhythm: Option<&'a Rhythm>) {
+        self.rhythm = rhythm;
     }
 
     pub(crate) fn into_exchange(self) -> Exchange {
@@ -238,6 +248,10 @@ impl<'a> Flight<'a> {
             if progress.content_events > 0 {
                 self.events += u64::try_from(progress.content_events).unwrap_or(u64::MAX);
                 self.last_event = mark.returned;
+                if let Some(rhythm) = self.rhythm {
+                    rhythm.note(self.last_arrival, mark, progress.content_events);
+                    self.last_arrival = Some(mark.arrival);
+                }
                 self.deadline.set(self.due());
             }
             if progress.failed {

@@ -33,6 +33,8 @@ pub(crate) struct ScriptedStream {
     written: Rc<RefCell<Vec<(Stamp, usize)>>>,
     /// Bytes that one write accepts.
     write_room: usize,
+    /// The server answers when it has the whole request.
+    sent: Rc<Cell<Option<Stamp>>>,
 }
 
 impl ScriptedStream {
@@ -47,6 +49,9 @@ impl ScriptedStream {
         _cx: &mut Context<'_>,
         cursor: &mut ReadBufCursor<'_>,
     ) -> Poll<io::Result<usize>> {
+        if self.sent.get().is_none() {
+            return Poll::Pending;
+        }
         let Some(segment) = self.segments.front() else {
             self.log.note_end(self.tick());
             return Poll::Ready(Ok(0));
@@ -104,6 +109,7 @@ fn play(segments: Vec<Vec<u8>>, write_room: usize, body_len: usize) -> Played {
     let log = ReadLog::new(stamps);
     let reads = Rc::new(RefCell::default());
     let written = Rc::new(RefCell::default());
+    let sent = Rc::default();
     let stream = ScriptedStream {
         segments: segments.into(),
         taken: 0,
@@ -113,6 +119,7 @@ fn play(segments: Vec<Vec<u8>>, write_room: usize, body_len: usize) -> Played {
         at: 0,
         written: Rc::clone(&written),
         write_room,
+        sent: Rc::clone(&sent),
     };
     let gate = Gate::new(Stream::Scripted(stream), Rc::clone(&log));
     let mut cx = Context::from_waker(Waker::noop());
@@ -120,7 +127,6 @@ fn play(segments: Vec<Vec<u8>>, write_room: usize, body_len: usize) -> Played {
     let Poll::Ready(Ok(connection)) = opening else {
         panic!("the handshake is immediate")
     };
-    let sent = Rc::default();
     let body = Outgoing::new(
         Bytes::from(vec![b'x'; body_len]),
         false,
@@ -146,6 +152,7 @@ fn step_through(mut transfer: Transfer, cx: &mut Context<'_>) -> Played {
         sent: None,
         written: Vec::new(),
     };
+    let mut waits = 0;
     loop {
         match transfer.poll_step(cx) {
             Poll::Ready(Step::Head(head, mark)) => {
@@ -155,7 +162,11 @@ fn step_through(mut transfer: Transfer, cx: &mut Context<'_>) -> Played {
             Poll::Ready(Step::Data(bytes, mark)) => played.data.push((bytes.to_vec(), mark)),
             Poll::Ready(Step::End(_)) => played.ended = true,
             Poll::Ready(Step::Broken(_) | Step::Lost) => played.broken = true,
-            Poll::Pending => panic!("a scripted connection never waits"),
+            // Polled again at once: only the request's last byte is ever waited for.
+            Poll::Pending => {
+                waits += 1;
+                assert!(waits < 1_000_000, "nothing happens any more");
+            }
         }
         if played.ended || played.broken {
             played.sent = transfer.sent();

@@ -5,9 +5,12 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bench_schema::Stamp;
+use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Request, Response};
@@ -95,7 +98,53 @@ pub(crate) struct Http1Transfer {
     connection: Http1,
     awaiting: Awaiting,
     sent: Rc<Cell<Option<Stamp>>>,
+    quiet: Arc<Quiet>,
     connection_over: bool,
+}
+
+/// A waker that keeps quiet while its task is being polled.
+///
+/// Each frame taken from hyper's body channel wakes the connection's side of it, which is the very task that takes it: half of
+/// all polls would be for nothing.
+#[derive(Debug, Default)]
+struct Quiet {
+    polling: AtomicBool,
+    woken: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Quiet {
+    fn begin(&self, task: &Waker) {
+        self.task.register(task);
+        self.polling.store(true, Ordering::Relaxed);
+    }
+
+    /// What was asked for up to here is being done.
+    fn forget(&self) {
+        self.woken.store(false, Ordering::Relaxed);
+    }
+
+    /// If the task is going to wait, a wake-up since the last `forget` was meant (hyper or tokio giving way): pass it on.
+    fn end(&self, waiting: bool) {
+        self.polling.store(false, Ordering::Relaxed);
+        if waiting && self.woken.swap(false, Ordering::Relaxed) {
+            self.task.wake();
+        }
+    }
+}
+
+impl Wake for Quiet {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.polling.load(Ordering::Relaxed) {
+            self.woken.store(true, Ordering::Relaxed);
+        } else {
+            self.task.wake();
+        }
+    }
 }
 
 impl Http1Transfer {
@@ -109,6 +158,7 @@ impl Http1Transfer {
             connection,
             awaiting: Awaiting::Head(response),
             sent,
+            quiet: Arc::default(),
             connection_over: false,
         }
     }
@@ -117,11 +167,22 @@ impl Http1Transfer {
         self.sent.get()
     }
 
+    /// The next step. Wake-ups that hyper gives itself meanwhile are not passed on: the loop below polls again anyway.
+    ///
     /// Take what there is, else let hyper make at most one read, and so on until neither gives anything.
     ///
     /// What is taken here was completed by the latest read: hyper decodes from one read's bytes until they are used up, holds
     /// one frame at most, and reads only where the gate's permit allows it, which is given when everything has been taken.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        self.quiet.begin(cx.waker());
+        let step = self.step(&mut Context::from_waker(&Waker::from(Arc::clone(
+            &self.quiet,
+        ))));
+        self.quiet.end(step.is_pending());
+        step
+    }
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         loop {
             if let Some(step) = self.take() {
                 return Poll::Ready(step);
@@ -132,6 +193,7 @@ impl Http1Transfer {
                 return Poll::Ready(Step::Lost);
             }
             self.connection.log.permit();
+            self.quiet.forget();
             match Pin::new(&mut self.connection.connection).poll(cx) {
                 // Its error, if any, has been handed to the waiting side as well.
                 Poll::Ready(_) => self.connection_over = true,

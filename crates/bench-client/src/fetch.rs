@@ -1,0 +1,214 @@
+//! Plain requests beside the measured ones: probes, metric pages, tokenising.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_schema::{Nanos, Stage};
+use bytes::Bytes;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use crate::clock::KernelStamps;
+use crate::deadline::Deadline;
+use crate::dial::Dialer;
+use crate::fault::Fault;
+use crate::question::Question;
+use crate::transfer::{Connection, Http1, Http2, LocalTasks, Step};
+use crate::{ClientError, Clock, Endpoint, Target};
+
+/// A whole response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// HTTP status.
+    pub status: u16,
+    /// The `server` header.
+    pub server: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Gets pages of the target's servers and of others, one connection each, with limits on time and size. `Send` and `Sync`: for a
+/// sampler's own thread.
+#[derive(Clone, Debug)]
+pub struct Fetcher {
+    target: Arc<Target>,
+    clock: Clock,
+}
+
+/// What a fetch may cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FetchLimits {
+    pub(crate) time: Duration,
+    pub(crate) bytes: usize,
+}
+
+impl Fetcher {
+    /// A fetcher with the target's certificates. Its headers and API key go to the target's own hosts only.
+    ///
+    /// # Errors
+    /// [`ClientError`] where a certificate file of the target cannot be used.
+    pub fn new(target: &Target) -> Result<Self, ClientError> {
+        let clock = Clock::start();
+        // To fail now rather than at the first page.
+        Dialer::new(target, Rc::new(KernelStamps::new(clock.clone())))?;
+        Ok(Self {
+            target: Arc::new(target.clone()),
+            clock,
+        })
+    }
+
+    /// Get `url` from a thread without a runtime; 2xx only, at most `most_bytes`.
+    ///
+    /// # Errors
+    /// A sentence: no connection, another status, too slow, too large.
+    pub fn get(&self, url: &str, timeout: Duration, most_bytes: usize) -> Result<Vec<u8>, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("{url}: no runtime: {error}"))?;
+        let limits = FetchLimits {
+            time: timeout,
+            bytes: most_bytes,
+        };
+        let fetched = runtime
+            .block_on(self.fetch_url(url, limits))
+            .map_err(|error| error.to_string())?;
+        if (200..300).contains(&fetched.status) {
+            Ok(fetched.body)
+        } else {
+            Err(format!("{url}: HTTP {}", fetched.status))
+        }
+    }
+
+    pub(crate) async fn fetch_url(
+        &self,
+        url: &str,
+        limits: FetchLimits,
+    ) -> Result<Fetched, ClientError> {
+        // The path belongs to the page, not to a base URL.
+        let (endpoint, path) = Endpoint::parse_page(url)?;
+        self.fetch(&endpoint, path, Bytes::new(), limits).await
+    }
+
+    /// `GET`, or `POST` of JSON where there is a body.
+    pub(crate) async fn fetch(
+        &self,
+        endpoint: &Endpoint,
+        path: String,
+        body: Bytes,
+        limits: FetchLimits,
+    ) -> Result<Fetched, ClientError> {
+        let question = Question::plain(endpoint, path, body, self.headers_for(endpoint));
+        let url = format!("{endpoint}");
+        let stamps = Rc::new(KernelStamps::new(self.clock.clone()));
+        let mut target = Target::clone(&self.target);
+        target.endpoints = vec![endpoint.clone()];
+        let dialer = Dialer::new(&target, stamps)?;
+        let stage = Cell::new(Stage::Connect);
+        let due = self.clock.now() + Nanos::from_duration(limits.time);
+        let mut deadline = Deadline::new(self.clock.clone(), due);
+        let exchange = exchange(&dialer, endpoint, &question, &stage, limits.bytes);
+        let local = tokio::task::LocalSet::new();
+        let message = match deadline.within(local.run_until(exchange)).await {
+            Some(Ok(fetched)) => return Ok(fetched),
+            Some(Err(fault)) => fault.message,
+            None => format!("no answer within {:?} ({} stage)", limits.time, stage.get()),
+        };
+        Err(ClientError::Fetch { url, message })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Secrets are for the measured hosts, not for whoever has a metrics page.
+    fn headers_for(&self, endpoint: &Endpoint) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let own = self.target.endpoints.iter();
+        if !own.into_iter().any(|own| own.same_server(endpoint)) {
+            return headers;
+        }
+        let key = self.target.api_key.as_ref().map(|key| {
+            let (name, value) = self.target.protocol.auth_header(key.expose());
+            (HeaderName::from_bytes(name.as_bytes()).ok(), value)
+        });
+        if let Some((Some(name), value)) = key
+            && let Ok(value) = HeaderValue::from_str(&value)
+        {
+            headers.insert(name, value);
+        }
+        for (name, value) in &self.target.headers {
+            if let Ok(value) = HeaderValue::from_str(value.expose()) {
+                headers.insert(name.clone(), value);
+            }
+        }
+        headers
+    }
+}
+
+async fn exchange(
+    dialer: &Dialer,
+    endpoint: &Endpoint,
+    question: &Question,
+    stage: &Cell<Stage>,
+    most_bytes: usize,
+) -> Result<Fetched, Fault> {
+    let peer = endpoint.to_string();
+    let dialed = dialer.dial(endpoint, stage).await?;
+    let log = Rc::clone(&dialed.log);
+    let tasks = LocalTasks::default();
+    let connection = if dialed.http2 {
+        Http2::open(dialed, &tasks).await.map(Connection::Http2)
+    } else {
+        let opened = Http1::open(dialed, 64 << 10).await;
+        opened.map(|connection| Connection::Http1(Box::new(connection)))
+    };
+    stage.set(Stage::Headers);
+    let broken = |error: &hyper::Error| Fault::hyper(Stage::Headers, error, &log, &peer);
+    let connection = connection.map_err(|error| broken(&error))?;
+    let sent = Rc::default();
+    let request = question.request(connection.is_http2(), &log, &sent)?;
+    let mut transfer = connection.start(request, sent);
+    let mut fetched = Fetched {
+        status: 0,
+        server: None,
+        body: Vec::new(),
+    };
+    loop {
+        match poll_fn(|cx| transfer.poll_step(cx)).await {
+            Step::Head(head, _) => {
+                fetched.status = head.status.as_u16();
+                let server = head.headers.get(hyper::header::SERVER);
+                fetched.server = server
+                    .and_then(|value| value.to_str().ok())
+                    .map(str::to_owned);
+            }
+            Step::Data(bytes, _) => {
+                if fetched.body.len() + bytes.len() > most_bytes {
+                    let message = format!("the page is larger than {most_bytes} bytes");
+                    let kind = bench_schema::FailureKind::TooLarge;
+                    return Err(Fault::new(Stage::Tail, kind, message));
+                }
+                fetched.body.extend_from_slice(&bytes);
+            }
+            Step::End(_) => return Ok(fetched),
+            Step::Broken(error) => return Err(broken(&error)),
+            Step::Lost => {
+                let kind = bench_schema::FailureKind::Closed;
+                return Err(Fault::new(
+                    Stage::Headers,
+                    kind,
+                    "the connection was closed",
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What a server says about itself, before it is measured.
+
+use std::time::Duration;
+
+use bench_schema::{Nanos, Stamp};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::fetch::{FetchLimits, Fetched, Fetcher};
+use crate::{ClientError, Clock, Endpoint, Target};
+
+/// Between two looks at a server that is not ready.
+const PATIENCE: Duration = Duration::from_millis(250);
+const LIMITS: FetchLimits = FetchLimits {
+    time: Duration::from_secs(10),
+    bytes: 32 << 20,
+};
+
+/// Asks the first endpoint of a target what it is. Nothing here is measured.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    fetcher: Fetcher,
+    clock: Clock,
+    endpoint: Endpoint,
+}
+
+/// What a server tells; everything that it does not is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// Models of `GET /v1/models`, in its order.
+    pub models: Vec<String>,
+    /// `vllm`, `llama.cpp`, `sglang`, `tgi`, `ollama`, `triton`, or whatever it calls itself.
+    pub kind: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+}
+
+/// What `POST /tokenize` said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tokenized {
+    /// Number of tokens.
+    pub count: u64,
+    /// The ids, where the server gives them.
+    pub ids: Option<Vec<u32>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModelList {
+    data: Vec<ModelEntry>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModelEntry {
+    id: String,
+    owned_by: Option<String>,
+}
+
+/// One look at a server.
+enum Look {
+    Ready(Option<Fetched>),
+    NotYet(String),
+}
+
+impl Probe {
+    /// A probe of `target`'s first endpoint.
+    ///
+    /// # Errors
+    /// [`ClientError::NoEndpoint`], or a certificate that cannot be used.
+    pub fn new(target: impl AsRef<Target>, clock: Clock) -> Result<Self, ClientError> {
+        let target = target.as_ref();
+        let endpoint = target.endpoints.first().ok_or(ClientError::NoEndpoint)?;
+        Ok(Self {
+            endpoint: endpoint.clone(),
+            fetcher: Fetcher::new(target)?,
+            clock,
+        })
+    }
+
+    /// Wait until the server is ready, but no longer than `wait` (zero: one look), and find out what it is.
+    ///
+    /// Ready means that `/v1/models` answers with something below 500, or, where there is no such page, that `/health` does.
+    ///
+    /// # Errors
+    /// [`ClientError::NotReady`] with what the last look saw.
+    pub async fn look(&self, wait: Nanos) -> Result<ServerFacts, ClientError> {
+        let began = self.clock.now();
+        loop {
+            match self.look_once().await {
+                Look::Ready(models) => return Ok(self.facts(models).await),
+                Look::NotYet(last) => self.pause(began, wait, last).await?,
+            }
+        }
+    }
+
+    async fn pause(&self, began: Stamp, wait: Nanos, last: String) -> Result<(), ClientError> {
+        let waited = self.clock.now() - began;
+        if waited + Nanos::from_duration(PATIENCE) > wait {
+            return Err(ClientError::NotReady {
+                url: self.endpoint.to_string(),
+                waited_s: waited.as_secs_f64(),
+                last,
+            });
+        }
+        tokio::time::sleep(PATIENCE).await;
+        Ok(())
+    }
+
+    async fn look_once(&self) -> Look {
+        let models = match self.get(&self.endpoint.path("/v1/models")).await {
+            Ok(models) => models,
+            Err(error) => return Look::NotYet(error.to_string()),
+        };
+        match models.status {
+            200..300 => Look::Ready(Some(models)),
+            404 | 405 | 501 => match self.get(&self.endpoint.root_path("/health")).await {
+                Ok(health) if health.status < 500 => Look::Ready(None),
+                Ok(health) => Look::NotYet(format!("HTTP {} from /health", health.status)),
+                Err(error) => Look::NotYet(error.to_string()),
+            },
+            status @ 500.. => Look::NotYet(format!("HTTP {status} from /v1/models")),
+            // It wants a key or another method: it is there, and the first request will say what is missing.
+            _ => Look::Ready(None),
+        }
+    }
+
+    async fn facts(&self, models: Option<Fetched>) -> ServerFacts {
+        let header = models.as_ref().and_then(|page| page.server.clone());
+        let list: ModelList = models
+            .and_then(|page| serde_json::from_slice(&page.body).ok())
+            .unwrap_or_default();
+        let owner = list.data.first().and_then(|model| model.owned_by.clone());
+        let mut facts = ServerFacts {
+            models: list.data.into_iter().map(|model| model.id).collect(),
+            kind: kind_of(owner.as_deref(), header.as_deref()),
+            version: None,
+        };
+        // Each of these pages belongs to one kind of server; the known kind's is asked alone.
+        for (kind, page, keys) in VERSIONS {
+            if facts.kind.as_deref().is_some_and(|known| known != *kind) {
+                continue;
+            }
+            if let Some(version) = self.version(page, keys).await {
+                facts.kind = facts.kind.or_else(|| Some((*kind).to_owned()));
+                facts.version = Some(version);
+                break;
+            }
+        }
+        if facts.version.is_none() && facts.kind.is_some() {
+            facts.version = self.version("/version", &["version"]).await;
+        }
+        facts
+    }
+
+    async fn version(&self, page: &str, keys: &[&str]) -> Option<String> {
+        let fetched = self.get(&self.endpoint.root_path(page)).await.ok()?;
+        if !(200..300).contains(&fetched.status) {
+            return None;
+        }
+        let body: Value = serde_json::from_slice(&fetched.body).ok()?;
+        let text = |key: &&str| body.get(*key)?.as_str().map(str::to_owned);
+        keys.iter().find_map(text)
+    }
+
+    /// How many tokens the server makes of `text`, special tokens left out; `None` where it has no `/tokenize`.
+    ///
+    /// vLLM wants the text as `prompt`, llama.cpp as `content`, TGI as `inputs`; each ignores the others' keys.
+    ///
+    /// # Errors
+    /// [`ClientError::Fetch`] where there was no answer at all.
+    pub async fn tokenize(&self, text: &str) -> Result<Option<Tokenized>, ClientError> {
+        let body = json!({
+            "model": self.fetcher.target().model,
+            "prompt": text,
+            "content": text,
+            "inputs": text,
+            "add_special_tokens": false,
+        });
+        let path = self.endpoint.root_path("/tokenize");
+        let bytes = Bytes::from(body.to_string());
+        let fetched = self
+            .fetcher
+            .fetch(&self.endpoint, path, bytes, LIMITS)
+            .await?;
+        if !(200..300).contains(&fetched.status) {
+            return Ok(None);
+        }
+        Ok(serde_json::from_slice(&fetched.body)
+            .ok()
+            .and_then(|body| tokens_in(&body)))
+    }
+
+    async fn get(&self, path: &str) -> Result<Fetched, ClientError> {
+        let path = path.to_owned();
+        self.fetcher
+            .fetch(&self.endpoint, path, Bytes::new(), LIMITS)
+            .await
+    }
+}
+
+/// Kind of server, the page that tells its version, and the keys to look under.
+const VERSIONS: &[(&str, &str, &[&str])] = &[
+    ("vllm", "/version", &["version"]),
+    ("sglang", "/get_server_info", &["version"]),
+    ("sglang", "/server_info", &["version"]),
+    ("llama.cpp", "/props", &["build_info"]),
+    ("ollama", "/api/version", &["version"]),
+    ("tgi", "/info", &["version"]),
+    ("triton", "/v2", &["version"]),
+];
+
+fn kind_of(owner: Option<&str>, header: Option<&str>) -> Option<String> {
+    if let Some(header) = header
+        && header.to_ascii_lowercase().starts_with("llama.cpp")
+    {
+        return Some("llama.cpp".to_owned());
+    }
+    match owner? {
+        "llamacpp" => Some("llama.cpp".to_owned()),
+        // Ollama's `library`, and owners of models rather than makers of servers.
+        "library" | "" | "me" | "user" | "organization-owner" | "openai" | "system" => None,
+        owner => Some(owner.to_ascii_lowercase()),
+    }
+}
+
+/// vLLM: `count` and `tokens` (ids); llama.cpp: `tokens`; TGI: a list of objects with `id`.
+fn tokens_in(body: &Value) -> Option<Tokenized> {
+    let list = body.as_array().or_else(|| body.get("tokens")?.as_array());
+    let id = |token: &Value| {
+        let number = token.get("id").unwrap_or(token).as_u64()?;
+        u32::try_from(number).ok()
+    };
+    let ids: Option<Vec<u32>> = list.and_then(|list| list.iter().map(id).collect());
+    let length = list.and_then(|list| u64::try_from(list.len()).ok());
+    let count = body.get("count").and_then(Value::as_u64).or(length)?;
+    Some(Tokenized { count, ids })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_counts_are_read_in_the_words_of_each_server() {
+        let vllm = json!({"count": 3, "max_model_len": 2048, "tokens": [1, 2, 3]});
+        let llama = json!({"tokens": [5, 6]});
+        let tgi = json!([{"id": 9, "text": "a", "start": 0, "stop": 1}]);
+        let counted = |body| tokens_in(&body).map(|found| (found.count, found.ids));
+        assert_eq!(counted(vllm), Some((3, Some(vec![1, 2, 3]))));
+        assert_eq!(counted(llama), Some((2, Some(vec![5, 6]))));
+        assert_eq!(counted(tgi), Some((1, Some(vec![9]))));
+        assert_eq!(counted(json!({"error": "no"})), None);
+    }
+
+    #[test]
+    fn a_server_is_known_by_its_header_or_the_owner_of_its_models() {
+        assert_eq!(
+            kind_of(Some("vllm"), Some("uvicorn")).as_deref(),
+            Some("vllm")
+        );
+        assert_eq!(
+            kind_of(Some("me"), Some("llama.cpp")).as_deref(),
+            Some("llama.cpp")
+        );
+        assert_eq!(
+            kind_of(Some("llamacpp"), None).as_deref(),
+            Some("llama.cpp")
+        );
+        assert_eq!(kind_of(Some("library"), None), None);
+        assert_eq!(kind_of(None, Some("nginx")), None);
+    }
+}
