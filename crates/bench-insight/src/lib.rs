@@ -8,12 +8,15 @@
 mod analysis;
 mod bottleneck;
 mod capacity;
+mod compare;
 mod draft;
 mod error;
 mod facts;
 mod findings;
 mod lengths;
+mod next_round;
 mod regimes;
+mod scenario;
 mod signals;
 mod target;
 mod text;
@@ -24,9 +27,17 @@ mod view;
 pub use analysis::{analyse_run, analysis, scaling_by_tag};
 pub use bottleneck::{Bottleneck, BottleneckKind, bottlenecks};
 pub use capacity::{CapacityAssumptions, CapacityFigure, capacity};
+pub use compare::{
+    ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict, RegressionRule,
+    RunComparison, compare, gate,
+};
 pub use error::InsightError;
 pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, TrustFacts};
 pub use findings::findings;
+pub use next_round::{NextTarget, next_round};
 pub use regimes::{Mode, Regime, RegimeSeries, Regimes, regimes};
+pub use scenario::{
+    Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, scenario_findings,
+};
 pub use target::{Target, targets};
 pub use trust::trust;

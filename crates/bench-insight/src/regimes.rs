@@ -92,14 +92,19 @@ const ALPHA: f64 = 0.01;
 const SHARE: f64 = 0.05;
 /// Seed of the test's simulations.
 const SEED: u64 = 7;
-/// Least difference of level between neighbouring spans, over the smaller.
+/// Least difference of level between spans or modes, over the smaller.
 const STEP: f64 = 0.25;
 
 /// Modes and spans of every series that has at least 40 values.
 ///
 /// *Modes*: the dip test at 1 %, on values thinned to what they are worth (neighbours are not independent), and a density with
-/// two humps of 5 % each. *Spans*: the series in up to 60 stretches of time, segmented where the mean changes by a quarter.
+/// two humps of 5 % each, a quarter apart. *Spans*: the series in up to 60 stretches of time, segmented where the mean changes by a quarter.
 pub fn regimes(samples: &CellSamples) -> Vec<Regimes> {
+    if !samples.requests.is_sorted_by_key(|r| r.start) {
+        let mut sorted = samples.clone();
+        sorted.requests.sort_by_key(|r| r.start);
+        return regimes(&sorted);
+    }
     RegimeSeries::ALL
         .iter()
         .filter_map(|series| {
@@ -165,7 +170,14 @@ fn modes(values: &[f64]) -> (Option<f64>, Vec<Mode>) {
             share: peak.share,
         })
         .collect();
-    let found = if peaks.len() > 1 { peaks } else { Vec::new() };
+    let low = peaks.iter().map(|m| m.at).fold(f64::INFINITY, f64::min);
+    let high = peaks.iter().map(|m| m.at).fold(0.0, f64::max);
+    // A rhythm within a few percent is two modes too, but no two regimes.
+    let found = if peaks.len() > 1 && apart(low, high) >= STEP {
+        peaks
+    } else {
+        Vec::new()
+    };
     (Some(test.p), found)
 }
 

@@ -53,7 +53,10 @@ fn figures(x: f64, digits: i32) -> String {
     let magnitude = x.abs().log10().floor();
     let after = (f64::from(digits) - 1.0 - magnitude).clamp(0.0, 9.0);
     let precision = (0..10_usize).find(|p| *p as f64 + 0.5 > after).unwrap_or(9);
-    let shown = format!("{x:.precision$}");
+    // Half away from zero, as people round: `format!` alone makes 62 of 62.5.
+    let scale = 10_f64.powf(precision as f64);
+    let rounded = (x * scale).round() / scale;
+    let shown = format!("{rounded:.precision$}");
     // 9.97 with two figures becomes 10.0: one figure more than asked, but never a wrong one.
     if digits == 2 && shown.ends_with(".0") && x.abs() >= 9.5 {
         return shown.trim_end_matches(".0").to_owned();
@@ -119,10 +122,11 @@ mod tests {
             times(2.993),
             number(949.1),
             number(4.6),
+            percent(0.625),
         ];
         assert_eq!(
             shown,
-            ["85 %", "0.41 %", "15.8×", "3.0×", "949", "4.60"].map(str::to_owned)
+            ["85 %", "0.41 %", "15.8×", "3.0×", "949", "4.60", "63 %"].map(str::to_owned)
         );
     }
 

@@ -31,9 +31,12 @@ pub(crate) const OUTPUT_FACTORS: &[&str] = &["output_tokens", "output"];
 pub(crate) const PROMPT_FACTORS: &[&str] =
     &["input_tokens", "prompt_tokens", "prompt_words", "prompt"];
 
-/// A positive, finite number.
+/// Beyond this (31 years in nanoseconds) a number is a mistake, and would be shown as nonsense.
+const LARGEST: f64 = 1e18;
+
+/// A positive, finite number of a size that can have been measured.
 pub(crate) fn positive(x: f64) -> Option<f64> {
-    (x.is_finite() && x > 0.0).then_some(x)
+    (x > 0.0 && x < LARGEST).then_some(x)
 }
 
 /// The level of a numeric factor.

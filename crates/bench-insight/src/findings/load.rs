@@ -119,6 +119,7 @@ fn devices(scene: &Scene<'_>, rows: &[&ScalingRow]) -> Option<Finding> {
         let claim = format!("scaling is nearly linear: {}", text::list(&parts));
         return Draft::new("scaling_efficiency", FindingKind::Scaling, 0.1, claim)
             .because("efficiency", efficiency * 100.0, "%")
+            .decided_by("the next count of devices")
             .done();
     }
     let draft = Draft::new(

@@ -204,6 +204,7 @@ fn met(judged: &[(String, &SloOutcome)]) -> Option<Finding> {
                 unit(o.slo.metric),
             )
         })
+        .decided_by("the same over a longer run, at the highest load that is expected")
         .done()
 }
 

@@ -1,0 +1,305 @@
+//! Two runs, or two groups of runs, beside each other: what changed, by how much, and whether that can be known.
+
+mod figures;
+mod gate;
+
+use bench_metrics::{CompareOptions, Comparison as Tested, Test, Verdict, settle};
+use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustVerdict, Unit};
+use serde::{Deserialize, Serialize};
+
+use crate::facts::CellSamples;
+use crate::text;
+
+pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
+
+/// A comparison of two runs or groups, ready to be shown or stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunComparison {
+    /// What was there before.
+    pub base: String,
+    /// What is there now.
+    pub new: String,
+    /// Runs on each side.
+    pub runs: (u64, u64),
+    /// Each quantity of each cell that both sides have, cell by cell.
+    pub rows: Vec<ComparisonRow>,
+    /// Cells that only the base has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only_base: Vec<String>,
+    /// Cells that only the new one has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only_new: Vec<String>,
+    /// What speaks against comparing them, or limits what the comparison can see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cautions: Vec<String>,
+    /// Chance of a false alarm over all rows together.
+    pub alpha: f64,
+}
+
+/// One quantity in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonRow {
+    /// The cell.
+    pub cell: String,
+    /// `e2e.p95`, `output_tokens_per_s`.
+    pub quantity: String,
+    /// `E2E p95`.
+    pub title: String,
+    /// Unit of the values here.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Before.
+    pub base: f64,
+    /// Now.
+    pub new: f64,
+    /// Change over the base, a share; absent for a base of 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative: Option<f64>,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative_interval: Option<Interval>,
+    /// p-value of no difference, corrected for the number of rows (Holm).
+    pub p: f64,
+    /// The relative difference that would be found four times in five; absent where the error is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+    /// What it comes to.
+    pub verdict: ComparisonVerdict,
+    /// How it was tested: `welch over runs`, `permutation of runs`, `permutation of blocks of time`, `intervals`.
+    pub test: String,
+}
+
+/// What a row comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ComparisonVerdict {
+    /// Significantly better, in the quantity's own direction.
+    Better,
+    /// Significantly worse.
+    Worse,
+    /// No difference found, and one that matters is excluded.
+    NoDifferenceFound,
+    /// No difference found, and one that matters is not excluded either: measure longer.
+    CannotTell,
+}
+
+impl ComparisonVerdict {
+    /// The words used in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Better => Verdict::Better.as_str(),
+            Self::Worse => Verdict::Worse.as_str(),
+            Self::NoDifferenceFound => Verdict::NoDifferenceFound.as_str(),
+            Self::CannotTell => Verdict::CannotTell.as_str(),
+        }
+    }
+}
+
+impl From<Verdict> for ComparisonVerdict {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Better => Self::Better,
+            Verdict::Worse => Self::Worse,
+            Verdict::NoDifferenceFound => Self::NoDifferenceFound,
+            Verdict::CannotTell => Self::CannotTell,
+        }
+    }
+}
+
+impl RunComparison {
+    /// How many rows have this verdict.
+    pub fn count(&self, verdict: ComparisonVerdict) -> usize {
+        self.rows
+            .iter()
+            .filter(|row| row.verdict == verdict)
+            .count()
+    }
+
+    /// One sentence: `2 better, 1 worse, 5 without a difference, 3 cannot tell`.
+    pub fn summary(&self) -> String {
+        format!(
+            "{} better, {} worse, {} without a difference, {} cannot tell",
+            self.count(ComparisonVerdict::Better),
+            self.count(ComparisonVerdict::Worse),
+            self.count(ComparisonVerdict::NoDifferenceFound),
+            self.count(ComparisonVerdict::CannotTell),
+        )
+    }
+
+    /// The row of a quantity in a cell.
+    pub fn row(&self, cell: &str, quantity: &str) -> Option<&ComparisonRow> {
+        self.rows
+            .iter()
+            .find(|row| row.cell == cell && row.quantity == quantity)
+    }
+}
+
+/// Single requests of both sides, for tests that permute time; see [`compare`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ComparedSamples<'a> {
+    /// Of the base run.
+    pub base: &'a [CellSamples],
+    /// Of the new run.
+    pub new: &'a [CellSamples],
+}
+
+/// Compare a base with something new; cells are matched by id.
+///
+/// Rates, and P50, P95 and P99 of TTFT, ITL, TPOT and E2E from the headline origin (P99 where both sides have the values for it),
+/// and the success rate where something failed. Two or more runs on both sides: one figure a run, Welch's t or a permutation of
+/// runs, so that what changes between runs counts as noise. One run on a side: a permutation of blocks of time where `samples`
+/// hold its requests, else the stored intervals; both are blind to what changes between runs, and the result says so. The
+/// p-values are corrected for the number of rows (Holm), so that `alpha` is the chance of any false alarm.
+///
+/// `None` for a side without runs.
+pub fn compare(
+    base: &[&RunRecord],
+    new: &[&RunRecord],
+    samples: ComparedSamples<'_>,
+    options: &CompareOptions,
+) -> Option<RunComparison> {
+    let (before, after) = (base.first()?, new.first()?);
+    let mut drafts: Vec<(figures::Quantity, &CellRecord, Tested)> = Vec::new();
+    for cell in &before.cells {
+        let Some(other) = after.cell(&cell.id) else {
+            continue;
+        };
+        for quantity in figures::common(cell, other) {
+            let sides = figures::Sides {
+                base: base.iter().filter_map(|run| run.cell(&cell.id)).collect(),
+                new: new.iter().filter_map(|run| run.cell(&cell.id)).collect(),
+                samples,
+            };
+            if let Some(tested) = figures::test(&quantity, &sides, options) {
+                drafts.push((quantity, cell, tested));
+            }
+        }
+    }
+    let mut family: Vec<Tested> = drafts.iter().map(|(.., tested)| *tested).collect();
+    settle(&mut family);
+    let rows = drafts
+        .iter()
+        .zip(&family)
+        .filter_map(|((quantity, cell, _), tested)| row(quantity, cell, tested, options))
+        .collect();
+    let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
+        let absent = from
+            .cells
+            .iter()
+            .filter(|cell| in_.cell(&cell.id).is_none());
+        absent.map(|cell| cell.id.clone()).collect()
+    };
+    Some(RunComparison {
+        base: before.title.clone(),
+        new: after.title.clone(),
+        runs: (base.len() as u64, new.len() as u64),
+        rows,
+        only_base: missing(before, after),
+        only_new: missing(after, before),
+        cautions: cautions(base, new),
+        alpha: options.alpha,
+    })
+}
+
+fn row(
+    quantity: &figures::Quantity,
+    cell: &CellRecord,
+    tested: &Tested,
+    options: &CompareOptions,
+) -> Option<ComparisonRow> {
+    let relative = tested.relative();
+    let finite = |x: f64| Some(x).filter(|x| x.is_finite());
+    Some(ComparisonRow {
+        cell: cell.id.clone(),
+        quantity: quantity.key(),
+        title: quantity.title(),
+        unit: quantity.unit(),
+        direction: tested.direction,
+        base: finite(tested.base)?,
+        new: finite(tested.new)?,
+        relative: relative.and_then(|r| finite(r.value)),
+        relative_interval: relative.and_then(|r| crate::view::interval(&r)),
+        p: finite(tested.adjusted_p)?,
+        detectable: tested
+            .detectable
+            .and_then(|d| finite(d / tested.base.abs())),
+        verdict: tested.verdict(options)?.into(),
+        test: match tested.test {
+            Test::WelchRuns => "welch over runs",
+            Test::PermutedRuns => "permutation of runs",
+            Test::PermutedBlocks => "permutation of blocks of time",
+            Test::Intervals => "intervals",
+        }
+        .to_owned(),
+    })
+}
+
+/// Cells whose plans differ.
+fn other_plans(before: &RunRecord, after: &RunRecord) -> Vec<String> {
+    before
+        .cells
+        .iter()
+        .filter(|cell| {
+            after
+                .cell(&cell.id)
+                .is_some_and(|other| other.plan.hash != cell.plan.hash || other.load != cell.load)
+        })
+        .map(|cell| cell.id.clone())
+        .collect()
+}
+
+fn cautions(base: &[&RunRecord], new: &[&RunRecord]) -> Vec<String> {
+    let mut all = Vec::new();
+    let (Some(before), Some(after)) = (base.first(), new.first()) else {
+        return all;
+    };
+    for (side, runs) in [("base", base), ("new", new)] {
+        for run in runs
+            .iter()
+            .filter(|run| run.trust.verdict > TrustVerdict::Trusted)
+        {
+            let why: Vec<String> = run.trust.reasons.iter().map(|r| r.code.clone()).collect();
+            all.push(format!(
+                "the {side} run `{}` is not trusted ({})",
+                run.title,
+                text::list(&why)
+            ));
+        }
+    }
+    if base.len() < 2 || new.len() < 2 {
+        all.push("one run on a side: what changes from run to run is not seen; repeat each at least twice, better five times".to_owned());
+    }
+    let plans = other_plans(before, after);
+    if !plans.is_empty() {
+        all.push(format!(
+            "{} had other requests or another load ({})",
+            text::count(plans.len(), "cell"),
+            text::list(&plans)
+        ));
+    }
+    if before.experiment != after.experiment {
+        all.push(format!(
+            "they are different benchmarks: {} and {}",
+            before.experiment.name(),
+            after.experiment.name()
+        ));
+    }
+    if before.server.model != after.server.model {
+        let name = |run: &RunRecord| {
+            run.server
+                .model
+                .clone()
+                .unwrap_or_else(|| "unknown".to_owned())
+        };
+        all.push(format!(
+            "the models differ: {} and {}",
+            name(before),
+            name(after)
+        ));
+    }
+    if before.host.cpu_model != after.host.cpu_model || before.host.cpus != after.host.cpus {
+        all.push("the clients ran on different machines".to_owned());
+    }
+    all
+}

@@ -1,0 +1,161 @@
+//! Regression gates: `e2e.p95:5%` fails when E2E p95 is known to be worse, and by more than 5 %.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ComparisonRow, ComparisonVerdict, RunComparison};
+use crate::InsightError;
+use bench_schema::Direction;
+
+/// The most that a quantity may get worse.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegressionRule {
+    text: String,
+    quantity: String,
+    /// A share of the base.
+    allowed: f64,
+}
+
+impl RegressionRule {
+    /// Reads `QUANTITY:PERCENT%`; the quantity `all` is every row.
+    ///
+    /// # Errors
+    /// [`InsightError::BadRule`], naming the part that is wrong.
+    pub fn parse(text: &str) -> Result<Self, InsightError> {
+        let bad = |problem: &str| InsightError::BadRule {
+            rule: text.to_owned(),
+            problem: problem.to_owned(),
+        };
+        let (quantity, percent) = text
+            .split_once(':')
+            .ok_or_else(|| bad("there is no `:`; write `e2e.p95:5%`"))?;
+        let percent = percent
+            .trim()
+            .strip_suffix('%')
+            .ok_or_else(|| bad("the allowed regression has no `%`; write `e2e.p95:5%`"))?;
+        let allowed: f64 = percent
+            .trim()
+            .parse()
+            .ok()
+            .filter(|x: &f64| x.is_finite() && *x >= 0.0)
+            .ok_or_else(|| {
+                bad("the allowed regression is no number of 0 or more; write `e2e.p95:5%`")
+            })?;
+        if quantity.trim().is_empty() {
+            return Err(bad("the quantity is missing; write `e2e.p95:5%`"));
+        }
+        Ok(Self {
+            text: text.trim().to_owned(),
+            quantity: quantity.trim().to_owned(),
+            allowed: allowed / 100.0,
+        })
+    }
+}
+
+/// How one rule came out in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GateOutcome {
+    /// The rule as written.
+    pub rule: String,
+    /// The cell.
+    pub cell: String,
+    /// The quantity.
+    pub quantity: String,
+    /// How much worse it got, a share of the base; negative where it got better.
+    pub regression: f64,
+    /// The most allowed, a share.
+    pub allowed: f64,
+    /// What it comes to.
+    pub verdict: GateVerdict,
+}
+
+/// What a gate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateVerdict {
+    /// Not worse than allowed, as far as was measured.
+    Passed,
+    /// Worse by more than allowed, and the difference is significant.
+    Regressed,
+    /// It looks worse than allowed, but chance is not excluded: measure longer, or allow more.
+    CannotTell,
+}
+
+/// Every rule in every cell that has its quantity.
+///
+/// # Errors
+/// [`InsightError::BadRule`] for a rule that cannot be read, or whose quantity no cell has: a gate that checks nothing must not
+/// pass.
+pub fn gate<S: AsRef<str>>(
+    comparison: &RunComparison,
+    rules: &[S],
+) -> Result<Vec<GateOutcome>, InsightError> {
+    let mut outcomes = Vec::new();
+    for text in rules
+        .iter()
+        .flat_map(|text| text.as_ref().split(','))
+        .map(str::trim)
+    {
+        if text.is_empty() {
+            continue;
+        }
+        let rule = RegressionRule::parse(text)?;
+        let before = outcomes.len();
+        outcomes.extend(
+            comparison
+                .rows
+                .iter()
+                .filter(|row| rule.quantity == "all" || row.quantity == rule.quantity)
+                .filter_map(|row| outcome(&rule, row)),
+        );
+        if outcomes.len() == before {
+            return Err(InsightError::BadRule {
+                rule: rule.text,
+                problem: format!(
+                    "no cell has `{}`; compared are {}",
+                    rule.quantity,
+                    known(comparison)
+                ),
+            });
+        }
+    }
+    Ok(outcomes)
+}
+
+fn known(comparison: &RunComparison) -> String {
+    let mut names: Vec<&str> = comparison
+        .rows
+        .iter()
+        .map(|row| row.quantity.as_str())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        "no quantities at all".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn outcome(rule: &RegressionRule, row: &ComparisonRow) -> Option<GateOutcome> {
+    let change = row.relative?;
+    let regression = match row.direction {
+        Direction::Lower => change,
+        Direction::Higher => -change,
+        Direction::Neutral => return None,
+    };
+    let verdict = if regression <= rule.allowed {
+        GateVerdict::Passed
+    } else if row.verdict == ComparisonVerdict::Worse {
+        GateVerdict::Regressed
+    } else {
+        GateVerdict::CannotTell
+    };
+    Some(GateOutcome {
+        rule: rule.text.clone(),
+        cell: row.cell.clone(),
+        quantity: row.quantity.clone(),
+        regression,
+        allowed: rule.allowed,
+        verdict,
+    })
+}

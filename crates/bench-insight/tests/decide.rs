@@ -1,0 +1,267 @@
+//! Comparison, gates and capacity.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+use bench_insight::{
+    CapacityAssumptions, ComparedSamples, ComparisonVerdict, GateVerdict, capacity, compare, gate,
+};
+use bench_metrics::CompareOptions;
+use bench_schema::{Interval, Metric, RunRecord};
+
+#[path = "seeds/load.rs"]
+mod load;
+
+/// The sweep, with an interval of ± 2 % on every quantile and rate.
+fn sweep(title: &str) -> RunRecord {
+    let mut run = load::run("concurrency-sweep");
+    title.clone_into(&mut run.title);
+    let around = |x: f64| Interval {
+        low: x * 0.98,
+        high: x * 1.02,
+        confidence: 0.95,
+    };
+    for cell in &mut run.cells {
+        for d in cell.metrics.values_mut() {
+            d.quantiles
+                .iter_mut()
+                .for_each(|q| q.interval = Some(around(q.value)));
+        }
+        if let Some(rates) = &mut cell.windows.whole {
+            rates.requests_per_s_interval = Some(around(rates.requests_per_s));
+            rates.output_tokens_per_s_interval = rates.output_tokens_per_s.map(around);
+        }
+    }
+    run
+}
+
+fn slowed(factor: f64) -> RunRecord {
+    let mut run = sweep("slowed");
+    for cell in &mut run.cells {
+        let e2e = cell.metrics.get_mut(&Metric::E2e).unwrap();
+        for q in &mut e2e.quantiles {
+            q.value *= factor;
+            let i = q.interval.unwrap();
+            q.interval = Some(Interval {
+                low: i.low * factor,
+                high: i.high * factor,
+                ..i
+            });
+        }
+    }
+    run
+}
+
+fn compared(base: &RunRecord, new: &RunRecord) -> bench_insight::RunComparison {
+    compare(
+        &[base],
+        &[new],
+        ComparedSamples::default(),
+        &CompareOptions::default(),
+    )
+    .unwrap()
+}
+
+#[test]
+fn a_run_against_itself_shows_no_difference_and_one_run_a_side_is_a_caution() {
+    let run = sweep("a");
+    let same = compared(&run, &run);
+    assert!(same.rows.len() > 20);
+    assert_eq!(
+        same.count(ComparisonVerdict::Better) + same.count(ComparisonVerdict::Worse),
+        0
+    );
+    assert_eq!(
+        same.count(ComparisonVerdict::NoDifferenceFound),
+        same.rows.len()
+    );
+    assert!(same.cautions.iter().any(|c| c.contains("run to run")));
+}
+
+#[test]
+fn a_slower_e2e_is_worse_and_nothing_else_is() {
+    let (base, new) = (sweep("a"), slowed(1.2));
+    let made = compared(&base, &new);
+    let row = made.row("c8", "e2e.p95").unwrap();
+    assert_eq!(row.verdict, ComparisonVerdict::Worse);
+    assert!((row.relative.unwrap() - 0.2).abs() < 1e-9);
+    assert!(row.detectable.is_some_and(|d| d > 0.0 && d < 0.2));
+    assert!(
+        made.rows
+            .iter()
+            .filter(|r| r.verdict == ComparisonVerdict::Worse)
+            .all(|r| r.quantity.starts_with("e2e"))
+    );
+    // The other way round the same difference is an improvement.
+    assert_eq!(
+        compared(&new, &base).row("c8", "e2e.p95").unwrap().verdict,
+        ComparisonVerdict::Better
+    );
+}
+
+#[test]
+fn many_rows_raise_the_bar_for_each() {
+    let (base, new) = (sweep("a"), slowed(1.2));
+    let made = compared(&base, &new);
+    let mut alone_base = base.clone();
+    alone_base.cells.truncate(1);
+    let alone = compared(&alone_base, &new);
+    let p = |c: &bench_insight::RunComparison| c.row("c1", "e2e.p50").unwrap().p;
+    assert!(p(&made) >= p(&alone));
+}
+
+#[test]
+fn repeats_on_both_sides_are_compared_run_by_run() {
+    let jitter = |k: u32| slowed(1.0 + f64::from(k) * 0.002);
+    let base: Vec<RunRecord> = (0..5).map(jitter).collect();
+    let new: Vec<RunRecord> = (50..55).map(jitter).collect();
+    let refs = |runs: &'_ [RunRecord]| -> Vec<RunRecord> { runs.to_vec() };
+    let (base, new) = (refs(&base), refs(&new));
+    let (a, b): (Vec<&RunRecord>, Vec<&RunRecord>) = (base.iter().collect(), new.iter().collect());
+    let made = compare(
+        &a,
+        &b,
+        ComparedSamples::default(),
+        &CompareOptions::default(),
+    )
+    .unwrap();
+    let row = made.row("c4", "e2e.p50").unwrap();
+    assert_eq!(
+        (row.verdict, row.test.as_str()),
+        (ComparisonVerdict::Worse, "welch over runs")
+    );
+    assert!(!made.cautions.iter().any(|c| c.contains("run to run")));
+}
+
+#[test]
+fn cells_that_one_side_lacks_are_named() {
+    let (base, mut new) = (sweep("a"), sweep("b"));
+    new.cells.remove(0);
+    let made = compared(&base, &new);
+    assert_eq!(
+        (made.only_base.as_slice(), made.only_new.len()),
+        (["c1".to_owned()].as_slice(), 0)
+    );
+}
+
+#[test]
+fn a_gate_fails_on_a_significant_regression_beyond_what_is_allowed() {
+    let made = compared(&sweep("a"), &slowed(1.2));
+    let verdicts = |rule: &str| -> Vec<GateVerdict> {
+        gate(&made, &[rule])
+            .unwrap()
+            .iter()
+            .map(|g| g.verdict)
+            .collect()
+    };
+    assert!(
+        verdicts("e2e.p95:5%")
+            .iter()
+            .all(|v| *v == GateVerdict::Regressed)
+    );
+    assert!(
+        verdicts("e2e.p95:25%")
+            .iter()
+            .all(|v| *v == GateVerdict::Passed)
+    );
+    assert!(
+        verdicts("output_tokens_per_s:0%")
+            .iter()
+            .all(|v| *v == GateVerdict::Passed)
+    );
+}
+
+#[test]
+fn a_gate_that_checks_nothing_is_refused() {
+    let made = compared(&sweep("a"), &sweep("b"));
+    for (rule, hint) in [
+        ("ttfa.p95:5%", "e2e.p95"),
+        ("e2e.p95", "e2e.p95:5%"),
+        ("e2e.p95:5", "no `%`"),
+        (":5%", "missing"),
+    ] {
+        let problem = gate(&made, &[rule]).unwrap_err().to_string();
+        assert!(problem.contains(hint), "{problem}");
+    }
+}
+
+#[test]
+fn a_comparison_survives_being_stored() {
+    let made = compared(&sweep("a"), &slowed(1.2));
+    let text = serde_json::to_string(&made).unwrap();
+    let read: bench_insight::RunComparison = serde_json::from_str(&text).unwrap();
+    let told = |c: &bench_insight::RunComparison| -> Vec<_> {
+        c.rows
+            .iter()
+            .map(|r| (r.cell.clone(), r.quantity.clone(), r.verdict))
+            .collect()
+    };
+    assert_eq!(told(&read), told(&made));
+    assert_eq!(read.summary(), made.summary());
+}
+
+#[test]
+fn week_2_capacity_in_days_users_replicas_and_money() {
+    // 4.6 requests/s, 949 tokens/s; the document wants 20 requests/s.
+    let mut run = load::run("week2-production");
+    let mut cell = run.cells.remove(1);
+    let mut other = load::run("week2-lengths").cells.remove(0);
+    cell.metrics.append(&mut other.metrics);
+    let rates = cell.windows.whole.as_mut().unwrap();
+    rates.requests_per_s_interval = Some(Interval {
+        low: 4.2,
+        high: 5.0,
+        confidence: 0.95,
+    });
+    let given = CapacityAssumptions {
+        think_time_s: Some(10.0),
+        target_rate_per_s: Some(20.0),
+        price_per_hour: Some(1.2),
+        planned_use: None,
+    };
+    given.check().unwrap();
+    let figures = capacity(&cell, &given);
+    let figure = |name: &str| figures.iter().find(|f| f.name == name).unwrap();
+    assert!((figure("requests_per_day").value - 397_440.0).abs() < 1e-6);
+    // 4.6 · (1.134 + 10)
+    assert!((figure("users").value - 51.216_4).abs() < 1e-3);
+    let replicas = figure("replicas");
+    assert!((replicas.value - 5.0).abs() < 1e-9);
+    let interval = replicas.interval.unwrap();
+    assert!((interval.low - 4.0).abs() < 1e-9 && (interval.high - 5.0).abs() < 1e-9);
+    // 1.2 / 3600 / 949 · 10⁶
+    assert!((figure("cost_per_million_output_tokens").value - 0.351_247).abs() < 1e-5);
+    assert!(figures.iter().all(|f| !f.assumptions.is_empty()));
+}
+
+#[test]
+fn assumptions_that_make_no_sense_are_refused_and_absent_ones_are_not_calculated() {
+    let cell = load::run("week2-production").cells.remove(1);
+    let names: Vec<String> = capacity(&cell, &CapacityAssumptions::default())
+        .into_iter()
+        .map(|f| f.name)
+        .collect();
+    assert_eq!(names, ["requests_per_day"]);
+    for bad in [
+        CapacityAssumptions {
+            planned_use: Some(1.5),
+            ..CapacityAssumptions::default()
+        },
+        CapacityAssumptions {
+            think_time_s: Some(-1.0),
+            ..CapacityAssumptions::default()
+        },
+        CapacityAssumptions {
+            target_rate_per_s: Some(0.0),
+            ..CapacityAssumptions::default()
+        },
+        CapacityAssumptions {
+            price_per_hour: Some(f64::NAN),
+            ..CapacityAssumptions::default()
+        },
+    ] {
+        assert!(bad.check().is_err(), "{bad:?}");
+    }
+}
