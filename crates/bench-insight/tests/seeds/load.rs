@@ -1,4 +1,4 @@
-//! From a seed's tables to a run record. What is added because the schema needs it is listed in `fixtures/seeds/ORIGIN.md`.
+//! From a seed's tables to a run record. What is added because the schema needs it is listed in `fixtures/ORIGIN.md`.
 
 use std::collections::BTreeMap;
 
