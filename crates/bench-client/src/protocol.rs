@@ -19,6 +19,7 @@ mod openai_responses;
 mod pointer;
 mod registry;
 mod sglang_generate;
+mod skim;
 mod template;
 mod tgi_generate;
 mod triton_generate;

@@ -31,12 +31,13 @@ struct StreamEvent<'a> {
 impl StreamEvent<'_> {
     fn tell(&self, whole: bool, out: &mut Delta) {
         out.text(Channel::Answer, self.content.get().unwrap_or_default());
-        let is_token = if whole {
-            self.tokens_predicted.0 > Some(0)
-        } else {
-            !self.stop
-        };
-        if is_token && self.content.is_empty_string() {
+        // An empty content is a token if the count grew: with `return_progress` the prompt's progress looks like one. The
+        // last event closes the answer, whatever it counts.
+        let grew = self
+            .tokens_predicted
+            .0
+            .is_none_or(|now| now > out.tokens_so_far());
+        if grew && (whole || !self.stop) && self.content.is_empty_string() {
             out.empty_token(Channel::Answer);
         }
         if self.tokens_predicted.0.is_some() || self.tokens_evaluated.0.is_some() {

@@ -9,6 +9,7 @@ use super::body::Object;
 use super::json::{ErrorField, Length, List, Text, parse};
 use super::openai::{self, LlamaTimings, Logprobs, OpenAiUsage};
 use super::openai_content::Content;
+use super::skim::{Shape, skim};
 use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
 
 /// The chat API of OpenAI and of all servers that copy it.
@@ -173,6 +174,10 @@ impl Protocol for OpenAiChat {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+        if let Some(common) = skim(frame.data, Shape::Chat) {
+            out.text(Channel::Answer, common.text);
+            return Ok(());
+        }
         parse::<Chunk<'_>>(frame.data)?.tell(false, out);
         Ok(())
     }
@@ -186,3 +191,6 @@ impl Protocol for OpenAiChat {
         openai::header(name, value, out);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::body::Object;
 use super::json::{ErrorField, Length, List, Text, parse};
 use super::openai::{self, LlamaTimings, Logprobs, OpenAiUsage};
+use super::skim::{Shape, skim};
 use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
 
 /// The completions API of OpenAI and of all servers that copy it. The only OpenAI API that takes token ids.
@@ -98,6 +99,10 @@ impl Protocol for OpenAiCompletions {
     }
 
     fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+        if let Some(common) = skim(frame.data, Shape::Completions) {
+            out.text(Channel::Answer, common.text);
+            return Ok(());
+        }
         parse::<Chunk<'_>>(frame.data)?.tell(false, out);
         Ok(())
     }

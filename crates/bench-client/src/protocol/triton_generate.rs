@@ -57,7 +57,9 @@ impl StreamEvent<'_> {
                 ..Usage::default()
             });
         }
-        out.finish(self.finish_reason.get().unwrap_or_default());
+        // The vLLM backend says so in text where there is none yet.
+        let reason = self.finish_reason.get().filter(|&reason| reason != "None");
+        out.finish(reason.unwrap_or_default());
         if let Some(message) = &self.error.0 {
             out.error(message);
         }
