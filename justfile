@@ -70,6 +70,14 @@ deps:
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
+# what this machine's GPUs tell: inventory, three seconds of readings, their summary (fails where there is no GPU)
+gpu-smoke:
+    cargo run --quiet --release -p bench-hardware --example gpu_smoke
+
+# what the sampler costs on this machine
+sampler-cost seconds="20":
+    cargo run --quiet --release -p bench-hardware --example sampler_cost -- {{seconds}}
+
 # write examples/configs/full.toml and the JSON Schemas anew
 golden:
     UPDATE_GOLDEN=1 cargo test -p bench-runner -p bench-schema

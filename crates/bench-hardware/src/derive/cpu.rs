@@ -1,6 +1,6 @@
 //! CPUs: of the host, the client, the server, the sampler.
 
-use bench_schema::{ReadingSource, Unit};
+use bench_schema::{ReadingSource, ResourceSummary, SeriesKey, Unit};
 
 use super::{Derived, ratio};
 
@@ -41,8 +41,25 @@ fn host(d: &mut Derived<'_>) {
         let cores = busy.rate() + idle.rate() + iowait.rate() + steal.rate();
         // Counted in ticks, a busy second may seem to have more than a second.
         let of_all = |rate: f64| ratio(Some(rate), Some(cores)).map(|share| share.min(1.0));
-        d.put_some("host_cpu_share", of_all(busy.rate()), Unit::Ratio);
-        d.put_some("host_cpu_peak_share", of_all(busy.rates.1), Unit::Ratio);
+        let (mean, peak) = (of_all(busy.rate()), of_all(busy.rates.1));
+        // Beside the counters, which are in cores, the share that people and findings ask for.
+        if let (Some(mean), Some(min), Some(peak)) = (mean, of_all(busy.rates.0), peak) {
+            d.summary.resources.push(ResourceSummary {
+                series: SeriesKey {
+                    source,
+                    instance: String::new(),
+                    name: "cpu_busy_share".to_owned(),
+                },
+                unit: Unit::Ratio,
+                n: busy.n,
+                mean,
+                min,
+                peak,
+                increase: None,
+            });
+        }
+        d.put_some("host_cpu_share", mean, Unit::Ratio);
+        d.put_some("host_cpu_peak_share", peak, Unit::Ratio);
         d.put_some("host_steal_share", of_all(steal.rate()), Unit::Ratio);
     }
     d.put_some("host_cpu_pressure_share", pressure, Unit::Ratio);

@@ -186,6 +186,11 @@ fn the_cpu_is_judged_with_its_evidence() {
         .summarise(&window(), &Work::default())
     };
     assert!(close(value(&at(0.3), "host_cpu_share"), 0.3));
+    let share = at(0.3);
+    let share: Vec<_> = share
+        .series(ReadingSource::Host, "cpu_busy_share")
+        .collect();
+    assert!(share.len() == 1 && close(share[0].peak, 0.3) && share[0].unit == Unit::Ratio);
     let CpuVerdict::NotTheLimit(evidence) = cpu_verdict(&at(0.3)) else {
         panic!()
     };
