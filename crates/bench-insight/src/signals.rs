@@ -77,9 +77,47 @@ impl Signal {
         }
     }
 
-    /// The signal during `cell`: of the first source, and the first name, that has it.
+    /// The derived figures that hold its mean and its peak; the mean's name is empty where only a peak is derived.
+    fn derived_names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::GpuUse => ("gpu_utilisation_mean", "gpu_utilisation_peak"),
+            Self::GpuMemory => ("", "gpu_memory_peak_share"),
+            Self::KvCache => ("kv_cache_mean", "kv_cache_peak"),
+            Self::Waiting => ("waiting_mean", "waiting_peak"),
+            Self::Running => ("running_mean", "running_peak"),
+            Self::Preemptions => ("preemptions", "preemptions"),
+            Self::Cpu => ("host_cpu_share", "host_cpu_peak_share"),
+        }
+    }
+
+    /// The signal as `bench-hardware` derives it, over the GPUs and replicas that took part.
+    fn derived_level(self, cell: &CellRecord) -> Option<Level> {
+        let (mean, peak) = self.derived_names();
+        let (mean, peak) = (derived(cell, mean), derived(cell, peak));
+        Some(Level {
+            mean: mean.or(peak)?,
+            peak: peak.or(mean)?,
+            increase: mean.filter(|_| self == Self::Preemptions),
+        })
+    }
+
+    /// Whether the server's own process or exporter was read, rather than the client's host.
+    pub(crate) fn is_of_server(self, cell: &CellRecord) -> bool {
+        let own = [ReadingSource::ServerProcess, ReadingSource::Prometheus];
+        cell.hardware.as_ref().is_some_and(|hardware| {
+            self.names().iter().any(|name| {
+                own.iter()
+                    .any(|s| hardware.series(*s, name).next().is_some())
+            })
+        })
+    }
+
+    /// The signal during `cell`: as derived, else of the first source, and the first name, that has it.
     pub(crate) fn of(self, cell: &CellRecord) -> Option<Level> {
         let hardware = cell.hardware.as_ref()?;
+        if let Some(level) = self.derived_level(cell) {
+            return Some(level);
+        }
         self.sources()
             .iter()
             .find_map(|source| {

@@ -511,3 +511,30 @@ fn cpu_study_would_miss_a_target_that_is_too_high() {
     assert_eq!(met, [false, false, true]);
     assert_eq!(outcomes[1].measured, None);
 }
+
+#[test]
+fn every_finding_that_the_seeds_raise_is_documented() {
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/insight.md"
+    ))
+    .unwrap();
+    for fixture in [
+        "week2-latency",
+        "week2-production",
+        "week2-lengths",
+        "phases-datasets",
+        "phases-rates",
+        "phases-gpus",
+        "concurrency-sweep",
+        "gpt2-cpu",
+    ] {
+        for finding in found(fixture).1 {
+            assert!(
+                page.contains(&format!("`{}`", finding.code)),
+                "docs/insight.md does not list {}",
+                finding.code
+            );
+        }
+    }
+}

@@ -6,7 +6,7 @@ use super::Scene;
 use super::phases::{extent, worst};
 use crate::bottleneck::{Bottleneck, BottleneckKind, bottlenecks};
 use crate::draft::Draft;
-use crate::signals::Signal;
+use crate::signals::{Signal, derived};
 use crate::text;
 use crate::tuning::{Symptom, actions};
 use crate::view;
@@ -19,6 +19,7 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
         compute_not_memory(scene),
         saturated(scene),
         cpu(scene),
+        throttled(&scene.run.cells),
     ]
     .into_iter()
     .flatten()
@@ -171,6 +172,17 @@ fn saturated(scene: &Scene<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Whether the server shares the host whose CPUs were read.
+fn is_local(scene: &Scene<'_>) -> bool {
+    let here = ["127.0.0.1", "localhost", "[::1]", "unix:"];
+    let server = &scene.run.server;
+    server.embedded
+        || server
+            .urls
+            .iter()
+            .any(|url| here.iter().any(|name| url.contains(name)))
+}
+
 fn cpu(scene: &Scene<'_>) -> Option<Finding> {
     let levels: Vec<(&CellRecord, f64, f64)> = scene
         .run
@@ -178,29 +190,23 @@ fn cpu(scene: &Scene<'_>) -> Option<Finding> {
         .iter()
         .filter_map(|cell| {
             let level = Signal::Cpu.of(cell)?;
-            Some((cell, level.mean, level.peak))
+            let own = Signal::Cpu.is_of_server(cell);
+            // Of a server elsewhere, the client's host tells nothing.
+            (own || is_local(scene)).then_some((cell, level.mean, level.peak))
         })
         .collect();
     let low = levels.iter().map(|l| l.1).min_by(f64::total_cmp)?;
     let busiest = levels.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let peak = levels.iter().map(|l| l.2).max_by(f64::total_cmp)?;
-    let range = text::span(low, busiest.1, text::percent);
     if busiest.1 > 0.9 {
-        let claim = format!(
-            "the server's CPU is full: {} on average in {}",
-            text::percent(busiest.1),
-            busiest.0.label
-        );
-        return Draft::new("cpu_limit", FindingKind::Bottleneck, 0.7, claim)
-            .because_share(&busiest.0.id, "mean CPU use", busiest.1)
-            .perhaps("the model itself runs on the CPU, or tokenising, scheduling and HTTP take all of it")
-            .decided_by("throughput with twice the cores")
-            .attempt(actions(Symptom::FullCpu, scene.server()))
-            .about([busiest.0.id.clone()])
-            .done();
+        return cpu_limit(scene, busiest.0, busiest.1);
+    }
+    if let Some(found) = one_core(scene, &levels) {
+        return Some(found);
     }
     let claim = format!(
-        "the CPU is not the limit: {range} on average, {} at most",
+        "the CPU is not the limit: {} on average, {} at most",
+        text::span(low, busiest.1, text::percent),
         text::percent(peak)
     );
     let draft = Draft::new("cpu_not_limit", FindingKind::Bottleneck, 0.05, claim);
@@ -211,5 +217,72 @@ fn cpu(scene: &Scene<'_>) -> Option<Finding> {
         })
         .because("peak CPU use", peak * 100.0, "%")
         .decided_by("the busiest single core: one thread can be full while the average is low")
+        .done()
+}
+
+fn cpu_limit(scene: &Scene<'_>, cell: &CellRecord, mean: f64) -> Option<Finding> {
+    let claim = format!(
+        "the server's CPU is full: {} on average in {}",
+        text::percent(mean),
+        cell.label
+    );
+    Draft::new("cpu_limit", FindingKind::Bottleneck, 0.7, claim)
+        .because_share(&cell.id, "mean CPU use", mean)
+        .perhaps(
+            "the model itself runs on the CPU, or tokenising, scheduling and HTTP take all of it",
+        )
+        .decided_by(
+            "throughput with twice the cores, and where the time goes in a profile of the server",
+        )
+        .attempt(actions(Symptom::FullCpu, scene.server()))
+        .about([cell.id.clone()])
+        .done()
+}
+
+/// One core full while the others are not: a single thread may be the limit.
+fn one_core(scene: &Scene<'_>, levels: &[(&CellRecord, f64, f64)]) -> Option<Finding> {
+    let (cell, mean, core) = levels
+        .iter()
+        .filter_map(|(cell, mean, _)| Some((*cell, *mean, derived(cell, "busiest_core_share")?)))
+        .max_by(|a, b| a.2.total_cmp(&b.2))
+        .filter(|(_, mean, core)| *core >= 0.95 && *mean < 0.7)?;
+    let claim = format!(
+        "one core is full ({}) while the host is at {} in {}",
+        text::percent(core.min(1.0)),
+        text::percent(mean),
+        cell.label
+    );
+    Draft::new("single_core_full", FindingKind::Bottleneck, 0.4, claim)
+        .because_share(&cell.id, "busiest core", core)
+        .because_share(&cell.id, "mean CPU use", mean)
+        .perhaps(
+            "a single thread is the limit: a Python front end, a scheduler loop, or the client",
+        )
+        .decided_by("CPU time by thread of the server and of the client")
+        .attempt(actions(Symptom::FullCpu, scene.server()))
+        .about([cell.id.clone()])
+        .done()
+}
+
+/// Share of the time that a GPU may be held back by heat or power before it is said.
+const THROTTLED: f64 = 0.05;
+
+fn throttled(cells: &[CellRecord]) -> Option<Finding> {
+    let (cell, share) = cells
+        .iter()
+        .filter_map(|cell| Some((cell, derived(cell, "gpu_throttled_share")?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, share)| *share > THROTTLED)?;
+    let claim = format!(
+        "the GPU was held back by heat or power {} of the time in {}",
+        text::percent(share.min(1.0)),
+        cell.label
+    );
+    Draft::new("gpu_throttled", FindingKind::Stability, (0.3 + share / 2.0).min(0.8), claim)
+        .because_share(&cell.id, "throttled share", share)
+        .perhaps("clocks were lowered, so the numbers depend on temperature and power limit as well as on the server")
+        .decided_by("the same with a lower, fixed clock: the spread goes away")
+        .attempt(["check cooling and the power limit", "fix the clocks for comparisons"])
+        .about([cell.id.clone()])
         .done()
 }
