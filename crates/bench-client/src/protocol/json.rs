@@ -153,7 +153,7 @@ impl<'de> Deserialize<'de> for Count {
             reason = "in the range where f64 holds whole numbers exactly"
         )]
         let whole = number
-            .filter(|n| (0.0..9e15).contains(n))
+            .filter(|n| (0.0..9e15).contains(n) && n.fract() < f64::EPSILON)
             .map(|n| n.round() as u64);
         Ok(Self(whole))
     }
@@ -236,5 +236,94 @@ fn error_message(value: &serde_json::Value) -> Option<String> {
             Some(message.map_or_else(|| value.to_string(), str::to_owned))
         }
         other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Default, serde::Deserialize)]
+    #[serde(default)]
+    struct All<'a> {
+        #[serde(borrow)]
+        text: Text<'a>,
+        count: Count,
+        number: Number,
+        length: Length,
+        list: List<Count>,
+        error: ErrorField,
+    }
+
+    #[test]
+    fn a_plain_string_is_borrowed_and_an_escaped_one_is_not_lost() {
+        let plain: All<'_> = parse(br#"{"text":"abc"}"#).unwrap();
+        assert!(matches!(plain.text, Text(Some(Cow::Borrowed("abc")))));
+        let escaped: All<'_> = parse(br#"{"text":"a\nb"}"#).unwrap();
+        assert_eq!(escaped.text.get(), Some("a\nb"));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_absent_and_costs_nothing_else() {
+        for odd in [
+            "null",
+            "true",
+            "-7",
+            "1.5",
+            "\"x\"",
+            "[1,[2]]",
+            "{\"a\":{\"b\":1}}",
+        ] {
+            let json = format!(
+                r#"{{"count":{odd},"length":{odd},"list":{odd},"number":{odd},"text":{odd},"error":null}}"#
+            );
+            if odd == "[1,[2]]" {
+                assert!(parse::<All<'_>>(json.as_bytes()).unwrap().length.0 == Some(2));
+                continue;
+            }
+            let all: All<'_> = parse(json.as_bytes()).unwrap();
+            assert_eq!(all.text.get().is_some(), odd == "\"x\"", "{odd}");
+            assert_eq!(all.number.0.is_some(), matches!(odd, "-7" | "1.5"), "{odd}");
+            assert_eq!(all.count.0, None, "{odd}");
+            assert_eq!((all.length.0, all.list.0.len()), (None, 0), "{odd}");
+            assert_eq!(all.error, ErrorField(None), "{odd}");
+        }
+    }
+
+    #[test]
+    fn counts_may_be_written_as_floats_but_not_below_zero() {
+        for (json, count) in [
+            ("4", Some(4)),
+            ("4.0", Some(4)),
+            ("-1", None),
+            ("1e300", None),
+        ] {
+            let json = format!(r#"{{"count":{json}}}"#);
+            assert_eq!(parse::<All<'_>>(json.as_bytes()).unwrap().count.0, count);
+        }
+    }
+
+    #[test]
+    fn an_error_is_told_by_its_message_whatever_its_form() {
+        for (json, message) in [
+            (r#""no""#, Some("no")),
+            (r#"{"message":"no","code":1}"#, Some("no")),
+            (r#"{"code":1}"#, Some(r#"{"code":1}"#)),
+            ("500", Some("500")),
+            ("true", Some("true")),
+            ("null", None),
+            ("false", None),
+            (r#""""#, None),
+        ] {
+            let json = format!(r#"{{"error":{json}}}"#);
+            assert_eq!(
+                parse::<All<'_>>(json.as_bytes())
+                    .unwrap()
+                    .error
+                    .0
+                    .as_deref(),
+                message
+            );
+        }
     }
 }

@@ -111,3 +111,53 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(pointer: &str, json: &str) -> Option<String> {
+        let pointer = Pointer::parse(pointer).unwrap();
+        pointer
+            .find(json.as_bytes())
+            .unwrap()
+            .map(|raw| raw.get().to_owned())
+    }
+
+    #[test]
+    fn a_pointer_leads_where_rfc_6901_says() {
+        let json =
+            r#"{"foo":["bar","baz"],"":0,"a/b":1,"m~n":8,"é\"x":9,"n":{"0":[{"k":[1,{}]}]}}"#;
+        for (pointer, value) in [
+            ("/foo", r#"["bar","baz"]"#),
+            ("/foo/0", r#""bar""#),
+            ("/", "0"),
+            ("/a~1b", "1"),
+            ("/m~0n", "8"),
+            ("/é\"x", "9"),
+            ("/n/0/0/k/1", "{}"),
+            ("", json),
+        ] {
+            assert_eq!(found(pointer, json).as_deref(), Some(value), "{pointer}");
+        }
+        for nowhere in [
+            "/no",
+            "/foo/2",
+            "/foo/bar",
+            "/foo/0/x",
+            "/n/0/0/k/1/x",
+            "/foo/-",
+        ] {
+            assert_eq!(found(nowhere, json), None, "{nowhere}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pointer_or_no_json_is_refused() {
+        assert_eq!(Pointer::parse("foo/0"), None);
+        let pointer = Pointer::parse("/a").unwrap();
+        for json in ["", "{", r#"{"a":1"#, r#"{"a":1} x"#, r#"{"a":}"#] {
+            assert!(pointer.find(json.as_bytes()).is_err(), "{json}");
+        }
+    }
+}
