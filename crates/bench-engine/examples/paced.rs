@@ -22,9 +22,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<String, Box<dyn std::error::Error>> {
-    let mut numbers = std::env::args().skip(1).map(|a| a.parse::<f64>());
-    let mut next = |default: f64| numbers.next().unwrap_or(Ok(default));
-    let (streams, itl_ms, tokens) = (next(1024.0)? as usize, next(5.0)?, next(500.0)? as u32);
+    let mut arguments = std::env::args().skip(1);
+    let mut next = |default: &str| arguments.next().unwrap_or_else(|| default.to_owned());
+    let (streams, itl_ms, tokens) = (
+        next("1024").parse::<usize>()?,
+        next("5").parse::<f64>()?,
+        next("500").parse::<u32>()?,
+    );
     let engine = EngineKind::Fixed(Fixed {
         ttft_ms: 500.0,
         itl_ms,
@@ -44,7 +48,14 @@ fn run() -> Result<String, Box<dyn std::error::Error>> {
     let before = cpu_seconds(server.pid())?;
     read_all(&address, &request, streams)?;
     let cpu = cpu_seconds(server.pid())? - before;
-    let entries = ledger(&address)?;
+    Ok(summary(
+        &ledger(&address)?,
+        cpu,
+        streams as f64 / itl_ms * 1e3,
+    ))
+}
+
+fn summary(entries: &[Entry], cpu: f64, asked: f64) -> String {
     let total: usize = entries.iter().map(|entry| entry.due_ns.len()).sum();
     let first = entries
         .iter()
@@ -69,20 +80,20 @@ fn run() -> Result<String, Box<dyn std::error::Error>> {
         })
         .collect();
     late.sort_unstable();
-    let quantile = |q: f64| {
-        late.get((late.len() as f64 * q) as usize)
+    let share = |per_mille: usize| {
+        late.get(late.len() * per_mille / 1000)
             .map_or(0.0, |ns| *ns as f64 / 1e3)
     };
-    Ok(format!(
-        "{streams} streams, {itl_ms} ms apart: asked {:.0} tokens/s, wrote {total} tokens in {seconds:.2} s = {:.0} tokens/s; \
-         server CPU {cpu:.2} s = {:.2} us a token; late p50 {:.0} us, p99 {:.0} us, max {:.0} us",
-        streams as f64 / itl_ms * 1e3,
+    format!(
+        "{} streams: asked {asked:.0} tokens/s, wrote {total} tokens in {seconds:.2} s = {:.0} tokens/s; \
+         server CPU {cpu:.2} s = {:.2} us a token; late p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us",
+        entries.len(),
         total as f64 / seconds,
         cpu / total as f64 * 1e6,
-        quantile(0.5),
-        quantile(0.99),
-        quantile(0.999_999_9),
-    ))
+        share(500),
+        share(990),
+        share(999),
+    )
 }
 
 /// Opens all streams and reads them to their end on this thread, without looking at them.

@@ -3,7 +3,6 @@
 //! A binary calls [`run_if_requested`] first thing in `main`; [`spawn`] then starts the same binary again with a hidden
 //! argument, and gets the engine's URL from its first line of output.
 
-use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child as Process, Command, ExitCode, Stdio};
 
@@ -32,7 +31,7 @@ pub struct Hello {
 /// To be called before anything else in `main`; `None` means that this is an ordinary start.
 pub fn run_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != OsString::from(ARGUMENT) {
+    if arguments.next()? != ARGUMENT {
         return None;
     }
     let config = arguments

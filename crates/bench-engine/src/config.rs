@@ -304,7 +304,7 @@ pub struct Shape {
 pub enum Family {
     /// Layer norm, learned positions, GELU, biases.
     Gpt2,
-    /// Root-mean-square norm, rotary positions, SwiGLU, shared key and value heads.
+    /// Root-mean-square norm, rotary positions, `SwiGLU`, shared key and value heads.
     Llama,
 }
 

@@ -91,7 +91,7 @@ pub(crate) struct Full;
 impl Engine {
     pub(crate) fn submit(&self, request: GenRequest, metrics: &Arc<Metrics>) -> Result<Gen, Full> {
         match self {
-            Self::Fixed(engine) => Ok(Gen::Fixed(Box::new(engine.begin(request, metrics)))),
+            Self::Fixed(engine) => Ok(Gen::Fixed(Box::new(engine.begin(&request, metrics)))),
             Self::Queue { queue, max_waiting } => {
                 if metrics.waiting() >= *max_waiting {
                     return Err(Full);

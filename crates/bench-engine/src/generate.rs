@@ -38,20 +38,12 @@ pub(crate) async fn run(
     } = job;
     let mut choices = Vec::with_capacity(sequences.len());
     for sequence in sequences {
-        match local.server.engine.submit(sequence, &local.server.metrics) {
-            Ok(generation) => choices.push(Choice::new(generation, local.server.text.decoder())),
-            Err(crate::engine::Full) => {
-                entry.outcome = Outcome::Refused;
-                return send(
-                    local,
-                    Reply::error(503, "the engine's queue is full", None),
-                    faults,
-                    peer,
-                    entry,
-                )
-                .await;
-            }
-        }
+        let Ok(generation) = local.server.engine.submit(sequence, &local.server.metrics) else {
+            entry.outcome = Outcome::Refused;
+            let full = Reply::error(503, "the engine's queue is full", None);
+            return send(local, full, faults, peer, entry).await;
+        };
+        choices.push(Choice::new(generation, local.server.text.decoder()));
     }
     let mut generation = Generation::new(local, choices, prompt_tokens, entry.body_ns);
     if stream {

@@ -59,6 +59,43 @@ impl Default for Times {
     }
 }
 
+impl Times {
+    fn all(&self) -> [(&'static str, &'static str, &Histogram); 6] {
+        [
+            (
+                "time_to_first_token_seconds",
+                "Histogram of time to first token in seconds.",
+                &self.ttft,
+            ),
+            (
+                "inter_token_latency_seconds",
+                "Histogram of inter-token latency in seconds.",
+                &self.itl,
+            ),
+            (
+                "e2e_request_latency_seconds",
+                "Histogram of e2e request latency in seconds.",
+                &self.e2e,
+            ),
+            (
+                "request_queue_time_seconds",
+                "Histogram of time spent in WAITING phase for request.",
+                &self.queue,
+            ),
+            (
+                "request_prefill_time_seconds",
+                "Histogram of time spent in PREFILL phase for request.",
+                &self.prefill,
+            ),
+            (
+                "request_decode_time_seconds",
+                "Histogram of time spent in DECODE phase for request.",
+                &self.decode,
+            ),
+        ]
+    }
+}
+
 #[derive(Debug)]
 struct Histogram {
     bounds: &'static [f64],
@@ -99,6 +136,10 @@ impl Histogram {
 
 /// The phases of one request that is over.
 #[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the unit belongs to the name of every instant"
+)]
 pub(crate) struct Phases {
     pub(crate) arrived_ns: u64,
     pub(crate) scheduled_ns: u64,
@@ -158,55 +199,11 @@ impl Metrics {
             "model_name=\"{}\",engine=\"0\"",
             model.replace('\\', "\\\\").replace('"', "\\\"")
         );
-        let gauges = [
-            (
-                "num_requests_running",
-                "Number of requests in model execution batches.",
-                self.running.load(Relaxed) as f64,
-            ),
-            (
-                "num_requests_waiting",
-                "Number of requests waiting to be processed.",
-                self.waiting.load(Relaxed) as f64,
-            ),
-            (
-                "kv_cache_usage_perc",
-                "KV-cache usage. 1 means 100 percent usage.",
-                self.kv_ppm.load(Relaxed) as f64 / 1e6,
-            ),
-        ];
-        for (name, help, value) in gauges {
+        for (name, help, value) in self.gauges() {
             head(&mut out, name, help, "gauge");
             writeln!(out, "vllm:{name}{{{label}}} {value:?}").ok();
         }
-        let counters = [
-            (
-                "num_preemptions_total",
-                "Cumulative number of preemptions.",
-                &self.preemptions,
-            ),
-            (
-                "prefix_cache_queries_total",
-                "Prefix cache queries, in queried tokens.",
-                &self.prefix_queries,
-            ),
-            (
-                "prefix_cache_hits_total",
-                "Prefix cache hits, in cached tokens.",
-                &self.prefix_hits,
-            ),
-            (
-                "prompt_tokens_total",
-                "Number of prefill tokens processed.",
-                &self.prompt_tokens,
-            ),
-            (
-                "generation_tokens_total",
-                "Number of generation tokens processed.",
-                &self.generation_tokens,
-            ),
-        ];
-        for (name, help, value) in counters {
+        for (name, help, value) in self.counters() {
             head(&mut out, name, help, "counter");
             writeln!(
                 out,
@@ -235,43 +232,64 @@ impl Metrics {
             .ok();
         }
         let times = self.times();
-        let histograms = [
-            (
-                "time_to_first_token_seconds",
-                "Histogram of time to first token in seconds.",
-                &times.ttft,
-            ),
-            (
-                "inter_token_latency_seconds",
-                "Histogram of inter-token latency in seconds.",
-                &times.itl,
-            ),
-            (
-                "e2e_request_latency_seconds",
-                "Histogram of e2e request latency in seconds.",
-                &times.e2e,
-            ),
-            (
-                "request_queue_time_seconds",
-                "Histogram of time spent in WAITING phase for request.",
-                &times.queue,
-            ),
-            (
-                "request_prefill_time_seconds",
-                "Histogram of time spent in PREFILL phase for request.",
-                &times.prefill,
-            ),
-            (
-                "request_decode_time_seconds",
-                "Histogram of time spent in DECODE phase for request.",
-                &times.decode,
-            ),
-        ];
-        for (name, help, histogram) in histograms {
+        for (name, help, histogram) in times.all() {
             head(&mut out, name, help, "histogram");
             histogram.write(&mut out, &format!("vllm:{name}"), &label);
         }
         out
+    }
+
+    fn gauges(&self) -> [(&'static str, &'static str, f64); 3] {
+        let running = self.running.load(Relaxed) as f64;
+        let waiting = self.waiting.load(Relaxed) as f64;
+        let kv = self.kv_ppm.load(Relaxed) as f64 / 1e6;
+        [
+            (
+                "num_requests_running",
+                "Number of requests in model execution batches.",
+                running,
+            ),
+            (
+                "num_requests_waiting",
+                "Number of requests waiting to be processed.",
+                waiting,
+            ),
+            (
+                "kv_cache_usage_perc",
+                "KV-cache usage. 1 means 100 percent usage.",
+                kv,
+            ),
+        ]
+    }
+
+    fn counters(&self) -> [(&'static str, &'static str, &AtomicU64); 5] {
+        [
+            (
+                "num_preemptions_total",
+                "Cumulative number of preemptions.",
+                &self.preemptions,
+            ),
+            (
+                "prefix_cache_queries_total",
+                "Prefix cache queries, in queried tokens.",
+                &self.prefix_queries,
+            ),
+            (
+                "prefix_cache_hits_total",
+                "Prefix cache hits, in cached tokens.",
+                &self.prefix_hits,
+            ),
+            (
+                "prompt_tokens_total",
+                "Number of prefill tokens processed.",
+                &self.prompt_tokens,
+            ),
+            (
+                "generation_tokens_total",
+                "Number of generation tokens processed.",
+                &self.generation_tokens,
+            ),
+        ]
     }
 
     fn times(&self) -> std::sync::MutexGuard<'_, Times> {

@@ -10,27 +10,34 @@ use crate::generate;
 use crate::http::conn::Io;
 use crate::http::peer::Head;
 use crate::http::request::NoRequest;
-use crate::http::{Conn, Gone, Peer, Request};
+use crate::http::{Conn, Peer, Request};
 use crate::ledger::{Entry, Outcome};
 use crate::local::{Local, replaces_answer};
 
 /// What is left when a request is over: the way back, if it may carry another.
 pub(crate) type Left = Option<Peer>;
 
-/// Serves one HTTP/1 connection until it ends.
-pub(crate) async fn connection(local: Rc<Local>, io: Io, number: u64) {
-    let mut conn = Conn::new(io, number);
+/// Plays the faults of accepting; gives the connection back if it survives them.
+pub(crate) async fn at_accept(local: &Local, io: Io, number: u64) -> Option<Io> {
     let mut faults = FaultSet::default();
     local.server.planned(number, true, &mut faults);
     if faults.has(FaultKind::ResetAccept) {
-        return conn.reset();
+        Conn::new(io, number).reset();
+        return None;
     }
     if faults.has(FaultKind::CloseAccept) {
-        return conn.close().await;
+        Conn::new(io, number).close().await;
+        return None;
     }
     if let Some(ms) = faults.get(FaultKind::StallAccept) {
         local.pacer.pause(ms.saturating_mul(1_000_000)).await;
     }
+    Some(io)
+}
+
+/// Serves one HTTP/1 connection until it ends.
+pub(crate) async fn connection(local: Rc<Local>, io: Io, number: u64) {
+    let mut conn = Conn::new(io, number);
     let mut carried = 0;
     while let Some(next) = one(&local, conn, carried).await {
         conn = next;
@@ -176,19 +183,19 @@ pub(crate) async fn send(
         generate::wire::head(local, &mut peer, head, faults, entry).await?;
         peer.write(&reply.body).await
     };
-    match sent.await {
-        Ok(written) => {
-            entry.end_ns = Some(written.after_ns);
-            if entry.outcome == Outcome::Open {
-                entry.outcome = Outcome::Completed;
-            }
-            Some(peer)
-        }
-        Err(Gone) => {
-            entry.outcome = Outcome::ClientGone;
-            None
-        }
+    let Ok(written) = sent.await else {
+        entry.outcome = Outcome::ClientGone;
+        return None;
+    };
+    entry.end_ns = Some(written.after_ns);
+    if entry.outcome == Outcome::Open {
+        entry.outcome = if faults.is_empty() {
+            Outcome::Completed
+        } else {
+            Outcome::Fault
+        };
     }
+    Some(peer)
 }
 
 fn entry_of(request: &Request, number: u64, (connection, reused): (u64, u64)) -> Entry {

@@ -16,9 +16,9 @@ pub(crate) enum Text {
 }
 
 /// Tokens that a chat message costs beside its text: role and separators.
-const PER_MESSAGE: usize = 4;
+const PER_MESSAGE: u32 = 4;
 /// Tokens that open the answer.
-const GENERATION_PROMPT: usize = 3;
+const GENERATION_PROMPT: u32 = 3;
 
 impl Text {
     pub(crate) fn words(size: u32) -> Self {
@@ -65,8 +65,7 @@ impl Text {
         messages: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Vec<u32> {
         let size = self.size().max(1);
-        let mark =
-            |role: &str, at: usize| (role.bytes().map(u32::from).sum::<u32>() + at as u32) % size;
+        let mark = |role: &str, at: u32| (role.bytes().map(u32::from).sum::<u32>() + at) % size;
         let mut ids = Vec::new();
         for (role, content) in messages {
             ids.extend((0..PER_MESSAGE).map(|at| mark(role, at)));
@@ -101,7 +100,9 @@ impl Decoder {
     pub(crate) fn push(&mut self, ids: &[u32], out: &mut String) {
         let Text::Real(_) = &self.text else {
             if let Text::Words(words) = &self.text {
-                ids.iter().for_each(|id| out.push_str(words.piece(*id)));
+                for id in ids {
+                    out.push_str(words.piece(*id));
+                }
             }
             return;
         };

@@ -35,29 +35,25 @@ pub(crate) struct Loaded {
 /// Reads a model folder, or makes random weights.
 pub(crate) fn load(config: &Transformer, seed: u64) -> Result<Loaded, EngineError> {
     let threads = config.threads;
-    match &config.model_dir {
-        Some(folder) => {
-            let (model, ends) = files::load(folder, config.weights)?;
-            let text = Text::load(&folder.join("tokenizer.json"))?;
-            Ok(Loaded {
-                model,
-                text,
-                ends,
-                threads,
-            })
-        }
-        None => {
-            check(&config.shape)?;
-            let model = random::model(&config.shape, config.weights, seed);
-            let words = u32::try_from(config.shape.vocabulary).unwrap_or(u32::MAX);
-            Ok(Loaded {
-                model,
-                text: Text::words(words),
-                ends: Vec::new(),
-                threads,
-            })
-        }
+    if let Some(folder) = &config.model_dir {
+        let (model, ends) = files::load(folder, config.weights)?;
+        let text = Text::load(&folder.join("tokenizer.json"))?;
+        return Ok(Loaded {
+            model,
+            text,
+            ends,
+            threads,
+        });
     }
+    check(&config.shape)?;
+    let model = random::model(&config.shape, config.weights, seed);
+    let words = u32::try_from(config.shape.vocabulary).unwrap_or(u32::MAX);
+    Ok(Loaded {
+        model,
+        text: Text::words(words),
+        ends: Vec::new(),
+        threads,
+    })
 }
 
 /// Refuses shapes that cannot be computed.

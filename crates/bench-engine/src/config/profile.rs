@@ -43,9 +43,41 @@ pub const PROFILES: &[(&str, &str)] = &[
 ];
 
 pub(super) fn named(name: &str) -> Option<EngineConfig> {
-    let base = EngineConfig::default();
-    let scheduler = |simulation| EngineKind::Scheduler(simulation);
-    let engine = match name {
+    let engine = engine(name)?;
+    let (model, max_model_len) = match (&engine, name) {
+        (EngineKind::Transformer(t), "gpt2-124m") => ("gpt2-124m", t.shape.positions),
+        (EngineKind::Transformer(t), _) => ("tiny", t.shape.positions),
+        _ => ("simulated", 32_768),
+    };
+    let close_after_stream = name == "llama-server";
+    Some(EngineConfig {
+        model: model.to_owned(),
+        max_model_len: u32::try_from(max_model_len).unwrap_or(u32::MAX),
+        keep_alive: KeepAlive {
+            close_after_stream,
+            ..KeepAlive::default()
+        },
+        engine,
+        ..EngineConfig::default()
+    })
+}
+
+fn engine(name: &str) -> Option<EngineKind> {
+    let scheduler = |limits| {
+        EngineKind::Scheduler(Simulation {
+            scheduler: limits,
+            ..Simulation::default()
+        })
+    };
+    let limits = Limits::default;
+    let transformer = |shape, weights| {
+        EngineKind::Transformer(Transformer {
+            shape,
+            weights,
+            ..Transformer::default()
+        })
+    };
+    Some(match name {
         "fixed" => EngineKind::Fixed(Fixed::default()),
         "instant" => EngineKind::Fixed(Fixed {
             ttft_ms: 0.0,
@@ -53,58 +85,27 @@ pub(super) fn named(name: &str) -> Option<EngineConfig> {
             jitter: 0.0,
             ..Fixed::default()
         }),
-        "7b" => scheduler(Simulation {
-            scheduler: Limits {
-                max_num_seqs: 8,
-                ..Limits::default()
-            },
-            ..Simulation::default()
-        }),
-        "7b-large-batch" => scheduler(Simulation {
-            scheduler: Limits {
-                max_num_seqs: 64,
-                num_blocks: 16_384,
-                ..Limits::default()
-            },
-            ..Simulation::default()
-        }),
-        "small-cache" => scheduler(Simulation {
-            scheduler: Limits {
-                num_blocks: 96,
-                ..Limits::default()
-            },
-            ..Simulation::default()
-        }),
         "llama-server" => EngineKind::Fixed(Fixed {
             max_num_seqs: Some(4),
             ..Fixed::default()
         }),
-        "tiny" => EngineKind::Transformer(Transformer::default()),
-        "tiny-f32" => EngineKind::Transformer(Transformer {
-            weights: Weights::F32,
-            ..Transformer::default()
+        "7b" => scheduler(Limits {
+            max_num_seqs: 8,
+            ..limits()
         }),
-        "gpt2-124m" => EngineKind::Transformer(Transformer {
-            shape: Shape::gpt2_small(),
-            weights: Weights::F32,
-            ..Transformer::default()
+        "7b-large-batch" => scheduler(Limits {
+            max_num_seqs: 64,
+            num_blocks: 16_384,
+            ..limits()
         }),
+        "small-cache" => scheduler(Limits {
+            num_blocks: 96,
+            ..limits()
+        }),
+        "tiny" => transformer(Shape::tiny(), Weights::Int8),
+        "tiny-f32" => transformer(Shape::tiny(), Weights::F32),
+        "gpt2-124m" => transformer(Shape::gpt2_small(), Weights::F32),
         _ => return None,
-    };
-    let (model, max_model_len) = match (&engine, name) {
-        (EngineKind::Transformer(t), "gpt2-124m") => ("gpt2-124m", t.shape.positions),
-        (EngineKind::Transformer(t), _) => ("tiny", t.shape.positions),
-        _ => ("simulated", 32_768),
-    };
-    Some(EngineConfig {
-        model: model.to_owned(),
-        max_model_len: u32::try_from(max_model_len).unwrap_or(u32::MAX),
-        keep_alive: KeepAlive {
-            close_after_stream: name == "llama-server",
-            ..KeepAlive::default()
-        },
-        engine,
-        ..base
     })
 }
 

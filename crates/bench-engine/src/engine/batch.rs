@@ -68,7 +68,9 @@ impl Batch {
             .filter(|(_, live)| live.out.is_closed())
             .map(|(id, _)| *id)
             .collect();
-        gone.iter().for_each(|id| self.remove(*id));
+        for id in &gone {
+            self.remove(*id);
+        }
         gone
     }
 

@@ -35,7 +35,7 @@ impl FixedEngine {
         }
     }
 
-    pub(crate) fn begin(&self, request: GenRequest, metrics: &Arc<Metrics>) -> Timetable {
+    pub(crate) fn begin(&self, request: &GenRequest, metrics: &Arc<Metrics>) -> Timetable {
         // The semaphore is fair: places are given in the order they were asked for.
         let place = match &self.places {
             Some(places) => Place::Waiting(Box::pin(Arc::clone(places).acquire_owned())),

@@ -173,7 +173,7 @@ mod tests {
             let mut pool = Pool::new(20, 4, true);
             let mut all: Vec<Vec<usize>> = Vec::new();
             for (at, size) in sizes.iter().enumerate() {
-                let tokens: Vec<u32> = (0..*size as u32).map(|t| t / 8 + at as u32 % 3).collect();
+                let tokens: Vec<u32> = (0u32..).take(*size).map(|t| t / 8 + u32::from(at % 3 == 1)).collect();
                 let mut held = pool.take_known(&tokens);
                 if pool.grow(&mut held, *size) {
                     pool.remember(&held, &tokens, 0, *size);
@@ -187,7 +187,9 @@ mod tests {
                 let distinct: std::collections::HashSet<usize> = all.iter().flatten().copied().collect();
                 prop_assert_eq!(pool.used(), distinct.len());
             }
-            all.iter_mut().for_each(|held| pool.release(held));
+            for held in &mut all {
+                pool.release(held);
+            }
             prop_assert_eq!(pool.used(), 0);
         }
     }

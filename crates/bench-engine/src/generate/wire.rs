@@ -7,7 +7,7 @@ use crate::ledger::Entry;
 use crate::local::Local;
 
 /// Pieces that a slow head is cut into.
-const SLOW_PIECES: u64 = 12;
+const SLOW_PIECES: usize = 12;
 
 /// Writes the response head, slowly if that is the fault.
 pub(crate) async fn head(
@@ -32,8 +32,8 @@ pub(crate) async fn head(
             },
         ) => {
             let bytes = head.bytes(*chunked, !*keep_alive);
-            let gap = ms.saturating_mul(1_000_000) / SLOW_PIECES;
-            for piece in bytes.chunks(bytes.len().div_ceil(SLOW_PIECES as usize).max(1)) {
+            let gap = ms.saturating_mul(1_000_000) / SLOW_PIECES as u64;
+            for piece in bytes.chunks(bytes.len().div_ceil(SLOW_PIECES).max(1)) {
                 local.pacer.pause(gap).await;
                 conn.write(piece).await.map_err(|_| Gone)?;
             }

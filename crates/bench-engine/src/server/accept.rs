@@ -223,26 +223,29 @@ fn begin(local: &Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
     let local = Rc::clone(local);
     // The thread's LocalSet owns it and ends it with the server.
     drop(tokio::task::spawn_local(async move {
-        match (io, tls) {
+        let Some(io) = serve::at_accept(&local, io, number).await else { return };
+        let (io, second) = match (io, tls) {
             (Io::Tcp(stream), Some(Tls(acceptor))) => {
-                let Ok(stream) = acceptor.accept(stream).await else {
-                    return;
-                };
+                let Ok(stream) = acceptor.accept(stream).await else { return };
                 let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                let io = Io::Tls(Box::new(stream));
-                if second {
-                    h2::connection(local, io, number).await
-                } else {
-                    serve::connection(local, io, number).await
-                }
+                (Io::Tls(Box::new(stream)), second)
             }
             (io, _) => {
-                if speaks_h2(&io).await {
-                    h2::connection(local, io, number).await;
-                } else {
-                    serve::connection(local, io, number).await;
-                }
+                let idle = local.server.config.keep_alive.idle_ms.map(|ms| ms.saturating_mul(1_000_000));
+                let second = match idle {
+                    None => speaks_h2(&io).await,
+                    Some(idle) => tokio::select! {
+                        second = speaks_h2(&io) => second,
+                        () = local.pacer.pause(idle) => return,
+                    },
+                };
+                (io, second)
             }
+        };
+        if second {
+            h2::connection(local, io, number).await;
+        } else {
+            serve::connection(local, io, number).await;
         }
     }));
 }
@@ -253,8 +256,9 @@ async fn speaks_h2(io: &Io) -> bool {
     let mut first = [0; PREFACE.len()];
     loop {
         match stream.peek(&mut first).await {
-            Ok(n) if n > 0 && first[..n] == PREFACE[..n] && n < PREFACE.len() => {
-                tokio::task::yield_now().await
+            Ok(n) if n > 0 && n < PREFACE.len() && first[..n] == PREFACE[..n] => {
+                // The rest of the preface is on its way.
+                tokio::task::yield_now().await;
             }
             Ok(n) => return n == PREFACE.len() && first == PREFACE,
             Err(_) => return false,

@@ -66,7 +66,9 @@ fn one(mine: &[f32], query: &Query<'_>, (row, from): (usize, usize), out: &mut [
             size,
             &mut scores,
         );
-        scores.iter_mut().for_each(|score| *score *= scale);
+        for score in &mut scores {
+            *score *= scale;
+        }
     } else {
         for (score, key) in scores.iter_mut().zip(query.keys.chunks_exact(row)) {
             *score = dot(&key[from..from + size], mine) * scale;
@@ -90,5 +92,7 @@ pub(crate) fn softmax(scores: &mut [f32]) {
         *score = (*score - most).exp();
         sum += *score;
     }
-    scores.iter_mut().for_each(|score| *score /= sum);
+    for score in scores {
+        *score /= sum;
+    }
 }

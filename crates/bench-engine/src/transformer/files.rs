@@ -311,11 +311,11 @@ impl Store {
 
 /// A half-precision float.
 fn half(bits: u16) -> f32 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let sign = if bits & 0x8000 != 0 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from((bits >> 10) & 31), f32::from(bits & 1023));
     match exponent {
         0 => sign * fraction * 2.0f32.powi(-24),
-        31 if bits & 1023 == 0 => sign * f32::INFINITY,
+        31 if fraction.abs() < 1.0 => sign * f32::INFINITY,
         31 => f32::NAN,
         _ => sign * (1.0 + fraction / 1024.0) * 2.0f32.powi(exponent - 15),
     }

@@ -59,13 +59,13 @@ pub(crate) fn add(to: &mut [f32], what: &[f32]) {
 
 /// GPT-2's GELU, by tanh.
 pub(crate) fn gelu(values: &mut [f32]) {
-    const ROOT: f32 = 0.797_884_56; // √(2/π)
+    const ROOT: f32 = 0.797_884_6; // √(2/π)
     for x in values {
         *x *= 0.5 * (1.0 + (ROOT * (*x + 0.044_715 * *x * *x * *x)).tanh());
     }
 }
 
-/// SwiGLU: each input holds a gate and, after it, what it gates.
+/// `SwiGLU`: each input holds a gate and, after it, what it gates.
 pub(crate) fn swiglu(inputs: &[f32], half: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(inputs.len() / 2);
     for row in inputs.chunks_exact(2 * half) {

@@ -81,7 +81,9 @@ impl Matrix {
             Values::Int8(values, scales) => {
                 products(Rows::Int8(&values[range]), inputs, self.width, out);
                 for (out, scale) in out.chunks_exact_mut(count).zip(&scales[first..]) {
-                    out.iter_mut().for_each(|value| *value *= scale);
+                    for value in out {
+                        *value *= scale;
+                    }
                 }
             }
         }

@@ -50,7 +50,8 @@ impl Model {
         Cache::new(self.shape.layers)
     }
 
-    /// How many numbers the model has.
+    /// How many numbers the matrices hold.
+    #[cfg(test)]
     pub(crate) fn parameters(&self) -> usize {
         let matrix = |m: &Matrix, width: usize| m.rows() * width;
         let (w, f) = (self.shape.width, self.shape.feed_forward);

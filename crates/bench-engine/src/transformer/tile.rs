@@ -137,7 +137,7 @@ mod avx2 {
                 // SAFETY: AVX2 and FMA are there, says the caller.
                 unsafe {
                     match left {
-                        4.. => down::<W, 2, 4>(rows, inputs, width, (at, count), out),
+                        4.. => down::<W, 4, 4>(rows, inputs, width, (at, count), out),
                         2..4 => down::<W, 4, 2>(rows, inputs, width, (at, count), out),
                         _ => down::<W, 8, 1>(rows, inputs, width, (at, count), out),
                     }
@@ -260,9 +260,11 @@ mod tests {
             count in 1usize..9,
             seed in any::<u32>(),
         ) {
-            let value = |at: usize| (crate::fault::mix(at as u64 ^ u64::from(seed)) % 255) as f32 - 127.0;
-            let floats: Vec<f32> = (0..rows * width).map(value).collect();
-            let bytes: Vec<i8> = floats.iter().map(|f| *f as i8).collect();
+            let int = |at: usize| i16::try_from(crate::fault::mix(at as u64 ^ u64::from(seed)) % 255).unwrap() - 127;
+            let value = |at: usize| f32::from(int(at));
+            let ints: Vec<i16> = (0..rows * width).map(int).collect();
+            let floats: Vec<f32> = ints.iter().map(|i| f32::from(*i)).collect();
+            let bytes: Vec<i8> = ints.iter().map(|i| i8::try_from(*i).unwrap()).collect();
             let inputs: Vec<f32> = (0..count * width).map(|at| value(at + 1_000_000) / 100.0).collect();
             let mut fast = vec![0.0; rows * count];
             let mut slow = vec![0.0; rows * count];

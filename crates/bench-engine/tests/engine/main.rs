@@ -1,5 +1,8 @@
 //! The engine over its API, seen by a client of plain sockets.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod common;
+mod faults;
 mod simulated;
 mod transformer;
+mod transports;

@@ -189,7 +189,7 @@ proptest! {
         let mut scheduler = Scheduler::new(limits);
         let mut got: HashMap<Id, usize> = HashMap::new();
         for (id, size) in prompts.iter().enumerate() {
-            scheduler.add(id as Id, (0..*size as u32).map(|t| t % 5).collect());
+            scheduler.add(id as Id, (0u32..).take(*size).map(|t| t % 5).collect());
         }
         let mut steps = 0;
         while !scheduler.is_idle() {
