@@ -53,12 +53,7 @@ impl History {
             work,
             summary: HardwareSummary {
                 resources: self.resources(windows),
-                unknown: windows
-                    .iter()
-                    .map(|window| window.to)
-                    .max()
-                    .map(|end| self.unknown_by(end))
-                    .unwrap_or_default(),
+                unknown: self.unknown_in(windows),
                 ..HardwareSummary::default()
             },
         };

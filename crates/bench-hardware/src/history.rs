@@ -4,6 +4,7 @@ mod counter;
 mod gauge;
 mod histogram;
 mod summary;
+mod unknown;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::names::bucket;
 #[derive(Clone, Debug, Default)]
 pub struct History {
     series: BTreeMap<ReadingSource, BTreeMap<String, BTreeMap<String, Vec<Point>>>>,
-    unknown: BTreeMap<(ReadingSource, String, String), (Stamp, String)>,
+    unknown: unknown::Reasons,
 }
 
 /// One value, dated to the middle of its reading's window.
@@ -47,10 +48,7 @@ impl History {
                 }
             }
         }
-        for (name, why) in &reading.unknown {
-            let key = (reading.source, reading.instance.clone(), name.clone());
-            self.unknown.insert(key, (at, why.clone()));
-        }
+        self.unknown.note(reading, at);
     }
 
     /// The values of one series, in order of time; empty where there are none.
@@ -155,19 +153,6 @@ impl History {
         delta.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
         Some(delta)
     }
-
-    /// What was named as unknown until the end of a window, by `source/instance/name`.
-    pub(crate) fn unknown_by(&self, end: Stamp) -> BTreeMap<String, String> {
-        self.unknown
-            .iter()
-            .filter(|(_, (at, _))| *at <= end)
-            .map(|((source, instance, name), (_, why))| {
-                let parts = [source_name(*source), instance, name];
-                let shown: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
-                (shown.join("/"), why.clone())
-            })
-            .collect()
-    }
 }
 
 fn insert(names: &mut BTreeMap<String, Vec<Point>>, name: &str, point: Point) {
@@ -240,8 +225,6 @@ mod tests {
         assert_eq!(stamps, [5, 55, 105]);
         assert_eq!(history.keys().count(), 2);
         assert_eq!(history.instances(ReadingSource::Gpu, "power_w").count(), 2);
-        let unknown = history.unknown_by(Stamp::new(5));
-        assert_eq!(unknown.keys().collect::<Vec<_>>(), ["gpu/1/energy_j_total"]);
     }
 
     #[test]

@@ -142,15 +142,17 @@ impl Sampler {
             names.push(name);
             threads.push(thread);
         }
-        for _ in &names {
+        // Each thread reports once and then ends; one that panicked ends without.
+        let all_ended = loop {
             match self.reports.recv_timeout(self.patience) {
                 Ok(sources) => report.sources.extend(sources),
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => break false,
+                Err(RecvTimeoutError::Disconnected) => break true,
             }
-        }
+        };
         for (name, thread) in names.into_iter().zip(threads) {
             let reported = report.sources.iter().any(|source| source.worker == name);
-            if !reported {
+            if !(reported || all_ended) {
                 let why = "its thread did not end when told to, and was left behind";
                 report.unknown.insert(name, why.to_owned());
             } else if thread.join().is_err() {

@@ -7,7 +7,7 @@ mod pages;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_hardware::{NoFetch, Sampler, SamplerConfig, ServerProcess};
+use bench_hardware::{Fetch, FetchLimits, NoFetch, Sampler, SamplerConfig, ServerProcess};
 use bench_schema::{Reading, ReadingSource};
 
 use common::sample;
@@ -205,6 +205,31 @@ fn a_sink_that_panics_is_said_and_the_sampler_still_stops() {
     .unwrap();
     let report = sampler.stop();
     assert!(report.unknown.contains_key("sink"), "{report:?}");
+}
+
+struct Panics;
+
+impl Fetch for Panics {
+    #[expect(clippy::panic, reason = "the test is about it")]
+    fn get(&self, _url: &str, _limits: FetchLimits) -> Result<Vec<u8>, String> {
+        panic!("the fetcher's own fault")
+    }
+}
+
+#[test]
+fn a_fetch_that_panics_ends_its_own_thread_and_is_said() {
+    let config = SamplerConfig {
+        server_metrics: vec!["http://h/metrics".to_owned()],
+        ..fast()
+    };
+    let enough = |readings: &[Reading]| of(readings, ReadingSource::Client).len() >= 5;
+    let (_, report) = sample(&config, Arc::new(Panics), enough);
+    let said: Vec<&String> = report.unknown.values().collect();
+    assert!(
+        said.len() == 1 && said[0].contains("panicked"),
+        "{report:?}"
+    );
+    assert_eq!(report.sources.len(), 2, "the host's thread has reported");
 }
 
 #[test]
