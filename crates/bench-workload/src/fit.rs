@@ -19,6 +19,9 @@ impl Fitter<'_> {
         let mut text =
             String::with_capacity(usize::try_from(length).unwrap_or(0).saturating_mul(7));
         self.pool.write(length, draw, &mut text);
+        if !self.sizer.counts_tokens() {
+            return Ok(text); // so many words were written; counting them again costs more than writing them
+        }
         self.settle(text, length, draw)
     }
 
