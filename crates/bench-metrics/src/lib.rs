@@ -1,4 +1,29 @@
 //! The arithmetic of latency measurements: percentiles, intervals, fits, scaling, goodput. Pure; no runtime.
+//!
+//! Every number is defined in `docs/metrics.md`. Nothing here reads a clock, starts a thread or does I/O; what is random is
+//! seeded; what is not known is `None`.
+//!
+//! Three ways in:
+//!
+//! - **In a service**: a lock-free [`Recorder`], whose snapshots summarise, merge and subtract.
+//! - **On plain values**: [`summarise`] for a distribution with intervals that survive autocorrelation, [`compare_means`],
+//!   [`compare_quantiles`] and [`compare_runs`] for "is it better?", [`usl_fit`], [`linear_fit`], [`power_fit`] for scaling.
+//! - **On records of a benchmark**: [`summarise_cell`], or a [`CellAccumulator`] that takes them one by one.
+//!
+//! ```
+//! use std::time::Duration;
+//! use bench_metrics::Recorder;
+//! use bench_schema::Unit;
+//!
+//! let recorder = Recorder::default();
+//! for ms in 1..=1_000 {
+//!     recorder.record(Duration::from_millis(ms));
+//! }
+//! let summary = recorder.snapshot().summary(Unit::Ns).unwrap();
+//! let p99 = summary.quantile_entry(0.99).unwrap();
+//! assert!((p99.value / 1e6 - 990.0).abs() < 3.0);
+//! assert!(!p99.few_samples && p99.interval.is_some());
+//! ```
 
 mod blocks;
 mod bootstrap;
@@ -54,7 +79,7 @@ pub use latency::{Instants, StampEnd, latency};
 pub use planning::{requests_for_mean, requests_for_quantile};
 pub use precision::{Figure, Precision, Progress, events_for_rate};
 pub use proportion::{wilson, wilson_effective};
-pub use quantile::{QuantileEstimate, quantile_by_parts, quantile_in_time};
+pub use quantile::{QuantileEstimate, quantile_in_time, quantile_of_clusters};
 pub use repeats::{AcrossRuns, across_runs, between_over_within};
 pub use sample::{CovClass, Sample, too_few_for, values_needed};
 pub use scaling::{

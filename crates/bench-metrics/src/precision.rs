@@ -45,15 +45,6 @@ pub struct Progress {
 }
 
 impl Precision {
-    /// Reads a rule: `p99:ttft=5%`, `p99.9:e2e=0.1`, `mean:itl=2%`; without a figure the median.
-    ///
-    /// # Errors
-    ///
-    /// [`MetricsError::BadPrecision`] with what is wrong with the text.
-    pub fn parse(text: &str) -> Result<Self, MetricsError> {
-        text.parse()
-    }
-
     /// Where the rule stands with these values, in time order.
     ///
     /// Met only with the values the few-samples rule asks for (at least 100 for a mean) and a narrow enough interval.

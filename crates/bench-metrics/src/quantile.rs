@@ -4,6 +4,10 @@
 //! share q turns into two ranks. Dependent values are worth fewer: the share's error is measured by blocks of time (or
 //! clusters, for token gaps), which gives an effective n, corrected for the blocks' degrees of freedom (Woodruff 1952;
 //! Korn and Graubard 1998). No distribution is assumed, and the cost is one pass: nothing is resampled.
+//!
+//! A tail has few values, and how they cluster is seen badly from them alone. The median shows it well, and tails depend less
+//! than the median does: so dependence is never taken as less than the median's to the power 0.7. That exponent is no theory;
+//! it was chosen by simulation on autoregressive values (`docs/metrics.md` has the coverage).
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::Estimate;
@@ -22,34 +26,85 @@ pub struct QuantileEstimate {
     pub effective: f64,
 }
 
+/// The exponent that takes the median's design effect to the least one of any quantile.
+const TAIL_EXPONENT: f64 = 0.7;
+
 /// The quantile `q` of values in time order; `sample` holds the same values sorted.
 ///
-/// The interval is absent on a side where the data ends before the rank (p99 of 70 values has no upper bound), and on
-/// both for fewer than two values.
+/// The interval is absent on a side where the data is worth too few values to have such a rank (p99 of 70 values has no upper
+/// bound), and on both for fewer than two values.
 pub fn quantile_in_time(
     sample: &Sample,
     in_time_order: &[f64],
     q: f64,
     level: f64,
 ) -> QuantileEstimate {
-    let value = sample.quantile(q);
-    let parts: Vec<Part> = in_time_order
-        .iter()
-        .map(|x| Part {
-            num: if *x <= value { 1.0 } else { 0.0 },
-            den: 1.0,
-        })
-        .collect();
-    quantile_by_parts(sample, &parts, q, level)
+    let dependence = Dependence::in_time(sample, in_time_order, level);
+    quantile_with(
+        sample,
+        &below(in_time_order, sample.quantile(q)),
+        q,
+        dependence,
+        level,
+    )
 }
 
-/// The quantile `q` where each part holds a cluster's `(values at most the quantile, values)`, in time order.
+/// The quantile `q` of clustered values, clusters in time order; `sample` holds all values sorted.
 ///
 /// This is how token gaps get an honest error: the request is the cluster.
-pub fn quantile_by_parts(sample: &Sample, parts: &[Part], q: f64, level: f64) -> QuantileEstimate {
+pub fn quantile_of_clusters<C: AsRef<[f64]>>(
+    sample: &Sample,
+    clusters: &[C],
+    q: f64,
+    level: f64,
+) -> QuantileEstimate {
+    let dependence = Dependence::of_clusters(sample, clusters, level);
+    quantile_with(
+        sample,
+        &clusters_below(clusters, sample.quantile(q)),
+        q,
+        dependence,
+        level,
+    )
+}
+
+/// One part per value: whether it is at most `x`.
+pub(crate) fn below(in_time_order: &[f64], x: f64) -> Vec<Part> {
+    in_time_order
+        .iter()
+        .map(|v| Part {
+            num: if *v <= x { 1.0 } else { 0.0 },
+            den: 1.0,
+        })
+        .collect()
+}
+
+/// One part per cluster that is not empty: how many of its values are at most `x`.
+pub(crate) fn clusters_below<C: AsRef<[f64]>>(clusters: &[C], x: f64) -> Vec<Part> {
+    let full = clusters.iter().map(AsRef::as_ref).filter(|c| !c.is_empty());
+    full.map(|c| Part {
+        num: float(c.iter().filter(|v| **v <= x).count()),
+        den: float(c.len()),
+    })
+    .collect()
+}
+
+/// The quantile `q`, given the parts at most its value and the dependence of the data.
+pub(crate) fn quantile_with(
+    sample: &Sample,
+    parts: &[Part],
+    q: f64,
+    dependence: Dependence,
+    level: f64,
+) -> QuantileEstimate {
     let value = sample.quantile(q);
-    let n = float(sample.len());
-    let Some(ranks) = Ranks::of(n, q, BlockMean::of_parts(parts), level) else {
+    let Some(ranks) = Ranks::of(
+        float(sample.len()),
+        q,
+        BlockMean::of_parts(parts),
+        dependence,
+        level,
+    ) else {
         return QuantileEstimate {
             q,
             estimate: Estimate::unbounded(value, level),
@@ -69,6 +124,52 @@ pub fn quantile_by_parts(sample: &Sample, parts: &[Part], q: f64, level: f64) ->
     }
 }
 
+/// How much less the values are worth than independent ones, at least.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dependence {
+    least: f64,
+}
+
+impl Dependence {
+    /// From the share of values at most the median, in parts.
+    pub(crate) fn at_median(n: f64, below_median: Option<BlockMean>, level: f64) -> Self {
+        let effect = below_median.map_or(1.0, |b| design_effect(n, 0.5, &b, level));
+        Self {
+            least: effect.max(1.0).powf(TAIL_EXPONENT),
+        }
+    }
+
+    /// Of values in time order.
+    pub(crate) fn in_time(sample: &Sample, in_time_order: &[f64], level: f64) -> Self {
+        let parts = below(in_time_order, sample.median());
+        Self::at_median(float(sample.len()), BlockMean::of_parts(&parts), level)
+    }
+
+    /// Of clusters in time order.
+    pub(crate) fn of_clusters<C: AsRef<[f64]>>(
+        sample: &Sample,
+        clusters: &[C],
+        level: f64,
+    ) -> Self {
+        let parts = clusters_below(clusters, sample.median());
+        Self::at_median(float(sample.len()), BlockMean::of_parts(&parts), level)
+    }
+
+    /// How many independent values the share `below` of n values is worth; between 1 and n.
+    pub(crate) fn effective(self, n: f64, share: f64, below: &BlockMean, level: f64) -> f64 {
+        (n / design_effect(n, share, below, level).max(self.least)).clamp(1.0, n)
+    }
+}
+
+/// The variance of a share over that of independent values, discounted for being itself estimated; 0 where it has none.
+fn design_effect(n: f64, share: f64, below: &BlockMean, level: f64) -> f64 {
+    let independent = share * (1.0 - share) / n;
+    if is_zero(below.std_err) || independent <= 0.0 {
+        return 0.0;
+    }
+    below.std_err.powi(2) / independent * (t_critical(level, below.df) / z_critical(level)).powi(2)
+}
+
 /// The shares of the data between which the true quantile lies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranks {
@@ -82,9 +183,15 @@ pub(crate) struct Ranks {
 
 impl Ranks {
     /// For n values of which `below` is the measured share at most the quantile; `None` where its error is unknown.
-    pub(crate) fn of(n: f64, q: f64, below: Option<BlockMean>, level: f64) -> Option<Self> {
+    pub(crate) fn of(
+        n: f64,
+        q: f64,
+        below: Option<BlockMean>,
+        dependence: Dependence,
+        level: f64,
+    ) -> Option<Self> {
         Some(Self::of_independent(
-            effective_count(n, q, &below?, level),
+            dependence.effective(n, q, &below?, level),
             q,
             level,
         ))
@@ -92,9 +199,7 @@ impl Ranks {
 
     /// The Clopper–Pearson shares around q for `n` independent values, as far as these have such ranks.
     pub(crate) fn of_independent(n: f64, q: f64, level: f64) -> Self {
-        let alpha = f64::midpoint(1.0, -level);
-        let low = beta_quantile(alpha, n * q, n * (1.0 - q) + 1.0);
-        let high = beta_quantile(1.0 - alpha, n * q + 1.0, n * (1.0 - q));
+        let (low, high) = share_bounds(n, q, level);
         Self {
             low: Some(low).filter(|share| share * n >= 1.0),
             high: Some(high).filter(|share| share * n <= n - 1.0),
@@ -103,13 +208,14 @@ impl Ranks {
     }
 }
 
-/// `q(1 − q) / se²` in independent values, discounted for the error being itself estimated; between 1 and n.
-fn effective_count(n: f64, q: f64, below: &BlockMean, level: f64) -> f64 {
-    if is_zero(below.std_err) {
-        return n;
-    }
-    let raw = q * (1.0 - q) / below.std_err.powi(2);
-    (raw * (z_critical(level) / t_critical(level, below.df)).powi(2)).clamp(1.0, n)
+/// The Clopper–Pearson interval of a share measured on `n` independent values.
+pub(crate) fn share_bounds(n: f64, share: f64, level: f64) -> (f64, f64) {
+    let alpha = f64::midpoint(1.0, -level);
+    let (hits, misses) = (n * share, n * (1.0 - share));
+    (
+        beta_quantile(alpha, hits, misses + 1.0),
+        beta_quantile(1.0 - alpha, hits + 1.0, misses),
+    )
 }
 
 #[cfg(test)]

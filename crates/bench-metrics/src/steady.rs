@@ -31,6 +31,8 @@ pub struct Flight {
     pub latency: Option<f64>,
     /// Its output tokens, where known.
     pub tokens: Option<u64>,
+    /// Whether the client stopped it, at the end of a timed cell for instance.
+    pub cancelled: bool,
 }
 
 /// What was found.
@@ -58,6 +60,8 @@ impl Steady {
 ///
 /// 1. *Ramp and drain.* Closed loop: from when the concurrency was first reached to when it last was. Open loop (or closed
 ///    with think time): from when the number in flight first reached its median to the last request sent.
+///    Where requests were cancelled at the end, the window ends with the first of them that was sent: of the later ones only
+///    the short ones completed.
 /// 2. *Transient.* MSER-5 (White 1997) over latencies in order of sending; a head is cut only where it differs from the
 ///    rest by more than three standard errors, and never more than half.
 /// 3. *Trend.* Lines through twenty bins of latency, output tokens/s and, in an open loop, number in flight: a slope that
@@ -78,6 +82,7 @@ pub fn find_steady(flights: &[Flight], load: &Load) -> Steady {
         Ok(found) => found,
         Err(reason) => return Steady::none(reason),
     };
+    let (full, how) = before_cancelled(full, how, &flights);
     let started: Vec<Flight> = flights
         .iter()
         .copied()
@@ -159,6 +164,28 @@ fn cut_ramps(
         },
         how,
     ))
+}
+
+/// Ends the window where the first request was sent that was cancelled later, unless that leaves too little: then requests are
+/// cancelled all along, and not at the end.
+fn before_cancelled(full: Window, how: String, flights: &[Flight]) -> (Window, String) {
+    let Some(first) = flights
+        .iter()
+        .filter(|f| f.cancelled && full.contains(f.sent))
+        .map(|f| f.sent)
+        .min()
+    else {
+        return (full, how);
+    };
+    let shorter = Window { to: first, ..full };
+    let left = flights.iter().filter(|f| shorter.contains(f.sent)).count();
+    if left < FEWEST || float(left) < LEAST_SHARE * float(flights.len()) {
+        return (full, how);
+    }
+    (
+        shorter,
+        format!("{how}, before the first request that was cancelled"),
+    )
 }
 
 /// How many requests at the start are a transient: MSER-5, accepted only where the head differs clearly from the rest.

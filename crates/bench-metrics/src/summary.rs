@@ -5,7 +5,7 @@ use bench_schema::{Distribution, FailureView, Interval, Quantile, Unit};
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::{Estimate, LEVEL};
 use crate::num::{float, is_zero};
-use crate::quantile::{quantile_by_parts, quantile_in_time};
+use crate::quantile::{Dependence, below, clusters_below, quantile_with};
 use crate::sample::{Sample, values_needed};
 
 /// The quantiles of every distribution.
@@ -15,7 +15,11 @@ pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 pub fn summarise(in_time_order: &[f64], unit: Unit) -> Option<Distribution> {
     let sample = Sample::of(in_time_order)?;
     let mean = BlockMean::of_values(in_time_order);
-    let quantiles = QUANTILES.map(|q| quantile_in_time(&sample, in_time_order, q, LEVEL).estimate);
+    let dependence = Dependence::in_time(&sample, in_time_order, LEVEL);
+    let quantiles = QUANTILES.map(|q| {
+        let parts = below(in_time_order, sample.quantile(q));
+        quantile_with(&sample, &parts, q, dependence, LEVEL).estimate
+    });
     Some(describe(&sample, unit, mean, &quantiles))
 }
 
@@ -38,18 +42,10 @@ pub fn summarise_clusters<C: AsRef<[f64]>>(clusters: &[C], unit: Unit) -> Option
         })
         .filter(|p| p.den > 0.0)
         .collect();
+    let dependence = Dependence::of_clusters(&sample, clusters, LEVEL);
     let quantiles = QUANTILES.map(|q| {
-        let value = sample.quantile(q);
-        let below = |c: &C| c.as_ref().iter().filter(|x| **x <= value).count();
-        let parts: Vec<Part> = clusters
-            .iter()
-            .map(|c| Part {
-                num: float(below(c)),
-                den: float(c.as_ref().len()),
-            })
-            .filter(|p| p.den > 0.0)
-            .collect();
-        quantile_by_parts(&sample, &parts, q, LEVEL).estimate
+        let parts = clusters_below(clusters, sample.quantile(q));
+        quantile_with(&sample, &parts, q, dependence, LEVEL).estimate
     });
     Some(describe(
         &sample,

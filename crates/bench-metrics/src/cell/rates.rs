@@ -61,6 +61,7 @@ fn flight(row: &Row) -> Option<Flight> {
         ended: instants.ended()?,
         latency,
         tokens: instants.tokens,
+        cancelled: !row.counts(),
     })
 }
 

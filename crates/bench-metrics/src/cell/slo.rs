@@ -9,7 +9,7 @@ use crate::estimate::{Estimate, LEVEL};
 use crate::gaps::GapStore;
 use crate::num::{float, is_zero};
 use crate::proportion::wilson_effective;
-use crate::quantile::Ranks;
+use crate::quantile::{Dependence, Ranks, clusters_below, share_bounds};
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
@@ -125,10 +125,10 @@ impl<'a> Judge<'a> {
         let met: Vec<bool> = rows.iter().map(|row| self.meets(slo, row).0).collect();
         let (attainment, attainment_interval) = attainment(&met);
         let clusters: Vec<Vec<f64>> = rows.iter().map(|row| self.values(slo, row)).collect();
-        let seen = at_quantile(&clusters, slo.q);
+        let seen = judge(&clusters, slo.q, slo.limit);
         let verdict = seen
             .as_ref()
-            .map_or(SloVerdict::CannotTell, |seen| seen.verdict(slo.limit));
+            .map_or(SloVerdict::CannotTell, |seen| seen.verdict);
         SloOutcome {
             slo: slo.clone(),
             measured: seen.as_ref().map(|s| s.value).filter(|x| x.is_finite()),
@@ -160,20 +160,15 @@ struct Seen {
     value: f64,
     low: Option<f64>,
     high: Option<f64>,
+    verdict: SloVerdict,
 }
 
-impl Seen {
-    fn verdict(&self, limit: f64) -> SloVerdict {
-        match (self.low, self.high) {
-            (Some(low), _) if low > limit => SloVerdict::Fail,
-            (_, Some(high)) if high <= limit => SloVerdict::Pass,
-            _ => SloVerdict::CannotTell,
-        }
-    }
-}
-
-/// The quantile with its order-statistic interval by clusters; `None` without values.
-fn at_quantile(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
+/// The quantile with its order-statistic interval by clusters, and the verdict; `None` without values.
+///
+/// "The quantile's interval lies within the limit" is "the interval of the share within the limit lies above q", and is judged
+/// so: the share has an interval where the quantile has none (100 of 100 within the limit show a p95, though no upper
+/// bound of it).
+fn judge(clusters: &[Vec<f64>], q: f64, limit: f64) -> Option<Seen> {
     let all = clusters.concat();
     let lost = all.iter().filter(|x| x.is_infinite()).count();
     let finite = Sample::new(all.iter().copied().filter(|x| x.is_finite()).collect()).ok();
@@ -187,21 +182,23 @@ fn at_quantile(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
             .and_then(|s| s.quantile_with_failures(q, lost))
             .unwrap_or(f64::INFINITY)
     };
+    let below = |x: f64| BlockMean::of_parts(&clusters_below(clusters, x));
+    let dependence = Dependence::at_median(n, below(at(0.5)), LEVEL);
     let value = at(q);
-    let below = |c: &[f64]| c.iter().filter(|x| **x <= value).count();
-    let parts: Vec<Part> = clusters
-        .iter()
-        .filter(|c| !c.is_empty())
-        .map(|c| Part {
-            num: float(below(c)),
-            den: float(c.len()),
-        })
-        .collect();
-    let ranks = Ranks::of(n, q, BlockMean::of_parts(&parts), LEVEL);
+    let ranks = Ranks::of(n, q, below(value), dependence, LEVEL);
+    let verdict = below(limit).map_or(SloVerdict::CannotTell, |within| {
+        let share = within.value.clamp(0.0, 1.0);
+        match share_bounds(dependence.effective(n, share, &within, LEVEL), share, LEVEL) {
+            (low, _) if low >= q => SloVerdict::Pass,
+            (_, high) if high < q => SloVerdict::Fail,
+            _ => SloVerdict::CannotTell,
+        }
+    });
     Some(Seen {
         value,
         low: ranks.and_then(|r| r.low).map(at),
         high: ranks.and_then(|r| r.high).map(at),
+        verdict,
     })
 }
 

@@ -5,7 +5,7 @@ use bench_schema::{Distribution, RequestRecord, Stamp, Unit, Window};
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::histogram::{Batch, Histogram, Layout};
-use crate::quantile::Ranks;
+use crate::quantile::{Dependence, Ranks};
 use crate::summary::{QUANTILES, interval, interval_of, quantile_entry};
 
 use super::{Gap, gaps};
@@ -262,10 +262,11 @@ fn summarise_blocks(blocks: &[Histogram]) -> Option<Distribution> {
     whole.mean_interval = mean.and_then(|m| interval(&m.interval(LEVEL)));
     let known = mean.zip(whole.sd).filter(|(m, _)| m.std_err > 0.0);
     whole.effective_n = known.map(|(m, sd)| (sd / m.std_err).powi(2).clamp(1.0, n));
+    let below = |x: f64| BlockMean::of_parts(&parts(&|b| b.count_at_most(x) as f64));
+    let dependence = Dependence::at_median(n, below(total.quantile(0.5)?), LEVEL);
     let quantile = |&q: &f64| {
         let value = total.quantile(q)?;
-        let below = BlockMean::of_parts(&parts(&|b| b.count_at_most(value) as f64));
-        let bounds = Ranks::of(n, q, below, LEVEL).and_then(|ranks| {
+        let bounds = Ranks::of(n, q, below(value), dependence, LEVEL).and_then(|ranks| {
             let (low, high) = (total.quantile(ranks.low?)?, total.quantile(ranks.high?)?);
             interval_of(low.min(value), high.max(value), LEVEL)
         });

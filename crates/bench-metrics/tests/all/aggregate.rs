@@ -205,11 +205,16 @@ fn an_objective_on_few_requests_cannot_be_told() {
         limit: 50e6,
         use_case: None,
     }];
-    let cell = summarise_cell(&one_by_one(15), context);
+    let verdict = |n: u64| summarise_cell(&one_by_one(n), context.clone()).slos[0].verdict;
     assert_eq!(
-        cell.slos[0].verdict,
+        verdict(15),
         SloVerdict::CannotTell,
         "15 of 15 do not show 95 %"
+    );
+    assert_eq!(
+        verdict(100),
+        SloVerdict::Pass,
+        "100 of 100 do: 0.95 to the 100th is 0.6 %"
     );
 }
 

@@ -1,6 +1,6 @@
 //! Does a 95 % interval cover the truth 95 % of the time, with values that know their neighbours?
 
-use bench_metrics::{BlockMean, Bootstrap, Part, Sample, quantile_by_parts, quantile_in_time};
+use bench_metrics::{BlockMean, Bootstrap, Part, Sample, quantile_in_time, quantile_of_clusters};
 
 use crate::noise::Noise;
 
@@ -62,16 +62,7 @@ fn cluster_coverage(requests: usize, gaps: usize, trials: u64) -> (f64, f64) {
         let Some(sample) = Sample::of(&clusters.concat()) else {
             return false;
         };
-        let middle = sample.median();
-        let below = |c: &Vec<f64>| c.iter().filter(|x| **x <= middle).count() as f64;
-        let parts: Vec<Part> = clusters
-            .iter()
-            .map(|c| Part {
-                num: below(c),
-                den: c.len() as f64,
-            })
-            .collect();
-        quantile_by_parts(&sample, &parts, 0.5, 0.95)
+        quantile_of_clusters(&sample, &clusters, 0.5, 0.95)
             .estimate
             .covers(10.0)
     });

@@ -12,6 +12,7 @@ fn flight(sent_ms: f64, stay_ms: f64, ttft_ms: f64) -> Flight {
         ended: sent + Nanos::from_f64(stay_ms * 1e6),
         latency: Some(ttft_ms * 1e6),
         tokens: Some(100),
+        cancelled: false,
     }
 }
 
@@ -142,4 +143,31 @@ fn steady_noise_is_seldom_called_a_trend() {
         })
         .count();
     assert!(alarms <= 4, "{alarms} of 60");
+}
+
+#[test]
+fn requests_cut_off_at_the_end_do_not_leave_only_the_short_ones() {
+    let mut flights = closed_loop(8, 40, &mut Noise::seeded(6), |_| 50.0);
+    // At 15 s everything in flight is cancelled, and one of them had been running for two seconds.
+    let end = Stamp::new(15_000_000_000);
+    flights.retain(|f| f.sent < end);
+    for f in &mut flights {
+        f.cancelled = f.ended > end;
+        f.ended = f.ended.min(end);
+    }
+    let early = end - Nanos::from_secs(2);
+    flights.push(Flight {
+        sent: early,
+        ended: end,
+        latency: None,
+        tokens: None,
+        cancelled: true,
+    });
+    let found = find_steady(&flights, &closed(8));
+    assert_eq!(
+        found.window.unwrap().to,
+        early,
+        "{}",
+        found.stationarity.reason
+    );
 }
