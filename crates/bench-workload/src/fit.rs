@@ -83,7 +83,7 @@ impl Fitter<'_> {
         let guess = length as f64 * self.sizer.words_per_unit();
         let mut words = crate::sizer::count_words(&text);
         let mut grow_to = guess * 1.15 + 8.0;
-        let mut whole = self.count_at_least(&text, words, length)?;
+        let (mut whole, mut end) = (0, None);
         while whole < length {
             while (words as f64) < grow_to {
                 let sentence = more(draw);
@@ -93,19 +93,14 @@ impl Fitter<'_> {
                 text.push_str(sentence);
                 words += crate::sizer::count_words(sentence);
             }
-            whole = self.sizer.count(&text)?;
+            (whole, end) = self.sizer.measure(&text, length)?;
             grow_to *= 1.25;
         }
-        let text = self.longest_start(text, length, whole)?;
+        let text = match end {
+            Some(end) => words_before(text, end),
+            None => self.longest_start(text, length, whole)?,
+        };
         self.settle(text, length, draw)
-    }
-
-    /// The length of the text, or 0 where it is clearly too short to be worth counting.
-    fn count_at_least(&self, text: &str, words: u64, length: u64) -> Result<u64, WorkloadError> {
-        if (words as f64) < length as f64 * 0.1 {
-            return Ok(0);
-        }
-        self.sizer.count(text)
     }
 
     /// The most whole words from the start that do not exceed the length, by interpolation between two bounds.
@@ -166,6 +161,18 @@ fn word_ends(text: &str) -> Vec<usize> {
         ends.push(start + word.len());
     }
     ends
+}
+
+/// The whole words that end at or before this byte.
+fn words_before(mut text: String, end: usize) -> String {
+    let ends = word_ends(&text);
+    let whole = ends.partition_point(|word| *word <= end);
+    let keep = whole
+        .checked_sub(1)
+        .and_then(|last| ends.get(last))
+        .copied();
+    text.truncate(keep.unwrap_or(0));
+    text
 }
 
 /// Keeps so many words.

@@ -24,6 +24,16 @@ pub trait Sizer: Send + Sync + fmt::Debug {
     /// Where a tokenizer or a server fails.
     fn count(&self, text: &str) -> Result<u64, WorkloadError>;
 
+    /// The length of a text, and the byte at which its first `length` tokens end where that is known. It only saves
+    /// counting: what is cut there is counted again.
+    ///
+    /// # Errors
+    ///
+    /// Where a tokenizer or a server fails.
+    fn measure(&self, text: &str, _length: u64) -> Result<(u64, Option<usize>), WorkloadError> {
+        Ok((self.count(text)?, None))
+    }
+
     /// Whether it counts tokens; words are only a stand-in for them.
     fn counts_tokens(&self) -> bool {
         true

@@ -60,6 +60,14 @@ impl HfTokenizer {
         &self.name
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+    fn failed(&self, cause: tokenizers::Error) -> WorkloadError {
+        WorkloadError::Tokenizer {
+            name: self.name.clone(),
+            why: cause.to_string(),
+        }
+    }
+
     /// Ids that are neither special nor added, in order.
     fn plain_ids(&self) -> Vec<u32> {
         let added: HashSet<u32> = self
@@ -117,11 +125,18 @@ impl Sizer for HfTokenizer {
 
     fn count(&self, text: &str) -> Result<u64, WorkloadError> {
         let encoding = self.tokenizer.encode_fast(text, false);
-        let encoding = encoding.map_err(|cause| WorkloadError::Tokenizer {
-            name: self.name.clone(),
-            why: cause.to_string(),
-        })?;
+        let encoding = encoding.map_err(|cause| self.failed(cause))?;
         Ok(encoding.len() as u64)
+    }
+
+    fn measure(&self, text: &str, length: u64) -> Result<(u64, Option<usize>), WorkloadError> {
+        let encoding = self.tokenizer.encode(text, false);
+        let encoding = encoding.map_err(|cause| self.failed(cause))?;
+        let last = usize::try_from(length).ok().and_then(|n| n.checked_sub(1));
+        let end = last
+            .and_then(|last| encoding.get_offsets().get(last))
+            .map(|(_, end)| *end);
+        Ok((encoding.len() as u64, end))
     }
 
     fn pool(&self) -> Result<Arc<WordPool>, WorkloadError> {
