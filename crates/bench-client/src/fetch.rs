@@ -108,7 +108,7 @@ impl Fetcher {
         let dialer = Dialer::new(&target, stamps)?;
         let stage = Cell::new(Stage::Connect);
         let due = self.clock.now() + Nanos::from_duration(limits.time);
-        let mut deadline = Deadline::new(self.clock.clone(), due);
+        let mut deadline = Deadline::new(self.clock.clone(), due, Rc::default());
         let exchange = exchange(&dialer, endpoint, &question, &stage, limits.bytes);
         let local = tokio::task::LocalSet::new();
         let message = match deadline.within(local.run_until(exchange)).await {
@@ -117,10 +117,6 @@ impl Fetcher {
             None => format!("no answer within {:?} ({} stage)", limits.time, stage.get()),
         };
         Err(ClientError::Fetch { url, message })
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
     }
 
     pub(crate) fn target(&self) -> &Target {

@@ -114,9 +114,11 @@ impl Socket {
     pub(crate) fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = ready!(self.fd.poll_write_ready(cx))?;
+            // Before the call: on a loopback the peer is woken inside it, and may have answered before this thread runs again.
+            let handed = self.log.now();
             match rustix::net::send(self.fd.get_ref(), bytes, SendFlags::NOSIGNAL) {
                 Ok(written) => {
-                    self.log.note_write(self.log.now());
+                    self.log.note_write(handed);
                     if written < bytes.len() {
                         ready.clear_ready();
                     }

@@ -32,10 +32,20 @@ impl LocalTasks {
     }
 }
 
-impl<F: Future + 'static> hyper::rt::Executor<F> for LocalTasks {
+/// Runs what hyper wants to be run for one connection. One of these futures drives the HTTP/2 connection itself.
+#[derive(Clone, Debug)]
+struct ConnectionTasks {
+    tasks: LocalTasks,
+    log: Rc<ReadLog>,
+}
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for ConnectionTasks {
     fn execute(&self, future: F) {
-        self.spawn(async move {
-            future.await;
+        let log = Rc::clone(&self.log);
+        self.tasks.spawn(async move {
+            let mut future = std::pin::pin!(future);
+            // What it comes to is told to every stream by hyper.
+            drop(std::future::poll_fn(|cx| poll_driver(future.as_mut(), &log, cx)).await);
         });
     }
 }
@@ -52,16 +62,14 @@ impl Http2 {
     /// Shake hands and start the driver. Must run within a `LocalSet` or a local runtime.
     pub(crate) async fn open(dialed: Dialed, tasks: &LocalTasks) -> Result<Self, hyper::Error> {
         let Dialed { gate, log, .. } = dialed;
-        let (sender, connection) = http2::Builder::new(tasks.clone())
+        let executor = ConnectionTasks {
+            tasks: tasks.clone(),
+            log: Rc::clone(&log),
+        };
+        let (sender, connection) = http2::Builder::new(executor.clone())
             .handshake::<Gate, Outgoing>(gate)
             .await?;
-        let driver_log = Rc::clone(&log);
-        tasks.spawn(async move {
-            let mut connection = connection;
-            let drive = std::future::poll_fn(|cx| poll_driver(&mut connection, &driver_log, cx));
-            // How it ended is told to every stream by hyper.
-            drop(drive.await);
-        });
+        hyper::rt::Executor::execute(&executor, connection);
         Ok(Self {
             sender,
             log,
@@ -82,14 +90,14 @@ impl Http2 {
     }
 }
 
-/// Poll the connection with one read; after a read give way, so that the streams it woke take their frames before the next one.
-fn poll_driver<C: Future + Unpin>(
-    connection: &mut C,
+/// Poll a connection with one read; after a read give way, so that the streams it woke take their frames before the next one.
+fn poll_driver<F: Future>(
+    connection: Pin<&mut F>,
     log: &ReadLog,
     cx: &mut Context<'_>,
-) -> Poll<C::Output> {
+) -> Poll<F::Output> {
     log.permit();
-    let over = Pin::new(connection).poll(cx);
+    let over = connection.poll(cx);
     if over.is_pending() && !log.is_permitted() {
         cx.waker().wake_by_ref();
     }

@@ -158,7 +158,10 @@ pub fn whole_stream(tokens: usize) -> String {
 }
 
 pub fn target(url: &str) -> Target {
-    Target::new(url, protocol_by_name("openai-chat").unwrap(), "m").unwrap()
+    let mut target = Target::new(url, protocol_by_name("openai-chat").unwrap(), "m").unwrap();
+    // Nothing here takes long; a test that waits for ever should say so soon.
+    target.timeouts.whole = bench_schema::Nanos::from_secs(30);
+    target
 }
 
 pub fn client(target: Target) -> Client {

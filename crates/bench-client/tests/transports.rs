@@ -1,0 +1,488 @@
+//! TLS, HTTP/2, Unix sockets, and pages beside the measurement, against real servers in this process.
+
+mod common;
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench_client::{Client, Clock, Fetcher, HttpVersion, Probe, Target, protocol_by_name};
+use bench_schema::{ClockKind, Exchange, FailureKind, Nanos, Outcome, Secret, Stage};
+use common::{ask, client, run, target};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio_rustls::TlsAcceptor;
+
+type Streamed =
+    StreamBody<futures_util::stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
+
+/// Three tokens, each in a frame of its own and not before the one before it has been taken, then the closing events.
+async fn answer(request: Request<Incoming>) -> Result<Response<Streamed>, Infallible> {
+    let path = request.uri().path().to_owned();
+    let authorised = request.headers().get("authorization").is_some();
+    let body = request
+        .into_body()
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes);
+    let asked = body.map_or(0, |body| body.len());
+    let event = |json: &str| Bytes::from(format!("data: {json}\n\n"));
+    let (kind, frames) = match path.as_str() {
+        "/v1/models" => (
+            "application/json",
+            vec![Bytes::from_static(
+                b"{\"data\":[{\"id\":\"m-1\",\"owned_by\":\"vllm\"}]}",
+            )],
+        ),
+        "/version" => (
+            "application/json",
+            vec![Bytes::from_static(b"{\"version\":\"0.32.0\"}")],
+        ),
+        "/tokenize" => (
+            "application/json",
+            vec![Bytes::from_static(b"{\"count\":2,\"tokens\":[7,8]}")],
+        ),
+        "/secret" => ("text/plain", vec![Bytes::from(format!("{authorised}"))]),
+        _ => {
+            let token = |text: &str| {
+                event(&format!(
+                    "{{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}"
+                ))
+            };
+            let last =
+                event("{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}");
+            let usage = event(&format!(
+                "{{\"choices\":[],\"usage\":{{\"prompt_tokens\":{asked},\"completion_tokens\":3}}}}"
+            ));
+            (
+                "text/event-stream",
+                vec![
+                    token("a"),
+                    token("b"),
+                    token("c"),
+                    last,
+                    usage,
+                    event("[DONE]"),
+                ],
+            )
+        }
+    };
+    let stream = futures_util::stream::unfold(frames.into_iter(), |mut frames| async {
+        let frame = frames.next()?;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        Some((Ok(Frame::data(frame)), frames))
+    });
+    let body = StreamBody::new(Box::pin(stream) as futures_util::stream::BoxStream<'static, _>);
+    Ok(Response::builder()
+        .header("content-type", kind)
+        .body(body)
+        .unwrap())
+}
+
+async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, http2: bool) {
+    let io = TokioIo::new(stream);
+    // A client that hangs up on purpose is no error here.
+    if http2 {
+        let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        drop(server.serve_connection(io, service_fn(answer)).await);
+    } else {
+        let server = hyper::server::conn::http1::Builder::new();
+        drop(server.serve_connection(io, service_fn(answer)).await);
+    }
+}
+
+/// A plain server on a thread of its own; it ends with the process.
+fn plain_server(http2: bool) -> String {
+    server_thread(move |listener| async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
+            connections.spawn(serve(stream, http2));
+        }
+    })
+}
+
+fn server_thread<F: Future<Output = ()>>(
+    body: impl FnOnce(TcpListener) -> F + Send + 'static,
+) -> String {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            tell.send(listener.local_addr().unwrap()).unwrap();
+            body(listener).await;
+        });
+    });
+    told.recv().unwrap().to_string()
+}
+
+/// Certificates made for this test: an authority, a server on `localhost` and 127.0.0.1, and a client.
+struct Papers {
+    _dir: tempfile::TempDir,
+    ca: PathBuf,
+    client: (PathBuf, PathBuf),
+    server: Arc<rustls::ServerConfig>,
+}
+
+fn papers(demand_client: bool, protocols: &[&[u8]]) -> Papers {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use rustls_pki_types::PrivateKeyDer;
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    let issue = |names: &[&str]| {
+        let key = KeyPair::generate().unwrap();
+        let names = names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let certificate = CertificateParams::new(names)
+            .unwrap()
+            .signed_by(&key, &issuer)
+            .unwrap();
+        (certificate, key)
+    };
+    let (server_certificate, server_key) = issue(&["localhost", "127.0.0.1"]);
+    let (client_certificate, client_key) = issue(&["client"]);
+    let dir = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: String| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let ca = put("ca.pem", issuer.pem());
+    let client = (
+        put("client.pem", client_certificate.pem()),
+        put("client.key", client_key.serialize_pem()),
+    );
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let builder = if demand_client {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(issuer.der().clone()).unwrap();
+        let verifier =
+            rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .unwrap();
+        builder.with_client_cert_verifier(verifier)
+    } else {
+        builder.with_no_client_auth()
+    };
+    let key = PrivateKeyDer::try_from(server_key.serialize_der()).unwrap();
+    let mut server = builder
+        .with_single_cert(vec![server_certificate.der().clone()], key)
+        .unwrap();
+    server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    Papers {
+        _dir: dir,
+        ca,
+        client,
+        server: Arc::new(server),
+    }
+}
+
+fn tls_server(papers: &Papers) -> String {
+    let acceptor = TlsAcceptor::from(Arc::clone(&papers.server));
+    let address = server_thread(move |listener| async move {
+        let mut connections = tokio::task::JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
+            let acceptor = acceptor.clone();
+            connections.spawn(async move {
+                if let Ok(tls) = acceptor.accept(stream).await {
+                    let http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+                    serve(tls, http2).await;
+                }
+            });
+        }
+    });
+    let port = address.rsplit(':').next().unwrap().to_owned();
+    format!("https://localhost:{port}")
+}
+
+fn answered(exchange: &Exchange) {
+    assert_eq!(exchange.outcome, Outcome::Completed, "{exchange:?}");
+    assert_eq!(exchange.events.len(), 3);
+    assert_eq!(exchange.usage.as_ref().unwrap().completion_tokens, Some(3));
+    assert_eq!(
+        exchange.usage.as_ref().unwrap().prompt_tokens,
+        Some(exchange.request_bytes)
+    );
+    let sent = exchange.sent.unwrap();
+    assert!(
+        exchange.connected.unwrap() <= sent && sent <= exchange.headers.unwrap(),
+        "{exchange:?}"
+    );
+    let stamps: Vec<_> = exchange.events.stamps().collect();
+    assert!(stamps.windows(2).all(|w| w[0] <= w[1]) && sent < stamps[0]);
+}
+
+#[test]
+fn tls_with_a_custom_authority_keeps_its_time_apart_and_its_stamps() {
+    let papers = papers(false, &[b"http/1.1"]);
+    let mut aim = target(&tls_server(&papers));
+    aim.tls.ca = Some(papers.ca.clone());
+    let client = client(aim);
+    run(async {
+        let first = ask(&client).await;
+        answered(&first);
+        assert!(first.connection.tls.is_some_and(|took| took > Nanos::ZERO));
+        assert!(first.connection.resolve.is_some(), "localhost is a name");
+        let second = ask(&client).await;
+        answered(&second);
+        assert!(second.connection.reused && second.connection.tls.is_none());
+        // 2 ms between the tokens, each in a record and a read of its own: the gaps are there in the kernel's stamps.
+        let gaps: Vec<_> = second.events.gaps().collect();
+        assert!(
+            gaps.iter().all(|gap| *gap >= Nanos::new(1_000_000)),
+            "{gaps:?}"
+        );
+    });
+}
+
+#[test]
+fn an_unknown_authority_is_a_tls_failure_and_insecure_accepts_it() {
+    let papers = papers(false, &[]);
+    let url = tls_server(&papers);
+    let other = self::papers(false, &[]);
+    let mut strict = target(&url);
+    strict.tls.ca = Some(other.ca.clone());
+    let exchange = run(async { ask(&client(strict)).await });
+    let Outcome::Failed {
+        stage,
+        failure,
+        message,
+    } = &exchange.outcome
+    else {
+        panic!("{exchange:?}")
+    };
+    assert_eq!((*stage, *failure), (Stage::Tls, FailureKind::Tls));
+    assert!(
+        message.contains("--ca") && message.contains("--insecure"),
+        "{message}"
+    );
+    let mut lax = target(&url);
+    lax.tls.insecure = true;
+    answered(&run(async { ask(&client(lax)).await }));
+}
+
+#[test]
+fn a_client_certificate_is_shown_where_the_server_demands_one() {
+    let papers = papers(true, &[]);
+    let url = tls_server(&papers);
+    let mut aim = target(&url);
+    aim.tls.ca = Some(papers.ca.clone());
+    let without = run(async { ask(&client(aim.clone())).await });
+    assert!(
+        matches!(
+            without.outcome,
+            Outcome::Failed {
+                failure: FailureKind::Tls | FailureKind::Closed | FailureKind::Reset,
+                ..
+            }
+        ),
+        "{without:?}"
+    );
+    aim.tls.client = Some(papers.client.clone());
+    answered(&run(async { ask(&client(aim)).await }));
+}
+
+#[test]
+fn speaking_tls_to_a_plain_port_says_so() {
+    let url = format!("https://{}", plain_server(false));
+    let mut aim = target(&url);
+    aim.tls.insecure = true;
+    let exchange = run(async { ask(&client(aim)).await });
+    let Outcome::Failed {
+        failure, message, ..
+    } = &exchange.outcome
+    else {
+        panic!("{exchange:?}")
+    };
+    assert_eq!(*failure, FailureKind::Tls);
+    assert!(message.contains("http://"), "{message}");
+}
+
+#[test]
+fn speaking_plainly_to_a_tls_port_says_so() {
+    let papers = papers(false, &[]);
+    let url = tls_server(&papers).replace("https://", "http://");
+    let exchange = run(async { ask(&client(target(&url))).await });
+    let Outcome::Failed {
+        failure, message, ..
+    } = &exchange.outcome
+    else {
+        panic!("{exchange:?}")
+    };
+    assert_eq!(*failure, FailureKind::Http, "{message}");
+    assert!(message.contains("https://"), "{message}");
+}
+
+#[test]
+fn a_file_that_holds_no_certificate_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("empty.pem");
+    std::fs::write(&path, "nothing").unwrap();
+    let mut aim = target("https://localhost:1");
+    aim.tls.ca = Some(path);
+    let error = Client::new(Arc::new(aim), Clock::start())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("empty.pem"), "{error}");
+}
+
+#[test]
+fn http2_by_prior_knowledge_and_by_alpn_shares_one_connection() {
+    let papers = papers(false, &[b"h2", b"http/1.1"]);
+    let plain = target(&format!("http://{}", plain_server(true)));
+    let mut secure = target(&tls_server(&papers));
+    secure.tls.ca = Some(papers.ca.clone());
+    let mut auto = secure.clone();
+    auto.http = HttpVersion::Auto;
+    for mut aim in [plain, secure] {
+        aim.http = HttpVersion::Http2;
+        many_at_once(aim);
+    }
+    many_at_once(auto);
+}
+
+fn many_at_once(aim: Target) {
+    let client = client(aim);
+    run(async {
+        let all = futures_util::future::join_all((0..20).map(|_| ask(&client))).await;
+        for exchange in &all {
+            answered(exchange);
+        }
+        let opened = all
+            .iter()
+            .filter(|exchange| exchange.connection.connect.is_some())
+            .count();
+        assert_eq!(opened, 1, "one connection for all");
+        drop(client);
+    });
+}
+
+#[test]
+fn alpn_that_offers_only_http1_is_taken_by_auto() {
+    let papers = papers(false, &[b"http/1.1"]);
+    let mut aim = target(&tls_server(&papers));
+    aim.tls.ca = Some(papers.ca.clone());
+    aim.http = HttpVersion::Auto;
+    let client = client(aim);
+    run(async {
+        answered(&ask(&client).await);
+        assert!(ask(&client).await.connection.reused);
+    });
+}
+
+#[test]
+fn a_large_prompt_over_http2_is_sent_before_the_answer() {
+    let mut aim = target(&format!("http://{}", plain_server(true)));
+    aim.http = HttpVersion::Http2;
+    let client = client(aim);
+    run(async {
+        let mut question = common::question();
+        question.prompt = bench_schema::Prompt::Text("x".repeat(1_000_000).into());
+        let exchange = client.send(&question, "large").await;
+        answered(&exchange);
+        assert!(exchange.request_bytes > 1_000_000);
+        drop(client);
+    });
+}
+
+#[test]
+fn a_unix_socket_works_and_says_that_its_stamps_are_not_the_kernels() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sock");
+    let (tell, told) = std::sync::mpsc::channel();
+    let there = path.clone();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let listener = UnixListener::bind(there).unwrap();
+            tell.send(()).unwrap();
+            while let Ok((stream, _)) = listener.accept().await {
+                serve(stream, false).await;
+            }
+        });
+    });
+    told.recv().unwrap();
+    let client = client(target(&format!("unix://{}", path.display())));
+    let (kind, reason) = client.clock_kind();
+    assert_eq!(kind, ClockKind::ReadReturn);
+    assert!(reason.unwrap().contains("Unix"));
+    let exchange = run(async {
+        let exchange = ask(&client).await;
+        drop(client);
+        exchange
+    });
+    answered(&exchange);
+    assert!(exchange.events.lags().all(|lag| lag == Nanos::ZERO));
+}
+
+#[test]
+fn a_probe_finds_models_kind_version_and_counts_tokens() {
+    let mut aim = target(&format!("http://{}", plain_server(false)));
+    aim.api_key = Some(Secret::new("k"));
+    let probe = Probe::new(Arc::new(aim), Clock::start()).unwrap();
+    run(async {
+        let facts = probe.look(Nanos::ZERO).await.unwrap();
+        assert_eq!(facts.models, ["m-1"]);
+        assert_eq!(
+            (facts.kind.as_deref(), facts.version.as_deref()),
+            (Some("vllm"), Some("0.32.0"))
+        );
+        let tokens = probe.tokenize("hello world").await.unwrap().unwrap();
+        assert_eq!((tokens.count, tokens.ids), (2, Some(vec![7, 8])));
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_not_ready_and_the_last_look_is_told() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let probe = Probe::new(Arc::new(target(&url)), Clock::start()).unwrap();
+    let error = run(async { probe.look(Nanos::from_millis(1)).await })
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("not ready") && error.contains("refused"),
+        "{error}"
+    );
+}
+
+#[test]
+fn pages_are_fetched_with_limits_and_secrets_stay_with_the_target() {
+    let (own, other) = (plain_server(false), plain_server(false));
+    let mut aim = Target::new(
+        &format!("http://{own}/v1"),
+        protocol_by_name("openai-chat").unwrap(),
+        "m",
+    )
+    .unwrap();
+    aim.api_key = Some(Secret::new("k"));
+    let fetcher = Fetcher::new(&aim).unwrap();
+    let page = |host: &str, most| {
+        fetcher.get(
+            &format!("http://{host}/secret?a=1"),
+            Duration::from_secs(10),
+            most,
+        )
+    };
+    assert_eq!(page(&own, 100).unwrap(), b"true");
+    assert_eq!(page(&other, 100).unwrap(), b"false");
+    assert!(page(&own, 3).unwrap_err().contains("larger than 3 bytes"));
+}
