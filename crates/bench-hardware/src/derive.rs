@@ -6,11 +6,11 @@ mod gpu;
 mod server;
 mod verdict;
 
-use bench_schema::{HardwareSummary, Quantity, Reading, Stamp, Unit, Window};
+use bench_schema::{HardwareSummary, Interval, Quantity, Reading, Stamp, Unit, Window};
 
 pub use verdict::{CpuVerdict, cpu_verdict};
 
-use crate::history::{History, seconds};
+use crate::history::{Bracketed, History, seconds};
 
 /// What the client did within the windows: without it there is no energy per token and nothing to compare the server's view with.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +87,22 @@ impl Derived<'_> {
             };
             self.summary.derived.insert(name.to_owned(), quantity);
         }
+    }
+
+    /// A quantile in seconds, with its bucket as the interval that holds it for certain.
+    fn put_quantile(&mut self, name: &str, quantile: Bracketed) {
+        let ns = |seconds: f64| seconds * 1e9;
+        let interval = Interval {
+            low: ns(quantile.low),
+            high: ns(quantile.high),
+            confidence: 1.0,
+        };
+        let quantity = Quantity {
+            value: ns(quantile.value),
+            unit: Unit::Ns,
+            interval: Some(interval),
+        };
+        self.summary.derived.insert(name.to_owned(), quantity);
     }
 
     fn put_some(&mut self, name: &str, value: Option<f64>, unit: Unit) {

@@ -12,7 +12,7 @@ use bench_schema::{Reading, ReadingSource, SeriesKey, Stamp, Window};
 
 pub(crate) use counter::Increase;
 pub(crate) use gauge::Level;
-pub use histogram::HistogramDelta;
+pub use histogram::{Bracketed, HistogramDelta};
 
 use crate::names::bucket;
 

@@ -28,7 +28,7 @@ pub use derive::{CpuVerdict, Work, cpu_verdict, summarise};
 pub use error::HardwareError;
 pub use exposition::{Kind, MAX_SAMPLES, Page, Sample};
 pub use fetch::{Fetch, FetchLimits, NoFetch};
-pub use history::{HistogramDelta, History, Point};
+pub use history::{Bracketed, HistogramDelta, History, Point};
 pub use names::{is_counter, server_kind};
 pub use record::{Surroundings, host_record};
 pub use sampler::{Sampler, SamplerReport, SourceCost};

@@ -114,6 +114,25 @@ fn vllm_with_two_engines() {
 }
 
 #[test]
+fn the_embedded_engine_as_it_was_captured_after_three_requests_of_forty_tokens() {
+    check(
+        "bench-engine.txt",
+        "vllm",
+        &[
+            ("running", 0.0),
+            ("waiting", 0.0),
+            ("kv_cache_share", 0.0),
+            ("generation_tokens_total", 120.0),
+            ("requests_total", 3.0),
+            ("ttft_s.count", 3.0),
+            ("itl_s.count", 117.0),
+            ("decode_s.sum", 1.189_022_952),
+            ("queue_s.le.inf", 3.0),
+        ],
+    );
+}
+
+#[test]
 fn vllm_before_0_11_with_old_and_new_names_side_by_side() {
     check(
         "vllm-before-0.11.txt",

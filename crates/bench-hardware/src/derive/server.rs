@@ -41,8 +41,8 @@ fn phases(d: &mut Derived<'_>) {
         d.put(&format!("{name}_count"), delta.count, Unit::Count);
         for (q, label) in [(0.5, "p50"), (0.95, "p95"), (0.99, "p99")] {
             let name = format!("{name}_{label}");
-            match delta.quantile(q) {
-                Some(value) => d.put(&name, value * NS, Unit::Ns),
+            match delta.bracketed(q) {
+                Some(quantile) => d.put_quantile(&name, quantile),
                 None => d.miss(
                     &name,
                     "it lies beyond the last bound of the server's histogram",

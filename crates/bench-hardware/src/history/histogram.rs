@@ -22,30 +22,46 @@ impl HistogramDelta {
 
     /// The `q`-quantile, taking observations to lie evenly within their bucket (as PromQL's `histogram_quantile`).
     ///
-    /// Off by at most the width of that bucket, which on most servers is a factor of two. `None` of no observation, and where it
-    /// lies beyond the last finite bound: then it is only known to be larger.
+    /// Off by at most the width of that bucket; see [`Self::bracketed`]. `None` of no observation, and where it lies beyond the
+    /// last finite bound: then it is only known to be larger.
     pub fn quantile(&self, q: f64) -> Option<f64> {
+        self.bracketed(q).map(|quantile| quantile.value)
+    }
+
+    /// The `q`-quantile with the bounds of its bucket, between which it lies for certain.
+    pub fn bracketed(&self, q: f64) -> Option<Bracketed> {
         let total = self.buckets.last()?.1;
         if total < CRUMB {
             return None;
         }
         let rank = q.clamp(0.0, 1.0) * total;
-        let (mut lower, mut below) = (0.0_f64, 0.0_f64);
-        for &(bound, cumulative) in &self.buckets {
+        // The first bucket has no lower bound of its own: times begin at zero.
+        let (mut low, mut below) = (0.0_f64, 0.0_f64);
+        for &(high, cumulative) in &self.buckets {
             if cumulative >= rank && cumulative > below {
-                if bound.is_infinite() {
-                    return None;
-                }
-                // The first bucket has no lower bound of its own: times begin at zero.
-                let lower = lower.min(bound);
-                return Some(
-                    lower + (bound - lower) * (rank - below).max(0.0) / (cumulative - below),
-                );
+                let low = low.min(high);
+                let share = (rank - below).max(0.0) / (cumulative - below);
+                return high.is_finite().then_some(Bracketed {
+                    value: low + (high - low) * share,
+                    low,
+                    high,
+                });
             }
-            (lower, below) = (bound, cumulative.max(below));
+            (low, below) = (high, cumulative.max(below));
         }
         None
     }
+}
+
+/// A quantile of a histogram: an estimate, and the bucket that holds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracketed {
+    /// The estimate.
+    pub value: f64,
+    /// Lower bound of the bucket.
+    pub low: f64,
+    /// Upper bound of the bucket.
+    pub high: f64,
 }
 
 #[cfg(test)]
@@ -107,6 +123,8 @@ mod tests {
             let upper = bounds.into_iter().find(|b| b >= exact).unwrap();
             let lower = bounds.into_iter().rev().find(|b| b < exact).unwrap_or(0.0);
             prop_assert!(got >= lower - 1e-9 && got <= upper + 1e-9, "{got} for {exact}");
+            let bracket = delta.bracketed(q).unwrap();
+            prop_assert!(bracket.low <= *exact && *exact <= bracket.high, "{bracket:?} for {exact}");
         }
 
         #[test]

@@ -42,7 +42,7 @@ impl Fetch for PlainHttp {
             .windows(4)
             .position(|w| w == b"\r\n\r\n")
             .ok_or("no head")?;
-        if !answer.starts_with(b"HTTP/1.0 200") {
+        if !(answer.starts_with(b"HTTP/1.0 200") || answer.starts_with(b"HTTP/1.1 200")) {
             return Err("a status other than 200".to_owned());
         }
         Ok(answer.split_off(head + 4))
