@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bench_schema::{ClockKind, Exchange, FailureKind, GenerationRequest, Stage};
 
 use crate::clock::KernelStamps;
+use crate::deadline::Recall;
 use crate::dial::Dialer;
 use crate::fault::Fault;
 use crate::flight::{Flight, Landing};
@@ -32,6 +33,7 @@ pub struct Client {
     pools: Vec<Pool>,
     next: Cell<usize>,
     rhythm: Option<Rhythm>,
+    recall: Rc<Recall>,
 }
 
 impl Client {
@@ -55,6 +57,7 @@ impl Client {
             questions: Questions::new(&target)?,
             pools,
             next: Cell::new(0),
+            recall: Rc::default(),
             rhythm: None,
             target,
         })
@@ -97,10 +100,22 @@ impl Client {
             Ok(question) => question,
             Err(fault) => return Exchange::nothing(fault.into_outcome()),
         };
-        let mut flight = Flight::new(&self.target, self.clock(), &question, index);
+        let mut flight = Flight::new(
+            &self.target,
+            self.clock(),
+            &question,
+            index,
+            Rc::clone(&self.recall),
+        );
         flight.keep_rhythm(self.rhythm.as_ref());
         self.fly(&mut flight, &question, pool).await;
         flight.into_exchange()
+    }
+
+    /// End every request that is under way, now: each is cancelled and keeps what it has seen. Those that are sent afterwards are
+    /// cancelled at once.
+    pub fn recall(&self) {
+        self.recall.call();
     }
 
     async fn fly(&self, flight: &mut Flight<'_>, question: &Question, pool: &Pool) {

@@ -1,10 +1,15 @@
 //! One timer for each request, however many limits it has and however often they move.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bench_schema::Stamp;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 use tokio::time::Sleep;
 
 use crate::Clock;
@@ -16,16 +21,36 @@ pub(crate) struct Deadline {
     due: Stamp,
     armed: Stamp,
     sleep: Pin<Box<Sleep>>,
+    recall: Rc<Recall>,
+    /// Registered at the first wait, with the waker that the request keeps; afterwards the flag is enough.
+    recalled: Option<Pin<Box<OwnedNotified>>>,
+}
+
+/// A client's way to end all of its requests at once.
+#[derive(Debug, Default)]
+pub(crate) struct Recall {
+    called: Cell<bool>,
+    wake: Arc<Notify>,
+}
+
+impl Recall {
+    /// From now on every deadline has passed.
+    pub(crate) fn call(&self) {
+        self.called.set(true);
+        self.wake.notify_waiters();
+    }
 }
 
 impl Deadline {
-    pub(crate) fn new(clock: Clock, due: Stamp) -> Self {
+    pub(crate) fn new(clock: Clock, due: Stamp, recall: Rc<Recall>) -> Self {
         let sleep = Box::pin(tokio::time::sleep_until(clock.timer_instant(due)));
         Self {
             clock,
             due,
             armed: due,
             sleep,
+            recall,
+            recalled: None,
         }
     }
 
@@ -42,8 +67,23 @@ impl Deadline {
         now >= self.due
     }
 
-    /// Ready once it has passed, not before.
+    /// Whether the client has called its requests back.
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.recall.called.get()
+    }
+
+    /// Ready once it has passed, not before, or when the client calls its requests back.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.recalled.is_none() {
+            let recalled = self
+                .recalled
+                .insert(Box::pin(self.recall.wake.clone().notified_owned()));
+            // not ready yet: it was made just now
+            let _registered = recalled.as_mut().poll(cx);
+        }
+        if self.is_recalled() {
+            return Poll::Ready(());
+        }
         loop {
             if self.sleep.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
@@ -81,7 +121,11 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_that_was_moved_later_is_not_over_when_its_timer_first_fires() {
         let clock = Clock::start();
-        let mut deadline = Deadline::new(clock.clone(), clock.now() + Nanos::from_millis(2));
+        let mut deadline = Deadline::new(
+            clock.clone(),
+            clock.now() + Nanos::from_millis(2),
+            Rc::default(),
+        );
         let due = clock.now() + Nanos::from_millis(12);
         deadline.set(due);
         poll_fn(|cx| deadline.poll(cx)).await;
@@ -91,7 +135,11 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_that_was_moved_earlier_fires_then() {
         let clock = Clock::start();
-        let mut deadline = Deadline::new(clock.clone(), clock.now() + Nanos::from_secs(3600));
+        let mut deadline = Deadline::new(
+            clock.clone(),
+            clock.now() + Nanos::from_secs(3600),
+            Rc::default(),
+        );
         deadline.set(clock.now() + Nanos::from_millis(2));
         poll_fn(|cx| deadline.poll(cx)).await;
     }
@@ -99,8 +147,26 @@ mod tests {
     #[tokio::test]
     async fn what_is_ready_in_time_comes_through_and_what_never_is_does_not() {
         let clock = Clock::start();
-        let mut deadline = Deadline::new(clock.clone(), clock.now() + Nanos::from_millis(3));
+        let mut deadline = Deadline::new(
+            clock.clone(),
+            clock.now() + Nanos::from_millis(3),
+            Rc::default(),
+        );
         assert_eq!(deadline.within(async { 5 }).await, Some(5));
         assert_eq!(deadline.within(std::future::pending::<()>()).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_recall_ends_a_wait_that_has_begun() {
+        let clock = Clock::start();
+        let recall = Rc::<Recall>::default();
+        let mut deadline = Deadline::new(
+            clock.clone(),
+            clock.now() + Nanos::from_secs(3600),
+            recall.clone(),
+        );
+        let wait = poll_fn(|cx| deadline.poll(cx));
+        tokio::join!(wait, async { recall.call() });
+        assert!(deadline.is_recalled());
     }
 }

@@ -185,6 +185,14 @@ impl Endpoint {
         }
     }
 
+    /// The TCP port of a server on this machine: its process can be found by it.
+    pub fn loopback_port(&self) -> Option<u16> {
+        match &self.host {
+            Host::Tcp { port, .. } if self.is_loopback() => Some(*port),
+            _ => None,
+        }
+    }
+
     /// Whether the server is on this machine, by its address.
     pub fn is_loopback(&self) -> bool {
         match &self.host {

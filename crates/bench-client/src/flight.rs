@@ -10,7 +10,7 @@ use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use hyper::http::response::Parts;
 
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, Recall};
 use crate::fault::Fault;
 use crate::late::Rhythm;
 use crate::pool::Checkout;
@@ -81,6 +81,7 @@ impl<'a> Flight<'a> {
         clock: &'a Clock,
         question: &Question,
         endpoint: u32,
+        recall: Rc<Recall>,
     ) -> Self {
         let begun = clock.now();
         let mut exchange = Exchange::nothing(Outcome::Completed);
@@ -91,7 +92,7 @@ impl<'a> Flight<'a> {
             target,
             clock,
             exchange,
-            deadline: Deadline::new(clock.clone(), begun + limit),
+            deadline: Deadline::new(clock.clone(), begun + limit, recall),
             begun,
             crossed: None,
             decoder: None,
@@ -349,6 +350,13 @@ impl<'a> Flight<'a> {
 
     /// Which limit it was that has just been reached.
     fn late(&self, stage: Stage) -> (StreamEnd, Outcome) {
+        if self.deadline.is_recalled() {
+            let reason = "the run was ended".to_owned();
+            return (
+                StreamEnd::Cancelled(reason.clone()),
+                Outcome::Cancelled { reason },
+            );
+        }
         let now = self.clock.now();
         if let (Some(limit), Some(crossed)) = (self.cancel_limit(), self.crossed)
             && now >= crossed + limit

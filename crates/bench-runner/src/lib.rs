@@ -1,1 +1,34 @@
-//! The run: config, pacing, execution, journal, progress, and the binaries' shared main.
+//! The run: configuration, pacing, execution, journal, progress, and the three binaries' shared [`main`].
+//!
+//! ```text
+//! config --design--> Cell --plan(seed)--> Planned --pace--> client.send --> RequestRecord --> journal
+//!                                                                                  \--> tally --> CellRecord --> RunRecord
+//! ```
+//!
+//! A binary hands in a [`Program`]: its experiment design, the engine to start where no URL is given, and the reports to write.
+
+mod cell;
+pub mod config;
+mod console;
+mod entry;
+mod error;
+mod feed;
+mod folder;
+mod journal;
+mod phase;
+mod program;
+mod progress;
+mod recorder;
+mod redact;
+mod run;
+mod server;
+mod stop;
+mod tally;
+mod wall_clock;
+mod workers;
+
+pub use cell::{Ask, Cell};
+pub use entry::main;
+pub use error::RunError;
+pub use journal::JournalError;
+pub use program::{Engine, Program, Reports};

@@ -122,9 +122,8 @@ impl<'a> Cursor<'a> {
         let rest = self.json.get(self.at..)?;
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let leading_zero = digits > 1 && rest.first() == Some(&b'0');
-        let goes_on = matches!(rest.get(digits), Some(b'.' | b'e' | b'E'));
         self.at += digits;
-        (!leading_zero && !goes_on && digits < 16).then_some(())
+        (!leading_zero && digits < 16).then_some(())
     }
 
     fn null(&mut self) -> Option<()> {
@@ -194,6 +193,8 @@ mod tests {
             choice(r#""delta":{"content":"a"},"delta":{"content":"b"}"#),
             r#"{"choices":[{"delta":{"content":"a"}}],"usage":{"completion_tokens":1}}"#.to_owned(),
             r#"{"choices":[{"delta":{"content":"a"}}],"error":{"message":"no"}}"#.to_owned(),
+            r#"{"created":01,"choices":[{"delta":{"content":"a"}}]}"#.to_owned(),
+            r#"{"created":1.5,"choices":[{"delta":{"content":"a"}}]}"#.to_owned(),
             r#"{"choices":[{"delta":{"content":"a"}}]} x"#.to_owned(),
             r#"{"choices":[{"delta":{"content":"a"}}]"#.to_owned(),
         ];

@@ -1,0 +1,165 @@
+//! The load sweep: a cell for each concurrency of a closed loop, or for each rate of an open one.
+
+use bench_runner::config::Settings;
+use bench_runner::{Ask, Cell};
+use bench_schema::{ArrivalKind, Factor, Load, StopRule};
+use bench_workload::DatasetSpec;
+
+/// Levels where nothing is said.
+const CONCURRENCY: [u32; 4] = [1, 2, 4, 8];
+
+/// The cells of the sweep.
+pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
+    let load = &settings.load;
+    if !load.rate.is_empty() {
+        return load.rate.iter().map(|&rate| open(settings, rate)).collect();
+    }
+    if let Some(rate) = own_rate(&load.arrival) {
+        return vec![open(settings, rate)];
+    }
+    let levels = if load.concurrency.is_empty() {
+        CONCURRENCY.to_vec()
+    } else {
+        load.concurrency.clone()
+    };
+    levels
+        .into_iter()
+        .map(|level| closed(settings, level))
+        .collect()
+}
+
+/// Mean rate of an arrival process that says itself how fast; a file's is known only when it is read, and 1 keeps its own pace.
+fn own_rate(arrival: &ArrivalKind) -> Option<f64> {
+    match arrival {
+        ArrivalKind::Ramp {
+            from_per_s,
+            to_per_s,
+        } => Some(f64::midpoint(*from_per_s, *to_per_s)),
+        ArrivalKind::Steps { rates_per_s } => {
+            let levels = u32::try_from(rates_per_s.len()).ok().map(f64::from)?;
+            Some(rates_per_s.iter().sum::<f64>() / levels)
+        }
+        ArrivalKind::Users { users, every } => Some(f64::from(*users) / every.as_secs_f64()),
+        ArrivalKind::Series { .. } | ArrivalKind::Trace { .. } => Some(1.0),
+        _ => None,
+    }
+}
+
+fn closed(settings: &Settings, concurrency: u32) -> Cell {
+    let load = Load::Closed {
+        concurrency,
+        think_time: settings.load.think_time,
+    };
+    let factors = [("concurrency".to_owned(), Factor::from(concurrency))].into();
+    let requests = settings.requests_for(concurrency);
+    Cell {
+        id: format!("c{concurrency}"),
+        label: format!("concurrency {concurrency}"),
+        factors,
+        stop: settings.stop_rule(requests),
+        ..common(settings, load)
+    }
+}
+
+fn open(settings: &Settings, rate_per_s: f64) -> Cell {
+    let arrival = settings.load.arrival.clone();
+    let kind = arrival_name(&arrival);
+    let load = Load::Open {
+        rate_per_s,
+        arrival,
+        in_flight_cap: settings.load.in_flight_cap,
+    };
+    Cell {
+        id: format!("r{rate_per_s}-{kind}"),
+        label: format!("{rate_per_s} req/s {kind}"),
+        factors: [("rate".to_owned(), Factor::from(rate_per_s))].into(),
+        stop: settings.stop_rule(settings.requests_for(1)),
+        ..common(settings, load)
+    }
+}
+
+fn arrival_name(arrival: &ArrivalKind) -> &'static str {
+    match arrival {
+        ArrivalKind::Poisson => "poisson",
+        ArrivalKind::Constant => "constant",
+        ArrivalKind::Gamma { .. } => "gamma",
+        ArrivalKind::Burst { .. } => "burst",
+        ArrivalKind::Ramp { .. } => "ramp",
+        ArrivalKind::Steps { .. } => "steps",
+        ArrivalKind::Series { .. } => "series",
+        ArrivalKind::Trace { .. } => "trace",
+        ArrivalKind::Users { .. } => "users",
+    }
+}
+
+/// What all cells of the sweep share.
+fn common(settings: &Settings, load: Load) -> Cell {
+    let workload = &settings.workload;
+    Cell {
+        id: String::new(),
+        label: String::new(),
+        factors: std::collections::BTreeMap::new(),
+        load,
+        stop: StopRule::default(),
+        repeats: settings.load.repeat.unwrap_or(1),
+        warmup: settings.load.warmup,
+        ask: Ask {
+            dataset: workload.dataset.clone().unwrap_or(DatasetSpec::Mixed),
+            input: workload.input.clone(),
+            output: workload.output.clone(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(args: &[&str]) -> Vec<String> {
+        let settings = bench_runner::config::for_tests(bench_schema::Benchmark::Throughput, args);
+        cells(&settings)
+            .into_iter()
+            .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
+            .collect()
+    }
+
+    #[test]
+    fn a_closed_loop_has_a_cell_for_each_concurrency_with_enough_requests_for_it() {
+        assert_eq!(
+            ids(&["--url", "http://h", "--concurrency", "1,64"]),
+            ["c1 Some(100)", "c64 Some(2048)"]
+        );
+    }
+
+    #[test]
+    fn an_open_loop_has_a_cell_for_each_rate() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--rate",
+                "2,0.5",
+                "--arrival",
+                "constant",
+                "--requests",
+                "7"
+            ]),
+            ["r2-constant Some(7)", "r0.5-constant Some(7)"]
+        );
+    }
+
+    #[test]
+    fn a_ramp_needs_no_rate() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--arrival",
+                "ramp:1:9",
+                "--duration",
+                "10s"
+            ]),
+            ["r5-ramp None"]
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! The binaries' shared `main`: from the command line to the exit code.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
+
+use crate::config::{self, Problem, Reader, Settings, Stdout, Surroundings};
+use crate::program::Program;
+use crate::run::{self, Outcome};
+use crate::{RunError, console};
+
+/// The run failed.
+const FAILED: u8 = 1;
+/// Wrong usage or configuration.
+const USAGE: u8 = 2;
+/// Done, but the numbers should not be trusted.
+const UNTRUSTED: u8 = 3;
+/// Done, and a target or objective was missed.
+const MISSED: u8 = 4;
+
+/// Run a benchmark as the process's command line says, and give the process's exit code.
+pub fn main(program: &Program) -> ExitCode {
+    let flags = match config::parse_flags(program.benchmark, program.about, std::env::args_os()) {
+        Ok(flags) => flags,
+        Err(asked) => return usage(&asked),
+    };
+    let settings = match settings(program, flags) {
+        Ok(settings) => settings,
+        Err(error) => {
+            console::error(&error);
+            return ExitCode::from(USAGE);
+        }
+    };
+    match run::run(program, &settings) {
+        Ok(Outcome::Planned(plan)) => {
+            console::result(&plan);
+            ExitCode::SUCCESS
+        }
+        Ok(Outcome::Done {
+            record,
+            folder,
+            trouble,
+        }) => {
+            show(program, &settings, &record, &folder);
+            trouble.as_ref().map_or_else(
+                || code(&record),
+                |error| {
+                    console::error(error);
+                    ExitCode::from(FAILED)
+                },
+            )
+        }
+        Err(error) => {
+            console::error(&error);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+/// Help and version are results; everything else clap has to say is an error with code 2.
+fn usage(asked: &clap::Error) -> ExitCode {
+    let text = asked.render().to_string();
+    if asked.use_stderr() {
+        console::note(text.trim_end());
+        ExitCode::from(USAGE)
+    } else {
+        console::result(&text);
+        ExitCode::SUCCESS
+    }
+}
+
+fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunError> {
+    let (mut entries, problems) = match &flags.config {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|source| RunError::ConfigFile {
+                path: path.clone(),
+                source,
+            })?;
+            config::from_toml(&text, path, program.benchmark)
+        }
+        None => (config::Entries::new(), Vec::<Problem>::new()),
+    };
+    entries.extend(flags.entries);
+    config::build(program.benchmark, Reader::new(entries, problems), &Process)
+        .map_err(RunError::Config)
+}
+
+/// The process's own environment and file system.
+struct Process;
+
+impl Surroundings for Process {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the environment enters: the variable that --api-key-env names"
+    )]
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn read(&self, file: &Path) -> Result<String, String> {
+        std::fs::read_to_string(file)
+            .map_err(|error| format!("cannot read {}: {error}", file.display()))
+    }
+}
+
+fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) {
+    let text = match settings.output.stdout {
+        _ if settings.output.quiet => one_line(record, folder),
+        Stdout::Table => (program.reports.table)(record, folder),
+        Stdout::Markdown => (program.reports.markdown)(record),
+        Stdout::Json => serde_json::to_string_pretty(record).unwrap_or_default() + "\n",
+    };
+    console::result(&text);
+}
+
+fn one_line(record: &RunRecord, folder: &Path) -> String {
+    let (completed, planned) = record.cells.iter().fold((0, 0), |(done, all), cell| {
+        (done + cell.counts.completed, all + cell.counts.planned)
+    });
+    let verdict = match record.trust.verdict {
+        TrustVerdict::Trusted => "trusted",
+        TrustVerdict::Doubtful => "doubtful",
+        TrustVerdict::Untrusted => "untrusted",
+    };
+    format!(
+        "{verdict}: {completed} of {planned} requests answered in {} cells; results in {}\n",
+        record.cells.len(),
+        folder.display()
+    )
+}
+
+/// A missed target outranks doubt only where the numbers can be believed at all.
+fn code(record: &RunRecord) -> ExitCode {
+    let missed_target = record.targets.iter().any(|target| !target.met);
+    let failed_slo = record.cells.iter().flat_map(|cell| {
+        cell.slos
+            .iter()
+            .chain(cell.groups.iter().flat_map(|group| &group.slos))
+    });
+    let missed = missed_target
+        || failed_slo
+            .into_iter()
+            .any(|slo| slo.verdict == SloVerdict::Fail);
+    match record.trust.verdict {
+        TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),
+        _ if missed => ExitCode::from(MISSED),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Settings from flags alone, for the designs' tests.
+///
+/// # Panics
+/// Where the flags are wrong: it is for tests.
+#[doc(hidden)]
+#[expect(
+    clippy::panic,
+    reason = "a helper of tests, which says what is wrong with their flags"
+)]
+pub fn settings_for_tests(benchmark: bench_schema::Benchmark, args: &[&str]) -> Settings {
+    let args = std::iter::once("test")
+        .chain(args.iter().copied())
+        .map(OsString::from);
+    let flags = config::parse_flags(benchmark, "", args).unwrap_or_else(|error| panic!("{error}"));
+    config::build(benchmark, Reader::new(flags.entries, Vec::new()), &Process)
+        .unwrap_or_else(|problems| panic!("{problems:?}"))
+}

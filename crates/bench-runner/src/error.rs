@@ -1,0 +1,77 @@
+//! What can end a run.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::Problem;
+use crate::journal::JournalError;
+
+/// Why a run could not be made, or ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The configuration is wrong; every problem is here.
+    #[error("{}", listed(.0))]
+    Config(Vec<Problem>),
+    /// The configuration file cannot be read.
+    #[error("cannot read {path}; give an existing file with --config")]
+    ConfigFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The embedded engine did not start.
+    #[error("the embedded engine did not start: {0}")]
+    Engine(String),
+    /// The server cannot be measured.
+    #[error("{what}\n  help: {help}")]
+    Server {
+        /// What was tried and what came.
+        what: String,
+        /// What to do.
+        help: String,
+    },
+    /// The client cannot be set up.
+    #[error("{0}")]
+    Client(String),
+    /// The workload cannot be made.
+    #[error(transparent)]
+    Workload(bench_workload::WorkloadError),
+    /// The results cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A thread or its runtime could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// A worker thread ended when it should not have.
+    #[error("a worker thread ended unexpectedly; what was measured before is in the run directory")]
+    WorkerGone,
+    /// The recorder thread ended when it should not have.
+    #[error(
+        "the recorder thread ended unexpectedly; what was measured before is in the run directory"
+    )]
+    RecorderGone,
+    /// The run directory exists and is not empty.
+    #[error("{0} exists and is not empty; choose another folder with --out")]
+    OutExists(PathBuf),
+    /// No request of the run got a whole answer.
+    #[error(
+        "no request got a whole answer: {0}\n  help: the run directory has every request with its outcome"
+    )]
+    NothingAnswered(String),
+}
+
+fn listed(problems: &[Problem]) -> String {
+    let count = problems.len();
+    let mut text = if count == 1 {
+        "a problem in the configuration".to_owned()
+    } else {
+        format!("{count} problems in the configuration")
+    };
+    for problem in problems {
+        text.push_str("\n  ");
+        text.push_str(&problem.to_string().replace('\n', "\n  "));
+    }
+    text
+}

@@ -1,0 +1,57 @@
+//! The run directory.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bench_schema::{Benchmark, RunRecord};
+
+use crate::config::OutputSettings;
+use crate::journal::{JournalError, replace_file};
+use crate::{RunError, wall_clock};
+
+/// Make the run directory: the one that was asked for, or a new one under `results/`.
+pub(crate) fn create(
+    output: &OutputSettings,
+    benchmark: Benchmark,
+    started: SystemTime,
+) -> Result<PathBuf, RunError> {
+    let folder = match &output.out {
+        Some(folder) => folder.clone(),
+        None => unused(&PathBuf::from("results").join(format!(
+            "{}-{}",
+            wall_clock::compact(started),
+            benchmark.name()
+        ))),
+    };
+    if folder
+        .read_dir()
+        .is_ok_and(|mut entries| entries.next().is_some())
+    {
+        return Err(RunError::OutExists(folder));
+    }
+    std::fs::create_dir_all(&folder).map_err(|source| JournalError::Create {
+        path: folder.clone(),
+        source,
+    })?;
+    Ok(folder)
+}
+
+/// Two runs may start in one second.
+fn unused(wanted: &Path) -> PathBuf {
+    let numbered = (2_u32..).map(|n| PathBuf::from(format!("{}-{n}", wanted.display())));
+    std::iter::once(wanted.to_owned())
+        .chain(numbered)
+        .find(|folder| !folder.exists())
+        .unwrap_or_else(|| wanted.to_owned())
+}
+
+/// Write `run.json` as it stands.
+pub(crate) fn write_run(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
+    let text = serde_json::to_string_pretty(record).unwrap_or_default();
+    Ok(replace_file(&folder.join("run.json"), &(text + "\n"))?)
+}
+
+/// Write a report beside it.
+pub(crate) fn write_report(folder: &Path, name: &str, text: &str) -> Result<(), RunError> {
+    Ok(replace_file(&folder.join(name), text)?)
+}

@@ -1,0 +1,236 @@
+//! The thread that keeps what was measured: it writes records and readings to the journals and adds them up, off the hot path.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bench_client::Clock;
+use bench_schema::{Nanos, Reading, RequestRecord, Stamp};
+
+use crate::RunError;
+use crate::journal::{Journal, JournalError};
+use crate::tally::CellTally;
+
+/// Messages that may wait for the recorder; a request record is a few kilobytes.
+const CAPACITY: usize = 1 << 14;
+/// Longest time that something measured stays in memory only.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// Pending bytes that are written at once.
+const FLUSH_BYTES: usize = 4 << 20;
+
+enum Message {
+    Request(Box<RequestRecord>),
+    Reading(Box<Reading>),
+    Begin(Box<CellTally>),
+    End(SyncSender<Option<Box<CellTally>>>),
+    Close,
+}
+
+/// A handle to the recorder thread; cheap to clone.
+///
+/// A full queue never holds a worker up: what does not fit waits in an overflow list until there is room.
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    queue: SyncSender<Message>,
+    overflow: Arc<Mutex<Vec<Message>>>,
+    overflowed: Arc<AtomicU64>,
+}
+
+/// The running thread, and the way to end it.
+pub(crate) struct RecorderThread {
+    pub(crate) recorder: Recorder,
+    thread: JoinHandle<Result<(), JournalError>>,
+}
+
+impl Recorder {
+    /// Keep a request.
+    pub(crate) fn request(&self, record: RequestRecord) {
+        self.push(Message::Request(Box::new(record)));
+    }
+
+    /// Keep a reading.
+    pub(crate) fn reading(&self, reading: Reading) {
+        self.push(Message::Reading(Box::new(reading)));
+    }
+
+    /// From now on, add up into `tally`.
+    pub(crate) fn begin(&self, tally: CellTally) {
+        self.push(Message::Begin(Box::new(tally)));
+    }
+
+    /// The tally of everything since [`Recorder::begin`]; waits until all of it has been seen.
+    pub(crate) fn end(&self) -> Result<CellTally, RunError> {
+        let (answer, receive) = mpsc::sync_channel(1);
+        self.push(Message::End(answer));
+        receive
+            .recv()
+            .ok()
+            .flatten()
+            .map(|tally| *tally)
+            .ok_or(RunError::RecorderGone)
+    }
+
+    fn push(&self, message: Message) {
+        let waiting = self.overflowed.load(Ordering::Relaxed) > 0;
+        let message = if waiting {
+            Some(message)
+        } else {
+            self.try_queue(message)
+        };
+        let Some(message) = message else { return };
+        if let Ok(mut overflow) = self.overflow.lock() {
+            overflow.push(message);
+            self.overflowed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn try_queue(&self, message: Message) -> Option<Message> {
+        match self.queue.try_send(message) {
+            Ok(()) => None,
+            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => Some(message),
+        }
+    }
+}
+
+impl RecorderThread {
+    /// Create the journals in `folder` and start. `say` is told of trouble as it happens.
+    pub(crate) fn start(
+        folder: &Path,
+        clock: Clock,
+        say: impl Fn(String) + Send + 'static,
+    ) -> Result<Self, RunError> {
+        let requests = Journal::create(&folder.join("requests.jsonl"))?;
+        let readings = Journal::create(&folder.join("hardware.jsonl"))?;
+        let (queue, inbox) = mpsc::sync_channel(CAPACITY);
+        let recorder = Recorder {
+            queue,
+            overflow: Arc::new(Mutex::new(Vec::new())),
+            overflowed: Arc::new(AtomicU64::new(0)),
+        };
+        let desk = Desk {
+            requests,
+            readings,
+            tally: None,
+            recorder: recorder.clone(),
+            flushed: clock.now(),
+            clock,
+        };
+        let thread = std::thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || desk.work(&inbox, &say))
+            .map_err(RunError::Thread)?;
+        Ok(Self { recorder, thread })
+    }
+
+    /// Write everything and end.
+    pub(crate) fn close(self) -> Result<(), RunError> {
+        self.recorder.push(Message::Close);
+        self.thread
+            .join()
+            .map_err(|_| RunError::RecorderGone)?
+            .map_err(RunError::Journal)
+    }
+}
+
+/// What the thread works on.
+struct Desk {
+    requests: Journal,
+    readings: Journal,
+    tally: Option<Box<CellTally>>,
+    recorder: Recorder,
+    clock: Clock,
+    flushed: Stamp,
+}
+
+impl Desk {
+    fn work(
+        mut self,
+        inbox: &mpsc::Receiver<Message>,
+        say: &dyn Fn(String),
+    ) -> Result<(), JournalError> {
+        let mut open = true;
+        while open {
+            match inbox.recv_timeout(FLUSH_EVERY) {
+                Ok(message) => open = self.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => open = false,
+            }
+            open &= self.take_waiting(inbox);
+            self.flush(say);
+        }
+        let requests = self.requests.close();
+        self.readings.close().and(requests)
+    }
+
+    /// Everything that waits, until a flush is due by size. What overflowed comes after what was queued, in its order.
+    fn take_waiting(&mut self, inbox: &mpsc::Receiver<Message>) -> bool {
+        let mut open = true;
+        while self.requests.pending() < FLUSH_BYTES {
+            let Ok(message) = inbox.try_recv() else { break };
+            open &= self.take(message);
+        }
+        let overflowed = match self.recorder.overflow.lock() {
+            Ok(mut overflow) if inbox_is_drained(self.requests.pending()) => {
+                std::mem::take(&mut *overflow)
+            }
+            _ => Vec::new(),
+        };
+        self.recorder.overflowed.fetch_sub(
+            u64::try_from(overflowed.len()).unwrap_or(0),
+            Ordering::Relaxed,
+        );
+        for message in overflowed {
+            open &= self.take(message);
+        }
+        open
+    }
+
+    /// Returns whether more may come.
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Request(record) => {
+                self.requests.append(&record);
+                if let Some(tally) = &mut self.tally {
+                    tally.request(&record);
+                }
+            }
+            Message::Reading(reading) => {
+                self.readings.append(&reading);
+                if let Some(tally) = &mut self.tally {
+                    tally.reading(*reading);
+                }
+            }
+            Message::Begin(tally) => self.tally = Some(tally),
+            Message::End(answer) => {
+                let _run_is_over = answer.send(self.tally.take());
+            }
+            Message::Close => return false,
+        }
+        true
+    }
+
+    /// Write when it is time or when much is waiting; a write for each record would cost more than the record.
+    fn flush(&mut self, say: &dyn Fn(String)) {
+        let now = self.clock.now();
+        if now - self.flushed < Nanos::from_duration(FLUSH_EVERY)
+            && self.requests.pending() < FLUSH_BYTES
+        {
+            return;
+        }
+        self.flushed = now;
+        for trouble in [self.requests.flush(), self.readings.flush()]
+            .into_iter()
+            .flatten()
+        {
+            say(trouble);
+        }
+    }
+}
+
+/// The queue was emptied only if the size limit did not stop it.
+fn inbox_is_drained(pending: usize) -> bool {
+    pending < FLUSH_BYTES
+}

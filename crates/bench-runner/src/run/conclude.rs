@@ -1,0 +1,221 @@
+//! From measured cells to the run record: trust, figures across cells, gates, findings.
+
+use std::collections::BTreeMap;
+
+use bench_hardware::{SamplerReport, Surroundings};
+use bench_insight::{CellFacts, CellSamples, TrustFacts};
+use bench_schema::{
+    Analysis, ClientRecord, ClockRecord, Load, Metric, Nanos, PlanRecord, RunRecord, Schema, Stamp,
+    ToolRecord, Trust, TrustVerdict,
+};
+use bench_workload::{DatasetSpec, Plan, PlanHasher};
+
+use super::Run;
+use crate::cell::Cell;
+use crate::config::Settings;
+use crate::tally::{self, Samples};
+use crate::workers::PhaseReport;
+use crate::{RunError, wall_clock};
+
+/// Requests of a plan that its hash covers; beyond them it would cost more than it tells.
+const HASHED: usize = 100_000;
+
+/// The record of a run that has just begun.
+pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
+    let settings = run.settings;
+    let (arrival, fallback_reason) = run.server.arrival.clone();
+    let clock = ClockRecord {
+        arrival,
+        fallback_reason,
+        monotonic_epoch_ns: Some(run.clock.monotonic_epoch_ns()),
+        unix_epoch_ns: Some(run.clock.unix_epoch_ns()),
+    };
+    RunRecord {
+        schema: Schema::current(),
+        experiment: settings.benchmark,
+        title: title(run),
+        trust: Trust {
+            verdict: TrustVerdict::Trusted,
+            reasons: Vec::new(),
+        },
+        tool: ToolRecord {
+            name: format!("bench-{}", settings.benchmark.name()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        started_at: wall_clock::rfc3339(run.started),
+        duration: Nanos::ZERO,
+        complete: false,
+        incomplete_reason: Some("the run has not ended, or the program was killed".to_owned()),
+        seed: settings.seed,
+        config: settings.effective.clone(),
+        tags: settings.output.tags.iter().cloned().collect(),
+        clock,
+        host: bench_hardware::host_record(&surroundings(settings)),
+        server: run.server.record.clone(),
+        cells: cells
+            .iter()
+            .map(|cell| tally::blank(cell, plan_record(run, cell)))
+            .collect(),
+        analysis: Analysis::default(),
+        targets: Vec::new(),
+        findings: Vec::new(),
+    }
+}
+
+/// What the host's record is made from. The environment is looked through for containers and schedulers, by name.
+fn surroundings(settings: &Settings) -> Surroundings {
+    Surroundings {
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+        directory: std::env::current_dir().ok(),
+        nvml_library: settings.machines.nvml.clone(),
+        no_gpu: !settings.machines.enabled,
+    }
+}
+
+fn title(run: &Run<'_>) -> String {
+    let what = run.server.record.model.as_deref().unwrap_or("the server");
+    let at = if run.server.record.embedded {
+        "the embedded engine".to_owned()
+    } else {
+        run.server.record.urls.join(", ")
+    };
+    format!("{} of {what} on {at}", run.settings.benchmark.name())
+}
+
+pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
+    PlanRecord {
+        hash: String::new(),
+        requests: 0,
+        dataset: cell.ask.dataset.to_string(),
+        sized_by: run.sizer.name().to_owned(),
+        requested_rate_per_s: match &cell.load {
+            Load::Open { rate_per_s, .. } => Some(*rate_per_s),
+            Load::Closed { .. } => None,
+        },
+        offered_rate_per_s: None,
+        gaps_ks: None,
+    }
+}
+
+/// The hash of the first `requests` of a plan, of at most [`HASHED`]: what was asked for, whether it was answered or not.
+pub(super) fn plan_hash(plan: &Plan, requests: u64) -> Result<String, RunError> {
+    let mut hasher = PlanHasher::default();
+    for planned in plan
+        .iter()
+        .take(usize::try_from(requests).unwrap_or(HASHED).min(HASHED))
+    {
+        hasher.add(&planned.map_err(RunError::Workload)?);
+    }
+    Ok(hasher.finish())
+}
+
+impl Run<'_> {
+    /// What the client knows of itself after the phases of a cell.
+    pub(super) fn own_facts(
+        &self,
+        reports: &[PhaseReport],
+        cap_hits: u64,
+        workers: u32,
+    ) -> ClientRecord {
+        let sum = |field: fn(&PhaseReport) -> Option<Nanos>| {
+            reports.iter().map(field).sum::<Option<Nanos>>()
+        };
+        let wall: Nanos = reports.iter().map(|report| report.wall).sum();
+        let share =
+            |part: Nanos, of: Nanos| (of > Nanos::ZERO).then(|| part.as_f64() / of.as_f64());
+        let busiest = reports
+            .iter()
+            .filter_map(|report| share(report.cpu?, report.wall))
+            .reduce(f64::max);
+        ClientRecord {
+            cpu_seconds: sum(|report| report.cpu).map(Nanos::as_secs_f64),
+            busiest_worker: busiest,
+            run_queue_wait: sum(|report| report.wait).and_then(|wait| share(wait, wall)),
+            workers,
+            cap_hits,
+            clock_step: self.clock.largest_step(),
+            ..ClientRecord::default()
+        }
+    }
+
+    /// Everything that follows from the cells.
+    pub(super) fn conclude(
+        &self,
+        record: &mut RunRecord,
+        samples: &[Samples],
+        sampled: Option<&SamplerReport>,
+        failed: Option<&RunError>,
+    ) {
+        record.duration = self.clock.now() - Stamp::EPOCH;
+        let interrupted = self.stop.reason().map(|who| format!("ended by {who}"));
+        record.incomplete_reason = failed.map(ToString::to_string).or(interrupted);
+        record.complete = record.incomplete_reason.is_none();
+        if let Some(report) = sampled {
+            record.host.unknown.extend(report.unknown.clone());
+            if let Some(share) = report.cpu_share() {
+                record
+                    .host
+                    .facts
+                    .insert("sampler_cpu_share".to_owned(), format!("{share:.5}"));
+            }
+        }
+        record.analysis = bench_insight::analyse_run(record);
+        record.targets = bench_insight::targets(&self.settings.objectives.targets, &record.cells)
+            .unwrap_or_default();
+        record.trust = self.trust(record, samples);
+        let by_cell: Vec<CellSamples> =
+            samples.iter().map(|samples| samples.cell.clone()).collect();
+        record.findings = bench_insight::findings(record, &by_cell);
+    }
+
+    fn trust(&self, record: &RunRecord, samples: &[Samples]) -> Trust {
+        let cells: BTreeMap<String, CellFacts> = samples
+            .iter()
+            .map(|samples| (samples.cell.cell.clone(), samples.facts.clone()))
+            .collect();
+        let asked = self.asked_quantiles();
+        let facts = TrustFacts {
+            complete: record.complete,
+            incomplete_reason: record.incomplete_reason.as_deref(),
+            ignore_eos: self.settings.workload.ignore_eos,
+            shared_prefixes: self
+                .settings
+                .workload
+                .dataset
+                .as_ref()
+                .is_some_and(repeats_prompts),
+            asked_quantiles: &asked,
+            ..TrustFacts::of(&record.clock, &cells)
+        };
+        bench_insight::trust(&facts, &record.cells)
+    }
+
+    /// Quantiles that the user asked to know.
+    fn asked_quantiles(&self) -> Vec<(Metric, f64)> {
+        let objectives = &self.settings.objectives;
+        let mut asked: Vec<_> = objectives
+            .slos
+            .iter()
+            .map(|slo| (slo.metric, slo.q))
+            .collect();
+        asked.extend(
+            objectives
+                .targets
+                .iter()
+                .filter_map(|text| bench_insight::Target::parse(text).ok()?.quantile()),
+        );
+        asked
+    }
+}
+
+/// Datasets whose prompts share their beginnings, or repeat, on purpose.
+fn repeats_prompts(dataset: &DatasetSpec) -> bool {
+    matches!(
+        dataset,
+        DatasetSpec::Prefix { .. }
+            | DatasetSpec::MultiTurn { .. }
+            | DatasetSpec::Study(bench_workload::Study::Gpt2)
+    )
+}

@@ -1,0 +1,147 @@
+//! `--dry-run`: the plan as text, without a server.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bench_schema::{Load, Phase};
+use bench_workload::{LengthSummary, PlanSummary};
+
+use super::Run;
+use crate::cell::Cell;
+use crate::{RunError, redact};
+
+/// Requests that are made to describe a plan.
+const LOOK_AT: u64 = 2_000;
+/// Characters of a prompt that are shown.
+const HEAD: usize = 72;
+
+impl Run<'_> {
+    /// What would be done: cells, requests, lengths, arrivals, the first prompts.
+    pub(super) fn plan_as_text(&self, cells: &[Cell]) -> Result<String, RunError> {
+        let urls = &self.settings.target.urls;
+        let target = if urls.is_empty() {
+            "the embedded engine".to_owned()
+        } else {
+            urls.iter()
+                .map(|url| redact::url(url))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let mut text = format!(
+            "bench-{} would measure {target} ({}) in {} cells; seed {}, prompts sized by {}\n",
+            self.settings.benchmark.name(),
+            self.settings.target.api,
+            cells.len(),
+            self.settings.seed,
+            self.sizer.name(),
+        );
+        for cell in cells {
+            self.describe(&mut text, cell)?;
+        }
+        text.push_str("nothing was sent (--dry-run)\n");
+        Ok(text)
+    }
+
+    fn describe(&self, text: &mut String, cell: &Cell) -> Result<(), RunError> {
+        let plan = self.plan(cell, 0, Phase::Measure)?;
+        let summary = plan.summary(LOOK_AT).map_err(RunError::Workload)?;
+        let requests = plan.requests().map_or_else(
+            || "requests until it ends by time".to_owned(),
+            |n| format!("{n} requests"),
+        );
+        let repeats = if cell.repeats > 1 {
+            format!(" × {} repeats", cell.repeats)
+        } else {
+            String::new()
+        };
+        // writing to a String cannot fail
+        let _written = writeln!(
+            text,
+            "\n{}  {}: {}, {requests}{repeats}, {}",
+            cell.id,
+            cell.label,
+            load(&cell.load),
+            cell.ask.dataset
+        );
+        for line in lines(&summary) {
+            let _written = writeln!(text, "    {line}");
+        }
+        Ok(())
+    }
+}
+
+/// A plan in a few lines: lengths, kinds of requests, arrivals, time, the first prompts.
+fn lines(summary: &PlanSummary) -> Vec<String> {
+    let length = |name: &str, unit: &str, lengths: &Option<LengthSummary>| {
+        lengths.as_ref().map(|l| {
+            format!(
+                "{name}: mean {:.1} {unit}, p50 {:.0}, p90 {:.0}, p99 {:.0}, {} to {}",
+                l.mean, l.p50, l.p90, l.p99, l.min, l.max
+            )
+        })
+    };
+    let shares = |name: &str, counts: &BTreeMap<String, u64>| {
+        let listed: Vec<_> = counts
+            .iter()
+            .map(|(label, count)| format!("{label} {count}"))
+            .collect();
+        (!listed.is_empty()).then(|| format!("{name}: {}", listed.join(", ")))
+    };
+    let arrivals = summary.arrivals.as_ref().map(|a| {
+        let rate = a
+            .mean_rate_per_s
+            .map_or_else(String::new, |rate| format!(", {rate:.2} per second"));
+        let cov = a
+            .gap_cov
+            .map_or_else(String::new, |cov| format!(", CoV of the gaps {cov:.2}"));
+        format!("due: {} to {}{rate}{cov}", a.first, a.last)
+    });
+    let facts = [
+        length("prompts asked", "tokens", &summary.asked_input),
+        length("prompts made", "tokens", &summary.sent_input),
+        length("prompts", "words", &summary.words),
+        length("answers", "tokens at most", &summary.output),
+        shares("use cases", &summary.use_cases),
+        shares("categories", &summary.categories),
+        arrivals,
+        (summary.skipped_lines > 0).then(|| {
+            format!(
+                "{} lines of the dataset could not be read and were passed over",
+                summary.skipped_lines
+            )
+        }),
+    ];
+    let heads = summary.heads.iter().take(2).map(|head| {
+        format!(
+            "prompt: {}…",
+            head.chars()
+                .take(HEAD)
+                .collect::<String>()
+                .replace('\n', " ")
+        )
+    });
+    facts.into_iter().flatten().chain(heads).collect()
+}
+
+fn load(load: &Load) -> String {
+    match load {
+        Load::Closed {
+            concurrency,
+            think_time: None,
+        } => format!("closed loop, {concurrency} in flight"),
+        Load::Closed {
+            concurrency,
+            think_time: Some(pause),
+        } => format!("closed loop, {concurrency} in flight, think time {pause}"),
+        Load::Open {
+            rate_per_s,
+            in_flight_cap: None,
+            ..
+        } => format!("open loop, {rate_per_s} req/s"),
+        Load::Open {
+            rate_per_s,
+            in_flight_cap: Some(cap),
+            ..
+        } => format!("open loop, {rate_per_s} req/s, at most {cap} in flight"),
+    }
+}

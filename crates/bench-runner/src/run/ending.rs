@@ -1,0 +1,47 @@
+//! Who may end a run early: Ctrl-C, SIGTERM, the deadline.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+use super::Run;
+use crate::stop::Ending;
+
+impl Run<'_> {
+    /// Watch for the end as long as the returned set lives. The first signal stops sending and gives requests in flight their grace;
+    /// the second one cuts them.
+    pub(super) fn watch_for_the_end(&self) -> JoinSet<()> {
+        let mut watchers = JoinSet::new();
+        let (stop, grace) = (self.stop.clone(), self.settings.limits.grace.to_duration());
+        watchers.spawn_local(async move {
+            stop.reached(Ending::Draining).await;
+            tokio::time::sleep(grace).await;
+            stop.advance(Ending::Cutting);
+        });
+        for (kind, name) in [
+            (SignalKind::interrupt(), "Ctrl-C"),
+            (SignalKind::terminate(), "SIGTERM"),
+        ] {
+            let Ok(mut signals) = signal(kind) else {
+                continue;
+            };
+            let stop = self.stop.clone();
+            watchers.spawn_local(async move {
+                signals.recv().await;
+                stop.because(name);
+                crate::console::note(&format!("{name}: sending nothing more; requests in flight have {grace:?} (once more to cut them)"));
+                stop.advance(Ending::Draining);
+                signals.recv().await;
+                stop.advance(Ending::Cutting);
+            });
+        }
+        if let Some(deadline) = self.settings.limits.deadline {
+            let stop = self.stop.clone();
+            watchers.spawn_local(async move {
+                tokio::time::sleep(deadline.to_duration()).await;
+                stop.because("the deadline");
+                stop.advance(Ending::Draining);
+            });
+        }
+        watchers
+    }
+}
