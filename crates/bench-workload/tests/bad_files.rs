@@ -10,6 +10,7 @@ use bench_workload::{OnBadLine, Plan, PlanSpec, Words, WorkloadError};
 #[path = "support/files.rs"]
 mod support;
 
+use proptest::prelude::*;
 use support::{Problem, rows, spec, text};
 
 /// Good lines, but for the one with this number.
@@ -161,6 +162,72 @@ fn files_without_text_or_rows_or_existence_are_named() -> Result<(), Problem> {
         .unwrap_or_default();
     assert!(missing.contains("no-such-file.txt"), "{missing}");
     Ok(())
+}
+
+const FORMATS: [&str; 10] = [
+    "sharegpt",
+    "sharegpt-turns",
+    "c4",
+    "burstgpt",
+    "azure",
+    "mooncake",
+    "trace",
+    "csv",
+    "txt",
+    "openai-batch",
+];
+
+/// Pieces of all the formats, in any order.
+fn rubbish() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = [
+        "[",
+        "]",
+        "{",
+        "}",
+        "\"",
+        "\\",
+        ",",
+        ":",
+        "\n",
+        "\r\n",
+        " ",
+        "\u{feff}",
+        "null",
+        "-1",
+        "1e99",
+        "0",
+        "\"text\": \"a\"",
+        "{\"text\": \"a\"}",
+        "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n",
+        "2025-03-01 09:00:00,5,5\n",
+        "prompt,output_tokens\n",
+        "{\"timestamp\": 1, \"input_length\": 2, \"output_length\": 3, \"hash_ids\": [1, 2]}\n",
+        "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": \"a\"}}\n",
+    ];
+    let piece =
+        proptest::sample::select(pieces.to_vec()).prop_map(|piece| piece.as_bytes().to_vec());
+    let byte = any::<u8>().prop_map(|byte| vec![byte]);
+    proptest::collection::vec(prop_oneof![9 => piece, 1 => byte], 0..30)
+        .prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn rubbish_ends_in_an_error_or_an_end_whatever_the_format(content in rubbish()) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        std::fs::write(&file, &content).unwrap();
+        for format in FORMATS {
+            let spec = PlanSpec {
+                on_bad_line: OnBadLine::Skip,
+                ..spec(&format!("{format}:{}", file.display())).unwrap()
+            };
+            let Ok(plan) = Plan::new(spec, Arc::new(Words)) else { continue };
+            let made = plan.iter().take(1_000).flatten().count();
+            prop_assert!(made <= content.len(), "{format}: more requests than bytes");
+        }
+    }
 }
 
 #[test]

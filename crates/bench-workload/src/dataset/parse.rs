@@ -185,6 +185,20 @@ fn shown(f: &mut fmt::Formatter<'_>, name: &str, value: f64) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_parser_panic(
+            name in "(prefix|multiturn|joint|spread|study|random-ids|c4)?",
+            rest in "[:0-9a-z.,*+/=\\[\\]-]{0,30}",
+        ) {
+            if let Ok(spec) = format!("{name}{rest}").parse::<DatasetSpec>() {
+                let shown = spec.to_string();
+                prop_assert_eq!(shown.parse::<DatasetSpec>().unwrap(), spec);
+            }
+        }
+    }
 
     #[test]
     fn every_dataset_reads_back_as_itself() {
