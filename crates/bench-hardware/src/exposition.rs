@@ -45,6 +45,13 @@ pub enum Kind {
 }
 
 /// A page, read.
+///
+/// ```
+/// let page = bench_hardware::Page::parse(b"vllm:num_requests_running{engine=\"0\"} 3\n")?;
+/// assert_eq!(page.named("vllm:num_requests_running").next().map(|sample| sample.value), Some(3.0));
+/// assert_eq!(bench_hardware::server_kind(&page), Some("vllm"));
+/// # Ok::<(), bench_hardware::HardwareError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Page {

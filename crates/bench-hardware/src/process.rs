@@ -121,6 +121,10 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
         Ok(group) => group,
         Err(why) => return draft.unknown("cgroup_cpu_s_total", why),
     };
+    // Only the host's root group lacks this file; its usage is everybody's.
+    if !group.join("cgroup.events").exists() {
+        return draft.unknown("cgroup_cpu_s_total", "it has no control group of its own");
+    }
     let read = |name: &str| crate::kernel::text(&group.join(name));
     match read("cpu.stat").map(|text| cgroup::cpu(&text)) {
         Ok(Some(cpu)) => {

@@ -12,7 +12,8 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 use crate::gpu;
 use crate::kernel::{cgroup, text};
 
-/// What [`host_record`] looks at. The environment is handed in, because configuration enters a program in one place.
+/// What [`host_record`] looks at. The environment is handed in, because configuration enters a program in one place; take it from
+/// `vars_os`, because `vars` panics over names that are not Unicode.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Environment variables: those of container platforms and schedulers are looked for by name, no other is stored.

@@ -42,6 +42,31 @@ const QUEUE: usize = 4096;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running sampler. Dropping it without [`Sampler::stop`] stops its threads too, but loses the report.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use bench_hardware::{History, NoFetch, Sampler, SamplerConfig, Work};
+/// use bench_schema::{Nanos, Stamp, Window};
+///
+/// let epoch = std::time::Instant::now();
+/// let now = move || Stamp::EPOCH + Nanos::from_duration(epoch.elapsed());
+/// let (send, readings) = mpsc::channel();
+/// let sink = move |reading| {
+///     send.send(reading).ok();
+/// };
+/// let sampler = Sampler::start(&SamplerConfig::default(), now, Arc::new(NoFetch), sink)?;
+/// // … the measurement …
+/// let report = sampler.stop();
+/// let mut history = History::default();
+/// for reading in readings.try_iter() {
+///     history.push(&reading);
+/// }
+/// let whole = Window { from: Stamp::EPOCH, to: now() };
+/// let summary = history.summarise(&[whole], &Work::default());
+/// assert!(report.cpu_share().is_some());
+/// # assert!(!summary.resources.is_empty() || !summary.unknown.is_empty());
+/// # Ok::<(), bench_hardware::HardwareError>(())
+/// ```
 pub struct Sampler {
     workers: Vec<(String, Sender<()>, JoinHandle<()>)>,
     reports: Receiver<Vec<SourceCost>>,
