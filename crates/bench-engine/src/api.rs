@@ -1,10 +1,18 @@
 //! From a request to what is to be done about it.
 
+mod anthropic;
 mod chat;
 mod completions;
 pub(crate) mod dialect;
+mod embeddings;
+mod llama_cpp;
+mod ollama;
 mod other;
 mod parameters;
+mod responses;
+mod sglang;
+mod tgi;
+mod triton;
 
 use crate::engine::GenRequest;
 use crate::fault::FaultSet;
@@ -86,9 +94,12 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
     if !open && !authorised(server.config.api_key.as_deref(), request) {
         return Reply::error(401, "Unauthorized: the API key is missing or wrong", None).into();
     }
+    if request.method == "POST"
+        && let Some(parsed) = generation(local, request, faults)
+    {
+        return parsed.map_or_else(Answer::Ready, Answer::Generate);
+    }
     match (request.method.as_str(), request.path.as_str()) {
-        ("POST", "/v1/chat/completions") => answer(chat::parse(local, request, faults)),
-        ("POST", "/v1/completions") => answer(completions::parse(local, request, faults)),
         ("POST", "/tokenize") => other::tokenize(server, request)
             .unwrap_or_else(|e| e)
             .into(),
@@ -97,38 +108,39 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
             .into(),
         ("GET", "/v1/models") => other::models(server).into(),
         ("GET", "/health" | "/ping") => Reply::text("").into(),
-        ("GET", "/version") => Reply::json(
-            200,
-            &serde_json::json!({"version": concat!("bench-engine ", env!("CARGO_PKG_VERSION"))}),
-        )
-        .into(),
-        ("GET", "/metrics") => Reply {
-            status: 200,
-            content_type: "text/plain; version=0.0.4; charset=utf-8",
-            body: server.metrics.page(&server.config.model).into_bytes(),
+        ("GET", "/version") => {
+            let version = concat!("bench-engine ", env!("CARGO_PKG_VERSION"));
+            Reply::json(200, &serde_json::json!({ "version": version })).into()
         }
-        .into(),
-        ("GET", "/ledger") => Reply {
-            status: 200,
-            content_type: "application/x-ndjson",
-            body: server.ledger.to_json_lines(),
-        }
-        .into(),
+        ("GET", "/metrics") => other::metrics(server).into(),
+        ("GET", "/ledger") => other::ledger(server).into(),
         ("DELETE", "/ledger") => {
             drop(server.ledger.take());
             Reply::text("").into()
         }
-        (method, path) => Reply::error(
-            404,
-            &format!("there is no {method} {path} here; docs/engine.md lists the paths"),
-            None,
-        )
-        .into(),
+        (method, path) => {
+            let message =
+                format!("there is no {method} {path} here; docs/engine.md lists the paths");
+            Reply::error(404, &message, None).into()
+        }
     }
 }
 
-fn answer(parsed: Result<Job, Reply>) -> Answer {
-    parsed.map_or_else(Answer::Ready, Answer::Generate)
+/// The protocols that generate, by path.
+fn generation(local: &Local, request: &Request, faults: &FaultSet) -> Option<Result<Job, Reply>> {
+    Some(match request.path.as_str() {
+        "/v1/chat/completions" => chat::parse(local, request, faults),
+        "/v1/completions" => completions::parse(local, request, faults),
+        "/v1/responses" => responses::parse(local, request, faults),
+        "/v1/messages" => anthropic::parse(local, request, faults),
+        "/v1/embeddings" => embeddings::parse(local, request, faults),
+        "/generate_stream" => tgi::parse(local, request, faults, true),
+        "/generate" if sglang::is_for(request) => sglang::parse(local, request, faults),
+        "/generate" => tgi::parse(local, request, faults, false),
+        "/completion" => llama_cpp::parse(local, request, faults),
+        "/api/chat" | "/api/generate" => ollama::parse(local, request, faults),
+        path => triton::parse(local, request, faults, triton::matches(path)?),
+    })
 }
 
 fn authorised(key: Option<&str>, request: &Request) -> bool {

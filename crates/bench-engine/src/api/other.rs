@@ -46,3 +46,20 @@ pub(super) fn detokenize(server: &Shared, request: &Request) -> Result<Reply, Re
         &json!({"prompt": server.text.decode(&body.tokens)}),
     ))
 }
+
+pub(super) fn metrics(server: &Shared) -> Reply {
+    let body = server.metrics.page(&server.config.model).into_bytes();
+    Reply {
+        status: 200,
+        content_type: "text/plain; version=0.0.4; charset=utf-8",
+        body,
+    }
+}
+
+pub(super) fn ledger(server: &Shared) -> Reply {
+    Reply {
+        status: 200,
+        content_type: "application/x-ndjson",
+        body: server.ledger.to_json_lines(),
+    }
+}

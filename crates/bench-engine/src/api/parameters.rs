@@ -5,7 +5,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde::Deserialize;
 
-use super::Reply;
+use super::{Dialect, Job, Reply};
 use crate::engine::{Finish, GenRequest};
 use crate::fault::{FaultKind, FaultSet, mix};
 use crate::http::Request;
@@ -186,4 +186,60 @@ fn end_by_itself(local: &Local, sequence: &mut GenRequest) {
         sequence.limit = natural;
         sequence.at_limit = Finish::Stop;
     }
+}
+
+/// What a protocol of its own asks for, in the words that all share.
+pub(super) struct Wish {
+    pub(super) prompts: Vec<Vec<u32>>,
+    pub(super) tokens: Option<u32>,
+    pub(super) stream: bool,
+    pub(super) temperature: Option<f32>,
+    pub(super) ignore_eos: bool,
+    pub(super) seed: Option<i64>,
+}
+
+impl Wish {
+    pub(super) fn new(prompt: Vec<u32>, tokens: Option<u32>, stream: bool) -> Self {
+        Self {
+            prompts: vec![prompt],
+            tokens,
+            stream,
+            temperature: None,
+            ignore_eos: false,
+            seed: None,
+        }
+    }
+
+    /// The job that comes of it, written down by `dialect`.
+    pub(super) fn job(
+        self,
+        local: &Local,
+        faults: &FaultSet,
+        dialect: Box<dyn Dialect>,
+    ) -> Result<Job, Reply> {
+        let common = Common {
+            max_tokens: self.tokens,
+            ignore_eos: Some(self.ignore_eos),
+            temperature: self.temperature,
+            seed: self.seed,
+            ..Common::default()
+        };
+        let prompt_tokens = self.prompts.iter().map(|ids| ids.len() as u64).sum();
+        let default_tokens = local.server.config.default_output_tokens;
+        let sequences = sequences(local, &self.prompts, &common, default_tokens, faults)?;
+        Ok(Job {
+            sequences,
+            prompt_tokens,
+            stream: self.stream,
+            dialect,
+        })
+    }
+}
+
+/// An id for an answer: the prefix and sixteen digits.
+pub(super) fn answer_id(local: &Local, prefix: &str) -> String {
+    format!(
+        "{prefix}{:016x}",
+        mix(local.server.next_sequence() ^ mix(local.server.config.seed))
+    )
 }

@@ -180,14 +180,11 @@ pub(super) async fn receive(
     while let Some(accepted) = from.recv().await {
         match accepted {
             Accepted::Tcp(stream, tls, number) => {
-                begin(&local, Io::Tcp(TcpStream::from_std(stream)?), tls, number)
+                begin(&local, Io::Tcp(TcpStream::from_std(stream)?), tls, number);
             }
-            Accepted::Unix(stream, number) => begin(
-                &local,
-                Io::Unix(UnixStream::from_std(stream)?),
-                None,
-                number,
-            ),
+            Accepted::Unix(stream, number) => {
+                begin(&local, Io::Unix(UnixStream::from_std(stream)?), None, number);
+            }
         }
     }
     Ok(())
@@ -223,15 +220,24 @@ fn begin(local: &Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
     let local = Rc::clone(local);
     // The thread's LocalSet owns it and ends it with the server.
     drop(tokio::task::spawn_local(async move {
-        let Some(io) = serve::at_accept(&local, io, number).await else { return };
+        let Some(io) = serve::at_accept(&local, io, number).await else {
+            return;
+        };
         let (io, second) = match (io, tls) {
             (Io::Tcp(stream), Some(Tls(acceptor))) => {
-                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let Ok(stream) = acceptor.accept(stream).await else {
+                    return;
+                };
                 let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                 (Io::Tls(Box::new(stream)), second)
             }
             (io, _) => {
-                let idle = local.server.config.keep_alive.idle_ms.map(|ms| ms.saturating_mul(1_000_000));
+                let idle = local
+                    .server
+                    .config
+                    .keep_alive
+                    .idle_ms
+                    .map(|ms| ms.saturating_mul(1_000_000));
                 let second = match idle {
                     None => speaks_h2(&io).await,
                     Some(idle) => tokio::select! {

@@ -3,6 +3,7 @@
 
 mod common;
 mod faults;
+mod protocols;
 mod simulated;
 mod transformer;
 mod transports;
