@@ -5,7 +5,7 @@ use bench_schema::{Load, Stamp, Stationarity, Window};
 use crate::density::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
-use crate::num::{float, mean, squared_deviations, variance};
+use crate::num::{float, mean, variance};
 
 /// A steady part needs this many requests started in it.
 const FEWEST: usize = 20;
@@ -199,14 +199,7 @@ fn transient(started: &[Flight]) -> usize {
         .chunks_exact(5)
         .filter_map(|c| mean(&c.iter().map(|v| v.1).collect::<Vec<_>>()))
         .collect();
-    let score = |d: usize| {
-        let rest = &batches[d..];
-        mean(rest).map(|m| squared_deviations(rest, m) / float(rest.len()).powi(2))
-    };
-    let best = (0..=batches.len() / 2)
-        .filter_map(|d| score(d).map(|s| (d, s)))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
-        .map_or(0, |b| b.0);
+    let best = least_error_cut(&batches);
     let (head, rest) = batches.split_at(best);
     let clear = || {
         let error = (variance(rest)? * (1.0 / float(head.len()) + 1.0 / float(rest.len()))).sqrt();
@@ -217,6 +210,24 @@ fn transient(started: &[Flight]) -> usize {
     } else {
         0
     }
+}
+
+/// The cut d within the first half at which the rest's squared error of the mean, SS / m², is least. Cost: O(n).
+fn least_error_cut(batches: &[f64]) -> usize {
+    let (mut m, mut centre, mut squares) = (0.0, 0.0, 0.0);
+    let mut best = (f64::INFINITY, 0);
+    // From the back, so that each rest is the one before and one more (Welford).
+    for (d, x) in batches.iter().enumerate().rev() {
+        m += 1.0;
+        let off = x - centre;
+        centre += off / m;
+        squares += off * (x - centre);
+        let error = squares / (m * m);
+        if d <= batches.len() / 2 && error <= best.0 {
+            best = (error, d);
+        }
+    }
+    best.1
 }
 
 /// The outcome of a test for a trend.

@@ -204,3 +204,14 @@ fn bounded_stamps_give_each_metric_two_ends() {
         .collect();
     assert_eq!(ends, [(4, true), (-6, true)]);
 }
+
+#[test]
+fn every_metric_is_defined_in_the_documentation() {
+    let page = include_str!("../../../../docs/metrics.md");
+    for metric in Metric::ALL {
+        assert!(
+            page.contains(&format!("`{metric}`")),
+            "docs/metrics.md does not define `{metric}`"
+        );
+    }
+}
