@@ -1,10 +1,12 @@
 //! One chart: its conclusion, its ECharts option, and the same numbers as a table.
 
+mod axis;
 mod kit;
 
 use serde_json::Value;
 
-pub(crate) use kit::{Plot, category_axis, level_axis, log_axis, time_axis, value_axis};
+pub(crate) use axis::{category_axis, level_axis, log_axis, time_axis, value_axis};
+pub(crate) use kit::Plot;
 
 use crate::table::Table;
 

@@ -35,5 +35,5 @@ pub fn render(run: &RunRecord, files: &RunFiles) -> Result<String, ReportError> 
         page.charts(section);
     }
     parts::details(&mut page, run, trace.as_ref().map_or(0, |trace| trace.torn));
-    page.finish()
+    Ok(page.finish())
 }

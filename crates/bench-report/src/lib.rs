@@ -3,6 +3,12 @@
 //! Everything here reads a [`bench_schema::RunRecord`] and says only what it carries. [`terminal::render`] is for the moment a
 //! run is over, [`markdown::render`] for a pull request, [`html::render`] for looking.
 
+#![expect(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "reports are short; `write!` to a String would need its impossible error dropped each time"
+)]
+
 mod charts;
 mod error;
 mod figure;
@@ -14,6 +20,10 @@ mod tables;
 mod text;
 mod trace;
 
+pub mod compare;
+pub mod export;
+#[cfg(feature = "figures")]
+pub mod figures;
 pub mod html;
 pub mod markdown;
 pub mod terminal;

@@ -60,13 +60,23 @@ pub(crate) fn duration(ns: f64) -> String {
     bench_schema::Nanos::from_f64(ns).to_string()
 }
 
+/// A float as an index: rounded down, nothing below zero, saturating.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` from f64 saturates and takes NaN for zero, which is what is wanted"
+)]
+pub(crate) fn index(value: f64) -> usize {
+    value as usize
+}
+
 /// For charts: four significant figures, so that pages stay small and labels short.
 pub(crate) fn rounded(value: f64) -> f64 {
     if !value.is_finite() || value.abs() < f64::MIN_POSITIVE {
         return 0.0;
     }
-    let digits = 3 - value.abs().log10().floor().clamp(-12.0, 15.0) as i32;
-    let factor = 10_f64.powi(digits);
+    let digits = 3.0 - value.abs().log10().floor().clamp(-12.0, 15.0);
+    let factor = 10_f64.powf(digits);
     (value * factor).round() / factor
 }
 

@@ -72,6 +72,15 @@ pub(crate) fn escape_html(text: &str) -> String {
 /// For running text and table cells of Markdown (`CommonMark` and GitHub's tables): every character that could begin markup
 /// is escaped, `<` and `&` as entities, so that neither a link, an image, code, a table cell nor HTML can come of it.
 pub(crate) fn markdown(text: &str) -> String {
+    escape_markdown(text, true)
+}
+
+/// The same where no block can begin: in a cell of a table.
+pub(crate) fn markdown_cell(text: &str) -> String {
+    escape_markdown(text, false)
+}
+
+fn escape_markdown(text: &str, begins_line: bool) -> String {
     let plain = plain(text);
     let mut out = String::with_capacity(plain.len() + 8);
     for (i, c) in plain.chars().enumerate() {
@@ -84,14 +93,14 @@ pub(crate) fn markdown(text: &str) -> String {
                 out.push(c);
             }
             '_' if !between_word_characters(&plain, i) => out.push_str("\\_"),
-            '#' | '+' | '-' | '=' if i == 0 => {
+            '#' | '+' | '-' | '=' if i == 0 && begins_line => {
                 out.push('\\');
                 out.push(c);
             }
             // `www.` and `scheme:` would be made links by themselves.
             ':' if plain.chars().skip(i + 1).take(2).eq("//".chars()) => out.push_str("&#58;"),
             '.' if after_www(&plain, i) => out.push_str("&#46;"),
-            '.' | ')' if starts_a_list(&plain, i) => {
+            '.' | ')' if begins_line && starts_a_list(&plain, i) => {
                 out.push('\\');
                 out.push(c);
             }

@@ -10,14 +10,14 @@ mod stalls;
 use std::collections::HashMap;
 
 use bench_metrics::Sample;
-use bench_schema::{Origin, Phase, RequestRecord, RunRecord};
+use bench_schema::{Origin, Phase, RequestRecord, RunRecord, Stamp};
 
 pub(crate) use lag::{LagBin, LagBins};
 pub(crate) use readings::{Series, readings};
 pub(crate) use stalls::{Stall, Stalls};
 
-use crate::ReportError;
 use crate::files::{self, RunFiles};
+use crate::{ReportError, number};
 
 /// One measured request, times in seconds since the run's epoch.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ fn row(cell: u32, headline: Origin, record: &RequestRecord) -> Row {
     Row {
         cell,
         start: start.as_secs_f64(),
-        first: wire.events.first().map(|at| at.as_secs_f64()),
+        first: wire.events.first().map(Stamp::as_secs_f64),
         end: wire
             .events
             .last()
@@ -168,8 +168,5 @@ pub(crate) fn bin(at: f64, from: f64, to: f64, bins: usize) -> usize {
     } else {
         0.0
     };
-    let index = (share * bins as f64)
-        .floor()
-        .clamp(0.0, bins.saturating_sub(1) as f64);
-    index as usize
+    number::index(share * bins as f64).min(bins.saturating_sub(1))
 }

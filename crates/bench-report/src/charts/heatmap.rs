@@ -25,7 +25,7 @@ pub(super) fn figure(trace: &Trace) -> Option<Figure> {
     };
     let (from, to) = spread(&mut seen.iter().map(|p| p.0));
     let (low, high) = spread(&mut seen.iter().map(|p| p.1.ln()));
-    if seen.len() < 20 || !(to > from) || !(high > low) {
+    if seen.len() < 20 || to <= from || high <= low {
         return None;
     }
     let mut counts: BTreeMap<(usize, usize), f64> = BTreeMap::new();

@@ -33,9 +33,9 @@ fn curves(run: &RunRecord) -> Option<Curves<'_>> {
         );
         curves.entry(name).or_default().push((tokens, cell));
     }
-    curves
-        .values_mut()
-        .for_each(|points| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    for points in curves.values_mut() {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
     curves
         .values()
         .any(|points| points.len() > 1)
@@ -99,11 +99,11 @@ fn linear(run: &RunRecord) -> Option<(f64, f64, f64)> {
             .find_map(|key| fit.parameters.get(*key))
             .copied()
     };
-    let in_ms = get(&["a_ms", "intercept_ms"]).zip(get(&["b_ms_per_token", "slope_ms"]));
-    let in_ns = get(&["a", "intercept"])
+    let millis = get(&["a_ms", "intercept_ms"]).zip(get(&["b_ms_per_token", "slope_ms"]));
+    let nanos = get(&["a", "intercept"])
         .zip(get(&["b", "slope"]))
         .map(|(a, b)| (a / 1e6, b / 1e6));
-    let (a, b) = in_ms.or(in_ns)?;
+    let (a, b) = millis.or(nanos)?;
     Some((a, b, fit.r_squared?))
 }
 

@@ -1,6 +1,7 @@
 //! Output against load, with the fitted law and the ideal.
 
-use bench_schema::RunRecord;
+use bench_schema::{CellRecord, Interval, RunRecord};
+use serde_json::json;
 
 use super::{levels, times};
 use crate::figure::{Figure, Plot, level_axis, value_axis};
@@ -9,58 +10,27 @@ use crate::tables;
 
 pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     let (cells, at, name) = levels(run)?;
-    let tokens = cells.iter().any(|cell| {
-        cell.headline_rates()
-            .is_some_and(|r| r.output_tokens_per_s.is_some())
-    });
-    let rate = |cell: &&bench_schema::CellRecord| {
-        let rates = cell.headline_rates()?;
-        if tokens {
-            rates.output_tokens_per_s
-        } else {
-            Some(rates.requests_per_s)
-        }
-    };
-    let values: Vec<Option<f64>> = cells.iter().map(rate).collect();
-    let intervals = cells.iter().map(|cell| {
-        let rates = cell.headline_rates()?;
-        if tokens {
-            rates.output_tokens_per_s_interval
-        } else {
-            rates.requests_per_s_interval
-        }
-    });
-    let whiskers: Vec<(f64, f64, f64)> = (0_u32..)
-        .zip(intervals)
-        .filter_map(|(i, interval)| interval.map(|iv| (f64::from(i), iv.low, iv.high)))
-        .collect();
-    let unit = if tokens {
-        "output (tokens/s)"
+    let tokens = cells.iter().any(|cell| rate(cell, true).is_some());
+    let (series, axis, what, unit) = if tokens {
+        ("output tokens/s", "output (tokens/s)", "Output", "tokens/s")
     } else {
-        "requests/s"
+        ("requests/s", "requests/s", "The request rate", "requests/s")
     };
-    let series = if tokens {
-        "output tokens/s"
-    } else {
-        "requests/s"
-    };
-    let mut plot = Plot::new(level_axis(&name, at.iter().copied()), value_axis(unit))
-        .bars(series, "@0", &values);
-    plot = plot.whiskers(series, "@0", &whiskers, (0, 1));
-    let first = values.first().copied().flatten()?;
-    let base = at.first().copied().filter(|&level| level > 0.0)?;
-    let best = values.iter().flatten().copied().fold(0.0, f64::max);
-    let ideal: Vec<Option<f64>> = at
-        .iter()
-        .map(|level| Some(first * level / base).filter(|&x| x <= best * 1.6))
-        .collect();
-    if !cells.iter().any(|cell| cell.load.is_open()) {
+    let seen: Vec<_> = cells.iter().map(|cell| rate(cell, tokens)).collect();
+    let values: Vec<Option<f64>> = seen.iter().map(|r| r.map(|r| r.0)).collect();
+    let spans = (0_u32..)
+        .zip(&seen)
+        .filter_map(|(i, r)| (*r)?.1.map(|iv| (f64::from(i), iv.low, iv.high)));
+    let spans: Vec<_> = spans.collect();
+    let mut plot = Plot::new(level_axis(&name, at.iter().copied()), value_axis(axis))
+        .bars(series, "@0", &values)
+        .whiskers(series, "@0", &spans, (0, 1));
+    if let Some(ideal) =
+        proportional(&values, &at).filter(|_| !cells.iter().any(|cell| cell.load.is_open()))
+    {
         plot = plot
             .levels("proportional to the first level", "@muted", &ideal)
-            .with(
-                "lineStyle",
-                serde_json::json!({"type": "dashed", "width": 1.5}),
-            )
+            .with("lineStyle", json!({"type": "dashed", "width": 1.5}))
             .with("showSymbol", false.into());
     }
     if let Some(fitted) = usl(run, &at).filter(|_| tokens) {
@@ -69,28 +39,50 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
             .with("showSymbol", false.into())
             .with("smooth", 0.3.into());
     }
-    let last = values.last().copied().flatten()?;
+    let (first, last) = (
+        values.first().copied().flatten()?,
+        values.last().copied().flatten()?,
+    );
     let (from, to) = (at.first()?, at.last()?);
-    let what = if tokens { "Output" } else { "The request rate" };
-    let unit = if tokens { "tokens/s" } else { "requests/s" };
+    let (x, y) = (short(first), short(last));
     let title = if last >= first {
         format!(
-            "{what} rises {} from {name} {from} to {to}: {} → {} {unit}",
-            times(last / first),
-            short(first),
-            short(last)
+            "{what} rises {} from {name} {from} to {to}: {x} → {y} {unit}",
+            times(last / first)
         )
     } else {
-        format!(
-            "{what} falls from {} {unit} at {name} {from} to {} at {to}",
-            short(first),
-            short(last)
-        )
+        format!("{what} falls from {x} {unit} at {name} {from} to {y} at {to}")
     };
+    let note = "Bars with 95 % intervals; rates are over the steady window where one was found.";
     Some(
         Figure::new("throughput", title, plot)
-            .note("Bars with 95 % intervals; rates are over the steady window where one was found.")
+            .note(note)
             .table(tables::sweep(run)),
+    )
+}
+
+/// The headline rate of a cell with its interval.
+fn rate(cell: &CellRecord, tokens: bool) -> Option<(f64, Option<Interval>)> {
+    let rates = cell.headline_rates()?;
+    if tokens {
+        Some((
+            rates.output_tokens_per_s?,
+            rates.output_tokens_per_s_interval,
+        ))
+    } else {
+        Some((rates.requests_per_s, rates.requests_per_s_interval))
+    }
+}
+
+/// What the first level promises, as far as the chart reaches.
+fn proportional(values: &[Option<f64>], at: &[f64]) -> Option<Vec<Option<f64>>> {
+    let first = values.first().copied().flatten()?;
+    let base = at.first().copied().filter(|&level| level > 0.0)?;
+    let best = values.iter().flatten().copied().fold(0.0, f64::max);
+    Some(
+        at.iter()
+            .map(|level| Some(first * level / base).filter(|&x| x <= best * 1.6))
+            .collect(),
     )
 }
 

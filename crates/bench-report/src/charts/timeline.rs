@@ -23,15 +23,7 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .collect();
     let from = (rows.len() / 2).saturating_sub(SHOWN / 2);
     let shown: Vec<&Row> = rows.into_iter().skip(from).take(SHOWN).collect();
-    let start = shown
-        .iter()
-        .map(|row| row.start)
-        .fold(f64::INFINITY, f64::min);
-    let end = shown
-        .iter()
-        .map(|row| row.end)
-        .fold(f64::NEG_INFINITY, f64::max);
-    if !(end > start) {
+    if shown.is_empty() {
         return None;
     }
     let data: Vec<Value> = shown
@@ -59,17 +51,12 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     .point_at_items()
     .height(460);
     let failed = shown.iter().filter(|row| !row.completed).count();
+    let (n, label) = (shown.len(), tables::label(busiest.1));
     let title = match failed {
-        0 => format!(
-            "{} requests around the middle of {}",
-            shown.len(),
-            tables::label(busiest.1)
-        ),
-        n => format!(
-            "{} requests around the middle of {}, {n} without a whole answer",
-            shown.len(),
-            tables::label(busiest.1)
-        ),
+        0 => format!("{n} requests around the middle of {label}"),
+        failed => {
+            format!("{n} requests around the middle of {label}, {failed} without a whole answer")
+        }
     };
     Some(
         Figure::new("requests", title, plot)

@@ -40,9 +40,12 @@ fn spread(sample: &Sample) -> f64 {
     sample.quantile(0.99) - sample.quantile(0.01)
 }
 
+/// A figure of the requests that ended in a bin, given its length in seconds.
+type OfBin = fn(&[Row], f64) -> Option<f64>;
+
 /// One figure each for speed, p95 and p99: a violin shows how a cell's figure moves between bins of its time.
 pub(super) fn over_time(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
-    let kinds: [(&str, &str, fn(&[Row], f64) -> Option<f64>); 3] = [
+    let kinds: [(&str, &str, OfBin); 3] = [
         ("tokens/s", "time-tokens", tokens_per_s),
         ("p95 of E2E (ms)", "time-p95", |rows, _| tail(rows, 0.95)),
         ("p99 of E2E (ms)", "time-p99", |rows, _| tail(rows, 0.99)),

@@ -3,7 +3,7 @@
 use charming::Chart;
 use charming::component::{Axis, Grid, Legend, LegendType};
 use charming::element::{
-    AxisType, ItemStyle, LineStyle, LineStyleType, NameLocation, Symbol, Tooltip, Trigger,
+    ItemStyle, LineStyle, LineStyleType, NameLocation, Symbol, Tooltip, Trigger,
 };
 use charming::series::{Bar, Custom, Heatmap, Line, Scatter, Series};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::number::rounded;
 use crate::text;
 
-/// Longest name in a legend or on an axis.
+/// Longest name in a legend.
 const LONGEST_NAME: usize = 36;
 /// charming marks functions with this around a string. Ours are named; a stranger's text must not carry it.
 const FUNCTION_MARK: &str = "#*#*#*#";
@@ -24,49 +24,6 @@ pub(crate) struct Plot {
     legend: Vec<String>,
     highest: f64,
     height: u32,
-}
-
-/// Names under the axis: cells, use cases.
-pub(crate) fn category_axis(names: impl IntoIterator<Item = impl AsRef<str>>) -> Axis {
-    let names = names
-        .into_iter()
-        .map(|name| text::shortened(name.as_ref(), LONGEST_NAME))
-        .collect();
-    Axis::new().type_(AxisType::Category).data(names)
-}
-
-/// Numbers under the axis that stand at equal distances: levels of load.
-pub(crate) fn level_axis(name: &str, levels: impl IntoIterator<Item = f64>) -> Axis {
-    let levels = levels
-        .into_iter()
-        .map(|level| rounded(level).to_string())
-        .collect();
-    titled(Axis::new().type_(AxisType::Category).data(levels), name)
-}
-
-/// A number line that begins at zero.
-pub(crate) fn value_axis(name: &str) -> Axis {
-    titled(Axis::new().type_(AxisType::Value), name)
-}
-
-/// A logarithmic number line.
-pub(crate) fn log_axis(name: &str) -> Axis {
-    titled(Axis::new().type_(AxisType::Log), name)
-}
-
-/// Seconds since the run began.
-pub(crate) fn time_axis(seconds: f64) -> Axis {
-    titled(
-        Axis::new()
-            .type_(AxisType::Value)
-            .min(0.0)
-            .max(seconds.ceil()),
-        "time since the run began (s)",
-    )
-}
-
-fn titled(axis: Axis, name: &str) -> Axis {
-    axis.name(name).name_location(NameLocation::Middle)
 }
 
 impl Plot {
@@ -339,7 +296,7 @@ fn name_functions(value: &mut Value) {
             for (key, value) in map {
                 match value {
                     Value::String(text) if key == "renderItem" => {
-                        *text = format!("@{}", text.replace(FUNCTION_MARK, ""))
+                        *text = format!("@{}", text.replace(FUNCTION_MARK, ""));
                     }
                     value => name_functions(value),
                 }
@@ -347,7 +304,7 @@ fn name_functions(value: &mut Value) {
         }
         Value::Array(list) => list.iter_mut().for_each(name_functions),
         Value::String(text) if text.contains(FUNCTION_MARK) => {
-            *text = text.replace(FUNCTION_MARK, "")
+            *text = text.replace(FUNCTION_MARK, "");
         }
         _ => {}
     }
@@ -356,6 +313,7 @@ fn name_functions(value: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::{category_axis, value_axis};
 
     #[test]
     fn a_name_that_carries_charmings_function_mark_stays_text() {

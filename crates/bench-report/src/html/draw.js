@@ -2,7 +2,8 @@
 // theme is laid over it. Used by the page and by the static figures alike. Text is never evaluated.
 var BENCH = (function () {
   'use strict';
-  var FONT = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+  // Without quotes: ECharts writes the list into an attribute as it is.
+  var FONT = 'system-ui, Segoe UI, Roboto, DejaVu Sans, sans-serif';
   var THEMES = {
     light: {
       palette: ['#2563eb', '#d97706', '#0d9488', '#9333ea', '#dc2626', '#0891b2', '#be185d', '#65a30d'],
@@ -54,7 +55,7 @@ var BENCH = (function () {
     },
     span: function (theme, series) {
       return function (params, api) {
-        var item = series.data[params.dataIndex], row = api.value(0), height = Math.max(2, api.size([0, 1])[1] * 0.72);
+        var item = series.data[params.dataIndex], row = api.value(0), height = item.thin ? 2.5 : Math.max(2, api.size([0, 1])[1] * 0.72);
         return { type: 'group', children: item.parts.map(function (part) {
           var from = api.coord([part[0], row]), to = api.coord([part[1], row]);
           return { type: 'rect', shape: { x: from[0], y: from[1] - height / 2, width: Math.max(1, to[0] - from[0]), height: height },
@@ -99,7 +100,10 @@ var BENCH = (function () {
         axis.nameGap = axis.nameGap || (up ? 14 : 28);
         if (!up && axis.type === 'category' && !axis.name) {
           axis.axisLabel.interval = 0;
-          axis.axisLabel.rotate = crowded(axis, width) ? 35 : 0;
+          if (crowded(axis, width)) {
+            axis.axisLabel.rotate = 35;
+            list(option.grid).forEach(function (grid) { grid.left = Number(grid.left || 0) + (narrow ? 14 : 44); });
+          }
           axis.axisLabel.width = narrow ? 80 : 150;
           axis.axisLabel.hideOverlap = false;
         }

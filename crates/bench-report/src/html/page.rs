@@ -3,7 +3,6 @@
 use sha2::{Digest, Sha256};
 
 use super::{DRAW, ECHARTS};
-use crate::ReportError;
 use crate::charts::Section;
 use crate::figure::Figure;
 use crate::text::{escape_html, html, json_in_script};
@@ -60,10 +59,7 @@ impl Page {
     }
 
     /// The whole page.
-    ///
-    /// # Errors
-    /// None today; kept so that a page that must refuse can.
-    pub(crate) fn finish(self) -> Result<String, ReportError> {
+    pub(crate) fn finish(self) -> String {
         let links: String = self
             .links
             .iter()
@@ -82,14 +78,14 @@ impl Page {
             .iter()
             .map(|script| format!("<script>{script}</script>\n"))
             .collect();
-        Ok(format!(
+        format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n<style>\n{CSS}</style>\n</head>\n<body>\n{}\n\
              <nav aria-label=\"Sections\"><div>{links}</div></nav>\n<main>\n{}\n</main>\n{FOOTER}\n{scripts}</body>\n</html>\n",
             self.title, self.head, self.body
-        ))
+        )
     }
 }
 

@@ -119,15 +119,7 @@ fn tiles(run: &RunRecord) -> String {
             );
         }
     }
-    let planned: u64 = run.cells.iter().map(|cell| cell.counts.planned).sum();
-    let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
-    if planned > 0 {
-        tiles.push((
-            short(completed as f64 * 100.0 / planned as f64),
-            "%",
-            format!("of {planned} requests completed"),
-        ));
-    }
+    tiles.extend(completed(run));
     let tile = |(value, unit, words): &Tile| {
         format!(
             "<div class=\"tile\"><b>{} <small>{unit}</small></b><span>{}</span></div>",
@@ -139,6 +131,13 @@ fn tiles(run: &RunRecord) -> String {
         "<div class=\"tiles\">{}</div>",
         tiles.iter().map(tile).collect::<String>()
     )
+}
+
+fn completed(run: &RunRecord) -> Option<Tile> {
+    let planned: u64 = run.cells.iter().map(|cell| cell.counts.planned).sum();
+    let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
+    let share = || short(completed as f64 * 100.0 / planned as f64);
+    (planned > 0).then(|| (share(), "%", format!("of {planned} requests completed")))
 }
 
 /// Number, unit, what it is.

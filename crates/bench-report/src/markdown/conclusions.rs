@@ -13,7 +13,7 @@ const HEADLINES: usize = 6;
 
 /// The conclusions with their numbers: the measured headline first, then the gravest findings.
 pub(super) fn summary(run: &RunRecord) -> String {
-    let mut lines: Vec<String> = headline(run).into_iter().collect();
+    let mut lines: Vec<String> = headline(run, MARKDOWN).into_iter().collect();
     for finding in run.findings.iter().take(HEADLINES) {
         lines.push(claim(finding));
     }
@@ -34,11 +34,30 @@ fn claim(finding: &Finding) -> String {
     format!("{}{behind}", text::markdown(&finding.claim))
 }
 
+/// How a sentence is dressed: names of strangers escaped, figures made to stand out.
+#[derive(Clone, Copy)]
+pub(crate) struct Dress {
+    pub(crate) name: fn(&str) -> String,
+    pub(crate) strong: fn(&str) -> String,
+}
+
+const MARKDOWN: Dress = Dress {
+    name: text::markdown,
+    strong: |figure| format!("**{figure}**"),
+};
+
+/// Without any markup.
+#[cfg(feature = "figures")]
+pub(crate) const PLAIN: Dress = Dress {
+    name: text::plain,
+    strong: str::to_owned,
+};
+
 /// One sentence with the figures that the benchmark exists for.
-pub(crate) fn headline(run: &RunRecord) -> Option<String> {
+pub(crate) fn headline(run: &RunRecord, dress: Dress) -> Option<String> {
     match run.experiment {
-        Benchmark::Throughput => throughput(run),
-        Benchmark::Latency | Benchmark::Seqlen => latency(run),
+        Benchmark::Throughput => throughput(run, dress),
+        Benchmark::Latency | Benchmark::Seqlen => latency(run, dress),
     }
 }
 
@@ -57,19 +76,22 @@ pub(crate) fn fastest(run: &RunRecord) -> Option<&CellRecord> {
         .map(|(cell, _)| cell)
 }
 
-fn throughput(run: &RunRecord) -> Option<String> {
+fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
     let cell = fastest(run)?;
     let rates = cell.headline_rates()?;
-    let label = text::markdown(&tables::label(cell));
+    let label = (dress.name)(&tables::label(cell));
     let mut said = match rates.output_tokens_per_s {
         Some(tokens) => format!(
-            "Highest output: **{} tokens/s** ({} requests/s) at {label}",
-            number::short(tokens),
+            "Highest output: {} ({} requests/s) at {label}",
+            (dress.strong)(&format!("{} tokens/s", number::short(tokens))),
             number::short(rates.requests_per_s)
         ),
         None => format!(
-            "Highest rate: **{} requests/s** at {label}",
-            number::short(rates.requests_per_s)
+            "Highest rate: {} at {label}",
+            (dress.strong)(&format!(
+                "{} requests/s",
+                number::short(rates.requests_per_s)
+            ))
         ),
     };
     let parts = [Metric::Ttft, Metric::E2e]
@@ -91,7 +113,7 @@ fn throughput(run: &RunRecord) -> Option<String> {
     Some(said)
 }
 
-fn latency(run: &RunRecord) -> Option<String> {
+fn latency(run: &RunRecord, dress: Dress) -> Option<String> {
     let mut seen: Vec<(&CellRecord, f64)> = run
         .cells
         .iter()
@@ -102,20 +124,20 @@ fn latency(run: &RunRecord) -> Option<String> {
     if shortest.0.id == longest.0.id {
         let e2e = shortest.0.headline(Metric::E2e)?;
         return Some(format!(
-            "E2E over {} requests: mean **{}**, p50 {}, p95 {}, p99 {}.",
+            "E2E over {} requests: mean {}, p50 {}, p95 {}, p99 {}.",
             e2e.n,
-            super::ms(e2e.mean),
+            (dress.strong)(&super::ms(e2e.mean)),
             super::ms(e2e.p50()?),
             super::ms(e2e.quantile(0.95)?),
             super::ms(e2e.quantile(0.99)?)
         ));
     }
     Some(format!(
-        "Mean E2E goes from **{}** ({}) to **{}** ({}) over {} cells.",
-        super::ms(shortest.1),
-        text::markdown(&tables::label(shortest.0)),
-        super::ms(longest.1),
-        text::markdown(&tables::label(longest.0)),
+        "Mean E2E goes from {} ({}) to {} ({}) over {} cells.",
+        (dress.strong)(&super::ms(shortest.1)),
+        (dress.name)(&tables::label(shortest.0)),
+        (dress.strong)(&super::ms(longest.1)),
+        (dress.name)(&tables::label(longest.0)),
         seen.len()
     ))
 }

@@ -8,7 +8,7 @@ impl Table {
     pub(crate) fn to_markdown(&self) -> String {
         let mut out = String::from("|");
         for column in &self.columns {
-            out.push_str(&format!(" {} |", text::markdown(&column.heading())));
+            out.push_str(&format!(" {} |", text::markdown_cell(&column.heading())));
         }
         out.push_str("\n|");
         for column in &self.columns {
@@ -24,7 +24,7 @@ impl Table {
             for cell in row {
                 out.push_str(&format!(
                     " {} |",
-                    text::markdown(&format!("{}{}", cell.text, cell.signs))
+                    text::markdown_cell(&format!("{}{}", cell.text, cell.signs))
                 ));
             }
             out.push('\n');

@@ -107,10 +107,10 @@ fn load_words(run: &RunRecord) -> String {
     for cell in &run.cells {
         match &cell.load {
             Load::Closed { concurrency, .. } if !closed.contains(concurrency) => {
-                closed.push(*concurrency)
+                closed.push(*concurrency);
             }
             Load::Open { rate_per_s, .. } if !open.contains(&rate_per_s.to_string()) => {
-                open.push(rate_per_s.to_string())
+                open.push(rate_per_s.to_string());
             }
             _ => {}
         }

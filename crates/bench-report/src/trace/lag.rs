@@ -3,6 +3,7 @@
 use bench_schema::EventLog;
 
 use super::bin;
+use crate::number::index;
 
 const BINS: usize = 120;
 /// Buckets of a logarithmic histogram: 8 for each doubling from 1 µs, so within 9 %.
@@ -38,9 +39,7 @@ impl LagBins {
         for (at, lag) in events.stamps().zip(events.lags()) {
             let i = bin(at.as_secs_f64(), 0.0, self.seconds, BINS);
             let micros = lag.as_f64() / 1e3;
-            let bucket = (micros.max(1.0).log2() * 8.0)
-                .round()
-                .clamp(0.0, (BUCKETS - 1) as f64) as usize;
+            let bucket = index((micros.max(1.0).log2() * 8.0).round()).min(BUCKETS - 1);
             if let Some(count) = self.counts.get_mut(i).and_then(|row| row.get_mut(bucket)) {
                 *count = count.saturating_add(1);
             }

@@ -1,6 +1,6 @@
 //! The answers with the longest gap between two tokens.
 
-use bench_schema::RequestRecord;
+use bench_schema::{Nanos, RequestRecord};
 
 /// Answers kept of each cell.
 const KEPT: usize = 1;
@@ -42,7 +42,7 @@ impl Stalls {
             .wire
             .events
             .gaps()
-            .map(|gap| gap.as_millis_f64())
+            .map(Nanos::as_millis_f64)
             .fold(0.0, f64::max);
         let full = kept.len() >= KEPT;
         if worst_ms <= 0.0 || (full && kept.last().is_some_and(|least| least.worst_ms >= worst_ms))
@@ -66,7 +66,7 @@ impl Stalls {
 
 fn stall(cell: u32, worst_ms: f64, record: &RequestRecord) -> Stall {
     let all: Vec<(u32, f64)> = (1..)
-        .zip(record.wire.events.gaps().map(|gap| gap.as_millis_f64()))
+        .zip(record.wire.events.gaps().map(Nanos::as_millis_f64))
         .collect();
     let mut sorted: Vec<f64> = all.iter().map(|&(_, gap)| gap).collect();
     sorted.sort_by(f64::total_cmp);

@@ -80,6 +80,7 @@ fn every_page_draws_all_its_charts_without_a_word_on_the_console_or_the_network(
     };
     let mut pages = html::pages();
     pages.push(("hostile", hostile::page()));
+    pages.extend(crate::compare::pages());
     for (name, page) in pages {
         for width in [1280, 400] {
             let seen = open(&browser, &page, width);

@@ -12,7 +12,7 @@ use crate::support::{requests, runs};
 const NASTY: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>`|[a](http://evil.example)\u{1b}[31m\u{202e}#*#*#*#alert(3)#*#*#*#\"'&${7*7}{{b}}";
 
 /// A run in which every text that comes from outside is `text`.
-pub fn run_with(text: &str) -> RunRecord {
+pub(crate) fn run_with(text: &str) -> RunRecord {
     let mut run = runs::seqlen();
     run.title = text.into();
     run.server.model = Some(text.into());
@@ -67,7 +67,7 @@ pub fn run_with(text: &str) -> RunRecord {
 }
 
 /// A page full of hostile texts.
-pub fn page() -> String {
+pub(crate) fn page() -> String {
     let run = run_with(NASTY);
     let dir = requests::directory(&run);
     html::render(&run, &RunFiles::in_dir(dir.path())).unwrap()
@@ -84,7 +84,7 @@ fn without_scripts(page: &str) -> String {
     out + rest
 }
 
-fn is_harmless_html(page: &str, own_scripts: usize) {
+pub(crate) fn is_harmless_html(page: &str, own_scripts: usize) {
     assert_eq!(page.matches("<script>").count(), own_scripts);
     assert_eq!(
         page.matches("</script>").count(),

@@ -5,7 +5,7 @@ use bench_report::{RunFiles, html};
 use crate::support::{requests, runs};
 
 /// The golden pages, each with its name, requests and readings included.
-pub fn pages() -> Vec<(&'static str, String)> {
+pub(crate) fn pages() -> Vec<(&'static str, String)> {
     let runs = [
         ("sweep", runs::sweep()),
         ("grid", runs::grid()),

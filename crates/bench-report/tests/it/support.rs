@@ -1,19 +1,26 @@
 //! Golden runs: small, deterministic, with the numbers of the studies that this project began from.
 
-pub mod cells;
-pub mod requests;
-pub mod runs;
+#![expect(
+    clippy::too_many_lines,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "golden runs are long literals of small round numbers"
+)]
+
+pub(crate) mod cells;
+pub(crate) mod requests;
+pub(crate) mod runs;
 
 /// A linear congruential generator: the tests need repeatable disorder, not randomness.
-pub struct Disorder(u64);
+pub(crate) struct Disorder(u64);
 
 impl Disorder {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     /// Uniform in 0..1.
-    pub fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -22,7 +29,7 @@ impl Disorder {
     }
 
     /// About standard normal: the sum of twelve uniform draws less six.
-    pub fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }

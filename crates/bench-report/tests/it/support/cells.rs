@@ -12,16 +12,16 @@ fn z(q: f64) -> f64 {
 }
 
 /// A log-normal sample of `n` with this median and 95th percentile, in `unit`.
-pub fn distribution(unit: Unit, n: u64, p50: f64, p95: f64) -> Distribution {
+pub(crate) fn distribution(unit: Unit, n: u64, p50: f64, p95: f64) -> Distribution {
     let sigma = (p95 / p50).ln() / z(0.95);
     let at = |q: f64| p50 * (sigma * z(q)).exp();
     let mean = p50 * (sigma * sigma / 2.0).exp();
     let sd = mean * ((sigma * sigma).exp() - 1.0).sqrt();
     let half = 1.96 * sd / (n as f64).sqrt();
-    let quantiles = [0.5, 0.9, 0.95, 0.99, 0.999].map(|q| {
-        let value = if q == 0.5 {
+    let quantiles = [0.5, 0.9, 0.95, 0.99, 0.999].map(|q: f64| {
+        let value = if (q - 0.5).abs() < 1e-9 {
             p50
-        } else if q == 0.95 {
+        } else if (q - 0.95).abs() < 1e-9 {
             p95
         } else {
             at(q)
@@ -61,11 +61,11 @@ pub fn distribution(unit: Unit, n: u64, p50: f64, p95: f64) -> Distribution {
 }
 
 /// Milliseconds, as nanoseconds.
-pub fn ms(n: u64, p50: f64, p95: f64) -> Distribution {
+pub(crate) fn ms(n: u64, p50: f64, p95: f64) -> Distribution {
     distribution(Unit::Ns, n, p50 * 1e6, p95 * 1e6)
 }
 
-pub fn counts(planned: u64) -> Counts {
+pub(crate) fn counts(planned: u64) -> Counts {
     Counts {
         planned,
         completed: planned,
@@ -75,7 +75,7 @@ pub fn counts(planned: u64) -> Counts {
 }
 
 /// A closed-loop cell over a window, without figures.
-pub fn cell(id: &str, label: &str, load: Load, window: (f64, f64), n: u64) -> CellRecord {
+pub(crate) fn cell(id: &str, label: &str, load: Load, window: (f64, f64), n: u64) -> CellRecord {
     let headline = if load.is_open() {
         Origin::Due
     } else {
@@ -141,11 +141,11 @@ pub fn cell(id: &str, label: &str, load: Load, window: (f64, f64), n: u64) -> Ce
     }
 }
 
-pub fn seconds(s: f64) -> Stamp {
+pub(crate) fn seconds(s: f64) -> Stamp {
     Stamp::EPOCH + Nanos::from_secs_f64(s)
 }
 
-pub fn rates(window: Window, n: u64, tokens_each: f64) -> Rates {
+pub(crate) fn rates(window: Window, n: u64, tokens_each: f64) -> Rates {
     let length = window.length().as_secs_f64();
     let per_s = n as f64 / length;
     let interval = |x: f64| {
@@ -169,7 +169,7 @@ pub fn rates(window: Window, n: u64, tokens_each: f64) -> Rates {
     }
 }
 
-pub fn slo(metric: Metric, limit_ms: f64, seen: f64, verdict: SloVerdict) -> SloOutcome {
+pub(crate) fn slo(metric: Metric, limit_ms: f64, seen: f64, verdict: SloVerdict) -> SloOutcome {
     let attainment = if verdict == SloVerdict::Pass {
         0.99
     } else {
@@ -198,7 +198,7 @@ pub fn slo(metric: Metric, limit_ms: f64, seen: f64, verdict: SloVerdict) -> Slo
     }
 }
 
-pub fn group(by: &str, name: &str, n: u64, e2e: (f64, f64), tokens: f64) -> GroupRecord {
+pub(crate) fn group(by: &str, name: &str, n: u64, e2e: (f64, f64), tokens: f64) -> GroupRecord {
     let metrics = [
         (Metric::Ttft, ms(n, 40.0, 80.0)),
         (Metric::E2e, ms(n, e2e.0, e2e.1)),

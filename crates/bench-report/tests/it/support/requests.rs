@@ -8,7 +8,7 @@ use bench_schema::*;
 use super::Disorder;
 
 /// Records of every cell of a closed-loop run, as many as its counts say, in the order they end.
-pub fn records(run: &RunRecord) -> Vec<RequestRecord> {
+pub(crate) fn records(run: &RunRecord) -> Vec<RequestRecord> {
     let mut all = Vec::new();
     for (c, cell) in run.cells.iter().enumerate() {
         let mut disorder = Disorder::new(c as u64 + 7);
@@ -115,7 +115,7 @@ fn record(cell: &CellRecord, id: u64, due: Stamp, disorder: &mut Disorder) -> Re
 }
 
 /// Readings twice a second over the run.
-pub fn readings(run: &RunRecord) -> Vec<Reading> {
+pub(crate) fn readings(run: &RunRecord) -> Vec<Reading> {
     let mut disorder = Disorder::new(3);
     let end = run.duration.as_secs_f64();
     let mut all = Vec::new();
@@ -167,7 +167,7 @@ pub fn readings(run: &RunRecord) -> Vec<Reading> {
 }
 
 /// Values as lines of JSON.
-pub fn jsonl<T: serde::Serialize>(values: &[T]) -> String {
+pub(crate) fn jsonl<T: serde::Serialize>(values: &[T]) -> String {
     values.iter().fold(String::new(), |mut out, value| {
         writeln!(out, "{}", serde_json::to_string(value).unwrap()).unwrap();
         out
@@ -175,7 +175,7 @@ pub fn jsonl<T: serde::Serialize>(values: &[T]) -> String {
 }
 
 /// A run directory.
-pub fn directory(run: &RunRecord) -> tempfile::TempDir {
+pub(crate) fn directory(run: &RunRecord) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(
         dir.path().join("run.json"),

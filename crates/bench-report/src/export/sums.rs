@@ -1,0 +1,60 @@
+//! The arithmetic that exports share: numpy's, for both tools lean on it.
+
+use bench_metrics::Sample;
+use bench_schema::{RequestRecord, Stamp};
+
+/// Mean, population standard deviation (`numpy.std`'s default) and a sample to take percentiles of.
+pub(super) struct Summary {
+    pub(super) mean: f64,
+    pub(super) std: f64,
+    pub(super) sample: Sample,
+}
+
+impl Summary {
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
+        let sample = Sample::of(values)?;
+        let mean = sample.mean();
+        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        Some(Self {
+            mean,
+            std: variance.sqrt(),
+            sample,
+        })
+    }
+}
+
+/// What both tools take from one request, in seconds.
+pub(super) struct Times {
+    /// Where that tool's latency begins: the request is handed to the client's socket.
+    pub(super) start: Stamp,
+    pub(super) ttft: Option<f64>,
+    /// Start to last content event.
+    pub(super) latency: Option<f64>,
+    pub(super) itl: Vec<f64>,
+    /// The server's count, else that of the content events.
+    pub(super) output_tokens: u64,
+    pub(super) input_tokens: u64,
+}
+
+impl Times {
+    pub(super) fn of(record: &RequestRecord) -> Self {
+        let wire = &record.wire;
+        let start = record.dispatched.unwrap_or(record.due);
+        let events = wire.events.len() as u64;
+        Self {
+            start,
+            ttft: wire.events.first().map(|at| (at - start).as_secs_f64()),
+            latency: wire.events.last().map(|at| (at - start).as_secs_f64()),
+            itl: wire
+                .events
+                .gaps()
+                .map(bench_schema::Nanos::as_secs_f64)
+                .collect(),
+            output_tokens: record.output_tokens.unwrap_or(events),
+            input_tokens: record
+                .input_tokens()
+                .or(record.prompt.asked_tokens)
+                .unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! One picture with the verdict, the key sentence and the most telling charts.
+
+use bench_schema::RunRecord;
+
+use crate::figure::Figure;
+use crate::markdown::conclusions::{PLAIN, headline};
+use crate::terminal::{verdict_meaning, verdict_word};
+use crate::text::{html, shortened};
+
+/// Charts by what they are worth at a glance; the first six that exist are shown.
+const BEST: [&str; 14] = [
+    "throughput",
+    "length-latency",
+    "sweep-e2e",
+    "categories",
+    "percentiles",
+    "use-cases",
+    "queue",
+    "tradeoff",
+    "sweep-ttft",
+    "length-speed",
+    "phases",
+    "cov",
+    "utilisation",
+    "heatmap",
+];
+const SHOWN: usize = 6;
+const PANEL: f64 = 900.0;
+/// Title above and air below a chart.
+const AROUND: f64 = 96.0;
+const HEAD: f64 = 120.0;
+
+/// Two panels a row; `None` where there are fewer than two charts.
+pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<String> {
+    let found = BEST
+        .iter()
+        .filter_map(|id| drawn.iter().find(|(figure, _)| figure.id == *id));
+    let panels: Vec<&(Figure, String)> = found.take(SHOWN).collect();
+    if panels.len() < 2 {
+        return None;
+    }
+    let row_height = |row: &[&(Figure, String)]| {
+        row.iter()
+            .map(|(figure, _)| f64::from(figure.height) + AROUND)
+            .fold(0.0, f64::max)
+    };
+    let (width, height) = (
+        PANEL * 2.0,
+        HEAD + panels.chunks(2).map(row_height).sum::<f64>(),
+    );
+    let sentence = headline(run, PLAIN).unwrap_or_default();
+    let text = |y: f64, size: f64, weight: &str, color: &str, words: &str| {
+        format!(
+            "<text x=\"28\" y=\"{y}\" font-family=\"DejaVu Sans, sans-serif\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{color}\">{words}</text>"
+        )
+    };
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
+    );
+    out.push_str(&text(
+        44.0,
+        28.0,
+        "bold",
+        "#1e293b",
+        &html(&shortened(&run.title, 90)),
+    ));
+    let verdict = format!(
+        "{}: {}",
+        verdict_word(run.trust.verdict),
+        verdict_meaning(run.trust.verdict)
+    );
+    out.push_str(&text(74.0, 16.0, "normal", "#64748b", &html(&verdict)));
+    out.push_str(&text(
+        100.0,
+        16.0,
+        "normal",
+        "#1e293b",
+        &html(&shortened(&sentence, 190)),
+    ));
+    let (mut y, mut i) = (HEAD, 0);
+    for row in panels.chunks(2) {
+        for (column, (_, svg)) in [0.0, PANEL].into_iter().zip(row) {
+            out.push_str(&panel(svg, i, (column, y))?);
+            i += 1;
+        }
+        y += row_height(row);
+    }
+    out.push_str("</svg>");
+    Some(out)
+}
+
+/// A chart's SVG at a place, its ids apart from those of the others.
+fn panel(svg: &str, i: usize, (x, y): (f64, f64)) -> Option<String> {
+    let start = svg.find("<svg")?;
+    let own = svg.get(start..)?.replace("zr0-", &format!("panel{i}-"));
+    Some(own.replacen("<svg ", &format!("<svg x=\"{x}\" y=\"{y}\" "), 1))
+}

@@ -1,0 +1,169 @@
+//! Exports by the other tools' own definitions.
+
+use std::collections::BTreeSet;
+
+use bench_report::export;
+use bench_schema::{RequestRecord, RunRecord};
+use serde_json::Value;
+
+use crate::support::{requests, runs};
+
+/// Keys that `vllm bench serve --save-result --save-detailed` writes, read off a real file and its source.
+const VLLM_KEYS: &str = "backend burstiness completed date duration endpoint_type errors failed generated_texts input_lens itls \
+    label latencies max_concurrency max_concurrent_requests max_output_tokens_per_s mean_e2el_ms mean_itl_ms mean_tpot_ms mean_ttft_ms \
+    median_e2el_ms median_itl_ms median_tpot_ms median_ttft_ms model_id num_prompts output_lens output_throughput p50_e2el_ms \
+    p50_itl_ms p50_tpot_ms p50_ttft_ms p90_e2el_ms p90_itl_ms p90_tpot_ms p90_ttft_ms p95_e2el_ms p95_itl_ms p95_tpot_ms p95_ttft_ms \
+    p99_e2el_ms p99_itl_ms p99_tpot_ms p99_ttft_ms queue_times request_goodput request_rate request_throughput rtfx start_times \
+    std_e2el_ms std_itl_ms std_tpot_ms std_ttft_ms tokenizer_id total_input_tokens total_output_tokens total_token_throughput ttfts";
+
+fn run_and_records() -> (RunRecord, Vec<RequestRecord>) {
+    let mut run = runs::sweep();
+    run.tags.clear();
+    let records = requests::records(&run);
+    (run, records)
+}
+
+fn list(value: &Value, key: &str) -> Vec<f64> {
+    value[key]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|x| x.as_f64().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_vllm_export_has_exactly_that_tools_keys() {
+    let (run, records) = run_and_records();
+    let out = export::vllm(&run, &run.cells[3], records);
+    let keys: BTreeSet<&str> = out
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    assert_eq!(keys, VLLM_KEYS.split_whitespace().collect::<BTreeSet<_>>());
+    assert_eq!(
+        (
+            out["request_rate"].as_str(),
+            out["max_concurrency"].as_u64(),
+            out["date"].as_str()
+        ),
+        (Some("inf"), Some(8), Some("20261120-103716"))
+    );
+}
+
+#[test]
+fn failed_requests_are_empty_entries_with_their_error_and_the_lists_line_up() {
+    let (run, records) = run_and_records();
+    let cell = &run.cells[3];
+    let of_cell: Vec<_> = records
+        .iter()
+        .filter(|r| r.cell == cell.id)
+        .cloned()
+        .collect();
+    let out = export::vllm(&run, cell, records);
+    let errors = out["errors"].as_array().unwrap();
+    let lengths: BTreeSet<usize> = [
+        "errors",
+        "ttfts",
+        "itls",
+        "latencies",
+        "input_lens",
+        "output_lens",
+        "generated_texts",
+    ]
+    .map(|k| out[k].as_array().unwrap().len())
+    .into();
+    assert_eq!(lengths, BTreeSet::from([of_cell.len()]));
+    let mut failed = 0;
+    for (i, record) in of_cell.iter().enumerate() {
+        let whole = record.wire.outcome.is_completed();
+        failed += u64::from(!whole);
+        assert_eq!(errors[i].as_str().unwrap().is_empty(), whole);
+        let gaps = out["itls"][i].as_array().unwrap().len();
+        assert_eq!(
+            gaps,
+            if whole {
+                record.wire.events.len() - 1
+            } else {
+                0
+            }
+        );
+        assert_eq!(out["ttfts"][i].as_f64().unwrap() > 0.0, whole);
+    }
+    assert!(failed > 0);
+    assert_eq!(out["failed"].as_u64(), Some(failed));
+}
+
+#[test]
+fn the_vllm_figures_follow_from_its_lists_by_its_own_arithmetic() {
+    let (run, records) = run_and_records();
+    let out = export::vllm(&run, &run.cells[2], records);
+    let latencies: Vec<f64> = list(&out, "latencies")
+        .into_iter()
+        .filter(|&x| x > 0.0)
+        .collect();
+    let ttfts: Vec<f64> = list(&out, "ttfts")
+        .into_iter()
+        .filter(|&x| x > 0.0)
+        .collect();
+    let close = |key: &str, want: f64| {
+        let got = out[key].as_f64().unwrap();
+        assert!(
+            (got - want).abs() <= 1e-9 * want.abs(),
+            "{key}: {got} instead of {want}"
+        );
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (e2e, ttft) = (mean(&latencies), mean(&ttfts));
+    close("mean_e2el_ms", e2e * 1e3);
+    close("mean_ttft_ms", ttft * 1e3);
+    let variance =
+        latencies.iter().map(|x| (x - e2e).powi(2)).sum::<f64>() / latencies.len() as f64;
+    close("std_e2el_ms", variance.sqrt() * 1e3);
+    close(
+        "request_throughput",
+        latencies.len() as f64 / out["duration"].as_f64().unwrap(),
+    );
+    let tokens: f64 = list(&out, "output_lens").iter().sum();
+    close(
+        "output_throughput",
+        tokens / out["duration"].as_f64().unwrap(),
+    );
+    assert_eq!(out["median_itl_ms"], out["p50_itl_ms"]);
+}
+
+#[test]
+fn the_aiperf_export_has_a_unit_and_percentiles_for_each_metric() {
+    let (run, records) = run_and_records();
+    let out = export::aiperf(&run, &run.cells[3], records);
+    for metric in [
+        "request_latency",
+        "time_to_first_token",
+        "inter_token_latency",
+        "output_sequence_length",
+    ] {
+        let seen = out[metric].as_object().unwrap();
+        for key in [
+            "unit", "avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min",
+            "max", "std", "count", "sum",
+        ] {
+            assert!(seen.contains_key(key), "{metric}.{key}");
+        }
+    }
+    assert_eq!(out["is_complete"], true);
+    assert!(out["error_summary"][0]["count"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn csv_has_one_line_for_each_cell_and_no_formulas() {
+    let mut run = runs::sweep();
+    run.cells[0].id = "=HYPERLINK(1)".into();
+    let csv = export::cells(&run);
+    assert_eq!(csv.lines().count(), run.cells.len() + 1);
+    assert!(csv.contains("\n'=HYPERLINK(1)"));
+    let widths: BTreeSet<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(widths.len(), 1);
+    assert!(export::distributions(&run).lines().count() > run.cells.len() * 5);
+}

@@ -1,0 +1,63 @@
+//! A report of many requests stays small: charts get summaries.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use bench_report::{RunFiles, html};
+
+use crate::support::{requests, runs};
+
+/// The golden sweep's requests over and over until there are `n`; returns the directory.
+fn directory_of(n: usize) -> tempfile::TempDir {
+    let run = runs::sweep();
+    let dir = tempfile::tempdir().unwrap();
+    let lines = requests::jsonl(&requests::records(&run));
+    let mut out = BufWriter::new(File::create(dir.path().join("requests.jsonl")).unwrap());
+    for line in lines.lines().cycle().take(n) {
+        writeln!(out, "{line}").unwrap();
+    }
+    out.write_all(b"{\"id\":1,\"cell\":\"torn").unwrap();
+    out.flush().unwrap();
+    dir
+}
+
+fn page_of(n: usize) -> String {
+    html::render(&runs::sweep(), &RunFiles::in_dir(directory_of(n).path())).unwrap()
+}
+
+#[test]
+fn ten_times_the_requests_make_the_page_no_larger() {
+    let (few, many) = (page_of(2_000), page_of(20_000));
+    assert!(
+        many.len() < few.len() + 100_000,
+        "{} bytes for 2000 requests, {} for 20000",
+        few.len(),
+        many.len()
+    );
+    assert!(
+        many.contains("1 lines of requests.jsonl could not be read"),
+        "the torn last line is told"
+    );
+}
+
+/// `cargo nextest run -p bench-report --release --run-ignored only a_million`: prints what it cost.
+#[test]
+#[ignore = "minutes of work; run it by name"]
+fn a_million_requests_make_a_page_below_5_mb() {
+    let dir = directory_of(1_000_000);
+    let size = std::fs::metadata(dir.path().join("requests.jsonl"))
+        .unwrap()
+        .len();
+    let page = html::render(&runs::sweep(), &RunFiles::in_dir(dir.path())).unwrap();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM"))
+        .unwrap_or_default();
+    println!(
+        "{} bytes of requests.jsonl, page of {} bytes, {peak}",
+        size,
+        page.len()
+    );
+    assert!(page.len() < 5_000_000, "{} bytes", page.len());
+}
