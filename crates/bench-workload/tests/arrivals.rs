@@ -65,6 +65,21 @@ fn poisson_gaps_are_exponential() {
 }
 
 #[test]
+fn counts_over_many_seeds_are_poisson() {
+    let count = |seed| {
+        let due = arrivals(&ArrivalKind::Poisson, Extent::default(), seed);
+        due.take_while(|at| *at < Nanos::from_secs(10)).count() as f64
+    };
+    let counts: Vec<f64> = (0..2_000).map(count).collect();
+    // 400 expected, sd of the mean √(400/2000) = 0.45
+    let mean = counts.iter().sum::<f64>() / 2_000.0;
+    assert!((mean - 400.0).abs() < 1.5, "{mean}");
+    // the index of dispersion is chi²(1999)/1999: 1 with sd 0.032
+    let dispersion = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 1_999.0 / mean;
+    assert!((dispersion - 1.0).abs() < 0.105, "{dispersion}");
+}
+
+#[test]
 fn poisson_gaps_do_not_depend_on_each_other() {
     let gaps = gaps(&due(&ArrivalKind::Poisson));
     let (mean, cov) = mean_and_cov(&gaps);

@@ -73,7 +73,7 @@ pub struct ArrivalSummary {
     pub first: Nanos,
     /// The last due time.
     pub last: Nanos,
-    /// Requests over the time from the start to the last one, per second; absent where that is no time.
+    /// Gaps over the time from the first to the last due time, per second; absent where that is no time.
     pub mean_rate_per_s: Option<f64>,
     /// sd / mean of the gaps (n − 1); absent below two gaps.
     pub gap_cov: Option<f64>,
