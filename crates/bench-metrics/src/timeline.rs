@@ -88,9 +88,9 @@ impl Timeline {
         }
         if absolute < self.base {
             // Some more than needed, so that a slow drift backwards does not move everything each time.
-            let missing = usize::try_from(self.base - absolute).unwrap_or(usize::MAX);
-            let room = missing + missing.min(64);
-            if self.bins.len() + room >= MOST_BINS {
+            let missing = usize::try_from(self.base.saturating_sub(absolute)).unwrap_or(usize::MAX);
+            let room = missing.saturating_add(missing.min(64));
+            if self.bins.len().saturating_add(room) >= MOST_BINS {
                 self.halve();
                 return self.place(at);
             }
@@ -98,7 +98,7 @@ impl Timeline {
                 .splice(0..0, std::iter::repeat_n(TimeCounts::default(), room));
             self.base -= i64::try_from(room).unwrap_or(i64::MAX);
         }
-        usize::try_from(absolute - self.base).unwrap_or(usize::MAX)
+        usize::try_from(absolute.saturating_sub(self.base)).unwrap_or(usize::MAX)
     }
 
     /// Doubles the width of the bins.

@@ -1,6 +1,10 @@
 //! Does a 95 % interval cover the truth 95 % of the time, with values that know their neighbours?
 
-use bench_metrics::{BlockMean, Bootstrap, Part, Sample, quantile_in_time, quantile_of_clusters};
+use bench_metrics::{
+    BlockMean, Bootstrap, Part, Sample, Timeline, quantile_in_time, quantile_of_clusters,
+};
+
+use bench_schema::{Nanos, Stamp, Window};
 
 use crate::noise::Noise;
 
@@ -108,6 +112,29 @@ fn gaps_are_covered_because_the_request_is_the_unit() {
     let (mean, median) = cluster_coverage(60, 40, 300);
     assert_honest("mean of gaps", mean, 300, 0.97);
     assert_honest("median of gaps", median, 300, 0.985);
+}
+
+#[test]
+fn rates_are_covered() {
+    // Ten tokens a second in Poisson arrivals over five minutes, cut into bins as a cell's timeline is.
+    let coverage = covered(300, |noise| {
+        let mut line = Timeline::default();
+        let mut at = 0.0;
+        while at < 300.0 {
+            line.at(Stamp::EPOCH + Nanos::from_secs_f64(at)).tokens += 1.0;
+            at += noise.exponential(0.1);
+        }
+        let whole = Window {
+            from: Stamp::EPOCH,
+            to: Stamp::EPOCH + Nanos::from_secs(300),
+        };
+        let parts = line
+            .snap(whole)
+            .map(|window| line.parts(window, |bin| bin.tokens))
+            .unwrap_or_default();
+        BlockMean::of_parts(&parts).is_some_and(|rate| rate.interval(0.95).covers(10.0))
+    });
+    assert_honest("rate", coverage, 300, 0.97);
 }
 
 #[test]

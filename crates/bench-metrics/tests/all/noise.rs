@@ -20,6 +20,11 @@ impl Noise {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
+    /// An exponential value with this mean.
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * self.0.random_range(1e-15..1.0_f64).ln()
+    }
+
     /// A stationary AR(1) series with standard normal values: x' = memory·x + √(1 − memory²)·e.
     pub(crate) fn series(&mut self, n: usize, memory: f64) -> Vec<f64> {
         let fresh = (1.0 - memory * memory).sqrt();

@@ -1,16 +1,71 @@
 //! What must hold for any data.
 
 use bench_metrics::{
-    BlockMean, Histogram, InFlight, Layout, Recorder, Sample, block_length, change_points,
-    dip_test, effective_sample_size, quantile_in_time, summarise, token_gaps, wilson,
+    BlockMean, CellContext, Histogram, InFlight, Layout, Recorder, Sample, block_length,
+    change_points, dip_test, effective_sample_size, quantile_in_time, summarise, summarise_cell,
+    token_gaps, wilson,
 };
-use bench_schema::{Stamp, Unit, Window};
-use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
+use bench_schema::{
+    ArrivalKind, Event, Load, Metric, Nanos, Outcome, RequestRecord, Slo, Stamp, Unit, Window,
+};
+use proptest::prelude::{
+    Just, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
 
-use crate::records::answer;
+use crate::records::{answer, event};
 
 fn values() -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(0.001..1e10_f64, 1..300)
+}
+
+/// A record whose stamps may run backwards, lie far apart or be missing.
+fn odd_record() -> impl Strategy<Value = RequestRecord> {
+    let far = prop_oneof![
+        Just(0_i64),
+        -5_000_000..5_000_000_000_i64,
+        Just(i64::MAX / 2),
+        Just(i64::MIN / 2)
+    ];
+    let near = 0_i64..3_000_000_000;
+    (
+        far,
+        near,
+        prop::collection::vec(-2_000_000..80_000_000_i64, 0..12),
+        0_u64..20,
+        0_u8..7,
+    )
+        .prop_map(|(due, late, gaps, tokens, end)| {
+            let mut record = answer(0, 0.0, &[]);
+            let mut at = Stamp::new(due) + Nanos::new(late);
+            record.due = Stamp::new(due);
+            record.wire.sent = (end != 6).then_some(at);
+            for gap in gaps {
+                at = at + Nanos::new(gap);
+                let bound = Nanos::new(gap.rem_euclid(3) * 1_000);
+                let tokens = (tokens % 3 == 0).then_some(2);
+                record.wire.events.push(Event {
+                    at,
+                    bound,
+                    tokens,
+                    ..event(0.0)
+                });
+            }
+            record.wire.closed = (end != 5).then_some(at);
+            record.output_tokens = (tokens != 7).then_some(tokens);
+            record.wire.outcome = match end {
+                0..=3 => Outcome::Completed,
+                4 => Outcome::Truncated {
+                    message: String::new(),
+                },
+                5 => Outcome::Cancelled {
+                    reason: String::new(),
+                },
+                _ => Outcome::Unsent {
+                    reason: String::new(),
+                },
+            };
+            record
+        })
 }
 
 proptest! {
@@ -110,6 +165,30 @@ proptest! {
         let decode = record.wire.events.last().unwrap() - record.wire.events.first().unwrap();
         let sum: f64 = token_gaps(&record).iter().sum();
         prop_assert!((sum - decode.as_f64()).abs() < 1.0);
+    }
+
+    #[test]
+    fn records_however_odd_are_summarised_without_loss_or_nan(odd in prop::collection::vec(odd_record(), 0..60), open in any::<bool>()) {
+        let load = if open {
+            Load::Open { rate_per_s: 5.0, arrival: ArrivalKind::Poisson, in_flight_cap: None }
+        } else {
+            Load::Closed { concurrency: 2, think_time: None }
+        };
+        let mut context = CellContext::new(load);
+        context.exact_gaps = 40;
+        context.slos = vec![Slo { metric: Metric::Ttft, q: 0.95, limit: 1e6, use_case: None }, Slo { metric: Metric::Itl, q: 0.5, limit: 1e6, use_case: None }];
+        let cell = summarise_cell(&odd, context);
+        prop_assert!(cell.counts.add_up());
+        prop_assert_eq!(cell.counts.planned, odd.len() as u64);
+        // serde_json writes NaN and infinity as null: a number that is one would not survive.
+        let told = cell.metrics.values().flat_map(|d| [d.mean, d.min, d.max].into_iter().chain(d.quantiles.iter().map(|q| q.value)));
+        prop_assert!(told.into_iter().all(f64::is_finite));
+        for rates in [&cell.windows.whole, &cell.windows.steady].into_iter().flatten() {
+            prop_assert!([rates.seconds, rates.requests_per_s, rates.chunks_per_s, rates.mean_in_flight].iter().all(|x| x.is_finite()));
+            prop_assert!(rates.output_tokens_per_s.is_none_or(f64::is_finite));
+        }
+        prop_assert!(cell.goodput.is_none_or(|g| (0.0..=1.0).contains(&g.attainment)));
+        prop_assert!(cell.phases.is_none_or(|p| p.queue.is_finite() && p.decode.is_finite()));
     }
 
     #[test]
