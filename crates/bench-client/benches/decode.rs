@@ -1,15 +1,62 @@
 //! What one megabyte of a chat stream costs to decode: the splitter and typed JSON against `eventsource-stream` and against
 //! a tree of values, with one event a read (paced) and sixteen (a client that fell behind).
+//!
+//! Measured in CPU time of the thread, so that other programs disturb it less.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::hint::black_box;
+use std::time::Duration;
 
 use bench_client::protocol::protocol_by_name;
 use bench_client::sse::{ReferenceDecoder, SseDecoder, SseSplitter};
 use bench_client::{AnswerDecoder, AnswerLimits, ReadMark, StreamEnd};
 use bench_schema::Stamp;
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rustix::time::{ClockId, clock_gettime};
+
+/// CPU time of this thread.
+struct CpuTime;
+
+impl CpuTime {
+    fn now() -> Duration {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(
+            now.tv_sec.try_into().unwrap(),
+            now.tv_nsec.try_into().unwrap(),
+        )
+    }
+}
+
+impl Measurement for CpuTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        Self::now()
+    }
+
+    fn end(&self, start: Duration) -> Duration {
+        Self::now().saturating_sub(start)
+    }
+
+    fn add(&self, one: &Duration, other: &Duration) -> Duration {
+        *one + *other
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        WallTime.to_f64(value)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
+    }
+}
 
 /// A megabyte of the chunks that vLLM sends, as reads of `events` each.
 fn reads(events: usize) -> Vec<Vec<u8>> {
@@ -66,7 +113,7 @@ fn split(decoder: &mut dyn SseDecoder, reads: &[Vec<u8>], as_values: bool) -> us
     events
 }
 
-fn bench(criterion: &mut Criterion) {
+fn bench(criterion: &mut Criterion<CpuTime>) {
     for per_read in [1, 16] {
         let reads = reads(per_read);
         let bytes: usize = reads.iter().map(Vec::len).sum();
@@ -93,7 +140,7 @@ fn bench(criterion: &mut Criterion) {
 }
 
 /// One event of a megabyte in reads of a KiB.
-fn large(criterion: &mut Criterion) {
+fn large(criterion: &mut Criterion<CpuTime>) {
     let mut event = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"".to_vec();
     event.resize(1 << 20, b'x');
     event.extend_from_slice(b"\"},\"finish_reason\":null}]}\n\n");
@@ -110,5 +157,9 @@ fn large(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bench, large);
+criterion_group! {
+    name = benches;
+    config = Criterion::default().with_measurement(CpuTime);
+    targets = bench, large
+}
 criterion_main!(benches);
