@@ -5,6 +5,7 @@ mod comparison;
 mod coverage;
 mod latencies;
 mod noise;
+mod objectives;
 mod properties;
 mod records;
 mod reference;

@@ -1,0 +1,105 @@
+//! Objectives and goodput.
+
+use bench_metrics::summarise_cell;
+use bench_schema::{Metric, RequestRecord, Slo, SloVerdict};
+
+use crate::aggregate::{assert_near, closed, one_by_one, open};
+use crate::records::{ended, even, refused};
+
+#[test]
+fn objectives_are_judged_with_failures_and_intervals() {
+    let mut context = closed(1);
+    let limit = |metric, ms: f64| Slo {
+        metric,
+        q: 0.95,
+        limit: ms * 1e6,
+        use_case: None,
+    };
+    context.slos = vec![
+        limit(Metric::Ttft, 50.0),
+        limit(Metric::Ttft, 10.0),
+        limit(Metric::E2e, 120.0),
+    ];
+    let records: Vec<RequestRecord> = (0..200)
+        .map(|i| even(i, 200.0 * i as f64, 15.0 + (i * 37 % 11) as f64, 10.0, 11))
+        .collect();
+    let cell = summarise_cell(&records, context);
+    let verdicts: Vec<SloVerdict> = cell.slos.iter().map(|s| s.verdict).collect();
+    assert_eq!(
+        verdicts,
+        [SloVerdict::Pass, SloVerdict::Fail, SloVerdict::Fail]
+    );
+    // TTFT is 15 … 25 ms: never 10; E2E 115 … 125.
+    assert!((cell.slos[0].attainment - 1.0).abs() < 1e-12 && cell.slos[1].attainment.abs() < 1e-12);
+    let goodput = cell.goodput.unwrap();
+    assert!(goodput.attainment.abs() < 1e-12 && goodput.requests_per_s.abs() < 1e-12);
+}
+
+#[test]
+fn an_objective_on_few_requests_cannot_be_told() {
+    let mut context = closed(1);
+    context.slos = vec![Slo {
+        metric: Metric::Ttft,
+        q: 0.95,
+        limit: 50e6,
+        use_case: None,
+    }];
+    let verdict = |n: u64| summarise_cell(&one_by_one(n), context.clone()).slos[0].verdict;
+    assert_eq!(
+        verdict(15),
+        SloVerdict::CannotTell,
+        "15 of 15 do not show 95 %"
+    );
+    assert_eq!(
+        verdict(100),
+        SloVerdict::Pass,
+        "100 of 100 do: 0.95 to the 100th is 0.6 %"
+    );
+}
+
+#[test]
+fn a_failing_tail_fails_the_objective_however_fast_the_rest() {
+    let mut context = open(8.0);
+    context.slos = vec![Slo {
+        metric: Metric::Ttft,
+        q: 0.95,
+        limit: 50e6,
+        use_case: None,
+    }];
+    let records: Vec<RequestRecord> = (0..400)
+        .map(|i| even(i, 121.0 * i as f64, 20.0, 10.0, 11))
+        .map(|r| {
+            if r.id % 5 == 0 {
+                ended(r, refused())
+            } else {
+                r
+            }
+        })
+        .collect();
+    let cell = summarise_cell(&records, context);
+    assert_eq!(
+        (cell.slos[0].verdict, cell.slos[0].measured),
+        (SloVerdict::Fail, None)
+    );
+    assert!((cell.slos[0].attainment - 0.8).abs() < 0.01);
+    let goodput = cell.goodput.unwrap();
+    assert_near(Some(goodput.requests_per_s), 0.8 / 0.121, 0.02);
+    assert_near(Some(goodput.tokens_per_s), 0.8 * 11.0 / 0.121, 0.02);
+}
+
+#[test]
+fn one_token_answers_meet_an_objective_on_gaps_and_are_counted_as_such() {
+    let mut context = closed(1);
+    context.slos = vec![Slo {
+        metric: Metric::Tpot,
+        q: 0.95,
+        limit: 50e6,
+        use_case: None,
+    }];
+    let records: Vec<RequestRecord> = (0..10)
+        .map(|i| even(i, 100.0 * i as f64, 20.0, 10.0, if i < 4 { 1 } else { 5 }))
+        .collect();
+    let goodput = summarise_cell(&records, context).goodput.unwrap();
+    assert_eq!(goodput.vacuous, 4);
+    assert!((goodput.attainment - 1.0).abs() < 1e-12);
+}
