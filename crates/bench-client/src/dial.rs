@@ -20,7 +20,7 @@ use crate::fault::Fault;
 use crate::gate::{Gate, Stream};
 use crate::socket::{Peek, ReadLog, Socket};
 use crate::sys::ask_for_stamps;
-use crate::{ClientError, Clock, Endpoint, HttpVersion, Target};
+use crate::{ClientError, Clock, Endpoint, HttpVersion, Target, tunnel};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
 const NAME_AGE: Nanos = Nanos::from_secs(30);
@@ -43,13 +43,17 @@ fn ask_beforehand() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// When a name was looked up, and what it came to.
+type Resolved = (Stamp, Rc<[SocketAddr]>);
+
 /// Opens connections. One per worker thread.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     stamps: Rc<KernelStamps>,
     tls: Option<Arc<rustls::ClientConfig>>,
     http: HttpVersion,
-    names: RefCell<HashMap<(String, u16), (Stamp, Rc<[SocketAddr]>)>>,
+    proxy: Option<Endpoint>,
+    names: RefCell<HashMap<(String, u16), Resolved>>,
     no_stamps: RefCell<Option<String>>,
     /// The kernel starts to stamp when the first socket asks, and a moment later. One that asks from the beginning, and is never
     /// used, has that over before the first connection.
@@ -82,6 +86,7 @@ impl Dialer {
             stamps,
             tls,
             http: target.http,
+            proxy: target.proxy.clone(),
             names: RefCell::default(),
             no_stamps: RefCell::new(refused.or(all_unix.then(|| UNIX_SOCKET.to_owned()))),
             _asking: asking,
@@ -104,12 +109,13 @@ impl Dialer {
         stage: &Cell<Stage>,
     ) -> Result<Dialed, Fault> {
         let mut cost = ConnectionFacts::default();
-        let fd = match endpoint.host() {
+        let via = self.proxy_for(endpoint).unwrap_or(endpoint);
+        let fd = match via.host() {
             Host::Tcp { name, port } => {
                 stage.set(Stage::Resolve);
                 let addresses = self.resolve(name, *port, &mut cost).await?;
                 stage.set(Stage::Connect);
-                self.timed(&mut cost.connect, self.connect_any(&addresses, endpoint))
+                self.timed(&mut cost.connect, self.connect_any(&addresses, via))
                     .await?
             }
             Host::Unix(path) => {
@@ -120,9 +126,16 @@ impl Dialer {
         };
         let peer = endpoint.to_string();
         let log = ReadLog::new(Rc::clone(&self.stamps));
-        let socket = Socket::new(fd, Rc::clone(&log))
+        let mut socket = Socket::new(fd, Rc::clone(&log))
             .map_err(|error| Fault::io(Stage::Connect, &error, &peer))?;
-        let peek = socket.peek();
+        if endpoint.is_secure() && self.proxy_for(endpoint).is_some() {
+            let mut took = None;
+            let proxy = via.to_string();
+            self.timed(&mut took, tunnel::open(&mut socket, endpoint, &proxy))
+                .await?;
+            cost.connect = cost.connect.zip(took).map(|(a, b)| a + b);
+        }
+        let handle = socket.peek();
         let (stream, http2) = if endpoint.is_secure() {
             stage.set(Stage::Tls);
             self.timed(&mut cost.tls, self.handshake(endpoint, socket))
@@ -133,10 +146,16 @@ impl Dialer {
         Ok(Dialed {
             gate: Gate::new(stream, Rc::clone(&log)),
             log,
-            peek,
+            peek: handle,
             http2,
             cost,
         })
+    }
+
+    /// Unix sockets are on this machine; everything else goes through the proxy, where there is one.
+    fn proxy_for(&self, endpoint: &Endpoint) -> Option<&Endpoint> {
+        let proxy = self.proxy.as_ref()?;
+        endpoint.socket_path().is_none().then_some(proxy)
     }
 
     async fn timed<T>(

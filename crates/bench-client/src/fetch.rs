@@ -100,7 +100,9 @@ impl Fetcher {
         body: Bytes,
         limits: FetchLimits,
     ) -> Result<Fetched, ClientError> {
-        let question = Question::plain(endpoint, path, body, self.headers_for(endpoint));
+        let headers = self.headers_for(endpoint);
+        let proxy = self.target.proxy.as_ref();
+        let question = Question::plain(endpoint, path, body, headers, proxy);
         let url = format!("{endpoint}");
         let stamps = Rc::new(KernelStamps::new(self.clock.clone()));
         let mut target = Target::clone(&self.target);
@@ -158,13 +160,13 @@ async fn exchange(
     most_bytes: usize,
 ) -> Result<Fetched, Fault> {
     let peer = endpoint.to_string();
-    let dialed = dialer.dial(endpoint, stage).await?;
-    let log = Rc::clone(&dialed.log);
+    let line = dialer.dial(endpoint, stage).await?;
+    let log = Rc::clone(&line.log);
     let tasks = LocalTasks::default();
-    let connection = if dialed.http2 {
-        Http2::open(dialed, &tasks).await.map(Connection::Http2)
+    let connection = if line.http2 {
+        Http2::open(line, &tasks).await.map(Connection::Http2)
     } else {
-        let opened = Http1::open(dialed, 64 << 10).await;
+        let opened = Http1::open(line, 64 << 10).await;
         opened.map(|connection| Connection::Http1(Box::new(connection)))
     };
     stage.set(Stage::Headers);

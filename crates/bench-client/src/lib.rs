@@ -28,6 +28,7 @@ mod target;
 mod timer;
 mod tls;
 mod transfer;
+mod tunnel;
 
 pub use answer::{Answer, AnswerDecoder, AnswerLimits, Progress, StreamEnd};
 pub use client::Client;

@@ -16,6 +16,10 @@ pub(crate) struct Pool {
     endpoint: Endpoint,
     policy: ConnectionPolicy,
     head_bytes: usize,
+    #[expect(
+        clippy::vec_box,
+        reason = "the box goes on into the exchange and back; without it each request would allocate one"
+    )]
     idle: RefCell<Vec<Box<Http1>>>,
     /// The connection that HTTP/2 requests share. The lock is held while it is opened, so that it is opened once.
     shared: tokio::sync::Mutex<Option<Http2>>,
@@ -141,16 +145,14 @@ impl Pool {
     }
 
     async fn open(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
-        let dialed = dialer.dial(&self.endpoint, stage).await?;
-        let facts = dialed.cost.clone();
-        let log = std::rc::Rc::clone(&dialed.log);
-        self.shares.set(Some(dialed.http2));
-        let opened = if dialed.http2 {
-            Http2::open(dialed, &self.tasks)
-                .await
-                .map(Connection::Http2)
+        let line = dialer.dial(&self.endpoint, stage).await?;
+        let facts = line.cost.clone();
+        let log = std::rc::Rc::clone(&line.log);
+        self.shares.set(Some(line.http2));
+        let opened = if line.http2 {
+            Http2::open(line, &self.tasks).await.map(Connection::Http2)
         } else {
-            let opened = Http1::open(dialed, self.head_bytes).await;
+            let opened = Http1::open(line, self.head_bytes).await;
             opened.map(|connection| Connection::Http1(Box::new(connection)))
         };
         let peer = || self.endpoint.to_string();

@@ -32,6 +32,8 @@ pub(crate) struct Question {
     path: String,
     authority: String,
     secure: bool,
+    /// A proxy reads the request itself (a tunnel's does not) and wants the whole URL.
+    absolute: bool,
     headers: HeaderMap,
     /// Whether the answer is asked for as a stream.
     pub(crate) streaming: bool,
@@ -104,6 +106,7 @@ impl Questions {
             path: endpoint.path(&protocol.path(model, streaming)),
             authority: endpoint.authority(),
             secure: endpoint.is_secure(),
+            absolute: wants_url(self.target.proxy.as_ref(), endpoint),
             headers,
             streaming,
             peer: endpoint.to_string(),
@@ -118,12 +121,14 @@ impl Question {
         path: String,
         body: Bytes,
         headers: HeaderMap,
+        proxy: Option<&Endpoint>,
     ) -> Self {
         Self {
             body,
             path,
             authority: endpoint.authority(),
             secure: endpoint.is_secure(),
+            absolute: wants_url(proxy, endpoint),
             headers,
             streaming: false,
             peer: endpoint.to_string(),
@@ -164,9 +169,9 @@ impl Question {
         Ok(request)
     }
 
-    /// HTTP/2 wants the scheme and the authority in the request, HTTP/1.1 the path alone.
+    /// HTTP/2 and proxies want the scheme and the authority in the request, HTTP/1.1 the path alone.
     fn uri(&self, http2: bool) -> Result<Uri, hyper::http::Error> {
-        if !http2 {
+        if !http2 && !self.absolute {
             return Ok(self.path.parse()?);
         }
         Uri::builder()
@@ -175,4 +180,8 @@ impl Question {
             .path_and_query(self.path.as_str())
             .build()
     }
+}
+
+fn wants_url(proxy: Option<&Endpoint>, endpoint: &Endpoint) -> bool {
+    proxy.is_some() && !endpoint.is_secure() && endpoint.socket_path().is_none()
 }

@@ -123,13 +123,8 @@ unsafe fn recv(fd: BorrowedFd<'_>, start: *mut u8, len: usize) -> io::Result<Rec
     message.msg_iov = &raw mut iov;
     message.msg_iovlen = 1;
     message.msg_control = (&raw mut control).cast();
-    #[expect(
-        clippy::useless_conversion,
-        reason = "the field's type differs between C libraries"
-    )]
-    {
-        message.msg_controllen = 64_u32.try_into().unwrap_or_default();
-    }
+    // The field's type differs between C libraries.
+    message.msg_controllen = 64_u32.try_into().unwrap_or_default();
     // SAFETY: `message` points at one iovec over memory the caller vouches for, and at `control`, which outlives the call.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;

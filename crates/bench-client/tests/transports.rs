@@ -486,3 +486,63 @@ fn pages_are_fetched_with_limits_and_secrets_stay_with_the_target() {
     assert_eq!(page(&other, 100).unwrap(), b"false");
     assert!(page(&own, 3).unwrap_err().contains("larger than 3 bytes"));
 }
+
+/// A proxy for one connection: a tunnel where it is asked for one, else it answers itself as the server would. Tells the request line.
+fn proxy() -> (String, std::sync::mpsc::Receiver<String>) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let address = server_thread(move |listener| async move {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let (mut near, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.windows(4).any(|w| w == b"\r\n\r\n") {
+            near.read_buf(&mut head).await.unwrap();
+        }
+        let line = String::from_utf8_lossy(&head)
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned();
+        tell.send(line.clone()).unwrap();
+        if let Some(rest) = line.strip_prefix("CONNECT ") {
+            let to = rest
+                .split(' ')
+                .next()
+                .unwrap()
+                .replace("localhost", "127.0.0.1");
+            let mut far = tokio::net::TcpStream::connect(to).await.unwrap();
+            near.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                .await
+                .unwrap();
+            drop(tokio::io::copy_bidirectional(&mut near, &mut far).await);
+        } else {
+            near.write_all(common::whole_stream(3).as_bytes())
+                .await
+                .unwrap();
+            drop(near.read_u8().await);
+        }
+    });
+    (format!("http://{address}"), told)
+}
+
+#[test]
+fn a_proxy_tunnels_tls_and_is_given_the_whole_url_otherwise() {
+    let papers = papers(false, &[]);
+    let url = tls_server(&papers);
+    let (address, line) = proxy();
+    let mut secure = target(&url);
+    secure.tls.ca = Some(papers.ca.clone());
+    secure.proxy = Some(bench_client::Endpoint::parse(&address).unwrap());
+    let exchange = run(async { ask(&client(secure)).await });
+    answered(&exchange);
+    assert!(line.recv().unwrap().starts_with("CONNECT localhost:"));
+
+    let (address, line) = proxy();
+    let mut plain = target("http://model.invalid/v1");
+    plain.proxy = Some(bench_client::Endpoint::parse(&address).unwrap());
+    let exchange = run(async { ask(&client(plain)).await });
+    assert_eq!(exchange.outcome, Outcome::Completed, "{exchange:?}");
+    assert_eq!(
+        line.recv().unwrap(),
+        "POST http://model.invalid/v1/chat/completions HTTP/1.1"
+    );
+}
