@@ -1,6 +1,7 @@
 //! What the numbers say: every rule over a run, the most severe first.
 
 mod capacity;
+mod cpu;
 mod groups;
 mod lengths;
 mod load;
@@ -10,12 +11,17 @@ mod phases;
 mod regimes;
 mod resources;
 mod spread;
+mod workloads;
 
 use bench_schema::{Analysis, Finding, RunRecord};
 
+use crate::InsightError;
 use crate::analysis::analyse_run;
+use crate::capacity::CapacityAssumptions;
 use crate::facts::CellSamples;
+use crate::scenario::{ScenarioSet, scenario_findings};
 
+pub use capacity::planning_findings;
 pub(crate) use lengths::prompt_effect;
 
 /// A run with its figures across cells: what every rule looks at.
@@ -44,6 +50,7 @@ const RULES: &[Rule] = &[
     lengths::all,
     spread::all,
     groups::all,
+    workloads::all,
     regimes::all,
     capacity::all,
 ];
@@ -66,6 +73,39 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         samples,
     };
     ordered(RULES.iter().flat_map(|rule| rule(&scene)).collect())
+}
+
+/// [`findings`] together with what scenarios and planning assumptions add, in one order.
+///
+/// # Errors
+/// As [`scenario_findings`](crate::scenario_findings) and [`planning_findings`].
+pub fn findings_with(
+    run: &RunRecord,
+    samples: &[CellSamples],
+    scenarios: &ScenarioSet,
+    assumptions: &CapacityAssumptions,
+) -> Result<Vec<Finding>, InsightError> {
+    let mut all = findings(run, samples);
+    all.extend(scenario_findings(scenarios, run)?);
+    all.extend(planning_findings(run, assumptions)?);
+    Ok(ordered(all))
+}
+
+/// What several runs say that differ in a numeric tag (`gpus`, `tensor_parallel`, `replicas`): scaling along it, from the best cell of
+/// each. Empty with fewer than two levels.
+pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
+    let Some(first) = runs.first() else {
+        return Vec::new();
+    };
+    let scene = Scene {
+        run: first,
+        analysis: Analysis {
+            scaling: crate::scaling_by_tag(tag, runs),
+            ..Analysis::default()
+        },
+        samples: &[],
+    };
+    ordered(load::of_rows(&scene))
 }
 
 /// Most severe first, then by code; the same statement about the same cells once.

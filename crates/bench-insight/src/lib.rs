@@ -33,7 +33,7 @@ pub use compare::{
 };
 pub use error::InsightError;
 pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, TrustFacts};
-pub use findings::findings;
+pub use findings::{findings, findings_by_tag, findings_with, planning_findings};
 pub use next_round::{NextTarget, next_round};
 pub use regimes::{Mode, Regime, RegimeSeries, Regimes, regimes};
 pub use scenario::{

@@ -1,6 +1,8 @@
 //! More than one way of behaving: modes in a distribution, and changes of level over time.
 
-use bench_metrics::{Density, Sample, bin_by_time, change_points, dip_test, effective_sample_size};
+mod spans;
+
+use bench_metrics::{Density, Sample, dip_test, effective_sample_size};
 use bench_schema::Stamp;
 
 use crate::facts::{CellSamples, RequestSample};
@@ -98,7 +100,8 @@ const STEP: f64 = 0.25;
 /// Modes and spans of every series that has at least 40 values.
 ///
 /// *Modes*: the dip test at 1 %, on values thinned to what they are worth (neighbours are not independent), and a density with
-/// two humps of 5 % each, a quarter apart. *Spans*: the series in up to 60 stretches of time, segmented where the mean changes by a quarter.
+/// two humps of 5 % each, a quarter apart. *Spans*: the series in up to 60 stretches of time, segmented where the mean changes by a quarter and
+/// by five standard errors, the correlation of neighbours counted in.
 pub fn regimes(samples: &CellSamples) -> Vec<Regimes> {
     if !samples.requests.is_sorted_by_key(|r| r.start) {
         let mut sorted = samples.clone();
@@ -138,7 +141,7 @@ fn look(series: RegimeSeries, points: &[(f64, f64)]) -> Option<Regimes> {
         n: values.len(),
         dip_p,
         modes,
-        spans: spans(points),
+        spans: spans::of(points),
     })
 }
 
@@ -181,55 +184,8 @@ fn modes(values: &[f64]) -> (Option<f64>, Vec<Mode>) {
     (Some(test.p), found)
 }
 
-/// Spans between changes of level; empty where there is one level only.
-fn spans(points: &[(f64, f64)]) -> Vec<Regime> {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else {
-        return Vec::new();
-    };
-    let bins = (points.len() / 5).clamp(8, 60);
-    let stretches = bin_by_time(points.iter().copied(), first.0, last.0, bins);
-    let mut series = Vec::with_capacity(stretches.len());
-    let mut level = first.1;
-    for stretch in &stretches {
-        // Nothing started then: the level is taken to have stayed.
-        level = stretch.mean().unwrap_or(level);
-        series.push(level);
-    }
-    let mut merged: Vec<(usize, usize, f64)> = Vec::new();
-    for segment in change_points(&series, 3, 4.0) {
-        let length = (segment.end - segment.start) as f64;
-        match merged.last_mut() {
-            Some((start, end, mean)) if apart(*mean, segment.mean) < STEP => {
-                let before = (*end - *start) as f64;
-                *mean = (*mean * before + segment.mean * length) / (before + length);
-                *end = segment.end;
-            }
-            _ => merged.push((segment.start, segment.end, segment.mean)),
-        }
-    }
-    if merged.len() < 2 {
-        return Vec::new();
-    }
-    merged
-        .iter()
-        .filter_map(|(start, end, mean)| {
-            let from = stretches.get(*start)?.start;
-            let to = stretches.get(end - 1)?.end;
-            Some(Regime {
-                from: stamp(from),
-                to: stamp(to),
-                mean: *mean,
-            })
-        })
-        .collect()
-}
-
 fn apart(a: f64, b: f64) -> f64 {
     (a - b).abs() / a.abs().min(b.abs()).max(f64::MIN_POSITIVE)
-}
-
-fn stamp(seconds: f64) -> Stamp {
-    Stamp::EPOCH + bench_schema::Nanos::from_secs_f64(seconds)
 }
 
 /// The server's output rate over stretches of time: each answer's tokens spread evenly from its first to its last.

@@ -1,15 +1,17 @@
 //! Scenarios: named sets of objectives for the use cases that they are about, as TOML.
 
-use bench_schema::{
-    CellRecord, Distribution, Finding, FindingKind, Interval, Metric, RunRecord, Slo, SloOutcome,
-    SloVerdict, Unit,
-};
+mod objective;
+mod report;
+
+use bench_schema::{CellRecord, Interval, RunRecord, Slo, SloOutcome, SloVerdict};
 use serde::{Deserialize, Serialize};
 
 use crate::InsightError;
-use crate::draft::Draft;
-use crate::text;
 use crate::view;
+use objective::parse_slo;
+
+pub use objective::judge;
+pub use report::scenario_findings;
 
 /// A file of scenarios: `[[scenario]]` tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,162 +219,6 @@ fn line(cell: &CellRecord, slo: &Slo) -> Option<ScenarioLine> {
     };
     let (measured, interval, verdict) = judge(distribution, slo);
     Some(made(measured, interval, verdict))
-}
-
-/// The verdict that a distribution gives: by the quantile's interval, by its value where it has none, and `fail` where so many
-/// requests failed that the quantile is +∞.
-pub fn judge(
-    distribution: &Distribution,
-    slo: &Slo,
-) -> (Option<f64>, Option<Interval>, SloVerdict) {
-    let with_failures = distribution
-        .with_failures
-        .as_ref()
-        .and_then(|v| v.quantiles.iter().find(|(q, _)| (q - slo.q).abs() < 1e-9));
-    if let Some((_, None)) = with_failures {
-        return (None, None, SloVerdict::Fail);
-    }
-    let Some(entry) = distribution.quantile_entry(slo.q) else {
-        return (None, None, SloVerdict::CannotTell);
-    };
-    let value = with_failures
-        .and_then(|(_, value)| *value)
-        .unwrap_or(entry.value);
-    let (low, high) = entry
-        .interval
-        .map_or((value, value), |i| (i.low.min(value), i.high.max(value)));
-    let verdict = if high <= slo.limit {
-        SloVerdict::Pass
-    } else if low > slo.limit {
-        SloVerdict::Fail
-    } else {
-        SloVerdict::CannotTell
-    };
-    (Some(value), entry.interval, verdict)
-}
-
-/// Reads an objective: `ttft=200ms`, `p90:e2e=2s`.
-fn parse_slo(text: &str) -> Result<Slo, String> {
-    let (q, rest) = match text.split_once(':') {
-        Some((quantile, rest)) => (quantile_of(quantile.trim())?, rest),
-        None => (0.95, text),
-    };
-    let (name, limit) = rest
-        .split_once('=')
-        .ok_or_else(|| "there is no `=`; write `p95:e2e=1.5s`".to_owned())?;
-    let metric: Metric = name.trim().parse()?;
-    let limit = limit.trim();
-    let split = limit
-        .find(|c: char| c.is_alphabetic())
-        .unwrap_or(limit.len());
-    let (digits, unit) = limit.split_at(split);
-    let value: f64 = digits
-        .trim()
-        .parse()
-        .ok()
-        .filter(|x: &f64| x.is_finite() && *x > 0.0)
-        .ok_or_else(|| format!("`{limit}` is no limit; write `1.5s` or `200ms`"))?;
-    let factor = match (metric.unit(), unit.trim()) {
-        (Unit::Ns, "us" | "µs") => 1e3,
-        (Unit::Ns, "ms") => 1e6,
-        (Unit::Ns, "s") => 1e9,
-        (Unit::Ns, other) => {
-            return Err(format!("`{other}` is no unit of time; write us, ms or s"));
-        }
-        (_, "") => 1.0,
-        (_, other) => {
-            return Err(format!(
-                "{name} has no unit `{other}`; write a plain number"
-            ));
-        }
-    };
-    Ok(Slo {
-        metric,
-        q,
-        limit: value * factor,
-        use_case: None,
-    })
-}
-
-fn quantile_of(text: &str) -> Result<f64, String> {
-    text.strip_prefix('p')
-        .and_then(|digits| digits.parse::<f64>().ok())
-        .filter(|p| *p > 0.0 && *p < 100.0)
-        .map(|p| p / 100.0)
-        .ok_or_else(|| format!("`{text}` is no quantile; write p50, p95 or p99.9"))
-}
-
-/// One finding for each scenario that could be judged: whether the server can carry it, and at which load.
-///
-/// # Errors
-/// As [`ScenarioSet::check`].
-pub fn scenario_findings(set: &ScenarioSet, run: &RunRecord) -> Result<Vec<Finding>, InsightError> {
-    let mut found = Vec::new();
-    for scenario in &set.scenarios {
-        found.extend(finding(scenario, &scenario.judge(run)?, run));
-    }
-    Ok(found)
-}
-
-fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> Option<Finding> {
-    // The line that decides: the one nearest to (or furthest beyond) its limit, in the cell that is best for it.
-    let of_cell = |l: &&ScenarioLine| {
-        outcome
-            .best_cell
-            .as_ref()
-            .is_none_or(|best| l.cell == *best)
-    };
-    let excess = |l: &ScenarioLine| l.measured.map_or(f64::MAX, |m| m / l.slo.limit);
-    let worst = outcome
-        .lines
-        .iter()
-        .filter(of_cell)
-        .max_by(|a, b| excess(a).total_cmp(&excess(b)))?;
-    let measured = worst.measured?;
-    let shown = |x: f64| {
-        if worst.slo.metric.unit() == Unit::Ns {
-            text::time(x)
-        } else {
-            text::number(x)
-        }
-    };
-    let what = format!(
-        "P{} of {} is {} for a limit of {}",
-        text::level(worst.slo.q * 100.0),
-        worst.slo.metric.title(),
-        shown(measured),
-        shown(worst.slo.limit)
-    );
-    let label = run
-        .cell(&worst.cell)
-        .map_or(worst.cell.as_str(), |cell| cell.label.as_str());
-    let (code, severity, claim) = match outcome.verdict {
-        SloVerdict::Pass => (
-            "scenario_met",
-            0.1,
-            format!("`{}` can be served: {what} in {label}", scenario.name),
-        ),
-        SloVerdict::Fail => (
-            "scenario_missed",
-            0.7,
-            format!(
-                "`{}` cannot be served: {what}, {} over",
-                scenario.name,
-                text::percent(measured / worst.slo.limit - 1.0)
-            ),
-        ),
-        SloVerdict::CannotTell => (
-            "scenario_undecided",
-            0.3,
-            format!("whether `{}` can be served is open: {what}", scenario.name),
-        ),
-    };
-    Draft::new(code, FindingKind::Objective, severity, claim)
-        .because_in(&worst.cell, "measured", measured / 1e6, "ms")
-        .because_in(&worst.cell, "limit", worst.slo.limit / 1e6, "ms")
-        .decided_by("the scenario's own requests alone, at the load that it will have")
-        .about([worst.cell.clone()])
-        .done()
 }
 
 #[cfg(test)]

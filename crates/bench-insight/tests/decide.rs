@@ -265,3 +265,53 @@ fn assumptions_that_make_no_sense_are_refused_and_absent_ones_are_not_calculated
         assert!(bad.check().is_err(), "{bad:?}");
     }
 }
+
+#[test]
+fn planning_findings_name_their_assumptions() {
+    let run = load::run("week2-production");
+    let given = CapacityAssumptions {
+        target_rate_per_s: Some(20.0),
+        price_per_hour: Some(1.2),
+        ..CapacityAssumptions::default()
+    };
+    let all = bench_insight::planning_findings(&run, &given).unwrap();
+    let codes: Vec<&str> = all.iter().map(|f| f.code.as_str()).collect();
+    assert_eq!(
+        codes,
+        [
+            "replicas",
+            "cost_per_million_output_tokens",
+            "cost_per_thousand_requests"
+        ]
+    );
+    assert!(
+        all[0]
+            .claim
+            .starts_with("replicas: 5.00 replicas, assuming"),
+        "{}",
+        all[0].claim
+    );
+    assert!(
+        all[1].claim.contains("0.351 per million tokens") && all[1].claim.contains("1.20 per hour"),
+        "{}",
+        all[1].claim
+    );
+    let wrong = CapacityAssumptions {
+        planned_use: Some(2.0),
+        ..given
+    };
+    assert!(bench_insight::planning_findings(&run, &wrong).is_err());
+}
+
+#[test]
+fn scenarios_and_plans_join_the_findings_in_order_of_severity() {
+    let run = load::run("week2-lengths");
+    let scenarios: bench_insight::ScenarioSet = toml::from_str(
+        "[[scenario]]\nname = \"long-form\"\nuse_cases = [\"long-form\"]\nslos = [\"p95:e2e=3s\"]",
+    )
+    .unwrap();
+    let all = bench_insight::findings_with(&run, &[], &scenarios, &CapacityAssumptions::default())
+        .unwrap();
+    assert!(all.iter().any(|f| f.code == "scenario_missed"));
+    assert!(all.is_sorted_by(|a, b| a.severity >= b.severity));
+}

@@ -167,6 +167,7 @@ fn a_run_without_cells_or_with_empty_cells_says_nothing() {
     for fixture in FIXTURES {
         let mut run = load::run(fixture);
         for cell in &mut run.cells {
+            cell.counts = bench_schema::Counts::default();
             cell.metrics.clear();
             cell.groups.clear();
             cell.windows.whole = None;

@@ -150,7 +150,7 @@ fn graph_b_a_change_of_regime_is_told_with_its_time_span() {
     let all = findings(&run, &samples);
     let change = one(&all, "regime_change");
     assert!(
-        change.claim.contains("TTFT changes level") && change.claim.contains("from 0.0 to 119"),
+        change.claim.contains("TTFT changes level") && change.claim.contains("from 0.0 to 120"),
         "{}",
         change.claim
     );

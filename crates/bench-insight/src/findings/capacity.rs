@@ -1,9 +1,10 @@
-//! What the best cell comes to over a day.
+//! What the best cell comes to over a day, in users, in money, in energy.
 
-use bench_schema::{Benchmark, CellRecord, Finding, FindingKind, Metric, SloVerdict};
+use bench_schema::{Benchmark, CellRecord, Finding, FindingKind, Metric, RunRecord, SloVerdict};
 
 use super::Scene;
-use crate::capacity::{CapacityAssumptions, capacity};
+use crate::InsightError;
+use crate::capacity::{CapacityAssumptions, CapacityFigure, capacity};
 use crate::draft::Draft;
 use crate::text;
 use crate::view;
@@ -15,28 +16,91 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
     if scene.run.experiment != Benchmark::Throughput {
         return Vec::new();
     }
-    daily(scene).into_iter().collect()
+    let Some(cell) = best_cell(scene.run) else {
+        return Vec::new();
+    };
+    let figures = capacity(cell, &CapacityAssumptions::default());
+    let mut found: Vec<Finding> = daily(scene.run, cell, &figures).into_iter().collect();
+    found.extend(
+        figures
+            .iter()
+            .filter(|f| f.name.starts_with("energy"))
+            .filter_map(|f| planned(cell, f)),
+    );
+    found
 }
 
-fn daily(scene: &Scene<'_>) -> Option<Finding> {
+/// One finding for each figure that the assumptions add: users, replicas, cost. From the cell with most requests per second of those
+/// with 20 completed requests and no failed objective; empty without one.
+///
+/// # Errors
+/// As [`CapacityAssumptions::check`].
+pub fn planning_findings(
+    run: &RunRecord,
+    assumptions: &CapacityAssumptions,
+) -> Result<Vec<Finding>, InsightError> {
+    assumptions.check()?;
+    let Some(cell) = best_cell(run) else {
+        return Ok(Vec::new());
+    };
+    let told = |f: &&CapacityFigure| f.name != "requests_per_day" && !f.name.starts_with("energy");
+    Ok(capacity(cell, assumptions)
+        .iter()
+        .filter(told)
+        .filter_map(|f| planned(cell, f))
+        .collect())
+}
+
+/// The cell to plan with.
+fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
     let holds = |cell: &&CellRecord| cell.slos.iter().all(|slo| slo.verdict != SloVerdict::Fail);
-    let cells = || {
-        scene
-            .run
-            .cells
-            .iter()
-            .filter(|c| c.counts.completed >= FEWEST)
-    };
-    let by_rate = |a: &&CellRecord, b: &&CellRecord| {
-        let rate = |c: &CellRecord| view::requests_per_s(c).unwrap_or(0.0);
-        rate(a).total_cmp(&rate(b))
-    };
-    let with_objectives = cells().any(|c| !c.slos.is_empty());
-    let cell = cells().filter(holds).max_by(by_rate)?;
+    run.cells
+        .iter()
+        .filter(|cell| cell.counts.completed >= FEWEST)
+        .filter(holds)
+        .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(cell, _)| cell)
+}
+
+/// `cost_per_million_output_tokens` as people say it.
+fn spoken(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {
+    let shown = |x: f64| text::grouped_or_plain(x);
+    let range = figure.interval.map_or_else(String::new, |i| {
+        format!(" (95 %: {} to {})", shown(i.low), shown(i.high))
+    });
+    let claim = format!(
+        "{}: {}{range} {}, assuming {}",
+        spoken(&figure.name),
+        shown(figure.value),
+        figure.unit,
+        text::list(&figure.assumptions),
+    );
+    let mut draft = Draft::new(&figure.name, FindingKind::Capacity, 0.15, claim).because_in(
+        &cell.id,
+        spoken(&figure.name),
+        figure.value,
+        &figure.unit,
+    );
+    if let Some(i) = figure.interval {
+        draft = draft
+            .because_in(&cell.id, "lower end", i.low, &figure.unit)
+            .because_in(&cell.id, "upper end", i.high, &figure.unit);
+    }
+    draft
+        .decided_by("a longer run with the real mix of requests at that load")
+        .about([cell.id.clone()])
+        .done()
+}
+
+fn daily(run: &RunRecord, cell: &CellRecord, figures: &[CapacityFigure]) -> Option<Finding> {
     let rate = view::requests_per_s(cell)?;
-    let figures = capacity(cell, &CapacityAssumptions::default());
     let day = figures.iter().find(|f| f.name == "requests_per_day")?;
-    let under = if with_objectives {
+    let under = if run.cells.iter().any(|c| !c.slos.is_empty()) {
         ", its objectives not failed"
     } else {
         ""

@@ -12,22 +12,27 @@ use crate::tuning::{Symptom, actions};
 use crate::view;
 
 pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
+    let mut found = of_rows(scene);
+    found.extend(degrade::all(scene));
+    found.extend(operate::all(scene));
+    found
+}
+
+/// What the scaling table alone says.
+pub(super) fn of_rows(scene: &Scene<'_>) -> Vec<Finding> {
     let rows = load_rows(&scene.analysis.scaling);
-    let mut found: Vec<Finding> = series(&rows)
+    series(&rows)
         .iter()
         .flat_map(|rows| {
             [
-                growth(rows),
+                growth(scene, rows),
                 devices(scene, rows),
                 diminishing(rows),
                 operate::best(rows),
             ]
         })
         .flatten()
-        .collect();
-    found.extend(degrade::all(scene));
-    found.extend(operate::all(scene));
-    found
+        .collect()
 }
 
 fn load_rows(rows: &[ScalingRow]) -> Vec<&ScalingRow> {
@@ -61,7 +66,7 @@ fn at(row: &ScalingRow) -> String {
 }
 
 /// Throughput from the baseline to the highest level, for load (not for devices or rates).
-fn growth(rows: &[&ScalingRow]) -> Option<Finding> {
+fn growth(scene: &Scene<'_>, rows: &[&ScalingRow]) -> Option<Finding> {
     let base = rows.first()?;
     let best = rows.iter().max_by(|a, b| a.value.total_cmp(&b.value))?;
     if is_device(base) || base.factor == "rate" || best.scaling_factor < 1.2 {
@@ -73,8 +78,18 @@ fn growth(rows: &[&ScalingRow]) -> Option<Finding> {
     } else {
         ""
     };
+    let counts_tokens = scene
+        .run
+        .cell(&base.cell)
+        .and_then(view::tokens_per_s)
+        .is_some_and(|rate| (rate - base.value).abs() < 1e-9 * rate);
+    let unit = if counts_tokens {
+        "output tokens/s"
+    } else {
+        "requests/s"
+    };
     let claim = format!(
-        "batching multiplies throughput {}: {} to {} per second from {} to {}{shape}",
+        "batching multiplies throughput {}: {} to {} {unit} from {} to {}{shape}",
         text::times(best.scaling_factor),
         text::grouped_or_plain(base.value),
         text::grouped_or_plain(best.value),

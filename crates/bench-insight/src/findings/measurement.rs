@@ -78,10 +78,13 @@ fn failures(cells: &[CellRecord]) -> Option<Finding> {
         .iter()
         .map(|cell| cell.counts.planned - cell.counts.unsent.min(cell.counts.planned))
         .sum();
-    let worst = cells
+    let Some(worst) = cells
         .iter()
         .filter(|cell| lost(cell) > 0)
-        .max_by_key(|cell| lost(cell))?;
+        .max_by_key(|cell| lost(cell))
+    else {
+        return all_answered(cells);
+    };
     let share = total as f64 / sent.max(1) as f64;
     let c = &worst.counts;
     let kinds: Vec<String> = c
@@ -113,6 +116,21 @@ fn failures(cells: &[CellRecord]) -> Option<Finding> {
         .perhaps("latencies are of the requests that succeeded; where the slow ones fail, they look better than the service is: see the `with failures` view")
         .decided_by("the server's log at the times of the failures")
         .about(cells.iter().filter(|cell| lost(cell) > 0).map(|cell| cell.id.clone()))
+        .done()
+}
+
+fn all_answered(cells: &[CellRecord]) -> Option<Finding> {
+    let completed: u64 = cells.iter().map(|cell| cell.counts.completed).sum();
+    if completed == 0 {
+        return None;
+    }
+    let claim = format!(
+        "every request that was sent got a whole answer: {} of them",
+        text::grouped(completed as f64)
+    );
+    Draft::new("all_answered", FindingKind::Measurement, 0.02, claim)
+        .because("whole answers", completed as f64, "requests")
+        .decided_by("more requests: none failed of n leaves a failure rate below about 3 / n")
         .done()
 }
 

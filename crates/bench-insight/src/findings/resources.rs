@@ -18,7 +18,7 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
         memory(scene, &rows),
         compute_not_memory(scene),
         saturated(scene),
-        cpu(scene),
+        super::cpu::found(scene),
         throttled(&scene.run.cells),
     ]
     .into_iter()
@@ -169,98 +169,6 @@ fn saturated(scene: &Scene<'_>) -> Option<Finding> {
         )
         .attempt(actions(Symptom::FullGpu, scene.server()))
         .about([last.1.id.clone()])
-        .done()
-}
-
-/// Whether the server shares the host whose CPUs were read.
-fn is_local(scene: &Scene<'_>) -> bool {
-    let here = ["127.0.0.1", "localhost", "[::1]", "unix:"];
-    let server = &scene.run.server;
-    server.embedded
-        || server
-            .urls
-            .iter()
-            .any(|url| here.iter().any(|name| url.contains(name)))
-}
-
-fn cpu(scene: &Scene<'_>) -> Option<Finding> {
-    let levels: Vec<(&CellRecord, f64, f64)> = scene
-        .run
-        .cells
-        .iter()
-        .filter_map(|cell| {
-            let level = Signal::Cpu.of(cell)?;
-            let own = Signal::Cpu.is_of_server(cell);
-            // Of a server elsewhere, the client's host tells nothing.
-            (own || is_local(scene)).then_some((cell, level.mean, level.peak))
-        })
-        .collect();
-    let low = levels.iter().map(|l| l.1).min_by(f64::total_cmp)?;
-    let busiest = levels.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let peak = levels.iter().map(|l| l.2).max_by(f64::total_cmp)?;
-    if busiest.1 > 0.9 {
-        return cpu_limit(scene, busiest.0, busiest.1);
-    }
-    if let Some(found) = one_core(scene, &levels) {
-        return Some(found);
-    }
-    let claim = format!(
-        "the CPU is not the limit: {} on average, {} at most",
-        text::span(low, busiest.1, text::percent),
-        text::percent(peak)
-    );
-    let draft = Draft::new("cpu_not_limit", FindingKind::Bottleneck, 0.05, claim);
-    levels
-        .iter()
-        .fold(draft, |draft, (cell, mean, _)| {
-            draft.because_share(&cell.id, "mean CPU use", *mean)
-        })
-        .because("peak CPU use", peak * 100.0, "%")
-        .decided_by("the busiest single core: one thread can be full while the average is low")
-        .done()
-}
-
-fn cpu_limit(scene: &Scene<'_>, cell: &CellRecord, mean: f64) -> Option<Finding> {
-    let claim = format!(
-        "the server's CPU is full: {} on average in {}",
-        text::percent(mean),
-        cell.label
-    );
-    Draft::new("cpu_limit", FindingKind::Bottleneck, 0.7, claim)
-        .because_share(&cell.id, "mean CPU use", mean)
-        .perhaps(
-            "the model itself runs on the CPU, or tokenising, scheduling and HTTP take all of it",
-        )
-        .decided_by(
-            "throughput with twice the cores, and where the time goes in a profile of the server",
-        )
-        .attempt(actions(Symptom::FullCpu, scene.server()))
-        .about([cell.id.clone()])
-        .done()
-}
-
-/// One core full while the others are not: a single thread may be the limit.
-fn one_core(scene: &Scene<'_>, levels: &[(&CellRecord, f64, f64)]) -> Option<Finding> {
-    let (cell, mean, core) = levels
-        .iter()
-        .filter_map(|(cell, mean, _)| Some((*cell, *mean, derived(cell, "busiest_core_share")?)))
-        .max_by(|a, b| a.2.total_cmp(&b.2))
-        .filter(|(_, mean, core)| *core >= 0.95 && *mean < 0.7)?;
-    let claim = format!(
-        "one core is full ({}) while the host is at {} in {}",
-        text::percent(core.min(1.0)),
-        text::percent(mean),
-        cell.label
-    );
-    Draft::new("single_core_full", FindingKind::Bottleneck, 0.4, claim)
-        .because_share(&cell.id, "busiest core", core)
-        .because_share(&cell.id, "mean CPU use", mean)
-        .perhaps(
-            "a single thread is the limit: a Python front end, a scheduler loop, or the client",
-        )
-        .decided_by("CPU time by thread of the server and of the client")
-        .attempt(actions(Symptom::FullCpu, scene.server()))
-        .about([cell.id.clone()])
         .done()
 }
 

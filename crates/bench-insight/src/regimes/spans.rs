@@ -1,0 +1,220 @@
+//! Changes of level over time.
+//!
+//! Optimal segmentation of means over stretches of time proposes; it takes neighbours to be independent, which requests are not (a
+//! queue remembers). So each proposed change must also be large against the error of both levels, correlation included; the weakest is
+//! dropped until all that are left hold.
+
+use bench_metrics::{BlockMean, bin_by_time, change_points};
+use bench_schema::{Nanos, Stamp};
+
+use super::{Regime, STEP, apart};
+
+/// Least difference of two levels, in standard errors. Five rather than two, because the segmentation looked for the largest ones.
+const ERRORS: f64 = 5.0;
+/// Values of a span below which its level is not known.
+const FEWEST: usize = 8;
+
+/// A piece of the series: indices of its points, and its level.
+struct Span {
+    from: usize,
+    to: usize,
+    mean: f64,
+}
+
+/// Spans between changes of level of `(seconds, value)` points in order of time; empty where there is one level only.
+pub(super) fn of(points: &[(f64, f64)]) -> Vec<Regime> {
+    let mut spans = proposed(points);
+    let memory = memory(points, &spans);
+    while let Some(weakest) = weakest(points, &spans, memory) {
+        let right = spans.remove(weakest + 1);
+        if let Some(left) = spans.get_mut(weakest) {
+            *left = span(points, left.from, right.to);
+        }
+    }
+    if spans.len() < 2 {
+        return Vec::new();
+    }
+    let at = |index: usize| points.get(index).or(points.last()).map_or(0.0, |p| p.0);
+    spans
+        .iter()
+        .map(|s| Regime {
+            from: stamp(at(s.from)),
+            to: stamp(at(s.to)),
+            mean: s.mean,
+        })
+        .collect()
+}
+
+fn stamp(seconds: f64) -> Stamp {
+    Stamp::EPOCH + Nanos::from_secs_f64(seconds)
+}
+
+fn values(points: &[(f64, f64)], from: usize, to: usize) -> Vec<f64> {
+    points
+        .get(from..to)
+        .unwrap_or_default()
+        .iter()
+        .map(|p| p.1)
+        .collect()
+}
+
+fn span(points: &[(f64, f64)], from: usize, to: usize) -> Span {
+    let own = values(points, from, to);
+    Span {
+        from,
+        to,
+        mean: own.iter().sum::<f64>() / (own.len().max(1)) as f64,
+    }
+}
+
+/// The segmentation of means over up to 60 stretches of time, as spans of points.
+fn proposed(points: &[(f64, f64)]) -> Vec<Span> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return Vec::new();
+    };
+    let bins = (points.len() / 5).clamp(8, 60);
+    let stretches = bin_by_time(points.iter().copied(), first.0, last.0, bins);
+    let mut level = first.1;
+    let series: Vec<f64> = stretches
+        .iter()
+        .map(|stretch| {
+            // Nothing started then: the level is taken to have stayed.
+            level = stretch.mean().unwrap_or(level);
+            level
+        })
+        .collect();
+    let ends: Vec<usize> = change_points(&series, 3, 4.0)
+        .iter()
+        .filter_map(|segment| stretches.get(segment.end - 1))
+        .map(|stretch| points.partition_point(|p| p.0 < stretch.end))
+        .collect();
+    let mut spans = Vec::with_capacity(ends.len());
+    let mut from = 0;
+    for (i, end) in ends.iter().enumerate() {
+        // The last point lies on the end of the last stretch.
+        let to = if i + 1 == ends.len() {
+            points.len()
+        } else {
+            *end
+        };
+        spans.push(span(points, from, to));
+        from = to;
+    }
+    spans
+}
+
+/// By how much correlation of neighbours inflates the variance of a mean: (1 + ρ) / (1 − ρ) of the residuals within spans, at least 1.
+fn memory(points: &[(f64, f64)], spans: &[Span]) -> f64 {
+    let (mut products, mut squares) = (0.0, 0.0);
+    for s in spans {
+        let residuals: Vec<f64> = values(points, s.from, s.to)
+            .iter()
+            .map(|v| v - s.mean)
+            .collect();
+        products += residuals.windows(2).map(|w| w[0] * w[1]).sum::<f64>();
+        squares += residuals.iter().map(|r| r * r).sum::<f64>();
+    }
+    if squares <= 0.0 {
+        return 1.0;
+    }
+    let rho = (products / squares).clamp(0.0, 0.95);
+    (1.0 + rho) / (1.0 - rho)
+}
+
+/// Variance of a span's mean: from blocks of time, and not below what `memory` makes of its values.
+fn error(points: &[(f64, f64)], s: &Span, memory: f64) -> Option<f64> {
+    let own = values(points, s.from, s.to);
+    let blocks = BlockMean::of_values(&own)?;
+    let n = own.len() as f64;
+    let spread = own.iter().map(|v| (v - s.mean).powi(2)).sum::<f64>() / (n - 1.0);
+    Some(blocks.std_err.powi(2).max(spread / n * memory))
+}
+
+/// The first span of the pair whose difference holds least; `None` where all hold.
+fn weakest(points: &[(f64, f64)], spans: &[Span], memory: f64) -> Option<usize> {
+    spans
+        .windows(2)
+        .enumerate()
+        .map(|(i, pair)| (i, strength(points, &pair[0], &pair[1], memory)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, strength)| *strength < 1.0)
+        .map(|(i, _)| i)
+}
+
+/// A difference over the least one that counts: at least 1 holds.
+fn strength(points: &[(f64, f64)], a: &Span, b: &Span, memory: f64) -> f64 {
+    if (a.to - a.from).min(b.to - b.from) < FEWEST {
+        return 0.0;
+    }
+    let step = apart(a.mean, b.mean) / STEP;
+    let Some(errors) = error(points, a, memory).zip(error(points, b, memory)) else {
+        return 0.0;
+    };
+    let noise = (errors.0 + errors.1).sqrt();
+    if noise <= 0.0 {
+        return step;
+    }
+    step.min((a.mean - b.mean).abs() / (ERRORS * noise))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Standard normal values from a xorshift generator.
+    fn normals(seed: u64) -> impl Iterator<Item = f64> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut uniform = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        std::iter::repeat_with(move || {
+            let (a, b) = (uniform().max(1e-12), uniform());
+            (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+        })
+        .skip(20)
+    }
+
+    /// Lognormal values (σ 0.3) whose neighbours are correlated by `rho`, ten a second.
+    fn series(seed: u64, rho: f64, n: usize) -> Vec<(f64, f64)> {
+        let mut state = 0.0_f64;
+        let innovation = (1.0 - rho * rho).sqrt();
+        normals(seed)
+            .take(n)
+            .enumerate()
+            .map(|(i, e)| {
+                state = rho * state + innovation * e;
+                (i as f64 / 10.0, 50.0 * (0.3 * state).exp())
+            })
+            .collect()
+    }
+
+    fn alarms(rho: f64, n: usize) -> usize {
+        (1..=100)
+            .filter(|seed| !of(&series(*seed, rho, n)).is_empty())
+            .count()
+    }
+
+    #[test]
+    fn one_level_with_noise_or_memory_is_rarely_called_two() {
+        // Of 100 series each: independent, and correlated as behind a queue.
+        assert!(alarms(0.0, 300) <= 2);
+        assert!(alarms(0.5, 300) <= 4);
+        assert!(alarms(0.8, 300) <= 8);
+    }
+
+    #[test]
+    fn a_level_that_doubles_is_found_in_noise_with_memory() {
+        let found = (1..=50)
+            .filter(|seed| {
+                let mut points = series(*seed, 0.5, 300);
+                points.iter_mut().skip(150).for_each(|p| p.1 *= 2.0);
+                let spans = of(&points);
+                spans.len() == 2 && (spans[0].to.as_secs_f64() - 15.0).abs() < 3.0
+            })
+            .count();
+        assert!(found >= 40, "{found} of 50");
+    }
+}
