@@ -32,11 +32,11 @@ pub(super) fn repeats(rows: &[Row], load: &Load, timeline: &Timeline) -> Vec<Rep
     runs.filter_map(|run| {
         let flights: Vec<Flight> = run.iter().filter_map(flight).collect();
         let from = flights.iter().map(|f| f.sent).min()?;
-        let to = flights
+        let ends = run
             .iter()
-            .map(|f| f.ended)
-            .max()
-            .filter(|to| *to > from)?;
+            .filter(|r| r.instants.sent.is_some())
+            .filter_map(|r| r.instants.last.or(r.instants.closed));
+        let to = ends.max().filter(|to| *to > from)?;
         let found = find_steady(&flights, load);
         let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
         let steady = found.window.and_then(|w| timeline.snap(w));
