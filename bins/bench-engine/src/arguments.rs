@@ -24,6 +24,9 @@ pub(crate) enum Command {
     Faults,
 }
 
+/// The port that the real servers take.
+const DEFAULT_PORT: u16 = 8000;
+
 /// Which engine, where a profile is not named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
@@ -35,12 +38,12 @@ pub(crate) enum Engine {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Port to listen on; 0 takes a free one and prints it.
-    #[arg(long, default_value_t = 8000)]
-    port: u16,
-    /// Address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
+    /// Port to listen on; 0 takes a free one and prints it [default: 8000, or what the profile's file says].
+    #[arg(long)]
+    port: Option<u16>,
+    /// Address to listen on [default: 127.0.0.1, or what the profile's file says].
+    #[arg(long)]
+    host: Option<String>,
     /// Listen on this Unix socket instead.
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
@@ -85,8 +88,14 @@ impl Serve {
             .as_deref()
             .unwrap_or(if transformer { "tiny" } else { "fixed" });
         let mut config = EngineConfig::profile_or_file(name)?;
-        config.host.clone_from(&self.host);
-        config.port = self.port;
+        // A named profile leaves the port open; a file means what it says.
+        let named = bench_engine::config::PROFILES
+            .iter()
+            .any(|(known, _)| *known == name);
+        config.port = self
+            .port
+            .unwrap_or(if named { DEFAULT_PORT } else { config.port });
+        config.host = self.host.clone().unwrap_or(config.host);
         config.unix = self.unix.clone().or(config.unix);
         config.model = self.model.clone().unwrap_or(config.model);
         config.seed = self.seed.unwrap_or(config.seed);

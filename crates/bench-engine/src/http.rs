@@ -1,6 +1,6 @@
 //! The wire: HTTP/1.1 written here, so that every byte and its time are known and every fault can be played; HTTP/2 by hyper.
 //!
-//! hyper's own server was measured first (`docs/engine.md`): it frames correctly, and therefore cannot frame wrongly.
+//! hyper's own server frames correctly, and therefore cannot frame wrongly on purpose.
 
 pub(crate) mod conn;
 pub(crate) mod events;

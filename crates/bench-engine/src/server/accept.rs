@@ -183,7 +183,12 @@ pub(super) async fn receive(
                 begin(&local, Io::Tcp(TcpStream::from_std(stream)?), tls, number);
             }
             Accepted::Unix(stream, number) => {
-                begin(&local, Io::Unix(UnixStream::from_std(stream)?), None, number);
+                begin(
+                    &local,
+                    Io::Unix(UnixStream::from_std(stream)?),
+                    None,
+                    number,
+                );
             }
         }
     }
