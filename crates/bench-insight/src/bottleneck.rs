@@ -194,23 +194,33 @@ fn variance(cell: &CellRecord) -> Option<Bottleneck> {
         .into_iter()
         .flatten()
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
-    // Where answers differ in length, so do their latencies: that is the workload's variance before it is the server's.
-    let of_lengths = view_cov(cell, Metric::OutputTokens);
-    let asked_for = metric == Metric::E2e && of_lengths >= 0.8 * measured;
+    let explained = metric == Metric::E2e && lengths_explain(cell);
+    let why = if explained {
+        let lengths = view_cov(cell, Metric::OutputTokens);
+        format!(", as the answers' lengths do ({})", text::percent(lengths))
+    } else {
+        String::new()
+    };
     let evidence = format!(
-        "{} varies by {} (CoV)",
+        "{} varies by {} (CoV){why}",
         metric.title(),
         text::percent(measured)
     );
     let plain = row(cell, BottleneckKind::Variance, measured, 0.5, evidence);
     Some(Bottleneck {
-        severity: if asked_for {
-            plain.severity / 2.0
+        severity: if explained {
+            plain.severity / 4.0
         } else {
             plain.severity
         },
         ..plain
     })
+}
+
+/// Whether answers differ in length about as much as E2E does: that is the workload's variance before it is the server's.
+pub(crate) fn lengths_explain(cell: &CellRecord) -> bool {
+    let e2e = cell.headline(Metric::E2e).and_then(|d| d.cov);
+    e2e.is_some_and(|cov| view_cov(cell, Metric::OutputTokens) >= 0.8 * cov)
 }
 
 /// CoV of a metric, 0 where it is not known.

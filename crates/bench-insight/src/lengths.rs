@@ -54,8 +54,8 @@ pub(crate) struct LengthPoint {
     pub(crate) e2e: f64,
 }
 
-/// Mean E2E against output tokens: of the cells where the output length is a factor, else of the use cases and categories within
-/// the only cell.
+/// Mean E2E against output tokens: of the cells where the output length is a factor, else of the use cases or categories
+/// within the cell at the lowest load.
 ///
 /// A cell at another load does not belong on the line, so points of cells come from the lowest load only.
 pub(crate) fn output_points(cells: &[CellRecord]) -> Vec<LengthPoint> {
@@ -76,9 +76,14 @@ pub(crate) fn output_points(cells: &[CellRecord]) -> Vec<LengthPoint> {
             return points;
         }
     }
-    match cells {
-        [cell] => group_points(cell),
-        _ => Vec::new(),
+    lowest_loaded(cells).map(group_points).unwrap_or_default()
+}
+
+/// The cell at the lowest load; the first where they do not differ in it.
+fn lowest_loaded(cells: &[CellRecord]) -> Option<&CellRecord> {
+    match view::load_series(cells) {
+        Some((_, series)) => series.first()?.first().map(|(_, cell)| *cell),
+        None => cells.first(),
     }
 }
 

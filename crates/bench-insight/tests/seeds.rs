@@ -133,7 +133,7 @@ fn week_2_capacity_is_400_000_requests_a_day() {
     let (_, all) = found("week2-production");
     says(
         one(&all, "capacity"),
-        &["4.60 requests/s", "397,440 requests a day"],
+        &["4.60 requests/s served", "397,440 requests a day"],
     );
 }
 

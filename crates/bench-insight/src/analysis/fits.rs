@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::{Estimate, LEVEL, linear_fit, power_fit, usl_fit};
-use bench_schema::{CellRecord, FitRecord, Metric};
+use bench_schema::{CellRecord, FitRecord, GroupRecord, Metric};
 
 use crate::lengths::{LengthPoint, category_tokens, output_points};
 use crate::view;
@@ -110,24 +110,44 @@ fn line(points: &[LengthPoint]) -> Option<FitRecord> {
     ))
 }
 
-/// Log–log slope of P95 over categories where there are any, else of mean E2E over output tokens.
-fn power(cells: &[CellRecord], points: &[LengthPoint]) -> Option<FitRecord> {
-    let by_category: Vec<(f64, f64)> = cells
+/// P95 of each category against a length of it, over all cells.
+fn by_category(
+    cells: &[CellRecord],
+    length: impl Fn(&GroupRecord) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    cells
         .iter()
         .flat_map(|cell| cell.groups.iter().map(move |group| (cell, group)))
         .filter(|(_, group)| group.by == "category")
         .filter_map(|(cell, group)| {
             let p95 = view::of_group(cell, group, Metric::E2e)?.quantile(0.95)?;
-            Some((category_tokens(group)?, p95))
+            Some((length(group)?, view::positive(p95)?))
         })
-        .collect();
-    let (formula, xy) = if by_category.len() >= POINTS {
-        ("e2e_p95_ns = factor * total_tokens ^ exponent", by_category)
-    } else {
-        let means = points.iter().map(|p| (p.tokens, p.e2e)).collect();
-        ("e2e_ns = factor * output_tokens ^ exponent", means)
+        .collect()
+}
+
+/// Log–log slope of P95 over categories where there are any, else of mean E2E over output tokens.
+///
+/// Of total and of output tokens the axis with the smaller slope: prompts are cheap, so total tokens make short answers look
+/// longer than they cost, and the others super-linear.
+fn power(cells: &[CellRecord], points: &[LengthPoint]) -> Option<FitRecord> {
+    let total = by_category(cells, category_tokens);
+    let output = by_category(cells, |group| {
+        view::mean_tokens(&group.metrics, Metric::OutputTokens)
+    });
+    let means: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
+    let fit = |formula: &'static str, xy: &[(f64, f64)]| {
+        let fit = power_fit(xy, LEVEL).filter(|_| distinct(xy) >= POINTS)?;
+        Some((formula, fit))
     };
-    let fit = power_fit(&xy, LEVEL).filter(|_| distinct(&xy) >= POINTS)?;
+    let (formula, fit) = [
+        fit("e2e_p95_ns = factor * total_tokens ^ exponent", &total),
+        fit("e2e_p95_ns = factor * output_tokens ^ exponent", &output),
+    ]
+    .into_iter()
+    .flatten()
+    .min_by(|a, b| a.1.exponent.value.total_cmp(&b.1.exponent.value))
+    .or_else(|| fit("e2e_ns = factor * output_tokens ^ exponent", &means))?;
     let factor = Estimate::unbounded(fit.factor, LEVEL);
     Some(record(
         formula,

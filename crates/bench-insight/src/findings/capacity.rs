@@ -106,7 +106,7 @@ fn daily(run: &RunRecord, cell: &CellRecord, figures: &[CapacityFigure]) -> Opti
         ""
     };
     let claim = format!(
-        "{} requests/s in {}{under}: {} requests a day if sustained",
+        "{} requests/s served in {}{under}: {} requests a day if sustained",
         text::number(rate),
         cell.label,
         text::grouped(day.value),

@@ -38,6 +38,19 @@ fn slowest(cell: &CellRecord) -> Option<Finding> {
     if ratio < 1.5 {
         return None;
     }
+    // Where answers differ as much in length, that is what was asked for.
+    let tokens = |name: &str| {
+        let group = use_cases(cell).find(|group| group.name == name)?;
+        view::mean_tokens(&group.metrics, Metric::OutputTokens)
+    };
+    let by_length = tokens(first.0)
+        .zip(tokens(last.0))
+        .is_some_and(|(short, long)| long / short >= 0.8 * ratio);
+    let severity = if by_length {
+        0.15
+    } else {
+        (ratio / 40.0).clamp(0.2, 0.5)
+    };
     let claim = format!(
         "use cases differ {} at P95: {} takes {}, {} takes {}",
         text::times(ratio),
@@ -46,17 +59,16 @@ fn slowest(cell: &CellRecord) -> Option<Finding> {
         last.0,
         text::time(last.1),
     );
-    let draft = Draft::new(
-        "use_case_latency",
-        FindingKind::Objective,
-        (ratio / 40.0).clamp(0.2, 0.5),
-        claim,
-    );
+    let draft = Draft::new("use_case_latency", FindingKind::Objective, severity, claim);
     rows.iter()
         .fold(draft, |draft, (name, p95)| {
             draft.because_time(&cell.id, format!("E2E p95 of {name}"), *p95)
         })
-        .perhaps("the length of the answers explains most of it")
+        .perhaps(if by_length {
+            "their answers differ as much in length"
+        } else {
+            "the length of the answers explains most of it, unless kinds wait for each other"
+        })
         .decided_by("E2E per output token by use case: what differs there is not length")
         .attempt(["set objectives per use case (`--slo`, or a scenario file)"])
         .about([cell.id.clone()])

@@ -23,7 +23,8 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
     .into_iter()
     .flatten()
     .collect();
-    found.extend(cells.iter().filter_map(categories::growth));
+    // Cells at other loads would repeat it.
+    found.extend(cells.iter().find_map(categories::growth));
     found.extend(limit::all(scene));
     found
 }
@@ -265,7 +266,14 @@ fn power(scene: &Scene<'_>) -> Option<Finding> {
         *fit.parameters.get("exponent")?,
         fit.intervals.get("exponent")?,
     );
-    if interval.low <= 1.0 {
+    // A straight line with a negative intercept bends upwards in logarithms too, and is no law of its own.
+    let linear = scene
+        .analysis
+        .fits
+        .get("latency_by_output_tokens")
+        .and_then(|line| line.r_squared)
+        .is_some_and(|r2| r2 >= LINEAR_R2);
+    if interval.low <= 1.0 || linear {
         return None;
     }
     let claim = format!(

@@ -5,7 +5,7 @@ use bench_schema::{CellRecord, Distribution, Finding, FindingKind, Metric};
 
 use super::Scene;
 use super::phases::{extent, worst};
-use crate::bottleneck::{Bottleneck, BottleneckKind, bottlenecks};
+use crate::bottleneck::{Bottleneck, BottleneckKind, bottlenecks, lengths_explain};
 use crate::draft::Draft;
 use crate::text;
 use crate::tuning::{Symptom, actions};
@@ -185,7 +185,12 @@ fn variance(scene: &Scene<'_>) -> Option<Finding> {
     let rows: Vec<Bottleneck> = scene.run.cells.iter().flat_map(bottlenecks).collect();
     let found = worst(&rows, BottleneckKind::Variance)?;
     let claim = format!(
-        "latency is hard to predict{}: {}, over 50 %",
+        "{}{}: {}",
+        if scene.run.cell(&found.row.cell).is_some_and(lengths_explain) {
+            "latency varies with the length of answers"
+        } else {
+            "latency is hard to predict"
+        },
         extent(&found.cells, scene.run.cells.len()),
         found.row.evidence
     );

@@ -20,6 +20,7 @@ fn category_rows(cell: &CellRecord) -> Vec<Category> {
                 name: group.name.clone(),
                 p95: p95.and_then(view::positive)?,
                 tokens: group_tokens(group),
+                output: view::mean_tokens(&group.metrics, Metric::OutputTokens),
                 bounds: category_bounds(&group.name),
             })
         })
@@ -89,6 +90,8 @@ struct Category {
     p95: f64,
     /// Mean total tokens, where counted.
     tokens: Option<f64>,
+    /// Mean output tokens, where counted.
+    output: Option<f64>,
     bounds: Option<(f64, Option<f64>)>,
 }
 
@@ -103,7 +106,9 @@ impl Category {
     /// over the upper bound of the shorter.
     fn length_ratio(&self, other: &Self) -> Option<(f64, bool)> {
         if let (Some(own), Some(long)) = (self.tokens, other.tokens) {
-            return view::positive(long / own).map(|ratio| (ratio, true));
+            // Answers cost more than prompts: where they grow more than the whole, they are the length that counts.
+            let by_output = self.output.zip(other.output).map_or(0.0, |(a, b)| b / a);
+            return view::positive((long / own).max(by_output)).map(|ratio| (ratio, true));
         }
         let (_, below) = self.bounds?;
         let (from, _) = other.bounds?;
