@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Load, Rates, Stationarity, Window, WindowRates};
+use bench_schema::{Load, Rates, Stamp, Stationarity, Window, WindowRates};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
@@ -24,6 +24,28 @@ pub(super) struct Repeat {
     pub(super) steady: Option<Window>,
     stationarity: Stationarity,
     in_flight: InFlight,
+    /// When each completed request ended.
+    ends: Vec<Stamp>,
+}
+
+impl Repeat {
+    /// Requests completed in a window. Its end belongs to it: a steady part ends as a request does, and that one was served
+    /// within it.
+    fn completed(&self, window: Window) -> u64 {
+        self.ends
+            .iter()
+            .filter(|end| window.from < **end && **end <= window.to)
+            .count() as u64
+    }
+}
+
+/// A window of one repeat.
+#[derive(Clone, Copy)]
+struct Span<'a> {
+    repeat: &'a Repeat,
+    window: Window,
+    /// The part of it that events are counted in: whole bins of the timeline for a steady part.
+    counted: Window,
 }
 
 /// The repeats of rows sorted by repeat and start.
@@ -39,13 +61,17 @@ pub(super) fn repeats(rows: &[Row], load: &Load, timeline: &Timeline) -> Vec<Rep
         let to = ends.max().filter(|to| *to > from)?;
         let found = find_steady(&flights, load);
         let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
-        let steady = found.window.and_then(|w| timeline.snap(w));
+        let steady = found.window.filter(|w| timeline.snap(*w).is_some());
+        let completed = run.iter().filter(|r| r.instants.completed);
         Some(Repeat {
             index: run.first()?.repeat,
             whole: Window { from, to },
             steady,
             stationarity: found.stationarity,
             in_flight,
+            ends: completed
+                .filter_map(|r| r.instants.last.or(r.instants.closed))
+                .collect(),
         })
     })
     .collect()
@@ -67,11 +93,22 @@ fn flight(row: &Row) -> Option<Flight> {
 
 /// Rates over whole and steady windows, repeats together.
 pub(super) fn window_rates(repeats: &[Repeat], timeline: &Timeline) -> WindowRates {
-    let whole: Vec<(&Repeat, Window)> = repeats.iter().map(|r| (r, r.whole)).collect();
-    let steady: Vec<(&Repeat, Window)> = repeats
+    let whole: Vec<Span<'_>> = repeats
         .iter()
-        .filter_map(|r| Some((r, r.steady?)))
+        .map(|repeat| Span {
+            repeat,
+            window: repeat.whole,
+            counted: repeat.whole,
+        })
         .collect();
+    let steady = |repeat| {
+        Some(Span {
+            repeat,
+            window: repeat.steady?,
+            counted: timeline.snap(repeat.steady?)?,
+        })
+    };
+    let steady: Vec<Span<'_>> = repeats.iter().filter_map(steady).collect();
     WindowRates {
         whole: rates(&whole, timeline),
         steady: rates(&steady, timeline),
@@ -103,15 +140,20 @@ fn stationarity(repeats: &[Repeat], found: usize) -> Option<Stationarity> {
     Some(worst_of_all)
 }
 
-fn rates(windows: &[(&Repeat, Window)], timeline: &Timeline) -> Option<Rates> {
-    let window = windows.first()?.1;
-    let seconds: f64 = windows.iter().map(|(_, w)| w.length().as_secs_f64()).sum();
-    if seconds <= 0.0 {
+fn rates(spans: &[Span<'_>], timeline: &Timeline) -> Option<Rates> {
+    let length = |of: fn(&Span<'_>) -> Window| {
+        spans
+            .iter()
+            .map(|s| of(s).length().as_secs_f64())
+            .sum::<f64>()
+    };
+    let (seconds, counted_seconds) = (length(|s| s.window), length(|s| s.counted));
+    if seconds <= 0.0 || counted_seconds <= 0.0 {
         return None;
     }
     let mut total = TimeCounts::default();
-    for (_, window) in windows {
-        total.add(&timeline.total(*window));
+    for span in spans {
+        total.add(&timeline.total(span.counted));
     }
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
@@ -122,31 +164,40 @@ fn rates(windows: &[(&Repeat, Window)], timeline: &Timeline) -> Option<Rates> {
     };
     let tokens_of =
         |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
-    let parts = |count: &dyn Fn(&TimeCounts) -> f64| -> Vec<Part> {
-        windows
+    let block_mean = |count: &dyn Fn(&TimeCounts) -> f64| {
+        let parts: Vec<Part> = spans
             .iter()
-            .flat_map(|(_, w)| timeline.parts(*w, count))
-            .collect()
+            .flat_map(|s| timeline.parts(s.counted, count))
+            .collect();
+        BlockMean::of_parts(&parts)
     };
-    let rate_interval = |count: &dyn Fn(&TimeCounts) -> f64| {
-        BlockMean::of_parts(&parts(count)).and_then(|m| interval(&m.interval(LEVEL)))
+    // The interval's width is that of the bins, its centre the exact rate.
+    let around = |value: f64, error: Option<BlockMean>| {
+        interval(&BlockMean { value, ..error? }.interval(LEVEL))
     };
-    let output = per_event.map(|_| tokens_of(&total));
-    let area =
-        |(r, w): &(&Repeat, Window)| r.in_flight.mean(*w).unwrap_or(0.0) * w.length().as_secs_f64();
+    let requests_per_s = spans
+        .iter()
+        .map(|s| s.repeat.completed(s.window))
+        .sum::<u64>() as f64
+        / seconds;
+    let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
+    let area = |s: &Span<'_>| {
+        s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
+    };
     Some(Rates {
-        window,
+        window: spans.first()?.window,
         seconds,
-        requests_per_s: total.completed as f64 / seconds,
-        requests_per_s_interval: rate_interval(&|c| c.completed as f64),
-        output_tokens_per_s: output.map(|n| n / seconds),
-        output_tokens_per_s_interval: output.and_then(|_| rate_interval(&tokens_of)),
-        total_tokens_per_s: output.map(|n| (n + total.input_tokens as f64) / seconds),
-        chunks_per_s: total.events as f64 / seconds,
-        mean_in_flight: windows.iter().map(area).sum::<f64>() / seconds,
-        peak_in_flight: windows
+        requests_per_s,
+        requests_per_s_interval: around(requests_per_s, block_mean(&|c| c.completed as f64)),
+        output_tokens_per_s: output,
+        output_tokens_per_s_interval: output
+            .and_then(|value| around(value, block_mean(&tokens_of))),
+        total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
+        chunks_per_s: total.events as f64 / counted_seconds,
+        mean_in_flight: spans.iter().map(area).sum::<f64>() / seconds,
+        peak_in_flight: spans
             .iter()
-            .map(|(r, w)| r.in_flight.peak_within(*w))
+            .map(|s| s.repeat.in_flight.peak_within(s.window))
             .max()
             .unwrap_or(0),
     })

@@ -56,6 +56,9 @@ fn a_steady_closed_loop_is_summarised_as_it_was_made() {
     assert_near(whole.total_tokens_per_s, 2_100.0 / 12.099, 1e-6);
     let steady = cell.windows.steady.as_ref().unwrap();
     assert_near(steady.output_tokens_per_s, 11.0 / 0.121, 0.01);
+    // One at a time there is no ramp and no drain: all hundred are in the steady part, the first and the last included.
+    assert_near(Some(steady.requests_per_s), 100.0 / 12.1, 1e-6);
+    assert_eq!(cell.metrics[&Metric::Ttft].n, 100);
     assert_near(Some(steady.mean_in_flight), 1.0, 0.02);
     assert_eq!(
         cell.windows
