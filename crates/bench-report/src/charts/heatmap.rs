@@ -48,5 +48,5 @@ pub(super) fn figure(trace: &Trace) -> Option<Figure> {
         short(low.exp()),
         short(high.exp())
     );
-    Some(Figure::new("heatmap", title, plot).note("The darker, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up."))
+    Some(Figure::new("heatmap", title, plot).note("The stronger the colour, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up."))
 }

@@ -45,13 +45,19 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     );
     let (from, to) = (at.first()?, at.last()?);
     let (x, y) = (short(first), short(last));
+    let open = cells.iter().any(|cell| cell.load.is_open());
+    let span = if open {
+        format!("{from} to {to} {name}")
+    } else {
+        format!("{name} {from} to {to}")
+    };
     let title = if last >= first {
         format!(
-            "{what} rises {} from {name} {from} to {to}: {x} → {y} {unit}",
+            "{what} rises {} from {span}: {x} → {y} {unit}",
             times(last / first)
         )
     } else {
-        format!("{what} falls from {x} {unit} at {name} {from} to {y} at {to}")
+        format!("{what} falls from {x} to {y} {unit} from {span}")
     };
     let note = "Bars with 95 % intervals; rates are over the steady window where one was found.";
     Some(

@@ -6,11 +6,12 @@ use crate::text;
 impl Table {
     /// As a `<table>` with a caption, scoped headings and the legend of its marks; it scrolls sideways by itself.
     pub(crate) fn to_html(&self) -> String {
-        let mut out = String::from(
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table\"><table><caption>",
+        let title = text::html(&self.title);
+        // The visible title stands outside of what scrolls sideways; the caption is for those who hear the table.
+        let mut out = format!(
+            "<p class=\"title\">{title}</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">\
+             <table><caption>{title}</caption><thead>"
         );
-        out.push_str(&text::html(&self.title));
-        out.push_str("</caption><thead>");
         out.push_str(&self.heads());
         out.push_str("</thead><tbody>");
         for row in self.shown() {
