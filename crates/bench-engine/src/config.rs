@@ -1,6 +1,7 @@
 //! What an engine is told: where to listen, what to be, which faults to play. TOML or JSON, every key with a default.
 
 mod profile;
+mod transformer;
 
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::EngineError;
 use crate::fault::PlannedFault;
 pub use profile::PROFILES;
+pub use transformer::{Family, Shape, Transformer, Weights};
 
 /// Everything about one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -227,85 +229,6 @@ impl Default for Limits {
             max_waiting: 100_000,
         }
     }
-}
-
-/// The transformer: its shape, its weights, its scheduler.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Transformer {
-    /// Shape of the model; ignored where `model_dir` says it.
-    pub shape: Shape,
-    /// How weights are kept.
-    pub weights: Weights,
-    /// Folder with `config.json`, `*.safetensors` and `tokenizer.json`; absent: random weights, and the text is noise.
-    pub model_dir: Option<PathBuf>,
-    /// Threads that compute; 0: one for each processor.
-    pub threads: usize,
-    /// The scheduler's limits. Prefix caching is not available here.
-    pub scheduler: Limits,
-}
-
-impl Default for Transformer {
-    fn default() -> Self {
-        Self {
-            shape: Shape::tiny(),
-            weights: Weights::Int8,
-            model_dir: None,
-            threads: 0,
-            scheduler: Limits {
-                max_num_seqs: 16,
-                max_num_batched_tokens: 256,
-                enable_prefix_caching: false,
-                ..Limits::default()
-            },
-        }
-    }
-}
-
-/// How weights are kept in memory. Activations are always 32-bit floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Weights {
-    /// 32-bit floats.
-    F32,
-    /// 8-bit integers with one scale for each output.
-    Int8,
-}
-
-/// The shape of a decoder-only transformer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Shape {
-    /// Which family of layers.
-    pub family: Family,
-    /// Ids of the vocabulary.
-    pub vocabulary: usize,
-    /// Width.
-    pub width: usize,
-    /// Layers.
-    pub layers: usize,
-    /// Attention heads.
-    pub heads: usize,
-    /// Heads of keys and values; equal to `heads` unless queries share them.
-    pub kv_heads: usize,
-    /// Width inside the feed-forward part.
-    pub feed_forward: usize,
-    /// Most positions.
-    pub positions: usize,
-    /// Base of the rotary angles (Llama).
-    pub rope_theta: f32,
-    /// Added under the root of the norms.
-    pub norm_eps: f32,
-}
-
-/// Which family of layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// Layer norm, learned positions, GELU, biases.
-    Gpt2,
-    /// Root-mean-square norm, rotary positions, `SwiGLU`, shared key and value heads.
-    Llama,
 }
 
 /// When an answer ends by itself, unless the request says `ignore_eos`.

@@ -1,8 +1,7 @@
 //! The named configurations.
 
 use super::{
-    EngineConfig, EngineKind, Family, Fixed, KeepAlive, Limits, Shape, Simulation, Transformer,
-    Weights,
+    EngineConfig, EngineKind, Fixed, KeepAlive, Limits, Shape, Simulation, Transformer, Weights,
 };
 
 /// Name and one line about each profile.
@@ -107,40 +106,6 @@ fn engine(name: &str) -> Option<EngineKind> {
         "gpt2-124m" => transformer(Shape::gpt2_small(), Weights::F32),
         _ => return None,
     })
-}
-
-impl Shape {
-    /// 14 million parameters, Llama's layers: steps of a few milliseconds on two cores.
-    pub fn tiny() -> Self {
-        Self {
-            family: Family::Llama,
-            vocabulary: 8192,
-            width: 384,
-            layers: 6,
-            heads: 6,
-            kv_heads: 6,
-            feed_forward: 1024,
-            positions: 4096,
-            rope_theta: 10_000.0,
-            norm_eps: 1e-5,
-        }
-    }
-
-    /// GPT-2 small: 124 million parameters.
-    pub fn gpt2_small() -> Self {
-        Self {
-            family: Family::Gpt2,
-            vocabulary: 50_257,
-            width: 768,
-            layers: 12,
-            heads: 12,
-            kv_heads: 12,
-            feed_forward: 3072,
-            positions: 1024,
-            rope_theta: 10_000.0,
-            norm_eps: 1e-5,
-        }
-    }
 }
 
 #[cfg(test)]
