@@ -1,5 +1,14 @@
 //! Every fault that the engine can play ends in the outcome that it is, with the tokens that came before it.
 
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test says what is wrong by failing, and a table of cases is long"
+)]
+
 mod common;
 
 use bench_client::Target;

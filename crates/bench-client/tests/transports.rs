@@ -1,5 +1,14 @@
 //! TLS, HTTP/2, Unix sockets, and pages beside the measurement, against real servers in this process.
 
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    reason = "a test says what is wrong by failing, and a table of cases is long"
+)]
+
 mod common;
 
 use std::convert::Infallible;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use bench_engine::Entry;
-use bench_schema::Nanos;
+use bench_schema::{Nanos, Stamp};
 
 use crate::options::Options;
 use crate::worker::Measured;
@@ -82,7 +82,7 @@ impl Row {
                 ours.clock.at_monotonic_ns(ns).get()
             })
             .collect();
-        let kernel: Vec<i64> = exchange.events.stamps().map(|at| at.get()).collect();
+        let kernel: Vec<i64> = exchange.events.stamps().map(Stamp::get).collect();
         let returned: Vec<i64> = kernel
             .iter()
             .zip(exchange.events.lags())

@@ -84,7 +84,7 @@ fn ledger(target: &Target) -> Result<Vec<bench_engine::Entry>, String> {
             .first()
             .map_or(String::new(), ToString::to_string)
     );
-    let body = fetcher.get(&url, std::time::Duration::from_secs(120), 1 << 30)?;
+    let body = fetcher.get(&url, std::time::Duration::from_mins(2), 1 << 30)?;
     body.split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
         .map(|line| serde_json::from_slice(line).map_err(|error| format!("ledger: {error}")))

@@ -3,7 +3,9 @@
     dead_code,
     unreachable_pub,
     clippy::allow_attributes,
-    reason = "each test file uses its own part of this"
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "each test file uses its own part of this; a test says what is wrong by failing"
 )]
 
 use std::io::{Read, Write};
