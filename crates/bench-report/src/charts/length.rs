@@ -91,20 +91,11 @@ pub(super) fn latency(run: &RunRecord) -> Option<Figure> {
     )
 }
 
-/// Intercept and slope in milliseconds, and R², of the stored linear fit.
+/// Intercept and slope in milliseconds, and R², of the stored fit (which is in nanoseconds).
 fn linear(run: &RunRecord) -> Option<(f64, f64, f64)> {
     let fit = run.analysis.fits.get("latency_by_output_tokens")?;
-    let get = |keys: &[&str]| {
-        keys.iter()
-            .find_map(|key| fit.parameters.get(*key))
-            .copied()
-    };
-    let millis = get(&["a_ms", "intercept_ms"]).zip(get(&["b_ms_per_token", "slope_ms"]));
-    let nanos = get(&["a", "intercept"])
-        .zip(get(&["b", "slope"]))
-        .map(|(a, b)| (a / 1e6, b / 1e6));
-    let (a, b) = millis.or(nanos)?;
-    Some((a, b, fit.r_squared?))
+    let (a, b) = (fit.parameters.get("a")?, fit.parameters.get("b")?);
+    Some((a / 1e6, b / 1e6, fit.r_squared?))
 }
 
 /// Tokens per second of one answer against its length.

@@ -95,12 +95,8 @@ fn proportional(values: &[Option<f64>], at: &[f64]) -> Option<Vec<Option<f64>>> 
 /// The universal scalability law at each level, from the stored parameters.
 fn usl(run: &RunRecord, at: &[f64]) -> Option<Vec<Option<f64>>> {
     let parameters = &run.analysis.fits.get("usl")?.parameters;
-    let named = |names: [&str; 2]| names.iter().find_map(|name| parameters.get(*name)).copied();
-    let (lambda, sigma, kappa) = (
-        named(["lambda", "λ"])?,
-        named(["sigma", "σ"])?,
-        named(["kappa", "κ"])?,
-    );
+    let named = |name: &str| parameters.get(name).copied();
+    let (lambda, sigma, kappa) = (named("lambda")?, named("sigma")?, named("kappa")?);
     Some(
         at.iter()
             .map(|n| Some(lambda * n / (1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0))))

@@ -93,7 +93,7 @@ fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool)
                 .get(&Metric::TokensPerSUser)
                 .and_then(bench_schema::Distribution::p50),
         ),
-        Cell::number(scaling(run, cell, group).map(|s| s.scaling_factor)),
+        Cell::number(scaling(run, group).map(|s| s.scaling_factor)),
         verdicts(group),
     ]);
     row
@@ -109,21 +109,10 @@ pub(crate) fn unbounded(seen: Option<&bench_schema::Distribution>, q: f64) -> Op
     entry.1.is_none().then_some(Mark::Failures)
 }
 
-/// The scaling row of a group: named by the group, within the cell.
-pub(crate) fn scaling<'a>(
-    run: &'a RunRecord,
-    cell: &CellRecord,
-    group: &GroupRecord,
-) -> Option<&'a ScalingRow> {
-    let names = [
-        group.name.clone(),
-        format!("{}={}", group.by, group.name),
-        format!("{}/{}", cell.id, group.name),
-    ];
-    run.analysis
-        .scaling
-        .iter()
-        .find(|row| names.contains(&row.cell))
+/// The scaling row of a group: of the factor that the groups are by, named by the group.
+pub(crate) fn scaling<'a>(run: &'a RunRecord, group: &GroupRecord) -> Option<&'a ScalingRow> {
+    let mut rows = run.analysis.scaling.iter();
+    rows.find(|row| row.factor == group.by && row.cell == group.name)
 }
 
 fn verdicts(group: &GroupRecord) -> Cell {

@@ -65,10 +65,14 @@ pub(crate) fn grid() -> RunRecord {
     run.analysis.fits.insert(
         "latency_by_output_tokens".into(),
         FitRecord {
-            formula: "E2E = a + b · output tokens".into(),
-            parameters: BTreeMap::from([("a_ms".into(), 3.1), ("b_ms_per_token".into(), 10.18)]),
+            formula: "e2e_ns = a + b * output_tokens; ms_per_token = b / 1e6".into(),
+            parameters: BTreeMap::from([
+                ("a".into(), 3.1e6),
+                ("b".into(), 10.18e6),
+                ("ms_per_token".into(), 10.18),
+            ]),
             intervals: BTreeMap::from([(
-                "b_ms_per_token".into(),
+                "ms_per_token".into(),
                 Interval {
                     low: 10.14,
                     high: 10.22,
