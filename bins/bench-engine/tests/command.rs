@@ -56,7 +56,19 @@ fn a_child_says_where_it_listens_and_is_gone_when_it_is_dropped() {
     // The clock is the machine's: another process's stamps lie between this one's.
     assert!(before < entry.head_ns && entry.end_ns.unwrap() < after);
     let process = format!("/proc/{}", child.pid());
-    assert!(std::path::Path::new(&process).exists());
+    let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap();
+    let group = stat
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .nth(2)
+        .unwrap();
+    assert_eq!(
+        group,
+        child.pid().to_string(),
+        "Ctrl-C at the terminal does not reach it"
+    );
     drop(child);
     assert!(!std::path::Path::new(&process).exists(), "ended and reaped");
 }

@@ -4,6 +4,7 @@
 //! argument, and gets the engine's URL from its first line of output.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child as Process, Command, ExitCode, Stdio};
 
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,8 @@ pub fn spawn_program(mut command: Command, config: &EngineConfig) -> Result<Chil
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
+    // A group of its own: Ctrl-C at the terminal is for the benchmark, which still has answers in flight.
+    command.process_group(0);
     let mut process = command
         .spawn()
         .map_err(|error| failed(&error.to_string()))?;
