@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use hyper::http::response::Parts;
 
 use crate::deadline::{Deadline, Recall};
@@ -15,14 +14,11 @@ use crate::fault::Fault;
 use crate::late::Rhythm;
 use crate::pool::Checkout;
 use crate::question::Question;
+use crate::refusal::{Refusal, unusable_content};
 use crate::socket::{LogPosition, ReadLog};
 use crate::target::CancelAfter;
 use crate::transfer::{Connection, Http1, Step, Transfer};
 use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
-
-/// Bytes of an error page that are kept for its message, and characters that are shown.
-const PAGE_BYTES: usize = 1200;
-const PAGE_CHARS: usize = 300;
 
 /// One request on its way.
 #[derive(Debug)]
@@ -52,13 +48,6 @@ pub(crate) enum Landing {
     Over,
     /// The reused connection was closed before a byte of the answer: nothing has happened, try another.
     Stale,
-}
-
-/// An answer that is none: its status, and the beginning of its body.
-#[derive(Debug)]
-struct Refusal {
-    message: String,
-    page: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -206,10 +195,7 @@ impl<'a> Flight<'a> {
         self.exchange.headers = Some(mark.arrival);
         self.exchange.status = Some(head.status.as_u16());
         if !head.status.is_success() {
-            self.refusal = Some(Refusal {
-                message: refusal_message(head),
-                page: Vec::new(),
-            });
+            self.refusal = Some(Refusal::new(head));
             return None;
         }
         if let Some(problem) = unusable_content(&head.headers) {
@@ -242,8 +228,7 @@ impl<'a> Flight<'a> {
         let len = bytes.len();
         self.exchange.response_bytes += u64::try_from(len).unwrap_or(u64::MAX);
         if let Some(refusal) = &mut self.refusal {
-            let room = PAGE_BYTES.saturating_sub(refusal.page.len());
-            refusal.page.extend(bytes.iter().take(room));
+            refusal.push(bytes);
         } else if let Some(decoder) = &mut self.decoder {
             let progress = decoder.push(bytes, mark);
             if progress.content_events > 0 {
@@ -395,48 +380,6 @@ impl<'a> Flight<'a> {
             && log.position().bytes_read == begin.bytes_read
             && self.exchange.headers.is_none()
     }
-}
-
-impl Refusal {
-    fn into_message(self) -> String {
-        let page = String::from_utf8_lossy(&self.page);
-        let shown: String = page.trim().chars().take(PAGE_CHARS).collect();
-        if shown.is_empty() {
-            self.message
-        } else {
-            format!("{}: {shown}", self.message)
-        }
-    }
-}
-
-fn refusal_message(head: &Parts) -> String {
-    let status = head.status;
-    match head.headers.get(LOCATION) {
-        Some(to) if status.is_redirection() => format!(
-            "HTTP {status}, to {}; redirects are not followed, give the URL itself",
-            String::from_utf8_lossy(to.as_bytes())
-        ),
-        _ => format!("HTTP {status}"),
-    }
-}
-
-/// Why a successful response cannot be an answer of any protocol.
-fn unusable_content(headers: &HeaderMap) -> Option<String> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(coding) = text(CONTENT_ENCODING)
-        && !coding.eq_ignore_ascii_case("identity")
-    {
-        return Some(format!(
-            "the body is compressed ({coding}), which was not asked for"
-        ));
-    }
-    let media = text(CONTENT_TYPE)?.trim();
-    media
-        .get(..9)
-        .is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"))
-        .then(|| {
-            format!("an HTML page came instead of an answer ({media}); is this the API's URL?")
-        })
 }
 
 fn cut(fault: Fault) -> StreamEnd {

@@ -18,6 +18,7 @@ mod pool;
 mod probe;
 pub mod protocol;
 mod question;
+mod refusal;
 mod schedstat;
 #[cfg(test)]
 mod scripted;

@@ -1,0 +1,70 @@
+//! Answers that are none: error statuses, redirects, pages of another kind.
+
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use hyper::http::response::Parts;
+
+/// Bytes of an error page that are kept for its message, and characters that are shown.
+const PAGE_BYTES: usize = 1200;
+const PAGE_CHARS: usize = 300;
+
+/// An answer that is none: its status, and the beginning of its body.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    message: String,
+    page: Vec<u8>,
+}
+
+impl Refusal {
+    pub(crate) fn new(head: &Parts) -> Self {
+        Self {
+            message: refusal_message(head),
+            page: Vec::new(),
+        }
+    }
+
+    /// The next bytes of the page; only its beginning is kept.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let room = PAGE_BYTES.saturating_sub(self.page.len());
+        self.page.extend(bytes.iter().take(room));
+    }
+
+    pub(crate) fn into_message(self) -> String {
+        let page = String::from_utf8_lossy(&self.page);
+        let shown: String = page.trim().chars().take(PAGE_CHARS).collect();
+        if shown.is_empty() {
+            self.message
+        } else {
+            format!("{}: {shown}", self.message)
+        }
+    }
+}
+
+fn refusal_message(head: &Parts) -> String {
+    let status = head.status;
+    match head.headers.get(LOCATION) {
+        Some(to) if status.is_redirection() => format!(
+            "HTTP {status}, to {}; redirects are not followed, give the URL itself",
+            String::from_utf8_lossy(to.as_bytes())
+        ),
+        _ => format!("HTTP {status}"),
+    }
+}
+
+/// Why a successful response cannot be an answer of any protocol.
+pub(crate) fn unusable_content(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(coding) = text(CONTENT_ENCODING)
+        && !coding.eq_ignore_ascii_case("identity")
+    {
+        return Some(format!(
+            "the body is compressed ({coding}), which was not asked for"
+        ));
+    }
+    let media = text(CONTENT_TYPE)?.trim();
+    media
+        .get(..9)
+        .is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"))
+        .then(|| {
+            format!("an HTML page came instead of an answer ({media}); is this the API's URL?")
+        })
+}
