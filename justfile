@@ -85,3 +85,13 @@ golden:
 # criterion benchmarks
 bench *args="":
     cargo bench -p bench-metrics -p bench-client -p bench-workload {{args}}
+
+# --- verify ----------------------------------------------------------------------------------------------------------------------
+
+# the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
+verify-llama benches="":
+    bash scripts/verify-llama {{benches}}
+
+# the three benchmarks against a real vLLM on the CPU; installs about 6 GB (docs/verification.md)
+verify-vllm benches="":
+    bash scripts/verify-vllm {{benches}}

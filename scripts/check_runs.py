@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Checks that run directories account for every request, prints a table: check_runs.py [--tokens-total N] RUN...
+
+For each run: it is complete; in every cell the counts add up to what was planned and all of it completed; `requests.jsonl` has one
+line for each request, warm-up included, no two the same; each answer has the length that was asked for, by the server's own count;
+streamed answers have a first token before their end. With --tokens-total (what the server says it generated) the answers of all
+runs together have to hold exactly that many tokens. Where the server reports its own decode time per answer, the client's is held against it.
+Exit code 1 and one line per problem where something does not hold. Needs nothing but Python.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import statistics
+import sys
+
+ENDINGS = ("completed", "failed", "timed_out", "truncated", "cancelled", "unsent")
+
+
+class Run:
+    """A run directory, and what is wrong with it."""
+
+    def __init__(self, path):
+        self.path, self.problems = path, []
+        self.run = json.loads((path / "run.json").read_text())
+        with (path / "requests.jsonl").open() as lines:
+            self.records = [json.loads(line) for line in lines]
+
+    def expect(self, holds, problem):
+        """Notes the problem unless it holds."""
+        if not holds:
+            self.problems.append(f"{self.path}: {problem}")
+
+    def check(self):
+        """All that has to hold within one run."""
+        self.expect(self.run["complete"], f"incomplete: {self.run.get('incomplete_reason')}")
+        keys = collections.Counter((r["cell"], r["repeat"], r["phase"], r["id"]) for r in self.records)
+        twice = [key for key, count in keys.items() if count > 1]
+        self.expect(not twice, f"recorded twice: {twice[:3]}")
+        for cell in self.run["cells"]:
+            self.check_cell(cell)
+        for record in self.records:
+            self.check_record(record)
+
+    def check_cell(self, cell):
+        """The counts of a cell, against each other and against the records."""
+        counts, at = cell["counts"], f"cell {cell['id']}"
+        ended = sum(counts[ending] for ending in ENDINGS)
+        self.expect(counts["planned"] == ended, f"{at}: {counts['planned']} planned, {ended} ended")
+        self.expect(counts["completed"] == counts["planned"] > 0, f"{at}: not all completed: {counts}")
+        mine = collections.Counter(r["phase"] for r in self.records if r["cell"] == cell["id"])
+        self.expect(mine["measure"] == counts["planned"], f"{at}: {mine['measure']} lines for {counts['planned']} requests")
+        self.expect(mine["warmup"] == counts["warmup"], f"{at}: {mine['warmup']} lines for {counts['warmup']} warm-up requests")
+
+    def check_record(self, record):
+        """One request: ended well, as long as asked, stamps in order."""
+        wire, at = record["wire"], f"cell {record['cell']} {record['phase']} request {record['id']}"
+        self.expect(wire["outcome"]["kind"] == "completed", f"{at}: {wire['outcome']}")
+        self.expect(record["token_source"] == "usage", f"{at}: tokens from {record['token_source']}, not from the server")
+        asked, got = record.get("asked_output_tokens"), record.get("output_tokens")
+        self.expect(asked == got, f"{at}: {got} tokens for {asked} asked")
+        stamps = [wire.get("sent"), wire.get("headers"), wire.get("events", {}).get("first"), wire.get("closed")]
+        self.expect(None not in stamps and stamps == sorted(stamps), f"{at}: stamps out of order: {stamps}")
+
+    def tokens(self):
+        """Output tokens of all requests, warm-up included."""
+        return sum(record.get("output_tokens") or 0 for record in self.records)
+
+    def decode_ratio(self):
+        """Median over answers of the client's decode time over the server's own; absent where the server tells none."""
+        ratios = []
+        for record in self.records:
+            events, decode = record["wire"].get("events", {}), (record["wire"].get("server") or {}).get("decode")
+            if decode and "last" in events and events["last"] > events["first"] and record["output_tokens"] > 16:
+                ratios.append((events["last"] - events["first"]) / decode)
+        return statistics.median(ratios) if ratios else None
+
+    def rows(self):
+        """A table row per cell, all cells of a latency grid in one."""
+        cells = self.run["cells"]
+        for group in [cells] if len(cells) > 4 else [[cell] for cell in cells]:
+            totals = collections.Counter()
+            for cell in group:
+                totals.update({key: cell["counts"][key] for key in ("planned", "completed", "replaced_connections")})
+            label = group[0]["id"] if len(group) == 1 else f"{len(group)} cells"
+            one = group[0] if len(group) == 1 else {"metrics": {}, "windows": {}}
+            rate = one["windows"].get("whole", {}).get("output_tokens_per_s")
+            yield [
+                self.path.name,
+                label,
+                *(str(totals[key]) for key in ("planned", "completed", "replaced_connections")),
+                "" if rate is None else f"{rate:.0f}",
+                *(milliseconds(one["metrics"].get(name)) for name in ("ttft", "itl", "e2e")),
+                self.run["trust"]["verdict"],
+            ]
+
+
+def median(metric):
+    """The median of a distribution in milliseconds; absent where there is none."""
+    for quantile in (metric or {}).get("quantiles", []):
+        if quantile["q"] == 0.5:
+            return quantile["value"] / 1e6
+    return None
+
+
+def milliseconds(metric):
+    """The median of a distribution in milliseconds, as text."""
+    value = median(metric)
+    return "" if value is None else f"{value:.3f}"
+
+
+def compare(one, other):
+    """Prints how the token times of two runs of the same design relate. The server served them one after the other, so this is no check."""
+    others = {cell["id"]: cell for cell in other.run["cells"]}
+    for cell in one.run["cells"]:
+        mine, theirs = median(cell["metrics"].get("itl")), median(others.get(cell["id"], {}).get("metrics", {}).get("itl"))
+        if mine and theirs:
+            print(f"{cell['id']}: ITL p50 of {one.path.name} over {other.path.name}: {mine / theirs:.3f}")
+
+
+def table(rows):
+    """A Markdown table."""
+    head = ["run", "cell", "planned", "completed", "replaced", "tokens/s", "TTFT p50", "ITL p50", "E2E p50", "verdict"]
+    print("| " + " | ".join(head) + " |")
+    print("|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def main():
+    """Checks, prints, and tells by the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=pathlib.Path, nargs="+")
+    parser.add_argument("--tokens-total", type=int, help="tokens that the server says it generated for all of the runs")
+    parser.add_argument("--decode-within", type=float, help="largest relative difference from the server's own decode times")
+    parser.add_argument("--compare", nargs=2, default=[], metavar="NAME", help="two of the runs, whose token times are set side by side")
+    options = parser.parse_args()
+
+    runs = [Run(path) for path in options.runs]
+    for run in runs:
+        run.check()
+    table(row for run in runs for row in run.rows())
+    problems = [problem for run in runs for problem in run.problems]
+    print()
+    for run in runs:
+        ratio = run.decode_ratio()
+        if ratio is not None:
+            print(f"{run.path.name}: decode time, client over server, median {ratio:.4f}")
+            if options.decode_within is not None and abs(ratio - 1) > options.decode_within:
+                problems.append(f"{run.path}: decode times are {ratio:.4f} of the server's own")
+    named = {run.path.name: run for run in runs}
+    if options.compare:
+        compare(*(named[name] for name in options.compare))
+    tokens, requests = sum(run.tokens() for run in runs), sum(len(run.records) for run in runs)
+    print(f"{requests} requests, {tokens} output tokens recorded")
+    if options.tokens_total is not None:
+        print(f"{options.tokens_total} tokens generated, says the server")
+        if options.tokens_total != tokens:
+            problems.append(f"the server generated {options.tokens_total} tokens, the runs hold {tokens}")
+    for problem in problems[:40]:
+        print(f"PROBLEM {problem}", file=sys.stderr)
+    if problems:
+        print(f"{len(problems)} problems", file=sys.stderr)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
