@@ -1,1 +1,86 @@
-fn main() {}
+//! `bench-report`: render, compare, gate, export, merge and recover results. It measures nothing.
+
+#![expect(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "texts are short; `write!` to a String would need its impossible error dropped each time"
+)]
+
+mod aggregate;
+mod arguments;
+mod compare;
+mod error;
+mod export;
+mod files;
+mod gate;
+mod lines;
+mod merge;
+mod recover;
+mod render;
+mod run_folder;
+mod settings;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Arguments, Command};
+use error::CommandError;
+
+/// What a command came to.
+pub(crate) struct Done {
+    /// For stdout.
+    pub(crate) output: String,
+    /// For stderr, a line each.
+    pub(crate) notes: Vec<String>,
+    /// The exit code.
+    pub(crate) code: u8,
+}
+
+impl Done {
+    /// With exit code 0.
+    pub(crate) fn well(output: String, notes: Vec<String>) -> Self {
+        Self {
+            output,
+            notes,
+            code: 0,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(done) => {
+            for note in &done.notes {
+                say(note);
+            }
+            // A closed pipe is the reader's choice.
+            std::io::stdout()
+                .lock()
+                .write_all(done.output.as_bytes())
+                .ok();
+            ExitCode::from(done.code)
+        }
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Done, CommandError> {
+    match command {
+        Command::Render(arguments) => render::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
+    }
+}
+
+fn say(line: &str) {
+    // Nobody may be reading.
+    writeln!(std::io::stderr().lock(), "bench-report: {line}").ok();
+}

@@ -160,6 +160,12 @@ impl CellAccumulator {
         }
     }
 
+    /// Sets [`CellContext::queue_baseline`] after the fact: where cells are read side by side, the cell at concurrency 1 is
+    /// only known once all have been read.
+    pub fn set_queue_baseline(&mut self, ttft_ns: Option<f64>) {
+        self.context.queue_baseline = ttft_ns;
+    }
+
     /// Adds a request. Warm-up is counted and otherwise left out. Cost: O(events).
     pub fn push(&mut self, record: &RequestRecord) {
         self.counts.push(record);

@@ -113,6 +113,12 @@ impl EventLog {
         }
     }
 
+    /// Moves every arrival by the same amount, for a log that is put on another run's clock.
+    pub fn shift(&mut self, by: Nanos) {
+        self.first = self.first.map(|at| at + by);
+        self.last = self.last.map(|at| at + by);
+    }
+
     /// Number of content events, `m`.
     pub fn len(&self) -> usize {
         self.first.map_or(0, |_| self.gaps.len() + 1)

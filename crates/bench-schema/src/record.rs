@@ -71,6 +71,23 @@ impl RequestRecord {
         Some(self.dispatched? - self.due)
     }
 
+    /// Moves every stamp by the same amount: onto the clock of another run, whose epoch lies `by` before this one's.
+    /// Every latency stays what it was.
+    pub fn shift(&mut self, by: Nanos) {
+        self.due = self.due + by;
+        let wire = &mut self.wire;
+        for stamp in [
+            &mut self.dispatched,
+            &mut wire.connected,
+            &mut wire.sent,
+            &mut wire.headers,
+            &mut wire.closed,
+        ] {
+            *stamp = stamp.map(|at| at + by);
+        }
+        wire.events.shift(by);
+    }
+
     /// The last instant that is known of it.
     pub fn last_instant(&self) -> Stamp {
         let wire = &self.wire;

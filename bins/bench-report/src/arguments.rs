@@ -1,0 +1,158 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Works on results of bench-latency, bench-throughput and bench-seqlen; it measures nothing.
+///
+/// A run that was killed is read like any other: its cells are made again from requests.jsonl.
+/// Exit codes: 0 done; 1 failed; 2 wrong usage; 3 the runs cannot be trusted; 4 a gate was missed.
+#[derive(Debug, Parser)]
+#[command(name = "bench-report", version, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Write report.md and report.html again, and figures where asked; print the result.
+    Render(Render),
+    /// Hold runs against a first one: what changed, by how much, and whether that can be known.
+    Compare(Compare),
+    /// Exit with 4 where a quantity got worse by more than allowed, with 3 where the runs cannot be trusted.
+    Gate(Gate),
+    /// Write a run in the words of another tool, or as a table.
+    Export(Export),
+    /// Join the run directories of shards into one result; records are joined, never percentiles averaged.
+    Merge(Merge),
+    /// Make run.json and the reports again from the records of a run that was killed.
+    Recover(Recover),
+}
+
+/// What stdout gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// A table for people.
+    #[default]
+    Table,
+    /// Markdown for a pull request.
+    Markdown,
+    /// JSON for programs.
+    Json,
+}
+
+/// What a figure is stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Figures {
+    /// Scalable.
+    Svg,
+    /// 1800 pixels wide.
+    Png,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Render {
+    /// Run directories.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// Also write every chart to RUN/figures, and link them in report.md.
+    #[arg(long)]
+    pub(crate) figures: Option<Figures>,
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    pub(crate) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// What was there before: a run directory, or a folder of runs that are repeats of each other.
+    pub(crate) base: PathBuf,
+    /// What is there now; several are each held against BASE.
+    #[arg(required = true, value_name = "NEW")]
+    pub(crate) new: Vec<PathBuf>,
+    /// A tag along which the runs differ (gpus, model, …): runs that share its value are repeats, the lowest level is the base.
+    #[arg(long, value_name = "TAG")]
+    pub(crate) axis: Option<String>,
+    /// Also write the comparison as one self-contained page.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) test: Test,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Test {
+    /// Chance of any false alarm over all rows together, in percent.
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
+    pub(crate) alpha: f64,
+    /// A relative difference that does not matter, in percent.
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
+    pub(crate) margin: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Gate {
+    /// What was there before: a run directory, or a folder of runs that are repeats of each other.
+    pub(crate) base: PathBuf,
+    /// What is there now: the same.
+    pub(crate) new: PathBuf,
+    /// The most that quantities may get worse, in every cell, such as `e2e.p95:5%,output_tokens_per_s:3%`; `all` is every quantity.
+    #[arg(long, required = true, value_name = "LIST")]
+    pub(crate) max_regression: Vec<String>,
+    /// Also miss where a quantity looks worse than allowed but chance is not excluded.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) test: Test,
+}
+
+/// What an export looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// vllm-CELL.json: the keys of `vllm bench serve --save-result --save-detailed`, by its definitions.
+    Vllm,
+    /// aiperf-CELL.json: the shape of `profile_export_aiperf.json`.
+    Aiperf,
+    /// cells.csv and metrics.csv.
+    Csv,
+    /// requests, tokens, readings and cells as .parquet.
+    Parquet,
+    /// run.json, whole also where the run was killed.
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// A run directory.
+    pub(crate) run: PathBuf,
+    /// The words to write it in.
+    #[arg(long)]
+    pub(crate) format: Format,
+    /// Where to write; RUN/export unless given. The paths are printed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Merge {
+    /// The shards' run directories.
+    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The new run directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// The run directory.
+    pub(crate) run: PathBuf,
+}

@@ -1,0 +1,174 @@
+//! `compare`: runs held against a first one.
+
+mod table;
+
+use std::path::Path;
+
+use bench_insight::{CellSamples, ComparedSamples, RunComparison};
+use bench_metrics::CompareOptions;
+use bench_schema::RunRecord;
+
+use crate::Done;
+use crate::arguments::{Compare, Output, Test};
+use crate::error::CommandError;
+use crate::files;
+use crate::run_folder::{RunFolder, open_group};
+
+pub(crate) use table::{percent, text};
+
+pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
+    let options = options(&arguments.test)?;
+    let groups: Vec<Vec<RunFolder>> = std::iter::once(&arguments.base)
+        .chain(&arguments.new)
+        .map(|path| open_group(path))
+        .collect::<Result<_, _>>()?;
+    let mut notes: Vec<String> = groups
+        .iter()
+        .flatten()
+        .flat_map(|run| run.notes.clone())
+        .collect();
+    let groups = match &arguments.axis {
+        Some(tag) => by_tag(groups, tag)?,
+        None => groups,
+    };
+    let records: Vec<RunRecord> = groups
+        .iter()
+        .flatten()
+        .map(|run| run.record.clone())
+        .collect();
+    let axis = arguments.axis.as_deref();
+    if let Some(path) = &arguments.html {
+        files::write_whole(
+            path,
+            bench_report::compare::html(&records, axis)?.as_bytes(),
+        )?;
+        notes.push(format!("the page is {}", path.display()));
+    }
+    let output = match arguments.output {
+        Output::Markdown => bench_report::compare::markdown(&records, axis)?,
+        Output::Table => held_against_first(&groups, &options)?
+            .iter()
+            .map(text)
+            .collect(),
+        Output::Json => {
+            let all = held_against_first(&groups, &options)?;
+            serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+        }
+    };
+    Ok(Done::well(output, notes))
+}
+
+/// Percentages of the command line as shares.
+pub(crate) fn options(test: &Test) -> Result<CompareOptions, CommandError> {
+    let share = |name: &str, percent: f64, most: f64| {
+        if percent > 0.0 && percent < most {
+            Ok(percent / 100.0)
+        } else {
+            Err(CommandError::Usage(format!(
+                "--{name} {percent} is not between 0 and {most} percent; 5 is usual"
+            )))
+        }
+    };
+    Ok(CompareOptions {
+        alpha: share("alpha", test.alpha, 50.0)?,
+        margin: share("margin", test.margin, 100.0)?,
+        ..CompareOptions::default()
+    })
+}
+
+/// The runs grouped anew by the value of a tag: numbers in order, else in the order given.
+fn by_tag(groups: Vec<Vec<RunFolder>>, tag: &str) -> Result<Vec<Vec<RunFolder>>, CommandError> {
+    let mut levels: Vec<(String, Vec<RunFolder>)> = Vec::new();
+    for run in groups.into_iter().flatten() {
+        let Some(level) = run.record.tags.get(tag).cloned() else {
+            let known: Vec<&str> = run.record.tags.keys().map(String::as_str).collect();
+            return Err(CommandError::Usage(format!(
+                "{} has no tag `{tag}` ({}); set it with --tag {tag}=VALUE when measuring, or compare without --axis",
+                run.path.display(),
+                if known.is_empty() {
+                    "it has none".to_owned()
+                } else {
+                    format!("it has {}", known.join(", "))
+                },
+            )));
+        };
+        match levels.iter_mut().find(|(name, _)| *name == level) {
+            Some((_, runs)) => runs.push(run),
+            None => levels.push((level, vec![run])),
+        }
+    }
+    let numbers: Option<Vec<f64>> = levels.iter().map(|(level, _)| level.parse().ok()).collect();
+    if numbers.is_some() {
+        levels.sort_by(|(a, _), (b, _)| {
+            let number = |text: &str| text.parse::<f64>().unwrap_or(f64::MAX);
+            number(a).total_cmp(&number(b))
+        });
+    }
+    Ok(levels.into_iter().map(|(_, runs)| runs).collect())
+}
+
+fn held_against_first(
+    groups: &[Vec<RunFolder>],
+    options: &CompareOptions,
+) -> Result<Vec<RunComparison>, CommandError> {
+    let Some((base, others)) = groups
+        .split_first()
+        .filter(|(_, others)| !others.is_empty())
+    else {
+        return Err(bench_report::ReportError::TooFewRuns {
+            given: groups.len(),
+        }
+        .into());
+    };
+    others.iter().map(|new| hold(base, new, options)).collect()
+}
+
+/// Two groups beside each other. Single requests are read where a single run stands on both sides: only then are they looked at.
+pub(crate) fn hold(
+    base: &[RunFolder],
+    new: &[RunFolder],
+    options: &CompareOptions,
+) -> Result<RunComparison, CommandError> {
+    let single = base.len() == 1 || new.len() == 1;
+    let samples = |runs: &[RunFolder]| -> Result<Vec<CellSamples>, CommandError> {
+        match runs.first() {
+            Some(run) if single => run.samples(),
+            _ => Ok(Vec::new()),
+        }
+    };
+    let (before, after) = (samples(base)?, samples(new)?);
+    let records = |runs: &[RunFolder]| {
+        runs.iter()
+            .map(|run| run.record.clone())
+            .collect::<Vec<_>>()
+    };
+    let (base_runs, new_runs) = (records(base), records(new));
+    let mut found = bench_insight::compare(
+        &base_runs.iter().collect::<Vec<_>>(),
+        &new_runs.iter().collect::<Vec<_>>(),
+        ComparedSamples {
+            base: &before,
+            new: &after,
+        },
+        options,
+    )
+    .ok_or(bench_report::ReportError::TooFewRuns { given: 1 })?;
+    found.base = name(base);
+    found.new = name(new);
+    Ok(found)
+}
+
+/// The folder's name says more than the title, which both sides often share.
+fn name(runs: &[RunFolder]) -> String {
+    let of = |path: &Path| {
+        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        whole
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    match runs {
+        [run] => of(&run.path),
+        [first, ..] => format!("{} and {} more", of(&first.path), runs.len() - 1),
+        [] => String::new(),
+    }
+}

@@ -1,0 +1,110 @@
+//! A comparison as text for a terminal.
+
+use bench_insight::{ComparisonRow, RunComparison};
+use bench_schema::Unit;
+
+const HEAD: [&str; 7] = [
+    "cell",
+    "quantity",
+    "base",
+    "new",
+    "change",
+    "95 % interval",
+    "verdict",
+];
+
+/// The comparison with its cautions, its rows in columns.
+pub(crate) fn text(found: &RunComparison) -> String {
+    let mut out = format!(
+        "{} against {} ({} and {} runs): {}\n",
+        clean(&found.new),
+        clean(&found.base),
+        found.runs.1,
+        found.runs.0,
+        found.summary()
+    );
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(found.rows.iter().map(row));
+    out += &columns(&rows);
+    for (side, cells) in [("base", &found.only_base), ("new", &found.only_new)] {
+        if !cells.is_empty() {
+            out += &format!("only the {side} has {}\n", clean(&cells.join(", ")));
+        }
+    }
+    for caution in &found.cautions {
+        out += &format!("note: {}\n", clean(caution));
+    }
+    out += &format!(
+        "intervals are of each row; verdicts are corrected for {} rows, so that one false alarm among all has a chance of {}\n\n",
+        found.rows.len(),
+        percent(found.alpha)
+    );
+    out
+}
+
+fn row(row: &ComparisonRow) -> [String; 7] {
+    let change = row.relative.map_or_else(|| "–".to_owned(), signed);
+    let interval = row.relative_interval.map_or_else(
+        || "–".to_owned(),
+        |i| format!("{} to {}", signed(i.low), signed(i.high)),
+    );
+    [
+        clean(&row.cell),
+        row.quantity.clone(),
+        value(row.base, row.unit),
+        value(row.new, row.unit),
+        change,
+        interval,
+        row.verdict.as_str().to_owned(),
+    ]
+}
+
+fn value(x: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Ns => bench_schema::Nanos::from_f64(x).to_string(),
+        Unit::Ratio => percent(x),
+        _ if x.abs() >= 1000.0 => format!("{x:.0}"),
+        _ => format!("{x:.2}"),
+    }
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn signed(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+/// Names come from files: nothing of them may move the cursor.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// Texts left, numbers right.
+fn columns(rows: &[[String; 7]]) -> String {
+    let width = |column: usize| {
+        let widths = rows.iter().filter_map(|row| row.get(column));
+        widths.map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(column, (text, &width))| {
+                if (2..6).contains(&column) {
+                    format!("{text:>width$}")
+                } else {
+                    format!("{text:<width$}")
+                }
+            })
+            .collect();
+        out += cells.join("  ").trim_end();
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,101 @@
+//! What can go wrong, and the exit code it has.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bench_insight::InsightError;
+use bench_report::ReportError;
+use bench_schema::SchemaError;
+
+/// The command failed.
+const FAILED: u8 = 1;
+/// Wrong usage.
+const USAGE: u8 = 2;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error(
+        "there is no run in {0}; give a run directory (it holds run.json), or the run.json itself"
+    )]
+    NoRun(PathBuf),
+    #[error("{0} is a folder of several runs; name one of them, such as {1}")]
+    SeveralRuns(PathBuf, PathBuf),
+    #[error("cannot read {path}: {source}; check that it exists and may be read")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path} is not a result: {source}")]
+    Schema { path: PathBuf, source: SchemaError },
+    #[error("cannot write {path}: {source}; make room or choose another place with --out")]
+    Write { path: PathBuf, source: io::Error },
+    #[error(
+        "{path}: the run names a file `{name}`, which is no plain file name; the result was not written by these benchmarks, so nothing is written for it"
+    )]
+    UnsafeName { path: PathBuf, name: String },
+    #[error("{0} is not empty; choose a new folder with --out, results are not overwritten")]
+    OutExists(PathBuf),
+    #[error("{path}: `{key}` of its config cannot be read: {problem}; mend it in run.json")]
+    Config {
+        path: PathBuf,
+        key: &'static str,
+        problem: String,
+    },
+    #[error("{0} has no requests.jsonl, so there is nothing to take its numbers from")]
+    NoRequests(PathBuf),
+    #[error(
+        "{other} is not a shard of the same run as {first}: `{key}` is {theirs} there and {ours} here; merge joins shards of one plan, use compare for different runs"
+    )]
+    NotOneRun {
+        first: PathBuf,
+        other: PathBuf,
+        key: String,
+        ours: String,
+        theirs: String,
+    },
+    #[error("{first} and {other} are both shard {shard}; give each shard once")]
+    SameShard {
+        first: PathBuf,
+        other: PathBuf,
+        shard: String,
+    },
+    #[error(
+        "{0} does not say when its clock began (`clock.unix_epoch_ns`), so its times cannot be put beside those of other shards; run the shards again with this version"
+    )]
+    NoEpoch(PathBuf),
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    #[error(transparent)]
+    Insight(#[from] InsightError),
+    #[cfg(feature = "frames")]
+    #[error(transparent)]
+    Frames(#[from] bench_frames::FramesError),
+}
+
+impl CommandError {
+    /// Builds a [`CommandError::Read`] for a path.
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self::Read { path, source }
+    }
+
+    /// Builds a [`CommandError::Write`] for a path.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |source| Self::Write { path, source }
+    }
+
+    /// The process's exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_)
+            | Self::Insight(_)
+            | Self::OutExists(_)
+            | Self::SeveralRuns(..)
+            | Self::NotOneRun { .. }
+            | Self::SameShard { .. }
+            | Self::Report(ReportError::TooFewRuns { .. }) => USAGE,
+            _ => FAILED,
+        }
+    }
+}

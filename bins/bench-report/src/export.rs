@@ -1,0 +1,112 @@
+//! `export`: a run in other tools' words, one file a cell, or as tables.
+
+use std::path::{Path, PathBuf};
+
+use bench_report::export;
+use bench_schema::{CellRecord, Phase, RequestRecord};
+
+use crate::Done;
+use crate::arguments::{Export, Format};
+use crate::error::CommandError;
+use crate::files;
+use crate::lines::Lines;
+use crate::run_folder::RunFolder;
+
+pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
+    let mut run = RunFolder::open(&arguments.run)?;
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| run.path.join("export"));
+    let written = match arguments.format {
+        Format::Vllm => for_each_cell(&mut run, &out, "vllm")?,
+        Format::Aiperf => for_each_cell(&mut run, &out, "aiperf")?,
+        Format::Csv => csv(&run, &out)?,
+        Format::Parquet => parquet(&run, &out)?,
+        Format::Json => {
+            let path = out.join("run.json");
+            files::write_json(&path, &run.record)?;
+            vec![path]
+        }
+    };
+    let output = written
+        .iter()
+        .map(|path| format!("{}\n", path.display()))
+        .collect();
+    Ok(Done::well(output, run.notes))
+}
+
+/// One file a cell; the records of one cell at a time are in memory.
+fn for_each_cell(
+    run: &mut RunFolder,
+    out: &Path,
+    tool: &str,
+) -> Result<Vec<PathBuf>, CommandError> {
+    let mut written = Vec::new();
+    for cell in &run.record.cells {
+        let path = out.join(format!(
+            "{tool}-{}.json",
+            files::plain_name(&cell.id, &run.path)?
+        ));
+        let requests = requests_of(run, cell)?;
+        let value = if tool == "vllm" {
+            export::vllm(&run.record, cell, requests)
+        } else {
+            export::aiperf(&run.record, cell, requests)
+        };
+        files::write_json(&path, &value)?;
+        written.push(path);
+    }
+    if !run.requests().is_file() {
+        run.notes.push(format!(
+            "{} has no requests.jsonl: the lists are empty and the figures that need them are 0",
+            run.path.display()
+        ));
+    }
+    Ok(written)
+}
+
+/// The measured records of a cell, in the order they were sent.
+fn requests_of(run: &RunFolder, cell: &CellRecord) -> Result<Vec<RequestRecord>, CommandError> {
+    let path = run.requests();
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let mut lines = Lines::<RequestRecord>::open(&path)?;
+    let mut records = Vec::new();
+    while let Some(record) = lines.next()? {
+        if record.cell == cell.id && record.phase == Phase::Measure {
+            records.push(record);
+        }
+    }
+    records.sort_by_key(|record| (record.dispatched.unwrap_or(record.due), record.id));
+    Ok(records)
+}
+
+fn csv(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let tables = [
+        ("cells.csv", export::cells(&run.record)),
+        ("metrics.csv", export::distributions(&run.record)),
+    ];
+    tables
+        .into_iter()
+        .map(|(name, text)| {
+            let path = out.join(name);
+            files::write_whole(&path, text.as_bytes())?;
+            Ok(path)
+        })
+        .collect()
+}
+
+#[cfg(feature = "frames")]
+fn parquet(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    Ok(bench_frames::write_run(&run.path, &run.record, out)?)
+}
+
+#[cfg(not(feature = "frames"))]
+fn parquet(_: &RunFolder, _: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    Err(CommandError::Usage(
+        "--format parquet needs the feature `frames`; build with `cargo build -p bench-report-command --features frames`"
+            .to_owned(),
+    ))
+}

@@ -1,0 +1,85 @@
+//! Writing: whole files only, and never outside the folder that was meant.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::CommandError;
+
+/// Longest name of a cell or a figure that becomes part of a file name.
+const LONGEST_NAME: usize = 120;
+
+/// Replace a file as a whole: readers see the old one or the new one, never half.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(CommandError::write(folder))?;
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    File::create(&beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(CommandError::write(path))
+}
+
+/// The same for a value as JSON.
+pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), CommandError> {
+    let mut bytes =
+        serde_json::to_vec_pretty(value).map_err(|e| CommandError::write(path)(e.into()))?;
+    bytes.push(b'\n');
+    write_whole(path, &bytes)
+}
+
+/// `name` if it is a plain file name: a result may come from anywhere, and its ids must not lead out of the folder.
+pub(crate) fn plain_name<'a>(name: &'a str, run: &Path) -> Result<&'a str, CommandError> {
+    let plain = |c: char| c.is_alphanumeric() || "-_.+=,@ ".contains(c);
+    let good = !name.is_empty()
+        && name.len() <= LONGEST_NAME
+        && !name.starts_with('.')
+        && name.chars().all(plain);
+    if good {
+        Ok(name)
+    } else {
+        Err(CommandError::UnsafeName {
+            path: run.to_owned(),
+            name: name.chars().take(LONGEST_NAME).collect(),
+        })
+    }
+}
+
+/// A folder that is new or empty.
+pub(crate) fn new_folder(path: &Path) -> Result<(), CommandError> {
+    let occupied = path
+        .read_dir()
+        .is_ok_and(|mut entries| entries.next().is_some());
+    if occupied {
+        return Err(CommandError::OutExists(path.to_owned()));
+    }
+    fs::create_dir_all(path).map_err(CommandError::write(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_of_a_folder_are_refused() {
+        for name in ["../x", "a/b", "a\\b", "", "..", ".hidden", "a\0b", "c\n8"] {
+            assert!(plain_name(name, Path::new("run")).is_err(), "{name:?}");
+        }
+        for name in ["c8", "r20-poisson", "short-x-50", "p1.5", "größe"] {
+            assert_eq!(plain_name(name, Path::new("run")).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inner").join("x");
+        write_whole(&path, b"one").unwrap();
+        write_whole(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(path.parent().unwrap().read_dir().unwrap().count(), 1);
+    }
+}

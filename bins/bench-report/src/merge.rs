@@ -1,0 +1,199 @@
+//! `merge`: the shards of one run become one result.
+
+mod check;
+mod clocks;
+mod hardware;
+mod journals;
+
+use std::path::Path;
+
+use bench_schema::{ClientRecord, Factor, Load, RunRecord, TrustReason, TrustVerdict};
+
+use crate::Done;
+use crate::aggregate::Aggregator;
+use crate::arguments::Merge;
+use crate::error::CommandError;
+use crate::run_folder::RunFolder;
+use crate::{files, render};
+
+use clocks::Clocks;
+
+pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
+    let mut shards: Vec<RunFolder> = arguments
+        .runs
+        .iter()
+        .map(|path| RunFolder::open(path))
+        .collect::<Result<_, _>>()?;
+    shards.sort_by_key(|shard| check::index(&shard.record));
+    check::one_run(&shards)?;
+    let clocks = Clocks::of(&shards)?;
+    files::new_folder(&arguments.out)?;
+    let merged = join(&shards, &clocks, &arguments.out)?;
+    files::write_json(&arguments.out.join("run.json"), &merged.record)?;
+    render::reports(&merged, None)?;
+    let output = bench_report::terminal::render(&merged.record, Some(&arguments.out));
+    Ok(Done::well(output, merged.notes))
+}
+
+fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, CommandError> {
+    let mut notes: Vec<String> = shards
+        .iter()
+        .flat_map(|shard| shard.notes.clone())
+        .collect();
+    notes.extend(clocks.notes());
+    let Some(first) = shards.first() else {
+        return Err(CommandError::Usage(
+            "merge needs the run directories of two shards or more".to_owned(),
+        ));
+    };
+    let mut record = blank(&first.record, shards, clocks);
+    let mut sums = Aggregator::new(&record, &out.join("run.json"))?;
+    let mut spans = clocks::Spans::default();
+    let (damage, last) = journals::requests(
+        shards,
+        clocks,
+        &out.join("requests.jsonl"),
+        |shard, request| {
+            spans.add(shard, request);
+            sums.push(request);
+        },
+    )?;
+    notes.extend(damage);
+    notes.extend(journals::readings(
+        shards,
+        clocks,
+        &out.join("hardware.jsonl"),
+    )?);
+    record.duration = record.duration.max(last.since_epoch());
+    let done = sums.fill(&mut record);
+    record.cells.retain(|cell| !done.empty.contains(&cell.id));
+    own_costs(&mut record);
+    done.conclude(&mut record)?;
+    distrust(&mut record, &spans, shards.len());
+    notes.push(format!(
+        "{} shards joined: {} records, {} cells",
+        shards.len(),
+        done.requests,
+        record.cells.len()
+    ));
+    Ok(RunFolder {
+        path: out.to_owned(),
+        record,
+        notes,
+    })
+}
+
+/// The first shard's record with what all of them say together, the aggregates still to come.
+fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord {
+    let mut run = first.clone();
+    run.title = format!("{} in {} shards", first.title, shards.len());
+    if let Some(config) = run.config.as_object_mut() {
+        for key in check::OWN {
+            config.remove(*key);
+        }
+    }
+    let reasons: Vec<String> = shards
+        .iter()
+        .filter_map(|shard| {
+            let why = shard.record.incomplete_reason.as_deref()?;
+            Some(format!("shard {}: {why}", check::name(&shard.record)))
+        })
+        .collect();
+    run.complete = shards.iter().all(|shard| shard.record.complete);
+    run.incomplete_reason = (!run.complete).then(|| reasons.join("; "));
+    clocks.write(&mut run);
+    run.host.name = together(shards.iter().map(|shard| shard.record.host.name.clone()));
+    run.host
+        .facts
+        .insert("shards".to_owned(), shards.len().to_string());
+    for cell in &mut run.cells {
+        let same: Vec<_> = shards
+            .iter()
+            .filter_map(|shard| shard.record.cell(&cell.id))
+            .collect();
+        if let Load::Closed { concurrency, .. } = &mut cell.load {
+            // Every shard keeps the whole number in flight: together they keep the sum.
+            let alone = *concurrency;
+            *concurrency = alone.saturating_mul(u32::try_from(shards.len()).unwrap_or(u32::MAX));
+            let total = Factor::from(*concurrency);
+            if let Some(factor) = cell.factors.get_mut("concurrency")
+                && *factor == Factor::from(alone)
+            {
+                *factor = total;
+            }
+            cell.label = format!("{} × {} shards", cell.label, shards.len());
+        }
+        let hashes = same.iter().map(|cell| Some(cell.plan.hash.clone()));
+        cell.plan.hash = together(hashes).unwrap_or_default();
+        cell.client = clients(&same.iter().map(|cell| &cell.client).collect::<Vec<_>>());
+        cell.hardware = hardware::join(shards, &cell.id);
+    }
+    run
+}
+
+/// One text where all agree, else all of them.
+fn together(texts: impl Iterator<Item = Option<String>>) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for text in texts.flatten().filter(|text| !text.is_empty()) {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    (!all.is_empty()).then(|| all.join("+"))
+}
+
+/// Costs add up; of shares the worst counts.
+fn clients(all: &[&ClientRecord]) -> ClientRecord {
+    let worst = |field: fn(&ClientRecord) -> Option<f64>| {
+        all.iter()
+            .filter_map(|client| field(client))
+            .reduce(f64::max)
+    };
+    ClientRecord {
+        cpu_seconds: all.iter().map(|client| client.cpu_seconds).sum(),
+        busiest_worker: worst(|client| client.busiest_worker),
+        run_queue_wait: worst(|client| client.run_queue_wait),
+        steal: worst(|client| client.steal),
+        workers: all.iter().map(|client| client.workers).sum(),
+        cap_hits: all.iter().map(|client| client.cap_hits).sum(),
+        clock_step: all
+            .iter()
+            .filter_map(|client| client.clock_step)
+            .max_by_key(|step| step.get().abs()),
+        ..ClientRecord::default()
+    }
+}
+
+/// What follows from the sum of CPU time and the sum of events.
+fn own_costs(run: &mut RunRecord) {
+    for cell in &mut run.cells {
+        let client = &mut cell.client;
+        client.cpu_seconds_per_million_events = client
+            .cpu_seconds
+            .zip(client.stamps.as_ref())
+            .filter(|(_, stamps)| stamps.n > 0)
+            .map(|(seconds, stamps)| seconds / (stamps.n as f64 / 1e6));
+    }
+}
+
+/// Cells that the shards did not measure at the same time are not one load.
+fn distrust(run: &mut RunRecord, spans: &clocks::Spans, shards: usize) {
+    let mut reasons = std::mem::take(&mut run.trust.reasons);
+    for (cell, overlap) in spans.overlaps(shards) {
+        if overlap >= clocks::FULL {
+            continue;
+        }
+        reasons.push(TrustReason {
+            code: "shards_apart".to_owned(),
+            verdict: if overlap < clocks::HALF { TrustVerdict::Untrusted } else { TrustVerdict::Doubtful },
+            message: format!(
+                "the shards measured together for {:.0} % of the time only; start them together with --start-at, and check the clocks of their hosts",
+                overlap * 100.0
+            ),
+            cell: Some(cell),
+            measured: Some(overlap),
+            threshold: Some(clocks::FULL),
+        });
+    }
+    run.trust = bench_schema::Trust::from_reasons(reasons);
+}

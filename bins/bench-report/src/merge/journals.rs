@@ -1,0 +1,154 @@
+//! The shards' journals as one, in the order things happened, on one clock.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use bench_schema::{Reading, ReadingSource, RequestRecord, Stamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::check;
+use super::clocks::Clocks;
+use crate::error::CommandError;
+use crate::lines::Lines;
+use crate::run_folder::RunFolder;
+
+/// Join `requests.jsonl`; each record is handed on with its shard's place. Returns what was passed over, and the last instant.
+pub(super) fn requests(
+    shards: &[RunFolder],
+    clocks: &Clocks,
+    out: &Path,
+    mut each: impl FnMut(usize, &RequestRecord),
+) -> Result<(Vec<String>, Stamp), CommandError> {
+    let first_workers = first_workers(shards);
+    let mut last = Stamp::EPOCH;
+    let notes = join(
+        shards,
+        out,
+        "requests.jsonl",
+        |shard, mut record: RequestRecord| {
+            record.shift(clocks.offset(shard));
+            // Worker 0 of one shard is not worker 0 of another.
+            let before = first_workers.get(shard).copied().unwrap_or(0);
+            record.worker = record.worker.map(|worker| worker.saturating_add(before));
+            (record.last_instant(), record)
+        },
+        |shard, record| {
+            last = last.max(record.last_instant());
+            each(shard, record);
+        },
+    )?;
+    Ok((notes, last))
+}
+
+/// Join `hardware.jsonl`: what a shard says of its own machine carries the shard's name.
+pub(super) fn readings(
+    shards: &[RunFolder],
+    clocks: &Clocks,
+    out: &Path,
+) -> Result<Vec<String>, CommandError> {
+    let names: Vec<String> = shards
+        .iter()
+        .map(|shard| check::name(&shard.record))
+        .collect();
+    join(
+        shards,
+        out,
+        "hardware.jsonl",
+        |shard, mut reading: Reading| {
+            let by = clocks.offset(shard);
+            (reading.from, reading.to) = (reading.from + by, reading.to + by);
+            if let Some(name) = names.get(shard) {
+                reading.instance = instance(reading.source, &reading.instance, name);
+            }
+            (reading.from, reading)
+        },
+        |_, _| {},
+    )
+}
+
+/// The instance of a series after the merge: the client's side of things is one a shard.
+pub(super) fn instance(source: ReadingSource, instance: &str, shard: &str) -> String {
+    match source {
+        ReadingSource::Host
+        | ReadingSource::Client
+        | ReadingSource::Gpu
+        | ReadingSource::ServerProcess => format!("shard {shard} {instance}").trim_end().to_owned(),
+        ReadingSource::ServerMetrics | ReadingSource::Dcgm | ReadingSource::Prometheus => {
+            instance.to_owned()
+        }
+    }
+}
+
+fn first_workers(shards: &[RunFolder]) -> Vec<u32> {
+    let mut next = 0_u32;
+    shards
+        .iter()
+        .map(|shard| {
+            let cells = shard.record.cells.iter();
+            let own = cells
+                .map(|cell| cell.client.workers)
+                .max()
+                .unwrap_or(0)
+                .max(1);
+            let after = next.saturating_add(own);
+            std::mem::replace(&mut next, after)
+        })
+        .collect()
+}
+
+/// One shard's journal, its next value at hand.
+struct Source<T> {
+    lines: Lines<T>,
+    next: Option<(Stamp, T)>,
+}
+
+/// Merge streams that are each in order; where a shard lacks the file it adds nothing.
+fn join<T: DeserializeOwned + Serialize>(
+    shards: &[RunFolder],
+    out: &Path,
+    name: &str,
+    mut place: impl FnMut(usize, T) -> (Stamp, T),
+    mut each: impl FnMut(usize, &T),
+) -> Result<Vec<String>, CommandError> {
+    let mut sources: Vec<(usize, Source<T>)> = Vec::new();
+    let mut notes = Vec::new();
+    for (shard, run) in shards.iter().enumerate() {
+        let path = run.path.join(name);
+        if !path.is_file() {
+            notes.push(format!(
+                "{} has no {name}; the merged run lacks what it held",
+                run.path.display()
+            ));
+            continue;
+        }
+        let mut lines = Lines::open(&path)?;
+        let next = lines.next()?.map(|value| place(shard, value));
+        sources.push((shard, Source { lines, next }));
+    }
+    let file = File::create_new(out).map_err(CommandError::write(out))?;
+    let mut writer = BufWriter::with_capacity(1 << 20, file);
+    loop {
+        let ready = sources
+            .iter_mut()
+            .filter(|(_, source)| source.next.is_some());
+        let earliest =
+            ready.min_by_key(|(shard, source)| (source.next.as_ref().map(|next| next.0), *shard));
+        let Some((shard, source)) = earliest else {
+            break;
+        };
+        let Some((_, value)) = source.next.take() else {
+            break;
+        };
+        each(*shard, &value);
+        serde_json::to_writer(&mut writer, &value)
+            .map_err(std::io::Error::from)
+            .and_then(|()| writer.write_all(b"\n"))
+            .map_err(CommandError::write(out))?;
+        source.next = source.lines.next()?.map(|value| place(*shard, value));
+    }
+    writer.flush().map_err(CommandError::write(out))?;
+    notes.extend(sources.iter().flat_map(|(_, source)| source.lines.notes()));
+    Ok(notes)
+}

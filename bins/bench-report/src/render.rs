@@ -1,0 +1,66 @@
+//! `render`: the reports of a run, again.
+
+use std::path::Path;
+
+use bench_report::RunFiles;
+use bench_report::markdown::FigureLink;
+
+use crate::Done;
+use crate::arguments::{Figures, Output, Render};
+use crate::error::CommandError;
+use crate::files;
+use crate::run_folder::RunFolder;
+
+pub(crate) fn run(arguments: &Render) -> Result<Done, CommandError> {
+    let mut done = Done::well(String::new(), Vec::new());
+    for path in &arguments.runs {
+        let run = RunFolder::open(path)?;
+        reports(&run, arguments.figures)?;
+        done.output += &match arguments.output {
+            Output::Table => bench_report::terminal::render(&run.record, Some(&run.path)),
+            Output::Markdown => bench_report::markdown::render(&run.record, &[]),
+            Output::Json => serde_json::to_string(&run.record).unwrap_or_default() + "\n",
+        };
+        done.notes.extend(run.notes);
+    }
+    Ok(done)
+}
+
+/// Write `report.md`, `report.html` and, where asked, `figures/`.
+pub(crate) fn reports(run: &RunFolder, figures: Option<Figures>) -> Result<(), CommandError> {
+    let links = match figures {
+        Some(format) => draw(run, format)?,
+        None => Vec::new(),
+    };
+    let text = bench_report::markdown::render(&run.record, &links);
+    files::write_whole(&run.path.join("report.md"), text.as_bytes())?;
+    let page = bench_report::html::render(&run.record, &RunFiles::in_dir(&run.path))?;
+    files::write_whole(&run.path.join("report.html"), page.as_bytes())
+}
+
+#[cfg(feature = "figures")]
+fn draw(run: &RunFolder, format: Figures) -> Result<Vec<FigureLink>, CommandError> {
+    use bench_report::figures::{FigureFormat, render};
+
+    let format = match format {
+        Figures::Svg => FigureFormat::Svg,
+        Figures::Png => FigureFormat::Png,
+    };
+    let folder = run.path.join("figures");
+    render(&run.record, &RunFiles::in_dir(&run.path), format)?
+        .iter()
+        .map(|figure| {
+            let name = files::plain_name(&figure.name, Path::new(&run.path))?;
+            files::write_whole(&folder.join(name), &figure.bytes)?;
+            Ok(figure.link("figures"))
+        })
+        .collect()
+}
+
+#[cfg(not(feature = "figures"))]
+fn draw(_: &RunFolder, _: Figures) -> Result<Vec<FigureLink>, CommandError> {
+    Err(CommandError::Usage(
+        "--figures needs the feature `figures`; build with `cargo build -p bench-report-command --features figures`"
+            .to_owned(),
+    ))
+}

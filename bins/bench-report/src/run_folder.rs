@@ -1,0 +1,161 @@
+//! Reading a run, also one that was killed: its cells are then made again from its records.
+
+use std::path::{Path, PathBuf};
+
+use bench_insight::CellSamples;
+use bench_schema::{CellRecord, Nanos, RequestRecord, RunRecord, Stamp};
+
+use crate::aggregate::Aggregator;
+use crate::error::CommandError;
+use crate::lines::Lines;
+
+/// A run and where it lies.
+#[derive(Debug)]
+pub(crate) struct RunFolder {
+    /// The run directory.
+    pub(crate) path: PathBuf,
+    /// What is known of the run.
+    pub(crate) record: RunRecord,
+    /// What the reader should be told: damage that was passed over, cells that were made again.
+    pub(crate) notes: Vec<String>,
+}
+
+impl RunFolder {
+    /// Opens a run directory, or the one that a `run.json` lies in. A run that did not end is recovered in memory.
+    pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
+        let mut run = Self::stored(path)?;
+        if !run.record.complete && run.record.cells.iter().any(is_blank) && run.requests().is_file()
+        {
+            run.recover()?;
+        }
+        Ok(run)
+    }
+
+    /// What `run.json` says, as it stands.
+    pub(crate) fn stored(path: &Path) -> Result<Self, CommandError> {
+        let file = if path.is_dir() {
+            path.join("run.json")
+        } else {
+            path.to_owned()
+        };
+        if !file.is_file() {
+            return Err(match runs_within(path).first() {
+                Some(one) => CommandError::SeveralRuns(path.to_owned(), one.clone()),
+                None => CommandError::NoRun(path.to_owned()),
+            });
+        }
+        let text = std::fs::read_to_string(&file).map_err(CommandError::read(&file))?;
+        let record = RunRecord::from_json(&text).map_err(|source| CommandError::Schema {
+            path: file.clone(),
+            source,
+        })?;
+        Ok(Self {
+            path: file.parent().map_or_else(PathBuf::new, Path::to_owned),
+            record,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Its records.
+    pub(crate) fn requests(&self) -> PathBuf {
+        self.path.join("requests.jsonl")
+    }
+
+    /// Makes every cell again from the records that are whole, and everything that follows from the cells.
+    pub(crate) fn recover(&mut self) -> Result<(), CommandError> {
+        let path = self.requests();
+        if !path.is_file() {
+            return Err(CommandError::NoRequests(self.path.clone()));
+        }
+        let mut sums = Aggregator::new(&self.record, &self.path.join("run.json"))?;
+        let mut lines = Lines::<RequestRecord>::open(&path)?;
+        let mut last = Stamp::EPOCH;
+        while let Some(record) = lines.next()? {
+            last = last.max(record.last_instant());
+            sums.push(&record);
+        }
+        let run = &mut self.record;
+        run.duration = run.duration.max(last - Stamp::EPOCH).max(Nanos::ZERO);
+        let done = sums.fill(run);
+        run.cells.retain(|cell| !done.empty.contains(&cell.id));
+        self.notes.extend(lines.notes());
+        for (cell, records) in &done.unknown {
+            self.notes.push(format!(
+                "{}: {records} records are of cell `{}`, which run.json does not have; they are left out",
+                path.display(),
+                cell.escape_debug()
+            ));
+        }
+        if !run.complete {
+            run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
+        }
+        done.conclude(run)?;
+        self.notes.push(format!(
+            "{}: {} cells made again from {} records",
+            self.path.display(),
+            self.record.cells.len(),
+            done.requests
+        ));
+        Ok(())
+    }
+
+    /// Its single requests, cell by cell; none where there is no journal.
+    pub(crate) fn samples(&self) -> Result<Vec<CellSamples>, CommandError> {
+        let path = self.requests();
+        if !path.is_file() {
+            return Ok(Vec::new());
+        }
+        let mut sums = Aggregator::new(&self.record, &self.path.join("run.json"))?;
+        let mut lines = Lines::<RequestRecord>::open(&path)?;
+        while let Some(record) = lines.next()? {
+            sums.push(&record);
+        }
+        Ok(sums.into_samples())
+    }
+}
+
+/// Designed and not aggregated.
+fn is_blank(cell: &CellRecord) -> bool {
+    cell.counts.planned == 0 && cell.counts.warmup == 0 && cell.metrics.is_empty()
+}
+
+fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
+    let why = run.incomplete_reason.as_deref().unwrap_or("it did not end");
+    let why = why
+        .split("; recovered from")
+        .next()
+        .unwrap_or(why)
+        .trim_end_matches('.');
+    let missing = if empty.is_empty() {
+        String::new()
+    } else {
+        format!(", never begun: {}", empty.join(", "))
+    };
+    format!("{why}; recovered from {requests} records{missing}")
+}
+
+/// The run directories directly within a folder, by name.
+pub(crate) fn runs_within(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = folder.read_dir() else {
+        return Vec::new();
+    };
+    let mut runs: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join("run.json").is_file())
+        .collect();
+    runs.sort();
+    runs
+}
+
+/// A run, or every run of a folder of runs.
+pub(crate) fn open_group(path: &Path) -> Result<Vec<RunFolder>, CommandError> {
+    let within = if path.join("run.json").is_file() {
+        Vec::new()
+    } else {
+        runs_within(path)
+    };
+    if within.is_empty() {
+        return Ok(vec![RunFolder::open(path)?]);
+    }
+    within.iter().map(|run| RunFolder::open(run)).collect()
+}

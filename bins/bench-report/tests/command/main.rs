@@ -1,0 +1,506 @@
+//! The command as it is used, on run directories made from records.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use bench_schema::{Metric, Nanos, TrustVerdict};
+use proptest::prelude::*;
+use serde_json::Value;
+use support::{assert_cell_is, blank, both_cells, command, ended, expected, killed, lines, stored};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_whole_after_a_cut_at_any_byte_gives_the_same_aggregates(cut in 0.0_f64..1.0) {
+        let folder = tempfile::tempdir().unwrap();
+        let records = both_cells(1.0);
+        let run = killed(&folder.path().join("run"), &blank(), &records);
+        let whole = lines(&records);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
+        let at = (cut * whole.len() as f64) as usize;
+        fs::write(run.join("requests.jsonl"), &whole.as_bytes()[..at]).unwrap();
+        // a record without its line's end is whole all the same
+        let left = whole[..at].lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count();
+        let out = folder.path().join("out");
+        let said = command(&["export", text(&run), "--format", "json", "--out", text(&out)]);
+        prop_assert_eq!(said.code, Some(0), "{}", said.err);
+        let found = stored(&out);
+        prop_assert!(!found.complete);
+        let one = expected("c1", 1, &records[..left], None);
+        let baseline = one.metrics.get(&Metric::Ttft).and_then(bench_schema::Distribution::p50);
+        let four = expected("c4", 4, &records[..left], baseline);
+        for (id, wanted) in [("c1", one), ("c4", four)] {
+            if let Some(cell) = found.cell(id) {
+                assert_cell_is(cell, &wanted);
+            } else {
+                prop_assert_eq!(wanted.counts.planned, 0, "cell {} is missing", id);
+            }
+        }
+    }
+}
+
+#[test]
+fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = support::requests("c1", 1, 40, Nanos::ZERO, 1.0);
+    let run = killed(folder.path(), &blank(), &records);
+    let damaged: String = lines(&records)
+        .lines()
+        .enumerate()
+        .map(|(i, line)| {
+            if i == 4 {
+                "{\"id\":4,\"ce\n".to_owned()
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect();
+    fs::write(
+        run.join("requests.jsonl"),
+        damaged + "{\"id\":41,\"cell\":\"c1\",\"pha",
+    )
+    .unwrap();
+    let said = command(&["recover", text(&run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(
+        said.err
+            .contains("1 line cannot be read and is left out (line 5)"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("last line is torn"), "{}", said.err);
+    let found = stored(&run);
+    assert!(!found.complete);
+    let why = found.incomplete_reason.clone().unwrap();
+    assert!(
+        why.contains("recovered from 39 records, never begun: c4"),
+        "{why}"
+    );
+    assert_eq!(found.trust.verdict, TrustVerdict::Doubtful);
+    assert_eq!(found.cells.len(), 1);
+    assert_eq!(found.cells[0].counts.planned, 39);
+    assert!(found.duration > Nanos::ZERO);
+    assert_eq!(found.targets.len(), 1);
+    assert!(run.join("report.html").is_file() && run.join("report.md").is_file());
+    // once more: the same again
+    assert_eq!(command(&["recover", text(&run)]).code, Some(0));
+    assert_eq!(stored(&run).cells, found.cells);
+}
+
+#[test]
+fn a_run_that_ended_is_not_touched_by_recover() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(folder.path(), &blank(), &both_cells(1.0));
+    let before = fs::read(run.join("run.json")).unwrap();
+    let said = command(&["recover", text(&run)]);
+    assert_eq!(said.code, Some(0));
+    assert!(said.err.contains("nothing to recover"));
+    assert_eq!(fs::read(run.join("run.json")).unwrap(), before);
+}
+
+#[test]
+fn render_makes_the_reports_of_a_killed_run_without_being_told_that_it_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = killed(folder.path(), &blank(), &both_cells(1.0));
+    let said = command(&["render", text(&run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("DOUBTFUL"), "{}", said.out);
+    assert!(
+        said.err.contains("2 cells made again from 160 records"),
+        "{}",
+        said.err
+    );
+    assert!(
+        fs::read_to_string(run.join("report.md"))
+            .unwrap()
+            .contains("concurrency 4")
+    );
+    assert!(
+        !stored(&run).complete && stored(&run).cells[0].metrics.is_empty(),
+        "run.json is left alone"
+    );
+}
+
+#[cfg(feature = "figures")]
+#[test]
+fn figures_are_written_beside_the_report_that_links_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(folder.path(), &blank(), &both_cells(1.0));
+    let said = command(&[
+        "render",
+        text(&run),
+        "--figures",
+        "svg",
+        "--output",
+        "markdown",
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let drawn: Vec<_> = run
+        .join("figures")
+        .read_dir()
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    assert!(
+        drawn.iter().any(|name| name == "dashboard.svg"),
+        "{drawn:?}"
+    );
+    assert!(
+        fs::read_to_string(run.join("report.md"))
+            .unwrap()
+            .contains("figures/dashboard.svg")
+    );
+}
+
+/// Shard `index` of 2: every second request, on a clock that began `late` after the other's.
+fn shard(folder: &Path, index: u64, late: Nanos) -> std::path::PathBuf {
+    let mut run = blank();
+    run["config"]["shard"] = format!("{index}/2").into();
+    run["clock"]["unix_epoch_ns"] = (support::EPOCH + late.get()).into();
+    run["clock"]["monotonic_epoch_ns"] = (1_000_000_000 + late.get()).into();
+    let mut mine: Vec<_> = both_cells(1.0)
+        .into_iter()
+        .filter(|record| record.id % 2 == index)
+        .collect();
+    for record in &mut mine {
+        record.shift(-late);
+    }
+    ended(&folder.join(format!("shard-{index}")), &run, &mine)
+}
+
+#[test]
+fn merged_shards_are_the_whole_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = Nanos::from_millis(5_250);
+    let (zero, one) = (
+        shard(folder.path(), 0, late),
+        shard(folder.path(), 1, Nanos::ZERO),
+    );
+    let out = folder.path().join("whole");
+    let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("epochs are 5.25 s apart"), "{}", said.err);
+    let records = both_cells(1.0);
+    let found = stored(&out);
+    assert!(found.complete);
+    assert_eq!(found.clock.unix_epoch_ns, Some(support::EPOCH));
+    assert_eq!(found.host.facts["shards.clock_disagreement"], "0 ns");
+    // each shard kept the whole concurrency in flight
+    assert_eq!(found.cells[0].factors["concurrency"].as_number(), Some(2.0));
+    assert_eq!(
+        fs::read_to_string(out.join("hardware.jsonl"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
+    let whole = expected("c4", 8, &records, None);
+    assert_cell_is(found.cell("c4").unwrap(), &whole);
+    // a second merge does not overwrite the first
+    let again = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.err.contains("is not empty"));
+}
+
+#[test]
+fn merge_refuses_what_is_no_shard_of_the_same_run_and_names_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let zero = shard(folder.path(), 0, Nanos::ZERO);
+    let out = folder.path().join("whole");
+    let twin = command(&["merge", text(&zero), text(&zero), "--out", text(&out)]);
+    assert_eq!(twin.code, Some(2));
+    assert!(twin.err.contains("are both shard 0/2"), "{}", twin.err);
+    for (pointer, value, key) in [
+        ("/seed", Value::from(8), "`seed` is 8 there and 7 here"),
+        ("/config/requests", "60".into(), "`config.requests`"),
+        ("/config/shard", "1/3".into(), "`number of shards`"),
+        ("/experiment", "latency".into(), "`experiment`"),
+        (
+            "/cells/1/plan/dataset",
+            "random".into(),
+            "`cells.c4.plan.dataset`",
+        ),
+    ] {
+        let one = shard(folder.path(), 1, Nanos::ZERO);
+        let mut run: Value =
+            serde_json::from_str(&fs::read_to_string(one.join("run.json")).unwrap()).unwrap();
+        *run.pointer_mut(pointer).unwrap() = value;
+        fs::write(one.join("run.json"), run.to_string()).unwrap();
+        let said = command(&["merge", text(&zero), text(&one), "--out", text(&out)]);
+        assert_eq!(said.code, Some(2), "{key}");
+        assert!(said.err.contains(key), "{key}: {}", said.err);
+        assert!(!out.exists(), "nothing is written for what is refused");
+    }
+}
+
+#[test]
+fn shards_that_ran_one_after_the_other_are_not_trusted_as_one_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let zero = shard(folder.path(), 0, Nanos::ZERO);
+    let one = shard(folder.path(), 1, Nanos::ZERO);
+    let mut run: Value =
+        serde_json::from_str(&fs::read_to_string(one.join("run.json")).unwrap()).unwrap();
+    run["clock"]["unix_epoch_ns"] = (support::EPOCH + 3_600_000_000_000).into();
+    fs::write(one.join("run.json"), run.to_string()).unwrap();
+    let out = folder.path().join("whole");
+    let said = command(&["merge", text(&zero), text(&one), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let trust = stored(&out).trust;
+    assert_eq!(trust.verdict, TrustVerdict::Untrusted);
+    assert!(
+        trust
+            .reasons
+            .iter()
+            .any(|reason| reason.code == "shards_apart")
+    );
+}
+
+/// What `vllm bench serve --save-result --save-detailed` writes, from a file of its own.
+const VLLM_KEYS: &str = "date endpoint_type backend label model_id tokenizer_id num_prompts request_rate burstiness \
+    max_concurrency duration completed failed total_input_tokens total_output_tokens request_throughput request_goodput \
+    output_throughput total_token_throughput latencies start_times queue_times max_output_tokens_per_s \
+    max_concurrent_requests rtfx VLLM_STATISTICS input_lens output_lens ttfts itls generated_texts errors";
+
+#[test]
+fn the_vllm_export_has_that_tools_keys_one_file_a_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(folder.path(), &blank(), &both_cells(1.0));
+    let said = command(&["export", text(&run), "--format", "vllm"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let paths: Vec<&str> = said.out.lines().collect();
+    assert_eq!(
+        paths,
+        ["c1", "c4"].map(|cell| format!("{}/export/vllm-{cell}.json", text(&run)))
+    );
+    let found: Value = serde_json::from_str(&fs::read_to_string(paths[1]).unwrap()).unwrap();
+    let mut wanted: Vec<String> = VLLM_KEYS
+        .split_whitespace()
+        .filter(|key| *key != "VLLM_STATISTICS")
+        .map(str::to_owned)
+        .collect();
+    for metric in ["ttft", "tpot", "itl", "e2el"] {
+        wanted.extend(
+            ["mean", "median", "std", "p50", "p90", "p99"]
+                .map(|figure| format!("{figure}_{metric}_ms")),
+        );
+    }
+    for key in &wanted {
+        assert!(found.get(key).is_some(), "{key} is missing");
+    }
+    let records: Vec<_> = both_cells(1.0)
+        .into_iter()
+        .filter(|record| record.cell == "c4")
+        .collect();
+    let completed = records
+        .iter()
+        .filter(|record| record.wire.outcome.is_completed())
+        .count();
+    assert_eq!(found["completed"], completed);
+    assert_eq!(found["failed"], records.len() - completed);
+    for list in [
+        "input_lens",
+        "output_lens",
+        "ttfts",
+        "itls",
+        "errors",
+        "latencies",
+        "start_times",
+    ] {
+        assert_eq!(
+            found[list].as_array().unwrap().len(),
+            records.len(),
+            "{list}"
+        );
+    }
+    let starts: Vec<f64> = found["start_times"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t.as_f64().unwrap())
+        .collect();
+    assert!(starts.is_sorted(), "in the order they were sent");
+}
+
+#[test]
+fn ids_that_lead_out_of_the_folder_are_refused_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = killed(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let hostile = fs::read_to_string(run.join("run.json"))
+        .unwrap()
+        .replace("\"c4\"", "\"../../c4\"");
+    fs::write(run.join("run.json"), hostile).unwrap();
+    let records = fs::read_to_string(run.join("requests.jsonl"))
+        .unwrap()
+        .replace("\"c4\"", "\"../../c4\"");
+    fs::write(run.join("requests.jsonl"), records).unwrap();
+    let said = command(&["export", text(&run), "--format", "vllm"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("no plain file name"), "{}", said.err);
+    let outside: Vec<_> = folder
+        .path()
+        .read_dir()
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    assert_eq!(outside, ["run"]);
+}
+
+#[test]
+fn the_other_exports_print_the_paths_they_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let out = folder.path().join("out");
+    for (format, files) in [("aiperf", 2), ("csv", 2), ("json", 1)] {
+        let said = command(&[
+            "export",
+            text(&run),
+            "--format",
+            format,
+            "--out",
+            text(&out),
+        ]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert_eq!(said.out.lines().count(), files);
+        assert!(
+            said.out.lines().all(|path| Path::new(path).is_file()),
+            "{}",
+            said.out
+        );
+    }
+    assert_eq!(stored(&out), stored(&run));
+}
+
+#[test]
+fn gates_pass_miss_and_cannot_tell_by_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = ended(&folder.path().join("base"), &blank(), &both_cells(1.0));
+    let same = ended(&folder.path().join("same"), &blank(), &both_cells(1.0));
+    let slow = ended(&folder.path().join("slow"), &blank(), &both_cells(2.0));
+    let gate = |new: &Path, rules: &str| {
+        command(&["gate", text(&base), text(new), "--max-regression", rules])
+    };
+    let passed = gate(&same, "e2e.p50:5%,ttft.p50:5%");
+    assert_eq!(passed.code, Some(0), "{}{}", passed.out, passed.err);
+    let missed = gate(&slow, "e2e.p50:5%");
+    assert_eq!(missed.code, Some(4), "{}{}", missed.out, missed.err);
+    assert!(missed.out.contains("MISSED"), "{}", missed.out);
+    for wrong in ["e2e.p50", "e2e.p50:5", "speed:5%", " , "] {
+        let said = gate(&same, wrong);
+        assert_eq!(said.code, Some(2), "{wrong}: {}", said.err);
+    }
+    let mut run: Value =
+        serde_json::from_str(&fs::read_to_string(slow.join("run.json")).unwrap()).unwrap();
+    run["trust"] = serde_json::json!({"verdict": "untrusted", "reasons": [{"code": "client_lag", "verdict": "untrusted", "message": "the client was late"}]});
+    fs::write(slow.join("run.json"), run.to_string()).unwrap();
+    let unsure = gate(&slow, "e2e.p50:5%");
+    assert_eq!(unsure.code, Some(3), "{}", unsure.err);
+    assert!(unsure.err.contains("client_lag"), "{}", unsure.err);
+    let json = command(&[
+        "gate",
+        text(&base),
+        text(&slow),
+        "--max-regression",
+        "all:5%",
+        "--output",
+        "json",
+    ]);
+    let answer: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(answer["verdict"], "cannot tell: untrusted");
+}
+
+#[test]
+fn compare_holds_runs_against_the_first_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = ended(&folder.path().join("base"), &blank(), &both_cells(1.0));
+    let slow = ended(&folder.path().join("slow"), &blank(), &both_cells(2.0));
+    let page = folder.path().join("compare.html");
+    let table = command(&["compare", text(&base), text(&slow), "--html", text(&page)]);
+    assert_eq!(table.code, Some(0), "{}", table.err);
+    assert!(
+        table.out.contains("slow against base") && table.out.contains("worse"),
+        "{}",
+        table.out
+    );
+    assert!(fs::read_to_string(&page).unwrap().contains("<html"));
+    let json = command(&["compare", text(&base), text(&slow), "--output", "json"]);
+    let found: Value = serde_json::from_str(&json.out).unwrap();
+    assert!(found[0]["rows"].as_array().unwrap().len() > 4);
+    let markdown = command(&["compare", text(&base), text(&slow), "--output", "markdown"]);
+    assert!(markdown.out.starts_with("# "), "{}", markdown.out);
+    let axis = command(&["compare", text(&base), text(&slow), "--axis", "model"]);
+    assert_eq!(axis.code, Some(2));
+    assert!(
+        axis.err.contains("has no tag `model` (it has gpus)"),
+        "{}",
+        axis.err
+    );
+}
+
+#[test]
+fn a_folder_of_runs_is_a_group_of_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    for (side, stretch) in [("before", 1.0), ("after", 1.5)] {
+        for repeat in 0..3 {
+            let wobble = stretch + f64::from(repeat) * 0.002;
+            ended(
+                &folder.path().join(side).join(format!("run-{repeat}")),
+                &blank(),
+                &both_cells(wobble),
+            );
+        }
+    }
+    let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+    let said = command(&[
+        "gate",
+        text(&before),
+        text(&after),
+        "--max-regression",
+        "e2e.p50:10%",
+        "--output",
+        "json",
+    ]);
+    assert_eq!(said.code, Some(4), "{}{}", said.out, said.err);
+    let found = command(&["compare", text(&before), text(&after), "--output", "json"]);
+    let found: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(found[0]["runs"], serde_json::json!([3, 3]));
+}
+
+#[test]
+fn errors_say_what_to_give_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let nothing = command(&["render", text(folder.path())]);
+    assert_eq!(nothing.code, Some(1));
+    assert!(
+        nothing.err.contains("there is no run in"),
+        "{}",
+        nothing.err
+    );
+    fs::write(
+        folder.path().join("run.json"),
+        "{\"schema\":{\"name\":\"other\",\"major\":1,\"minor\":0}}",
+    )
+    .unwrap();
+    let other = command(&["render", text(folder.path())]);
+    assert!(other.err.contains("is not a result"), "{}", other.err);
+    assert_eq!(command(&["merge", "one", "--out", "two"]).code, Some(2));
+    let help = command(&["--help"]);
+    for word in [
+        "render",
+        "compare",
+        "gate",
+        "export",
+        "merge",
+        "recover",
+        "Exit codes",
+    ] {
+        assert!(help.out.contains(word), "{word}");
+    }
+}
