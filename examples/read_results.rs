@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for cell in &run.cells {
         let ms = |metric| {
             cell.headline(metric)
-                .and_then(|d| d.p50())
+                .and_then(bench_schema::Distribution::p50)
                 .map_or("-".to_owned(), |ns| format!("{:.1} ms", ns / 1e6))
         };
         let rate = cell

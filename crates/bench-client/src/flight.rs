@@ -75,6 +75,7 @@ impl<'a> Flight<'a> {
         let begun = clock.now();
         let mut exchange = Exchange::nothing(Outcome::Completed);
         exchange.request_bytes = question.bytes();
+        exchange.streamed = question.streaming;
         exchange.connection.endpoint = endpoint;
         let limit = target.timeouts.connect.min(target.timeouts.whole);
         Self {

@@ -188,7 +188,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
     Some(RequestSample {
         start,
         end,
-        ttft: Some(ns(first - start)),
+        ttft: wire.streamed.then(|| ns(first - start)),
         tpot,
         e2e: ns(end - start),
         input_tokens: record.input_tokens(),

@@ -37,7 +37,7 @@ pub use findings::{findings, findings_by_tag, findings_with, planning_findings};
 pub use next_round::{NextTarget, next_round};
 pub use regimes::{Mode, Regime, RegimeSeries, Regimes, regimes};
 pub use scenario::{
-    Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, scenario_findings,
+    Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,
 };
 pub use target::{Target, targets};
 pub use trust::trust;

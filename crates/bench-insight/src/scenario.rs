@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::InsightError;
 use crate::view;
-use objective::parse_slo;
+pub use objective::parse_slo;
 
 pub use objective::judge;
 pub use report::scenario_findings;

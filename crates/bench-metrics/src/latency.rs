@@ -12,7 +12,7 @@ pub struct Instants {
     pub dispatched: Option<Stamp>,
     /// When the last byte of the request was handed to the socket.
     pub sent: Option<Stamp>,
-    /// Arrival of the first content event.
+    /// Arrival of the first content event; absent where the answer was not streamed: its one event is its end.
     pub first: Option<Stamp>,
     /// Arrival of the second content event.
     pub second: Option<Stamp>,
@@ -69,9 +69,9 @@ impl Instants {
             due: record.due,
             dispatched: record.dispatched,
             sent: wire.sent,
-            first: events.first(),
-            second: events.stamps().nth(1),
-            first_answer: if one_channel {
+            first: events.first().filter(|_| wire.streamed),
+            second: events.stamps().nth(1).filter(|_| wire.streamed),
+            first_answer: if one_channel || !wire.streamed {
                 None
             } else {
                 events.first_on(Channel::Answer)
@@ -81,7 +81,11 @@ impl Instants {
             first_bound: events.bound(0),
             second_bound: events.bound(1),
             last_bound: events.bound(events.len().saturating_sub(1)),
-            events: events.len() as u64,
+            events: if wire.streamed {
+                events.len() as u64
+            } else {
+                0
+            },
             tokens: record.output_tokens,
             input_tokens: record.input_tokens(),
             queue: wire.server.as_ref().and_then(|server| server.queue),

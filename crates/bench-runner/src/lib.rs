@@ -24,6 +24,7 @@ mod run;
 mod server;
 mod stop;
 mod tally;
+mod tokenize;
 mod wall_clock;
 mod workers;
 

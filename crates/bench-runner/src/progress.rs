@@ -70,15 +70,13 @@ impl Tally {
             0.0
         };
         let mut line = format!("{in_flight} in flight · {rate:.1} req/s · {chunks:.0} chunks/s");
-        if get(&self.ttft_n) > 0 {
-            line.push_str(&format!(
-                " · TTFT {:.0} ms",
-                get(&self.ttft_us) as f64 / 1e3 / get(&self.ttft_n) as f64
-            ));
-        }
-        if failed > 0 {
-            line.push_str(&format!(" · {failed} without answer"));
-        }
+        let answered = get(&self.ttft_n);
+        let ttft = (answered > 0).then(|| {
+            let mean_ms = get(&self.ttft_us) as f64 / 1e3 / answered as f64;
+            format!(" · TTFT {mean_ms:.0} ms")
+        });
+        let trouble = (failed > 0).then(|| format!(" · {failed} without answer"));
+        line.extend(ttft.into_iter().chain(trouble));
         line
     }
 }

@@ -74,10 +74,15 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let mut record = run.blank_record(&cells);
     folder::write_run(&folder, &record)?;
 
-    let say = run.sayer();
+    let say = |line| crate::console::note(&format!("warning: {line}"));
     let recorder = RecorderThread::start(&folder, run.clock.clone(), say)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
-    let mut workers = Workers::start(run.worker_count(), &run.server.target, &run.clock)?;
+    let mut workers = Workers::start(
+        run.worker_count(),
+        &run.server.target,
+        &run.clock,
+        settings.client.late_read,
+    )?;
     let ending = run.watch_for_the_end();
 
     run.wait_for_the_start().await;
@@ -93,13 +98,13 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
 
     drop(ending);
     workers.finish();
-    let sampled = sampler.map(bench_hardware::Sampler::stop);
+    let cost = sampler.map(bench_hardware::Sampler::stop);
     let kept = recorder.close();
-    let (samples, failed) = match measured {
-        Ok(samples) => (samples, None),
-        Err((samples, error)) => (samples, Some(error)),
+    let (seen, failed) = match measured {
+        Ok(seen) => (seen, None),
+        Err((seen, error)) => (seen, Some(error)),
     };
-    run.conclude(&mut record, &samples, sampled.as_ref(), failed.as_ref());
+    run.conclude(&mut record, &seen, cost.as_ref(), failed.as_ref());
     run.progress.finish();
     folder::write_run(&folder, &record)?;
     run.write_reports(&record, &folder);
@@ -129,11 +134,6 @@ fn nothing_answered(record: &RunRecord) -> Option<RunError> {
 }
 
 impl Run<'_> {
-    /// Where the recorder's troubles are told: at once, on stderr.
-    fn sayer(&self) -> impl Fn(String) + Send + 'static {
-        |line| crate::console::note(&format!("warning: {line}"))
-    }
-
     /// Shards that are to start together wait for their instant.
     async fn wait_for_the_start(&self) {
         let at = self

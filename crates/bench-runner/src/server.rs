@@ -70,23 +70,14 @@ pub(crate) fn target(
         },
         headers: wanted.headers.clone(),
         api_key: wanted.api_key.clone(),
-        tls: TlsOptions {
-            ca: wanted.ca.clone(),
-            client: wanted.client_cert.clone().zip(wanted.client_key.clone()),
-            insecure: wanted.insecure,
-        },
+        tls: tls(settings),
         http: if wanted.http2 {
             HttpVersion::Http2
         } else {
             HttpVersion::Http1
         },
         connections: connections(settings),
-        timeouts: Timeouts {
-            connect: settings.limits.connect,
-            first_token: Some(settings.limits.first_token),
-            between_tokens: Some(settings.limits.between_tokens),
-            whole: settings.limits.whole,
-        },
+        timeouts: timeouts(settings),
         cancel_after: settings.load.cancel_after.map(|after| match after {
             Amount::Count(events) => CancelAfter::Events(events),
             Amount::Time(time) => CancelAfter::Time(time),
@@ -99,6 +90,24 @@ pub(crate) fn target(
         },
         ..base
     })
+}
+
+fn tls(settings: &Settings) -> TlsOptions {
+    let wanted = &settings.target;
+    TlsOptions {
+        ca: wanted.ca.clone(),
+        client: wanted.client_cert.clone().zip(wanted.client_key.clone()),
+        insecure: wanted.insecure,
+    }
+}
+
+fn timeouts(settings: &Settings) -> Timeouts {
+    Timeouts {
+        connect: settings.limits.connect,
+        first_token: Some(settings.limits.first_token),
+        between_tokens: Some(settings.limits.between_tokens),
+        whole: settings.limits.whole,
+    }
 }
 
 fn connections(settings: &Settings) -> ConnectionPolicy {

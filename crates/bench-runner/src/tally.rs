@@ -40,7 +40,6 @@ struct Rule {
 pub(crate) struct Samples {
     pub(crate) cell: CellSamples,
     pub(crate) facts: CellFacts,
-    pub(crate) readings: Vec<Reading>,
 }
 
 impl CellTally {
@@ -52,7 +51,7 @@ impl CellTally {
         enough: Arc<AtomicBool>,
     ) -> Self {
         let context = CellContext {
-            slos: settings.objectives.slos.clone(),
+            slos: settings.objectives.all_slos(),
             queue_baseline: baseline,
             ..CellContext::new(cell.load.clone())
         };
@@ -144,7 +143,6 @@ impl CellTally {
             Samples {
                 cell: self.samples,
                 facts: self.facts.finish(),
-                readings: self.readings,
             },
         )
     }

@@ -1,6 +1,6 @@
 //! The wall clock, for people: read once when a run starts, and to start shards together.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// The wall clock, now.
 #[expect(
@@ -9,12 +9,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 )]
 pub(crate) fn now() -> SystemTime {
     SystemTime::now()
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn unix_nanos(at: SystemTime) -> i64 {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// RFC 3339 in UTC, to the second: `2026-01-28T17:46:28Z`.

@@ -5,10 +5,11 @@
 mod closed;
 mod open;
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bench_client::{Client, Clock, SchedStat, Target, thread_schedstat};
+use bench_client::{Client, ClientError, Clock, LateReading, SchedStat, Target, thread_schedstat};
 use bench_schema::{Nanos, Prompt, Stamp};
 use bench_workload::{Planned, continue_conversation};
 use tokio::sync::mpsc;
@@ -43,7 +44,12 @@ pub(crate) struct PhaseReport {
 
 impl Workers {
     /// Start `count` threads that talk to `target`.
-    pub(crate) fn start(count: u32, target: &Arc<Target>, clock: &Clock) -> Result<Self, RunError> {
+    pub(crate) fn start(
+        count: u32,
+        target: &Arc<Target>,
+        clock: &Clock,
+        late_read: bool,
+    ) -> Result<Self, RunError> {
         let (report, reports) = mpsc::channel(usize::try_from(count).unwrap_or(1));
         let mut threads = Vec::new();
         for index in 0..count {
@@ -54,6 +60,7 @@ impl Workers {
                 target: Arc::clone(target),
                 clock: clock.clone(),
                 report: report.clone(),
+                late: late_read.then(|| LateReading::new(clock.clone(), MOST_LATE)),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
@@ -102,14 +109,15 @@ struct Seat {
     target: Arc<Target>,
     clock: Clock,
     report: mpsc::Sender<Result<PhaseReport, RunError>>,
+    late: Option<LateReading>,
 }
+
+/// Longest pause of a client that reads late on purpose.
+const MOST_LATE: Nanos = Nanos::from_millis(1);
 
 impl Seat {
     fn work(self, mut inbox: mpsc::Receiver<Arc<Phase>>) {
-        let runtime = match tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-        {
+        let runtime = match self.runtime() {
             Ok(runtime) => runtime,
             Err(error) => {
                 let _run_is_over = self.report.blocking_send(Err(RunError::Thread(error)));
@@ -117,8 +125,7 @@ impl Seat {
             }
         };
         LocalSet::new().block_on(&runtime, async {
-            let client =
-                Client::new(Arc::clone(&self.target), self.clock.clone()).map(std::rc::Rc::new);
+            let client = self.client().await.map(Rc::new);
             while let Some(phase) = inbox.recv().await {
                 let result = match &client {
                     Ok(client) => self.until_cut(&phase, client).await,
@@ -131,11 +138,29 @@ impl Seat {
         });
     }
 
+    fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all();
+        if let Some(late) = &self.late {
+            builder.on_thread_park(late.park_hook());
+        }
+        builder.build()
+    }
+
+    async fn client(&self) -> Result<Client, ClientError> {
+        let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
+        if let Some(late) = &self.late {
+            client.read_late(late);
+        }
+        client.prewarm().await?;
+        Ok(client)
+    }
+
     /// Carry out a phase; when the run's grace is over, what is in flight is called back and keeps what it has.
     async fn until_cut(
         &self,
         phase: &Arc<Phase>,
-        client: &std::rc::Rc<Client>,
+        client: &Rc<Client>,
     ) -> Result<PhaseReport, RunError> {
         let mut work = std::pin::pin!(self.carry_out(phase, client));
         tokio::select! {
@@ -148,7 +173,7 @@ impl Seat {
     async fn carry_out(
         &self,
         phase: &Arc<Phase>,
-        client: &std::rc::Rc<Client>,
+        client: &Rc<Client>,
     ) -> Result<PhaseReport, RunError> {
         let (before, began) = (thread_schedstat(), self.clock.now());
         if phase.load.is_open() {

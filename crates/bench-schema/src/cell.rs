@@ -33,7 +33,7 @@ pub struct CellRecord {
     pub counts: Counts,
     /// The windows that rates are taken over. Latency distributions are of the requests that started in the headline window.
     pub windows: WindowRates,
-    /// Distributions of all measured requests.
+    /// Distributions of the completed requests that were sent in the headline window (all of them where there is no steady one).
     pub metrics: BTreeMap<Metric, Distribution>,
     /// The same by use case (`use_case=…`), length category (`category=…`), endpoint (`endpoint=…`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

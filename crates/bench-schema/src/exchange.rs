@@ -27,6 +27,9 @@ pub struct Exchange {
     pub closed: Option<Stamp>,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether the answer came as a stream. One that came whole has a single event, which tells its end and nothing before it.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub streamed: bool,
     /// HTTP status, once there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
@@ -64,6 +67,7 @@ impl Exchange {
             events: EventLog::default(),
             closed: None,
             outcome,
+            streamed: true,
             status: None,
             finish_reason: None,
             usage: None,
@@ -312,4 +316,8 @@ pub struct ConnectionFacts {
 )]
 fn is_zero(n: &u32) -> bool {
     *n == 0
+}
+
+fn yes() -> bool {
+    true
 }

@@ -23,7 +23,13 @@ pub struct Arrivals {
     draw: Draw,
     index: u64,
     area: f64,
+    /// Factor on the random gaps; see [`Arrivals::new`].
+    stretch: f64,
 }
+
+/// Beyond this many requests a plan is not stretched: its own mean is within a thousandth of the asked one anyway, and
+/// walking it would cost.
+const MOST_STRETCHED: u64 = 1_000_000;
 
 #[derive(Clone, Debug)]
 enum Gaps {
@@ -48,6 +54,10 @@ impl Arrivals {
     /// `rate_per_s` is not used by kinds that carry their own rates. Ramps and steps stretch over the extent's duration;
     /// without one, over the time in which they give the extent's requests. The times of a trace come with its requests,
     /// not from here.
+    ///
+    /// A Poisson or gamma process of n requests at a steady rate is stretched so that the n-th is due at exactly n / rate: a
+    /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
+    /// distribution and their CoV.
     ///
     /// # Errors
     ///
@@ -92,12 +102,19 @@ impl Arrivals {
                 });
             }
         };
+        let stretch = match kind {
+            ArrivalKind::Poisson | ArrivalKind::Gamma { .. } => {
+                gaps.stretch(extent.requests, draw.clone())
+            }
+            _ => 1.0,
+        };
         Ok(Self {
             gaps,
             curve,
             draw,
             index: 0,
             area: 0.0,
+            stretch,
         })
     }
 
@@ -108,6 +125,24 @@ impl Arrivals {
 }
 
 impl Gaps {
+    /// What makes the sum of the first `requests` gaps that number.
+    fn stretch(&self, requests: Option<u64>, mut draw: Draw) -> f64 {
+        let Some(count) = requests.filter(|n| (1..=MOST_STRETCHED).contains(n)) else {
+            return 1.0;
+        };
+        let sum: f64 = (0..count).map(|_| self.random(&mut draw)).sum();
+        if sum > 0.0 { count as f64 / sum } else { 1.0 }
+    }
+
+    /// One gap of mean 1; 0 for processes that draw nothing.
+    fn random(&self, draw: &mut Draw) -> f64 {
+        match self {
+            Self::Even | Self::Groups { .. } => 0.0,
+            Self::Exponential => draw.exponential(),
+            Self::Gamma { shape } => draw.gamma(*shape) / shape,
+        }
+    }
+
     fn gamma(cov: f64) -> Result<Self, WorkloadError> {
         let shape = 1.0 / (cov * cov);
         if cov > 0.0 && shape.is_finite() && shape > 0.0 {
@@ -128,8 +163,9 @@ impl Iterator for Arrivals {
         match self.gaps {
             Gaps::Even => self.area = self.index as f64,
             Gaps::Groups { size } => self.area = (self.index - self.index % size) as f64,
-            Gaps::Exponential => self.area += self.draw.exponential(),
-            Gaps::Gamma { shape } => self.area += self.draw.gamma(shape) / shape,
+            Gaps::Exponential | Gaps::Gamma { .. } => {
+                self.area += self.stretch * self.gaps.random(&mut self.draw);
+            }
         }
         self.index += 1;
         self.curve.time_at(self.area).map(Nanos::from_secs_f64)

@@ -34,8 +34,16 @@ pub fn judge(
     (Some(value), entry.interval, verdict)
 }
 
-/// Reads an objective: `ttft=200ms`, `p90:e2e=2s`.
-pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
+/// Reads an objective, `[pNN:]METRIC=LIMIT[@USE_CASE]`: `ttft=200ms`, `p90:e2e=2s`, `e2e=1.5s@short-qa`. The quantile is p95
+/// unless named; a time has a unit.
+///
+/// # Errors
+/// Which part is wrong, and what is known.
+pub fn parse_slo(text: &str) -> Result<Slo, String> {
+    let (text, use_case) = match text.rsplit_once('@') {
+        Some((rest, name)) => (rest, Some(name.trim().to_owned())),
+        None => (text, None),
+    };
     let (q, rest) = match text.split_once(':') {
         Some((quantile, rest)) => (quantile_of(quantile.trim())?, rest),
         None => (0.95, text),
@@ -73,7 +81,7 @@ pub(super) fn parse_slo(text: &str) -> Result<Slo, String> {
         metric,
         q,
         limit: value * factor,
-        use_case: None,
+        use_case,
     })
 }
 

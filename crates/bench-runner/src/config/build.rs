@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bench_insight::ScenarioSet;
 use bench_schema::{ArrivalKind, Benchmark, Sampling, Secret};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Study};
 use serde_json::{Map, Value};
@@ -42,7 +43,7 @@ pub fn build(
         workload(r, benchmark),
         load(r),
         client(r),
-        objectives(r),
+        objectives(r, around),
         machines(r),
         output(r),
     );
@@ -51,19 +52,11 @@ pub fn build(
     let seed = r
         .one("seed", |text| parse::whole(text, 0, u64::MAX))
         .unwrap_or(0);
-    cross_check(r, benchmark, &parts.1, &parts.2);
+    cross_check(r, benchmark, parts.1.as_ref(), parts.2.as_ref());
     let effective = effective(r, benchmark);
     match (parts, limits, engine) {
         (
-            (
-                Some(target),
-                Some(workload),
-                Some(load),
-                Some(client),
-                Some(objectives),
-                Some(machines),
-                Some(output),
-            ),
+            (Some(target), Some(workload), Some(load), client, objectives, machines, Some(output)),
             Some(limits),
             Some(engine),
         ) if reader.is_clean() => Ok(Settings {
@@ -324,38 +317,48 @@ fn limits(r: &mut Reader) -> Option<LimitSettings> {
     })
 }
 
-fn client(r: &mut Reader) -> Option<ClientSettings> {
+fn client(r: &mut Reader) -> ClientSettings {
     let shard = |text: &str| -> Result<(u32, u32), String> {
         let (index, count) = parse::pair(text, '/')
             .map_err(|_| format!("must be written I/N, such as 0/4 (got `{text}`)"))?;
         let count = parse::whole(&count, 1, 100_000)?;
         Ok((parse::whole(&index, 0, count - 1)?, count))
     };
-    Some(ClientSettings {
+    ClientSettings {
         workers: r.one("workers", |text| parse::whole(text, 1, 1024)),
         late_read: r.switch("late_read"),
         shard: r.one("shard", shard).unwrap_or((0, 1)),
         start_at: r.one("start_at", |text| {
             crate::wall_clock::parse_rfc3339(text).map(|_| text.to_owned())
         }),
-    })
+    }
 }
 
-fn objectives(r: &mut Reader) -> Option<ObjectiveSettings> {
-    Some(ObjectiveSettings {
-        slos: r.list("slo", parse::slo),
-        scenarios: r.one("scenarios", path),
+fn objectives(r: &mut Reader, around: &dyn Surroundings) -> ObjectiveSettings {
+    ObjectiveSettings {
+        slos: r.list("slo", bench_insight::parse_slo),
+        scenarios: r
+            .one("scenarios", |file| scenarios(file, around))
+            .unwrap_or_default(),
         targets: r.list("target", |text| {
             bench_insight::Target::parse(text)
                 .map(|_| text.to_owned())
                 .map_err(|error| error.to_string())
         }),
         price_per_hour: r.one("price_per_hour", |text| parse::number(text, 0.0, 1e9)),
-    })
+    }
 }
 
-fn machines(r: &mut Reader) -> Option<MachineSettings> {
-    Some(MachineSettings {
+fn scenarios(file: &str, around: &dyn Surroundings) -> Result<ScenarioSet, String> {
+    let text = around.read(std::path::Path::new(file))?;
+    let set: ScenarioSet = toml::from_str(&text)
+        .map_err(|error| format!("{file} is not a file of scenarios: {error}"))?;
+    set.check().map_err(|error| format!("{file}: {error}"))?;
+    Ok(set)
+}
+
+fn machines(r: &mut Reader) -> MachineSettings {
+    MachineSettings {
         server_metrics: r.text("server_metrics"),
         dcgm: r.text("dcgm"),
         prometheus: r.text("prometheus"),
@@ -363,7 +366,7 @@ fn machines(r: &mut Reader) -> Option<MachineSettings> {
         server_pid: r.one("server_pid", |text| parse::whole(text, 1, u32::MAX)),
         enabled: r.switch("hardware"),
         nvml: r.one("nvml", path),
-    })
+    }
 }
 
 fn output(r: &mut Reader) -> Option<OutputSettings> {
@@ -388,8 +391,8 @@ fn output(r: &mut Reader) -> Option<OutputSettings> {
 fn cross_check(
     r: &mut Reader,
     benchmark: Benchmark,
-    workload: &Option<WorkloadSettings>,
-    load: &Option<LoadSettings>,
+    workload: Option<&WorkloadSettings>,
+    load: Option<&LoadSettings>,
 ) {
     if r.given("rate") && r.given("concurrency") {
         let help = "for an open loop with a cap in flight write `in_flight_cap`".to_owned();
@@ -427,7 +430,7 @@ fn cross_check(
             Some("give client_cert and client_key".to_owned()),
         );
     }
-    let grid_only = workload.as_ref().is_some_and(|workload| workload.grid);
+    let grid_only = workload.is_some_and(|workload| workload.grid);
     if benchmark == Benchmark::Seqlen && grid_only && r.given("categories") {
         r.complain(
             "categories",

@@ -17,7 +17,9 @@ pub fn full_toml() -> String {
     for key in KEYS {
         if key.group != group {
             group = key.group;
-            text.push_str(&format!("\n# --- {group} ---\n"));
+            text.push_str("\n# --- ");
+            text.push_str(group);
+            text.push_str(" ---\n");
         }
         document(&mut text, key);
     }

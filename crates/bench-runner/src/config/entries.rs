@@ -227,7 +227,7 @@ fn json(value: &DeValue<'_>) -> serde_json::Value {
 }
 
 /// A comma-separated text as its parts, blanks trimmed.
-pub fn split(text: &str) -> Vec<String> {
+pub(super) fn split(text: &str) -> Vec<String> {
     text.split(',')
         .map(str::trim)
         .filter(|part| !part.is_empty())

@@ -162,12 +162,12 @@ keys! {
 }
 
 /// The key of this name.
-pub fn find(name: &str) -> Option<&'static Key> {
+pub(super) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 /// The known name that is closest to a misspelt one, if any is close.
-pub fn nearest(name: &str) -> Option<&'static str> {
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let wanted = name.replace('-', "_");
     let scored = KEYS
         .iter()

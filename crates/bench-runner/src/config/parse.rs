@@ -1,12 +1,12 @@
 //! The small languages of single values.
 
-use bench_schema::{Metric, Nanos, Slo, Unit};
+use bench_schema::Nanos;
 
 /// A duration: `250ms`, `1.5s`, `2m`, `1h`, `800us`; a bare `0` is none.
 ///
 /// # Errors
 /// What is wrong, with examples.
-pub fn duration(text: &str) -> Result<Nanos, String> {
+pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
     let text = text.trim();
     if text == "0" {
         return Ok(Nanos::ZERO);
@@ -38,7 +38,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 ///
 /// # Errors
 /// As [`duration`], and for zero.
-pub fn positive_duration(text: &str) -> Result<Nanos, String> {
+pub(crate) fn positive_duration(text: &str) -> Result<Nanos, String> {
     let parsed = duration(text)?;
     if parsed > Nanos::ZERO {
         Ok(parsed)
@@ -51,7 +51,7 @@ pub fn positive_duration(text: &str) -> Result<Nanos, String> {
 ///
 /// # Errors
 /// The bound, and what was given.
-pub fn whole<T>(text: &str, low: T, high: T) -> Result<T, String>
+pub(crate) fn whole<T>(text: &str, low: T, high: T) -> Result<T, String>
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
 {
@@ -68,7 +68,7 @@ where
 ///
 /// # Errors
 /// The bound, and what was given.
-pub fn number(text: &str, low: f64, high: f64) -> Result<f64, String> {
+pub(crate) fn number(text: &str, low: f64, high: f64) -> Result<f64, String> {
     let bound = || format!("must be a number from {low} to {high} (got `{text}`)");
     let value: f64 = text.trim().parse().map_err(|_| bound())?;
     if (low..=high).contains(&value) {
@@ -82,7 +82,7 @@ pub fn number(text: &str, low: f64, high: f64) -> Result<f64, String> {
 ///
 /// # Errors
 /// The bound, and what was given; `inf`, which other tools take, is explained.
-pub fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     if text.trim() == "inf" {
         return Err("`inf` is a closed loop: leave `rate` out and set `concurrency`".to_owned());
     }
@@ -103,7 +103,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// The form that is wanted.
-pub fn pair(text: &str, separator: char) -> Result<(String, String), String> {
+pub(crate) fn pair(text: &str, separator: char) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once(separator)
         .ok_or_else(|| format!("must be written NAME{separator}VALUE (got `{text}`)"))?;
@@ -112,61 +112,6 @@ pub fn pair(text: &str, separator: char) -> Result<(String, String), String> {
         Err(format!("has no name before `{separator}` (got `{text}`)"))
     } else {
         Ok((name.to_owned(), value.trim().to_owned()))
-    }
-}
-
-/// An objective: `[pNN:]METRIC=LIMIT[@USE_CASE]`.
-///
-/// # Errors
-/// Which part is wrong, and what is known.
-pub fn slo(text: &str) -> Result<Slo, String> {
-    let (rest, use_case) = match text.rsplit_once('@') {
-        Some((rest, name)) => (rest, Some(name.trim().to_owned())),
-        None => (text, None),
-    };
-    let (q, rest) = match rest.split_once(':') {
-        Some((quantile, rest)) => (self::quantile(quantile)?, rest),
-        None => (0.95, rest),
-    };
-    let (name, limit) = pair(rest, '=')?;
-    let name = if name == "e2el" {
-        "e2e".to_owned()
-    } else {
-        name
-    };
-    let metric: Metric = name.parse()?;
-    let limit = match metric.unit() {
-        // other tools take bare milliseconds here
-        Unit::Ns => match limit.parse::<f64>() {
-            Ok(ms) => ms * 1e6,
-            Err(_) => positive_duration(&limit)?.as_f64(),
-        },
-        _ => limit
-            .parse()
-            .map_err(|_| format!("the limit of {name} must be a number (got `{limit}`)"))?,
-    };
-    Ok(Slo {
-        metric,
-        q,
-        limit,
-        use_case,
-    })
-}
-
-/// A quantile: `p50`, `p99`, `p99.9`.
-///
-/// # Errors
-/// The form that is wanted.
-pub fn quantile(text: &str) -> Result<f64, String> {
-    let percent = text
-        .trim()
-        .strip_prefix('p')
-        .and_then(|digits| digits.parse::<f64>().ok());
-    match percent {
-        Some(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err(format!(
-            "a quantile is written p50, p95 or p99.9 (got `{text}`)"
-        )),
     }
 }
 
@@ -189,18 +134,6 @@ mod tests {
                 .unwrap_err()
                 .contains("longer than 0")
         );
-    }
-
-    #[test]
-    fn objectives_name_quantile_metric_limit_and_use_case() {
-        let parsed = slo("p99:ttft=200ms@short-qa").unwrap();
-        assert_eq!(
-            (parsed.metric, parsed.use_case.as_deref()),
-            (Metric::Ttft, Some("short-qa"))
-        );
-        assert!((parsed.q - 0.99).abs() < 1e-12 && (parsed.limit - 2e8).abs() < 1.0);
-        assert!((slo("itl=50").unwrap().limit - 5e7).abs() < 1.0);
-        assert!(slo("speed=3").unwrap_err().contains("known are ttft"));
     }
 
     #[test]

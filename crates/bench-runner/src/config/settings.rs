@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bench_insight::ScenarioSet;
 use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Study};
 use hyper::header::HeaderName;
@@ -40,6 +41,10 @@ pub struct Settings {
 
 /// What to measure.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct TargetSettings {
     /// Empty means the embedded engine.
     pub urls: Vec<String>,
@@ -86,6 +91,10 @@ pub enum Connections {
 
 /// What to ask.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct WorkloadSettings {
     /// Where prompts come from, where it was said.
     pub dataset: Option<DatasetSpec>,
@@ -194,8 +203,8 @@ pub struct ClientSettings {
 pub struct ObjectiveSettings {
     /// Objectives.
     pub slos: Vec<Slo>,
-    /// File of named sets.
-    pub scenarios: Option<PathBuf>,
+    /// Named sets of objectives.
+    pub scenarios: ScenarioSet,
     /// Gates, as written.
     pub targets: Vec<String>,
     /// Price of the server.
@@ -223,6 +232,10 @@ pub struct MachineSettings {
 
 /// What to write.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct OutputSettings {
     /// Run directory, where given.
     pub out: Option<PathBuf>,
@@ -280,5 +293,13 @@ impl Settings {
             duration: load.duration,
             precision: load.precision.clone(),
         }
+    }
+}
+
+impl ObjectiveSettings {
+    /// The objectives that were given one by one, and those of the scenarios.
+    pub fn all_slos(&self) -> Vec<Slo> {
+        let of_scenarios = self.scenarios.slos().unwrap_or_default();
+        self.slos.iter().cloned().chain(of_scenarios).collect()
     }
 }

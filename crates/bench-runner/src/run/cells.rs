@@ -17,13 +17,17 @@ use crate::recorder::Recorder;
 use crate::stop::Ending;
 use crate::tally::{self, CellTally, Samples};
 use crate::workers::{PhaseReport, Workers};
-use crate::{RunError, folder};
+use crate::{RunError, folder, tokenize};
 
 /// What one cell came to, beside its record.
 pub(super) type Measured = Result<Vec<Samples>, (Vec<Samples>, RunError)>;
 
 impl Run<'_> {
     /// Run every cell. After each one `run.json` is whole again, so that a later failure loses nothing.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a run that its cells need, each once"
+    )]
     pub(super) async fn all_cells(
         &self,
         cells: &[Cell],
@@ -124,6 +128,12 @@ impl Run<'_> {
         enough: &Arc<AtomicBool>,
     ) -> Result<(Arc<Phase>, Vec<PhaseReport>), RunError> {
         let plan = self.plan(cell, repeat, kind)?;
+        if self.sizer.name() == tokenize::NAME {
+            // every length is asked for now, so that the server is left alone while it is measured
+            plan.iter()
+                .try_for_each(|planned| planned.map(drop))
+                .map_err(RunError::Workload)?;
+        }
         let name = match (kind, cell.repeats) {
             (PhaseKind::Warmup, _) => format!("{} (warm-up)", cell.label),
             (PhaseKind::Measure, 1) => cell.label.clone(),

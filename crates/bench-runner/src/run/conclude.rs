@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_hardware::{SamplerReport, Surroundings};
-use bench_insight::{CellFacts, CellSamples, TrustFacts};
+use bench_insight::{CapacityAssumptions, CellFacts, CellSamples, TrustFacts};
 use bench_schema::{
     Analysis, ClientRecord, ClockRecord, Load, Metric, Nanos, PlanRecord, RunRecord, Schema, Stamp,
     ToolRecord, Trust, TrustVerdict,
@@ -145,14 +145,14 @@ impl Run<'_> {
         &self,
         record: &mut RunRecord,
         samples: &[Samples],
-        sampled: Option<&SamplerReport>,
+        cost: Option<&SamplerReport>,
         failed: Option<&RunError>,
     ) {
         record.duration = self.clock.now() - Stamp::EPOCH;
         let interrupted = self.stop.reason().map(|who| format!("ended by {who}"));
         record.incomplete_reason = failed.map(ToString::to_string).or(interrupted);
         record.complete = record.incomplete_reason.is_none();
-        if let Some(report) = sampled {
+        if let Some(report) = cost {
             record.host.unknown.extend(report.unknown.clone());
             if let Some(share) = report.cpu_share() {
                 record
@@ -167,7 +167,14 @@ impl Run<'_> {
         record.trust = self.trust(record, samples);
         let by_cell: Vec<CellSamples> =
             samples.iter().map(|samples| samples.cell.clone()).collect();
-        record.findings = bench_insight::findings(record, &by_cell);
+        let objectives = &self.settings.objectives;
+        let assumptions = CapacityAssumptions {
+            price_per_hour: objectives.price_per_hour,
+            ..CapacityAssumptions::default()
+        };
+        record.findings =
+            bench_insight::findings_with(record, &by_cell, &objectives.scenarios, &assumptions)
+                .unwrap_or_else(|_| bench_insight::findings(record, &by_cell));
     }
 
     fn trust(&self, record: &RunRecord, samples: &[Samples]) -> Trust {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use bench_client::{Clock, Fetcher};
+use bench_client::{Client, Clock, Fetcher};
 use bench_hardware::{PrometheusQueries, Sampler, SamplerConfig, ServerProcess};
-use bench_workload::{HfTokenizer, Sizer, Words};
+use bench_schema::{GenerationRequest, Prompt, Sampling};
+use bench_workload::{Calibration, HfTokenizer, Sizer, Words};
 
 use super::Run;
 use crate::config::Settings;
@@ -13,7 +14,10 @@ use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::server::Server;
 use crate::stop::Stop;
-use crate::{RunError, wall_clock};
+use crate::{Cell, RunError, tokenize, wall_clock};
+
+/// Requests of a cell up to which the server may be asked for the length of each prompt.
+const MOST_ASKED: u64 = 10_000;
 
 impl<'a> Run<'a> {
     /// Start what has to be started and find out what has to be known. A dry run touches no network.
@@ -25,7 +29,6 @@ impl<'a> Run<'a> {
         let progress = Progress::new(output.progress && !output.quiet && !output.dry_run);
         let started = wall_clock::now();
         let clock = Clock::start();
-        let sizer = sizer(settings)?;
         let mut engine = None;
         let server = if output.dry_run {
             Server::imagined(settings)?
@@ -41,17 +44,64 @@ impl<'a> Run<'a> {
         } else {
             Server::find(settings, &settings.target.urls, false, &clock).await?
         };
-        Ok(Self {
+        let mut run = Self {
             program,
             settings,
             engine,
             server,
-            sizer,
+            sizer: Arc::new(Words),
             started,
             clock,
             stop: Stop::new(),
             progress,
-        })
+        };
+        run.sizer = run.choose_sizer().await?;
+        run.calibrate().await?;
+        Ok(run)
+    }
+
+    /// What sizes prompts: the tokenizer that was given, else the server's, else words. The server is asked before a measurement,
+    /// never during it, so its tokenizer is used only where every plan can be walked beforehand.
+    async fn choose_sizer(&self) -> Result<Arc<dyn Sizer>, RunError> {
+        if let Some(path) = &self.settings.workload.tokenizer {
+            return Ok(Arc::new(
+                HfTokenizer::open(path).map_err(RunError::Workload)?,
+            ));
+        }
+        let walkable = |cell: &Cell| cell.stop.requests.is_some_and(|n| n <= MOST_ASKED);
+        let cells = (self.program.design)(self.settings);
+        if !self.settings.output.dry_run && cells.iter().all(walkable) {
+            let asked = tokenize::sizer(&self.server.target, &self.clock).await?;
+            return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
+        }
+        Ok(Arc::new(Words))
+    }
+
+    /// Learn what the server adds to a prompt (the chat template) from the usage of one small request, so that asked lengths are
+    /// those that the server counts.
+    async fn calibrate(&mut self) -> Result<(), RunError> {
+        if self.settings.output.dry_run || !self.sizer.counts_tokens() {
+            return Ok(());
+        }
+        let text = "one two three four five six seven eight";
+        let sent = self.sizer.count(text).map_err(RunError::Workload)?;
+        let request = GenerationRequest {
+            prompt: Prompt::Text(text.into()),
+            max_tokens: Some(1),
+            min_tokens: None,
+            ignore_eos: false,
+            sampling: Sampling::default(),
+            stream: self.settings.target.stream,
+            extra_body: None,
+        };
+        let client = Client::new(Arc::clone(&self.server.target), self.clock.clone());
+        let client = client.map_err(|error| RunError::Client(error.to_string()))?;
+        let answer = client.send(&request, "calibration").await;
+        let served = answer.usage.and_then(|usage| usage.prompt_tokens);
+        if let Some(learned) = served.and_then(|served| Calibration::learn(sent, served)) {
+            self.server.calibration = learned;
+        }
+        Ok(())
     }
 
     /// Start the sampler, if it is wanted. Its readings go the way of the records.
@@ -117,16 +167,6 @@ impl<'a> Run<'a> {
     fn server_port(&self) -> Option<ServerProcess> {
         let endpoint = self.server.target.endpoints.first()?;
         endpoint.loopback_port().map(ServerProcess::Port)
-    }
-}
-
-/// What sizes prompts: the tokenizer that was given, else words.
-fn sizer(settings: &Settings) -> Result<Arc<dyn Sizer>, RunError> {
-    match &settings.workload.tokenizer {
-        Some(path) => Ok(Arc::new(
-            HfTokenizer::open(path).map_err(RunError::Workload)?,
-        )),
-        None => Ok(Arc::new(Words)),
     }
 }
 

@@ -30,6 +30,9 @@ pub(super) async fn run(
 ) -> Result<(), RunError> {
     let mut timer = Timer::new(seat.clock.clone(), SPIN)
         .map_err(|error| RunError::Client(error.to_string()))?;
+    if let Some(late) = &seat.late {
+        late.interrupt_for(&timer);
+    }
     let mut share = Share::new(seat, phase)?;
     let mut sending = JoinSet::new();
     while let Some(conversation) = share.next()? {

@@ -1,0 +1,452 @@
+//! The binary as a user runs it, against the embedded engine and against servers that misbehave.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use bench_engine::{EngineConfig, Server};
+use bench_schema::{Outcome, Phase, RequestRecord, RunRecord, json_schemas};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn bench(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-throughput"));
+    command
+        .args(args)
+        .args(["--no-progress", "--no-html"])
+        .stdin(Stdio::null());
+    command
+}
+
+fn run_in(folder: &Path, args: &[&str]) -> Result<(Output, RunRecord)> {
+    let out = folder.join("run");
+    let output = bench(args).arg("--out").arg(&out).output()?;
+    let text = std::fs::read_to_string(out.join("run.json")).map_err(|error| {
+        format!(
+            "{error}; stderr: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )
+    })?;
+    Ok((output, RunRecord::from_json(&text)?))
+}
+
+fn records(folder: &Path) -> Result<Vec<RequestRecord>> {
+    let text = std::fs::read_to_string(folder.join("run/requests.jsonl"))?;
+    Ok(text
+        .lines()
+        .map(serde_json::from_str)
+        .collect::<std::result::Result<_, _>>()?)
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A simulated engine that answers as fast as the socket takes it.
+fn instant() -> Result<Server> {
+    Ok(Server::start(EngineConfig::profile("instant")?)?)
+}
+
+fn valid_against_schema(name: &str, value: &serde_json::Value) -> Result {
+    let schema = json_schemas()
+        .into_iter()
+        .find(|(known, _)| *known == name)
+        .ok_or("no such schema")?
+        .1;
+    let validator = jsonschema::validator_for(&serde_json::to_value(schema)?)?;
+    let errors: Vec<String> = validator
+        .iter_errors(value)
+        .map(|error| format!("{error} at {}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{name}: {errors:?}");
+    Ok(())
+}
+
+#[test]
+fn a_closed_loop_accounts_for_every_request_and_keeps_to_its_schema() -> Result {
+    let folder = tempfile::tempdir()?;
+    let args = [
+        "--engine",
+        "instant",
+        "--concurrency",
+        "1,3",
+        "--requests",
+        "9",
+        "--dataset",
+        "random",
+        "--input-tokens",
+        "12",
+        "--output-tokens",
+        "7",
+    ];
+    let (output, run) = run_in(folder.path(), &args)?;
+    assert!(
+        output
+            .status
+            .code()
+            .is_some_and(|code| code == 0 || code == 3),
+        "{}",
+        stderr(&output)
+    );
+    assert!(run.complete && run.server.embedded);
+    for cell in &run.cells {
+        assert!(cell.counts.add_up());
+        assert_eq!(
+            (cell.counts.planned, cell.counts.completed),
+            (9, 9),
+            "{:?}",
+            cell.counts
+        );
+    }
+    let records = records(folder.path())?;
+    assert!(records.iter().all(|record| record.output_tokens == Some(7)));
+    assert_eq!(
+        records
+            .iter()
+            .filter(|record| record.phase == Phase::Measure)
+            .count(),
+        18
+    );
+
+    let stored: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(
+        folder.path().join("run/run.json"),
+    )?)?;
+    valid_against_schema("run.schema.json", &stored)?;
+    for record in &records {
+        valid_against_schema("request.schema.json", &serde_json::to_value(record)?)?;
+    }
+    let readings = std::fs::read_to_string(folder.path().join("run/hardware.jsonl"))?;
+    for line in readings.lines().take(50) {
+        valid_against_schema("reading.schema.json", &serde_json::from_str(line)?)?;
+    }
+    assert!(
+        std::fs::read_to_string(folder.path().join("run/report.md"))?.contains("concurrency 3")
+    );
+    Ok(())
+}
+
+#[test]
+fn the_same_seed_asks_the_same_whatever_the_server_does() -> Result {
+    let mut hashes = Vec::new();
+    for profile in ["instant", "fixed"] {
+        let folder = tempfile::tempdir()?;
+        let args = [
+            "--engine",
+            profile,
+            "--concurrency",
+            "2",
+            "--requests",
+            "4",
+            "--seed",
+            "9",
+            "--output-tokens",
+            "3",
+            "--warmup",
+            "0",
+        ];
+        let (_, run) = run_in(folder.path(), &args)?;
+        hashes.push(run.cells.first().ok_or("no cell")?.plan.hash.clone());
+    }
+    assert_eq!(hashes.first(), hashes.last());
+    assert_eq!(hashes.first().map(String::len), Some(64));
+    Ok(())
+}
+
+#[test]
+fn an_open_loop_offers_what_was_asked_and_says_what_the_cap_refused() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(EngineConfig::profile("fixed")?)?;
+    let url = server.url();
+    // a burst of 20 at once, 4 of which fit: the rest are records, not delays
+    let args = [
+        "--url",
+        url.as_str(),
+        "--rate",
+        "100",
+        "--arrival",
+        "burst:20",
+        "--requests",
+        "20",
+        "--in-flight-cap",
+        "4",
+        "--output-tokens",
+        "3",
+        "--warmup",
+        "0",
+    ];
+    let (_, run) = run_in(folder.path(), &args)?;
+    let cell = run.cells.first().ok_or("no cell")?;
+    assert!(cell.counts.add_up());
+    assert_eq!(
+        (
+            cell.counts.planned,
+            cell.counts.completed,
+            cell.counts.unsent
+        ),
+        (20, 4, 16)
+    );
+    assert_eq!(cell.client.cap_hits, 16);
+    let unsent = records(folder.path())?
+        .into_iter()
+        .filter(|record| matches!(record.wire.outcome, Outcome::Unsent { .. }));
+    assert!(unsent.into_iter().all(|record| record.dispatched.is_none()));
+    Ok(())
+}
+
+#[test]
+fn a_missed_target_is_exit_code_four_and_a_met_one_is_not() -> Result {
+    let server = instant()?;
+    let url = server.url();
+    for (target, missed) in [("failed==0", false), ("output_tokens_per_s>=1e12", true)] {
+        let folder = tempfile::tempdir()?;
+        let args = [
+            "--url",
+            url.as_str(),
+            "--concurrency",
+            "1",
+            "--requests",
+            "3",
+            "--output-tokens",
+            "2",
+            "--target",
+            target,
+        ];
+        let (output, run) = run_in(folder.path(), &args)?;
+        assert_eq!(run.targets.iter().all(|outcome| outcome.met), !missed);
+        if output.status.code() != Some(3) {
+            assert_eq!(
+                output.status.code(),
+                Some(if missed { 4 } else { 0 }),
+                "{}",
+                stderr(&output)
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_conversation_waits_for_each_answer_and_holds_what_was_said() -> Result {
+    let folder = tempfile::tempdir()?;
+    let args = [
+        "--engine",
+        "instant",
+        "--concurrency",
+        "2",
+        "--requests",
+        "6",
+        "--dataset",
+        "multiturn:3:8:4",
+        "--output-tokens",
+        "4",
+        "--warmup",
+        "0",
+    ];
+    let (_, run) = run_in(folder.path(), &args)?;
+    assert_eq!(run.cells.first().map(|cell| cell.counts.completed), Some(6));
+    let mut turns = records(folder.path())?;
+    turns.sort_by_key(|record| (record.session, record.turn));
+    let sent: Vec<_> = turns
+        .iter()
+        .map(|record| record.wire.request_bytes)
+        .collect();
+    assert!(
+        sent.iter()
+            .zip(sent.iter().skip(1))
+            .take(2)
+            .all(|(before, after)| before < after),
+        "{sent:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_run_that_is_killed_keeps_every_request_that_was_over() -> Result {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let mut child = bench(&[
+        "--engine",
+        "fixed",
+        "--concurrency",
+        "4",
+        "--requests",
+        "100000",
+        "--output-tokens",
+        "2",
+    ])
+    .arg("--out")
+    .arg(&out)
+    .stdout(Stdio::null())
+    .stderr(Stdio::null())
+    .spawn()?;
+    let journal = out.join("requests.jsonl");
+    while std::fs::metadata(&journal).map_or(0, |meta| meta.len()) == 0 {
+        assert!(
+            child.try_wait()?.is_none(),
+            "the run ended before it was killed"
+        );
+        std::thread::yield_now();
+    }
+    child.kill()?;
+    child.wait()?;
+    let text = std::fs::read_to_string(&journal)?;
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _torn)| whole);
+    for line in whole.lines() {
+        serde_json::from_str::<RequestRecord>(line)?;
+    }
+    let run = RunRecord::from_json(&std::fs::read_to_string(out.join("run.json"))?)?;
+    assert!(!run.complete && run.incomplete_reason.is_some());
+    assert_eq!(run.cells.len(), 1);
+    Ok(())
+}
+
+/// A server that answers every connection with these bytes and closes.
+fn server_that_says(bytes: &'static [u8]) -> Result<(String, std::thread::JoinHandle<()>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let thread = std::thread::spawn(move || {
+        // as many connections as the probe and a run of one request may make, and then no more
+        for stream in listener.incoming().take(64) {
+            let Ok(mut stream) = stream else { continue };
+            let mut head = [0; 4096];
+            let _asked = stream.read(&mut head);
+            let _said = stream.write_all(bytes);
+        }
+    });
+    Ok((url, thread))
+}
+
+#[test]
+fn what_cannot_be_measured_is_one_clear_message_and_exit_code_one() -> Result {
+    let html = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 13\r\nconnection: close\r\n\r\n<html></html>" as &[u8];
+    let unauthorised = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 26\r\nconnection: close\r\n\r\n{\"error\":\"no key, no answer\"" as &[u8];
+    for (what, bytes, expected) in [
+        ("an HTML page", html, "html"),
+        ("a 401", unauthorised, "401"),
+        ("a server that closes at once", b"", "clos"),
+    ] {
+        let (url, _server) = server_that_says(bytes)?;
+        let folder = tempfile::tempdir()?;
+        let args = [
+            "--url",
+            url.as_str(),
+            "--model",
+            "m",
+            "--concurrency",
+            "1",
+            "--requests",
+            "2",
+            "--warmup",
+            "0",
+            "--timeout",
+            "5s",
+            "--server-metrics",
+            "none",
+        ];
+        let output = bench(&args)
+            .arg("--out")
+            .arg(folder.path().join("run"))
+            .output()?;
+        assert_eq!(output.status.code(), Some(1), "{what}: {}", stderr(&output));
+        assert!(
+            stderr(&output).to_lowercase().contains(expected),
+            "{what}: {}",
+            stderr(&output)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_model_is_said_with_the_servers_own_words() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let url = server.url();
+    let (output, run) = run_in(
+        folder.path(),
+        &[
+            "--url",
+            &url,
+            "--model",
+            "no-such-model",
+            "--concurrency",
+            "1",
+            "--requests",
+            "2",
+            "--warmup",
+            "0",
+        ],
+    )?;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("404"), "{}", stderr(&output));
+    assert_eq!(
+        run.cells
+            .first()
+            .map(|cell| (cell.counts.planned, cell.counts.failed)),
+        Some((2, 2))
+    );
+    Ok(())
+}
+
+#[test]
+fn every_shipped_configuration_makes_a_plan() -> Result {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
+            .to_owned();
+        if !name.starts_with("throughput-") {
+            continue;
+        }
+        seen += 1;
+        let output = bench(&["--dry-run"]).arg("--config").arg(&path).output()?;
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+    }
+    assert!(seen >= 5, "only {seen} configurations found");
+    Ok(())
+}
+
+#[test]
+fn a_key_from_the_environment_reaches_the_server_and_nothing_else() -> Result {
+    let server = Server::start(EngineConfig {
+        api_key: Some("sk-very-secret".into()),
+        ..EngineConfig::profile("instant")?
+    })?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let url = server.url();
+    let output = bench(&[
+        "--url",
+        &url,
+        "--api-key-env",
+        "BENCH_TEST_KEY",
+        "--concurrency",
+        "1",
+        "--requests",
+        "2",
+        "--output-tokens",
+        "2",
+    ])
+    .env("BENCH_TEST_KEY", "sk-very-secret")
+    .arg("--out")
+    .arg(&out)
+    .output()?;
+    let run = RunRecord::from_json(&std::fs::read_to_string(out.join("run.json"))?)?;
+    assert_eq!(
+        run.cells.first().map(|cell| cell.counts.completed),
+        Some(2),
+        "{}",
+        stderr(&output)
+    );
+    let mut everything = stderr(&output) + &String::from_utf8_lossy(&output.stdout);
+    for entry in std::fs::read_dir(&out)? {
+        everything += &std::fs::read_to_string(entry?.path())?;
+    }
+    assert!(!everything.contains("sk-very-secret"));
+    Ok(())
+}
