@@ -51,6 +51,10 @@ pub(crate) enum CommandError {
         ours: String,
         theirs: String,
     },
+    #[error(
+        "{0} was not measured as a shard (--shard I/N), so it is no part of a larger run; use compare for runs of their own"
+    )]
+    NoShard(PathBuf),
     #[error("{first} and {other} are both shard {shard}; give each shard once")]
     SameShard {
         first: PathBuf,
@@ -94,6 +98,7 @@ impl CommandError {
             | Self::SeveralRuns(..)
             | Self::NotOneRun { .. }
             | Self::SameShard { .. }
+            | Self::NoShard(_)
             | Self::Report(ReportError::TooFewRuns { .. }) => USAGE,
             _ => FAILED,
         }

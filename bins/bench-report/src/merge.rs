@@ -92,14 +92,21 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
             config.remove(*key);
         }
     }
-    let reasons: Vec<String> = shards
+    // A shard that was cut short lacks cells that others have.
+    for cell in shards.iter().flat_map(|shard| &shard.record.cells) {
+        if run.cell(&cell.id).is_none() {
+            run.cells.push(cell.clone());
+        }
+    }
+    let mut reasons: Vec<String> = shards
         .iter()
         .filter_map(|shard| {
             let why = shard.record.incomplete_reason.as_deref()?;
             Some(format!("shard {}: {why}", check::name(&shard.record)))
         })
         .collect();
-    run.complete = shards.iter().all(|shard| shard.record.complete);
+    reasons.extend(check::missing(shards));
+    run.complete = reasons.is_empty() && shards.iter().all(|shard| shard.record.complete);
     run.incomplete_reason = (!run.complete).then(|| reasons.join("; "));
     clocks.write(&mut run);
     run.host.name = together(shards.iter().map(|shard| shard.record.host.name.clone()));

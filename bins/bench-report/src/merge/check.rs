@@ -34,12 +34,22 @@ pub(super) fn index(run: &RunRecord) -> u64 {
     index.unwrap_or(u64::MAX)
 }
 
+/// The name of what is no shard.
+const UNKNOWN: &str = "?";
+
+/// How many shards of the plan were not given, where the runs tell.
+pub(super) fn missing(shards: &[RunFolder]) -> Option<String> {
+    let all = name(&shards.first()?.record);
+    let count: usize = all.split_once('/')?.1.trim().parse().ok()?;
+    (count > shards.len()).then(|| format!("only {} of {count} shards were joined", shards.len()))
+}
+
 /// `0/4`, or `?`.
 pub(super) fn name(run: &RunRecord) -> String {
     settings::texts(run, "shard")
         .into_iter()
         .next()
-        .unwrap_or_else(|| "?".to_owned())
+        .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// Nothing where all belong together; else the first key in which they differ.
@@ -47,6 +57,9 @@ pub(super) fn one_run(shards: &[RunFolder]) -> Result<(), CommandError> {
     let Some((first, others)) = shards.split_first() else {
         return Ok(());
     };
+    if let Some(alone) = shards.iter().find(|shard| name(&shard.record) == UNKNOWN) {
+        return Err(CommandError::NoShard(alone.path.clone()));
+    }
     for (place, other) in others.iter().enumerate() {
         if let Some((key, ours, theirs)) = difference(&first.record, &other.record) {
             return Err(CommandError::NotOneRun {

@@ -218,6 +218,14 @@ fn merge_refuses_what_is_no_shard_of_the_same_run_and_names_the_key() {
     let twin = command(&["merge", text(&zero), text(&zero), "--out", text(&out)]);
     assert_eq!(twin.code, Some(2));
     assert!(twin.err.contains("are both shard 0/2"), "{}", twin.err);
+    let alone = ended(&folder.path().join("alone"), &blank(), &both_cells(1.0));
+    let no_shard = command(&["merge", text(&zero), text(&alone), "--out", text(&out)]);
+    assert_eq!(no_shard.code, Some(2));
+    assert!(
+        no_shard.err.contains("was not measured as a shard"),
+        "{}",
+        no_shard.err
+    );
     for (pointer, value, key) in [
         ("/seed", Value::from(8), "`seed` is 8 there and 7 here"),
         ("/config/requests", "60".into(), "`config.requests`"),
@@ -239,6 +247,27 @@ fn merge_refuses_what_is_no_shard_of_the_same_run_and_names_the_key() {
         assert!(said.err.contains(key), "{key}: {}", said.err);
         assert!(!out.exists(), "nothing is written for what is refused");
     }
+}
+
+#[test]
+fn a_merge_without_all_shards_is_incomplete_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runs = Vec::new();
+    for index in 0..2 {
+        let run = shard(folder.path(), index, Nanos::ZERO);
+        let json = fs::read_to_string(run.join("run.json")).unwrap();
+        fs::write(run.join("run.json"), json.replace("/2\"", "/3\"")).unwrap();
+        runs.push(run);
+    }
+    let out = folder.path().join("whole");
+    let said = command(&["merge", text(&runs[0]), text(&runs[1]), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let found = stored(&out);
+    assert!(!found.complete && found.trust.verdict > TrustVerdict::Trusted);
+    assert_eq!(
+        found.incomplete_reason.as_deref(),
+        Some("only 2 of 3 shards were joined")
+    );
 }
 
 #[test]
