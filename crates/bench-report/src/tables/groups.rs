@@ -33,6 +33,11 @@ pub(crate) fn words(by: &str) -> String {
 
 /// One row for each group of each cell.
 pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
+    // one group in each cell says what the cells' own table has said
+    let divides = |cell: &CellRecord| cell.groups.iter().filter(|g| g.by == by).count() > 1;
+    if !run.cells.iter().any(divides) {
+        return None;
+    }
     let with_groups = run
         .cells
         .iter()

@@ -87,14 +87,14 @@ pub(crate) fn scaling_row<'a>(run: &'a RunRecord, cell: &CellRecord) -> Option<&
 pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
     let columns = vec![
         Column::number("rate", "req/s"),
-        Column::of("TTFT from sent", "p50", "ms"),
-        Column::of("TTFT from sent", "p95", "ms"),
-        Column::of("TTFT from due", "p50", "ms"),
-        Column::of("TTFT from due", "p95", "ms"),
-        Column::of("E2E from sent", "p50", "ms"),
-        Column::of("E2E from sent", "p95", "ms"),
-        Column::of("E2E from due", "p50", "ms"),
-        Column::of("E2E from due", "p95", "ms"),
+        Column::of("TTFT sent", "p50", "ms"),
+        Column::of("TTFT sent", "p95", "ms"),
+        Column::of("TTFT due", "p50", "ms"),
+        Column::of("TTFT due", "p95", "ms"),
+        Column::of("E2E sent", "p50", "ms"),
+        Column::of("E2E sent", "p95", "ms"),
+        Column::of("E2E due", "p50", "ms"),
+        Column::of("E2E due", "p95", "ms"),
         Column::of("lateness", "p99", "ms"),
     ];
     let title =
