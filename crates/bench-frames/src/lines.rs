@@ -1,0 +1,34 @@
+//! JSON lines, one at a time; a line that is none of it is passed over, as a killed run leaves one.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::FramesError;
+
+/// Hands each line's value to `each`; a file that is not there has no lines.
+pub(crate) fn stream<T: DeserializeOwned>(
+    path: &Path,
+    mut each: impl FnMut(&T) -> Result<(), FramesError>,
+) -> Result<(), FramesError> {
+    if !path.is_file() {
+        return Ok(());
+    }
+    let file = File::open(path).map_err(FramesError::read(path))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader
+            .read_until(b'\n', &mut line)
+            .map_err(FramesError::read(path))?;
+        if read == 0 {
+            return Ok(());
+        }
+        if let Ok(value) = serde_json::from_slice(&line) {
+            each(&value)?;
+        }
+    }
+}

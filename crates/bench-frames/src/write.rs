@@ -1,0 +1,151 @@
+//! Frames as files.
+
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use bench_schema::RunRecord;
+use polars::io::parquet::write::BatchedWriter;
+use polars::prelude::{
+    Column, CsvWriter, DataFrame, DataType, ParquetCompression, ParquetReader, ParquetWriter,
+    SerReader as _, SerWriter as _,
+};
+
+use crate::FramesError;
+use crate::cells::stream_cells;
+use crate::readings::stream_readings;
+use crate::requests::stream_requests;
+use crate::run::Run;
+use crate::table::Sink;
+use crate::tokens::stream_tokens;
+
+/// Write a frame as Parquet, compressed with zstd. A file that is there is replaced as a whole.
+///
+/// # Errors
+/// [`FramesError::Write`] or [`FramesError::Polars`].
+pub fn write_parquet(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
+    let mut file = ParquetFile::create(path)?;
+    file.batch(frame.clone())?;
+    file.finish()
+}
+
+/// Read a Parquet file back as a frame.
+///
+/// # Errors
+/// [`FramesError::Read`] or [`FramesError::Polars`].
+pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
+    let file = File::open(path).map_err(FramesError::read(path))?;
+    Ok(ParquetReader::new(file).finish()?)
+}
+
+/// Write a frame as CSV. Null is empty; a text that a spreadsheet would take for a formula gets an apostrophe.
+///
+/// # Errors
+/// As for [`write_parquet`].
+pub fn write_csv(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
+    let part = part(path)?;
+    let file = File::create(&part).map_err(FramesError::write(&part))?;
+    let mut harmless = frame.clone();
+    for column in frame
+        .columns()
+        .iter()
+        .filter(|column| *column.dtype() == DataType::String)
+    {
+        let texts: Vec<Option<String>> = column
+            .str()?
+            .iter()
+            .map(|text| text.map(no_formula))
+            .collect();
+        harmless.with_column(Column::new(column.name().clone(), texts))?;
+    }
+    CsvWriter::new(BufWriter::new(file)).finish(&mut harmless)?;
+    fs::rename(&part, path).map_err(FramesError::write(path))
+}
+
+fn no_formula(text: &str) -> String {
+    if text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Write a run as `requests.parquet`, `tokens.parquet`, `readings.parquet` and `cells.parquet` into `out`; gives their paths.
+///
+/// `record` is the run's record, which may have been recovered; the journals are streamed from `dir` in batches, so that memory stays
+/// bounded however long the run was. A run without a journal has a file without rows.
+///
+/// # Errors
+/// As for [`crate::requests`] and [`write_parquet`].
+pub fn write_run(dir: &Path, record: &RunRecord, out: &Path) -> Result<Vec<PathBuf>, FramesError> {
+    let run = [Run::of(dir, record.clone())];
+    let [only] = &run;
+    let write = |name: &str, fill: &dyn Fn(&mut ParquetFile) -> Result<(), FramesError>| {
+        let path = out.join(name);
+        let mut file = ParquetFile::create(&path)?;
+        fill(&mut file)?;
+        file.finish()?;
+        Ok::<PathBuf, FramesError>(path)
+    };
+    Ok(vec![
+        write("requests.parquet", &|file| stream_requests(&run, file))?,
+        write("tokens.parquet", &|file| stream_tokens(only, file))?,
+        write("readings.parquet", &|file| stream_readings(only, file))?,
+        write("cells.parquet", &|file| stream_cells(&run, file))?,
+    ])
+}
+
+/// The file beside `path` that is written first, in a folder that is there.
+fn part(path: &Path) -> Result<PathBuf, FramesError> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(FramesError::write(folder))?;
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    Ok(PathBuf::from(part))
+}
+
+/// A Parquet file that grows by batches.
+struct ParquetFile {
+    path: PathBuf,
+    part: PathBuf,
+    writer: Option<BatchedWriter<BufWriter<File>>>,
+}
+
+impl ParquetFile {
+    fn create(path: &Path) -> Result<Self, FramesError> {
+        Ok(Self {
+            path: path.to_owned(),
+            part: part(path)?,
+            writer: None,
+        })
+    }
+
+    fn finish(self) -> Result<(), FramesError> {
+        if let Some(writer) = &self.writer {
+            writer.finish()?;
+        }
+        drop(self.writer);
+        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))
+    }
+}
+
+impl Sink for ParquetFile {
+    fn batch(&mut self, mut frame: DataFrame) -> Result<(), FramesError> {
+        if self.writer.is_none() {
+            let file = File::create(&self.part).map_err(FramesError::write(&self.part))?;
+            let writer = ParquetWriter::new(BufWriter::new(file))
+                .with_compression(ParquetCompression::Zstd(None))
+                .batched(frame.schema())?;
+            self.writer = Some(writer);
+        }
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        if frame.height() > 0 {
+            frame.align_chunks_par();
+            writer.write_batch(&frame)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! Frames of run directories made from records.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bench_frames::{
+    FramesError, Statistic, cells, pivot, read_parquet, readings, requests, run_dirs, tokens,
+    write_csv, write_parquet, write_run,
+};
+use bench_metrics::{Sample, latency};
+use bench_schema::{
+    Channel, Event, Exchange, FailureKind, Metric, Nanos, Outcome, Phase, PromptSize,
+    RequestRecord, RunRecord, Stage, Stamp, TokenSource,
+};
+use polars::prelude::{DataFrame, DataType};
+use serde_json::json;
+
+fn record(cell: &str, id: u64) -> RequestRecord {
+    let due = Stamp::new(i64::try_from(id).unwrap() * 10_000_000);
+    let mut wire = Exchange::nothing(Outcome::Completed);
+    wire.sent = Some(due + Nanos::new(1_000));
+    let failed = id % 5 == 4;
+    if failed {
+        wire.outcome = Outcome::Failed {
+            stage: Stage::Headers,
+            failure: FailureKind::Status,
+            message: "=HYPERLINK(\"http://x\")".to_owned(),
+        };
+    }
+    for k in 0..if failed { 1 } else { 4 } {
+        wire.events.push(Event {
+            at: due
+                + Nanos::from_millis(20 + k * 7)
+                + Nanos::new(i64::try_from(id * 31 % 17).unwrap() * 100_000),
+            lag: Nanos::new(30_000),
+            bound: Nanos::new(if k == 2 { 500_000 } else { 0 }),
+            tokens: Some(1),
+            channel: if k == 0 {
+                Channel::Reasoning
+            } else {
+                Channel::Answer
+            },
+        });
+    }
+    RequestRecord {
+        id,
+        cell: cell.to_owned(),
+        repeat: 0,
+        phase: if id == 0 {
+            Phase::Warmup
+        } else {
+            Phase::Measure
+        },
+        use_case: id.is_multiple_of(2).then(|| "code".to_owned()),
+        session: None,
+        turn: None,
+        worker: Some(1),
+        due,
+        dispatched: Some(due),
+        prompt: PromptSize::default(),
+        asked_output_tokens: Some(4),
+        output_tokens: (!failed).then_some(4),
+        token_source: TokenSource::Stream,
+        wire,
+    }
+}
+
+fn records() -> Vec<RequestRecord> {
+    ["c1", "c16"]
+        .iter()
+        .flat_map(|cell| (0..30).map(move |id| record(cell, id)))
+        .collect()
+}
+
+fn run_json(gpus: &str) -> String {
+    let cell = |id: &str, concurrency: u32| {
+        json!({
+            "id": id, "label": id, "factors": {"concurrency": concurrency, "prompt": "short"},
+            "load": {"kind": "closed", "concurrency": concurrency}, "stop": {"requests": 30}, "repeats": 1,
+            "plan": {"hash": "", "requests": 0, "dataset": "mixed", "sized_by": "words"}, "headline": "sent",
+            "counts": {"planned": 29, "completed": 23, "failed": 6, "timed_out": 0, "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 1},
+            "windows": {}, "analysis": {}, "client": {"workers": 1},
+            "metrics": {"e2e": {"unit": "ns", "n": 1, "mean": 2_500_000.0, "min": 1.0, "max": 4.0, "quantiles": [{"q": 0.5, "value": 2_000_000.0}]}},
+        })
+    };
+    json!({
+        "schema": {"name": bench_schema::SCHEMA_NAME, "major": bench_schema::SCHEMA_MAJOR, "minor": bench_schema::SCHEMA_MINOR},
+        "experiment": "throughput", "title": "t", "trust": {"verdict": "trusted", "reasons": []},
+        "tool": {"name": "bench-throughput", "version": "0.1.0"}, "started_at": "2026-11-20T13:00:00Z", "duration": 1,
+        "complete": true, "seed": 7, "config": {}, "tags": {"gpus": gpus}, "clock": {"arrival": "kernel"}, "host": {},
+        "server": {"urls": [], "embedded": false, "api": "openai-chat"}, "cells": [cell("c1", 1), cell("c16", 16)], "findings": [],
+    })
+    .to_string()
+}
+
+fn run(folder: &Path, gpus: &str) -> PathBuf {
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join("run.json"), run_json(gpus)).unwrap();
+    let lines: String = records()
+        .iter()
+        .map(|record| serde_json::to_string(record).unwrap() + "\n")
+        .collect();
+    fs::write(folder.join("requests.jsonl"), lines + "{\"id\":9,\"torn").unwrap();
+    let readings = "{\"from\":1,\"to\":3,\"source\":\"host\",\"values\":{\"load_1m\":0.5,\"cpu_busy_s_total\":2.0}}\n";
+    fs::write(folder.join("hardware.jsonl"), readings).unwrap();
+    folder.to_owned()
+}
+
+fn numbers(frame: &DataFrame, name: &str) -> Vec<Option<f64>> {
+    frame
+        .column(name)
+        .unwrap()
+        .cast(&DataType::Float64)
+        .unwrap()
+        .f64()
+        .unwrap()
+        .iter()
+        .collect()
+}
+
+fn texts(frame: &DataFrame, name: &str) -> Vec<Option<String>> {
+    let column = frame.column(name).unwrap().str().unwrap();
+    column.iter().map(|text| text.map(str::to_owned)).collect()
+}
+
+#[test]
+fn a_row_has_the_latencies_of_the_metrics_crate_in_milliseconds_and_null_where_there_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = requests(&[run(folder.path(), "2")]).unwrap();
+    let records = records();
+    assert_eq!(frame.height(), records.len(), "a torn line is no row");
+    let (ttft, e2e) = (numbers(&frame, "ttft_ms"), numbers(&frame, "e2e_ms"));
+    let outcome = texts(&frame, "outcome");
+    for (i, record) in records.iter().enumerate() {
+        let completed = record.wire.outcome.is_completed();
+        for (metric, found) in [(Metric::Ttft, ttft[i]), (Metric::E2e, e2e[i])] {
+            let wanted = latency(record, metric)
+                .filter(|_| completed)
+                .map(|ns| ns / 1e6);
+            assert_eq!(
+                found.map(f64::to_bits),
+                wanted.map(f64::to_bits),
+                "{metric} of {i}"
+            );
+        }
+        assert_eq!(outcome[i].as_deref(), Some(record.wire.outcome.name()));
+    }
+    assert_eq!(numbers(&frame, "concurrency")[59], Some(16.0));
+    assert_eq!(texts(&frame, "tag.gpus")[0].as_deref(), Some("2"));
+    assert_eq!(texts(&frame, "factor.prompt")[0].as_deref(), Some("short"));
+    assert_eq!(texts(&frame, "use_case")[1], None);
+}
+
+#[test]
+fn runs_with_other_tags_share_one_frame_with_null_where_a_tag_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&folder.path().join("a"), "1");
+    let b = run(&folder.path().join("b"), "4");
+    let other = fs::read_to_string(b.join("run.json"))
+        .unwrap()
+        .replace("\"gpus\"", "\"layout\"");
+    fs::write(b.join("run.json"), other).unwrap();
+    let runs = run_dirs(folder.path());
+    assert_eq!(runs.len(), 2);
+    let frame = requests(&runs).unwrap();
+    assert_eq!(frame.height(), 120);
+    assert_eq!(
+        (
+            texts(&frame, "tag.gpus")[119].clone(),
+            texts(&frame, "tag.layout")[119].as_deref()
+        ),
+        (None, Some("4"))
+    );
+    let grid = cells(&runs).unwrap();
+    assert_eq!(grid.height(), 4);
+    assert_eq!(numbers(&grid, "e2e_ms.p50")[0], Some(2.0));
+    assert_eq!(numbers(&grid, "e2e_ms.p99")[0], None);
+    assert_eq!(
+        texts(&grid, "run"),
+        ["a", "a", "b", "b"].map(|name| Some(name.to_owned()))
+    );
+}
+
+#[test]
+fn tokens_have_a_row_for_each_event_with_gap_bound_and_channel() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = tokens(run(folder.path(), "2")).unwrap();
+    let events: usize = records()
+        .iter()
+        .filter(|r| r.phase == Phase::Measure)
+        .map(|r| r.wire.events.len())
+        .sum();
+    assert_eq!(frame.height(), events);
+    assert_eq!(numbers(&frame, "gap_ms")[..3], [None, Some(7.0), Some(7.0)]);
+    assert_eq!(numbers(&frame, "bound_ms")[2], Some(0.5));
+    let channels = texts(&frame, "channel");
+    assert_eq!(
+        (channels[0].as_deref(), channels[1].as_deref()),
+        (Some("reasoning"), Some("answer"))
+    );
+}
+
+#[test]
+fn readings_are_long_one_row_a_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = readings(run(folder.path(), "2")).unwrap();
+    assert_eq!(
+        texts(&frame, "name"),
+        [
+            Some("cpu_busy_s_total".to_owned()),
+            Some("load_1m".to_owned())
+        ]
+    );
+    assert_eq!(numbers(&frame, "value"), [Some(2.0), Some(0.5)]);
+}
+
+#[test]
+fn pivots_use_type_7_quantiles_and_put_numbers_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&folder.path().join("a"), "1");
+    run(&folder.path().join("b"), "4");
+    let frame = requests(&run_dirs(folder.path())).unwrap();
+    let grid = pivot(
+        &frame,
+        "tag.gpus",
+        "concurrency",
+        "e2e_ms",
+        Statistic::Quantile(0.95),
+    )
+    .unwrap();
+    let names: Vec<_> = grid
+        .get_column_names()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(names, ["tag.gpus", "1", "16"]);
+    let values: Vec<f64> = records()
+        .iter()
+        .filter(|r| r.cell == "c1" && r.wire.outcome.is_completed())
+        .filter_map(|r| latency(r, Metric::E2e))
+        .map(|ns| ns / 1e6)
+        .collect();
+    let wanted = Sample::of(&values).unwrap().quantile(0.95);
+    assert!((numbers(&grid, "1")[0].unwrap() - wanted).abs() < 1e-9);
+    let count = pivot(
+        &frame,
+        "tag.gpus",
+        "concurrency",
+        "e2e_ms",
+        Statistic::Count,
+    )
+    .unwrap();
+    assert_eq!(numbers(&count, "16"), [Some(24.0), Some(24.0)]);
+    let no_column = pivot(&frame, "tag.gpus", "concurrency", "speed", Statistic::Mean);
+    assert!(matches!(no_column, Err(FramesError::NoColumn { name, .. }) if name == "speed"));
+    let text = pivot(
+        &frame,
+        "tag.gpus",
+        "concurrency",
+        "outcome",
+        Statistic::Mean,
+    );
+    assert!(matches!(text, Err(FramesError::NotANumber { .. })));
+}
+
+#[test]
+fn sums_of_tokens_do_not_wrap() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = run(folder.path(), "1");
+    let big: String = (1..=3)
+        .map(|id| {
+            let mut record = record("c1", id);
+            record.output_tokens = Some(u64::from(u32::MAX));
+            serde_json::to_string(&record).unwrap() + "\n"
+        })
+        .collect();
+    fs::write(dir.join("requests.jsonl"), big).unwrap();
+    let frame = requests(&[dir]).unwrap();
+    let sum = pivot(&frame, "cell", "phase", "output_tokens", Statistic::Sum).unwrap();
+    assert_eq!(numbers(&sum, "measure"), [Some(3.0 * f64::from(u32::MAX))]);
+}
+
+#[test]
+fn parquet_gives_back_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = requests(&[run(&folder.path().join("run"), "2")]).unwrap();
+    let path = folder.path().join("out").join("requests.parquet");
+    write_parquet(&frame, &path).unwrap();
+    assert!(read_parquet(&path).unwrap().equals_missing(&frame));
+}
+
+#[test]
+fn a_run_as_parquet_is_the_same_as_its_frames_and_one_without_journals_has_no_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = run(&folder.path().join("run"), "2");
+    let record = RunRecord::from_json(&run_json("2")).unwrap();
+    let paths = write_run(&dir, &record, &folder.path().join("out")).unwrap();
+    let frames: Vec<DataFrame> = paths
+        .iter()
+        .map(|path| read_parquet(path).unwrap())
+        .collect();
+    let wanted = [
+        requests(&[&dir]).unwrap(),
+        tokens(&dir).unwrap(),
+        readings(&dir).unwrap(),
+        cells(&[&dir]).unwrap(),
+    ];
+    for ((found, wanted), path) in frames.iter().zip(&wanted).zip(&paths) {
+        assert!(found.equals_missing(wanted), "{}", path.display());
+    }
+    fs::remove_file(dir.join("requests.jsonl")).unwrap();
+    fs::remove_file(dir.join("hardware.jsonl")).unwrap();
+    for path in write_run(&dir, &record, &folder.path().join("bare"))
+        .unwrap()
+        .iter()
+        .take(3)
+    {
+        let frame = read_parquet(path).unwrap();
+        assert!(
+            frame.height() == 0 && frame.width() > 5,
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn texts_that_a_spreadsheet_would_run_are_defused_in_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let frame = requests(&[run(&folder.path().join("run"), "2")]).unwrap();
+    let path = folder.path().join("requests.csv");
+    write_csv(&frame, &path).unwrap();
+    let text = fs::read_to_string(path).unwrap();
+    assert!(
+        text.contains("'=HYPERLINK") && !text.contains("\"=HYPERLINK"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), frame.height() + 1);
+}
+
+#[test]
+fn no_runs_is_an_error_that_says_what_to_give() {
+    let none: [&Path; 0] = [];
+    assert!(matches!(requests(&none), Err(FramesError::NoRuns)));
+    let folder = tempfile::tempdir().unwrap();
+    let error = requests(&[folder.path()]).unwrap_err().to_string();
+    assert!(error.contains("run.json"), "{error}");
+}
