@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that run directories account for every request, prints a table: check_runs.py [--tokens-total N] RUN...
+"""Checks that run directories account for every request, prints a table: check_runs.py [OPTIONS] RUN...
 
 For each run: it is complete; in every cell the counts add up to what was planned and all of it completed; `requests.jsonl` has one
 line for each request, warm-up included, no two the same; each answer has the length that was asked for, by the server's own count;
-streamed answers have a first token before their end. With --tokens-total (what the server says it generated) the answers of all
-runs together have to hold exactly that many tokens. Where the server reports its own decode time per answer, the client's is held against it.
-Exit code 1 and one line per problem where something does not hold. Needs nothing but Python.
+its stamps are in order. With --served (answers and tokens that the server says it gave) the runs together have to hold exactly those,
+but for one answer of one token that each run may have asked for beforehand. Where the server reports its own decode time per answer,
+the client's is held against it. Exit code 1 and one line per problem where something does not hold. Needs nothing but Python.
 """
 
 import argparse
@@ -22,7 +22,7 @@ class Run:
     """A run directory, and what is wrong with it."""
 
     def __init__(self, path):
-        self.path, self.problems = path, []
+        self.path, self.problems, self.early = path, [], 0
         self.run = json.loads((path / "run.json").read_text())
         with (path / "requests.jsonl").open() as lines:
             self.records = [json.loads(line) for line in lines]
@@ -60,7 +60,8 @@ class Run:
         self.expect(record["token_source"] == "usage", f"{at}: tokens from {record['token_source']}, not from the server")
         asked, got = record.get("asked_output_tokens"), record.get("output_tokens")
         self.expect(asked == got, f"{at}: {got} tokens for {asked} asked")
-        stamps = [wire.get("sent"), wire.get("headers"), wire.get("events", {}).get("first"), wire.get("closed")]
+        stamps = [wire.get("headers"), wire.get("events", {}).get("first"), wire.get("closed")]
+        self.early += wire["sent"] > wire["headers"]
         self.expect(None not in stamps and stamps == sorted(stamps), f"{at}: stamps out of order: {stamps}")
 
     def tokens(self):
@@ -132,7 +133,7 @@ def main():
     """Checks, prints, and tells by the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=pathlib.Path, nargs="+")
-    parser.add_argument("--tokens-total", type=int, help="tokens that the server says it generated for all of the runs")
+    parser.add_argument("--served", type=int, nargs=2, metavar=("ANSWERS", "TOKENS"), help="what the server says it gave for all of the runs")
     parser.add_argument("--decode-within", type=float, help="largest relative difference from the server's own decode times")
     parser.add_argument("--compare", nargs=2, default=[], metavar="NAME", help="two of the runs, whose token times are set side by side")
     options = parser.parse_args()
@@ -154,10 +155,15 @@ def main():
         compare(*(named[name] for name in options.compare))
     tokens, requests = sum(run.tokens() for run in runs), sum(len(run.records) for run in runs)
     print(f"{requests} requests, {tokens} output tokens recorded")
-    if options.tokens_total is not None:
-        print(f"{options.tokens_total} tokens generated, says the server")
-        if options.tokens_total != tokens:
-            problems.append(f"the server generated {options.tokens_total} tokens, the runs hold {tokens}")
+    if options.served is not None:
+        answers, generated = options.served
+        print(f"{answers} answers, {generated} tokens generated, says the server")
+        # before a run the benchmark may ask for one token, to learn the length of the chat template
+        if not 0 <= answers - requests <= len(runs) or generated - tokens != answers - requests:
+            problems.append(f"the server gave {answers} answers of {generated} tokens, the runs hold {requests} of {tokens}")
+    early = sum(run.early for run in runs)
+    if early:
+        print(f"{early} requests whose answer began before they were sent, by their stamps: the machine was too busy to trust their TTFT")
     for problem in problems[:40]:
         print(f"PROBLEM {problem}", file=sys.stderr)
     if problems:

@@ -84,7 +84,7 @@ def merge(word, pair, joined):
 
 
 def vocabulary_of(writer, text, size):
-    """Trains the vocabulary and writes it; returns how many entries it has."""
+    """Trains the vocabulary and writes it; returns its entries."""
     tokens, merges = train(text, byte_symbols(), size - len(SPECIAL))
     kinds = [gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(SPECIAL)
     tokens += SPECIAL
@@ -97,11 +97,21 @@ def vocabulary_of(writer, text, size):
     writer.add_pad_token_id(tokens.index("<|endoftext|>"))
     writer.add_add_bos_token(False)
     writer.add_chat_template(TEMPLATE)
-    return len(tokens)
+    return tokens
 
 
-def weights_of(writer, vocabulary, seed):
-    """Random tensors, scaled so that activations stay near one through the layers; returns how many weights they hold."""
+def unlikely(token):
+    """Whether a trained model would hardly ever say it: a piece of a character, or a control token."""
+    return token in SPECIAL or not token.replace("\u0120", " ").replace("\u010a", "\n").isascii()
+
+
+def weights_of(writer, tokens, seed):
+    """Random tensors, scaled so that activations stay near one through the layers; returns how many weights they hold.
+
+    Random logits choose each token about as often as any other, and the server holds a piece of a character back until the rest
+    comes. The bias of the output keeps such tokens away, so that a token is an event, as with most models most of the time.
+    """
+    vocabulary = len(tokens)
     draw, total = numpy.random.default_rng(seed), 0
     kv_width = WIDTH // HEADS * KV_HEADS
 
@@ -117,6 +127,8 @@ def weights_of(writer, vocabulary, seed):
     matrix("token_embd.weight", vocabulary, WIDTH)
     matrix("output.weight", vocabulary, WIDTH)
     vector("output_norm.weight", WIDTH, 1.0)
+    bias = [-1e4 if unlikely(token) else 0.0 for token in tokens]
+    writer.add_tensor("output.bias", numpy.array(bias, dtype=numpy.float32))
     for layer in range(LAYERS):
         at = f"blk.{layer}."
         vector(at + "attn_norm.weight", WIDTH, 1.0)
@@ -152,13 +164,13 @@ def main():
     writer.add_rope_freq_base(10000.0)
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     text = "\n".join(path.read_text() for path in options.texts)
-    vocabulary = vocabulary_of(writer, text, options.vocabulary)
-    total = weights_of(writer, vocabulary, options.seed)
+    tokens = vocabulary_of(writer, text, options.vocabulary)
+    total = weights_of(writer, tokens, options.seed)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    print(f"{options.out}: {total:,} weights, {vocabulary:,} tokens")
+    print(f"{options.out}: {total:,} weights, {len(tokens):,} tokens")
 
 
 if __name__ == "__main__":

@@ -23,21 +23,34 @@ benches() {
     fi
 }
 
-# stop_server: ends the server that this script started, and waits for it.
+# Ends what this script started, and waits for it.
 stop_server() {
-    [ -n "${server_pid:-}" ] || return 0
-    kill "$server_pid" 2>/dev/null || true
-    wait "$server_pid" 2>/dev/null || true
-    server_pid=""
+    local pid
+    for pid in ${run:-} ${server_pid:-}; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    run="" server_pid=""
 }
+trap stop_server EXIT
+trap 'exit 130' INT TERM
 
 # measure NAME BENCHMARK ARGS...: one run against $url into $runs/NAME. A doubtful run (exit code 3) is fine here: this is about
-# counts, and the machine may be busy.
+# counts, and the machine may be busy. $always holds arguments of every run. A server that ends meanwhile ends all of it.
 measure() {
     local name="$1" benchmark="$2" code=0
     shift 2
     echo "--- $name: bench-$benchmark $*"
-    "$bench/bench-$benchmark" --url "$url" --wait "${wait_for:-120s}" --out "$runs/$name" --no-html --no-progress --quiet "$@" || code=$?
+    "$bench/bench-$benchmark" --url "$url" --wait "${wait_for:-120s}" --out "$runs/$name" --no-html --no-progress --quiet \
+        "${always[@]}" "$@" &
+    run=$!
+    wait -n "$run" "$server_pid" || code=$?
+    if ! kill -0 "$server_pid" 2>/dev/null; then
+        echo "the server ended by itself; the end of $work/server.log:" >&2
+        tail -n 20 "$work/server.log" >&2
+        return 1
+    fi
+    run=""
     if [ "$code" -ne 0 ] && [ "$code" -ne 3 ]; then
         echo "bench-$benchmark ended with exit code $code" >&2
         return 1
