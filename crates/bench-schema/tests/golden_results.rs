@@ -1,0 +1,69 @@
+//! Results of every version of the format keep loading. A version's files are written once and never changed.
+
+use std::path::{Path, PathBuf};
+
+use bench_schema::{Metric, Reading, RequestRecord, RunRecord, SchemaError, TrustVerdict};
+
+fn golden(file: &str) -> String {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/results")
+        .join(file);
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_run_of_version_one_loads_with_its_meaning() {
+    let run = RunRecord::from_json(&golden("v1/run.json")).unwrap();
+    assert_eq!((run.schema.major, run.schema.minor), (1, 0));
+    assert!(run.complete && run.server.embedded);
+    assert_eq!(
+        run.cells
+            .iter()
+            .map(|cell| cell.id.as_str())
+            .collect::<Vec<_>>(),
+        ["c1", "c2"]
+    );
+    for cell in &run.cells {
+        assert!(cell.counts.add_up());
+        assert_eq!(cell.counts.completed, 4);
+        assert!(
+            cell.headline(Metric::Ttft)
+                .and_then(|ttft| ttft.p50())
+                .is_some_and(|p50| p50 > 0.0)
+        );
+    }
+    assert!(run.trust.verdict <= TrustVerdict::Untrusted);
+    assert_eq!(run.targets.first().map(|target| target.met), Some(true));
+}
+
+#[test]
+fn requests_and_readings_of_version_one_load_and_are_written_the_same_again() {
+    for line in golden("v1/requests.jsonl").lines() {
+        let record: RequestRecord = serde_json::from_str(line).unwrap();
+        let again: serde_json::Value = serde_json::to_value(&record).unwrap();
+        assert_eq!(
+            again,
+            serde_json::from_str::<serde_json::Value>(line).unwrap()
+        );
+        assert_eq!(record.output_tokens, Some(4));
+    }
+    for line in golden("v1/hardware.jsonl").lines() {
+        let reading: Reading = serde_json::from_str(line).unwrap();
+        assert!(reading.from <= reading.to);
+    }
+}
+
+#[test]
+fn a_newer_major_version_and_another_format_are_refused_by_name() {
+    let run = golden("v1/run.json");
+    let newer = run.replacen("\"major\": 1", "\"major\": 2", 1);
+    assert!(matches!(
+        RunRecord::from_json(&newer),
+        Err(SchemaError::TooNew { found: 2 })
+    ));
+    let other = run.replacen("llm-bench-run", "something-else", 1);
+    assert!(matches!(
+        RunRecord::from_json(&other),
+        Err(SchemaError::OtherFormat { .. })
+    ));
+}
