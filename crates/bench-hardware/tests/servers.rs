@@ -248,6 +248,49 @@ fn llama_server_whose_rate_of_nothing_is_not_a_number() {
 }
 
 #[test]
+fn a_page_captured_from_llama_server_in_the_middle_of_a_run() {
+    check(
+        "llama-server-real.txt",
+        "llama.cpp",
+        &[
+            ("running", 1.0),
+            ("waiting", 0.0),
+            ("prompt_tokens_total", 4723.0),
+            ("prefix_cache_hits_total", 0.0),
+            ("generation_tokens_total", 10641.0),
+            ("prefill_time_s_total", 0.655149),
+            ("decode_time_s_total", 5.15687),
+            ("decode_calls_total", 10641.0),
+            ("busy_slots_per_decode", 1.0),
+        ],
+    );
+}
+
+#[test]
+fn a_page_captured_from_vllm_after_runs_of_634_answers() {
+    check(
+        "vllm-real.txt",
+        "vllm",
+        &[
+            ("running", 0.0),
+            ("waiting", 0.0),
+            ("kv_cache_share", 0.0),
+            ("prefix_cache_queries_total", 66763.0),
+            ("prefix_cache_hits_total", 11392.0),
+            ("prompt_tokens_total", 66763.0),
+            ("generation_tokens_total", 74889.0),
+            ("requests_total", 634.0),
+            ("ttft_s.count", 634.0),
+            ("ttft_s.sum", 6.973_049_640_655_518),
+            ("itl_s.count", 74255.0),
+            ("itl_s.sum", 146.733_918_570_986_13),
+            ("e2e_s.sum", 153.500_244_140_625),
+            ("queue_s.count", 634.0),
+        ],
+    );
+}
+
+#[test]
 fn openmetrics_with_exemplars_timestamps_and_an_end_mark() {
     check(
         "openmetrics.txt",
