@@ -1,0 +1,173 @@
+//! Reading one gate.
+
+use bench_schema::Unit;
+
+use super::Target;
+use super::quantity::Quantity;
+use crate::InsightError;
+
+/// How the measured value has to stand to the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    AtLeast,
+    Above,
+    AtMost,
+    Below,
+    Equal,
+    Unequal,
+}
+
+/// Longest spelling first, so that `>` does not take the head of `>=`.
+const OPERATORS: &[(&str, Operator)] = &[
+    (">=", Operator::AtLeast),
+    ("<=", Operator::AtMost),
+    ("==", Operator::Equal),
+    ("!=", Operator::Unequal),
+    (">", Operator::Above),
+    ("<", Operator::Below),
+];
+
+impl Operator {
+    pub(super) fn holds(self, value: f64, limit: f64) -> bool {
+        let equal = (value - limit).abs() <= 1e-9 * limit.abs().max(1.0);
+        match self {
+            Self::AtLeast => value >= limit || equal,
+            Self::Above => value > limit,
+            Self::AtMost => value <= limit || equal,
+            Self::Below => value < limit,
+            Self::Equal => equal,
+            Self::Unequal => !equal,
+        }
+    }
+
+    /// Whether the best cell is the one with the smallest value.
+    pub(super) fn wants_less(self) -> bool {
+        matches!(self, Self::AtMost | Self::Below)
+    }
+}
+
+/// Reads one gate.
+pub(super) fn gate(text: &str) -> Result<Target, InsightError> {
+    let bad = |problem: String| InsightError::BadTarget {
+        target: text.to_owned(),
+        problem,
+    };
+    let (left, operator, right) = split(text).ok_or_else(|| {
+        bad(
+            "there is no comparison; write for instance `ttft.p95<=200ms` (>=, >, <=, <, ==, !=)"
+                .to_owned(),
+        )
+    })?;
+    let (selector, name) = match left.rsplit_once(':') {
+        Some((selector, name)) => (pairs(selector).map_err(bad)?, name.trim()),
+        None => (Vec::new(), left),
+    };
+    let quantity = Quantity::parse(name).map_err(bad)?;
+    let limit = limit(right, quantity.unit()).map_err(bad)?;
+    Ok(Target {
+        text: text.trim().to_owned(),
+        selector,
+        quantity,
+        operator,
+        limit,
+    })
+}
+
+/// The text around the first operator. A lone `=` belongs to a selector.
+fn split(text: &str) -> Option<(&str, Operator, &str)> {
+    text.char_indices().find_map(|(at, _)| {
+        let rest = text.get(at..)?;
+        let (word, operator) = OPERATORS.iter().find(|(word, _)| rest.starts_with(word))?;
+        let after = rest.get(word.len()..)?;
+        Some((text.get(..at)?.trim(), *operator, after.trim()))
+    })
+}
+
+fn pairs(selector: &str) -> Result<Vec<(String, String)>, String> {
+    selector
+        .split('+')
+        .map(|pair| match pair.split_once('=') {
+            Some((name, level)) if !name.trim().is_empty() && !level.trim().is_empty() => {
+                Ok((name.trim().to_owned(), level.trim().to_owned()))
+            }
+            _ => Err(format!(
+                "`{pair}` selects no cell; write `concurrency=8:` or `use_case=code:` before the quantity"
+            )),
+        })
+        .collect()
+}
+
+/// A limit in the quantity's own unit.
+fn limit(text: &str, unit: Unit) -> Result<f64, String> {
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_' | 'e' | 'E')))
+        .unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let value: f64 = digits
+        .replace('_', "")
+        .parse()
+        .ok()
+        .filter(|x: &f64| x.is_finite())
+        .ok_or_else(|| format!("`{text}` is no limit; write a number, such as `20` or `200ms`"))?;
+    let factor = match (suffix.trim(), unit) {
+        ("ns", Unit::Ns)
+        | ("", Unit::TokensPerS | Unit::RequestsPerS | Unit::Tokens)
+        | ("" | "x", Unit::Count | Unit::Ratio) => 1.0,
+        ("us" | "µs", Unit::Ns) => 1e3,
+        ("ms", Unit::Ns) => 1e6,
+        ("s", Unit::Ns) => 1e9,
+        ("%", Unit::Ratio) => 0.01,
+        ("", Unit::Ns) => {
+            return Err(format!(
+                "`{text}` has no unit; write `{text}ms` or `{text}s`"
+            ));
+        }
+        (other, _) => {
+            let fits = match unit {
+                Unit::Ns => "ns, us, ms and s fit",
+                Unit::Ratio => "a plain number or % fits",
+                _ => "it takes a plain number",
+            };
+            return Err(format!("`{other}` is no unit of this quantity; {fits}"));
+        }
+    };
+    Ok(value * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        gate(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_gates_of_the_cpu_study_are_read() {
+        for text in [
+            "requests_per_s>0.5",
+            "output_tokens_per_s>20",
+            "concurrency=4:output_tokens_per_s > 30",
+            "failed==0",
+            "ttft.p95<=200ms",
+            "use_case=code+concurrency=2:e2e.p99.9<2s",
+            "attainment>=99%",
+        ] {
+            assert!(gate(text).is_ok(), "{text}: {:?}", gate(text));
+        }
+        assert!((gate("ttft.p95<=200ms").unwrap().limit - 2e8).abs() < 1e-3);
+        assert!((gate("attainment>=99%").unwrap().limit - 0.99).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_wrong_gate_names_the_part_and_what_is_known() {
+        assert!(problem("ttft").contains("no comparison"));
+        assert!(problem("ttft.p95<=200").contains("200ms"));
+        assert!(problem("ttft<=200ms").contains("ttft.p95"));
+        assert!(problem("speed>=1").contains("output_tokens_per_s"));
+        assert!(problem("ttft.p42x<=1s").contains("p42x"));
+        assert!(problem("8:failed==0").contains("concurrency=8:"));
+        assert!(problem("requests_per_s>=1ms").contains("plain number"));
+        assert!(problem("e2e.p95<=fast").contains("no limit"));
+    }
+}
