@@ -258,7 +258,7 @@ fn a_page_captured_from_llama_server_in_the_middle_of_a_run() {
             ("prompt_tokens_total", 4723.0),
             ("prefix_cache_hits_total", 0.0),
             ("generation_tokens_total", 10641.0),
-            ("prefill_time_s_total", 0.655149),
+            ("prefill_time_s_total", 0.655_149),
             ("decode_time_s_total", 5.15687),
             ("decode_calls_total", 10641.0),
             ("busy_slots_per_decode", 1.0),
