@@ -95,3 +95,7 @@ verify-llama benches="":
 # the three benchmarks against a real vLLM on the CPU; installs about 6 GB (docs/verification.md)
 verify-vllm benches="":
     bash scripts/verify-vllm {{benches}}
+
+# other clients that PyPI carries and ours against the embedded engine's ledger, into docs/peers.md; installs about 7 GB (scripts/peers)
+peers *args="":
+    bash scripts/peers {{args}}
