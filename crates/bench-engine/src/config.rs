@@ -22,6 +22,9 @@ pub struct EngineConfig {
     pub host: String,
     /// Port to bind; 0 takes a free one.
     pub port: u16,
+    /// Connections that wait to be accepted at most, over TCP; while the queue is full the kernel drops further ones, whose
+    /// clients try again after a second.
+    pub backlog: u16,
     /// A Unix socket to listen on instead of TCP.
     pub unix: Option<PathBuf>,
     /// Certificate and key: then TLS, with HTTP/2 where the client asks for it.
@@ -58,6 +61,7 @@ impl Default for EngineConfig {
             model: "simulated".into(),
             host: "127.0.0.1".into(),
             port: 0,
+            backlog: u16::MAX,
             unix: None,
             tls: None,
             api_key: None,

@@ -31,4 +31,4 @@ pub use fetch::{Fetch, FetchLimits, NoFetch};
 pub use history::{Bracketed, HistogramDelta, History, Point};
 pub use names::{is_counter, server_kind};
 pub use record::{Surroundings, host_record};
-pub use sampler::{Sampler, SamplerReport, SourceCost};
+pub use sampler::{Sampler, SamplerReport, SourceCost, give_way};

@@ -56,6 +56,11 @@ impl Nanos {
         Self(ns)
     }
 
+    /// From whole microseconds.
+    pub const fn from_micros(us: i64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
     /// From whole milliseconds.
     pub const fn from_millis(ms: i64) -> Self {
         Self(ms.saturating_mul(1_000_000))

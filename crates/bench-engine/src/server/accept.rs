@@ -58,7 +58,8 @@ impl Listener {
             address: name.clone(),
             source,
         };
-        let socket = bind_deep((config.host.as_str(), config.port)).map_err(failed)?;
+        let socket = bind_with_backlog((config.host.as_str(), config.port), config.backlog)
+            .map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let socket = if config.refuse {
             Socket::None
@@ -73,11 +74,11 @@ impl Listener {
     }
 }
 
-/// Binds with a backlog that thousands of connections at once fit into.
-fn bind_deep(address: (&str, u16)) -> io::Result<StdListener> {
+/// Binds with a queue of `backlog` connections that are to be accepted.
+fn bind_with_backlog(address: (&str, u16), backlog: u16) -> io::Result<StdListener> {
     let socket = StdListener::bind(address)?;
-    // Asking again only widens the queue.
-    rustix::net::listen(&socket, 65_535)?;
+    // The standard library has asked for a queue of its own choice; asking again changes its length.
+    rustix::net::listen(&socket, i32::from(backlog))?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

@@ -17,8 +17,8 @@ use crate::stop::Ending;
 
 /// Conversations that are made ahead of time, so that writing prompts never delays one that is due.
 const AHEAD: usize = 256;
-/// The timer sleeps to this long before an instant and spins the rest.
-const SPIN: Nanos = Nanos::ZERO;
+/// The timer is woken as much before an instant as the kernel is wont to be late, at most this, and spins the rest.
+const SPIN: Nanos = Nanos::from_micros(100);
 const CAP_REACHED: &str = "the in-flight cap was reached";
 const RUN_ENDED: &str = "the run was ended";
 
