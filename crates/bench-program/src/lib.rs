@@ -1,0 +1,57 @@
+//! The runner, the embedded engine and the reports brought together: the [`main`] that the three benchmarks share.
+//!
+//! The runner knows neither the engine nor the reports, and neither knows the runner. A benchmark is its experiment design and one call:
+//!
+//! ```no_run
+//! use bench_runner::{Cell, config::Settings};
+//!
+//! fn cells(_settings: &Settings) -> Vec<Cell> {
+//!     Vec::new() // the design
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     bench_program::main(bench_schema::Benchmark::Latency, "How long one request takes.", cells)
+//! }
+//! ```
+
+use std::process::ExitCode;
+
+use bench_engine::{EngineConfig, child};
+use bench_runner::config::Settings;
+use bench_runner::{Cell, Engine, Program, Reports};
+use bench_schema::Benchmark;
+
+/// Run a benchmark as the process's command line says, and give the process's exit code. `about` is the line of `--help`, `design` makes
+/// the cells of the experiment from the settings alone.
+///
+/// To be called first thing in `main`: the embedded engine is this same program, started again.
+pub fn main(
+    benchmark: Benchmark,
+    about: &'static str,
+    design: fn(&Settings) -> Vec<Cell>,
+) -> ExitCode {
+    if let Some(code) = child::run_if_requested() {
+        return code;
+    }
+    bench_runner::main(&Program {
+        benchmark,
+        about,
+        design,
+        start_engine,
+        reports: Reports {
+            table: |run, folder| bench_report::terminal::render(run, Some(folder)),
+            markdown: |run| bench_report::markdown::render(run, &[]),
+            html: |run, folder| {
+                bench_report::html::render(run, &bench_report::RunFiles::in_dir(folder))
+                    .map_err(|error| error.to_string())
+            },
+        },
+    })
+}
+
+/// The engine runs in a process of its own, so that the client's CPU time is the client's.
+fn start_engine(profile: &str) -> Result<Engine, String> {
+    let config = EngineConfig::profile_or_file(profile).map_err(|error| error.to_string())?;
+    let child = child::spawn(&config).map_err(|error| error.to_string())?;
+    Ok(Engine::new(child.url().to_owned(), child.pid(), child))
+}
