@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 
-use bench_schema::{Metric, Nanos, Phase, RequestRecord, RunRecord};
+use bench_schema::{JournalFile, Metric, Nanos, Phase, RequestRecord, RunRecord};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(
@@ -54,7 +54,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn slowest(folder: &std::path::Path) -> Result<Option<(Nanos, RequestRecord)>, Box<dyn Error>> {
     let mut slowest: Option<(Nanos, RequestRecord)> = None;
-    for line in BufReader::new(File::open(folder.join("requests.jsonl"))?).lines() {
+    let parts = JournalFile::Requests.parts_in(folder);
+    let files: Result<Vec<File>, _> = parts.iter().map(File::open).collect();
+    for line in files?.into_iter().flat_map(|file| BufReader::new(file).lines()) {
         let record: RequestRecord = serde_json::from_str(&line?)?;
         let e2e = record
             .wire

@@ -24,8 +24,9 @@ class Run:
     def __init__(self, path):
         self.path, self.problems = path, []
         self.run = json.loads((path / "run.json").read_text())
-        with (path / "requests.jsonl").open() as lines:
-            self.records = [json.loads(line) for line in lines]
+        # a long run goes on in requests.0001.jsonl, requests.0002.jsonl, …
+        parts = [path / "requests.jsonl", *sorted(path.glob("requests.[0-9]*.jsonl"))]
+        self.records = [json.loads(line) for part in parts for line in part.read_text().splitlines()]
 
     def expect(self, holds, problem):
         """Notes the problem unless it holds."""

@@ -4,18 +4,26 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
+use bench_schema::JournalFile;
 use serde::de::DeserializeOwned;
 
 use crate::FramesError;
 
-/// Hands each line's value to `each`; a file that is not there has no lines.
+/// Hands each line's value of a journal to `each`, part after part; a journal that is not there has no lines.
 pub(crate) fn stream<T: DeserializeOwned>(
-    path: &Path,
+    run: &Path,
+    file: JournalFile,
     mut each: impl FnMut(&T) -> Result<(), FramesError>,
 ) -> Result<(), FramesError> {
-    if !path.is_file() {
-        return Ok(());
-    }
+    file.parts_in(run)
+        .iter()
+        .try_for_each(|part| stream_part(part, &mut each))
+}
+
+fn stream_part<T: DeserializeOwned>(
+    path: &Path,
+    each: &mut impl FnMut(&T) -> Result<(), FramesError>,
+) -> Result<(), FramesError> {
     let file = File::open(path).map_err(FramesError::read(path))?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
     let mut line = Vec::new();

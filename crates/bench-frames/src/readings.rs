@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bench_schema::{Reading, ReadingSource};
+use bench_schema::{JournalFile, Reading, ReadingSource};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -40,7 +40,7 @@ pub(crate) fn stream_readings(run: &Run, sink: &mut dyn Sink) -> Result<(), Fram
     ];
     let mut table = Table::new(columns.map(|(name, kind)| Column::new(name, kind)).into());
     sink.batch(table.take()?)?;
-    stream(&run.dir.join("hardware.jsonl"), |reading: &Reading| {
+    stream(&run.dir, JournalFile::Readings, |reading: &Reading| {
         for (name, value) in &reading.values {
             table.push([
                 Value::signed(Some(reading.from.get())),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bench_metrics::Instants;
-use bench_schema::{Metric, Outcome, Phase, RequestRecord, Stamp, Unit};
+use bench_schema::{JournalFile, Metric, Outcome, Phase, RequestRecord, Stamp, Unit};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -45,7 +45,7 @@ pub(crate) fn stream_requests(runs: &[Run], sink: &mut dyn Sink) -> Result<(), F
             .map(|cell| (cell.id.as_str(), labels.values(run, Some(cell))))
             .collect();
         let unknown = labels.values(run, None);
-        stream(&run.dir.join("requests.jsonl"), |record: &RequestRecord| {
+        stream(&run.dir, JournalFile::Requests, |record: &RequestRecord| {
             let labelled = cells.get(record.cell.as_str()).unwrap_or(&unknown);
             table.push(row(run, record).into_iter().chain(labelled.iter().cloned()));
             if table.rows() >= BATCH {

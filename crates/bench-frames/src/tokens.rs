@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bench_schema::{Channel, Nanos, Phase, RequestRecord};
+use bench_schema::{Channel, JournalFile, Nanos, Phase, RequestRecord};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -46,7 +46,7 @@ pub(crate) fn stream_tokens(run: &Run, sink: &mut dyn Sink) -> Result<(), Frames
     ];
     let mut table = Table::new(columns.map(|(name, kind)| Column::new(name, kind)).into());
     sink.batch(table.take()?)?;
-    stream(&run.dir.join("requests.jsonl"), |record: &RequestRecord| {
+    stream(&run.dir, JournalFile::Requests, |record: &RequestRecord| {
         if record.phase == Phase::Measure {
             events(&mut table, record);
         }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use bench_schema::JournalFile;
 use serde::de::DeserializeOwned;
 
 use crate::ReportError;
@@ -11,8 +12,8 @@ use crate::ReportError;
 /// Where single requests and readings of a run are, for the charts that need them. Without them those charts are absent.
 #[derive(Clone, Debug, Default)]
 pub struct RunFiles {
-    requests: Option<PathBuf>,
-    hardware: Option<PathBuf>,
+    requests: Vec<PathBuf>,
+    hardware: Vec<PathBuf>,
 }
 
 impl RunFiles {
@@ -23,30 +24,38 @@ impl RunFiles {
 
     /// Those that lie in a run directory.
     pub fn in_dir(dir: &Path) -> Self {
-        let present = |name: &str| Some(dir.join(name)).filter(|path| path.is_file());
         Self {
-            requests: present("requests.jsonl"),
-            hardware: present("hardware.jsonl"),
+            requests: JournalFile::Requests.parts_in(dir),
+            hardware: JournalFile::Readings.parts_in(dir),
         }
     }
 
-    pub(crate) fn requests(&self) -> Option<&Path> {
-        self.requests.as_deref()
+    /// The parts of the requests' journal; none where there is none.
+    pub(crate) fn requests(&self) -> &[PathBuf] {
+        &self.requests
     }
 
-    pub(crate) fn hardware(&self) -> Option<&Path> {
-        self.hardware.as_deref()
+    /// The parts of the readings' journal.
+    pub(crate) fn hardware(&self) -> &[PathBuf] {
+        &self.hardware
     }
 }
 
-/// Hand each line of a JSON-lines file to `each`, one at a time, and count the lines that are none of it: a run that was
+/// Hand each line of JSON-lines files to `each`, one at a time, and count the lines that are none of it: a run that was
 /// killed leaves a torn last line, which must not cost the rest.
 ///
 /// # Errors
 /// [`ReportError::Read`] where the file cannot be opened or read.
 pub(crate) fn stream<T: DeserializeOwned>(
-    path: &Path,
+    parts: &[PathBuf],
     mut each: impl FnMut(T),
+) -> Result<u64, ReportError> {
+    parts.iter().map(|part| stream_part(part, &mut each)).sum()
+}
+
+fn stream_part<T: DeserializeOwned>(
+    path: &Path,
+    each: &mut impl FnMut(T),
 ) -> Result<u64, ReportError> {
     let failed = |source| ReportError::Read {
         path: path.to_owned(),

@@ -63,9 +63,10 @@ impl Row {
 /// # Errors
 /// [`ReportError::Read`] where it is there and cannot be read.
 pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, ReportError> {
-    let Some(path) = files.requests() else {
+    let parts = files.requests();
+    if parts.is_empty() {
         return Ok(None);
-    };
+    }
     let cells: HashMap<&str, u32> = run
         .cells
         .iter()
@@ -75,7 +76,7 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
     let mut trace = Trace::default();
     let mut stalls = Stalls::new(run.cells.len());
     let mut lag = LagBins::new(run.duration.as_secs_f64());
-    trace.torn = files::stream(path, |record: RequestRecord| {
+    trace.torn = files::stream(parts, |record: RequestRecord| {
         let Some(&cell) = cells.get(record.cell.as_str()) else {
             return;
         };

@@ -55,6 +55,9 @@ pub enum RunError {
     /// The run directory exists and is not empty.
     #[error("{0} exists and is not empty; choose another folder with --out")]
     OutExists(PathBuf),
+    /// Another run, or a recovery, is at work in the run directory.
+    #[error("{0} is in use by another run; choose another folder with --out")]
+    OutInUse(PathBuf),
     /// No request of the run got a whole answer.
     #[error(
         "no request got a whole answer: {0}\n  help: the run directory has every request with its outcome"

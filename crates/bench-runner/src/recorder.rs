@@ -8,14 +8,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bench_client::Clock;
-use bench_schema::{Nanos, Reading, RequestRecord, Stamp};
+use bench_schema::{JournalFile, Nanos, Reading, RequestRecord, Stamp};
 
 use crate::RunError;
 use crate::journal::{Journal, JournalError};
+use crate::redact::Secrets;
 use crate::tally::CellTally;
 
 /// Messages that may wait for the recorder; a request record is a few kilobytes.
 const CAPACITY: usize = 1 << 14;
+/// Messages that may wait beside the queue when it is full.
+const MOST_OVERFLOWED: usize = 1 << 15;
+/// Size at which a journal goes on in another file.
+const PART_BYTES: u64 = 256 << 20;
 /// Longest time that something measured stays in memory only.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// Pending bytes that are written at once.
@@ -31,12 +36,14 @@ enum Message {
 
 /// A handle to the recorder thread; cheap to clone.
 ///
-/// A full queue never holds a worker up: what does not fit waits in an overflow list until there is room.
+/// A full queue does not hold a worker up: what does not fit waits in an overflow list until there is room. Where even that is full, workers
+/// wait, for memory is not endless and a record must not be lost; it is counted, and the run says so.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     queue: SyncSender<Message>,
     overflow: Arc<Mutex<Vec<Message>>>,
     overflowed: Arc<AtomicU64>,
+    held_up: Arc<AtomicU64>,
 }
 
 /// The running thread, and the way to end it.
@@ -73,6 +80,11 @@ impl Recorder {
             .ok_or(RunError::RecorderGone)
     }
 
+    /// Messages that had to wait for room.
+    pub(crate) fn held_up(&self) -> u64 {
+        self.held_up.load(Ordering::Relaxed)
+    }
+
     fn push(&self, message: Message) {
         let waiting = self.overflowed.load(Ordering::Relaxed) > 0;
         let message = if waiting {
@@ -81,10 +93,19 @@ impl Recorder {
             self.try_queue(message)
         };
         let Some(message) = message else { return };
-        if let Ok(mut overflow) = self.overflow.lock() {
-            overflow.push(message);
-            self.overflowed.fetch_add(1, Ordering::Relaxed);
+        let Ok(mut overflow) = self.overflow.lock() else {
+            return;
+        };
+        // orders to the recorder come after everything that was kept before them, so they never wait in the queue
+        let may_wait = matches!(message, Message::Request(_) | Message::Reading(_));
+        if may_wait && overflow.len() >= MOST_OVERFLOWED {
+            drop(overflow);
+            self.held_up.fetch_add(1, Ordering::Relaxed);
+            let _recorder_is_gone = self.queue.send(message);
+            return;
         }
+        overflow.push(message);
+        self.overflowed.fetch_add(1, Ordering::Relaxed);
     }
 
     fn try_queue(&self, message: Message) -> Option<Message> {
@@ -96,23 +117,26 @@ impl Recorder {
 }
 
 impl RecorderThread {
-    /// Create the journals in `folder` and start. `say` is told of trouble as it happens.
+    /// Create the journals in `folder` and start. `say` is told of trouble as it happens; `secrets` are taken out of what servers said.
     pub(crate) fn start(
         folder: &Path,
         clock: Clock,
+        secrets: Secrets,
         say: impl Fn(String) + Send + 'static,
     ) -> Result<Self, RunError> {
-        let requests = Journal::create(&folder.join("requests.jsonl"))?;
-        let readings = Journal::create(&folder.join("hardware.jsonl"))?;
+        let requests = Journal::create(folder, JournalFile::Requests, PART_BYTES)?;
+        let readings = Journal::create(folder, JournalFile::Readings, PART_BYTES)?;
         let (queue, inbox) = mpsc::sync_channel(CAPACITY);
         let recorder = Recorder {
             queue,
             overflow: Arc::new(Mutex::new(Vec::new())),
             overflowed: Arc::new(AtomicU64::new(0)),
+            held_up: Arc::new(AtomicU64::new(0)),
         };
         let desk = Desk {
             requests,
             readings,
+            secrets,
             tally: None,
             recorder: recorder.clone(),
             flushed: clock.now(),
@@ -120,7 +144,10 @@ impl RecorderThread {
         };
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
-            .spawn(move || desk.work(&inbox, &say))
+            .spawn(move || {
+                bench_hardware::give_way();
+                desk.work(&inbox, &say)
+            })
             .map_err(RunError::Thread)?;
         Ok(Self { recorder, thread })
     }
@@ -139,6 +166,7 @@ impl RecorderThread {
 struct Desk {
     requests: Journal,
     readings: Journal,
+    secrets: Secrets,
     tally: Option<Box<CellTally>>,
     recorder: Recorder,
     clock: Clock,
@@ -191,13 +219,15 @@ impl Desk {
     /// Returns whether more may come.
     fn take(&mut self, message: Message) -> bool {
         match message {
-            Message::Request(record) => {
+            Message::Request(mut record) => {
+                self.secrets.hide_in(&mut record);
                 self.requests.append(&record);
                 if let Some(tally) = &mut self.tally {
                     tally.request(&record);
                 }
             }
-            Message::Reading(reading) => {
+            Message::Reading(mut reading) => {
+                self.secrets.hide_in_reading(&mut reading);
                 self.readings.append(&reading);
                 if let Some(tally) = &mut self.tally {
                     tally.reading(*reading);
@@ -233,4 +263,66 @@ impl Desk {
 /// The queue was emptied only if the size limit did not stop it.
 fn inbox_is_drained(pending: usize) -> bool {
     pending < FLUSH_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::{Exchange, Outcome, Phase, TokenSource};
+
+    use super::*;
+
+    fn record(id: u64) -> RequestRecord {
+        RequestRecord {
+            id,
+            cell: "c".to_owned(),
+            repeat: 0,
+            phase: Phase::Measure,
+            use_case: None,
+            session: None,
+            turn: None,
+            worker: Some(0),
+            due: Stamp::EPOCH,
+            dispatched: None,
+            prompt: bench_schema::PromptSize::default(),
+            asked_output_tokens: None,
+            output_tokens: None,
+            token_source: TokenSource::Unknown,
+            wire: Exchange::nothing(Outcome::Unsent {
+                reason: "a test".to_owned(),
+            }),
+        }
+    }
+
+    #[test]
+    fn more_records_than_the_queues_hold_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let thread =
+            RecorderThread::start(folder.path(), Clock::start(), Secrets::default(), |_| {})
+                .unwrap();
+        let many = u64::try_from(2 * (CAPACITY + MOST_OVERFLOWED)).unwrap();
+        let senders: Vec<_> = (0..2)
+            .map(|sender| {
+                let recorder = thread.recorder.clone();
+                std::thread::spawn(move || {
+                    for id in (sender..many).step_by(2) {
+                        recorder.request(record(id));
+                    }
+                })
+            })
+            .collect();
+        for sender in senders {
+            sender.join().unwrap();
+        }
+        thread.close().unwrap();
+        let mut seen = vec![false; usize::try_from(many).unwrap()];
+        for part in JournalFile::Requests.parts_in(folder.path()) {
+            for line in std::fs::read_to_string(part).unwrap().lines() {
+                let record: RequestRecord = serde_json::from_str(line).unwrap();
+                let seen = &mut seen[usize::try_from(record.id).unwrap()];
+                assert!(!*seen, "{} is there twice", record.id);
+                *seen = true;
+            }
+        }
+        assert!(seen.iter().all(|seen| *seen));
+    }
 }

@@ -4,6 +4,7 @@ mod cells;
 mod conclude;
 mod dry;
 mod ending;
+mod own_up;
 mod prepare;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::config::Settings;
 use crate::program::{Engine, Program};
 use crate::progress::Progress;
 use crate::recorder::RecorderThread;
+use crate::redact::Secrets;
 use crate::server::Server;
 use crate::stop::Stop;
 use crate::workers::Workers;
@@ -71,11 +73,12 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         return run.plan_as_text(&cells).map(Outcome::Planned);
     }
     let folder = folder::create(&settings.output, settings.benchmark, run.started)?;
+    let _held_until_the_end = folder::claim(&folder)?;
     let mut record = run.blank_record(&cells);
     folder::write_run(&folder, &record)?;
 
     let say = |line| crate::console::note(&format!("warning: {line}"));
-    let recorder = RecorderThread::start(&folder, run.clock.clone(), say)?;
+    let recorder = RecorderThread::start(&folder, run.clock.clone(), Secrets::of(settings), say)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let mut workers = Workers::start(
         run.worker_count(),
@@ -99,12 +102,14 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     drop(ending);
     workers.finish();
     let cost = sampler.map(bench_hardware::Sampler::stop);
+    let held_up = recorder.recorder.held_up();
     let kept = recorder.close();
     let (seen, failed) = match measured {
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),
     };
     run.conclude(&mut record, &seen, cost.as_ref(), failed.as_ref());
+    own_up::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
     folder::write_run(&folder, &record)?;
     run.write_reports(&record, &folder);

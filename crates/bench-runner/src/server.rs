@@ -194,8 +194,10 @@ fn cannot_measure(
     } else {
         "check the URL, and the server's own log"
     };
+    let mut what = format!("{} cannot be measured: {error}", urls.join(", "));
+    redact::Secrets::of(settings).hide(&mut what);
     RunError::Server {
-        what: format!("{} cannot be measured: {error}", urls.join(", ")),
+        what,
         help: help.to_owned(),
     }
 }

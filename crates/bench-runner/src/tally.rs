@@ -9,7 +9,7 @@ use bench_insight::{CellFacts, CellSamples, FactKeeper};
 use bench_metrics::{CellAccumulator, CellContext, Precision};
 use bench_schema::{
     CellAnalysis, CellRecord, ClientRecord, Counts, HardwareSummary, Metric, Origin, Phase,
-    PlanRecord, Reading, RequestRecord, Stamp, Window, WindowRates,
+    PlanRecord, Reading, ReadingSource, RequestRecord, Stamp, Window, WindowRates,
 };
 
 use crate::cell::Cell;
@@ -17,11 +17,13 @@ use crate::config::Settings;
 
 /// Beyond these many requests a cell's single requests are thinned out for the rules that look at time: memory stays bounded.
 const MOST_SAMPLES: usize = 200_000;
+/// Beyond these many readings of a cell every second one of each source is left out of its summary, about 60 MB; the journal has them all.
+const MOST_READINGS: usize = 30_000;
 
 /// The running aggregates of one cell.
 pub(crate) struct CellTally {
     accumulator: CellAccumulator,
-    readings: Vec<Reading>,
+    readings: Thinned,
     samples: CellSamples,
     facts: FactKeeper,
     seen: usize,
@@ -64,7 +66,7 @@ impl CellTally {
         let fewest = wanted.iter().map(Precision::fewest).max();
         Self {
             accumulator: CellAccumulator::new(context),
-            readings: Vec::new(),
+            readings: Thinned::new(MOST_READINGS),
             samples: CellSamples {
                 cell: cell.id.clone(),
                 requests: Vec::new(),
@@ -134,8 +136,17 @@ impl CellTally {
         let windows = watched(&summary.steady, &summary.windows);
         record.plan.requests = summary.counts.planned;
         summary.fill(&mut record);
-        if !self.readings.is_empty() && !windows.is_empty() {
-            record.hardware = Some(hardware(&self.readings, &windows, &record, &self.samples));
+        if !self.readings.kept.is_empty() && !windows.is_empty() {
+            record.hardware = Some(hardware(
+                &self.readings.kept,
+                &windows,
+                &record,
+                &self.samples,
+            ));
+            // What the server itself says of waiting counts more than an estimate, or than nothing.
+            if let Some(phases) = bench_insight::server_phases(&record) {
+                record.phases = Some(phases);
+            }
         }
         self.samples.requests.sort_by_key(|request| request.start);
         (
@@ -146,6 +157,49 @@ impl CellTally {
             },
         )
     }
+}
+
+/// Readings of which, beyond a number, only every second, fourth, … of each source is kept: memory stays bounded however long the cell.
+struct Thinned {
+    kept: Vec<Reading>,
+    most: usize,
+    keep_every: usize,
+    seen: BTreeMap<(ReadingSource, String), usize>,
+}
+
+impl Thinned {
+    fn new(most: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            most,
+            keep_every: 1,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn push(&mut self, reading: Reading) {
+        let seen = self.seen.entry(key(&reading)).or_default();
+        let wanted = seen.is_multiple_of(self.keep_every);
+        *seen += 1;
+        if !wanted {
+            return;
+        }
+        self.kept.push(reading);
+        if self.kept.len() > self.most {
+            // what is kept of a source are its numbers 0, k, 2k, …: every second of them stays
+            let mut kept: BTreeMap<(ReadingSource, String), usize> = BTreeMap::new();
+            self.kept.retain(|reading| {
+                let index = kept.entry(key(reading)).or_default();
+                *index += 1;
+                !index.is_multiple_of(2)
+            });
+            self.keep_every *= 2;
+        }
+    }
+}
+
+fn key(reading: &Reading) -> (ReadingSource, String) {
+    (reading.source, reading.instance.clone())
 }
 
 /// The windows over which hardware is summarised: the headline's.
@@ -211,5 +265,54 @@ pub(crate) fn blank(cell: &Cell, plan: PlanRecord) -> CellRecord {
         hardware: None,
         slos: Vec::new(),
         goodput: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::Nanos;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reading(source: ReadingSource, at: i64) -> Reading {
+        let at = Stamp::EPOCH + Nanos::new(at);
+        Reading {
+            from: at,
+            to: at,
+            source,
+            instance: String::new(),
+            values: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn of_many_readings_every_source_keeps_evenly_spaced_ones_from_its_first(
+            most in 4_usize..40,
+            sources in prop::collection::vec(any::<bool>(), 1..600),
+        ) {
+            let mut readings = Thinned::new(most);
+            let mut counts = [0_i64; 2];
+            for host in sources {
+                let source = if host { ReadingSource::Host } else { ReadingSource::Client };
+                let count = &mut counts[usize::from(host)];
+                readings.push(reading(source, *count));
+                *count += 1;
+            }
+            prop_assert!(readings.kept.len() <= most);
+            for (source, count) in [(ReadingSource::Client, counts[0]), (ReadingSource::Host, counts[1])] {
+                let kept: Vec<i64> = readings
+                    .kept
+                    .iter()
+                    .filter(|reading| reading.source == source)
+                    .map(|reading| (reading.from - Stamp::EPOCH).get())
+                    .collect();
+                let every = i64::try_from(readings.keep_every).unwrap();
+                let expected: Vec<i64> = (0..count).filter(|n| n % every == 0).collect();
+                prop_assert_eq!(kept, expected);
+            }
+        }
     }
 }

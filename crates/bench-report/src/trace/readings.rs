@@ -33,13 +33,14 @@ struct Bins {
 /// # Errors
 /// [`ReportError::Read`] where it is there and cannot be read.
 pub(crate) fn readings(run: &RunRecord, files: &RunFiles) -> Result<Vec<Series>, ReportError> {
-    let Some(path) = files.hardware() else {
+    let parts = files.hardware();
+    if parts.is_empty() {
         return Ok(Vec::new());
-    };
+    }
     let known = summarised(run);
     let seconds = run.duration.as_secs_f64();
     let mut bins: BTreeMap<SeriesKey, Bins> = BTreeMap::new();
-    files::stream(path, |reading: Reading| {
+    files::stream(parts, |reading: Reading| {
         let at = f64::midpoint(reading.from.as_secs_f64(), reading.to.as_secs_f64());
         for (name, value) in reading.values {
             let key = SeriesKey {

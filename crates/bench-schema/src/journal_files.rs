@@ -1,0 +1,128 @@
+//! Names of the append-only files of a run directory.
+
+use std::path::{Path, PathBuf};
+
+/// The two journals of a run. A long run writes each in parts, so that no file grows without end.
+///
+/// The first part has the plain name (`requests.jsonl`), the following ones carry a number (`requests.0001.jsonl`). Lines are never torn between
+/// parts, and a part is never written again once the next one has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JournalFile {
+    /// One line per request that is over: [`crate::RequestRecord`].
+    Requests,
+    /// One line per reading: [`crate::Reading`].
+    Readings,
+}
+
+impl JournalFile {
+    /// Name of part `part`, from 0.
+    pub fn part_name(self, part: u32) -> String {
+        let stem = self.stem();
+        if part == 0 {
+            format!("{stem}.jsonl")
+        } else {
+            format!("{stem}.{part:04}.jsonl")
+        }
+    }
+
+    /// The parts that lie in a run directory, in the order they were written; none where there is no directory.
+    pub fn parts_in(self, dir: &Path) -> Vec<PathBuf> {
+        let numbers = self.numbers_in(dir);
+        numbers
+            .into_iter()
+            .map(|part| dir.join(self.part_name(part)))
+            .collect()
+    }
+
+    /// Names of parts that must have been there, since later ones are: what they held is lost.
+    pub fn missing_in(self, dir: &Path) -> Vec<String> {
+        let numbers = self.numbers_in(dir);
+        let last = numbers.last().copied().unwrap_or(0);
+        (0..last)
+            .filter(|part| !numbers.contains(part))
+            .map(|part| self.part_name(part))
+            .collect()
+    }
+
+    fn stem(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Readings => "hardware",
+        }
+    }
+
+    fn numbers_in(self, dir: &Path) -> Vec<u32> {
+        let Ok(entries) = dir.read_dir() else {
+            return Vec::new();
+        };
+        let mut numbers: Vec<u32> = entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().is_file())
+            .filter_map(|entry| self.number_of(entry.file_name().to_str()?))
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// The part that a file name stands for; names that are written another way stand for none.
+    fn number_of(self, name: &str) -> Option<u32> {
+        let middle = name.strip_prefix(self.stem())?.strip_suffix(".jsonl")?;
+        let number = match middle.strip_prefix('.') {
+            None if middle.is_empty() => 0,
+            None => return None,
+            Some(digits) => digits.parse().ok()?,
+        };
+        (self.part_name(number) == name).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_found_in_order_and_gaps_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = [
+            "requests.0010.jsonl",
+            "requests.jsonl",
+            "requests.0002.jsonl",
+            "requests.2.jsonl",
+            "requests.0000.jsonl",
+            "requests-old.jsonl",
+            "hardware.jsonl",
+            "requests.jsonl.part",
+        ];
+        for name in names {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("requests.0011.jsonl")).unwrap();
+        let found: Vec<_> = JournalFile::Requests
+            .parts_in(dir.path())
+            .iter()
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "requests.jsonl",
+                "requests.0002.jsonl",
+                "requests.0010.jsonl"
+            ]
+        );
+        let missing = JournalFile::Requests.missing_in(dir.path());
+        assert_eq!(missing.len(), 8);
+        assert_eq!(
+            missing.first().map(String::as_str),
+            Some("requests.0001.jsonl")
+        );
+        assert!(JournalFile::Readings.missing_in(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_has_no_parts() {
+        let nowhere = Path::new("/no/such/folder");
+        assert!(JournalFile::Requests.parts_in(nowhere).is_empty());
+        assert!(JournalFile::Requests.missing_in(nowhere).is_empty());
+    }
+}
