@@ -78,11 +78,11 @@ fn a_child_ends_when_its_parent_lets_go_of_its_input() {
     let config = serde_json::to_string(&EngineConfig::profile("fixed").unwrap()).unwrap();
     let mut process = command()
         .arg(child::ARGUMENT)
-        .arg(config)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    writeln!(process.stdin.as_mut().unwrap(), "{config}").unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap())
         .read_line(&mut line)
@@ -90,6 +90,39 @@ fn a_child_ends_when_its_parent_lets_go_of_its_input() {
     assert!(line.contains("\"listening\":\"127.0.0.1:"), "{line}");
     drop(process.stdin.take());
     assert!(process.wait().unwrap().success());
+}
+
+#[test]
+fn a_child_has_its_key_without_showing_it_in_its_arguments_or_environment() {
+    let config = EngineConfig {
+        api_key: Some("sk-very-secret".into()),
+        ..EngineConfig::profile("instant").unwrap()
+    };
+    let child = child::spawn_program(command(), &config).unwrap();
+    for file in ["cmdline", "environ"] {
+        let shown = std::fs::read(format!("/proc/{}/{file}", child.pid())).unwrap();
+        assert!(
+            !String::from_utf8_lossy(&shown).contains("secret"),
+            "{file}"
+        );
+    }
+    let head = "GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    let address = child.hello().listening.clone();
+    assert!(ask(&address, &format!("{head}\r\n")).starts_with("HTTP/1.1 401"));
+    let key = "authorization: Bearer sk-very-secret\r\n";
+    assert!(ask(&address, &format!("{head}{key}\r\n")).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_child_without_a_configuration_says_what_it_wants() {
+    let output = command()
+        .arg(child::ARGUMENT)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("standard input"), "{said}");
 }
 
 #[test]

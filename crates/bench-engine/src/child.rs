@@ -1,7 +1,8 @@
 //! The engine in a process of its own, so that a client's CPU time is the client's alone.
 //!
 //! A binary calls [`run_if_requested`] first thing in `main`; [`spawn`] then starts the same binary again with a hidden
-//! argument, and gets the engine's URL from its first line of output.
+//! argument, writes the configuration to its standard input (arguments can be read by everyone on the machine, and there may
+//! be a key in it), and gets the engine's URL from its first line of output.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +14,7 @@ use crate::config::EngineConfig;
 use crate::error::EngineError;
 use crate::server::Server;
 
-/// The hidden argument; the configuration in JSON follows it.
+/// The hidden argument. The configuration is the first line of standard input, in JSON.
 pub const ARGUMENT: &str = "--embedded-engine";
 
 /// The line with which the engine says where it listens.
@@ -31,15 +32,10 @@ pub struct Hello {
 ///
 /// To be called before anything else in `main`; `None` means that this is an ordinary start.
 pub fn run_if_requested() -> Option<ExitCode> {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != ARGUMENT {
+    if std::env::args_os().nth(1)? != ARGUMENT {
         return None;
     }
-    let config = arguments
-        .next()
-        .and_then(|json| json.into_string().ok())
-        .unwrap_or_default();
-    match serve_until_eof(&config) {
+    match serve_until_eof() {
         Ok(()) => Some(ExitCode::SUCCESS),
         Err(message) => {
             // Nobody may be listening any more.
@@ -49,8 +45,15 @@ pub fn run_if_requested() -> Option<ExitCode> {
     }
 }
 
-fn serve_until_eof(config: &str) -> Result<(), String> {
-    let config: EngineConfig = serde_json::from_str(config).map_err(|error| error.to_string())?;
+fn serve_until_eof() -> Result<(), String> {
+    let mut input = std::io::stdin().lock();
+    let mut config = String::new();
+    input
+        .read_line(&mut config)
+        .map_err(|error| error.to_string())?;
+    let config: EngineConfig = serde_json::from_str(&config).map_err(|error| {
+        format!("the first line of standard input must be a configuration in JSON: {error}")
+    })?;
     let server = Server::start(config).map_err(|error| error.to_string())?;
     let hello = hello(&server);
     let line = serde_json::to_string(&hello).map_err(|error| error.to_string())?;
@@ -60,7 +63,6 @@ fn serve_until_eof(config: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     drop(out);
     let mut sink = [0; 256];
-    let mut input = std::io::stdin().lock();
     while input.read(&mut sink).is_ok_and(|n| n > 0) {}
     drop(server);
     Ok(())
@@ -136,7 +138,6 @@ pub fn spawn_program(mut command: Command, config: &EngineConfig) -> Result<Chil
     let json = serde_json::to_string(config).map_err(|error| failed(&error.to_string()))?;
     command
         .arg(ARGUMENT)
-        .arg(json)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
@@ -145,26 +146,36 @@ pub fn spawn_program(mut command: Command, config: &EngineConfig) -> Result<Chil
     let mut process = command
         .spawn()
         .map_err(|error| failed(&error.to_string()))?;
-    let mut line = String::new();
-    let read = process
-        .stdout
-        .take()
-        .map(|out| BufReader::new(out).read_line(&mut line));
-    let hello = match read {
-        Some(Ok(n)) if n > 0 => {
-            serde_json::from_str(&line).map_err(|error| failed(&format!("said {line:?}: {error}")))
-        }
-        _ => Err(failed(
-            "ended before it listened; its standard error says why",
-        )),
-    };
-    match hello {
+    match greet(&mut process, &json) {
         Ok(hello) => Ok(Child { process, hello }),
         Err(error) => {
             process.kill().ok();
             process.wait().ok();
             Err(error)
         }
+    }
+}
+
+/// Hands the process its configuration and waits for what it says. Its standard input stays open: the process ends with it.
+fn greet(process: &mut Process, config: &str) -> Result<Hello, EngineError> {
+    if let Some(input) = &mut process.stdin {
+        // A process that has ended already says why on its standard error; the read below finds that it says nothing else.
+        writeln!(input, "{config}")
+            .and_then(|()| input.flush())
+            .ok();
+    }
+    let mut line = String::new();
+    let read = process
+        .stdout
+        .take()
+        .map(|out| BufReader::new(out).read_line(&mut line));
+    match read {
+        Some(Ok(n)) if n > 0 => {
+            serde_json::from_str(&line).map_err(|error| failed(&format!("said {line:?}: {error}")))
+        }
+        _ => Err(failed(
+            "ended before it listened; its standard error says why",
+        )),
     }
 }
 

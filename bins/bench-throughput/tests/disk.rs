@@ -1,0 +1,155 @@
+//! Disks that are full and folders that vanish cost what cannot be written, and nothing else: the run goes on, says so, and counts everything.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use bench_engine::{EngineConfig, Server};
+use bench_schema::{JournalFile, TrustVerdict};
+use common::{Killed, Result, bench, lines, records, stderr, stored};
+
+fn instant() -> Result<Server> {
+    Ok(Server::start(EngineConfig::profile("instant")?)?)
+}
+
+fn arguments<'a>(url: &'a str, requests: &'a str) -> Vec<&'a str> {
+    vec![
+        "--url",
+        url,
+        "--concurrency",
+        "4",
+        "--requests",
+        requests,
+        "--warmup",
+        "0",
+        "--dataset",
+        "random",
+        "--input-tokens",
+        "4",
+        "--output-tokens",
+        "32",
+        "--server-metrics",
+        "none",
+        "--no-hardware",
+    ]
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_at_once_and_the_run_counts_everything_all_the_same() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let url = server.url();
+    // a limit on the size of files is a full disk for a program that does not want to be killed by it
+    let wanted = bench(&arguments(&url, "1500"));
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\""])
+        .arg(wanted.get_program())
+        .args(wanted.get_args())
+        .arg("--out")
+        .arg(&run)
+        .stdin(Stdio::null())
+        .output()?;
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let warning = said
+        .find("warning: cannot write")
+        .ok_or_else(|| said.clone())?;
+    let error = said.find("error: ").ok_or_else(|| said.clone())?;
+    assert!(
+        warning < error,
+        "said when it happened, and at the end: {said}"
+    );
+    assert!(said.contains("requests.jsonl"), "{said}");
+    let record = stored(&run)?;
+    let cell = record.cells.first().ok_or("no cell")?;
+    assert_eq!((cell.counts.planned, cell.counts.completed), (1500, 1500));
+    assert!(record.trust.verdict >= TrustVerdict::Doubtful);
+    let reasons = &record.trust.reasons;
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.code == "journal_incomplete")
+    );
+    let kept = records(&run)?.len();
+    assert!(kept > 0 && kept < 1500, "{kept}");
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_vanishes_is_made_again_with_everything() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let url = server.url();
+    let mut child = Killed(
+        bench(&arguments(&url, "4000"))
+            .arg("--out")
+            .arg(&run)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?,
+    );
+    while lines(&run)?.is_empty() {
+        assert!(child.0.try_wait()?.is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    fs::rename(&run, folder.path().join("elsewhere"))?;
+    let status = child.0.wait()?;
+    assert!(matches!(status.code(), Some(0 | 3)), "{status}");
+    let record = stored(&run)?;
+    assert!(record.complete);
+    let mut ids: Vec<u64> = records(&run)?.iter().map(|record| record.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..4000).collect::<Vec<u64>>());
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error_before_anything_is_measured() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let taken = folder.path().join("file");
+    fs::write(&taken, "no folder")?;
+    let url = server.url();
+    let output = bench(&arguments(&url, "10"))
+        .arg("--out")
+        .arg(taken.join("run"))
+        .output()?;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--out"), "{}", stderr(&output));
+    let asked = server.shutdown();
+    assert!(
+        asked.iter().all(|entry| entry.id == "calibration"),
+        "{asked:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_journal_in_parts_is_read_as_one() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let url = server.url();
+    let output = bench(&arguments(&url, "40"))
+        .arg("--out")
+        .arg(&run)
+        .output()?;
+    assert!(output.status.code() != Some(1), "{}", stderr(&output));
+    let whole = lines(&run)?;
+    rewrite_in_parts(&run, &whole, 7)?;
+    assert_eq!(lines(&run)?, whole);
+    assert_eq!(records(&run)?.len(), 40);
+    Ok(())
+}
+
+fn rewrite_in_parts(run: &Path, lines: &[String], each: usize) -> Result {
+    for (part, lines) in (0..).zip(lines.chunks(each)) {
+        let text = lines.join("\n") + "\n";
+        fs::write(run.join(JournalFile::Requests.part_name(part)), text)?;
+    }
+    Ok(())
+}

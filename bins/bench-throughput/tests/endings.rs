@@ -1,0 +1,170 @@
+//! Ctrl-C, SIGTERM and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use bench_engine::config::{EngineKind, Fixed};
+use bench_engine::{EngineConfig, Server};
+use bench_schema::{Outcome, RunRecord};
+use common::{Killed, Result, bench, lines, records, stored};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Answers of about a quarter of a second.
+fn engine(fault: Option<&str>) -> Result<Server> {
+    let fixed = Fixed {
+        ttft_ms: 10.0,
+        itl_ms: 30.0,
+        jitter: 0.0,
+        ..Fixed::default()
+    };
+    let faults = fault.map(|fault| {
+        Ok::<_, bench_engine::EngineError>(bench_engine::PlannedFault {
+            fault: fault.parse()?,
+            from: 6,
+            until: None,
+            every: 1,
+            share: 1.0,
+        })
+    });
+    Ok(Server::start(EngineConfig {
+        engine: EngineKind::Fixed(fixed),
+        faults: faults.into_iter().collect::<std::result::Result<_, _>>()?,
+        ..EngineConfig::default()
+    })?)
+}
+
+fn start(server: &Server, run: &Path, more: &[&str]) -> Result<Killed> {
+    let url = server.url();
+    let args = [
+        "--url",
+        &url,
+        "--concurrency",
+        "3",
+        "--requests",
+        "100000",
+        "--warmup",
+        "0",
+        "--dataset",
+        "random",
+        "--input-tokens",
+        "4",
+        "--output-tokens",
+        "8",
+        "--server-metrics",
+        "none",
+        "--no-hardware",
+        "--quiet",
+    ];
+    let child = bench(&args)
+        .args(more)
+        .arg("--out")
+        .arg(run)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(Killed(child))
+}
+
+fn send(child: &Child, signal: Signal) -> Result {
+    let pid = i32::try_from(child.id())?;
+    kill_process(Pid::from_raw(pid).ok_or("no process")?, signal)?;
+    Ok(())
+}
+
+fn until_requests_are_over(child: &mut Killed, run: &Path) -> Result {
+    while lines(run)?.len() < 3 {
+        assert!(child.0.try_wait()?.is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// What every early end leaves: an incomplete run that says why, with counts of all its records.
+fn ended(run: &Path, by: &str) -> Result<RunRecord> {
+    let record = stored(run)?;
+    assert!(!record.complete);
+    let reason = record.incomplete_reason.as_deref().unwrap_or_default();
+    assert!(reason.contains(by), "{reason}");
+    let cell = record.cells.first().ok_or("no cell")?;
+    assert!(cell.counts.add_up());
+    assert_eq!(cell.counts.planned, records(run)?.len() as u64);
+    assert!(run.join("report.md").exists());
+    Ok(record)
+}
+
+#[test]
+fn a_signal_stops_sending_and_lets_the_answers_in_flight_finish() -> Result {
+    for (signal, name) in [(Signal::INT, "Ctrl-C"), (Signal::TERM, "SIGTERM")] {
+        let server = engine(None)?;
+        let folder = tempfile::tempdir()?;
+        let run = folder.path().join("run");
+        let mut child = start(&server, &run, &["--grace", "60s"])?;
+        until_requests_are_over(&mut child, &run)?;
+        send(&child.0, signal)?;
+        let _code = child.0.wait()?;
+        let record = ended(&run, name)?;
+        let counts = record
+            .cells
+            .first()
+            .map(|cell| &cell.counts)
+            .ok_or("no cell")?;
+        assert_eq!(counts.completed, counts.planned, "{name}: {counts:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_still_in_flight_when_the_grace_is_over_is_cut_and_keeps_what_it_has() -> Result {
+    let server = engine(Some("endless"))?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let mut child = start(&server, &run, &["--grace", "400ms"])?;
+    until_requests_are_over(&mut child, &run)?;
+    send(&child.0, Signal::TERM)?;
+    let _code = child.0.wait()?;
+    let record = ended(&run, "SIGTERM")?;
+    let cancelled = record.cells.first().map_or(0, |cell| cell.counts.cancelled);
+    assert!(
+        cancelled > 0,
+        "{:?}",
+        record.cells.first().map(|cell| &cell.counts)
+    );
+    let cut: Vec<_> = records(&run)?
+        .into_iter()
+        .filter(|record| matches!(record.wire.outcome, Outcome::Cancelled { .. }))
+        .collect();
+    assert_eq!(cut.len() as u64, cancelled);
+    assert!(cut.iter().any(|record| !record.wire.events.is_empty()));
+    Ok(())
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_the_grace() -> Result {
+    let server = engine(Some("endless"))?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    // an hour of grace, which the test would not survive
+    let mut child = start(&server, &run, &["--grace", "1h", "--timeout", "2h"])?;
+    until_requests_are_over(&mut child, &run)?;
+    send(&child.0, Signal::INT)?;
+    while child.0.try_wait()?.is_none() {
+        // one that comes before the first was taken up is one with it, so more than two may be needed
+        send(&child.0, Signal::INT).ok();
+        std::thread::yield_now();
+    }
+    ended(&run, "Ctrl-C")?;
+    Ok(())
+}
+
+#[test]
+fn a_deadline_ends_a_run_like_a_signal() -> Result {
+    let server = engine(None)?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let mut child = start(&server, &run, &["--deadline", "1500ms", "--grace", "60s"])?;
+    let _code = child.0.wait()?;
+    ended(&run, "the deadline")?;
+    Ok(())
+}

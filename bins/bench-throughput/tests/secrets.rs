@@ -1,0 +1,267 @@
+//! A key goes to the server it is meant for, and nowhere else: no file, no line of output, no argument, no other host.
+
+mod common;
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use bench_engine::{EngineConfig, Server};
+use common::{Killed, Result, bench, stderr, stored};
+
+const KEY: &str = "sk-very-secret-0123456789";
+const WORD: &str = "very-secret";
+
+/// Everything that a run shows or leaves.
+fn everything(output: &Output, run: &Path) -> Result<String> {
+    let mut all = stderr(output) + &String::from_utf8_lossy(&output.stdout);
+    if run.is_dir() {
+        for entry in std::fs::read_dir(run)? {
+            all += &String::from_utf8_lossy(&std::fs::read(entry?.path())?);
+        }
+    }
+    Ok(all)
+}
+
+/// A run of two requests with the key.
+fn keyed(args: &[&str], run: &Path) -> Command {
+    let mut command = endless(args, run);
+    command.args(["--requests", "2"]);
+    command
+}
+
+/// The same without an end.
+fn endless(args: &[&str], run: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-throughput"));
+    command
+        .args(args)
+        .args([
+            "--api-key-env",
+            "BENCH_TEST_KEY",
+            "--concurrency",
+            "1",
+            "--output-tokens",
+            "2",
+            "--warmup",
+            "0",
+            "--no-progress",
+            "--keep-text",
+        ])
+        .env("BENCH_TEST_KEY", KEY)
+        .stdin(Stdio::null())
+        .arg("--out")
+        .arg(run);
+    command
+}
+
+/// A server that answers everything with these bytes.
+fn parrot(answer: String) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let mut head = [0; 8192];
+            let _asked = stream.read(&mut head);
+            let _said = stream.write_all(answer.as_bytes());
+        }
+    });
+    Ok(url)
+}
+
+fn page(status: &str, more: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+}
+
+#[test]
+fn a_key_from_the_environment_or_a_file_reaches_the_server_and_nothing_else() -> Result {
+    let server = Server::start(EngineConfig {
+        api_key: Some(KEY.to_owned()),
+        ..EngineConfig::profile("instant")?
+    })?;
+    let url = server.url();
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("key");
+    std::fs::write(&file, format!("{KEY}\n"))?;
+    let file = file.to_str().ok_or("a path that is no text")?;
+    for (name, source) in [
+        ("env", ["--api-key-env", "BENCH_TEST_KEY"]),
+        ("file", ["--api-key-file", file]),
+    ] {
+        let run = folder.path().join(name);
+        let output = bench(&[
+            "--url",
+            &url,
+            "--concurrency",
+            "1",
+            "--requests",
+            "2",
+            "--output-tokens",
+            "2",
+        ])
+        .args(source)
+        .env("BENCH_TEST_KEY", KEY)
+        .arg("--out")
+        .arg(&run)
+        .output()?;
+        let completed = stored(&run)?
+            .cells
+            .first()
+            .map(|cell| cell.counts.completed);
+        assert_eq!(completed, Some(2), "{name}: {}", stderr(&output));
+        assert!(!everything(&output, &run)?.contains(WORD), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_that_says_the_key_back_does_not_get_it_into_results_or_errors() -> Result {
+    let body = format!("{{\"error\":{{\"message\":\"Incorrect API key provided: {KEY}\"}}}}");
+    for status in ["401 Unauthorized", "500 Internal Server Error"] {
+        let url = parrot(page(status, "content-type: application/json\r\n", &body))?;
+        let folder = tempfile::tempdir()?;
+        let run = folder.path().join("run");
+        let output = keyed(&["--url", &url, "--model", "m"], &run).output()?;
+        assert_eq!(output.status.code(), Some(1));
+        let all = everything(&output, &run)?;
+        let status = status.get(..3).unwrap_or_default();
+        assert!(all.contains(status), "it says what happened: {all}");
+        assert!(!all.contains(WORD), "{all}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_answer_that_holds_the_key_is_kept_without_it() -> Result {
+    let event = format!(
+        "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"your key is {KEY}\"}},\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n"
+    );
+    let url = parrot(page(
+        "200 OK",
+        "content-type: text/event-stream\r\n",
+        &event,
+    ))?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let output = keyed(&["--url", &url, "--model", "m"], &run).output()?;
+    let all = everything(&output, &run)?;
+    assert!(all.contains("your key is ***"), "{all}");
+    assert!(!all.contains(WORD));
+    Ok(())
+}
+
+#[test]
+fn a_redirect_to_another_host_is_not_followed() -> Result {
+    let other = TcpListener::bind("127.0.0.1:0")?;
+    other.set_nonblocking(true)?;
+    let to = format!(
+        "location: http://{}/v1/chat/completions\r\n",
+        other.local_addr()?
+    );
+    for status in [
+        "301 Moved Permanently",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ] {
+        let url = parrot(page(status, &to, ""))?;
+        let folder = tempfile::tempdir()?;
+        let run = folder.path().join("run");
+        let output = keyed(&["--url", &url, "--model", "m"], &run).output()?;
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("redirect"), "{}", stderr(&output));
+        assert_eq!(
+            other.accept().map_err(|error| error.kind()).err(),
+            Some(ErrorKind::WouldBlock),
+            "{status}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_password_in_a_url_or_a_header_is_not_shown_by_errors_and_plans() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let config = folder.path().join("bench.toml");
+    std::fs::write(
+        &config,
+        format!("nonsense = 1\n[header]\nAuthorization = \"Bearer {KEY}\"\n"),
+    )?;
+    let config = config.to_str().ok_or("a path that is no text")?;
+    let with_password = format!("http://me:{KEY}@127.0.0.1:1");
+    for args in [
+        vec!["--url", &with_password],
+        vec!["--url", &with_password, "--dry-run"],
+        vec!["--url", "http://127.0.0.1:1", "--config", config],
+        vec!["--url", "http://127.0.0.1:1", "--wait", "0s"],
+        vec![
+            "--url",
+            "http://127.0.0.1:1",
+            "--dry-run",
+            "--output",
+            "json",
+        ],
+    ] {
+        let output = keyed(&args, &run).output()?;
+        assert!(
+            !everything(&output, &run)?.contains(WORD),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn no_program_that_a_run_starts_has_the_key_among_its_arguments() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let engine = folder.path().join("engine.toml");
+    std::fs::write(&engine, format!("api_key = \"{KEY}\"\n"))?;
+    let engine = engine.to_str().ok_or("a path that is no text")?;
+    let mut command = endless(&["--engine", engine, "--requests", "100000"], &run);
+    let mut child = Killed(
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?,
+    );
+    while !run.join("requests.jsonl").exists() {
+        assert!(child.0.try_wait()?.is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    let processes = family(child.0.id())?;
+    assert!(
+        processes.len() >= 2,
+        "the benchmark and its engine: {processes:?}"
+    );
+    for process in processes {
+        let arguments = std::fs::read(format!("/proc/{process}/cmdline"))?;
+        assert!(!String::from_utf8_lossy(&arguments).contains(WORD));
+    }
+    Ok(())
+}
+
+/// A process and its children.
+fn family(parent: u32) -> Result<Vec<u32>> {
+    let mut all = vec![parent];
+    for entry in std::fs::read_dir("/proc")? {
+        let Some(process) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        if fields.split_whitespace().nth(1) == Some(parent.to_string().as_str()) {
+            all.push(process);
+        }
+    }
+    Ok(all)
+}
