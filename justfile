@@ -66,6 +66,29 @@ lint:
 deps:
     bash .ci/dependencies
 
+# licences, sources and forbidden packages, as CI has them (needs cargo-deny)
+deny:
+    cargo deny check bans licenses sources
+
+# known vulnerabilities of what is linked, where the advisory database can be reached (needs cargo-deny)
+advisories:
+    cargo deny check advisories
+
+# every fuzz target for SECONDS each, from the corpus; what is found lies in fuzz/artifacts (needs cargo-fuzz and a C++ compiler)
+fuzz seconds="60" targets="sse answer http config results records prometheus dataset":
+    @for target in {{targets}}; do mkdir -p fuzz/work/$target; \
+      RUSTC_BOOTSTRAP=1 cargo fuzz run $target fuzz/work/$target fuzz/corpus/$target -- -max_total_time={{seconds}} -rss_limit_mb=2048 -timeout=20 -max_len=16384 -print_final_stats=1 || exit 1; done
+
+# kill a run COUNT times at random points: nothing that was over may be missing, nor be off the disk for more than a second
+crash count="200":
+    cargo build --bin bench-report
+    CRASHES={{count}} CRASH_LAG_MS=1000 cargo test -p bench-throughput --test crash -- --nocapture
+
+# MINUTES of open loop at RATE: memory, lateness and journals at the beginning and at the end, and OUT/memory.svg
+soak minutes="60" rate="200" out="results/soak":
+    cargo build --release --bin bench-throughput
+    python3 scripts/soak.py --minutes {{minutes}} --rate {{rate}} --out {{out}}
+
 # the documentation, warnings denied
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -1,0 +1,3 @@
+//! What the fuzz targets do with their bytes.
+
+pub mod bodies;
