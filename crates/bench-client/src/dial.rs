@@ -20,7 +20,7 @@ use crate::fault::Fault;
 use crate::gate::{Gate, Stream};
 use crate::socket::{Peek, ReadLog, Socket};
 use crate::sys::ask_for_stamps;
-use crate::{ClientError, Clock, Endpoint, HttpVersion, Target, tunnel};
+use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target, tunnel};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
 const NAME_AGE: Nanos = Nanos::from_secs(30);
@@ -52,7 +52,7 @@ pub(crate) struct Dialer {
     stamps: Rc<KernelStamps>,
     tls: Option<Arc<rustls::ClientConfig>>,
     http: HttpVersion,
-    proxy: Option<Endpoint>,
+    proxy: Option<Proxy>,
     names: RefCell<HashMap<(String, u16), Resolved>>,
     no_stamps: RefCell<Option<String>>,
     /// The kernel starts to stamp when the first socket asks, and a moment later. One that asks from the beginning, and is never
@@ -109,7 +109,8 @@ impl Dialer {
         stage: &Cell<Stage>,
     ) -> Result<Dialed, Fault> {
         let mut cost = ConnectionFacts::default();
-        let via = self.proxy_for(endpoint).unwrap_or(endpoint);
+        let proxy = self.proxy_for(endpoint);
+        let via = proxy.map_or(endpoint, Proxy::endpoint);
         let fd = match via.host() {
             Host::Tcp { name, port } => {
                 stage.set(Stage::Resolve);
@@ -128,10 +129,9 @@ impl Dialer {
         let log = ReadLog::new(Rc::clone(&self.stamps));
         let mut socket = Socket::new(fd, Rc::clone(&log))
             .map_err(|error| Fault::io(Stage::Connect, &error, &peer))?;
-        if endpoint.is_secure() && self.proxy_for(endpoint).is_some() {
+        if let Some(proxy) = proxy.filter(|_| endpoint.is_secure()) {
             let mut took = None;
-            let proxy = via.to_string();
-            self.timed(&mut took, tunnel::open(&mut socket, endpoint, &proxy))
+            self.timed(&mut took, tunnel::open(&mut socket, endpoint, proxy))
                 .await?;
             cost.connect = cost.connect.zip(took).map(|(a, b)| a + b);
         }
@@ -153,7 +153,7 @@ impl Dialer {
     }
 
     /// Unix sockets are on this machine; everything else goes through the proxy, where there is one.
-    fn proxy_for(&self, endpoint: &Endpoint) -> Option<&Endpoint> {
+    fn proxy_for(&self, endpoint: &Endpoint) -> Option<&Proxy> {
         let proxy = self.proxy.as_ref()?;
         endpoint.socket_path().is_none().then_some(proxy)
     }

@@ -57,7 +57,8 @@ impl Fault {
                 Stage::Tls,
                 FailureKind::Tls,
                 format!(
-                    "{peer} shows a certificate that is not accepted ({problem:?}); --ca names another authority, --insecure accepts any"
+                    "{peer} shows a certificate that is not accepted ({}); --ca names another authority, --insecure accepts any",
+                    plainly(problem)
                 ),
             ),
             Some(other) => Self::new(Stage::Tls, FailureKind::Tls, format!("{peer}: {other}")),
@@ -189,6 +190,16 @@ pub(crate) fn chain(error: &hyper::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// What is wrong with a certificate; of what people run into with one they made themselves, in words.
+fn plainly(problem: &rustls::CertificateError) -> String {
+    let name = format!("{problem:?}");
+    if name.contains("CaUsedAsEndEntity") {
+        "it is an authority's own, CA:TRUE, which no server may show".to_owned()
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]

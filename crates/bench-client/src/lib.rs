@@ -17,6 +17,7 @@ mod outgoing;
 mod pool;
 mod probe;
 pub mod protocol;
+mod proxy;
 mod question;
 mod refusal;
 mod schedstat;
@@ -41,6 +42,7 @@ pub use late::LateReading;
 pub use mark::ReadMark;
 pub use probe::{Probe, ServerFacts, Tokenized};
 pub use protocol::{Protocol, protocol_by_name};
+pub use proxy::Proxy;
 pub use schedstat::{SchedStat, thread_schedstat};
 pub use target::{
     CancelAfter, ConnectionPolicy, HttpVersion, Limits, Target, Timeouts, TlsOptions,

@@ -85,10 +85,11 @@ impl Pool {
                 replaced += 1;
             }
         }
+        // Boxed: a request that has its connection does not carry the room of a name look-up and a TLS handshake to its end.
         let mut checkout = match self.shares.get() {
-            Some(false) => self.open(dialer, stage).await?,
-            _ if !reuse => self.open(dialer, stage).await?,
-            _ => self.share(dialer, stage).await?,
+            Some(false) => Box::pin(self.open(dialer, stage)).await?,
+            _ if !reuse => Box::pin(self.open(dialer, stage)).await?,
+            _ => Box::pin(self.share(dialer, stage)).await?,
         };
         checkout.facts.replaced += replaced;
         checkout.facts.reused = checkout.connection.use_again();
@@ -102,13 +103,15 @@ impl Pool {
         }
     }
 
-    /// Open one connection more and keep it.
+    /// Open one connection more and keep it; over HTTP/2 there is only one.
     pub(crate) async fn prewarm(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<(), Fault> {
-        if self.shares.get() != Some(false) {
-            self.share(dialer, stage).await?;
-            return Ok(());
-        }
-        if let Connection::Http1(connection) = self.open(dialer, stage).await?.connection {
+        let opened = if self.shares.get() == Some(false) {
+            self.open(dialer, stage).await?
+        } else {
+            self.share(dialer, stage).await?
+        };
+        // what is shared is kept already, however often this is asked for
+        if let Connection::Http1(connection) = opened.connection {
             self.idle.borrow_mut().push(connection);
         }
         Ok(())

@@ -13,6 +13,7 @@ mod llamacpp_completion;
 mod ollama;
 mod openai;
 mod openai_chat;
+mod openai_chunk;
 mod openai_completions;
 mod openai_content;
 mod openai_responses;

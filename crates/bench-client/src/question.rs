@@ -7,14 +7,15 @@ use std::sync::Arc;
 use bench_schema::{FailureKind, GenerationRequest, Stage, Stamp};
 use bytes::Bytes;
 use hyper::header::{
-    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, USER_AGENT,
 };
 use hyper::{Method, Request, Uri, Version};
 
 use crate::fault::Fault;
 use crate::outgoing::Outgoing;
 use crate::socket::ReadLog;
-use crate::{ClientError, ConnectionPolicy, Endpoint, Target};
+use crate::{ClientError, ConnectionPolicy, Endpoint, Proxy, Target};
 
 const AGENT: &str = concat!("llm-bench/", env!("CARGO_PKG_VERSION"));
 
@@ -106,7 +107,7 @@ impl Questions {
             path: endpoint.path(&protocol.path(model, streaming)),
             authority: endpoint.authority(),
             secure: endpoint.is_secure(),
-            absolute: wants_url(self.target.proxy.as_ref(), endpoint),
+            absolute: introduce(self.target.proxy.as_ref(), endpoint, &mut headers),
             headers,
             streaming,
             peer: endpoint.to_string(),
@@ -120,15 +121,15 @@ impl Question {
         endpoint: &Endpoint,
         path: String,
         body: Bytes,
-        headers: HeaderMap,
-        proxy: Option<&Endpoint>,
+        mut headers: HeaderMap,
+        proxy: Option<&Proxy>,
     ) -> Self {
         Self {
             body,
             path,
             authority: endpoint.authority(),
             secure: endpoint.is_secure(),
-            absolute: wants_url(proxy, endpoint),
+            absolute: introduce(proxy, endpoint, &mut headers),
             headers,
             streaming: false,
             peer: endpoint.to_string(),
@@ -182,6 +183,15 @@ impl Question {
     }
 }
 
-fn wants_url(proxy: Option<&Endpoint>, endpoint: &Endpoint) -> bool {
-    proxy.is_some() && !endpoint.is_secure() && endpoint.socket_path().is_none()
+/// Whether a proxy reads the request; where it does, it is told who asks. Through a tunnel that would tell the server.
+fn introduce(proxy: Option<&Proxy>, endpoint: &Endpoint, headers: &mut HeaderMap) -> bool {
+    let Some(proxy) = proxy.filter(|_| Proxy::reads_requests_to(endpoint)) else {
+        return false;
+    };
+    let value = proxy.authorization();
+    if let Some(Ok(mut value)) = value.map(|text| HeaderValue::from_str(text.expose())) {
+        value.set_sensitive(true);
+        headers.insert(PROXY_AUTHORIZATION, value);
+    }
+    true
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bench_schema::{Nanos, Secret};
 use hyper::header::HeaderName;
 
-use crate::{ClientError, Endpoint, Protocol};
+use crate::{ClientError, Endpoint, Protocol, Proxy};
 
 /// A server (or several behind different URLs), a protocol, and the client's rules. Shared by all workers of a run.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Target {
     /// What happens to connections between requests.
     pub connections: ConnectionPolicy,
     /// A proxy to go through; the client itself never looks at the environment.
-    pub proxy: Option<Endpoint>,
+    pub proxy: Option<Proxy>,
     /// Limits on time.
     pub timeouts: Timeouts,
     /// Stop each request on purpose.

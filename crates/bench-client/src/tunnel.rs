@@ -3,10 +3,10 @@
 use bench_schema::{FailureKind, Stage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::Endpoint;
 use crate::endpoint::Host;
 use crate::fault::Fault;
 use crate::socket::Socket;
+use crate::{Endpoint, Proxy};
 
 /// A proxy that says more than this before the tunnel is open is none.
 const LONGEST_HEAD: usize = 8192;
@@ -15,7 +15,7 @@ const LONGEST_HEAD: usize = 8192;
 pub(crate) async fn open(
     socket: &mut Socket,
     endpoint: &Endpoint,
-    proxy: &str,
+    proxy: &Proxy,
 ) -> Result<(), Fault> {
     let Host::Tcp { name, port } = endpoint.host() else {
         return Ok(());
@@ -25,7 +25,11 @@ pub(crate) async fn open(
     } else {
         name.clone()
     };
-    let request = format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n\r\n");
+    let who = proxy.authorization().map_or_else(String::new, |value| {
+        format!("Proxy-Authorization: {}\r\n", value.expose())
+    });
+    let request = format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{who}\r\n");
+    let proxy = &proxy.endpoint().to_string();
     let broken = |error: std::io::Error| Fault::io(Stage::Connect, &error, proxy);
     socket.write_all(request.as_bytes()).await.map_err(broken)?;
     let mut head = Vec::with_capacity(256);

@@ -16,7 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_client::{Client, Clock, Fetcher, HttpVersion, Probe, Target, protocol_by_name};
+use bench_client::{
+    Client, Clock, ConnectionPolicy, Fetcher, HttpVersion, Probe, Proxy, Target, protocol_by_name,
+};
 use bench_schema::{ClockKind, Exchange, FailureKind, Nanos, Outcome, Secret, Stage};
 use common::{ask, client, run, target};
 use http_body_util::{BodyExt, StreamBody};
@@ -364,6 +366,29 @@ fn http2_by_prior_knowledge_and_by_alpn_shares_one_connection() {
     many_at_once(auto);
 }
 
+#[test]
+fn prewarming_opens_one_connection_over_http2_and_as_many_as_asked_where_alpn_takes_http1() {
+    let mut shared = target(&format!("http://{}", plain_server(true)));
+    shared.http = HttpVersion::Http2;
+    let papers = papers(false, &[b"http/1.1"]);
+    let mut single = target(&tls_server(&papers));
+    single.tls.ca = Some(papers.ca.clone());
+    single.http = HttpVersion::Auto;
+    for mut aim in [shared, single] {
+        aim.connections = ConnectionPolicy::Prewarm(3);
+        let client = client(aim);
+        run(async {
+            client.prewarm().await.unwrap();
+            let all = futures_util::future::join_all((0..3).map(|_| ask(&client))).await;
+            for exchange in &all {
+                answered(exchange);
+                assert_eq!(exchange.connection.connect, None, "opened beforehand");
+            }
+            drop(client);
+        });
+    }
+}
+
 fn many_at_once(aim: Target) {
     let client = client(aim);
     run(async {
@@ -496,8 +521,8 @@ fn pages_are_fetched_with_limits_and_secrets_stay_with_the_target() {
     assert!(page(&own, 3).unwrap_err().contains("larger than 3 bytes"));
 }
 
-/// A proxy for one connection: a tunnel where it is asked for one, else it answers itself as the server would. Tells the request line.
-fn proxy() -> (String, std::sync::mpsc::Receiver<String>) {
+/// A proxy for one connection: a tunnel where it is asked for one, else it answers itself as the server would. Tells the request's head.
+fn proxy() -> (String, std::sync::mpsc::Receiver<Vec<String>>) {
     let (tell, told) = std::sync::mpsc::channel();
     let address = server_thread(move |listener| async move {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -506,13 +531,12 @@ fn proxy() -> (String, std::sync::mpsc::Receiver<String>) {
         while !head.windows(4).any(|w| w == b"\r\n\r\n") {
             near.read_buf(&mut head).await.unwrap();
         }
-        let line = String::from_utf8_lossy(&head)
+        let lines: Vec<String> = String::from_utf8_lossy(&head)
             .lines()
-            .next()
-            .unwrap()
-            .to_owned();
-        tell.send(line.clone()).unwrap();
-        if let Some(rest) = line.strip_prefix("CONNECT ") {
+            .map(str::to_owned)
+            .collect();
+        tell.send(lines.clone()).unwrap();
+        if let Some(rest) = lines[0].strip_prefix("CONNECT ") {
             let to = rest
                 .split(' ')
                 .next()
@@ -530,28 +554,43 @@ fn proxy() -> (String, std::sync::mpsc::Receiver<String>) {
             drop(near.read_u8().await);
         }
     });
-    (format!("http://{address}"), told)
+    (address, told)
 }
 
 #[test]
 fn a_proxy_tunnels_tls_and_is_given_the_whole_url_otherwise() {
     let papers = papers(false, &[]);
     let url = tls_server(&papers);
-    let (address, line) = proxy();
+    const WHO: &str = "basic bWU6aHVudGVyMg==";
+    let papers_of = |head: &[String]| {
+        let mut lines = head.iter().map(|line| line.to_ascii_lowercase());
+        lines.find_map(|line| Some(line.strip_prefix("proxy-authorization: ")?.to_owned()))
+    };
+    let (address, head) = proxy();
     let mut secure = target(&url);
     secure.tls.ca = Some(papers.ca.clone());
-    secure.proxy = Some(bench_client::Endpoint::parse(&address).unwrap());
+    secure.proxy = Some(Proxy::parse(&format!("http://me:hunter2@{address}")).unwrap());
     let exchange = run(async { ask(&client(secure)).await });
     answered(&exchange);
-    assert!(line.recv().unwrap().starts_with("CONNECT localhost:"));
+    let seen = head.recv().unwrap();
+    assert!(seen[0].starts_with("CONNECT localhost:"), "{seen:?}");
+    assert_eq!(
+        papers_of(&seen).as_deref(),
+        Some(WHO.to_lowercase().as_str())
+    );
 
-    let (address, line) = proxy();
+    let (address, head) = proxy();
     let mut plain = target("http://model.invalid/v1");
-    plain.proxy = Some(bench_client::Endpoint::parse(&address).unwrap());
+    plain.proxy = Some(Proxy::parse(&format!("http://me:hunter2@{address}")).unwrap());
     let exchange = run(async { ask(&client(plain)).await });
     assert_eq!(exchange.outcome, Outcome::Completed, "{exchange:?}");
+    let seen = head.recv().unwrap();
     assert_eq!(
-        line.recv().unwrap(),
+        seen[0],
         "POST http://model.invalid/v1/chat/completions HTTP/1.1"
+    );
+    assert_eq!(
+        papers_of(&seen).as_deref(),
+        Some(WHO.to_lowercase().as_str())
     );
 }

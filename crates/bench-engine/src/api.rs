@@ -5,6 +5,7 @@ mod chat;
 mod completions;
 pub(crate) mod dialect;
 mod embeddings;
+mod envelope;
 mod llama_cpp;
 mod ollama;
 mod other;

@@ -6,8 +6,9 @@ use bench_schema::{Channel, GenerationRequest, Prompt};
 use serde::Deserialize;
 
 use super::body::Object;
-use super::json::{ErrorField, Length, List, Text, parse};
-use super::openai::{self, LlamaTimings, Logprobs, OpenAiUsage};
+use super::json::{Length, List, Text, parse};
+use super::openai::{self, Logprobs};
+use super::openai_chunk::{Choice, Chunk};
 use super::openai_content::Content;
 use super::skim::{Shape, skim};
 use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
@@ -21,21 +22,7 @@ pub struct OpenAiChat {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    choices: List<Choice<'a>>,
-    usage: Option<OpenAiUsage>,
-    timings: Option<LlamaTimings>,
-    error: ErrorField,
-    #[serde(borrow)]
-    object: Text<'a>,
-    #[serde(borrow)]
-    message: Text<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Choice<'a> {
+struct ChatChoice<'a> {
     #[serde(borrow)]
     delta: Option<Piece<'a>>,
     #[serde(borrow)]
@@ -113,39 +100,29 @@ impl Piece<'_> {
     }
 }
 
-impl Chunk<'_> {
-    fn tell(&self, whole: bool, out: &mut Delta) {
-        if let Some(usage) = &self.usage {
-            usage.tell(out);
-        }
-        if let Some(timings) = &self.timings {
-            timings.tell(out);
-        }
-        let generated = self.usage.as_ref().and_then(OpenAiUsage::completion_tokens);
-        for choice in &self.choices.0 {
-            for piece in choice.delta.iter().chain(&choice.message) {
-                piece.tell(out);
-                // With a role it opens the answer; without, it is a token that detokenises to nothing. A whole answer
-                // always has a role: there the server's count decides.
-                let is_token = if whole {
-                    generated > Some(0)
-                } else {
-                    piece.role.get().is_none()
-                };
-                if is_token && piece.is_empty_content() {
-                    out.empty_token(Channel::Answer);
-                }
+impl Choice for ChatChoice<'_> {
+    fn tell_text(&self, whole: bool, generated: bool, out: &mut Delta) {
+        for piece in self.delta.iter().chain(&self.message) {
+            piece.tell(out);
+            // With a role it opens the answer; without, it is a token that detokenises to nothing. A whole answer
+            // always has a role: there the server's count decides.
+            let is_token = if whole {
+                generated
+            } else {
+                piece.role.get().is_none()
+            };
+            if is_token && piece.is_empty_content() {
+                out.empty_token(Channel::Answer);
             }
-            if let Some(tokens) = openai::tokens_of(choice.token_ids, choice.logprobs.as_ref()) {
-                out.tokens(tokens);
-            }
-            openai::finish(choice.finish_reason.get(), out);
         }
-        if let Some(message) = &self.error.0 {
-            out.error(message);
-        } else if self.object.get() == Some("error") {
-            out.error(self.message.get().unwrap_or("an error without a message"));
-        }
+    }
+
+    fn finish_reason(&self) -> Option<&str> {
+        self.finish_reason.get()
+    }
+
+    fn counted(&self) -> (Length, Option<&Logprobs>) {
+        (self.token_ids, self.logprobs.as_ref())
     }
 }
 
@@ -178,12 +155,12 @@ impl Protocol for OpenAiChat {
             out.text(Channel::Answer, common.text);
             return Ok(());
         }
-        parse::<Chunk<'_>>(frame.data)?.tell(false, out);
+        parse::<Chunk<'_, ChatChoice<'_>>>(frame.data)?.tell(false, out);
         Ok(())
     }
 
     fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        parse::<Chunk<'_>>(body)?.tell(true, out);
+        parse::<Chunk<'_, ChatChoice<'_>>>(body)?.tell(true, out);
         Ok(())
     }
 

@@ -6,8 +6,9 @@ use bench_schema::{Channel, GenerationRequest, Prompt};
 use serde::Deserialize;
 
 use super::body::Object;
-use super::json::{ErrorField, Length, List, Text, parse};
-use super::openai::{self, LlamaTimings, Logprobs, OpenAiUsage};
+use super::json::{Length, Text, parse};
+use super::openai::{self, Logprobs};
+use super::openai_chunk::{Choice, Chunk};
 use super::skim::{Shape, skim};
 use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
 
@@ -20,21 +21,7 @@ pub struct OpenAiCompletions {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Chunk<'a> {
-    #[serde(borrow)]
-    choices: List<Choice<'a>>,
-    usage: Option<OpenAiUsage>,
-    timings: Option<LlamaTimings>,
-    error: ErrorField,
-    #[serde(borrow)]
-    object: Text<'a>,
-    #[serde(borrow)]
-    message: Text<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Choice<'a> {
+struct TextChoice<'a> {
     #[serde(borrow)]
     text: Text<'a>,
     #[serde(borrow)]
@@ -43,33 +30,26 @@ struct Choice<'a> {
     logprobs: Option<Logprobs>,
 }
 
-impl Chunk<'_> {
-    fn tell(&self, whole: bool, out: &mut Delta) {
-        if let Some(usage) = &self.usage {
-            usage.tell(out);
+impl Choice for TextChoice<'_> {
+    fn tell_text(&self, whole: bool, generated: bool, out: &mut Delta) {
+        out.text(Channel::Answer, self.text.get().unwrap_or_default());
+        // Beside a finish reason an empty text only closes the answer.
+        let is_token = if whole {
+            generated
+        } else {
+            self.finish_reason.filled().is_none()
+        };
+        if is_token && self.text.is_empty_string() {
+            out.empty_token(Channel::Answer);
         }
-        if let Some(timings) = &self.timings {
-            timings.tell(out);
-        }
-        let generated = self.usage.as_ref().and_then(OpenAiUsage::completion_tokens);
-        for choice in &self.choices.0 {
-            out.text(Channel::Answer, choice.text.get().unwrap_or_default());
-            // Beside a finish reason an empty text only closes the answer.
-            let open = choice.finish_reason.filled().is_none();
-            let is_token = if whole { generated > Some(0) } else { open };
-            if is_token && choice.text.is_empty_string() {
-                out.empty_token(Channel::Answer);
-            }
-            if let Some(tokens) = openai::tokens_of(choice.token_ids, choice.logprobs.as_ref()) {
-                out.tokens(tokens);
-            }
-            openai::finish(choice.finish_reason.get(), out);
-        }
-        if let Some(message) = &self.error.0 {
-            out.error(message);
-        } else if self.object.get() == Some("error") {
-            out.error(self.message.get().unwrap_or("an error without a message"));
-        }
+    }
+
+    fn finish_reason(&self) -> Option<&str> {
+        self.finish_reason.get()
+    }
+
+    fn counted(&self) -> (Length, Option<&Logprobs>) {
+        (self.token_ids, self.logprobs.as_ref())
     }
 }
 
@@ -103,12 +83,12 @@ impl Protocol for OpenAiCompletions {
             out.text(Channel::Answer, common.text);
             return Ok(());
         }
-        parse::<Chunk<'_>>(frame.data)?.tell(false, out);
+        parse::<Chunk<'_, TextChoice<'_>>>(frame.data)?.tell(false, out);
         Ok(())
     }
 
     fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        parse::<Chunk<'_>>(body)?.tell(true, out);
+        parse::<Chunk<'_, TextChoice<'_>>>(body)?.tell(true, out);
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::body::Object;
 use super::json::{Count, ErrorField, List, Text, parse};
-use super::openai::{self, names};
+use super::openai::{self, LlamaTimings, names};
 use super::{DecodeError, Delta, Frame, Protocol};
 
 /// The responses API of OpenAI and of the servers that copy it.
@@ -25,6 +25,8 @@ struct StreamEvent<'a> {
     message: Text<'a>,
     #[serde(borrow)]
     response: Option<Response<'a>>,
+    /// llama-server's, beside the closing event's response.
+    timings: Option<LlamaTimings>,
     error: ErrorField,
 }
 
@@ -162,6 +164,9 @@ impl StreamEvent<'_> {
             "response.completed" | "response.incomplete" | "response.failed" => {
                 if let Some(response) = &self.response {
                     response.tell_end(out);
+                }
+                if let Some(timings) = &self.timings {
+                    timings.tell(out);
                 }
                 out.end_marker();
             }

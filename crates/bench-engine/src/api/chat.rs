@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::dialect::{Dialect, Piece, Usage, Whole};
-use super::parameters::{Common, UsageWish, body, check_model, sequences};
+use super::envelope::Envelope;
+use super::parameters::{Common, body, check_model, sequences};
 use super::{Job, Reply};
-use crate::clock::unix_seconds;
 use crate::fault::{FaultKind, FaultSet};
 use crate::http::{Events, Request, events::escape};
 use crate::local::Local;
@@ -82,18 +82,8 @@ pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Resu
     let prompt_tokens = prompt.len() as u64;
     let default_tokens = local.server.config.default_output_tokens;
     let sequences = sequences(local, &[prompt], &body.common, default_tokens, faults)?;
-    let dialect = Chat {
-        id: format!(
-            "chatcmpl-{:016x}",
-            sequences.first().map_or(0, |s| crate::fault::mix(s.seed))
-        ),
-        created: unix_seconds(),
-        model: serde_json::to_string(&local.server.config.model).unwrap_or_default(),
-        usage: body.common.usage_wish(faults),
-        token_ids: body.common.return_token_ids.unwrap_or(false),
-        faults: faults.clone(),
-        payload: Vec::with_capacity(512),
-    };
+    let names = ("chatcmpl", "chat.completion.chunk");
+    let dialect = Chat(Envelope::new(local, &body.common, &sequences, faults, names));
     Ok(Job {
         sequences,
         prompt_tokens,
@@ -102,183 +92,107 @@ pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Resu
     })
 }
 
-struct Chat {
-    id: String,
-    created: i64,
-    /// As JSON, quotes included.
-    model: String,
-    usage: UsageWish,
-    token_ids: bool,
-    faults: FaultSet,
-    payload: Vec<u8>,
-}
+struct Chat(Envelope);
 
 impl Chat {
-    /// The beginning of every event, up to the choices.
-    fn begin(&mut self) {
-        self.payload.clear();
-        // Writing to memory cannot fail.
-        write!(
-            self.payload,
-            "{{\"id\":\"{}\",\"object\":\"chat.completion.chunk\",\"created\":{},\"model\":{},\"choices\":[",
-            self.id, self.created, self.model
-        ).ok();
-    }
-
-    fn end(&mut self, events: &mut Events, usage: Option<Usage>) {
-        self.payload.push(b']');
-        if let Some(usage) = usage {
-            write_usage(&mut self.payload, usage);
-        }
-        self.payload.push(b'}');
-        events.data(&self.payload);
-    }
-
     /// The delta of a token, by what the faults make of it.
     fn delta(&mut self, piece: &Piece<'_>) {
-        let reasoning = self.faults.has(FaultKind::ReasoningOnly)
+        let reasoning = self.0.faults.has(FaultKind::ReasoningOnly)
             || self
+                .0
                 .faults
                 .get(FaultKind::Reasoning)
                 .is_some_and(|n| piece.before < n);
         let key: &[u8] = if reasoning {
             b"\"reasoning_content\":\""
-        } else if self.faults.has(FaultKind::Refusal) {
+        } else if self.0.faults.has(FaultKind::Refusal) {
             b"\"refusal\":\""
-        } else if self.faults.has(FaultKind::ToolCall) {
+        } else if self.0.faults.has(FaultKind::ToolCall) {
             b"\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\""
         } else {
             b"\"content\":\""
         };
-        self.payload.extend_from_slice(key);
-        escape(&mut self.payload, piece.text);
+        self.0.payload.extend_from_slice(key);
+        escape(&mut self.0.payload, piece.text);
         let tool = key.starts_with(b"\"tool");
-        self.payload
+        self.0.payload
             .extend_from_slice(if tool { b"\"}}]" } else { b"\"" });
     }
 
     fn finish_event(&mut self, events: &mut Events, piece: &Piece<'_>, finish: &str) {
-        self.begin();
+        self.0.begin();
         write!(
-            self.payload,
+            self.0.payload,
             "{{\"index\":{},\"delta\":{{}},\"logprobs\":null,\"finish_reason\":\"{finish}\",\"stop_reason\":null}}",
             piece.choice
         ).ok();
-        self.end(events, self.usage.always.then_some(piece.usage));
+        self.0.end_plain(events, piece.usage);
     }
-}
-
-/// `,"usage":{…}` as vLLM writes it.
-pub(super) fn write_usage(out: &mut Vec<u8>, usage: Usage) {
-    write!(
-        out,
-        ",\"usage\":{{\"prompt_tokens\":{},\"total_tokens\":{},\"completion_tokens\":{}",
-        usage.prompt,
-        usage.prompt + usage.completion,
-        usage.completion
-    )
-    .ok();
-    if usage.cached > 0 {
-        write!(
-            out,
-            ",\"prompt_tokens_details\":{{\"cached_tokens\":{}}}",
-            usage.cached
-        )
-        .ok();
-    }
-    out.push(b'}');
-}
-
-/// Usage of an answer in one piece.
-pub(super) fn usage_json(usage: Usage) -> Value {
-    json!({
-        "prompt_tokens": usage.prompt,
-        "total_tokens": usage.prompt + usage.completion,
-        "completion_tokens": usage.completion,
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
-    })
-}
-
-/// Whether finish reasons are left out, together with the text, or apart.
-pub(super) fn finish_style(faults: &FaultSet) -> (bool, bool) {
-    (
-        faults.has(FaultKind::NoFinish),
-        faults.has(FaultKind::FinishApart),
-    )
 }
 
 impl Dialect for Chat {
     fn open(&mut self, events: &mut Events, choice: usize, usage: Usage) {
-        let content = if self.faults.has(FaultKind::NullRole) {
+        let content = if self.0.faults.has(FaultKind::NullRole) {
             ",\"content\":null"
-        } else if self.faults.has(FaultKind::BareRole) {
+        } else if self.0.faults.has(FaultKind::BareRole) {
             ""
         } else {
             ",\"content\":\"\""
         };
-        self.begin();
+        self.0.begin();
         write!(
-            self.payload,
+            self.0.payload,
             "{{\"index\":{choice},\"delta\":{{\"role\":\"assistant\"{content}}},\"logprobs\":null,\"finish_reason\":null}}"
         ).ok();
-        self.end(
-            events,
-            self.usage.always.then_some(Usage {
-                completion: 0,
-                ..usage
-            }),
-        );
-        if self.faults.has(FaultKind::ToolCall) {
-            self.begin();
+        let nothing_yet = Usage {
+            completion: 0,
+            ..usage
+        };
+        self.0.end_plain(events, nothing_yet);
+        if self.0.faults.has(FaultKind::ToolCall) {
+            self.0.begin();
             write!(
-                self.payload,
+                self.0.payload,
                 "{{\"index\":{choice},\"delta\":{{\"tool_calls\":[{{\"index\":0,\"id\":\"call_{choice}\",\"type\":\"function\",\
                  \"function\":{{\"name\":\"lookup\",\"arguments\":\"\"}}}}]}},\"logprobs\":null,\"finish_reason\":null}}"
             ).ok();
-            self.end(events, None);
+            self.0.end_silent(events);
         }
     }
 
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>) {
-        let (none, apart) = finish_style(&self.faults);
+        let (none, apart) = self.0.finish_style();
         let finish = piece.finish.filter(|_| !none).map(|f| {
-            if self.faults.has(FaultKind::ToolCall) {
+            if self.0.faults.has(FaultKind::ToolCall) {
                 "tool_calls"
             } else {
                 f.openai()
             }
         });
-        self.begin();
-        write!(self.payload, "{{\"index\":{},\"delta\":{{", piece.choice).ok();
+        self.0.begin();
+        write!(self.0.payload, "{{\"index\":{},\"delta\":{{", piece.choice).ok();
         self.delta(piece);
-        self.payload
+        self.0.payload
             .extend_from_slice(b"},\"logprobs\":null,\"finish_reason\":");
         match finish {
             Some(reason) if !apart => {
-                write!(self.payload, "\"{reason}\",\"stop_reason\":null").ok();
+                write!(self.0.payload, "\"{reason}\",\"stop_reason\":null").ok();
             }
-            _ => self.payload.extend_from_slice(b"null"),
+            _ => self.0.payload.extend_from_slice(b"null"),
         }
-        if self.token_ids {
-            write!(self.payload, ",\"token_ids\":{:?}}}", piece.ids).ok();
+        if self.0.token_ids {
+            write!(self.0.payload, ",\"token_ids\":{:?}}}", piece.ids).ok();
         } else {
-            self.payload.extend_from_slice(b",\"token_ids\":null}");
+            self.0.payload.extend_from_slice(b",\"token_ids\":null}");
         }
-        let usage = self.usage.always || (self.usage.on_last && piece.finish.is_some());
-        self.end(events, usage.then_some(piece.usage));
+        self.0.end_piece(events, piece.usage, piece.finish.is_some());
         if let Some(reason) = finish.filter(|_| apart) {
             self.finish_event(events, piece, reason);
         }
     }
 
     fn close(&mut self, events: &mut Events, whole: &Whole) {
-        if self.usage.at_end {
-            self.begin();
-            self.end(events, Some(whole.usage));
-        }
-        if !self.faults.has(FaultKind::NoDone) {
-            events.data(b"[DONE]");
-        }
+        self.0.close(events, whole);
     }
 
     fn whole(&mut self, whole: &Whole) -> Value {
@@ -287,22 +201,15 @@ impl Dialect for Chat {
             .iter()
             .enumerate()
             .map(|(index, (text, ids, finish))| {
-                let message = if self.faults.has(FaultKind::ReasoningOnly) {
+                let message = if self.0.faults.has(FaultKind::ReasoningOnly) {
                     json!({"role": "assistant", "content": null, "reasoning_content": text})
                 } else {
                     json!({"role": "assistant", "content": text})
                 };
-                let ids = self.token_ids.then_some(ids);
+                let ids = self.0.token_ids.then_some(ids);
                 json!({"index": index, "message": message, "logprobs": null, "finish_reason": finish.openai(), "token_ids": ids})
             })
             .collect();
-        let mut answer = json!({
-            "id": self.id, "object": "chat.completion", "created": self.created,
-            "model": serde_json::from_str::<Value>(&self.model).unwrap_or_default(), "choices": choices,
-        });
-        if !self.faults.has(FaultKind::NoUsage) {
-            answer["usage"] = usage_json(whole.usage);
-        }
-        answer
+        self.0.whole("chat.completion", &choices, whole.usage)
     }
 }

@@ -5,12 +5,11 @@ use std::io::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::chat::{finish_style, usage_json, write_usage};
-use super::dialect::{Dialect, Piece, Usage, Whole};
-use super::parameters::{Common, UsageWish, body, check_model, sequences};
+use super::dialect::{Dialect, Piece, Whole};
+use super::envelope::Envelope;
+use super::parameters::{Common, body, check_model, sequences};
 use super::{Job, Reply};
-use crate::clock::unix_seconds;
-use crate::fault::{FaultKind, FaultSet};
+use crate::fault::FaultSet;
 use crate::http::{Events, Request, events::escape};
 use crate::local::Local;
 
@@ -66,18 +65,8 @@ pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Resu
     }
     let prompt_tokens = prompts.iter().map(|ids| ids.len() as u64).sum();
     let sequences = sequences(local, &prompts, &body.common, DEFAULT_TOKENS, faults)?;
-    let dialect = Completions {
-        id: format!(
-            "cmpl-{:016x}",
-            sequences.first().map_or(0, |s| crate::fault::mix(s.seed))
-        ),
-        created: unix_seconds(),
-        model: serde_json::to_string(&local.server.config.model).unwrap_or_default(),
-        usage: body.common.usage_wish(faults),
-        token_ids: body.common.return_token_ids.unwrap_or(false),
-        faults: faults.clone(),
-        payload: Vec::with_capacity(512),
-    };
+    let names = ("cmpl", "text_completion");
+    let dialect = Completions(Envelope::new(local, &body.common, &sequences, faults, names));
     Ok(Job {
         sequences,
         prompt_tokens,
@@ -86,58 +75,30 @@ pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Resu
     })
 }
 
-struct Completions {
-    id: String,
-    created: i64,
-    /// As JSON, quotes included.
-    model: String,
-    usage: UsageWish,
-    token_ids: bool,
-    faults: FaultSet,
-    payload: Vec<u8>,
-}
+struct Completions(Envelope);
 
 impl Completions {
-    fn begin(&mut self) {
-        self.payload.clear();
-        // Writing to memory cannot fail.
-        write!(
-            self.payload,
-            "{{\"id\":\"{}\",\"object\":\"text_completion\",\"created\":{},\"model\":{},\"choices\":[",
-            self.id, self.created, self.model
-        ).ok();
-    }
-
-    fn end(&mut self, events: &mut Events, usage: Option<Usage>) {
-        self.payload.push(b']');
-        if let Some(usage) = usage {
-            write_usage(&mut self.payload, usage);
-        }
-        self.payload.push(b'}');
-        events.data(&self.payload);
-    }
-
     fn choice(&mut self, piece: &Piece<'_>, text: &str, finish: Option<&str>) {
-        self.begin();
-        write!(self.payload, "{{\"index\":{},\"text\":\"", piece.choice).ok();
-        escape(&mut self.payload, text);
-        self.payload
+        self.0.begin();
+        write!(self.0.payload, "{{\"index\":{},\"text\":\"", piece.choice).ok();
+        escape(&mut self.0.payload, text);
+        self.0.payload
             .extend_from_slice(b"\",\"logprobs\":null,\"finish_reason\":");
         match finish {
             Some(reason) => {
-                write!(self.payload, "\"{reason}\",\"stop_reason\":null").ok();
+                write!(self.0.payload, "\"{reason}\",\"stop_reason\":null").ok();
             }
-            None => self.payload.extend_from_slice(b"null,\"stop_reason\":null"),
+            None => self.0.payload.extend_from_slice(b"null,\"stop_reason\":null"),
         }
-        if self.token_ids {
+        if self.0.token_ids {
             write!(
-                self.payload,
+                self.0.payload,
                 ",\"prompt_token_ids\":null,\"token_ids\":{:?}}}",
                 piece.ids
             )
             .ok();
         } else {
-            self.payload
+            self.0.payload
                 .extend_from_slice(b",\"prompt_token_ids\":null,\"token_ids\":null}");
         }
     }
@@ -145,28 +106,21 @@ impl Completions {
 
 impl Dialect for Completions {
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>) {
-        let (none, apart) = finish_style(&self.faults);
+        let (none, apart) = self.0.finish_style();
         let finish = piece
             .finish
             .filter(|_| !none)
             .map(crate::engine::Finish::openai);
         self.choice(piece, piece.text, finish.filter(|_| !apart));
-        let usage = self.usage.always || (self.usage.on_last && piece.finish.is_some());
-        self.end(events, usage.then_some(piece.usage));
+        self.0.end_piece(events, piece.usage, piece.finish.is_some());
         if finish.is_some() && apart {
             self.choice(piece, "", finish);
-            self.end(events, self.usage.always.then_some(piece.usage));
+            self.0.end_plain(events, piece.usage);
         }
     }
 
     fn close(&mut self, events: &mut Events, whole: &Whole) {
-        if self.usage.at_end {
-            self.begin();
-            self.end(events, Some(whole.usage));
-        }
-        if !self.faults.has(FaultKind::NoDone) {
-            events.data(b"[DONE]");
-        }
+        self.0.close(events, whole);
     }
 
     fn whole(&mut self, whole: &Whole) -> Value {
@@ -175,17 +129,10 @@ impl Dialect for Completions {
             .iter()
             .enumerate()
             .map(|(index, (text, ids, finish))| {
-                let ids = self.token_ids.then_some(ids);
+                let ids = self.0.token_ids.then_some(ids);
                 json!({"index": index, "text": text, "logprobs": null, "finish_reason": finish.openai(), "token_ids": ids})
             })
             .collect();
-        let mut answer = json!({
-            "id": self.id, "object": "text_completion", "created": self.created,
-            "model": serde_json::from_str::<Value>(&self.model).unwrap_or_default(), "choices": choices,
-        });
-        if !self.faults.has(FaultKind::NoUsage) {
-            answer["usage"] = usage_json(whole.usage);
-        }
-        answer
+        self.0.whole("text_completion", &choices, whole.usage)
     }
 }

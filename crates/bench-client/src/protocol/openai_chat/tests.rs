@@ -33,7 +33,7 @@ fn quick(json: &str) -> Option<Told> {
 
 fn full(json: &str) -> Option<Told> {
     told(|out| {
-        parse::<Chunk<'_>>(json.as_bytes())?.tell(false, out);
+        parse::<Chunk<'_, ChatChoice<'_>>>(json.as_bytes())?.tell(false, out);
         Ok(())
     })
 }
