@@ -86,10 +86,7 @@ fn cell(settings: &Settings, row: Row, output: u32, repeats: u32) -> Cell {
             ("output_tokens".to_owned(), Factor::from(output)),
         ]
         .into(),
-        load: Load::Closed {
-            concurrency: 1,
-            think_time: None,
-        },
+        load: Load::closed(1),
         stop: StopRule {
             requests: Some(u64::from(repeats)),
             ..StopRule::default()

@@ -140,6 +140,7 @@ impl Aggregator {
             let summary = tally.accumulator.finish();
             cell.plan.requests = summary.counts.planned;
             summary.fill(cell);
+            cell.name_endpoints(&run.server.urls);
             if cell.client.workers == 0 {
                 cell.client.workers = tally.workers;
             }

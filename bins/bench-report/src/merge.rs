@@ -7,7 +7,9 @@ mod journals;
 
 use std::path::Path;
 
-use bench_schema::{ClientRecord, Factor, Load, RunRecord, TrustReason, TrustVerdict};
+use bench_schema::{
+    CellRecord, ClientRecord, Factor, Load, PlanHash, RunRecord, TrustReason, TrustVerdict,
+};
 
 use crate::Done;
 use crate::aggregate::Aggregator;
@@ -118,10 +120,15 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
             .iter()
             .filter_map(|shard| shard.record.cell(&cell.id))
             .collect();
-        if let Load::Closed { concurrency, .. } = &mut cell.load {
+        if let Load::Closed {
+            concurrency, ramp, ..
+        } = &mut cell.load
+        {
             // Every shard keeps the whole number in flight: together they keep the sum.
             let alone = *concurrency;
-            *concurrency = alone.saturating_mul(u32::try_from(shards.len()).unwrap_or(u32::MAX));
+            let count = u32::try_from(shards.len()).unwrap_or(u32::MAX);
+            *concurrency = alone.saturating_mul(count);
+            *ramp = ramp.take().map(|ramp| ramp.times(count));
             let total = Factor::from(*concurrency);
             if let Some(factor) = cell.factors.get_mut("concurrency")
                 && *factor == Factor::from(alone)
@@ -130,12 +137,24 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
             }
             cell.label = format!("{} × {} shards", cell.label, shards.len());
         }
-        let hashes = same.iter().map(|cell| Some(cell.plan.hash.clone()));
-        cell.plan.hash = together(hashes).unwrap_or_default();
+        cell.plan.hash = plan_hash(&same);
         cell.client = clients(&same.iter().map(|cell| &cell.client).collect::<Vec<_>>());
         cell.hardware = hardware::join(shards, &cell.id);
     }
     run
+}
+
+/// The hash of the whole plan: shards add up. Nothing where one of them has none, or one of an older kind.
+fn plan_hash(shards: &[&CellRecord]) -> String {
+    let parts: Option<Vec<PlanHash>> = shards
+        .iter()
+        .map(|cell| cell.plan.hash.parse().ok())
+        .collect();
+    let mut whole = PlanHash::default();
+    for part in parts.iter().flatten() {
+        whole += *part;
+    }
+    parts.map_or_else(String::new, |_| whole.to_string())
 }
 
 /// One text where all agree, else all of them.

@@ -1,6 +1,6 @@
 //! Lengths: one cell with a realistic spread over categories, or a grid of prompt × output lengths, one at a time.
 
-use bench_runner::config::Settings;
+use bench_runner::config::{Concurrency, Settings};
 use bench_runner::{Ask, Cell};
 use bench_schema::{Factor, Load, StopRule};
 use bench_workload::{DatasetSpec, LengthSpec};
@@ -19,31 +19,25 @@ pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
         return grid(settings);
     }
     let levels = if settings.load.concurrency.is_empty() {
-        vec![1]
+        vec![Concurrency::from(1)]
     } else {
         settings.load.concurrency.clone()
     };
-    levels
-        .into_iter()
-        .map(|level| spread(settings, level))
-        .collect()
+    levels.iter().map(|level| spread(settings, level)).collect()
 }
 
-fn spread(settings: &Settings, concurrency: u32) -> Cell {
+fn spread(settings: &Settings, level: &Concurrency) -> Cell {
     let workload = &settings.workload;
     let dataset = workload
         .dataset
         .clone()
         .unwrap_or_else(|| DatasetSpec::Spread(workload.categories.clone()));
     Cell {
-        id: format!("spread-c{concurrency}"),
-        label: format!("spread of lengths, concurrency {concurrency}"),
-        factors: [("concurrency".to_owned(), Factor::from(concurrency))].into(),
-        load: Load::Closed {
-            concurrency,
-            think_time: settings.load.think_time,
-        },
-        stop: settings.stop_rule(settings.requests_for(concurrency)),
+        id: format!("spread-{}", level.id()),
+        label: format!("spread of lengths, {}", level.label()),
+        factors: level.factors(),
+        load: level.load(settings.load.think_time),
+        stop: settings.stop_rule(settings.requests_for(level.most)),
         repeats: settings.load.repeat.unwrap_or(1),
         warmup: settings.load.warmup,
         ask: Ask {
@@ -87,10 +81,7 @@ fn point(settings: &Settings, input: u32, output: u32, repeats: u32) -> Cell {
             ("output_tokens".to_owned(), Factor::from(output)),
         ]
         .into(),
-        load: Load::Closed {
-            concurrency: 1,
-            think_time: None,
-        },
+        load: Load::closed(1),
         stop: StopRule {
             requests: Some(u64::from(repeats)),
             ..StopRule::default()

@@ -1,6 +1,6 @@
 //! The load sweep: a cell for each concurrency of a closed loop, or for each rate of an open one.
 
-use bench_runner::config::Settings;
+use bench_runner::config::{Concurrency, Settings};
 use bench_runner::{Ask, Cell};
 use bench_schema::{ArrivalKind, Factor, Load, StopRule};
 use bench_workload::DatasetSpec;
@@ -18,14 +18,11 @@ pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
         return vec![open(settings, rate)];
     }
     let levels = if load.concurrency.is_empty() {
-        CONCURRENCY.to_vec()
+        CONCURRENCY.map(Concurrency::from).to_vec()
     } else {
         load.concurrency.clone()
     };
-    levels
-        .into_iter()
-        .map(|level| closed(settings, level))
-        .collect()
+    levels.iter().map(|level| closed(settings, level)).collect()
 }
 
 /// Mean rate of an arrival process that says itself how fast; a file's is known only when it is read, and 1 keeps its own pace.
@@ -45,18 +42,13 @@ fn own_rate(arrival: &ArrivalKind) -> Option<f64> {
     }
 }
 
-fn closed(settings: &Settings, concurrency: u32) -> Cell {
-    let load = Load::Closed {
-        concurrency,
-        think_time: settings.load.think_time,
-    };
-    let factors = [("concurrency".to_owned(), Factor::from(concurrency))].into();
-    let requests = settings.requests_for(concurrency);
+fn closed(settings: &Settings, level: &Concurrency) -> Cell {
+    let load = level.load(settings.load.think_time);
     Cell {
-        id: format!("c{concurrency}"),
-        label: format!("concurrency {concurrency}"),
-        factors,
-        stop: settings.stop_rule(requests),
+        id: level.id(),
+        label: level.label(),
+        factors: level.factors(),
+        stop: settings.stop_rule(settings.requests_for(level.most)),
         ..common(settings, load)
     }
 }
@@ -128,6 +120,19 @@ mod tests {
         assert_eq!(
             ids(&["--url", "http://h", "--concurrency", "1,64"]),
             ["c1 Some(100)", "c64 Some(2048)"]
+        );
+    }
+
+    #[test]
+    fn a_ramp_of_concurrency_is_a_cell_with_requests_for_its_peak() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--concurrency",
+                "2,ramp:1:8,steps:4:16:4"
+            ]),
+            ["c2 Some(100)", "c1-to-8 Some(256)", "c4-16-4 Some(512)"]
         );
     }
 

@@ -48,9 +48,9 @@ pub struct CellFacts {
     pub answers_short: u64,
     /// Mean asked prompt tokens, over requests where a length was asked and one is known.
     pub prompt_asked: Option<f64>,
-    /// Mean known prompt tokens of the same requests.
+    /// Mean known prompt tokens of the same requests: the server's count where it tells one, else the client's.
     pub prompt_known: Option<f64>,
-    /// Whether the known lengths are the server's, which count the chat template too.
+    /// Whether nothing but the server counted them, so that they hold a chat template which nobody took off the asked length.
     pub prompt_by_server: bool,
     /// Share of prompt tokens that the server found in its prefix cache; absent where it does not tell.
     pub cached_share: Option<f64>,
@@ -87,10 +87,13 @@ impl FactKeeper {
             self.facts.answers_counted += 1;
             self.facts.answers_short += u64::from(got < want);
         }
+        // of a later turn the asked length is that of its own message, and the server counts all that was said
+        let first = record.turn.is_none_or(|turn| turn == 0);
         let served = record.wire.usage.as_ref().and_then(|u| u.prompt_tokens);
-        if let (Some(want), Some(have)) = (
+        if let (Some(want), Some(have), true) = (
             record.prompt.asked_tokens,
-            record.prompt.sent_tokens.or(served),
+            served.or(record.prompt.sent_tokens),
+            first,
         ) {
             self.facts.prompt_by_server |= record.prompt.sent_tokens.is_none();
             self.asked += want;

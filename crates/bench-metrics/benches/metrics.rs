@@ -85,12 +85,7 @@ fn answer(id: u64, tokens: u32) -> RequestRecord {
 }
 
 fn cells(c: &mut Criterion) {
-    let context = || {
-        CellContext::new(Load::Closed {
-            concurrency: 1_000,
-            think_time: None,
-        })
-    };
+    let context = || CellContext::new(Load::closed(1_000));
     let one = answer(0, 500);
     let mut group = c.benchmark_group("a cell");
     group.sample_size(10);

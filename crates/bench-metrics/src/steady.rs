@@ -126,9 +126,13 @@ fn cut_ramps(
     in_flight: &InFlight,
     load: &Load,
 ) -> Result<(Window, String), String> {
+    if load.ramp().is_some() {
+        return Err("the number in flight is moved over the cell".to_owned());
+    }
     if let Load::Closed {
         concurrency,
         think_time: None,
+        ..
     } = load
     {
         let full = in_flight.span_at_least(u64::from(*concurrency));

@@ -148,7 +148,8 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
         .any(|pair| matches!(pair, [a, b] if (a.1 - b.1).abs() < f64::EPSILON));
     let kinds = run.cells.iter().map(|cell| cell.load.is_open());
     let mixed = kinds.clone().any(|open| open) && !kinds.clone().all(|open| open);
-    if seen.len() < 2 || repeated || mixed {
+    let ramps = run.cells.iter().any(|cell| cell.load.ramp().is_some());
+    if seen.len() < 2 || repeated || mixed || ramps {
         return None;
     }
     let open = run.cells.iter().any(|cell| cell.load.is_open());

@@ -1,6 +1,7 @@
 //! Configuration: one table of keys, read from flags and a TOML file, checked as a whole.
 
 mod build;
+mod concurrency;
 mod documented;
 mod entries;
 mod flags;
@@ -10,6 +11,7 @@ mod reader;
 mod settings;
 
 pub use build::{Surroundings, build};
+pub use concurrency::Concurrency;
 pub use documented::full_toml;
 pub use entries::{Entries, Entry, Place, Problem, from_toml};
 pub use flags::{Flags, parse as parse_flags};

@@ -2,14 +2,21 @@
 
 use std::iter::Peekable;
 
-use bench_schema::{Nanos, Stamp};
+use bench_schema::{Nanos, PlanHash, Stamp};
 use bench_workload::{PlanIter, Planned, WorkloadError};
+
+/// One request as it was planned, and the hash of that: a later turn's prompt grows by what was said before it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) planned: Planned,
+    pub(crate) hash: PlanHash,
+}
 
 /// Requests that follow each other: each waits for the answer before it.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     /// At least one; the first waits for nothing.
-    pub(crate) turns: Vec<Planned>,
+    pub(crate) turns: Vec<Turn>,
 }
 
 impl Conversation {
@@ -19,7 +26,7 @@ impl Conversation {
             + self
                 .turns
                 .first()
-                .and_then(|first| first.due)
+                .and_then(|first| first.planned.due)
                 .unwrap_or(Nanos::ZERO)
     }
 }
@@ -42,13 +49,20 @@ impl Feed {
         let Some(first) = self.plan.next().transpose()? else {
             return Ok(None);
         };
-        let mut turns = vec![first];
+        let mut turns = vec![Turn::new(first)];
         while let Some(turn) = self.plan.next_if(|next| {
             next.as_ref()
                 .is_ok_and(|planned| planned.item.after.is_some())
         }) {
-            turns.push(turn?);
+            turns.push(Turn::new(turn?));
         }
         Ok(Some(Conversation { turns }))
+    }
+}
+
+impl Turn {
+    fn new(planned: Planned) -> Self {
+        let hash = planned.hash();
+        Self { planned, hash }
     }
 }

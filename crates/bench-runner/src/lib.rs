@@ -18,6 +18,7 @@ mod journal;
 mod phase;
 mod program;
 mod progress;
+mod ramp;
 mod recorder;
 mod redact;
 mod run;

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use bench_client::Clock;
 use bench_schema::{
-    Exchange, Load, Outcome, Phase as PhaseKind, RequestRecord, Stamp, TokenSource,
+    Exchange, Load, Outcome, Phase as PhaseKind, PlanHash, RequestRecord, Stamp, TokenSource,
 };
-use bench_workload::{Plan, Planned};
+use bench_workload::Plan;
 
 use crate::RunError;
-use crate::feed::{Conversation, Feed};
+use crate::feed::{Conversation, Feed, Turn};
 use crate::progress::Tally;
+use crate::ramp::Gate;
 use crate::recorder::Recorder;
 use crate::stop::Stop;
 
@@ -30,6 +31,10 @@ pub(crate) struct Phase {
     pub(crate) feed: Mutex<Feed>,
     /// How.
     pub(crate) load: Load,
+    /// Moves the number in flight of a closed loop, where it is to move.
+    pub(crate) gate: Option<Gate>,
+    /// Of all requests that were recorded so far.
+    pub(crate) hash: Mutex<PlanHash>,
     /// Whether requests are chats: how a conversation goes on.
     pub(crate) chat: bool,
     /// When it begins: due times count from here.
@@ -63,7 +68,18 @@ impl Phase {
     /// The next conversation of a closed loop.
     pub(crate) fn take(&self) -> Result<Option<Conversation>, RunError> {
         let mut feed = self.feed.lock().map_err(|_| RunError::WorkerGone)?;
-        feed.next().map_err(RunError::Workload)
+        let taken = feed.next().map_err(RunError::Workload)?;
+        if let (Some(gate), Some(conversation)) = (&self.gate, &taken) {
+            gate.taken(conversation.turns.len() as u64);
+        }
+        Ok(taken)
+    }
+
+    /// The hash of what was recorded.
+    pub(crate) fn plan_hash(&self) -> PlanHash {
+        self.hash
+            .lock()
+            .map_or_else(|_| PlanHash::default(), |hash| *hash)
     }
 
     /// Count one more in flight, unless the cap is reached.
@@ -87,13 +103,13 @@ impl Phase {
     }
 
     /// Record a request that was due and is not sent.
-    pub(crate) fn leave_unsent(&self, planned: &Planned, due: Stamp, worker: u32, reason: &str) {
+    pub(crate) fn leave_unsent(&self, turn: &Turn, due: Stamp, worker: u32, reason: &str) {
         let wire = Exchange::nothing(Outcome::Unsent {
             reason: reason.to_owned(),
         });
         self.tally.started();
         self.record(
-            planned,
+            turn,
             Times {
                 due,
                 dispatched: None,
@@ -104,11 +120,14 @@ impl Phase {
     }
 
     /// Hand a finished request to the recorder.
-    pub(crate) fn record(&self, planned: &Planned, times: Times, wire: Exchange) {
+    pub(crate) fn record(&self, turn: &Turn, times: Times, wire: Exchange) {
         let (output_tokens, token_source) = output_tokens(&wire);
-        let item = &planned.item;
+        if let Ok(mut hash) = self.hash.lock() {
+            *hash += turn.hash;
+        }
+        let item = &turn.planned.item;
         let record = RequestRecord {
-            id: planned.index,
+            id: turn.planned.index,
             cell: self.cell.clone(),
             repeat: self.repeat,
             phase: self.kind,

@@ -27,7 +27,11 @@ impl Secrets {
             .iter()
             .filter(|(name, _)| holds_a_key(name.as_str()))
             .map(|(_, value)| value.expose().to_owned());
-        let whole: Vec<String> = key.chain(headers).collect();
+        let proxy = target
+            .proxy
+            .iter()
+            .filter_map(|proxy| Some(proxy.authorization()?.expose().to_owned()));
+        let whole: Vec<String> = key.chain(headers).chain(proxy).collect();
         let bare = whole
             .iter()
             .filter_map(|text| text.rsplit_once(' '))

@@ -67,8 +67,8 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
 }
 
 async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
-    let run = Run::prepare(program, settings).await?;
     let cells = (program.design)(settings);
+    let run = Run::prepare(program, settings, &cells).await?;
     if settings.output.dry_run {
         return run.plan_as_text(&cells).map(Outcome::Planned);
     }
@@ -113,7 +113,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.progress.finish();
     folder::write_run(&folder, &record)?;
     run.write_reports(&record, &folder);
-    let trouble = failed.or(kept.err()).or_else(|| nothing_answered(&record));
+    let trouble = failed
+        .or(kept.err())
+        .or_else(|| nothing_answered(&record, settings));
     Ok(Outcome::Done {
         record: Box::new(record),
         folder,
@@ -121,12 +123,14 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     })
 }
 
-/// A run in which nothing worked is an error, with the most frequent reason.
-fn nothing_answered(record: &RunRecord) -> Option<RunError> {
+/// A run in which nothing worked is an error, with the most frequent reason. Stopping answers on purpose is what was asked for.
+fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError> {
     let counts = || record.cells.iter().map(|cell| &cell.counts);
     let planned: u64 = counts().map(|counts| counts.planned).sum();
     let completed: u64 = counts().map(|counts| counts.completed).sum();
-    if planned == 0 || completed > 0 {
+    let cancelled: u64 = counts().map(|counts| counts.cancelled).sum();
+    let stopped = cancelled > 0 && settings.load.cancel_after.is_some();
+    if planned == 0 || completed > 0 || stopped {
         return None;
     }
     let reason = counts()

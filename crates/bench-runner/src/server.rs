@@ -25,7 +25,7 @@ pub(crate) struct Server {
     /// Whether requests are chats.
     pub(crate) chat: bool,
     /// What it adds to a prompt.
-    pub(crate) calibration: Calibration,
+    pub(crate) calibration: Option<Calibration>,
     /// What arrival stamps are.
     pub(crate) arrival: (ClockKind, Option<String>),
 }
@@ -77,6 +77,7 @@ pub(crate) fn target(
             HttpVersion::Http1
         },
         connections: connections(settings),
+        proxy: wanted.proxy.clone(),
         timeouts: timeouts(settings),
         cancel_after: settings.load.cancel_after.map(|after| match after {
             Amount::Count(events) => CancelAfter::Events(events),
@@ -111,7 +112,8 @@ fn timeouts(settings: &Settings) -> Timeouts {
 }
 
 fn connections(settings: &Settings) -> ConnectionPolicy {
-    let most = settings.load.concurrency.iter().copied().max().unwrap_or(1);
+    let levels = &settings.load.concurrency;
+    let most = levels.iter().map(|level| level.most).max().unwrap_or(1);
     match settings.target.connections {
         Connections::Reuse => ConnectionPolicy::Reuse,
         Connections::PerRequest => ConnectionPolicy::PerRequest,
@@ -153,15 +155,13 @@ impl Server {
             kind: told.kind,
             version: told.version,
             tls_unverified: settings.target.insecure,
+            proxy: (settings.target.proxy.as_ref()).map(|proxy| proxy.endpoint().to_string()),
         };
-        let chat = settings.target.api.contains("chat")
-            || settings.target.api.contains("messages")
-            || settings.target.api.contains("responses");
         Ok(Self {
             record,
             target,
-            chat,
-            calibration: Calibration::default(),
+            chat: is_chat(&settings.target.api),
+            calibration: None,
             arrival,
         })
     }
@@ -169,18 +169,24 @@ impl Server {
     /// A server that nobody asked: for plans without one.
     pub(crate) fn imagined(settings: &Settings) -> Result<Self, RunError> {
         let target = Arc::new(target(settings, &settings.target.urls, "")?);
-        let chat = settings.target.api.contains("chat");
         Ok(Self {
             record: ServerRecord {
                 api: settings.target.api.clone(),
                 ..ServerRecord::default()
             },
             target,
-            chat,
-            calibration: Calibration::default(),
+            chat: is_chat(&settings.target.api),
+            calibration: None,
             arrival: (ClockKind::ReadReturn, None),
         })
     }
+}
+
+/// Whether a protocol takes messages, by its name.
+fn is_chat(api: &str) -> bool {
+    ["chat", "messages", "responses"]
+        .iter()
+        .any(|word| api.contains(word))
 }
 
 fn cannot_measure(

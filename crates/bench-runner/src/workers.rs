@@ -11,12 +11,12 @@ use std::thread::JoinHandle;
 
 use bench_client::{Client, ClientError, Clock, LateReading, SchedStat, Target, thread_schedstat};
 use bench_schema::{Nanos, Prompt, Stamp};
-use bench_workload::{Planned, continue_conversation};
+use bench_workload::continue_conversation;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
 use crate::RunError;
-use crate::feed::Conversation;
+use crate::feed::{Conversation, Turn};
 use crate::phase::{Phase, Times};
 use crate::stop::Ending;
 
@@ -204,21 +204,21 @@ async fn converse(
 ) {
     let mut due = due;
     let mut said: Option<(Prompt, String)> = None;
-    for (turn, mut planned) in conversation.turns.into_iter().enumerate() {
-        if turn > 0 {
+    for (number, mut turn) in conversation.turns.into_iter().enumerate() {
+        if number > 0 {
             let Some((before, answer)) = said.take() else {
-                phase.leave_unsent(&planned, phase.clock.now(), worker, NO_ANSWER_BEFORE);
+                phase.leave_unsent(&turn, phase.clock.now(), worker, NO_ANSWER_BEFORE);
                 continue;
             };
-            let whole =
-                continue_conversation(&before, &answer, &planned.item.request.prompt, phase.chat);
-            planned.item.request.prompt = whole;
-            due = phase.clock.now() + planned.item.after.map_or(Nanos::ZERO, |after| after.delay);
+            let item = &mut turn.planned.item;
+            let whole = continue_conversation(&before, &answer, &item.request.prompt, phase.chat);
+            item.request.prompt = whole;
+            due = phase.clock.now() + item.after.map_or(Nanos::ZERO, |after| after.delay);
             wait_until(phase, due).await;
         }
         phase.tally.started();
-        let answer = one(phase, client, &planned, due, worker).await;
-        said = answer.map(|answer| (planned.item.request.prompt, answer));
+        let answer = one(phase, client, &turn, due, worker).await;
+        said = answer.map(|answer| (turn.planned.item.request.prompt, answer));
     }
 }
 
@@ -227,16 +227,16 @@ async fn converse(
 async fn one(
     phase: &Phase,
     client: &Client,
-    planned: &Planned,
+    turn: &Turn,
     due: Stamp,
     worker: u32,
 ) -> Option<String> {
     let dispatched = phase.clock.now();
-    let name = format!("{}-{}-{}", phase.cell, phase.repeat, planned.index);
-    let wire = client.send(&planned.item.request, &name).await;
+    let name = format!("{}-{}-{}", phase.cell, phase.repeat, turn.planned.index);
+    let wire = client.send(&turn.planned.item.request, &name).await;
     let answer = wire.text.clone().filter(|_| wire.outcome.is_completed());
     phase.record(
-        planned,
+        turn,
         Times {
             due,
             dispatched: Some(dispatched),

@@ -57,6 +57,21 @@ pub struct CellRecord {
 }
 
 impl CellRecord {
+    /// Call the groups by endpoint by their URLs, in the order in which those were given; requests know only the number.
+    pub fn name_endpoints(&mut self, urls: &[String]) {
+        let number = |group: &GroupRecord| {
+            let number = group.name.parse::<usize>().ok();
+            number.filter(|_| group.by == "endpoint")
+        };
+        self.groups
+            .sort_by_cached_key(|group| number(group).unwrap_or(0));
+        for group in &mut self.groups {
+            if let Some(url) = number(group).and_then(|number| urls.get(number)) {
+                group.name.clone_from(url);
+            }
+        }
+    }
+
     /// The distribution of `metric` from the cell's headline origin.
     pub fn headline(&self, metric: Metric) -> Option<&Distribution> {
         self.metrics.get(&metric.from_origin(self.headline))
@@ -71,8 +86,13 @@ impl CellRecord {
 /// The plan of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanRecord {
-    /// SHA-256 over every planned request and due time, in hexadecimal.
+    /// Sum of the SHA-256 digests of all measured requests and their due times, in hexadecimal (`PlanHash`): the order does not matter,
+    /// and shards add up to the whole.
     pub hash: String,
+    /// Tokens that the server adds to a prompt (chat template), learned before the first cell and taken off the asked lengths; absent
+    /// where it was not learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_tokens: Option<u64>,
     /// Measured requests planned, over all repeats; in a closed loop that ends by time, those that were started.
     pub requests: u64,
     /// Where prompts come from, as given.
@@ -223,7 +243,7 @@ pub struct Rates {
 pub struct GroupRecord {
     /// What they are grouped by: `use_case`, `category`, `endpoint`, `turn`.
     pub by: String,
-    /// The label.
+    /// The label; of an endpoint its URL.
     pub name: String,
     /// What became of them.
     pub counts: Counts,

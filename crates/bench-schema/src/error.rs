@@ -18,6 +18,8 @@ pub enum SchemaError {
         /// Its major version.
         found: u32,
     },
+    /// A plan's hash is not 64 hexadecimal digits.
+    PlanHash(String),
     /// The text is not JSON of the expected shape.
     Json(serde_json::Error),
 }
@@ -35,6 +37,9 @@ impl fmt::Display for SchemaError {
                 f,
                 "written in schema version {found}, this program reads up to {SCHEMA_MAJOR}; use a newer bench-report"
             ),
+            Self::PlanHash(text) => {
+                write!(f, "`{text}` is no plan's hash: 64 hexadecimal digits are")
+            }
             Self::Json(_) => write!(
                 f,
                 "not a run record: the JSON does not have the expected shape"

@@ -20,6 +20,7 @@ mod journal_files;
 mod json_schema;
 mod load;
 mod metric;
+mod plan_hash;
 mod record;
 mod run;
 mod secret;
@@ -44,8 +45,9 @@ pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampl
 pub use hardware::{HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey};
 pub use journal_files::JournalFile;
 pub use json_schema::json_schemas;
-pub use load::{ArrivalKind, Load, StopRule};
+pub use load::{ArrivalKind, ConcurrencyRamp, Load, StopRule};
 pub use metric::{Direction, Metric, Origin, Unit};
+pub use plan_hash::PlanHash;
 pub use record::{Phase, RequestRecord};
 pub use run::{
     Analysis, Benchmark, ClockKind, ClockRecord, FitRecord, HostRecord, RunRecord, ScalingRow,

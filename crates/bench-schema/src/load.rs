@@ -1,5 +1,7 @@
 //! How load is offered, and when a cell ends.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +13,14 @@ use crate::Nanos;
 pub enum Load {
     /// A fixed number of requests in flight; a new one starts when one ends.
     Closed {
-        /// Requests in flight.
+        /// Requests in flight; with a ramp, the most.
         concurrency: u32,
         /// Pause of a slot between an answer and its next request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         think_time: Option<Nanos>,
+        /// How the number in flight moves over the cell; absent where it does not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ramp: Option<ConcurrencyRamp>,
     },
     /// Requests start at times that do not depend on answers.
     Open {
@@ -30,9 +35,109 @@ pub enum Load {
 }
 
 impl Load {
+    /// A closed loop of this many requests in flight, without pauses.
+    pub fn closed(concurrency: u32) -> Self {
+        Self::Closed {
+            concurrency,
+            think_time: None,
+            ramp: None,
+        }
+    }
+
+    /// How the number in flight is moved over the cell, where it is.
+    pub fn ramp(&self) -> Option<&ConcurrencyRamp> {
+        match self {
+            Self::Closed { ramp, .. } => ramp.as_ref(),
+            Self::Open { .. } => None,
+        }
+    }
+
     /// Whether arrivals do not wait for answers.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
+    }
+}
+
+/// A number of requests in flight that moves over a cell: over its duration where it has one, else over its requests.
+///
+/// A slot that is no longer wanted finishes its request first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ConcurrencyRamp {
+    /// One by one from a number to another, each number for an equal share of the cell.
+    Line {
+        /// At the start.
+        from: u32,
+        /// At the end.
+        to: u32,
+    },
+    /// In steps, each for an equal share of the cell.
+    Steps {
+        /// The numbers, in order.
+        levels: Vec<u32>,
+    },
+}
+
+impl ConcurrencyRamp {
+    /// The most that are in flight.
+    pub fn peak(&self) -> u32 {
+        match self {
+            Self::Line { from, to } => *from.max(to),
+            Self::Steps { levels } => levels.iter().copied().max().unwrap_or(0),
+        }
+    }
+
+    /// How many different stretches it has.
+    pub fn stretches(&self) -> u64 {
+        match self {
+            Self::Line { from, to } => u64::from(from.abs_diff(*to)) + 1,
+            Self::Steps { levels } => levels.len() as u64,
+        }
+    }
+
+    /// The number in flight in a stretch, counted from 0; past the end, that of the last.
+    pub fn level(&self, stretch: u64) -> u32 {
+        match self {
+            Self::Line { from, to } => {
+                let step = u32::try_from(stretch)
+                    .unwrap_or(u32::MAX)
+                    .min(from.abs_diff(*to));
+                if from <= to { from + step } else { from - step }
+            }
+            Self::Steps { levels } => usize::try_from(stretch)
+                .ok()
+                .and_then(|at| levels.get(at))
+                .or(levels.last())
+                .copied()
+                .unwrap_or(0),
+        }
+    }
+
+    /// The same shape with every number multiplied: what several programs with this ramp come to together.
+    #[must_use]
+    pub fn times(&self, factor: u32) -> Self {
+        match self {
+            Self::Line { from, to } => Self::Line {
+                from: from.saturating_mul(factor),
+                to: to.saturating_mul(factor),
+            },
+            Self::Steps { levels } => Self::Steps {
+                levels: levels.iter().map(|n| n.saturating_mul(factor)).collect(),
+            },
+        }
+    }
+}
+
+/// `1 to 32`, or `1 → 4 → 16`.
+impl fmt::Display for ConcurrencyRamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { from, to } => write!(f, "{from} to {to}"),
+            Self::Steps { levels } => {
+                let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
+                f.write_str(&levels.join(" → "))
+            }
+        }
     }
 }
 

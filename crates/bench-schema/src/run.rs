@@ -186,6 +186,9 @@ pub struct ServerRecord {
     /// Whether certificates were left unverified (`--insecure`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls_unverified: bool,
+    /// The proxy that requests went through, credentials removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
 }
 
 /// Figures across cells.

@@ -131,6 +131,11 @@ impl Composer {
         asked.saturating_sub(self.overhead).max(1)
     }
 
+    /// The shortest prompt that the server can count: what it adds, and one token.
+    pub(crate) fn least(&self) -> u64 {
+        self.overhead + 1
+    }
+
     fn fitter(&self) -> Result<Fitter<'_>, WorkloadError> {
         Ok(Fitter {
             sizer: self.sizer.as_ref(),

@@ -47,8 +47,8 @@ pub use error::WorkloadError;
 pub use item::{After, Item, Planned, continue_conversation};
 pub use length::{JointPart, JointSampler, JointSpec, LengthSampler, LengthSpec};
 pub use plan::{
-    ArrivalSummary, Calibration, LengthSummary, OnBadLine, Plan, PlanHasher, PlanIter, PlanSpec,
-    PlanSummary, RequestOptions, Salt, Shard,
+    ArrivalSummary, Calibration, LengthSummary, OnBadLine, Plan, PlanIter, PlanSpec, PlanSummary,
+    RequestOptions, Salt, Shard,
 };
 pub use seed::{Draw, Seed, Streams};
 pub use sizer::{CountWith, HfTokenizer, Sizer, Words};

@@ -5,14 +5,13 @@ mod iter;
 mod spec;
 mod summary;
 
-pub use hash::PlanHasher;
 pub use iter::PlanIter;
 pub use spec::{Calibration, OnBadLine, PlanSpec, RequestOptions, Salt, Shard};
 pub use summary::{ArrivalSummary, LengthSummary, PlanSummary};
 
 use std::sync::Arc;
 
-use bench_schema::{ArrivalKind, Load, Nanos};
+use bench_schema::{ArrivalKind, Load, Nanos, PlanHash};
 
 use crate::arrivals::{Arrivals, Extent};
 use crate::composer::Composer;
@@ -123,23 +122,23 @@ impl Plan {
         Ok(made.into_iter().find(|planned| planned.index == index))
     }
 
-    /// SHA-256 over every planned request and due time of all shards, in hexadecimal.
+    /// The sum of the digests of all planned requests with their due times, all shards.
     ///
     /// Makes every request. Two plans with the same hash ask the same at the same times.
     ///
     /// # Errors
     ///
-    /// Where the plan has no end, or a request cannot be made. For a plan without an end feed a [`PlanHasher`] with what
-    /// was really taken from it.
-    pub fn hash(&self) -> Result<String, WorkloadError> {
+    /// Where the plan has no end, or a request cannot be made. For a plan without an end add up [`Planned::hash`] of what was
+    /// really taken from it.
+    pub fn hash(&self) -> Result<PlanHash, WorkloadError> {
         if !self.inner.ends() {
             return Err(WorkloadError::Endless { what: "hash" });
         }
-        let mut hasher = PlanHasher::default();
+        let mut sum = PlanHash::default();
         for planned in PlanIter::new(Arc::clone(&self.inner)).of_shard(Shard::WHOLE) {
-            hasher.add(&planned?);
+            sum += planned?.hash();
         }
-        Ok(hasher.finish())
+        Ok(sum)
     }
 
     /// What the plan looks like: from its first `at_most` requests, all shards.

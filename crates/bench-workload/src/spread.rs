@@ -31,6 +31,20 @@ pub struct LengthTarget {
     pub output: u64,
 }
 
+impl LengthTarget {
+    /// The same total with this much prompt, where there is less; the answer keeps one token.
+    #[must_use]
+    pub fn with_prompt_of_at_least(self, least: u64) -> Self {
+        let total = self.input + self.output;
+        let input = self.input.max(least.min(total.saturating_sub(1)));
+        Self {
+            input,
+            output: total - input,
+            ..self
+        }
+    }
+}
+
 impl LengthCategory {
     /// All, the shortest first.
     pub const ALL: [Self; 5] = [

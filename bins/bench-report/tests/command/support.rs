@@ -197,10 +197,7 @@ pub(crate) fn expected(
     let context = CellContext {
         slos: vec![slo],
         queue_baseline: baseline,
-        ..CellContext::new(Load::Closed {
-            concurrency,
-            think_time: None,
-        })
+        ..CellContext::new(Load::closed(concurrency))
     };
     summarise_cell(records.iter().filter(|record| record.cell == cell), context)
 }

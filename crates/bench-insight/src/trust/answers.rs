@@ -95,10 +95,11 @@ pub(super) fn prompt_length(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option
         let who = if seen.prompt_by_server {
             "the server counted"
         } else {
-            "were sent"
+            "were counted"
         };
         let message = format!(
-            "prompts are not of the asked length: {} tokens asked, {} {who} ({} off, limit {}); give the model's own `--tokenizer`",
+            "prompts are not of the asked length: {} tokens asked, {} {who} ({} off, limit {}); give the model's own `--tokenizer`, and ask for \
+             more than its chat template takes",
             text::number(asked),
             text::number(known),
             text::percent(off),

@@ -61,15 +61,15 @@ struct Figures {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Queue {
-    p50_s: f64,
-    total_p50_s: f64,
-}
-
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Level {
     mean: Option<f64>,
     peak: Option<f64>,
+}
+
+    p50_s: f64,
+    total_p50_s: f64,
 }
 
 #[derive(Deserialize)]
@@ -143,10 +143,7 @@ fn cell(from: &Cell) -> CellRecord {
                 arrival: ArrivalKind::Poisson,
                 in_flight_cap: None,
             },
-            None => Load::Closed {
-                concurrency: 1,
-                think_time: None,
-            },
+            None => Load::closed(1),
         },
         stop: StopRule::default(),
         repeats: 1,
@@ -348,6 +345,12 @@ fn phases(from: &Cell) -> Option<PhaseShares> {
     })
 }
 
+fn objective(from: &Cell, wanted: &Objective) -> Option<SloOutcome> {
+    let slo = Slo {
+        metric: wanted.metric,
+        q: wanted.q,
+        limit: wanted.limit_s * 1e9,
+        use_case: None,
 fn hardware(from: &Cell) -> Option<HardwareSummary> {
     let flat = |peak: f64| Level {
         mean: Some(peak),
@@ -417,12 +420,6 @@ fn resource(
     })
 }
 
-fn objective(from: &Cell, wanted: &Objective) -> Option<SloOutcome> {
-    let slo = Slo {
-        metric: wanted.metric,
-        q: wanted.q,
-        limit: wanted.limit_s * 1e9,
-        use_case: None,
     };
     let d = metrics(from).remove(&wanted.metric)?;
     let (measured, interval, verdict) = bench_insight::judge(&d, &slo);

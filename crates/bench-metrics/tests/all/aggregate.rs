@@ -10,10 +10,7 @@ use crate::noise::Noise;
 use crate::records::{answer, at, ended, even, event, refused, with_events};
 
 pub(crate) fn closed(concurrency: u32) -> CellContext {
-    CellContext::new(Load::Closed {
-        concurrency,
-        think_time: None,
-    })
+    CellContext::new(Load::closed(concurrency))
 }
 
 pub(crate) fn open(rate_per_s: f64) -> CellContext {

@@ -172,7 +172,7 @@ proptest! {
         let load = if open {
             Load::Open { rate_per_s: 5.0, arrival: ArrivalKind::Poisson, in_flight_cap: None }
         } else {
-            Load::Closed { concurrency: 2, think_time: None }
+            Load::closed(2)
         };
         let mut context = CellContext::new(load);
         context.exact_gaps = 40;

@@ -31,10 +31,7 @@ fn closed_loop(c: u32, each: u32, noise: &mut Noise, ttft: impl Fn(f64) -> f64) 
 }
 
 fn closed(concurrency: u32) -> Load {
-    Load::Closed {
-        concurrency,
-        think_time: None,
-    }
+    Load::closed(concurrency)
 }
 
 fn open(rate_per_s: f64) -> Load {

@@ -62,6 +62,7 @@ fn server(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
     if server.tls_unverified {
         add("certificates", Some("not verified (--insecure)".to_owned()));
     }
+    add("proxy", server.proxy.clone());
 }
 
 fn load(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
@@ -102,23 +103,29 @@ fn load(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
 
 /// `closed loop at concurrency 1, 2, 4`.
 fn load_words(run: &RunRecord) -> String {
-    let mut closed: Vec<u32> = Vec::new();
+    let mut closed: Vec<String> = Vec::new();
     let mut open: Vec<String> = Vec::new();
     for cell in &run.cells {
         match &cell.load {
-            Load::Closed { concurrency, .. } if !closed.contains(concurrency) => {
-                closed.push(*concurrency);
+            Load::Closed {
+                concurrency, ramp, ..
+            } => {
+                let level = ramp
+                    .as_ref()
+                    .map_or_else(|| concurrency.to_string(), ToString::to_string);
+                if !closed.contains(&level) {
+                    closed.push(level);
+                }
             }
             Load::Open { rate_per_s, .. } if !open.contains(&rate_per_s.to_string()) => {
                 open.push(rate_per_s.to_string());
             }
-            _ => {}
+            Load::Open { .. } => {}
         }
     }
     let mut parts = Vec::new();
     if !closed.is_empty() {
-        let levels: Vec<String> = closed.iter().map(ToString::to_string).collect();
-        parts.push(format!("closed loop at concurrency {}", levels.join(", ")));
+        parts.push(format!("closed loop at concurrency {}", closed.join(", ")));
     }
     if !open.is_empty() {
         parts.push(format!("open loop at {} requests/s", open.join(", ")));

@@ -10,9 +10,12 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
     let gap = gap_metric(run);
     let open = run.cells.iter().any(|cell| cell.load.is_open());
     let closed = run.cells.iter().any(|cell| !cell.load.is_open());
-    let mut table = Table::new(title(run, open, closed), columns(open, closed, gap));
+    let ramps = run.cells.iter().any(|cell| cell.load.ramp().is_some());
+    let mixed = (open && closed) || ramps;
+    let load = load_column(open, mixed);
+    let mut table = Table::new(title(run, open, closed), columns(load, gap));
     for cell in &run.cells {
-        table.push(row(run, cell, gap, open && closed));
+        table.push(row(run, cell, gap, mixed));
     }
     table.without_empty_columns().not_empty()
 }
@@ -26,12 +29,16 @@ fn title(run: &RunRecord, open: bool, closed: bool) -> String {
     format!("{what}, latencies {}", origin_words(run))
 }
 
-fn columns(open: bool, closed: bool, gap: Metric) -> Vec<Column> {
-    let load = match (open, closed) {
+/// A number where all cells have one of the same kind, else words: a ramp is no number.
+fn load_column(open: bool, mixed: bool) -> Column {
+    match (open, mixed) {
+        (_, true) => Column::text("load"),
         (true, false) => Column::number("rate", "req/s"),
-        (false, true) => Column::number("concurrency", ""),
-        _ => Column::text("load"),
-    };
+        (false, false) => Column::number("concurrency", ""),
+    }
+}
+
+fn columns(load: Column, gap: Metric) -> Vec<Column> {
     vec![
         load,
         Column::number("offered", "req/s"),

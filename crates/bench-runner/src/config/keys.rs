@@ -81,7 +81,7 @@ keys! {
         "insecure" Switch "" Some("false"), &[], ALL, "do not verify the server's certificate; the result says so";
         "http2" Switch "" Some("false"), &[], ALL, "speak HTTP/2";
         "connections" One "KIND" Some("reuse"), &[], ALL, "reuse | per-request | prewarm";
-        "proxy" Switch "" Some("false"), &[], ALL, "use the proxy that the environment names";
+        "proxy" Switch "" Some("false"), &[], ALL, "go through the proxy that the environment names (http_proxy, https_proxy, all_proxy, no_proxy); user and password in its URL are sent to it and never stored";
         "wait" One "TIME" Some("0s"), &["ready-check-timeout-sec"], ALL, "wait this long for the server to be ready";
     }
     "Embedded engine" {
@@ -97,6 +97,8 @@ keys! {
         "grid" Switch "" Some("false"), &[], SEQLEN, "measure a grid of input_tokens × output_tokens, one at a time, instead of a realistic spread";
         "tokenizer" One "PATH" None, &[], ALL, "tokenizer.json or its folder; without it prompts are sized by the server's /tokenize where it has one, else by words, and the result says which";
         "bad_lines" One "stop|skip" Some("stop"), &[], LOADED, "what to do at a line of a dataset that cannot be read";
+        "salt" One "auto|never" Some("auto"), &[], ALL, "begin each prompt with a random word, so that the server's prefix cache cannot help by accident; `never` sends them as they stand in the dataset";
+        "cycle" Switch "" Some("true"), &[], LOADED, "read a dataset's file again from its start when it ends before the cell does; without it the cell ends there";
         "ignore_eos" Switch "" Some("true"), &[], ALL, "ask the server to go on past end tokens, so that output lengths are as asked";
         "min_tokens" One "N" None, &[], ALL, "fewest output tokens, where the server takes it";
         "temperature" One "X" None, &[], ALL, "sampling temperature; default: the server's";
@@ -107,7 +109,7 @@ keys! {
         "seed" One "N" Some("0"), &[], ALL, "seed of every draw: prompts, lengths, arrivals, bootstrap";
     }
     "Load" {
-        "concurrency" List "N" None, &["max-concurrency"], LOADED, "closed loop: requests in flight, one cell each; default 1,2,4,8 for bench-throughput, 1 for bench-seqlen";
+        "concurrency" List "N|RAMP" None, &["max-concurrency"], LOADED, "closed loop: requests in flight, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1,2,4,8 for bench-throughput, 1 for bench-seqlen";
         "rate" List "PER_S" None, &["request-rate"], THROUGHPUT, "open loop: requests per second, one cell each";
         "arrival" One "KIND" Some("poisson"), &[], THROUGHPUT, "poisson | constant | gamma:COV | burst:SIZE | ramp:FROM:TO | steps:A:B:… | series:FILE | trace[:SPEED] | users:N:EVERY";
         "think_time" One "TIME" None, &[], LOADED, "closed loop: pause between an answer and the slot's next request";
@@ -118,7 +120,7 @@ keys! {
         "warmup" One "N|TIME" Some("2"), &["num-warmups"], ALL, "requests, or time, before each measurement";
         "repeat" One "N" None, &["num-runs"], ALL, "repeats: of each request of the latency grid (default 15), of each cell elsewhere (default 1)";
         "cooldown" One "TIME" Some("0s"), &[], ALL, "pause between cells";
-        "cancel_after" One "N|TIME" None, &[], ALL, "stop each answer after so many events (`20`), or so much time (`2s`)";
+        "cancel_after" One "N|TIME" None, &[], ALL, "stop each answer after so many content events (`20`; one token each on most servers, docs/protocols.md), or so much time (`2s`)";
     }
     "Limits" {
         "timeout" One "TIME" Some("120s"), &[], ALL, "limit on a whole request";

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use bench_client::Proxy;
 use bench_insight::ScenarioSet;
 use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
-use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Study};
+use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Salt, Study};
 use hyper::header::HeaderName;
 use serde_json::{Map, Value};
+
+use super::concurrency::Concurrency;
 
 /// Everything a run was asked for, checked.
 #[derive(Clone, Debug)]
@@ -72,8 +75,8 @@ pub struct TargetSettings {
     pub http2: bool,
     /// How connections are used.
     pub connections: Connections,
-    /// Use the environment's proxy.
-    pub proxy: bool,
+    /// The environment's proxy, where it is to be used.
+    pub proxy: Option<Proxy>,
     /// Wait for readiness.
     pub wait: Nanos,
 }
@@ -118,6 +121,10 @@ pub struct WorkloadSettings {
     pub tokenizer: Option<PathBuf>,
     /// Go on past lines that cannot be read.
     pub skip_bad_lines: bool,
+    /// Whether prompts are made unique.
+    pub salt: Salt,
+    /// Read a file again from its start when it ends.
+    pub cycle: bool,
     /// Ask for full-length answers.
     pub ignore_eos: bool,
     /// Fewest output tokens.
@@ -133,8 +140,8 @@ pub struct WorkloadSettings {
 /// How much, when.
 #[derive(Clone, Debug)]
 pub struct LoadSettings {
-    /// Levels of a closed loop.
-    pub concurrency: Vec<u32>,
+    /// Levels of a closed loop, and ramps of levels.
+    pub concurrency: Vec<Concurrency>,
     /// Levels of an open loop.
     pub rate: Vec<f64>,
     /// Arrival process of an open loop.

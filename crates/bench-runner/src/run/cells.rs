@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bench_schema::{CellRecord, Load, Metric, Nanos, Phase as PhaseKind, RunRecord};
+use bench_schema::{
+    CellRecord, Load, Metric, Nanos, Phase as PhaseKind, PlanHash, RunRecord, Stamp,
+};
 use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 
 use super::Run;
-use super::conclude::{plan_hash, plan_record};
+use super::conclude::plan_record;
 use crate::cell::Cell;
 use crate::config::Amount;
 use crate::feed::Feed;
 use crate::phase::Phase;
+use crate::ramp::Gate;
 use crate::recorder::Recorder;
 use crate::stop::Ending;
 use crate::tally::{self, CellTally, Samples};
@@ -89,6 +92,7 @@ impl Run<'_> {
         ));
         let mut reports = Vec::new();
         let mut cap_hits = 0;
+        let mut hash = PlanHash::default();
         for repeat in 0..cell.repeats {
             if cell.warmup != Amount::Count(0) {
                 self.one_phase(cell, repeat, PhaseKind::Warmup, workers, recorder, &enough)
@@ -99,6 +103,7 @@ impl Run<'_> {
                 .await?;
             reports.extend(of_phase);
             cap_hits += phase.cap_hits.load(Ordering::Relaxed);
+            hash += phase.plan_hash();
             if self.stop.is_draining() {
                 break;
             }
@@ -106,10 +111,8 @@ impl Run<'_> {
         let mut blank = tally::blank(cell, plan_record(self, cell));
         blank.client = self.own_facts(&reports, cap_hits, workers.count());
         let (mut record, samples) = recorder.end()?.finish(blank);
-        record.plan.hash = plan_hash(
-            &self.plan(cell, 0, PhaseKind::Measure)?,
-            record.plan.requests,
-        )?;
+        record.plan.hash = hash.to_string();
+        record.name_endpoints(&self.server.record.urls);
         record.client.cpu_seconds_per_million_events = per_million_events(&record);
         Ok((record, samples))
     }
@@ -151,6 +154,8 @@ impl Run<'_> {
             repeat,
             kind,
             feed: Mutex::new(Feed::new(plan.iter())),
+            gate: self.gate(cell, kind, start, &plan),
+            hash: Mutex::default(),
             load: phase_load(cell, kind),
             chat: self.server.chat,
             start,
@@ -164,8 +169,26 @@ impl Run<'_> {
             tally: self.progress.tally(),
             plan,
         });
-        let reports = self.drawing(workers.run(&phase)).await?;
+        let moving = async {
+            match &phase.gate {
+                Some(gate) => gate.move_with(&phase.clock).await,
+                None => std::future::pending().await,
+            }
+        };
+        let reports = tokio::select! {
+            reports = self.drawing(workers.run(&phase)) => reports?,
+            () = moving => Vec::new(),
+        };
         Ok((phase, reports))
+    }
+
+    /// What moves the number in flight, where it is to move.
+    fn gate(&self, cell: &Cell, kind: PhaseKind, start: Stamp, plan: &Plan) -> Option<Gate> {
+        let load = phase_load(cell, kind);
+        let shards = u64::from(self.settings.client.shard.1);
+        let requests = plan.requests().unwrap_or(0) / shards.max(1);
+        load.ramp()
+            .map(|ramp| Gate::new(ramp, start, phase_length(cell, kind), requests))
     }
 
     /// Await the work while the display moves.
@@ -219,7 +242,9 @@ impl Run<'_> {
             } else {
                 OnBadLine::Stop
             },
-            calibration: self.server.calibration,
+            calibration: self.server.calibration.unwrap_or_default(),
+            salt: workload.salt,
+            cycle: workload.cycle,
             ..PlanSpec::default()
         };
         Plan::new(spec, Arc::clone(&self.sizer)).map_err(RunError::Workload)
@@ -250,12 +275,22 @@ fn warmup_requests(cell: &Cell, count: u64) -> u64 {
     }
 }
 
-/// Warm-up of an open loop is a closed one of one: it is there to wake the server, not to load it.
+/// Warm-up of an open loop is a closed one of one: it is there to wake the server, not to load it. That of a ramp is at its peak, so that
+/// every connection has carried a request.
 fn phase_load(cell: &Cell, kind: PhaseKind) -> Load {
     match (&cell.load, kind) {
-        (Load::Open { .. }, PhaseKind::Warmup) => Load::Closed {
-            concurrency: 1,
-            think_time: None,
+        (Load::Open { .. }, PhaseKind::Warmup) => Load::closed(1),
+        (
+            Load::Closed {
+                concurrency,
+                think_time,
+                ..
+            },
+            PhaseKind::Warmup,
+        ) => Load::Closed {
+            concurrency: *concurrency,
+            think_time: *think_time,
+            ramp: None,
         },
         (load, _) => load.clone(),
     }

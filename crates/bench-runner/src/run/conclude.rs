@@ -8,7 +8,7 @@ use bench_schema::{
     Analysis, ClientRecord, ClockRecord, Load, Metric, Nanos, PlanRecord, RunRecord, Schema, Stamp,
     ToolRecord, Trust, TrustVerdict,
 };
-use bench_workload::{DatasetSpec, Plan, PlanHasher};
+use bench_workload::DatasetSpec;
 
 use super::Run;
 use crate::cell::Cell;
@@ -16,9 +16,6 @@ use crate::config::Settings;
 use crate::tally::{self, Samples};
 use crate::workers::PhaseReport;
 use crate::{RunError, wall_clock};
-
-/// Requests of a plan that its hash covers; beyond them it would cost more than it tells.
-const HASHED: usize = 100_000;
 
 /// The record of a run that has just begun.
 pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
@@ -90,6 +87,10 @@ pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
         requests: 0,
         dataset: cell.ask.dataset.to_string(),
         sized_by: run.sizer.name().to_owned(),
+        template_tokens: run
+            .server
+            .calibration
+            .map(|learned| learned.overhead_tokens),
         requested_rate_per_s: match &cell.load {
             Load::Open { rate_per_s, .. } => Some(*rate_per_s),
             Load::Closed { .. } => None,
@@ -97,18 +98,6 @@ pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
         offered_rate_per_s: None,
         gaps_ks: None,
     }
-}
-
-/// The hash of the first `requests` of a plan, of at most [`HASHED`]: what was asked for, whether it was answered or not.
-pub(super) fn plan_hash(plan: &Plan, requests: u64) -> Result<String, RunError> {
-    let mut hasher = PlanHasher::default();
-    for planned in plan
-        .iter()
-        .take(usize::try_from(requests).unwrap_or(HASHED).min(HASHED))
-    {
-        hasher.add(&planned.map_err(RunError::Workload)?);
-    }
-    Ok(hasher.finish())
 }
 
 impl Run<'_> {

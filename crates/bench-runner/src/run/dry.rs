@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bench_schema::{Load, Phase};
+use bench_schema::{Load, Nanos, Phase};
 use bench_workload::{LengthSummary, PlanSummary};
 
 use super::Run;
@@ -45,7 +45,7 @@ impl Run<'_> {
     fn describe(&self, text: &mut String, cell: &Cell) -> Result<(), RunError> {
         let plan = self.plan(cell, 0, Phase::Measure)?;
         let summary = plan.summary(LOOK_AT).map_err(RunError::Workload)?;
-        let requests = plan.requests().map_or_else(
+        let requests = summary.requests.map_or_else(
             || "requests until it ends by time".to_owned(),
             |n| format!("{n} requests"),
         );
@@ -63,7 +63,7 @@ impl Run<'_> {
             load(&cell.load),
             cell.ask.dataset
         );
-        for line in lines(&summary) {
+        for line in lines(&summary).chain([time(cell, &summary)]) {
             let _written = writeln!(text, "    {line}");
         }
         Ok(())
@@ -71,7 +71,7 @@ impl Run<'_> {
 }
 
 /// A plan in a few lines: lengths, kinds of requests, arrivals, time, the first prompts.
-fn lines(summary: &PlanSummary) -> Vec<String> {
+fn lines(summary: &PlanSummary) -> impl Iterator<Item = String> {
     let length = |name: &str, unit: &str, lengths: &Option<LengthSummary>| {
         lengths.as_ref().map(|l| {
             format!(
@@ -120,19 +120,47 @@ fn lines(summary: &PlanSummary) -> Vec<String> {
                 .replace('\n', " ")
         )
     });
-    facts.into_iter().flatten().chain(heads).collect()
+    let all: Vec<String> = facts.into_iter().flatten().chain(heads).collect();
+    all.into_iter()
+}
+
+/// How long it takes, as far as the plan knows.
+fn time(cell: &Cell, summary: &PlanSummary) -> String {
+    let by_plan = summary.arrivals.as_ref().and_then(|due| {
+        // beyond what was looked at the mean rate goes on
+        let unseen = summary.requests?.saturating_sub(summary.looked_at);
+        let rate = due.mean_rate_per_s.filter(|_| unseen > 0);
+        let more = rate.map_or(0.0, |rate| unseen as f64 / rate);
+        Some(due.last + Nanos::from_secs_f64(more))
+    });
+    let each = if cell.repeats > 1 { " each" } else { "" };
+    match (by_plan, cell.stop.duration) {
+        (Some(last), Some(limit)) => {
+            format!("time: {}{each}, and the last answers", last.min(limit))
+        }
+        (Some(last), None) => format!("time: {last}{each}, and the last answers"),
+        (None, Some(limit)) if summary.requests.is_some() => {
+            format!("time: what the server takes, at most {limit}{each}")
+        }
+        (None, Some(limit)) => format!("time: {limit}{each}, and the last answers"),
+        (None, None) => "time: what the server takes".to_owned(),
+    }
 }
 
 fn load(load: &Load) -> String {
     match load {
         Load::Closed {
             concurrency,
-            think_time: None,
-        } => format!("closed loop, {concurrency} in flight"),
-        Load::Closed {
-            concurrency,
-            think_time: Some(pause),
-        } => format!("closed loop, {concurrency} in flight, think time {pause}"),
+            think_time,
+            ramp,
+        } => {
+            let level = ramp
+                .as_ref()
+                .map_or_else(|| concurrency.to_string(), ToString::to_string);
+            let pause =
+                think_time.map_or_else(String::new, |pause| format!(", think time {pause}"));
+            format!("closed loop, {level} in flight{pause}")
+        }
         Load::Open {
             rate_per_s,
             in_flight_cap: None,

@@ -24,6 +24,7 @@ impl<'a> Run<'a> {
     pub(super) async fn prepare(
         program: &'a Program,
         settings: &'a Settings,
+        cells: &[Cell],
     ) -> Result<Self, RunError> {
         let output = &settings.output;
         let progress = Progress::new(output.progress && !output.quiet && !output.dry_run);
@@ -55,21 +56,20 @@ impl<'a> Run<'a> {
             stop: Stop::new(),
             progress,
         };
-        run.sizer = run.choose_sizer().await?;
+        run.sizer = run.choose_sizer(cells).await?;
         run.calibrate().await?;
         Ok(run)
     }
 
     /// What sizes prompts: the tokenizer that was given, else the server's, else words. The server is asked before a measurement,
     /// never during it, so its tokenizer is used only where every plan can be walked beforehand.
-    async fn choose_sizer(&self) -> Result<Arc<dyn Sizer>, RunError> {
+    async fn choose_sizer(&self, cells: &[Cell]) -> Result<Arc<dyn Sizer>, RunError> {
         if let Some(path) = &self.settings.workload.tokenizer {
             return Ok(Arc::new(
                 HfTokenizer::open(path).map_err(RunError::Workload)?,
             ));
         }
         let walkable = |cell: &Cell| cell.stop.requests.is_some_and(|n| n <= MOST_ASKED);
-        let cells = (self.program.design)(self.settings);
         if !self.settings.output.dry_run && cells.iter().all(walkable) {
             let asked = tokenize::sizer(&self.server.target, &self.clock).await?;
             return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
@@ -98,9 +98,7 @@ impl<'a> Run<'a> {
         let client = client.map_err(|error| RunError::Client(error.to_string()))?;
         let answer = client.send(&request, "calibration").await;
         let served = answer.usage.and_then(|usage| usage.prompt_tokens);
-        if let Some(learned) = served.and_then(|served| Calibration::learn(sent, served)) {
-            self.server.calibration = learned;
-        }
+        self.server.calibration = served.and_then(|served| Calibration::learn(sent, served));
         Ok(())
     }
 

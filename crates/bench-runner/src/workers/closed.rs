@@ -20,8 +20,9 @@ pub(super) async fn run(
     client: &Rc<Client>,
 ) -> Result<(), RunError> {
     let mut slots = JoinSet::new();
-    for _ in 0..slots_of(seat, phase) {
+    for number in 0..slots_of(seat, phase) {
         let slot = Slot {
+            rank: number * seat.count + seat.index,
             phase: Arc::clone(phase),
             client: Rc::clone(client),
             worker: seat.index,
@@ -45,6 +46,8 @@ fn slots_of(seat: &Seat, phase: &Phase) -> u32 {
 }
 
 struct Slot {
+    /// Among the slots of all workers, which are dealt in turn.
+    rank: u32,
     phase: Arc<Phase>,
     client: Rc<Client>,
     worker: u32,
@@ -55,8 +58,8 @@ impl Slot {
         let Load::Closed { think_time, .. } = self.phase.load else {
             return Ok(());
         };
+        let mut due = self.when_wanted(self.phase.start).await;
         let mut upcoming = self.phase.take()?;
-        let mut due = self.phase.start;
         while let Some(conversation) = upcoming.take() {
             if self.phase.is_over(self.phase.clock.now()) {
                 break;
@@ -67,16 +70,38 @@ impl Slot {
             self.phase.leave();
             upcoming = made?;
             due = self.phase.clock.now();
+            if self.phase.gate.is_some() {
+                due = self.when_wanted(due).await;
+                upcoming = self.phase.take()?;
+            }
             if let Some(pause) = think_time.filter(|_| upcoming.is_some()) {
                 due = self.think(due, pause).await?;
             }
         }
+        if let Some(gate) = &self.phase.gate {
+            gate.open_for_all();
+        }
         Ok(())
+    }
+
+    /// Where the number in flight moves: wait until this slot is among it. Returns when its next request is due.
+    async fn when_wanted(&self, due: Stamp) -> Stamp {
+        let Some(gate) = &self.phase.gate else {
+            return due;
+        };
+        if gate.open_for(self.rank).await {
+            self.phase.clock.now()
+        } else {
+            due
+        }
     }
 
     /// The next prompt is written while this answer is under way, so that it delays nobody: after a yield, which lets the request out first.
     async fn make_next(&self) -> Result<Option<Conversation>, RunError> {
         tokio::task::yield_now().await;
+        if self.phase.gate.is_some() {
+            return Ok(None); // a slot that has to wait must not keep a request from the others
+        }
         self.phase.take()
     }
 

@@ -1,26 +1,31 @@
-//! One number for a whole plan.
+//! One number for a request, and so for a plan.
 
-use bench_schema::{GenerationRequest, Message, Prompt, Role, Sampling};
+use bench_schema::{GenerationRequest, Message, PlanHash, Prompt, Role, Sampling};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::item::Planned;
 
-/// SHA-256 over planned requests and due times, in the order in which they are added.
-///
-/// The bytes are this crate's own: each field in a fixed order, numbers as little-endian 64 bits, texts and lists after
-/// their length, absent values as a zero byte. So the hash does not depend on a serialiser's taste, and a plan can be
-/// checked by another program.
-#[derive(Clone, Debug, Default)]
-pub struct PlanHasher {
-    sha: Sha256,
-    requests: u64,
+impl Planned {
+    /// SHA-256 of the request and its due time, as a number; their sum is the plan's hash.
+    ///
+    /// The bytes are this crate's own: each field in a fixed order, numbers as little-endian 64 bits, texts and lists after
+    /// their length, absent values as a zero byte. So the hash does not depend on a serialiser's taste, and a plan can be
+    /// checked by another program.
+    pub fn hash(&self) -> PlanHash {
+        let mut bytes = Bytes::default();
+        bytes.planned(self);
+        PlanHash::of_digest(bytes.sha.finalize().into())
+    }
 }
 
-impl PlanHasher {
-    /// Adds one request.
-    pub fn add(&mut self, planned: &Planned) {
-        self.requests += 1;
+#[derive(Default)]
+struct Bytes {
+    sha: Sha256,
+}
+
+impl Bytes {
+    fn planned(&mut self, planned: &Planned) {
         self.number(planned.index);
         self.maybe(planned.due, |to, due| to.bytes(&due.get().to_le_bytes()));
         let item = &planned.item;
@@ -33,26 +38,6 @@ impl PlanHasher {
             to.bytes(&after.delay.get().to_le_bytes());
         });
         self.request(&item.request);
-    }
-
-    /// How many were added.
-    pub fn requests(&self) -> u64 {
-        self.requests
-    }
-
-    /// The hash, in hexadecimal.
-    pub fn finish(self) -> String {
-        let digits = b"0123456789abcdef";
-        let digit = |nibble: u8| {
-            digits
-                .get(usize::from(nibble))
-                .map_or('?', |d| char::from(*d))
-        };
-        let bytes = self.sha.finalize();
-        bytes
-            .iter()
-            .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-            .collect()
     }
 
     fn request(&mut self, request: &GenerationRequest) {

@@ -163,10 +163,7 @@ impl Default for PlanSpec {
             input: None,
             output: None,
             joint: None,
-            load: Load::Closed {
-                concurrency: 1,
-                think_time: None,
-            },
+            load: Load::closed(1),
             requests: None,
             duration: None,
             seed: Seed::default(),

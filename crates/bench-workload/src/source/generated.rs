@@ -164,7 +164,9 @@ impl Generate for Spread {
             .get(turn)
             .copied()
             .unwrap_or(LengthCategory::Tiny);
-        let target = category.target(&mut with.shape(unit));
+        let target = category
+            .target(&mut with.shape(unit))
+            .with_prompt_of_at_least(with.least());
         let mut words = with.words(unit);
         let salt = with.salt(&mut words).unwrap_or_default();
         let made = with.prose(salt, target.input, &mut words)?;

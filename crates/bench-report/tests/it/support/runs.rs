@@ -60,6 +60,7 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
             kind: Some("vllm".into()),
             version: Some("0.23.0".into()),
             tls_unverified: false,
+            proxy: None,
         },
         cells: Vec::new(),
         analysis: Analysis::default(),

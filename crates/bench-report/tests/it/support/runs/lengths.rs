@@ -27,10 +27,7 @@ pub(crate) fn grid() -> RunRecord {
             let mut cell = cell(
                 &id,
                 &format!("{prompt} prompt, {tokens} tokens"),
-                Load::Closed {
-                    concurrency: 1,
-                    think_time: None,
-                },
+                Load::closed(1),
                 (at, at + 9.0),
                 15,
             );
@@ -96,16 +93,7 @@ pub(crate) fn grid() -> RunRecord {
 /// Length categories of the Qwen study, and its use cases with an objective that long answers miss.
 pub(crate) fn seqlen() -> RunRecord {
     let mut run = empty(Benchmark::Seqlen, "Cost of length, Qwen2.5-7B-Instruct");
-    let mut one = cell(
-        "mixed",
-        "mixed lengths",
-        Load::Closed {
-            concurrency: 1,
-            think_time: None,
-        },
-        (3.0, 118.0),
-        100,
-    );
+    let mut one = cell("mixed", "mixed lengths", Load::closed(1), (3.0, 118.0), 100);
     one.metrics = BTreeMap::from([
         (Metric::E2e, ms(100, 850.0, 2544.0)),
         (Metric::Ttft, ms(100, 31.0, 62.0)),

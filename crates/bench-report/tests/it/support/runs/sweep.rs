@@ -75,10 +75,7 @@ fn sweep_cell(i: usize, row: &[f64; 9]) -> CellRecord {
     let n = (row[1] * CELL_SECONDS).round() as u64;
     let from = 5.0 + i as f64 * (CELL_SECONDS + 1.0);
     let concurrency = row[0] as u32;
-    let load = Load::Closed {
-        concurrency,
-        think_time: None,
-    };
+    let load = Load::closed(concurrency);
     let mut cell = cell(
         &format!("c{concurrency}"),
         &format!("concurrency {concurrency}"),

@@ -1,0 +1,159 @@
+//! A closed loop whose number of requests in flight moves.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bench_client::Clock;
+use bench_schema::{ConcurrencyRamp, Nanos, Stamp};
+use tokio::sync::watch;
+
+/// Says how many slots of a closed loop may work. Slots have ranks from 0; a slot works while its rank is below the level.
+pub(crate) struct Gate {
+    ramp: ConcurrencyRamp,
+    pace: Pace,
+    level: watch::Sender<u32>,
+}
+
+/// What the ramp stretches over.
+enum Pace {
+    Time {
+        start: Stamp,
+        length: Nanos,
+    },
+    /// How many requests there will be, and how many were taken.
+    Requests {
+        all: u64,
+        taken: AtomicU64,
+    },
+}
+
+impl Gate {
+    /// A gate that moves by time where the phase has a length, else by this number of requests.
+    pub(crate) fn new(
+        ramp: &ConcurrencyRamp,
+        start: Stamp,
+        length: Option<Nanos>,
+        requests: u64,
+    ) -> Self {
+        let pace = match length {
+            Some(length) => Pace::Time { start, length },
+            None => Pace::Requests {
+                all: requests.max(1),
+                taken: AtomicU64::new(0),
+            },
+        };
+        Self {
+            ramp: ramp.clone(),
+            pace,
+            level: watch::Sender::new(ramp.level(0)),
+        }
+    }
+
+    /// Wait until the slot of this rank may work; whether it had to wait.
+    pub(crate) async fn open_for(&self, rank: u32) -> bool {
+        if *self.level.borrow() > rank {
+            return false;
+        }
+        // the sender lives as long as the gate, so waiting cannot fail
+        let mut level = self.level.subscribe();
+        level.wait_for(|level| *level > rank).await.is_ok()
+    }
+
+    /// So many more requests were taken up.
+    pub(crate) fn taken(&self, more: u64) {
+        if let Pace::Requests { all, taken } = &self.pace {
+            let before = taken.fetch_add(more, Ordering::Relaxed);
+            let stretch = stretch_at(before + more, *all, self.ramp.stretches());
+            self.set(self.ramp.level(stretch));
+        }
+    }
+
+    /// Nothing more is to be done: whoever waits may look for himself.
+    pub(crate) fn open_for_all(&self) {
+        self.level.send_replace(u32::MAX);
+    }
+
+    /// Move with the time; never returns.
+    pub(crate) async fn move_with(&self, clock: &Clock) {
+        if let Pace::Time { start, length } = self.pace {
+            for stretch in 1..self.ramp.stretches() {
+                let at = start + begin_of(stretch, length, self.ramp.stretches());
+                tokio::time::sleep((at - clock.now()).to_duration()).await;
+                self.set(self.ramp.level(stretch));
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// A level, unless all are let through.
+    fn set(&self, to: u32) {
+        self.level.send_if_modified(|level| {
+            let moves = *level != to && *level != u32::MAX;
+            if moves {
+                *level = to;
+            }
+            moves
+        });
+    }
+}
+
+/// The stretch that the next request belongs to, after so many of all.
+fn stretch_at(taken: u64, all: u64, stretches: u64) -> u64 {
+    let at = u128::from(taken) * u128::from(stretches) / u128::from(all.max(1));
+    u64::try_from(at)
+        .unwrap_or(u64::MAX)
+        .min(stretches.saturating_sub(1))
+}
+
+/// When a stretch begins.
+fn begin_of(stretch: u64, length: Nanos, stretches: u64) -> Nanos {
+    Nanos::from_secs_f64(length.as_secs_f64() * stretch as f64 / stretches.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(ramp: &ConcurrencyRamp, requests: u64) -> Gate {
+        Gate::new(ramp, Stamp::EPOCH, None, requests)
+    }
+
+    fn levels(ramp: &ConcurrencyRamp, requests: u64) -> Vec<u32> {
+        let gate = gate(ramp, requests);
+        let mut seen = Vec::new();
+        for _ in 0..requests {
+            seen.push(*gate.level.borrow());
+            gate.taken(1);
+        }
+        seen
+    }
+
+    #[test]
+    fn every_level_lasts_for_an_equal_share_of_the_requests() {
+        let line = ConcurrencyRamp::Line { from: 1, to: 4 };
+        assert_eq!(levels(&line, 8), [1, 1, 2, 2, 3, 3, 4, 4]);
+        let down = ConcurrencyRamp::Line { from: 3, to: 1 };
+        assert_eq!(levels(&down, 3), [3, 2, 1]);
+        let steps = ConcurrencyRamp::Steps {
+            levels: vec![8, 1, 8],
+        };
+        assert_eq!(levels(&steps, 6), [8, 8, 1, 1, 8, 8]);
+    }
+
+    #[tokio::test]
+    async fn a_slot_waits_for_its_level_and_all_are_let_go_at_the_end() {
+        let gate = gate(&ConcurrencyRamp::Line { from: 1, to: 2 }, 2);
+        assert!(!gate.open_for(0).await);
+        let (waited, ()) = tokio::join!(gate.open_for(1), async { gate.taken(1) });
+        assert!(waited);
+        gate.open_for_all();
+        gate.taken(1);
+        assert!(!gate.open_for(1_000_000).await);
+    }
+
+    #[test]
+    fn stretches_of_time_are_equal() {
+        assert_eq!(begin_of(1, Nanos::from_secs(8), 4), Nanos::from_secs(2));
+        assert_eq!(begin_of(3, Nanos::from_secs(8), 4), Nanos::from_secs(6));
+        assert_eq!(stretch_at(99, 10, 4), 3);
+    }
+}
