@@ -111,13 +111,29 @@ def milliseconds(metric):
     return "" if value is None else f"{value:.3f}"
 
 
-def compare(one, other):
-    """Prints how the token times of two runs of the same design relate. The server served them one after the other, so this is no check."""
-    others = {cell["id"]: cell for cell in other.run["cells"]}
-    for cell in one.run["cells"]:
-        mine, theirs = median(cell["metrics"].get("itl")), median(others.get(cell["id"], {}).get("metrics", {}).get("itl"))
-        if mine and theirs:
-            print(f"{cell['id']}: ITL p50 of {one.path.name} over {other.path.name}: {mine / theirs:.3f}")
+def token_times(run):
+    """The medians of the token gaps, by cell, in milliseconds."""
+    medians = {cell["id"]: median(cell["metrics"].get("itl")) for cell in run.run["cells"]}
+    return {cell: value for cell, value in medians.items() if value}
+
+
+def compare(runs, one, other):
+    """Prints how the token times of runs relate that took turns: those named `turns-N-ONE` over those named `turns-N-OTHER`.
+
+    The server served them one after the other, so a single ratio is no check; several show how far they scatter by themselves.
+    """
+    ratios = collections.defaultdict(list)
+    for name, run in runs.items():
+        partner = runs.get(f"{name.removesuffix(one)}{other}") if name.startswith("turns-") and name.endswith(f"-{one}") else None
+        if partner is None:
+            continue
+        theirs = token_times(partner)
+        for cell, value in token_times(run).items():
+            if cell in theirs:
+                ratios[cell].append(value / theirs[cell])
+    for cell, found in ratios.items():
+        shown = ", ".join(f"{ratio:.3f}" for ratio in found)
+        print(f"{cell}: ITL p50 of {one} over {other}: median {statistics.median(found):.3f} of {len(found)} ({shown})")
 
 
 def table(rows):
@@ -135,13 +151,13 @@ def main():
     parser.add_argument("runs", type=pathlib.Path, nargs="+")
     parser.add_argument("--served", type=int, nargs=2, metavar=("ANSWERS", "TOKENS"), help="what the server says it gave for all of the runs")
     parser.add_argument("--decode-within", type=float, help="largest relative difference from the server's own decode times")
-    parser.add_argument("--compare", nargs=2, default=[], metavar="NAME", help="two of the runs, whose token times are set side by side")
+    parser.add_argument("--compare", nargs=2, default=[], metavar="NAME", help="runs named turns-N-NAME, whose token times are set side by side")
     options = parser.parse_args()
 
     runs = [Run(path) for path in options.runs]
     for run in runs:
         run.check()
-    table(row for run in runs for row in run.rows())
+    table(row for run in runs if not run.path.name.startswith("turns-") for row in run.rows())
     problems = [problem for run in runs for problem in run.problems]
     print()
     for run in runs:
@@ -152,7 +168,7 @@ def main():
                 problems.append(f"{run.path}: decode times are {ratio:.4f} of the server's own")
     named = {run.path.name: run for run in runs}
     if options.compare:
-        compare(*(named[name] for name in options.compare))
+        compare(named, *options.compare)
     tokens, requests = sum(run.tokens() for run in runs), sum(len(run.records) for run in runs)
     print(f"{requests} requests, {tokens} output tokens recorded")
     if options.served is not None:

@@ -41,7 +41,7 @@ measure() {
     local name="$1" benchmark="$2" code=0
     shift 2
     echo "--- $name: bench-$benchmark $*"
-    "$bench/bench-$benchmark" --url "$url" --wait "${wait_for:-120s}" --out "$runs/$name" --no-html --no-progress --quiet \
+    ${VERIFY_UNDER:-} "$bench/bench-$benchmark" --url "$url" --wait "${wait_for:-120s}" --out "$runs/$name" --no-html --no-progress --quiet \
         "${always[@]}" "$@" &
     run=$!
     wait -n "$run" "$server_pid" || code=$?
