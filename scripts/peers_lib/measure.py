@@ -37,7 +37,7 @@ def fetch(url):
 
 @contextlib.contextmanager
 def engine(bench, load, core, out):
-    """The engine for a load, on a processor of its own; gives its address."""
+    """The engine for a load, on a processor of its own; gives its address and its process."""
     profile = out / "engine.toml"
     profile.write_text(load.profile())
     command = ["taskset", "-c", str(core), f"{bench}/bench-engine", "serve", "--port", "0", "--profile", str(profile)]
@@ -46,9 +46,14 @@ def engine(bench, load, core, out):
             line = process.stdout.readline()
             if "listening on " not in line:
                 raise SystemExit(f"the engine did not start: {' '.join(command)}")
-            yield line.split("listening on ")[1].strip()
+            yield line.split("listening on ")[1].strip(), process.pid
         finally:
             process.terminate()
+
+
+def worked(process):
+    """Seconds that a process has run so far, by the same account."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{process}/task").iterdir()) / 1e9
 
 
 def reap(command, log):
@@ -70,6 +75,12 @@ def reap(command, log):
     return {"code": code, "wall_s": wall, "cpu_s": used.ru_utime + used.ru_stime, "rss_mib": used.ru_maxrss / 1024}
 
 
+def idle():
+    """Seconds that all processors have been idle so far. Idle time is measured, while work is counted by ticks, which miss short work."""
+    fields = pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(command, environment, core, log):
     """The command on a processor; what it used."""
     wrapped = [sys.executable, __file__, "--reap", str(log), "--", "taskset", "-c", str(core), *command]
@@ -82,9 +93,14 @@ def measure(options, load, tool):
     out = options.work / "runs" / f"{load.name}-{tool.name}"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    with engine(options.bench, load, options.engine_core, out) as url:
+    with engine(options.bench, load, options.engine_core, out) as (url, process):
         command = tool.command(load, url, out)
+        began, rested, served = time.monotonic(), idle(), worked(process)
         used = run(command, tool.environment, options.client_core, out / "log.txt")
+        # What anything else took, in processors: a run beside other work is none.
+        seconds = time.monotonic() - began
+        known = idle() - rested + worked(process) - served + used["cpu_s"]
+        used["others"] = os.cpu_count() - known / seconds
         ledger = [json.loads(line) for line in fetch(f"{url}/ledger").splitlines()]
     try:
         said = tool.read(load, out)
@@ -123,7 +139,7 @@ def brief(line):
     counts = f"{said.get('completed')}/{true['completed']} done, {said.get('tokens')}/{true['tokens']} tokens"
     return (
         f"{line['load']:>12} {line['tool']:<14} {figures}  {counts}  CPU {cost:.1f} s/M  wall {used['wall_s']:.1f} s  "
-        f"{used['rss_mib']:.0f} MiB  {said.get('verdict', '')}{said.get('nothing', '')}"
+        f"{used['rss_mib']:.0f} MiB  others {used['others']:.3f}  {said.get('verdict', '')}{said.get('nothing', '')}"
     )
 
 

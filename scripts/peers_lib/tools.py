@@ -63,7 +63,7 @@ class Ours(Tool):
             "completed": counts["completed"],
             "failed": counts["failed"] + counts["timed_out"] + counts["truncated"],
             "tokens": self.tokens(out),
-            "rate": windows["whole"].get("offered_rate_per_s"),
+            "rate": cell["plan"].get("offered_rate_per_s"),
             "verdict": run["trust"]["verdict"],
             "reasons": [reason["code"] for reason in run["trust"]["reasons"]],
             # Its percentiles are of the requests that were sent within the steady part: so have the true ones to be.
