@@ -113,6 +113,11 @@ bench *args="":
 
 # the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
 verify-llama benches="":
+# mutation tests of the arithmetic (needs cargo-mutants): every 32nd mutant of the modules that decide, beginning with SHARD
+mutants shard="0" of="32":
+    CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo mutants -p bench-metrics --timeout 60 --shard {{shard}}/{{of}} --sharding round-robin -o target/mutants \
+      -f 'crates/bench-metrics/src/{quantile,bootstrap,compare,compare/permutation,steady,usl,cell/slo}.rs'
+
     bash scripts/verify-llama {{benches}}
 
 # the three benchmarks against a real vLLM on the CPU; installs about 6 GB (docs/verification.md)

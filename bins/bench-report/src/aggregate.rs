@@ -140,6 +140,9 @@ impl Aggregator {
             let summary = tally.accumulator.finish();
             cell.plan.requests = summary.counts.planned;
             summary.fill(cell);
+            if let Some(phases) = bench_insight::server_phases(cell) {
+                cell.phases = Some(phases);
+            }
             cell.name_endpoints(&run.server.urls);
             if cell.client.workers == 0 {
                 cell.client.workers = tally.workers;
@@ -179,6 +182,7 @@ impl Aggregated {
         let facts = TrustFacts {
             complete: run.complete,
             incomplete_reason: run.incomplete_reason.as_deref(),
+            server_kind: run.server.kind.as_deref(),
             ignore_eos: settings::switch(run, "ignore_eos"),
             shared_prefixes: settings::texts(run, "dataset")
                 .iter()

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::baseline::{Baseline, FromBaseline};
+use crate::capacity::Capacity;
+
 /// Works on results of bench-latency, bench-throughput and bench-seqlen; it measures nothing.
 ///
 /// A run that was killed is read like any other: its cells are made again from requests.jsonl.
@@ -19,10 +22,14 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Write report.md and report.html again, and figures where asked; print the result.
     Render(Render),
-    /// Hold runs against a first one: what changed, by how much, and whether that can be known.
+    /// Hold runs against a first one, or against a baseline: what changed, by how much, and whether that can be known.
     Compare(Compare),
     /// Exit with 4 where a quantity got worse by more than allowed, with 3 where the runs cannot be trusted.
     Gate(Gate),
+    /// Keep runs under a name, to hold later ones against them.
+    Baseline(Baseline),
+    /// What a run comes to in days, users, replicas, money and energy.
+    Capacity(Capacity),
     /// Write a run in the words of another tool, or as a table.
     Export(Export),
     /// Join the run directories of shards into one result; records are joined, never percentiles averaged.
@@ -66,14 +73,18 @@ pub(crate) struct Render {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "bench-report compare [OPTIONS] <BASE> <NEW>...\n       bench-report compare [OPTIONS] --baseline <NAME> <NEW>..."
+)]
 pub(crate) struct Compare {
-    /// What was there before: a run directory, or a folder of runs that are repeats of each other.
-    pub(crate) base: PathBuf,
-    /// What is there now; several are each held against BASE.
-    #[arg(required = true, value_name = "NEW")]
-    pub(crate) new: Vec<PathBuf>,
+    /// What was there before, then what is there now, of which several are each held against the first: run directories, or
+    /// folders of runs that are repeats of each other. With --baseline, only what is there now.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: FromBaseline,
     /// A tag along which the runs differ (gpus, model, …): runs that share its value are repeats, the lowest level is the base.
-    #[arg(long, value_name = "TAG")]
+    #[arg(long, value_name = "TAG", conflicts_with = "baseline")]
     pub(crate) axis: Option<String>,
     /// Also write the comparison as one self-contained page.
     #[arg(long, value_name = "FILE")]
@@ -96,11 +107,16 @@ pub(crate) struct Test {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "bench-report gate [OPTIONS] --max-regression <LIST> <BASE> <NEW>\n       bench-report gate [OPTIONS] --max-regression <LIST> --baseline <NAME> <NEW>"
+)]
 pub(crate) struct Gate {
-    /// What was there before: a run directory, or a folder of runs that are repeats of each other.
-    pub(crate) base: PathBuf,
-    /// What is there now: the same.
-    pub(crate) new: PathBuf,
+    /// What was there before and what is there now: run directories, or folders of runs that are repeats of each other. With
+    /// --baseline, only what is there now.
+    #[arg(required = true, num_args = 1..=2, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: FromBaseline,
     /// The most that quantities may get worse, in every cell, such as `e2e.p95:5%,output_tokens_per_s:3%`; `all` is every quantity.
     #[arg(long, required = true, value_name = "LIST")]
     pub(crate) max_regression: Vec<String>,

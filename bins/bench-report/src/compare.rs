@@ -7,21 +7,28 @@ use std::path::Path;
 use bench_insight::{CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_schema::RunRecord;
+use serde::Serialize;
 
 use crate::Done;
 use crate::arguments::{Compare, Output, Test};
+use crate::baseline::{Beside, Goals, beside};
 use crate::error::CommandError;
 use crate::files;
 use crate::run_folder::{RunFolder, open_group};
 
-pub(crate) use table::{percent, text};
+pub(crate) use table::{markdown, percent, text};
 
 pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     let options = options(&arguments.test)?;
-    let groups: Vec<Vec<RunFolder>> = std::iter::once(&arguments.base)
-        .chain(&arguments.new)
+    let (base, new) = arguments.from.sides(&arguments.runs)?;
+    let groups: Vec<Vec<RunFolder>> = std::iter::once(&base)
+        .chain(&new)
         .map(|path| open_group(path))
         .collect::<Result<_, _>>()?;
+    let base = groups.first().map_or(&[][..], Vec::as_slice);
+    if let Some(beside) = beside(&arguments.from, base)? {
+        return with_baseline(arguments, &beside, &groups, &options);
+    }
     let mut notes: Vec<String> = groups
         .iter()
         .flatten()
@@ -40,11 +47,17 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     if let Some(path) = &arguments.html {
         files::write_whole(
             path,
-            bench_report::compare::html(&records, axis)?.as_bytes(),
+            bench_report::compare::html(&records, axis)?
+                .as_bytes(),
         )?;
         notes.push(format!("the page is {}", path.display()));
     }
+    let repeated = axis.is_none() && groups.iter().any(|group| group.len() > 1);
     let output = match arguments.output {
+        Output::Markdown if repeated => held_against_first(&groups, &options)?
+            .iter()
+            .map(markdown)
+            .collect(),
         Output::Markdown => bench_report::compare::markdown(&records, axis)?,
         Output::Table => held_against_first(&groups, &options)?
             .iter()
@@ -54,6 +67,61 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
             let all = held_against_first(&groups, &options)?;
             serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
         }
+    };
+    Ok(Done::well(output, notes))
+}
+
+/// A baseline beside a comparison with it: the table, then how far its targets got and what to reach next.
+#[derive(Serialize)]
+struct Round<'a> {
+    comparison: &'a RunComparison,
+    goals: Option<Goals>,
+}
+
+fn with_baseline(
+    arguments: &Compare,
+    beside: &Beside,
+    groups: &[Vec<RunFolder>],
+    options: &CompareOptions,
+) -> Result<Done, CommandError> {
+    let mut notes: Vec<String> = groups
+        .iter()
+        .flatten()
+        .flat_map(|run| run.notes.clone())
+        .collect();
+    let mut found = held_against_first(groups, options)?;
+    found.iter_mut().for_each(|one| beside.name(one));
+    let mut rounds = Vec::new();
+    for (comparison, new) in found.iter().zip(groups.iter().skip(1)) {
+        rounds.push(Round {
+            comparison,
+            goals: beside.goals(new)?,
+        });
+    }
+    if let Some(path) = &arguments.html {
+        let records: Vec<RunRecord> = groups
+            .iter()
+            .flatten()
+            .map(|run| run.record.clone())
+            .collect();
+        let page = bench_report::compare::html(&records, None)?;
+        files::write_whole(path, page.as_bytes())?;
+        notes.push(format!("the page is {}", path.display()));
+    }
+    let goals = |round: &Round<'_>, as_markdown| {
+        let goals = round.goals.as_ref();
+        goals.map_or_else(String::new, |goals| goals.text(as_markdown))
+    };
+    let output = match arguments.output {
+        Output::Table => rounds
+            .iter()
+            .map(|round| text(round.comparison) + &goals(round, false))
+            .collect(),
+        Output::Markdown => rounds
+            .iter()
+            .map(|round| markdown(round.comparison) + &goals(round, true))
+            .collect(),
+        Output::Json => serde_json::to_string_pretty(&rounds).unwrap_or_default() + "\n",
     };
     Ok(Done::well(output, notes))
 }

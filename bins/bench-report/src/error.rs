@@ -11,6 +11,8 @@ use bench_schema::SchemaError;
 const FAILED: u8 = 1;
 /// Wrong usage.
 const USAGE: u8 = 2;
+/// The numbers cannot be believed.
+const UNTRUSTED: u8 = 3;
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +71,30 @@ pub(crate) enum CommandError {
     Usage(String),
     #[error(transparent)]
     Report(#[from] ReportError),
+    #[error(
+        "`{}` cannot be the name of a baseline; use letters, digits and -_.+=,@, and no point at the beginning",
+        .0.escape_debug()
+    )]
+    BaselineName(String),
+    #[error(
+        "there is a baseline {0} already; choose another name, or put this one in its place with --replace"
+    )]
+    BaselineExists(String),
+    #[error(
+        "there is no baseline {name} in {folder}{}; save one with `bench-report baseline save {name} RUN`, or name its folder with --baselines",
+        if known.is_empty() { String::new() } else { format!(" (it has {})", known.join(", ")) }
+    )]
+    NoBaseline {
+        name: String,
+        folder: PathBuf,
+        known: Vec<String>,
+    },
+    #[error("{path} is not a baseline that this program reads: {problem}; save it again")]
+    BadBaseline { path: PathBuf, problem: String },
+    #[error(
+        "{run} cannot be trusted: {why}; a baseline of it would mislead every comparison: measure it again, or save it all the same with --untrusted"
+    )]
+    UntrustedBaseline { run: PathBuf, why: String },
     #[error(transparent)]
     Insight(#[from] InsightError),
     #[cfg(feature = "frames")]
@@ -96,7 +122,11 @@ impl CommandError {
             | Self::Insight(_)
             | Self::OutExists(_)
             | Self::SeveralRuns(..)
+            Self::UntrustedBaseline { .. } => UNTRUSTED,
             | Self::NotOneRun { .. }
+            | Self::BaselineName(_)
+            | Self::BaselineExists(_)
+            | Self::NoBaseline { .. }
             | Self::SameShard { .. }
             | Self::NoShard(_)
             | Self::Report(ReportError::TooFewRuns { .. }) => USAGE,

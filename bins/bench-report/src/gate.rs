@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::Done;
 use crate::arguments::{Gate, Output};
+use crate::baseline::beside;
 use crate::compare::{hold, options, percent, text};
 use crate::error::CommandError;
 use crate::run_folder::{RunFolder, open_group};
@@ -33,8 +34,18 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
             RegressionRule::parse(rule.trim())?;
         }
     }
-    let (base, new) = (open_group(&arguments.base)?, open_group(&arguments.new)?);
-    let found = hold(&base, &new, &options)?;
+    let (base, new) = arguments.from.sides(&arguments.runs)?;
+    let [new] = new.as_slice() else {
+        return Err(CommandError::Usage(
+            "a gate holds one run (or a folder of its repeats) against a base; with --baseline give NEW alone"
+                .to_owned(),
+        ));
+    };
+    let (base, new) = (open_group(&base)?, open_group(new)?);
+    let mut found = hold(&base, &new, &options)?;
+    if let Some(beside) = beside(&arguments.from, &base)? {
+        beside.name(&mut found);
+    }
     let gates = bench_insight::gate(&found, &arguments.max_regression)?;
     if gates.is_empty() {
         return Err(CommandError::Usage(
@@ -108,11 +119,16 @@ fn lines(verdict: &str, gates: &[GateOutcome]) -> String {
     let mut out = format!("gate: {verdict}\n");
     for gate in gates {
         out += &format!(
-            "  {:11}  {} {}: {} worse, {} allowed\n",
+            "  {:11}  {} {}: {} {}, {} allowed\n",
             word(gate),
             gate.cell.escape_debug(),
             gate.quantity,
-            percent(gate.regression),
+            percent(gate.regression.abs()),
+            if gate.regression > 0.0 {
+                "worse"
+            } else {
+                "better"
+            },
             percent(gate.allowed),
         );
     }

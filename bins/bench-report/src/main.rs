@@ -1,4 +1,4 @@
-//! `bench-report`: render, compare, gate, export, merge and recover results. It measures nothing.
+//! `bench-report`: render, compare, gate, keep as baselines, export, merge and recover results. It measures nothing.
 
 #![expect(
     clippy::format_push_string,
@@ -8,6 +8,8 @@
 
 mod aggregate;
 mod arguments;
+mod baseline;
+mod capacity;
 mod compare;
 mod error;
 mod export;
@@ -75,6 +77,8 @@ fn run(command: Command) -> Result<Done, CommandError> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Baseline(arguments) => baseline::run(&arguments),
+        Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
     }

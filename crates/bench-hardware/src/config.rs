@@ -13,6 +13,8 @@ pub struct SamplerConfig {
     pub host_every: Duration,
     /// Whether to look for GPUs through NVML. Where there is no library or no GPU, that is said and nothing else happens.
     pub gpu: bool,
+    /// Why GPUs are not looked for, where `gpu` is false: the server is on another host, say. Becomes the reason in `unknown`.
+    pub gpu_left_out: Option<String>,
     /// Period of NVML.
     pub gpu_every: Duration,
     /// Period of pages and queries.
@@ -38,6 +40,7 @@ impl Default for SamplerConfig {
         Self {
             host_every: Duration::from_millis(100),
             gpu: true,
+            gpu_left_out: None,
             gpu_every: Duration::from_millis(100),
             scrape_every: Duration::from_millis(500),
             scrape_timeout: Duration::from_secs(1),

@@ -2,6 +2,7 @@
 
 mod device;
 mod inventory;
+mod links;
 
 use std::path::{Path, PathBuf};
 
@@ -26,6 +27,8 @@ pub(crate) struct GpuSource {
 enum State {
     /// Initialising the driver's library takes up to a second, so that it is left to the sampler's thread.
     NotTried,
+    /// Not to be looked for, and why.
+    LeftOut(String),
     Absent,
     Open {
         nvml: Box<Nvml>,
@@ -43,8 +46,21 @@ impl GpuSource {
         }
     }
 
+    /// Reads nothing, and says why once: the GPUs of this host are not those that serve.
+    pub(crate) fn left_out(why: String) -> Self {
+        Self {
+            state: State::LeftOut(why),
+            ..Self::new(None)
+        }
+    }
+
     /// Open the library, or say why there is nothing to read.
     fn open(&mut self) -> Result<(), String> {
+        if let State::LeftOut(why) = &mut self.state {
+            let why = std::mem::take(why);
+            self.state = State::Absent;
+            return Err(why);
+        }
         let opened = open(self.library.as_deref()).and_then(|nvml| {
             let gpus = nvml.device_count().map_err(|e| reason(&e))?;
             Ok((nvml, gpus))
@@ -93,7 +109,7 @@ impl Source for GpuSource {
     }
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
-        if matches!(self.state, State::NotTried) {
+        if matches!(self.state, State::NotTried | State::LeftOut(_)) {
             let from = now();
             if let Err(why) = self.open() {
                 let mut draft = Draft::new(ReadingSource::Gpu, "", from, &mut self.named);

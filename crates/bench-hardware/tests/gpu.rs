@@ -95,8 +95,8 @@ fn a_gpu_is_read_in_this_projects_units() {
         ("memory_clock_hz", 3.201e9),
         ("throttle_power_cap", 0.0),
         ("pcie_tx_bytes_total", 5000.0),
-        ("nvlink_active_links", 18.0),
-        ("nvlink_link0_tx_bytes_total", 102_400.0),
+        ("nvlink_active_links", 3.0),
+        ("nvlink_tx_bytes_total", 11_100.0 * 1024.0),
         ("processes", 1.0),
         ("process.4242.memory_bytes", 1e6),
         ("process.4242.sm_share", 0.87),
@@ -115,6 +115,52 @@ fn a_gpu_is_read_in_this_projects_units() {
     assert_eq!(shares, [0.0, 0.5, 1.0, 1.0]);
     assert!(close(first[1].values["throttle_power_cap"], 1.0));
     assert!(close(first[1].values["energy_j_total"], 1070.0));
+}
+
+#[test]
+fn every_nvlink_counts_and_one_that_does_not_answer_leaves_no_half_sum() {
+    let stub = build("two_gpus.txt", &[]);
+    let readings = gpu_readings(&stub.library, 2);
+    let first = of(&readings, "0")[0];
+    assert!(!first.values.contains_key("nvlink_rx_bytes_total"));
+    let why = &first.unknown["nvlink_rx_bytes_total"];
+    assert!(
+        why.starts_with("link 1: ") && why.contains("fell off the bus"),
+        "{why}"
+    );
+    // where there are no counters in KiB, those in bytes
+    let stub = build("links.txt", &[]);
+    let readings = gpu_readings(&stub.library, 2);
+    let first = of(&readings, "0")[0];
+    assert!(
+        close(first.values["nvlink_tx_bytes_total"], 75_000.0),
+        "{first:?}"
+    );
+    assert!(close(first.values["nvlink_rx_bytes_total"], 33.0));
+}
+
+#[test]
+fn gpus_that_are_left_out_are_unknown_with_the_reason_and_the_library_is_not_touched() {
+    let stub = build("two_gpus.txt", &[]);
+    let config = SamplerConfig {
+        gpu: false,
+        gpu_left_out: Some("the server is on another host".to_owned()),
+        nvml_library: Some(stub.library.clone()),
+        scrape_every: Duration::from_millis(20),
+        ..SamplerConfig::default()
+    };
+    let said = |readings: &[Reading]| {
+        let of_host = readings.iter().filter(|r| r.source == ReadingSource::Host);
+        of_host.count() > 3 && readings.iter().any(|r| r.source == ReadingSource::Gpu)
+    };
+    let (readings, _) = sample(&config, Arc::new(NoFetch), said);
+    let gpus: Vec<_> = readings
+        .iter()
+        .filter(|r| r.source == ReadingSource::Gpu)
+        .collect();
+    assert_eq!(gpus.len(), 1, "{gpus:?}");
+    assert!(gpus[0].values.is_empty());
+    assert_eq!(gpus[0].unknown["gpu"], "the server is on another host");
 }
 
 #[test]

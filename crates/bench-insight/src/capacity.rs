@@ -75,6 +75,29 @@ pub struct CapacityFigure {
     pub assumptions: Vec<String>,
 }
 
+impl CapacityFigure {
+    /// `replicas: 5 (95 %: 4 to 5) replicas, assuming …`.
+    pub fn sentence(&self) -> String {
+        let shown = |x: f64| {
+            if x.fract().abs() < 1e-9 {
+                text::grouped(x)
+            } else {
+                text::grouped_or_plain(x)
+            }
+        };
+        let range = self.interval.map_or_else(String::new, |i| {
+            format!(" (95 %: {} to {})", shown(i.low), shown(i.high))
+        });
+        format!(
+            "{}: {}{range} {}, assuming {}",
+            self.name.replace('_', " "),
+            shown(self.value),
+            self.unit,
+            text::list(&self.assumptions),
+        )
+    }
+}
+
 /// Every figure that the cell and the assumptions carry; empty for a cell without a rate.
 ///
 /// - `requests_per_day` = X · 86,400

@@ -219,7 +219,13 @@ fn row(
         base: finite(tested.base)?,
         new: finite(tested.new)?,
         relative: relative.and_then(|r| finite(r.value)),
-        relative_interval: relative.and_then(|r| crate::view::interval(&r)),
+        // Times and rates are not negative, so that nothing falls by more than all of it.
+        relative_interval: relative
+            .and_then(|r| crate::view::interval(&r))
+            .map(|i| Interval {
+                low: i.low.max(-1.0),
+                ..i
+            }),
         p: finite(tested.adjusted_p)?,
         detectable: tested
             .detectable

@@ -20,6 +20,8 @@ pub struct TrustFacts<'a> {
     pub shared_prefixes: bool,
     /// Quantiles that the user named: by an SLO, a target or a precision rule.
     pub asked_quantiles: &'a [(Metric, f64)],
+    /// What kind of server it is, so that the next step names its own switches.
+    pub server_kind: Option<&'a str>,
     /// Facts that only single requests tell, by cell id; cells without an entry are not judged by them.
     pub cells: &'a BTreeMap<String, CellFacts>,
 }
@@ -34,6 +36,7 @@ impl<'a> TrustFacts<'a> {
             ignore_eos: false,
             shared_prefixes: false,
             asked_quantiles: &[],
+            server_kind: None,
             cells,
         }
     }

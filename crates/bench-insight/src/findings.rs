@@ -13,16 +13,18 @@ mod resources;
 mod spread;
 mod workloads;
 
-use bench_schema::{Analysis, Finding, RunRecord};
+use bench_schema::{Analysis, CellRecord, Factor, Finding, RunRecord};
 
 use crate::InsightError;
 use crate::analysis::analyse_run;
 use crate::capacity::CapacityAssumptions;
 use crate::facts::CellSamples;
 use crate::scenario::{ScenarioSet, scenario_findings};
+use crate::view;
 
 pub use capacity::planning_findings;
 pub(crate) use lengths::prompt_effect;
+pub(crate) use objectives::{in_ms as objective_figure, name as objective_name};
 
 /// A run with its figures across cells: what every rule looks at.
 pub(crate) struct Scene<'a> {
@@ -91,8 +93,8 @@ pub fn findings_with(
     Ok(ordered(all))
 }
 
-/// What several runs say that differ in a numeric tag (`gpus`, `tensor_parallel`, `replicas`): scaling along it, from the best cell of
-/// each. Empty with fewer than two levels.
+/// What several runs say that differ in a tag: a numeric one (`gpus`, `tensor_parallel`, `replicas`) as scaling along it, a named
+/// one (`model`, `dataset`) as a comparison of the rates, from the fastest cell of each. Empty with fewer than two levels.
 pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
     let Some(first) = runs.first() else {
         return Vec::new();
@@ -105,7 +107,30 @@ pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
         },
         samples: &[],
     };
-    ordered(load::of_rows(&scene))
+    let mut found = load::of_rows(&scene);
+    found.extend(workloads::differ(&named_by_tag(tag, runs)));
+    ordered(found)
+}
+
+/// The fastest cell of each run, the run's tag as its only factor.
+fn named_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<CellRecord> {
+    let fastest = |run: &RunRecord| {
+        let rates = run
+            .cells
+            .iter()
+            .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)));
+        let best = rates.max_by(|a, b| a.1.total_cmp(&b.1));
+        best.map(|(cell, _)| cell.clone())
+    };
+    runs.iter()
+        .filter_map(|run| {
+            let mut cell = fastest(run)?;
+            let level = Factor::Name(run.tags.get(tag)?.clone());
+            cell.id = format!("{} {}", level, cell.id);
+            cell.factors = [(tag.to_owned(), level)].into();
+            Some(cell)
+        })
+        .collect()
 }
 
 /// Most severe first, then by code; the same statement about the same cells once.

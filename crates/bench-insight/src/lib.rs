@@ -15,8 +15,10 @@ mod facts;
 mod findings;
 mod lengths;
 mod next_round;
+mod progress;
 mod regimes;
 mod scenario;
+mod server_phases;
 mod signals;
 mod target;
 mod text;
@@ -35,9 +37,11 @@ pub use error::InsightError;
 pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, TrustFacts};
 pub use findings::{findings, findings_by_tag, findings_with, planning_findings};
 pub use next_round::{NextTarget, next_round};
+pub use progress::{ProgressOutcome, TargetProgress, progress};
 pub use regimes::{Mode, Regime, RegimeSeries, Regimes, regimes};
 pub use scenario::{
     Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,
 };
+pub use server_phases::server_phases;
 pub use target::{Target, targets};
 pub use trust::trust;

@@ -3,8 +3,6 @@
 use bench_schema::{Finding, RunRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::text;
-
 /// One thing to reach in the next round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextTarget {
@@ -56,6 +54,9 @@ const GOALS: &[Goal] = &[
     ),
 ];
 
+/// Findings whose figure should rise; the others' should fall.
+const WANT_MORE: &[&str] = &["low_gpu_use", "scaling_efficiency"];
+
 /// What to reach next, the most severe first: each limit of this run down to where it stops being one, each missed objective to
 /// its limit.
 pub fn next_round(run: &RunRecord) -> Vec<NextTarget> {
@@ -96,8 +97,14 @@ fn target(finding: &Finding) -> Option<NextTarget> {
         .iter()
         .rfind(|e| e.name.starts_with(prefix))?;
     let goal = goal(evidence.value);
-    // A finding that praises has nothing to reach.
-    ((goal - evidence.value).abs() > 1e-9).then(|| {
+    // A finding that praises, or one raised by another number, has nothing to reach.
+    let wants_more = WANT_MORE.contains(&finding.code.as_str());
+    let there = if wants_more {
+        evidence.value >= goal - 1e-9
+    } else {
+        evidence.value <= goal + 1e-9
+    };
+    (!there).then(|| {
         made(
             (*quantity).to_owned(),
             evidence.value,
@@ -109,18 +116,13 @@ fn target(finding: &Finding) -> Option<NextTarget> {
 }
 
 impl NextTarget {
-    /// `queue share of E2E: from 85 % to 50 %`.
+    /// `queue share of E2E: from 85.5 % to 50.0 %`.
     pub fn sentence(&self) -> String {
-        let unit = if self.unit.is_empty() {
-            String::new()
-        } else {
-            format!(" {}", self.unit)
-        };
         format!(
-            "{}: from {}{unit} to {}{unit}",
+            "{}: from {} to {}",
             self.quantity,
-            text::number(self.now),
-            text::number(self.target)
+            self.shown(self.now),
+            self.shown(self.target)
         )
     }
 }

@@ -36,7 +36,8 @@ impl Signal {
     fn sources(self) -> &'static [ReadingSource] {
         use ReadingSource::{Dcgm, Gpu, Host, Prometheus, ServerMetrics, ServerProcess};
         match self {
-            Self::GpuUse | Self::GpuMemory => &[Gpu, Dcgm, Prometheus],
+            // As bench-hardware has it: what was asked for by address is meant; this host's GPUs may not be the server's.
+            Self::GpuUse | Self::GpuMemory => &[Dcgm, Prometheus, Gpu],
             Self::Cpu => &[ServerProcess, Host, Prometheus],
             _ => &[ServerMetrics, Prometheus],
         }
@@ -170,14 +171,15 @@ fn total(hardware: &HardwareSummary, source: ReadingSource, name: &str) -> Optio
 
 /// GPU memory in use over what the cards have.
 fn memory_share(hardware: &HardwareSummary) -> Option<Level> {
-    let used = total(hardware, ReadingSource::Gpu, "memory_used_bytes")
-        .or_else(|| total(hardware, ReadingSource::Dcgm, "memory_used_bytes"))?;
-    let all = total(hardware, ReadingSource::Gpu, "memory_total_bytes")
-        .or_else(|| total(hardware, ReadingSource::Dcgm, "memory_total_bytes"))?;
-    (all.0 > 0.0).then(|| Level {
-        mean: used.0 / all.0,
-        peak: used.1 / all.0,
-        increase: None,
+    // Both figures of one source: used bytes of one host over the size of another's cards would be nonsense.
+    Signal::GpuMemory.sources().iter().find_map(|source| {
+        let used = total(hardware, *source, "memory_used_bytes")?;
+        let all = total(hardware, *source, "memory_total_bytes")?;
+        (all.0 > 0.0).then(|| Level {
+            mean: used.0 / all.0,
+            peak: used.1 / all.0,
+            increase: None,
+        })
     })
 }
 

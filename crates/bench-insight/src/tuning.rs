@@ -118,6 +118,36 @@ fn name(parameter: &str, kind: Option<&str>) -> Option<String> {
     })
 }
 
+/// How each kind of server is told to keep no prefix cache; a part of its name, and the switch.
+const NO_PREFIX_CACHE: &[(&str, &str)] = &[
+    ("sglang", "`--disable-radix-cache`"),
+    (
+        "llama",
+        "`--extra-body '{\"cache_prompt\": false}'`, or its own `--no-cache-prompt`",
+    ),
+    ("tgi", "`PREFIX_CACHING=0` in its environment"),
+    ("text-generation", "`PREFIX_CACHING=0` in its environment"),
+    (
+        "tensorrt",
+        "`enable_block_reuse: false` in its `kv_cache_config`",
+    ),
+    (
+        "trtllm",
+        "`enable_block_reuse: false` in its `kv_cache_config`",
+    ),
+    ("vllm", "`--no-enable-prefix-caching`"),
+];
+
+/// The switch that turns a server's prefix cache off, in its own words; vLLM's where the kind is not known.
+pub(crate) fn without_prefix_cache(kind: Option<&str>) -> String {
+    let kind = kind.unwrap_or_default().to_ascii_lowercase();
+    let known = NO_PREFIX_CACHE.iter().find(|(part, _)| kind.contains(part));
+    match known {
+        Some((_, switch)) => (*switch).to_owned(),
+        None => "vLLM: `--no-enable-prefix-caching`".to_owned(),
+    }
+}
+
 /// Parameter (empty: none) and what to do with it.
 type Advice = &'static [(&'static str, &'static str)];
 
@@ -300,6 +330,16 @@ const ADVICE: &[(Symptom, Advice)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_told_its_own_switch_for_the_prefix_cache() {
+        let switch = |kind| without_prefix_cache(Some(kind));
+        assert!(switch("llama.cpp").contains("cache_prompt"));
+        assert!(!switch("llama.cpp").contains("vLLM"));
+        assert_eq!(switch("SGLang"), "`--disable-radix-cache`");
+        assert_eq!(switch("vllm"), "`--no-enable-prefix-caching`");
+        assert!(without_prefix_cache(None).starts_with("vLLM: "));
+    }
 
     #[test]
     fn a_server_is_told_its_own_parameter_names() {

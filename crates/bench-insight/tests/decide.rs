@@ -285,9 +285,7 @@ fn planning_findings_name_their_assumptions() {
         ]
     );
     assert!(
-        all[0]
-            .claim
-            .starts_with("replicas: 5.00 replicas, assuming"),
+        all[0].claim.starts_with("replicas: 5 replicas, assuming"),
         "{}",
         all[0].claim
     );

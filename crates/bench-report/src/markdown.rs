@@ -173,6 +173,7 @@ fn details(out: &mut String, run: &RunRecord) {
         tables::distributions(run, &lengths, "Lengths"),
         tables::distributions(run, &[Metric::TokensPerSUser], "Speed of each answer"),
         tables::fits(run),
+        tables::derived(run),
         tables::hardware(run),
         tables::client(run),
     ];

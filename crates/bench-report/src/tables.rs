@@ -2,6 +2,7 @@
 
 mod context;
 mod counts;
+mod derived;
 mod distributions;
 mod grid;
 mod groups;
@@ -11,6 +12,7 @@ mod sweep;
 
 pub(crate) use context::context;
 pub(crate) use counts::{counts, failures, summary_line};
+pub(crate) use derived::derived;
 pub(crate) use distributions::{distributions, scale_of};
 pub(crate) use grid::grid;
 pub(crate) use groups::{group_labels, groups};

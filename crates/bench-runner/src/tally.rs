@@ -143,6 +143,10 @@ impl CellTally {
                 &record,
                 &self.samples,
             ));
+            // What the server itself says of waiting counts more than an estimate, or than nothing.
+            if let Some(phases) = bench_insight::server_phases(&record) {
+                record.phases = Some(phases);
+            }
         }
         self.samples.requests.sort_by_key(|request| request.start);
         (

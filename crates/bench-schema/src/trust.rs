@@ -37,6 +37,17 @@ pub enum TrustVerdict {
     Untrusted,
 }
 
+impl TrustVerdict {
+    /// The word used in results: `trusted`, `doubtful`, `untrusted`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::Doubtful => "doubtful",
+            Self::Untrusted => "untrusted",
+        }
+    }
+}
+
 /// One reason not to believe the numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustReason {

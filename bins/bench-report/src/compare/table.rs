@@ -42,6 +42,40 @@ pub(crate) fn text(found: &RunComparison) -> String {
     out
 }
 
+/// The same for a pull request.
+pub(crate) fn markdown(found: &RunComparison) -> String {
+    let safe = |text: &str| clean(text).replace('|', "\\|");
+    let mut out = format!(
+        "# {} against {}\n\n{} and {} runs: {}\n\n",
+        safe(&found.new),
+        safe(&found.base),
+        found.runs.1,
+        found.runs.0,
+        found.summary()
+    );
+    out += &format!(
+        "| {} |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n",
+        HEAD.join(" | ")
+    );
+    for one in &found.rows {
+        out += &format!("| {} |\n", row(one).map(|cell| safe(&cell)).join(" | "));
+    }
+    for (side, cells) in [("base", &found.only_base), ("new", &found.only_new)] {
+        if !cells.is_empty() {
+            out += &format!("\n- only the {side} has {}", safe(&cells.join(", ")));
+        }
+    }
+    for caution in &found.cautions {
+        out += &format!("\n- {}", safe(caution));
+    }
+    out += &format!(
+        "\n- intervals are of each row; verdicts are corrected for {} rows, so that one false alarm among all has a chance of {}\n",
+        found.rows.len(),
+        percent(found.alpha)
+    );
+    out
+}
+
 fn row(row: &ComparisonRow) -> [String; 7] {
     let change = row.relative.map_or_else(|| "–".to_owned(), signed);
     let interval = row.relative_interval.map_or_else(

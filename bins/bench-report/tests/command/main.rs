@@ -1,6 +1,7 @@
 //! The command as it is used, on run directories made from records.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod baselines;
 mod support;
 
 use std::fs;

@@ -122,14 +122,20 @@ fn throttling(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
 /// Energy from the cards' own counters; where a card has none, its mean power over the window. Per token and request only where
 /// every GPU is known.
 fn energy(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
-    let (mut joules, mut integrated) = (0.0, false);
+    let (mut joules, mut integrated) = (0.0, None);
     for gpu in gpus {
         let counter = d.history.increase(source, gpu, "energy_j_total", d.windows);
         let power = d.history.level(source, gpu, "power_w", d.windows);
-        let read = match (counter, power) {
-            (Some(counter), _) => counter.over(d.windows),
+        let watts = power.map(|power| power.mean).filter(|watts| *watts > 0.0);
+        let read = match (counter.map(|counter| counter.over(d.windows)), power) {
+            // An exporter renews its page every half minute or so: within a shorter window its counter stands still.
+            (Some(Ok(gained)), _) if gained <= 0.0 && watts.is_some() => {
+                integrated = Some("the energy counter stood still while power was drawn");
+                Ok(watts.unwrap_or_default() * d.seconds())
+            }
+            (Some(read), _) => read,
             (None, Some(power)) => {
-                integrated = true;
+                integrated = Some("a GPU has no energy counter");
                 Ok(power.mean * d.seconds())
             }
             (None, None) => Err("it tells neither energy nor power".to_owned()),
@@ -139,10 +145,10 @@ fn energy(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
             Err(why) => return d.miss("energy_j", format!("GPU {gpu}: {why}")),
         }
     }
-    if integrated {
+    if let Some(why) = integrated {
         d.miss(
             "energy_counter",
-            "a GPU has no energy counter: its readings of power were averaged instead",
+            format!("{why}: its readings of power were averaged instead"),
         );
     }
     d.put("energy_j", joules, Unit::Joules);

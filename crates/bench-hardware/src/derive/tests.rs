@@ -87,6 +87,29 @@ fn energy_is_that_of_the_gpus_that_worked_and_is_shared_among_tokens_and_request
 }
 
 #[test]
+fn an_energy_counter_that_stands_still_while_power_is_drawn_is_not_zero_energy() {
+    // A DCGM exporter renews its page every 30 s: a window of 10 s sees one value of the counter.
+    let stale = history(ReadingSource::Dcgm, "http://gpu-host/metrics 0", |_| {
+        vec![
+            ("utilisation_share", 0.9),
+            ("energy_j_total", 5e6),
+            ("power_w", 600.0),
+        ]
+    });
+    let summary = stale.summarise(&window(), &Work::default());
+    assert!(close(value(&summary, "energy_j"), 6000.0));
+    assert!(close(value(&summary, "gpu_power_mean_w"), 600.0));
+    assert!(summary.unknown["energy_counter"].contains("stood still"));
+    // a card that draws nothing and counts nothing used nothing
+    let off = history(ReadingSource::Dcgm, "0", |_| {
+        vec![("energy_j_total", 5e6), ("power_w", 0.0)]
+    });
+    let summary = off.summarise(&window(), &Work::default());
+    assert!(close(value(&summary, "energy_j"), 0.0));
+    assert!(!summary.unknown.contains_key("energy_counter"));
+}
+
+#[test]
 fn without_an_energy_counter_power_is_averaged_and_that_is_said() {
     let history = history(ReadingSource::Gpu, "0", |_| {
         vec![("utilisation_share", 0.5), ("power_w", 200.0)]

@@ -9,7 +9,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id;
 
-use super::reason;
+use super::{links, reason};
 use crate::reading::{Draft, Named};
 
 const MHZ: f64 = 1e6;
@@ -116,40 +116,10 @@ fn read_links(gpu: &Device<'_>, draft: &mut Draft<'_>) {
             set(draft, name, rate.map(|kib_per_s| number(kib_per_s) * KIB));
         }
     }
-    let links: Result<usize, String> = nvlinks(gpu);
-    let some = links.as_ref().is_ok_and(|&active| active > 0);
-    draft.set_or_say("nvlink_active_links", links.map(|active| active as f64));
-    if !some {
-        return;
-    }
-    for (id, name) in [
-        (
-            field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
-            "nvlink_link0_tx_bytes_total",
-        ),
-        (
-            field_id::NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX,
-            "nvlink_link0_rx_bytes_total",
-        ),
-    ] {
-        draft.set_or_say(name, field(gpu, id).map(|kib| kib * KIB));
-    }
+    links::read(gpu, draft);
 }
 
-/// Active links; a card without NVLink says that it does not support it.
-fn nvlinks(gpu: &Device<'_>) -> Result<usize, String> {
-    let first = gpu
-        .link_wrapper_for(0)
-        .is_active()
-        .map_err(|e| reason(&e))?;
-    let others = (1..MAX_NVLINKS).map_while(|link| gpu.link_wrapper_for(link).is_active().ok());
-    Ok(usize::from(first) + others.filter(|&active| active).count())
-}
-
-/// More than any card has.
-const MAX_NVLINKS: u32 = 32;
-
-/// One field value. The wrapper leaves the scope at 0, which for NVLink is the first link.
+/// One field value of the card itself.
 fn field(gpu: &Device<'_>, id: u32) -> Result<f64, String> {
     let mut samples = gpu
         .field_values_for(&[FieldId(id)])

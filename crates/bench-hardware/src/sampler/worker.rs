@@ -50,6 +50,10 @@ pub(super) fn all(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker>
     if config.gpu {
         let gpu = GpuSource::new(config.nvml_library.clone());
         workers.push(Worker::new(config.gpu_every, vec![Box::new(gpu)]));
+    } else if let Some(why) = &config.gpu_left_out {
+        // With the slow pages' period: there is one thing to say, once.
+        let gpu = GpuSource::left_out(why.clone());
+        workers.push(Worker::new(config.scrape_every, vec![Box::new(gpu)]));
     }
     let limits = FetchLimits {
         timeout: config.scrape_timeout,

@@ -3,6 +3,7 @@
  * A line of the recording:  KEY GPU STEP...     the n-th call gets the n-th step, later calls the last one
  * A step is a number, or !CODE for an NVML error. A key that is not recorded answers 3, "not supported".
  * `wave BASE RISE` in place of steps makes the n-th call answer BASE + n * RISE.
+ * A field is recorded as `fieldNUMBER`, or as `fieldNUMBER.SCOPE` where it is asked for by scope (NVLink: the link).
  * Written after NVML's public API reference; only what nvml-wrapper 0.13 calls for bench-hardware.
  */
 #include <stdio.h>
@@ -180,7 +181,8 @@ int nvmlDeviceGetFieldValues(Device d, int n, Field *fields) {
     for (int i = 0; i < n; i++) {
         char key[48];
         double value = 0;
-        snprintf(key, sizeof key, "field%u", fields[i].field);
+        snprintf(key, sizeof key, "field%u.%u", fields[i].field, fields[i].scope);
+        if (!find(key, gpu_of(d)) && fields[i].scope == 0) snprintf(key, sizeof key, "field%u", fields[i].field);
         fields[i].code = (unsigned)play(key, gpu_of(d), &value);
         fields[i].type = 3; /* unsigned long long */
         fields[i].value.ull = (unsigned long long)value;

@@ -180,15 +180,24 @@ fn values(metric: Metric, cell: &CellRecord, sides: &Sides<'_>) -> Option<(Vec<f
     if cell.headline != Origin::Sent {
         return None;
     }
-    let of = |samples: &[crate::CellSamples]| -> Option<Vec<f64>> {
+    let of = |cell: &CellRecord, samples: &[crate::CellSamples]| -> Option<Vec<f64>> {
         let found = samples.iter().find(|s| s.cell == cell.id)?;
+        // The headline is of the steady part where there is one, and that is what stands in the report.
+        let steady = cell.windows.steady.as_ref().map(|rates| rates.window);
+        if steady.is_some() && cell.repeats > 1 {
+            return None;
+        }
         let values: Vec<f64> = found
             .requests
             .iter()
+            .filter(|r| {
+                steady.is_none_or(|window| window.contains(r.start) || window.to == r.start)
+            })
             .filter_map(pick)
             .filter(|x| x.is_finite())
             .collect();
         (values.len() >= FEWEST).then_some(values)
     };
-    Some((of(sides.samples.base)?, of(sides.samples.new)?))
+    let new = *sides.new.first()?;
+    Some((of(cell, sides.samples.base)?, of(new, sides.samples.new)?))
 }

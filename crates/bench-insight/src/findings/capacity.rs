@@ -69,17 +69,7 @@ fn spoken(name: &str) -> String {
 }
 
 fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {
-    let shown = |x: f64| text::grouped_or_plain(x);
-    let range = figure.interval.map_or_else(String::new, |i| {
-        format!(" (95 %: {} to {})", shown(i.low), shown(i.high))
-    });
-    let claim = format!(
-        "{}: {}{range} {}, assuming {}",
-        spoken(&figure.name),
-        shown(figure.value),
-        figure.unit,
-        text::list(&figure.assumptions),
-    );
+    let claim = figure.sentence();
     let mut draft = Draft::new(&figure.name, FindingKind::Capacity, 0.15, claim).because_in(
         &cell.id,
         spoken(&figure.name),

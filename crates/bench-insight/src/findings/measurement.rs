@@ -23,16 +23,46 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
     .collect()
 }
 
-/// Trust reasons that mean the client, not the server, was measured.
-const OF_CLIENT: &[&str] = &[
-    "client_lag",
-    "client_cpu",
-    "run_queue",
-    "lateness",
-    "offered_rate",
-    "in_flight_cap",
-    "bounded_stamps",
+/// Trust reasons that mean the client, not the server, was measured: what their number is, its unit, and how many of that unit
+/// one of it makes (a share is stored as such, and shown as a percentage).
+const OF_CLIENT: &[(&str, &str, &str, f64)] = &[
+    (
+        "client_lag",
+        "lag p99 over the median token gap",
+        "%",
+        100.0,
+    ),
+    ("client_cpu", "busiest worker's use of its core", "%", 100.0),
+    (
+        "run_queue",
+        "time runnable but waiting for a core",
+        "%",
+        100.0,
+    ),
+    ("lateness", "lateness p99", "ms", 1e-6),
+    (
+        "offered_rate",
+        "offered below the requested rate",
+        "%",
+        100.0,
+    ),
+    (
+        "in_flight_cap",
+        "requests refused by the in-flight cap",
+        "requests",
+        1.0,
+    ),
+    (
+        "bounded_stamps",
+        "how far a figure moves within its stamps' bounds",
+        "%",
+        100.0,
+    ),
 ];
+
+fn of_client(code: &str) -> Option<&'static (&'static str, &'static str, &'static str, f64)> {
+    OF_CLIENT.iter().find(|(known, ..)| *known == code)
+}
 
 fn client_limited(scene: &Scene<'_>) -> Option<Finding> {
     let reasons: Vec<_> = scene
@@ -40,7 +70,7 @@ fn client_limited(scene: &Scene<'_>) -> Option<Finding> {
         .trust
         .reasons
         .iter()
-        .filter(|r| r.verdict > TrustVerdict::Trusted && OF_CLIENT.contains(&r.code.as_str()))
+        .filter(|r| r.verdict > TrustVerdict::Trusted && of_client(&r.code).is_some())
         .collect();
     let worst = reasons.iter().map(|r| r.verdict).max()?;
     let codes: Vec<String> = reasons.iter().map(|r| r.code.replace('_', " ")).collect();
@@ -53,10 +83,13 @@ fn client_limited(scene: &Scene<'_>) -> Option<Finding> {
     let draft = Draft::new("client_limited", FindingKind::Measurement, severity, claim);
     reasons
         .iter()
-        .filter_map(|r| Some((r, r.measured?)))
-        .fold(draft, |draft, (r, measured)| match &r.cell {
-            Some(cell) => draft.because_in(cell, r.code.clone(), measured, ""),
-            None => draft.because(r.code.clone(), measured, ""),
+        .filter_map(|r| Some((r, of_client(&r.code)?, r.measured?)))
+        .fold(draft, |draft, (r, (_, name, unit, scale), measured)| {
+            let shown = measured * scale;
+            match &r.cell {
+                Some(cell) => draft.because_in(cell, *name, shown, unit),
+                None => draft.because(*name, shown, unit),
+            }
         })
         .perhaps("what looks like the server may be the client: read the latencies as upper bounds")
         .decided_by("the same load from two clients at half the rate each")

@@ -37,7 +37,7 @@ fn outcomes<'a>(scene: &Scene<'a>) -> Vec<(String, &'a SloOutcome)> {
 }
 
 /// `P95 of E2E`, with the use case where it is for one.
-fn name(outcome: &SloOutcome) -> String {
+pub(crate) fn name(outcome: &SloOutcome) -> String {
     let slo = &outcome.slo;
     let whom = slo
         .use_case
@@ -153,7 +153,8 @@ fn unit(metric: Metric) -> &'static str {
     if metric.unit() == Unit::Ns { "ms" } else { "" }
 }
 
-fn in_ms(metric: Metric, value: f64) -> f64 {
+/// Milliseconds where the metric is a time, else as it is: what evidence shows.
+pub(crate) fn in_ms(metric: Metric, value: f64) -> f64 {
     if metric.unit() == Unit::Ns {
         value / 1e6
     } else {

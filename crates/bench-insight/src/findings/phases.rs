@@ -57,7 +57,12 @@ pub(super) fn extent(cells: &[String], of: usize) -> String {
 fn queueing(scene: &Scene<'_>, found: &Worst) -> Option<Finding> {
     let cell = scene.run.cell(&found.row.cell)?;
     let measured = found.row.measured;
-    let median = cell.phases.as_ref().and_then(|p| {
+    // The row may rest on the server's counts of waiting requests instead of on shares of time.
+    let by_time = cell
+        .phases
+        .as_ref()
+        .filter(|p| p.queue_source != "none" && (p.queue - measured).abs() < 1e-9);
+    let median = by_time.and_then(|p| {
         p.by_percentile
             .iter()
             .find(|(q, ..)| (q - 0.5).abs() < 1e-9)
@@ -81,10 +86,7 @@ fn queueing(scene: &Scene<'_>, found: &Worst) -> Option<Finding> {
             None,
         ),
     };
-    let source = cell
-        .phases
-        .as_ref()
-        .map_or("server_metrics", |p| p.queue_source.as_str());
+    let source = by_time.map_or("waiting and running requests", |p| p.queue_source.as_str());
     let mut draft = Draft::new(
         "queueing",
         FindingKind::Bottleneck,

@@ -119,8 +119,9 @@ pub(super) fn warm_cache(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option<Tr
     (share > 0.1).then(|| {
         let message = format!(
             "{} of the prompt tokens came from the server's prefix cache though no prefix was meant to be shared (limit 10 %), so TTFT is too \
-             good; salt the prompts, or start the server with `enable_prefix_caching` off",
-            text::percent(share)
+             good; salt the prompts, or start the server without a prefix cache ({})",
+            text::percent(share),
+            crate::tuning::without_prefix_cache(facts.server_kind),
         );
         crossed("warm_cache", TrustVerdict::Doubtful, message, share, 0.1)
     })

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use bench_schema::{
     Analysis, ArrivalKind, Benchmark, CellAnalysis, CellRecord, ClientRecord, ClockKind,
-    ClockRecord, Counts, Distribution, Factor, GroupRecord, HardwareSummary, HostRecord, Interval,
-    Load, Metric, Nanos, Origin, PhaseShares, PlanRecord, Quantile, Rates, ReadingSource,
-    ResourceSummary, RunRecord, Schema, SeriesKey, ServerRecord, Slo, SloOutcome, StopRule,
-    ToolRecord, Trust, Unit, Window, WindowRates,
+    ClockRecord, Counts, Distribution, Factor, GroupRecord, HostRecord, Interval, Load, Metric,
+    Nanos, Origin, PhaseShares, PlanRecord, Quantile, Rates, RunRecord, Schema, ServerRecord, Slo,
+    SloOutcome, StopRule, ToolRecord, Trust, Unit, Window, WindowRates,
 };
 use serde::Deserialize;
+
+#[path = "load/hardware.rs"]
+mod hardware;
+
+use hardware::{Level, hardware};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,13 +65,6 @@ struct Figures {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Queue {
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Level {
-    mean: Option<f64>,
-    peak: Option<f64>,
-}
-
     p50_s: f64,
     total_p50_s: f64,
 }
@@ -351,75 +348,6 @@ fn objective(from: &Cell, wanted: &Objective) -> Option<SloOutcome> {
         q: wanted.q,
         limit: wanted.limit_s * 1e9,
         use_case: None,
-fn hardware(from: &Cell) -> Option<HardwareSummary> {
-    let flat = |peak: f64| Level {
-        mean: Some(peak),
-        peak: Some(peak),
-    };
-    let known = [
-        (
-            ReadingSource::Gpu,
-            "utilisation_share",
-            Unit::Ratio,
-            from.gpu_use,
-        ),
-        (
-            ReadingSource::ServerProcess,
-            "cpu_share",
-            Unit::Ratio,
-            from.cpu,
-        ),
-        (
-            ReadingSource::ServerMetrics,
-            "kv_cache_share",
-            Unit::Ratio,
-            from.kv_cache_peak.map(flat),
-        ),
-        (
-            ReadingSource::ServerMetrics,
-            "waiting",
-            Unit::Count,
-            from.waiting_peak.map(flat),
-        ),
-        (
-            ReadingSource::ServerMetrics,
-            "running",
-            Unit::Count,
-            from.running_peak.map(flat),
-        ),
-    ];
-    let resources: Vec<ResourceSummary> = known
-        .into_iter()
-        .filter_map(|(source, name, unit, level)| resource(source, name, unit, level?))
-        .collect();
-    (!resources.is_empty()).then(|| HardwareSummary {
-        resources,
-        ..HardwareSummary::default()
-    })
-}
-
-fn resource(
-    source: ReadingSource,
-    name: &str,
-    unit: Unit,
-    level: Level,
-) -> Option<ResourceSummary> {
-    let (mean, peak) = (level.mean.or(level.peak)?, level.peak.or(level.mean)?);
-    Some(ResourceSummary {
-        series: SeriesKey {
-            source,
-            instance: String::new(),
-            name: name.to_owned(),
-        },
-        unit,
-        n: 1,
-        mean,
-        min: mean.min(peak),
-        peak,
-        increase: None,
-    })
-}
-
     };
     let d = metrics(from).remove(&wanted.metric)?;
     let (measured, interval, verdict) = bench_insight::judge(&d, &slo);

@@ -9,5 +9,7 @@ mod objectives;
 mod properties;
 mod records;
 mod reference;
+mod scipy;
 mod seeds;
 mod steadiness;
+mod trends;

@@ -284,6 +284,7 @@ pub(super) fn details(page: &mut Page, run: &RunRecord, torn: u64) {
         crate::text::html_block(&config)
     ));
     if torn > 0 {
+        tables::derived(run),
         page.push(&format!("<p class=\"note\">{torn} lines of requests.jsonl could not be read (a run that was killed leaves a torn last line); the charts are without them.</p>"));
     }
 }

@@ -175,6 +175,7 @@ impl Run<'_> {
         let facts = TrustFacts {
             complete: record.complete,
             incomplete_reason: record.incomplete_reason.as_deref(),
+            server_kind: record.server.kind.as_deref(),
             ignore_eos: self.settings.workload.ignore_eos,
             shared_prefixes: self
                 .settings

@@ -121,6 +121,8 @@ impl<'a> Run<'a> {
                 queries: machines.prometheus_queries.clone(),
             }),
             nvml_library: machines.nvml.clone(),
+            gpu: self.serves_here(),
+            gpu_left_out: (!self.serves_here()).then(|| ELSEWHERE.to_owned()),
             ..SamplerConfig::default()
         };
         let (clock, recorder) = (self.clock.clone(), recorder.clone());
@@ -161,12 +163,38 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether this host's GPUs may be the server's: it is ours, its process or the driver's library was named, or its address is
+    /// of this host. (An address is, if one can listen on it; a name other than `localhost` is taken to be elsewhere.)
+    fn serves_here(&self) -> bool {
+        let machines = &self.settings.machines;
+        let own = |url: &str| {
+            let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+            let host = host.split('/').next().unwrap_or(host);
+            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
+            let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+            address.is_ok_and(|address| std::net::TcpListener::bind((address, 0)).is_ok())
+        };
+        self.engine.is_some()
+            || machines.server_pid.is_some()
+            || machines.nvml.is_some()
+            || self
+                .server
+                .target
+                .endpoints
+                .iter()
+                .all(|endpoint| endpoint.is_loopback() || own(&endpoint.to_string()))
+    }
+
     /// A server on this host is found by the port it listens on.
     fn server_port(&self) -> Option<ServerProcess> {
         let endpoint = self.server.target.endpoints.first()?;
         endpoint.loopback_port().map(ServerProcess::Port)
     }
 }
+
+/// Why this host's GPUs are not read.
+const ELSEWHERE: &str = "the server is on another host, so its GPUs are not this one's; name its exporter with --dcgm or --prometheus (or this host's library \
+     with --nvml, if it is here after all)";
 
 /// The sampler has no HTTP of its own: the client's brings its pages.
 struct Pages {

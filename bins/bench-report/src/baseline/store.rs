@@ -1,0 +1,292 @@
+//! Where baselines lie: `DIR/NAME/baseline.json`, and beside it a run directory for each run, so that a baseline is a folder of
+//! repeats like any other. It is a copy: the runs it was made of may be deleted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use bench_schema::{JournalFile, TrustVerdict};
+use serde::{Deserialize, Serialize};
+
+use crate::error::CommandError;
+use crate::files;
+use crate::run_folder::RunFolder;
+
+const MANIFEST: &str = "baseline.json";
+/// Raised when an older program could no longer read it.
+const MAJOR: u32 = 1;
+
+/// What `baseline.json` holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    /// Version of this file.
+    major: u32,
+    /// The folder's name.
+    pub(super) name: String,
+    /// UTC.
+    pub(super) saved_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<String>,
+    /// Gates that the next round is to meet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) goals: Vec<String>,
+    pub(super) runs: Vec<Kept>,
+}
+
+/// One run of a baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// Its folder within the baseline.
+    folder: String,
+    pub(super) title: String,
+    pub(super) benchmark: String,
+    pub(super) started_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<String>,
+    pub(super) trust: TrustVerdict,
+    /// Whether its single requests are kept.
+    requests: bool,
+}
+
+/// What to save, and how.
+pub(super) struct Wanted<'a> {
+    pub(super) name: &'a str,
+    pub(super) note: Option<&'a str>,
+    pub(super) goals: &'a [String],
+    pub(super) small: bool,
+    pub(super) replace: bool,
+    pub(super) untrusted: bool,
+}
+
+/// A folder of baselines.
+pub(super) struct Store<'a> {
+    folder: &'a Path,
+}
+
+impl<'a> Store<'a> {
+    pub(super) fn at(folder: &'a Path) -> Self {
+        Self { folder }
+    }
+
+    /// Copies the runs. The baseline is there as a whole or not at all.
+    pub(super) fn save(
+        &self,
+        runs: &[RunFolder],
+        wanted: &Wanted<'_>,
+    ) -> Result<PathBuf, CommandError> {
+        let name = files::plain_name(wanted.name, self.folder)
+            .map_err(|_| CommandError::BaselineName(wanted.name.to_owned()))?;
+        check(runs, wanted.untrusted)?;
+        let place = self.folder.join(name);
+        if place.exists() && !wanted.replace {
+            return Err(CommandError::BaselineExists(name.to_owned()));
+        }
+        let beside = self.folder.join(format!(".{name}.part"));
+        discard(&beside)?;
+        let kept = runs
+            .iter()
+            .enumerate()
+            .map(|(index, run)| copy(run, index, &beside, wanted.small))
+            .collect::<Result<_, _>>()?;
+        let manifest = Manifest {
+            major: MAJOR,
+            name: name.to_owned(),
+            saved_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            note: wanted.note.map(str::to_owned),
+            goals: wanted.goals.to_vec(),
+            runs: kept,
+        };
+        files::write_json(&beside.join(MANIFEST), &manifest)?;
+        if place.exists() {
+            // Only a baseline is ever deleted here.
+            self.find(name)?;
+            discard(&place)?;
+        }
+        fs::rename(&beside, &place).map_err(CommandError::write(&place))?;
+        Ok(place)
+    }
+
+    /// The baseline of that name, and its folder.
+    pub(super) fn find(&self, name: &str) -> Result<(Manifest, PathBuf), CommandError> {
+        files::plain_name(name, self.folder)
+            .map_err(|_| CommandError::BaselineName(name.to_owned()))?;
+        let folder = self.folder.join(name);
+        let path = folder.join(MANIFEST);
+        if !path.is_file() {
+            let (known, _) = self.list().unwrap_or_default();
+            return Err(CommandError::NoBaseline {
+                name: name.to_owned(),
+                folder: self.folder.to_owned(),
+                known: known.into_iter().map(|one| one.name).collect(),
+            });
+        }
+        Ok((read(&path)?, folder))
+    }
+
+    /// Every baseline by name, and what could not be read. A folder that is not there holds none.
+    pub(super) fn list(&self) -> Result<(Vec<Manifest>, Vec<String>), CommandError> {
+        if !self.folder.exists() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let entries = fs::read_dir(self.folder).map_err(CommandError::read(self.folder))?;
+        let (mut known, mut notes) = (Vec::new(), Vec::new());
+        for entry in entries.filter_map(Result::ok) {
+            let path = entry.path().join(MANIFEST);
+            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            if hidden || !path.is_file() {
+                continue;
+            }
+            match read(&path) {
+                Ok(manifest) => known.push(manifest),
+                Err(error) => notes.push(error.to_string()),
+            }
+        }
+        known.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok((known, notes))
+    }
+
+    pub(super) fn remove(&self, name: &str) -> Result<(), CommandError> {
+        let (_, folder) = self.find(name)?;
+        discard(&folder)
+    }
+}
+
+fn read(path: &Path) -> Result<Manifest, CommandError> {
+    let text = fs::read_to_string(path).map_err(CommandError::read(path))?;
+    let bad = |problem: String| CommandError::BadBaseline {
+        path: path.to_owned(),
+        problem,
+    };
+    let manifest: Manifest = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    if manifest.major != MAJOR {
+        return Err(bad(format!(
+            "it is of version {}, and this program reads version {MAJOR}",
+            manifest.major
+        )));
+    }
+    Ok(manifest)
+}
+
+/// Runs of one baseline are repeats of each other, and can be believed.
+fn check(runs: &[RunFolder], untrusted: bool) -> Result<(), CommandError> {
+    let Some(first) = runs.first() else {
+        return Ok(());
+    };
+    for run in runs {
+        if run.record.experiment != first.record.experiment {
+            return Err(CommandError::Usage(format!(
+                "{} and {} are different benchmarks ({} and {}); save a baseline for each",
+                first.path.display(),
+                run.path.display(),
+                first.record.experiment.name(),
+                run.record.experiment.name(),
+            )));
+        }
+        if run.record.trust.verdict == TrustVerdict::Untrusted && !untrusted {
+            let why = run.record.trust.reasons.first();
+            return Err(CommandError::UntrustedBaseline {
+                run: run.path.clone(),
+                why: why.map_or_else(String::new, |reason| reason.message.clone()),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What later comparisons will have to put up with.
+pub(super) fn cautions(runs: &[RunFolder]) -> Vec<String> {
+    let mut all: Vec<String> = runs
+        .iter()
+        .filter(|run| run.record.trust.verdict > TrustVerdict::Trusted)
+        .map(|run| {
+            let codes: Vec<&str> = run
+                .record
+                .trust
+                .reasons
+                .iter()
+                .map(|r| r.code.as_str())
+                .collect();
+            format!(
+                "{} is {} ({})",
+                run.path.display(),
+                run.record.trust.verdict.as_str(),
+                codes.join(", ")
+            )
+        })
+        .collect();
+    if let [one] = runs {
+        all.push(format!(
+            "{} is a single run: what changes from run to run is not known; save several repeats (baseline save NAME RUN RUN …)",
+            one.path.display()
+        ));
+    }
+    let same = |a: &RunFolder, b: &RunFolder| {
+        let (a, b) = (&a.record.cells, &b.record.cells);
+        a.len() == b.len()
+            && a.iter()
+                .zip(b)
+                .all(|(a, b)| a.id == b.id && a.plan.hash == b.plan.hash)
+    };
+    if let Some(first) = runs.first() {
+        let others = runs.iter().filter(|run| !same(run, first));
+        all.extend(others.map(|run| {
+            format!(
+                "{} has other cells or other requests than {}; only what both have is compared",
+                run.path.display(),
+                first.path.display()
+            )
+        }));
+    }
+    all
+}
+
+fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept, CommandError> {
+    let whole = run.path.canonicalize().unwrap_or_else(|_| run.path.clone());
+    let own = whole
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    // The number keeps the order, and apart what has the same name elsewhere.
+    let name = match own.as_deref().map(|own| files::plain_name(own, into)) {
+        Some(Ok(own)) => format!("{:02}-{own}", index + 1),
+        _ => format!("{:02}", index + 1),
+    };
+    let folder = into.join(&name);
+    fs::create_dir_all(&folder).map_err(CommandError::write(&folder))?;
+    let record = &run.record;
+    if record.complete {
+        duplicate(&run.path, &folder, "run.json")?;
+    } else {
+        files::write_json(&folder.join("run.json"), record)?;
+    }
+    let requests = !small && run.has_requests();
+    if requests {
+        for part in JournalFile::Requests.parts_in(&run.path) {
+            let name = part.file_name().map(Path::new).unwrap_or(&part);
+            duplicate(&run.path, &folder, name)?;
+        }
+    }
+    Ok(Kept {
+        folder: name,
+        title: record.title.clone(),
+        benchmark: record.experiment.name().to_owned(),
+        started_at: record.started_at.clone(),
+        model: record.server.model.clone(),
+        trust: record.trust.verdict,
+        requests,
+    })
+}
+
+fn duplicate(from: &Path, to: &Path, name: impl AsRef<Path> + Copy) -> Result<(), CommandError> {
+    let (from, to) = (from.join(name), to.join(name));
+    fs::copy(&from, &to)
+        .map(drop)
+        .map_err(CommandError::write(&to))
+}
+
+/// Deletes a folder that need not be there.
+fn discard(folder: &Path) -> Result<(), CommandError> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(CommandError::write(folder))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! `capacity`: what a run comes to in days, users, replicas, money and energy, under stated assumptions.
+
+use std::path::PathBuf;
+
+use bench_insight::{CapacityAssumptions, CapacityFigure};
+use bench_schema::CellRecord;
+use clap::Args;
+use serde::Serialize;
+
+use crate::Done;
+use crate::arguments::Output;
+use crate::error::CommandError;
+use crate::run_folder::RunFolder;
+
+#[derive(Debug, Args)]
+pub(crate) struct Capacity {
+    /// A run directory.
+    run: PathBuf,
+    /// Only this cell; every cell unless given.
+    #[arg(long, value_name = "ID")]
+    cell: Option<String>,
+    /// Seconds that a user reads and types between an answer and the next request: gives users.
+    #[arg(long, value_name = "SECONDS")]
+    think_time: Option<f64>,
+    /// Requests per second to be served: gives replicas.
+    #[arg(long, value_name = "RATE")]
+    target_rate: Option<f64>,
+    /// Price of all that was measured per hour, in any currency: gives costs.
+    #[arg(long, value_name = "PRICE")]
+    price_per_hour: Option<f64>,
+    /// Percentage of the measured capacity to plan with; the rest is headroom.
+    #[arg(long, value_name = "PERCENT")]
+    planned_use: Option<f64>,
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    output: Output,
+}
+
+#[derive(Serialize)]
+struct OfCell {
+    cell: String,
+    figures: Vec<CapacityFigure>,
+}
+
+pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
+    let run = RunFolder::open(&arguments.run)?;
+    let given = CapacityAssumptions {
+        think_time_s: arguments.think_time,
+        target_rate_per_s: arguments.target_rate,
+        price_per_hour: arguments.price_per_hour,
+        planned_use: arguments.planned_use.map(|percent| percent / 100.0),
+    };
+    given.check()?;
+    let wanted = |cell: &&CellRecord| arguments.cell.as_ref().is_none_or(|id| cell.id == *id);
+    let all: Vec<OfCell> = run
+        .record
+        .cells
+        .iter()
+        .filter(wanted)
+        .map(|cell| OfCell {
+            cell: cell.id.clone(),
+            figures: bench_insight::capacity(cell, &given),
+        })
+        .collect();
+    if all.is_empty() {
+        let known: Vec<&str> = run
+            .record
+            .cells
+            .iter()
+            .map(|cell| cell.id.as_str())
+            .collect();
+        return Err(CommandError::Usage(format!(
+            "{} has no such cell; it has {}",
+            run.path.display(),
+            known.join(", ")
+        )));
+    }
+    let output = match arguments.output {
+        Output::Json => serde_json::to_string_pretty(&all).unwrap_or_default() + "\n",
+        Output::Table => lines(&all, "", "  ", ""),
+        Output::Markdown => lines(&all, "## ", "- ", "\n"),
+    };
+    Ok(Done::well(output, run.notes))
+}
+
+fn lines(all: &[OfCell], head: &str, item: &str, gap: &str) -> String {
+    let mut out = String::new();
+    for one in all {
+        out += &format!("{head}{}\n{gap}", one.cell.escape_debug());
+        for figure in &one.figures {
+            out += &format!("{item}{}\n", figure.sentence());
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,295 @@
+//! Baselines, as somebody uses them who changes a server between two rounds.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Said, blank, both_cells, command, ended};
+use crate::text;
+
+/// `bench-report` with the store at the end.
+fn with_store(store: &Path, arguments: &[&str]) -> Said {
+    let mut all = arguments.to_vec();
+    all.extend(["--baselines", text(store)]);
+    command(&all)
+}
+
+#[test]
+fn a_baseline_outlives_its_run_and_a_slower_round_is_worse_than_it_and_misses_the_gate() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let old = ended(&folder.path().join("old"), &blank(), &both_cells(1.0));
+    let said = with_store(
+        &store,
+        &[
+            "baseline",
+            "save",
+            "week-2",
+            text(&old),
+            "--note",
+            "before tuning",
+            "--goal",
+            "c4 is no gate",
+        ],
+    );
+    assert_eq!(
+        said.code,
+        Some(2),
+        "a goal that cannot be read: {}",
+        said.err
+    );
+    let goal = "concurrency=4:requests_per_s>=1000,e2e.p95<=1s";
+    let said = with_store(
+        &store,
+        &[
+            "baseline",
+            "save",
+            "week-2",
+            text(&old),
+            "--note",
+            "before tuning",
+            "--goal",
+            goal,
+        ],
+    );
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("single run"), "{}", said.err);
+    // a seventh of these requests fails, so that no limit holds their p95
+    assert!(
+        said.err.contains("failures make it unbounded"),
+        "{}",
+        said.err
+    );
+    assert_eq!(Path::new(said.out.trim()), store.join("week-2"));
+    fs::remove_dir_all(&old).unwrap();
+
+    let listed = with_store(&store, &["baseline", "list"]);
+    for word in ["week-2", "throughput", "tiny", "trusted", "before tuning"] {
+        assert!(listed.out.contains(word), "{word}: {}", listed.out);
+    }
+    let shown = with_store(&store, &["baseline", "show", "week-2"]);
+    assert!(
+        shown.out.contains("E2E p95") && shown.out.contains("targets of the next round"),
+        "{}",
+        shown.out
+    );
+
+    let new = ended(&folder.path().join("new"), &blank(), &both_cells(1.6));
+    let compared = with_store(&store, &["compare", "--baseline", "week-2", text(&new)]);
+    assert_eq!(compared.code, Some(0), "{}", compared.err);
+    assert!(
+        compared.out.starts_with("new against baseline week-2"),
+        "{}",
+        compared.out
+    );
+    assert!(
+        compared.out.contains("worse") && compared.out.contains("targets of the baseline"),
+        "{}",
+        compared.out
+    );
+    assert!(compared.out.contains("not reached"), "{}", compared.out);
+    let rule = ["--max-regression", "e2e.p50:5%"];
+    let gate = |with: &[&str]| {
+        let mut all = vec!["gate"];
+        all.extend(with);
+        all.extend(rule);
+        with_store(&store, &all)
+    };
+    assert_eq!(gate(&["--baseline", "week-2", text(&new)]).code, Some(4));
+    assert_eq!(
+        gate(&["--baseline", "week-2", text(&new), text(&new)]).code,
+        Some(2)
+    );
+    let same = gate(&["--baseline", "week-2", text(&store.join("week-2"))]);
+    assert_eq!(same.code, Some(0), "{}", same.out);
+}
+
+#[test]
+fn what_a_baseline_says_is_the_same_in_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let goals = ["--goal", "e2e.p50<=1s"];
+    let mut save = vec!["baseline", "save", "b", text(&run)];
+    save.extend(goals);
+    assert_eq!(with_store(&store, &save).code, Some(0));
+    let form = |of: &[&str], form: &str| {
+        let mut all = of.to_vec();
+        all.extend(["--output", form]);
+        with_store(&store, &all).out
+    };
+    let compare = ["compare", "--baseline", "b", text(&run)];
+    let rounds: Value = serde_json::from_str(&form(&compare, "json")).unwrap();
+    let goals = &rounds[0]["goals"];
+    assert_eq!(goals["own"][0]["goal"], "e2e.p50<=1s");
+    assert_eq!(goals["own"][0]["met"], true);
+    let rows = rounds[0]["comparison"]["rows"].as_array().unwrap();
+    assert!(
+        rows.iter()
+            .all(|row| row["verdict"] == "no_difference_found" || row["verdict"] == "cannot_tell")
+    );
+    let page = form(&compare, "markdown");
+    assert!(page.starts_with("# run against baseline b\n"), "{page}");
+    for target in goals["targets"].as_array().unwrap() {
+        let quantity = target["target"]["quantity"].as_str().unwrap();
+        assert!(page.contains(quantity), "{quantity}: {page}");
+    }
+    let whole: Value = serde_json::from_str(&form(&["baseline", "show", "b"], "json")).unwrap();
+    assert_eq!(whole["name"], "b");
+    assert!(form(&["baseline", "show", "b"], "markdown").starts_with("# baseline b, saved "));
+    let list: Value = serde_json::from_str(&form(&["baseline", "list"], "json")).unwrap();
+    assert_eq!(list[0]["goals"], json!(["e2e.p50<=1s"]));
+}
+
+#[test]
+fn a_name_is_given_once_unless_it_is_to_be_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let save = |extra: &[&str]| {
+        let mut all = vec!["baseline", "save", "b", text(&run)];
+        all.extend(extra);
+        with_store(&store, &all)
+    };
+    assert_eq!(save(&[]).code, Some(0));
+    let again = save(&[]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.err.contains("--replace"), "{}", again.err);
+    assert_eq!(save(&["--replace", "--small"]).code, Some(0));
+    let kept = store.join("b").join("01-run");
+    assert!(kept.join("run.json").is_file() && !kept.join("requests.jsonl").exists());
+    // what a small one lacks are single requests; it is compared by its intervals
+    let compared = with_store(&store, &["compare", "--baseline", "b", text(&run)]);
+    assert_eq!(compared.code, Some(0), "{}", compared.err);
+    for name in ["../b", "a/b", "", ".b"] {
+        let said = with_store(&store, &["baseline", "save", name, text(&run)]);
+        assert_eq!(said.code, Some(2), "{name}: {}", said.err);
+    }
+    assert_eq!(
+        with_store(&store, &["baseline", "remove", "b"]).code,
+        Some(0)
+    );
+    let gone = with_store(&store, &["compare", "--baseline", "b", text(&run)]);
+    assert_eq!(gone.code, Some(2));
+    assert!(gone.err.contains("there is no baseline b"), "{}", gone.err);
+}
+
+#[test]
+fn only_a_baseline_is_ever_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    fs::create_dir_all(store.join("mine")).unwrap();
+    fs::write(store.join("mine").join("thesis.txt"), "years of work").unwrap();
+    let said = with_store(
+        &store,
+        &["baseline", "save", "mine", text(&run), "--replace"],
+    );
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(store.join("mine").join("thesis.txt").is_file());
+}
+
+#[test]
+fn what_cannot_be_trusted_is_no_baseline_unless_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let path = run.join("run.json");
+    let mut stored: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    stored["trust"] = json!({"verdict": "untrusted", "reasons": [
+        {"code": "client_lag", "verdict": "untrusted", "message": "the client read tokens late"}]});
+    fs::write(&path, stored.to_string()).unwrap();
+    let refused = with_store(&store, &["baseline", "save", "b", text(&run)]);
+    assert_eq!(refused.code, Some(3));
+    assert!(
+        refused.err.contains("the client read tokens late"),
+        "{}",
+        refused.err
+    );
+    let kept = with_store(
+        &store,
+        &["baseline", "save", "b", text(&run), "--untrusted"],
+    );
+    assert_eq!(kept.code, Some(0), "{}", kept.err);
+    assert!(
+        with_store(&store, &["baseline", "list"])
+            .out
+            .contains("untrusted")
+    );
+}
+
+#[test]
+fn repeats_make_one_baseline_and_different_benchmarks_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let repeats = folder.path().join("repeats");
+    for (i, stretch) in [1.0, 1.02, 0.99].into_iter().enumerate() {
+        ended(&repeats.join(i.to_string()), &blank(), &both_cells(stretch));
+    }
+    let said = with_store(&store, &["baseline", "save", "three", text(&repeats)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(!said.err.contains("single run"), "{}", said.err);
+    let page = with_store(
+        &store,
+        &[
+            "compare",
+            "--baseline",
+            "three",
+            text(&repeats),
+            "--output",
+            "markdown",
+        ],
+    );
+    assert!(page.out.contains("3 and 3 runs"), "{}", page.out);
+    let other = folder.path().join("other");
+    let mut design = blank();
+    design["experiment"] = "latency".into();
+    ended(&other, &design, &both_cells(1.0));
+    let said = with_store(
+        &store,
+        &["baseline", "save", "mixed", text(&repeats), text(&other)],
+    );
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    assert!(said.err.contains("different benchmarks"), "{}", said.err);
+}
+
+#[test]
+fn capacity_follows_from_the_measured_rate_and_the_given_assumptions() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let given = [
+        "--cell",
+        "c4",
+        "--target-rate",
+        "100",
+        "--price-per-hour",
+        "3.6",
+        "--think-time",
+        "10",
+    ];
+    let said = |extra: &[&str]| {
+        let mut all = vec!["capacity", text(&run)];
+        all.extend(given);
+        all.extend(extra);
+        command(&all)
+    };
+    let all: Value = serde_json::from_str(&said(&["--output", "json"]).out).unwrap();
+    let figure = |name: &str| {
+        let figures = all[0]["figures"].as_array().unwrap();
+        figures.iter().find(|f| f["name"] == name).unwrap()["value"]
+            .as_f64()
+            .unwrap()
+    };
+    let rate = figure("requests_per_day") / 86_400.0;
+    assert!(rate > 0.0);
+    assert!((figure("replicas") - (100.0 / rate).ceil()).abs() < 1e-9);
+    // 3.6 an hour is 0.001 a second
+    assert!((figure("cost_per_thousand_requests") - 1.0 / rate).abs() < 1e-9 / rate);
+    let text = said(&[]).out;
+    assert!(
+        text.starts_with("c4\n") && text.contains("users: ") && text.contains("assuming"),
+        "{text}"
+    );
+    assert_eq!(said(&["--planned-use", "150"]).code, Some(2));
+}

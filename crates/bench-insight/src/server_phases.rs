@@ -1,0 +1,92 @@
+//! Where the time goes, told with the server's own queue time.
+
+use bench_schema::{CellRecord, Load, PhaseShares};
+
+use crate::signals::derived;
+
+/// The shares of a cell's response time with the server's own queue time in them, where its queue histogram was read over the
+/// cell's window; `None` where the cell's shares stand as they are.
+///
+/// Responses that carry their queue time know better, request by request. Otherwise the server's mean counts more than nothing
+/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. The
+/// server tells no queue time per percentile of E2E, so `by_percentile` is empty then.
+pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
+    let shares = cell.phases.as_ref()?;
+    let known = |name: &str| derived(cell, name).filter(|value| *value >= 0.0);
+    let (mean, share) = (known("server_queue_mean"), known("server_queue_share")?);
+    // What an open loop's client made requests wait is in `queue` already; an estimate there cannot be told from it.
+    let (own, prefill) = match (shares.queue_source.as_str(), &cell.load) {
+        ("none", _) => (shares.queue, shares.prefill),
+        ("estimate", Load::Closed { .. }) => (0.0, shares.prefill + shares.queue),
+        _ => return None,
+    };
+    let waited = match (mean, known("server_prefill_mean")) {
+        // Of what passed until the first token, the server tells both parts.
+        (Some(queue), Some(rest)) if queue + rest > 0.0 => prefill * queue / (queue + rest),
+        // Its share is of its own E2E, which begins where the client's waiting ended.
+        _ => (share * (1.0 - own)).min(prefill),
+    };
+    Some(PhaseShares {
+        queue: own + waited,
+        prefill: prefill - waited,
+        decode: shares.decode,
+        queue_source: "server_metrics".to_owned(),
+        by_percentile: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(source: &str, queue: f64, server: f64) -> CellRecord {
+        let text = format!(
+            r#"{{"id": "c", "label": "c", "factors": {{}}, "load": {{"kind": "closed", "concurrency": 16}}, "stop": {{}}, "repeats": 1,
+            "plan": {{"hash": "", "requests": 0, "dataset": "mixed", "sized_by": "words"}}, "headline": "sent",
+            "counts": {{"planned": 0, "completed": 0, "failed": 0, "timed_out": 0, "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 0}},
+            "windows": {{}}, "metrics": {{}}, "analysis": {{}}, "client": {{"workers": 0}},
+            "phases": {{"queue": {queue}, "prefill": {}, "decode": 0.5, "queue_source": "{source}", "by_percentile": [[0.5, 0.0, 1e9]]}},
+            "hardware": {{"resources": [], "derived": {{"server_queue_share": {{"value": {server}, "unit": "ratio"}}}}}}}}"#,
+            0.5 - queue
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn what_the_server_says_was_waiting_is_taken_off_prefill() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        for (source, queue) in [("none", 0.0), ("estimate", 0.3)] {
+            let shares = server_phases(&cell(source, queue, 0.45)).unwrap();
+            assert!(
+                near(shares.queue, 0.45) && near(shares.prefill, 0.05),
+                "{shares:?}"
+            );
+            assert_eq!(shares.queue_source, "server_metrics");
+            assert!(shares.by_percentile.is_empty());
+        }
+        // more than there is to wait in is the server's count of other requests
+        let shares = server_phases(&cell("none", 0.0, 0.9)).unwrap();
+        assert!(near(shares.queue, 0.5) && near(shares.prefill, 0.0));
+        // where it tells its prefill time too, both share what passed until the first token
+        let mut both = cell("none", 0.0, 0.45);
+        let figures = &mut both.hardware.as_mut().unwrap().derived;
+        for (name, value) in [("server_queue_mean", 870e6), ("server_prefill_mean", 130e6)] {
+            let unit = bench_schema::Unit::Ns;
+            let quantity = bench_schema::Quantity {
+                value,
+                unit,
+                interval: None,
+            };
+            figures.insert(name.to_owned(), quantity);
+        }
+        let shares = server_phases(&both).unwrap();
+        assert!(
+            near(shares.queue, 0.435) && near(shares.prefill, 0.065),
+            "{shares:?}"
+        );
+        assert_eq!(server_phases(&cell("response", 0.1, 0.45)), None);
+        let mut silent = cell("none", 0.0, 0.45);
+        silent.hardware = None;
+        assert_eq!(server_phases(&silent), None);
+    }
+}

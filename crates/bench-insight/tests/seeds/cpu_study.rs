@@ -1,0 +1,89 @@
+//! Performance Benchmarking, phase 4: GPT-2 on a CPU.
+
+use bench_insight::targets;
+
+use super::{evidence, found, load, near, one, says};
+
+#[test]
+fn cpu_study_scales_by_1_50_and_1_64_with_75_and_41_percent_efficiency() {
+    let (run, _) = found("gpt2-cpu");
+    let rows = &run.analysis.scaling;
+    for (row, (factor, efficiency)) in rows.iter().zip([(1.0, 1.0), (1.50, 0.75), (1.64, 0.41)]) {
+        near(row.scaling_factor, factor, 0.006);
+        near(row.efficiency.unwrap(), efficiency, 0.006);
+    }
+    let trade: Vec<f64> = rows.iter().filter_map(|row| row.tradeoff_ratio).collect();
+    near(trade[0], 1.5, 0.03);
+    near(trade[1], 0.65, 0.006);
+}
+
+#[test]
+fn cpu_study_recommends_concurrency_2() {
+    let (_, all) = found("gpt2-cpu");
+    let best = one(&all, "best_concurrency");
+    says(
+        best,
+        &[
+            "concurrency 2 is the best trade",
+            "+50 % throughput for +33 % latency",
+            "4 is +64 % throughput for +99 % latency",
+        ],
+    );
+    near(evidence(best, "best level"), 2.0, 0.0);
+}
+
+#[test]
+fn cpu_study_sees_diminishing_returns_at_4() {
+    let (_, all) = found("gpt2-cpu");
+    says(
+        one(&all, "diminishing_returns"),
+        &[
+            "concurrency 4 brings",
+            "more throughput than 2",
+            "75 % at 2 and 41 % at 4",
+        ],
+    );
+}
+
+#[test]
+fn cpu_study_answers_every_request() {
+    let (_, all) = found("gpt2-cpu");
+    says(one(&all, "all_answered"), &["17 of them"]);
+}
+
+#[test]
+fn cpu_study_meets_its_five_targets() {
+    let run = load::run("gpt2-cpu");
+    let gates = [
+        "concurrency=1:requests_per_s>0.5",
+        "concurrency=1:output_tokens_per_s>20",
+        "requests_per_s>1.0",
+        "output_tokens_per_s>30, failed==0",
+    ];
+    let outcomes = targets(&gates, &run.cells).unwrap();
+    let measured: Vec<f64> = outcomes.iter().filter_map(|o| o.measured).collect();
+    for (got, table) in measured.iter().zip([0.84, 25.24, 1.38, 41.46, 0.0]) {
+        near(*got, table, 1e-9);
+    }
+    assert_eq!(outcomes.len(), 5);
+    assert!(outcomes.iter().all(|o| o.met));
+    assert_eq!(outcomes[2].cell.as_deref(), Some("c4"));
+}
+
+#[test]
+fn cpu_study_would_miss_a_target_that_is_too_high() {
+    let run = load::run("gpt2-cpu");
+    let outcomes = targets(
+        &[
+            "concurrency=2:e2e.p95<=1.5s",
+            "ttft.p95<=1s",
+            "completed>=17",
+        ],
+        &run.cells,
+    )
+    .unwrap();
+    let met: Vec<bool> = outcomes.iter().map(|o| o.met).collect();
+    // 1.61 s; TTFT was not measured there; 5 + 6 + 6 requests.
+    assert_eq!(met, [false, false, true]);
+    assert_eq!(outcomes[1].measured, None);
+}

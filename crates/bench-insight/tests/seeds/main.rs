@@ -1,0 +1,118 @@
+//! The conclusions of the five seed documents come out of their tables by themselves. Each test names its document and table; the
+//! inputs are in `fixtures/seeds`.
+#![expect(
+    clippy::panic,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+use bench_insight::{analyse_run, findings};
+use bench_schema::{Finding, RunRecord};
+
+mod cpu_study;
+mod load;
+mod phases;
+mod sweep;
+mod week_2;
+
+/// The findings of a fixture's run, its analysis made on the way.
+fn found(fixture: &str) -> (RunRecord, Vec<Finding>) {
+    let mut run = load::run(fixture);
+    run.analysis = analyse_run(&run);
+    let all = findings(&run, &[]);
+    (run, all)
+}
+
+fn one<'a>(all: &'a [Finding], code: &str) -> &'a Finding {
+    all.iter().find(|f| f.code == code).unwrap_or_else(|| {
+        let codes: Vec<&str> = all.iter().map(|f| f.code.as_str()).collect();
+        panic!("no `{code}` among {codes:?}")
+    })
+}
+
+fn says(finding: &Finding, parts: &[&str]) {
+    for part in parts {
+        assert!(
+            finding.claim.contains(part),
+            "`{part}` is not in: {}",
+            finding.claim
+        );
+    }
+}
+
+fn evidence(finding: &Finding, name: &str) -> f64 {
+    finding
+        .evidence
+        .iter()
+        .find(|e| e.name == name)
+        .unwrap_or_else(|| panic!("no `{name}` in {:?}", finding.evidence))
+        .value
+}
+
+fn near(got: f64, wanted: f64, within: f64) {
+    assert!(
+        (got - wanted).abs() <= within,
+        "{got} is not {wanted} ± {within}"
+    );
+}
+
+#[test]
+fn every_finding_that_the_seeds_raise_is_documented() {
+    let page = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/insight.md"
+    ))
+    .unwrap();
+    for fixture in [
+        "week2-latency",
+        "week2-production",
+        "week2-lengths",
+        "phases-datasets",
+        "phases-rates",
+        "phases-gpus",
+        "concurrency-sweep",
+        "gpt2-cpu",
+    ] {
+        for finding in found(fixture).1 {
+            assert!(
+                page.contains(&format!("`{}`", finding.code)),
+                "docs/insight.md does not list {}",
+                finding.code
+            );
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_busy_with_other_programs_is_not_called_the_servers_limit() {
+    // As on a shared build machine: CPUs at 99.8 %, of which server and client used 0.03 cores of 2.
+    let with = |server_cores: f64| {
+        let mut run = load::run("gpt2-cpu");
+        run.host.cpus = Some(2);
+        run.server.embedded = true;
+        let quantity = |value| bench_schema::Quantity {
+            value,
+            unit: bench_schema::Unit::Ratio,
+            interval: None,
+        };
+        let derived = [
+            ("host_cpu_share", 0.998),
+            ("server_cpu_cores", server_cores),
+            ("client_cpu_cores", 0.02),
+        ];
+        run.cells[0].hardware = Some(bench_schema::HardwareSummary {
+            derived: derived
+                .map(|(name, value)| (name.to_owned(), quantity(value)))
+                .into(),
+            ..bench_schema::HardwareSummary::default()
+        });
+        findings(&run, &[])
+    };
+    says(
+        one(&with(0.01), "busy_host"),
+        &["100 %", "2 cores", "0.0300"],
+    );
+    says(
+        one(&with(1.9), "cpu_limit"),
+        &["the server's CPUs are full"],
+    );
+}

@@ -1,0 +1,198 @@
+//! What a statement names: the right source, the server's own words, numbers with units.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+use std::collections::BTreeMap;
+
+use bench_insight::{CellFacts, TrustFacts, findings, trust};
+use bench_schema::{
+    Finding, HardwareSummary, ReadingSource, ResourceSummary, RunRecord, SeriesKey, Trust,
+    TrustReason, TrustVerdict, Unit,
+};
+
+#[path = "seeds/load.rs"]
+mod load;
+
+fn one<'a>(all: &'a [Finding], code: &str) -> &'a Finding {
+    all.iter()
+        .find(|f| f.code == code)
+        .unwrap_or_else(|| panic!("no `{code}`"))
+}
+
+fn series(source: ReadingSource, name: &str, unit: Unit, level: f64) -> ResourceSummary {
+    ResourceSummary {
+        series: SeriesKey {
+            source,
+            instance: "0".to_owned(),
+            name: name.to_owned(),
+        },
+        unit,
+        n: 10,
+        mean: level,
+        min: level,
+        peak: level,
+        increase: None,
+    }
+}
+
+/// A run of one cell whose host has GPUs of its own, and whose server's are known from elsewhere.
+fn with_resources(resources: Vec<ResourceSummary>) -> RunRecord {
+    let mut run = load::run("gpt2-cpu");
+    run.cells.truncate(1);
+    run.cells[0].hardware = Some(HardwareSummary {
+        resources,
+        ..HardwareSummary::default()
+    });
+    run
+}
+
+#[test]
+fn an_exporter_that_was_named_is_believed_before_this_hosts_gpus() {
+    // The same rule as bench-hardware's: what was asked for by address is meant.
+    let used = |source, level| series(source, "utilisation_share", Unit::Ratio, level);
+    for named in [ReadingSource::Dcgm, ReadingSource::Prometheus] {
+        let run = with_resources(vec![used(ReadingSource::Gpu, 0.99), used(named, 0.2)]);
+        let idle = findings(&run, &[]);
+        let claim = &one(&idle, "low_gpu_use").claim;
+        assert!(claim.contains("use 20 % on average"), "{named:?}: {claim}");
+    }
+    let run = with_resources(vec![used(ReadingSource::Gpu, 0.2)]);
+    assert!(
+        one(&findings(&run, &[]), "low_gpu_use")
+            .claim
+            .contains("20 %")
+    );
+}
+
+#[test]
+fn memory_in_use_is_never_divided_by_another_hosts_memory() {
+    let bytes = |source, name, level| series(source, name, Unit::Bytes, level);
+    let run = with_resources(vec![
+        bytes(ReadingSource::Dcgm, "memory_used_bytes", 70e9),
+        bytes(ReadingSource::Gpu, "memory_used_bytes", 1e9),
+        bytes(ReadingSource::Gpu, "memory_total_bytes", 24e9),
+    ]);
+    // 70 of 24 GB would be a card that is three times full
+    assert!(
+        !findings(&run, &[])
+            .iter()
+            .any(|f| f.code == "memory_pressure")
+    );
+}
+
+#[test]
+fn what_limits_the_client_is_named_with_its_unit() {
+    let mut run = load::run("gpt2-cpu");
+    let cell = run.cells[0].id.clone();
+    let reason = |code: &str, measured| TrustReason {
+        code: code.to_owned(),
+        verdict: TrustVerdict::Doubtful,
+        message: "…".to_owned(),
+        cell: Some(cell.clone()),
+        measured: Some(measured),
+        threshold: None,
+    };
+    run.trust = Trust::from_reasons(vec![
+        reason("client_lag", 0.25),
+        reason("lateness", 4.2e6),
+        reason("in_flight_cap", 17.0),
+        reason("few_samples", 3.0),
+    ]);
+    let all = findings(&run, &[]);
+    let told: Vec<String> = one(&all, "client_limited")
+        .evidence
+        .iter()
+        .map(|e| format!("{}: {:.1} {}", e.name, e.value, e.unit))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "lag p99 over the median token gap: 25.0 %",
+            "lateness p99: 4.2 ms",
+            "requests refused by the in-flight cap: 17.0 requests",
+        ]
+    );
+}
+
+#[test]
+fn a_warm_cache_is_turned_off_in_the_servers_own_words() {
+    let run = load::run("gpt2-cpu");
+    let facts: BTreeMap<String, CellFacts> = [(
+        run.cells[0].id.clone(),
+        CellFacts {
+            cached_share: Some(0.5),
+            ..CellFacts::default()
+        },
+    )]
+    .into();
+    let message = |kind| {
+        let asked = TrustFacts {
+            server_kind: kind,
+            ..TrustFacts::of(&run.clock, &facts)
+        };
+        let reasons = trust(&asked, &run.cells).reasons;
+        reasons
+            .into_iter()
+            .find(|r| r.code == "warm_cache")
+            .unwrap()
+            .message
+    };
+    assert!(message(Some("llama.cpp")).contains("cache_prompt"));
+    assert!(!message(Some("llama.cpp")).contains("enable-prefix-caching"));
+    assert!(message(Some("sglang")).contains("--disable-radix-cache"));
+    assert!(message(Some("vllm")).contains("--no-enable-prefix-caching"));
+}
+
+#[test]
+fn requests_outside_the_steady_part_are_not_compared_as_they_are_not_reported() {
+    let mut run = load::run("gpt2-cpu");
+    run.cells.truncate(1);
+    let second = |s: f64| bench_schema::Stamp::EPOCH + bench_schema::Nanos::from_secs_f64(s);
+    let windows = &mut run.cells[0].windows;
+    let mut steady = windows.whole.clone().unwrap();
+    steady.window = bench_schema::Window {
+        from: second(10.0),
+        to: second(20.0),
+    };
+    windows.steady = Some(steady);
+    // a slow ramp before the steady part, a fast drain after it
+    let request = |i: u32| {
+        let at = f64::from(i) * 0.25;
+        let e2e = match at {
+            t if t < 10.0 => 9e9,
+            t if t > 20.0 => 1e8,
+            _ => 1e9 + f64::from(i % 5) * 1e6,
+        };
+        bench_insight::RequestSample {
+            start: second(at),
+            end: second(at + e2e / 1e9),
+            ttft: Some(e2e / 10.0),
+            tpot: None,
+            e2e,
+            input_tokens: None,
+            output_tokens: None,
+            use_case: None,
+        }
+    };
+    let samples = [bench_insight::CellSamples {
+        cell: run.cells[0].id.clone(),
+        requests: (0..160).map(request).collect(),
+    }];
+    let both = bench_insight::ComparedSamples {
+        base: &samples,
+        new: &samples,
+    };
+    let options = bench_metrics::CompareOptions::default();
+    let cell = run.cells[0].id.clone();
+    let found = bench_insight::compare(&[&run], &[&run], both, &options).unwrap();
+    let row = found.row(&cell, "e2e.p50").unwrap();
+    assert_eq!(row.test, "permutation of blocks of time");
+    assert!((row.base - 1.002e9).abs() < 1e3, "{}", row.base);
+    // of repeats the windows are not known one by one: then what is stored decides
+    run.cells[0].repeats = 3;
+    let found = bench_insight::compare(&[&run], &[&run], both, &options).unwrap();
+    assert_eq!(found.row(&cell, "e2e.p50").unwrap().test, "intervals");
+}

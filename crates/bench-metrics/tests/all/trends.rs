@@ -1,0 +1,215 @@
+//! Where the steady part ends, and what counts as a trend: each threshold from both sides.
+
+use bench_metrics::{Flight, Steady, find_steady};
+use bench_schema::{ArrivalKind, Load, Nanos, Stamp};
+
+/// What a request sent at that millisecond is like: how long it stays and how long its first token takes (ms), and its tokens.
+type Kind = fn(f64) -> (f64, f64, u64);
+
+fn flight(sent_ms: f64, (stay, ttft, tokens): (f64, f64, u64)) -> Flight {
+    let sent = Stamp::EPOCH + Nanos::from_f64(sent_ms * 1e6);
+    Flight {
+        sent,
+        ended: sent + Nanos::from_f64(stay * 1e6),
+        latency: Some(ttft * 1e6),
+        tokens: Some(tokens),
+        cancelled: false,
+    }
+}
+
+/// Four slots without noise, `each` requests a slot.
+fn slots(each: u32, kind: Kind) -> Vec<Flight> {
+    let mut all = Vec::new();
+    for slot in 0..4 {
+        let mut now = f64::from(slot);
+        for _ in 0..each {
+            let (stay, ttft, tokens) = kind(now);
+            all.push(flight(now, (stay, ttft, tokens)));
+            now += stay + 0.001;
+        }
+    }
+    all
+}
+
+fn steady(flights: &[Flight]) -> Steady {
+    find_steady(flights, &Load::closed(4))
+}
+
+fn found(flights: &[Flight]) -> (Option<bool>, String) {
+    let stationarity = steady(flights).stationarity;
+    (stationarity.stationary, stationarity.reason)
+}
+
+#[test]
+fn a_falling_output_rate_is_a_trend_though_ttft_is_level() {
+    // 100 requests a slot of 100 ms: ten seconds, over which answers shrink from 100 tokens to 50
+    let (stationary, reason) = found(&slots(100, |now| (100.0, 20.0, 100 - (now / 200.0) as u64)));
+    assert_eq!(stationary, Some(false), "{reason}");
+    assert!(reason.contains("output tokens/s falls"), "{reason}");
+    assert!(!reason.contains("latency"), "{reason}");
+}
+
+#[test]
+fn a_rising_output_rate_is_a_trend_too() {
+    let (stationary, reason) = found(&slots(100, |now| (100.0, 20.0, 50 + (now / 200.0) as u64)));
+    assert_eq!(stationary, Some(false), "{reason}");
+    assert!(reason.contains("output tokens/s rises"), "{reason}");
+}
+
+#[test]
+fn tokens_are_counted_when_they_are_decoded_and_not_when_the_request_ends() {
+    // Answers of 4 s within 12 s: booked at their ends, the rate would jump; spread over their decode it is level.
+    let (stationary, reason) = found(&slots(30, |_| (400.0, 20.0, 100)));
+    assert_eq!(stationary, Some(true), "{reason}");
+    let long = slots(40, |now| {
+        if now < 8_000.0 {
+            (400.0, 20.0, 100)
+        } else {
+            (400.0, 20.0, 60)
+        }
+    });
+    let (stationary, reason) = found(&long);
+    assert_eq!(stationary, Some(false), "{reason}");
+}
+
+#[test]
+fn a_slope_counts_from_a_tenth_of_the_level_on() {
+    // TTFT rises by 5 % over ten seconds, then by 60 %: without noise both are as certain as can be. (Half of so smooth a rise
+    // may be cut off as a transient, so that it has to be steep.)
+    let small = found(&slots(100, |now| {
+        (100.0, 20.0 * (1.0 + 0.05 * now / 10_000.0), 100)
+    }));
+    assert_eq!(small.0, Some(true), "{}", small.1);
+    let large = found(&slots(100, |now| {
+        (100.0, 20.0 * (1.0 + 0.6 * now / 10_000.0), 100)
+    }));
+    assert_eq!(large.0, Some(false), "{}", large.1);
+    assert!(large.1.contains("latency rises"), "{}", large.1);
+    let falls = found(&slots(100, |now| {
+        (100.0, 20.0 * (1.0 - 0.6 * now / 10_000.0), 100)
+    }));
+    assert!(falls.1.contains("latency falls"), "{}", falls.1);
+}
+
+#[test]
+fn an_open_loop_whose_arrivals_hurry_fills_up() {
+    // Ten a second in the end, four in the beginning, each for a second: level latencies, more and more in flight.
+    let mut now = 0.0;
+    let flights: Vec<Flight> = (0..300)
+        .map(|i| {
+            now += 250.0 - f64::from(i) * 0.5;
+            flight(now, (1_000.0, 20.0, 100))
+        })
+        .collect();
+    let load = Load::Open {
+        rate_per_s: 6.0,
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let found = find_steady(&flights, &load).stationarity;
+    assert_eq!(found.stationary, Some(false), "{}", found.reason);
+    assert!(
+        found.reason.contains("number in flight rises"),
+        "{}",
+        found.reason
+    );
+}
+
+/// The flights with the first that was sent at or after `at_ms` cancelled.
+fn with_one_cancelled(mut flights: Vec<Flight>, at_ms: f64) -> (Vec<Flight>, Stamp) {
+    flights.sort_by_key(|f| f.sent);
+    let at = Stamp::EPOCH + Nanos::from_f64(at_ms * 1e6);
+    let first = flights
+        .iter_mut()
+        .find(|f| f.sent >= at)
+        .expect("there are later ones");
+    first.cancelled = true;
+    let sent = first.sent;
+    (flights, sent)
+}
+
+#[test]
+fn a_cancelled_request_ends_the_window_only_where_enough_is_left() {
+    let even: Kind = |_| (100.0, 20.0, 100);
+    // 100 a slot; cancelled in the middle: half is left
+    let (flights, sent) = with_one_cancelled(slots(100, even), 5_000.0);
+    let found = steady(&flights);
+    assert_eq!(
+        found.window.map(|w| w.to),
+        Some(sent),
+        "{}",
+        found.stationarity.reason
+    );
+    assert!(
+        found
+            .stationarity
+            .reason
+            .contains("before the first request that was cancelled")
+    );
+    // cancelled after a tenth: less than a quarter would be left
+    let (flights, sent) = with_one_cancelled(slots(100, even), 1_000.0);
+    let found = steady(&flights);
+    assert!(
+        found.window.is_some_and(|w| w.to > sent),
+        "{}",
+        found.stationarity.reason
+    );
+    assert!(!found.stationarity.reason.contains("cancelled"));
+    // twelve a slot; cancelled after four: a third, but fewer than twenty
+    let (flights, sent) = with_one_cancelled(slots(12, even), 405.0);
+    let found = steady(&flights);
+    assert!(
+        found.window.is_some_and(|w| w.to > sent),
+        "{}",
+        found.stationarity.reason
+    );
+}
+
+#[test]
+fn nineteen_requests_are_too_few_and_twenty_are_not() {
+    let even: Kind = |_| (100.0, 20.0, 100);
+    let all = slots(8, even);
+    assert!(found(&all[..19]).1.contains("too few to look for"));
+    let twenty: Vec<Flight> = slots(5, even);
+    assert_eq!(twenty.len(), 20);
+    // the drain is cut off, which leaves fewer than twenty
+    let found = steady(&twenty);
+    assert!(found.window.is_none(), "{found:?}");
+    assert!(
+        found
+            .stationarity
+            .reason
+            .contains("between ramp-up and drain"),
+        "{}",
+        found.stationarity.reason
+    );
+    assert!(steady(&slots(8, even)).window.is_some());
+}
+
+#[test]
+fn a_head_is_cut_only_where_it_differs_and_never_more_than_half() {
+    let cut = |flights: &[Flight]| steady(flights).stationarity.reason.contains("transient");
+    assert!(!cut(&slots(100, |_| (100.0, 20.0, 100))), "nothing differs");
+    assert!(cut(&slots(100, |now| (
+        100.0,
+        if now < 2_000.0 { 200.0 } else { 20.0 },
+        100
+    ))));
+    // slow for three quarters of the time: that is no start, and the window keeps at least half
+    let late = slots(100, |now| {
+        (100.0, if now < 7_500.0 { 200.0 } else { 20.0 }, 100)
+    });
+    let window = steady(&late).window.expect("a window");
+    assert!(window.from.as_secs_f64() < 5.1, "{window:?}");
+}
+
+#[test]
+fn requests_without_a_latency_or_tokens_are_no_reason_to_find_a_trend() {
+    let mut flights = slots(60, |_| (100.0, 20.0, 100));
+    for flight in &mut flights {
+        (flight.latency, flight.tokens) = (None, None);
+    }
+    let (stationary, reason) = found(&flights);
+    assert_eq!(stationary, None, "{reason}");
+    assert!(reason.contains("too short to test"), "{reason}");
+}
