@@ -106,7 +106,7 @@ def measure(options, load, tool):
         said = tool.read(load, out)
     except (OSError, KeyError, ValueError, IndexError, TypeError) as error:
         said = {"nothing": f"exit code {used['code']}, {type(error).__name__}: {error}"}
-    shown = [part.replace(url, "URL").replace(str(out), "OUT").replace(str(options.work), "WORK") for part in command]
+    shown = [part.replace(url, "URL").replace(str(out), "OUT").replace(str(options.work), "WORK").replace(str(options.bench), "BENCH") for part in command]
     true = truth.of(ledger, load, said.get("window"))
     return {"load": load.name, "tool": tool.name, "at": time.time(), "command": shown, "used": used, "said": said, "true": true}
 

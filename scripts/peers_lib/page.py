@@ -45,8 +45,8 @@ def number(value, digits=2):
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
-# Most that anything else may have worked meanwhile, in processors, for the figures of time to count; the system itself takes half of it.
-OTHERS = 0.1
+# Most that anything else may have worked meanwhile, in processors, for the figures of time to count; what the load itself takes in interrupts is 0.05 to 0.1.
+OTHERS = 0.15
 TIMED = ("64x10", "256x5", "open1000")
 
 
