@@ -39,6 +39,10 @@ engine *args="":
 render run *args="":
     {{release}} --bin bench-report -- render {{run}} {{args}}
 
+# docs/gallery anew: every shipped study on the embedded engine, about five minutes (BIN: folder of built programs)
+gallery bin="":
+    bash scripts/gallery {{bin}}
+
 # compare two runs
 compare base new *args="":
     {{release}} --bin bench-report -- compare {{base}} {{new}} {{args}}
@@ -107,17 +111,25 @@ golden:
 
 # criterion benchmarks
 bench *args="":
-    cargo bench -p bench-metrics -p bench-client -p bench-workload {{args}}
+    cargo bench -p bench-metrics -p bench-client -p bench-workload -p bench-report {{args}}
 
-# --- verify ----------------------------------------------------------------------------------------------------------------------
-
-# the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
-verify-llama benches="":
 # mutation tests of the arithmetic (needs cargo-mutants): every 32nd mutant of the modules that decide, beginning with SHARD
 mutants shard="0" of="32":
     CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo mutants -p bench-metrics --timeout 60 --shard {{shard}}/{{of}} --sharding round-robin -o target/mutants \
       -f 'crates/bench-metrics/src/{quantile,bootstrap,compare,compare/permutation,steady,usl,cell/slo}.rs'
 
+# --- verify ----------------------------------------------------------------------------------------------------------------------
+
+# send lateness and gaps at 100 to 5,000 requests/s, and a server that stops accepting (docs/verification.md)
+verify-pacing benches="":
+    bash scripts/verify-pacing {{benches}}
+
+# the client's stamps against the engine's ledger: just truth --streams 256 --itl 5 --late 1000
+truth *args="":
+    cargo run --quiet --release -p bench-client --example truth -- {{args}}
+
+# the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
+verify-llama benches="":
     bash scripts/verify-llama {{benches}}
 
 # the three benchmarks against a real vLLM on the CPU; installs about 6 GB (docs/verification.md)

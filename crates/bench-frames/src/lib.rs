@@ -32,4 +32,4 @@ pub use readings::readings;
 pub use requests::requests;
 pub use run::run_dirs;
 pub use tokens::tokens;
-pub use write::{read_parquet, write_csv, write_parquet, write_run};
+pub use write::{read_parquet, write_csv, write_parquet, write_run, write_run_csv};

@@ -1,7 +1,7 @@
 //! Frames as files.
 
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use bench_schema::RunRecord;
@@ -43,10 +43,15 @@ pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
 /// # Errors
 /// As for [`write_parquet`].
 pub fn write_csv(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
-    let part = part(path)?;
-    let file = File::create(&part).map_err(FramesError::write(&part))?;
-    let mut harmless = frame.clone();
-    for column in frame
+    let mut file = CsvFile::create(path)?;
+    file.batch(frame.clone())?;
+    file.finish()
+}
+
+/// The frame with texts that a spreadsheet takes for texts.
+fn harmless(mut frame: DataFrame) -> Result<DataFrame, FramesError> {
+    let original = frame.clone();
+    for column in original
         .columns()
         .iter()
         .filter(|column| *column.dtype() == DataType::String)
@@ -56,10 +61,9 @@ pub fn write_csv(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
             .iter()
             .map(|text| text.map(no_formula))
             .collect();
-        harmless.with_column(Column::new(column.name().clone(), texts))?;
+        frame.with_column(Column::new(column.name().clone(), texts))?;
     }
-    CsvWriter::new(BufWriter::new(file)).finish(&mut harmless)?;
-    fs::rename(&part, path).map_err(FramesError::write(path))
+    Ok(frame)
 }
 
 fn no_formula(text: &str) -> String {
@@ -92,6 +96,31 @@ pub fn write_run(dir: &Path, record: &RunRecord, out: &Path) -> Result<Vec<PathB
         write("tokens.parquet", &|file| stream_tokens(only, file))?,
         write("readings.parquet", &|file| stream_readings(only, file))?,
         write("cells.parquet", &|file| stream_cells(&run, file))?,
+    ])
+}
+
+/// The same as `requests.csv`, `tokens.csv` and `readings.csv`, for programs that read no Parquet; several times larger.
+///
+/// # Errors
+/// As for [`write_run`].
+pub fn write_run_csv(
+    dir: &Path,
+    record: &RunRecord,
+    out: &Path,
+) -> Result<Vec<PathBuf>, FramesError> {
+    let run = [Run::of(dir, record.clone())];
+    let [only] = &run;
+    let write = |name: &str, fill: &dyn Fn(&mut CsvFile) -> Result<(), FramesError>| {
+        let path = out.join(name);
+        let mut file = CsvFile::create(&path)?;
+        fill(&mut file)?;
+        file.finish()?;
+        Ok::<PathBuf, FramesError>(path)
+    };
+    Ok(vec![
+        write("requests.csv", &|file| stream_requests(&run, file))?,
+        write("tokens.csv", &|file| stream_tokens(only, file))?,
+        write("readings.csv", &|file| stream_readings(only, file))?,
     ])
 }
 
@@ -146,6 +175,46 @@ impl Sink for ParquetFile {
             frame.align_chunks_par();
             writer.write_batch(&frame)?;
         }
+        Ok(())
+    }
+}
+
+/// A CSV file that grows by batches, its heading first.
+struct CsvFile {
+    path: PathBuf,
+    part: PathBuf,
+    out: BufWriter<File>,
+    begun: bool,
+}
+
+impl CsvFile {
+    fn create(path: &Path) -> Result<Self, FramesError> {
+        let part = part(path)?;
+        let file = File::create(&part).map_err(FramesError::write(&part))?;
+        Ok(Self {
+            path: path.to_owned(),
+            part,
+            out: BufWriter::new(file),
+            begun: false,
+        })
+    }
+
+    fn finish(mut self) -> Result<(), FramesError> {
+        self.out.flush().map_err(FramesError::write(&self.part))?;
+        drop(self.out);
+        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))
+    }
+}
+
+impl Sink for CsvFile {
+    fn batch(&mut self, frame: DataFrame) -> Result<(), FramesError> {
+        if self.begun && frame.height() == 0 {
+            return Ok(());
+        }
+        CsvWriter::new(&mut self.out)
+            .include_header(!self.begun)
+            .finish(&mut harmless(frame)?)?;
+        self.begun = true;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bench_frames::{
     FramesError, Statistic, cells, pivot, read_parquet, readings, requests, run_dirs, tokens,
-    write_csv, write_parquet, write_run,
+    write_csv, write_parquet, write_run, write_run_csv,
 };
 use bench_metrics::{Sample, latency};
 use bench_schema::{
@@ -322,6 +322,25 @@ fn a_run_as_parquet_is_the_same_as_its_frames_and_one_without_journals_has_no_ro
             "{}",
             path.display()
         );
+    }
+}
+
+#[test]
+fn a_run_as_csv_has_a_line_for_each_row_and_its_headings_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = run(&folder.path().join("run"), "2");
+    let record = RunRecord::from_json(&run_json("2")).unwrap();
+    let paths = write_run_csv(&dir, &record, &folder.path().join("out")).unwrap();
+    let wanted = [
+        requests(&[&dir]).unwrap(),
+        tokens(&dir).unwrap(),
+        readings(&dir).unwrap(),
+    ];
+    for (path, wanted) in paths.iter().zip(&wanted) {
+        let alone = folder.path().join("alone.csv");
+        write_csv(wanted, &alone).unwrap();
+        let (found, alone) = (fs::read(path).unwrap(), fs::read(alone).unwrap());
+        assert!(found == alone, "{}", path.display());
     }
 }
 

@@ -4,15 +4,17 @@ mod categories;
 mod cdf;
 mod configurations;
 mod consistency;
+mod flow;
 mod hardware;
 mod heatmap;
 mod itl_trace;
 mod lag;
 mod length;
-mod median_p95;
+pub(crate) mod median_p95;
 mod percentiles;
-mod phases;
+pub(crate) mod phases;
 mod queue;
+mod scatter;
 mod series;
 mod speedup;
 mod sweep;
@@ -20,7 +22,7 @@ mod throughput;
 mod timeline;
 mod tradeoff;
 mod use_cases;
-mod violins;
+pub(crate) mod violins;
 
 use bench_schema::{CellRecord, Metric, RunRecord, SloOutcome};
 
@@ -57,12 +59,14 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         trace.and_then(|trace| violins::distributions(run, trace)),
         use_cases::figure(run),
     ];
-    let length = vec![
+    let mut length = vec![
         length::latency(run),
         length::speed(run),
         categories::figure(run),
     ];
-    let time = vec![queue::figure(run), phases::figure(run)];
+    let spread = trace.map_or_else(Vec::new, |trace| scatter::figures(run, trace));
+    length.extend(spread.into_iter().map(Some));
+    let time = vec![queue::figure(run), phases::figure(run), phases::times(run)];
     let mut steady = vec![consistency::means(run), consistency::classes(run)];
     if let Some(trace) = trace {
         steady.extend(violins::over_time(run, trace).into_iter().map(Some));
@@ -70,6 +74,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
     }
     let mut over_time = Vec::new();
     if let Some(trace) = trace {
+        over_time.push(flow::figure(run, trace));
         over_time.push(timeline::figure(run, trace));
         over_time.push(heatmap::figure(trace));
         over_time.push(itl_trace::figure(run, trace));
@@ -160,6 +165,14 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
     };
     let (cells, at) = seen.into_iter().unzip();
     Some((cells, at, name.to_owned()))
+}
+
+/// With its first letter large: ids and names of ours at the beginning of a sentence.
+pub(crate) fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
 }
 
 /// `×` with sensible figures.

@@ -4,11 +4,13 @@
 //! that were compared. With one run on a side they rest on that run's own intervals and are blind to what changes from run
 //! to run, which the page says; with two and more runs on each side the run is the unit.
 
+mod beside;
 mod change;
 mod charts;
 mod conclusions;
 mod context;
 mod points;
+mod shapes;
 mod tables;
 
 use bench_schema::RunRecord;
@@ -16,6 +18,8 @@ use bench_schema::RunRecord;
 pub use change::{Change, Measure, changes};
 
 use crate::ReportError;
+use crate::charts::Section;
+use crate::files::RunFiles;
 use crate::html::Page;
 use crate::table::Table;
 use crate::text;
@@ -55,11 +59,25 @@ pub fn markdown(runs: &[RunRecord], axis: Option<&str>) -> Result<String, Report
     Ok(out)
 }
 
-/// The comparison as one self-contained page with charts, like the page of a run.
+/// The comparison as one self-contained page with charts, like the page of a run, from the records alone.
 ///
 /// # Errors
 /// As for [`markdown`].
 pub fn html(runs: &[RunRecord], axis: Option<&str>) -> Result<String, ReportError> {
+    html_with_requests(runs, &[], axis)
+}
+
+/// The same with distributions of the requests, and of parts of the time, of each run; `files` are those of `runs`, in
+/// their order.
+///
+/// # Errors
+/// As for [`markdown`], and [`ReportError::Read`] where a file of a run is there and cannot be read.
+pub fn html_with_requests(
+    runs: &[RunRecord],
+    files: &[RunFiles],
+    axis: Option<&str>,
+) -> Result<String, ReportError> {
+    let traces = shapes::Traces::read(runs, files)?;
     let study = Study::new(runs, axis)?;
     let mut page = Page::new(&study.title());
     page.header(&format!(
@@ -71,6 +89,11 @@ pub fn html(runs: &[RunRecord], axis: Option<&str>) -> Result<String, ReportErro
     page.section("conclusions", "Conclusions");
     page.push(&list(&conclusions::list(&study)));
     page.charts(&charts::section(&study));
+    page.charts(&Section {
+        id: "shapes",
+        title: "Distributions",
+        figures: shapes::figures(&study, &traces),
+    });
     page.section("tables", "Numbers");
     for table in all_tables(&study) {
         page.push(&format!(

@@ -32,6 +32,17 @@ pub(crate) fn short(value: f64) -> String {
     fixed(value, decimals([value]))
 }
 
+/// A share as percent, without the figures that nobody needs at its ends: `< 0.1`, `42.3`, `99.9`.
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value {
+        v if v > 0.0 && v < 0.1 => "< 0.1".to_owned(),
+        v if (99.95..100.05).contains(&v) => "100".to_owned(),
+        v if v.abs() < f64::MIN_POSITIVE => "0".to_owned(),
+        v => fixed(v, 1),
+    }
+}
+
 /// A number with so many decimals; no negative zero.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     if value.is_infinite() {
@@ -93,6 +104,12 @@ mod tests {
         assert_eq!(decimals([0.08, 30.0]), 2);
         assert_eq!(decimals([0.0, f64::NAN]), 0);
         assert_eq!(decimals([1.0, 32.0]), 0);
+    }
+
+    #[test]
+    fn shares_have_no_figures_that_nobody_needs() {
+        let shown = [0.0, 0.000_46, 0.0346, 0.423, 0.9999, 1.0].map(percent);
+        assert_eq!(shown, ["0", "< 0.1", "3.5", "42.3", "100", "100"]);
     }
 
     #[test]

@@ -146,6 +146,15 @@ impl Cell {
         }
     }
 
+    /// A share in percent with one decimal.
+    pub(crate) fn share(share: f64) -> Self {
+        if share.is_finite() {
+            Self::text(number::fixed(share * 100.0, 1))
+        } else {
+            Self::default()
+        }
+    }
+
     /// A quantile divided by `scale`, with the marks that it has.
     pub(crate) fn quantile(entry: Option<&Quantile>, scale: f64) -> Self {
         let Some(entry) = entry else {

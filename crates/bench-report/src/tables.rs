@@ -15,8 +15,8 @@ pub(crate) use counts::{counts, failures, summary_line};
 pub(crate) use derived::derived;
 pub(crate) use distributions::{distributions, scale_of};
 pub(crate) use grid::grid;
-pub(crate) use groups::{group_labels, groups};
-pub(crate) use instruments::{client, fits, hardware, phases, significant, source_words};
+pub(crate) use groups::{group_labels, groups, groups_in_order};
+pub(crate) use instruments::{client, fits, hardware, phases, significant};
 pub(crate) use objectives::{objective_words, objectives, quantile_words, targets};
 pub(crate) use sweep::{origins, sweep};
 

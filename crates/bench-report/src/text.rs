@@ -36,6 +36,18 @@ fn is_hidden(c: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' | '\u{00ad}' | '\u{180e}')
 }
 
+/// A claim as a heading: its first letter large, unless it begins with a name that is spelled small (`p95`, `max_num_seqs`).
+pub(crate) fn heading(claim: &str) -> String {
+    let first = claim.split(' ').next().unwrap_or_default();
+    let is_name =
+        first.contains(['_', '=', '.', ':', '/']) || first.chars().any(|c| c.is_ascii_digit());
+    let mut chars = claim.chars();
+    match chars.next() {
+        Some(c) if !is_name => c.to_uppercase().chain(chars).collect(),
+        _ => claim.to_owned(),
+    }
+}
+
 /// For the inside of an HTML element or a quoted attribute.
 pub(crate) fn html(text: &str) -> String {
     escape_html(&plain(text))
@@ -174,6 +186,13 @@ mod tests {
         assert_eq!(plain("a\u{1b}[31mred\u{7}"), "a\u{fffd}[31mred\u{fffd}");
         assert_eq!(plain("evil\u{202e}gpj.exe\n"), "evil\u{fffd}gpj.exe");
         assert_eq!(plain("שלום"), "שלום");
+    }
+
+    #[test]
+    fn a_heading_begins_large_but_names_keep_their_spelling() {
+        assert_eq!(heading("decode takes 96 %"), "Decode takes 96 %");
+        assert_eq!(heading("max_num_seqs is low"), "max_num_seqs is low");
+        assert_eq!(heading(""), "");
     }
 
     #[test]

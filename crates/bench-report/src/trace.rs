@@ -1,20 +1,24 @@
 //! What the charts need of single requests and readings: streamed once, kept as summaries.
 //!
-//! Of each request a few numbers stay (48 bytes, so 48 MB for a million), of its tokens only histograms and the worst few
+//! Of each request a few numbers stay (56 bytes, so 56 MB for a million), of its tokens only histograms and the worst few
 //! traces. Nothing depends on anything but the files, so the same run gives the same report.
 
+mod flow;
 mod lag;
 mod readings;
 mod stalls;
+mod topics;
 
 use std::collections::HashMap;
 
 use bench_metrics::Sample;
 use bench_schema::{Origin, Phase, RequestRecord, RunRecord, Stamp};
 
+pub(crate) use flow::{Flow, flow};
 pub(crate) use lag::{LagBin, LagBins};
 pub(crate) use readings::{Series, readings};
 pub(crate) use stalls::{Stall, Stalls};
+pub(crate) use topics::{Topic, place};
 
 use crate::files::{self, RunFiles};
 use crate::{ReportError, number};
@@ -29,6 +33,8 @@ pub(crate) struct Row {
     pub(crate) first: Option<f64>,
     /// Last content event, or whatever is known last.
     pub(crate) end: f64,
+    /// Prompt and output tokens, where they are known.
+    pub(crate) input: Option<u32>,
     pub(crate) tokens: Option<u32>,
     pub(crate) completed: bool,
 }
@@ -40,6 +46,8 @@ pub(crate) struct Trace {
     pub(crate) rows: Vec<Row>,
     pub(crate) stalls: Vec<Stall>,
     pub(crate) lag: Vec<LagBin>,
+    /// p99 of the client's lag over the whole run, µs.
+    pub(crate) lag_p99_us: Option<f64>,
     /// Lines that could not be read.
     pub(crate) torn: u64,
 }
@@ -94,6 +102,7 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
         .rows
         .sort_by(|a, b| a.start.total_cmp(&b.start).then(a.end.total_cmp(&b.end)));
     trace.stalls = stalls.worst();
+    trace.lag_p99_us = lag.p99_us();
     trace.lag = lag.finish();
     Ok((!trace.rows.is_empty()).then_some(trace))
 }
@@ -114,6 +123,7 @@ fn row(cell: u32, headline: Origin, record: &RequestRecord) -> Row {
             .last()
             .unwrap_or_else(|| record.last_instant())
             .as_secs_f64(),
+        input: record.input_tokens().and_then(|n| u32::try_from(n).ok()),
         tokens: record.output_tokens.and_then(|n| u32::try_from(n).ok()),
         completed: wire.outcome.is_completed(),
     }
@@ -136,29 +146,36 @@ impl Trace {
         Sample::of(&values)
     }
 
-    /// Length of `bins` equal parts of a cell's time in seconds, and the requests that end within each.
-    pub(crate) fn binned(&self, cell: u32, bins: usize) -> (f64, Vec<Vec<Row>>) {
-        let rows: Vec<Row> = self
+    /// First start and last end of a cell's requests, seconds; all cells' without one.
+    pub(crate) fn span(&self, cell: Option<u32>) -> Option<(f64, f64)> {
+        let mut rows = self
             .rows
             .iter()
-            .filter(|row| row.cell == cell)
-            .copied()
-            .collect();
-        let from = rows
-            .iter()
-            .map(|row| row.start)
-            .fold(f64::INFINITY, f64::min);
-        let to = rows
-            .iter()
-            .map(|row| row.end)
-            .fold(f64::NEG_INFINITY, f64::max);
+            .filter(|row| cell.is_none_or(|cell| row.cell == cell));
+        let first = rows.next()?;
+        let wider = |(from, to): (f64, f64), row: &Row| (from.min(row.start), to.max(row.end));
+        Some(rows.fold((first.start, first.end), wider))
+    }
+
+    /// Output and requests under way in equal parts of a cell's time.
+    pub(crate) fn flow(&self, cell: u32, parts: usize) -> Vec<Flow> {
+        let rows = self.rows.iter().filter(|row| row.cell == cell);
+        self.span(Some(cell))
+            .map_or_else(Vec::new, |span| flow(rows, span, parts))
+    }
+
+    /// The requests that end within each of `bins` equal parts of a cell's time.
+    pub(crate) fn binned(&self, cell: u32, bins: usize) -> Vec<Vec<Row>> {
         let mut parts = vec![Vec::new(); bins];
-        for row in rows {
+        let Some((from, to)) = self.span(Some(cell)) else {
+            return parts;
+        };
+        for row in self.rows.iter().filter(|row| row.cell == cell) {
             if let Some(part) = parts.get_mut(bin(row.end, from, to, bins)) {
-                part.push(row);
+                part.push(*row);
             }
         }
-        ((to - from).max(0.0) / bins.max(1) as f64, parts)
+        parts
     }
 }
 

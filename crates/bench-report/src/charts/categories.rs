@@ -10,6 +10,9 @@ use crate::tables;
 pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     let cell = cell_with(run, "category")?;
     let groups = groups_of(cell, "category");
+    if groups.len() < 2 {
+        return None;
+    }
     let mut plot = Plot::new(
         category_axis(groups.iter().map(|g| &g.name)),
         value_axis("E2E (ms)"),
@@ -48,7 +51,10 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     );
     Some(
         Figure::new("categories", title, plot)
-            .note("Whiskers are 95 % intervals.")
+            .note(format!(
+                "Of {}; whiskers are 95 % intervals.",
+                tables::label(cell)
+            ))
             .table(tables::groups(run, "category")),
     )
 }

@@ -2,7 +2,7 @@
 
 use bench_schema::{Metric, RunRecord};
 
-use super::limits;
+use super::{limits, violins};
 use crate::figure::{Figure, Plot, value_axis};
 use crate::number::short;
 use crate::tables;
@@ -36,6 +36,10 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             .line(&tables::label(cell), &format!("@{i}"), &points)
             .with("showSymbol", false.into());
     }
+    let named: Vec<violins::Named> = shown
+        .iter()
+        .map(|(cell, sample)| (tables::label(cell), sample.clone()))
+        .collect();
     let (cell, sample) = shown.last()?;
     let mut title = format!(
         "Nine in ten requests of {} are over within {} ms",
@@ -57,6 +61,7 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             title,
             plot.root("tooltip", serde_json::json!({"trigger": "item"})),
         )
-        .note(note),
+        .note(note)
+        .table(violins::table("E2E (ms)", &named)),
     )
 }

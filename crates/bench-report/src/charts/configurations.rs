@@ -54,7 +54,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     Some(Figure::new("configurations", title, plot).table(table(run)))
 }
 
-fn table(run: &RunRecord) -> Option<Table> {
+pub(super) fn table(run: &RunRecord) -> Option<Table> {
     let columns = vec![
         Column::text("cell"),
         Column::number("requests", "req/s"),

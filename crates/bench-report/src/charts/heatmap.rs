@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use bench_metrics::Sample;
 use charming::element::{AxisLabel, NameLocation};
 
 use crate::figure::{Figure, Plot, category_axis};
 use crate::number::short;
+use crate::table::{Cell, Column, Table};
 use crate::trace::{Row, Trace, bin};
 
 const COLUMNS: usize = 60;
 const ROWS: usize = 24;
+/// Rows of the table.
+const PARTS: usize = 12;
 
 pub(super) fn figure(trace: &Trace) -> Option<Figure> {
     let seen: Vec<(f64, f64)> = trace
@@ -43,10 +47,44 @@ pub(super) fn figure(trace: &Trace) -> Option<Figure> {
         .name("E2E (ms)")
         .axis_label(AxisLabel::new().interval(3.0));
     let plot = Plot::new(x, y).heat(&cells).point_at_items().height(360);
+    let mut rows = [0.0; ROWS];
+    for (_, row, n) in &cells {
+        if let Some(sum) = rows.get_mut(*row) {
+            *sum += n;
+        }
+    }
+    let densest = (0..ROWS).zip(rows).max_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let title = format!(
-        "When requests ended and how long they took: {} to {} ms",
+        "E2E is between {} and {} ms, most often near {} ms",
         short(low.exp()),
-        short(high.exp())
+        short(high.exp()),
+        short(middle(densest, ROWS, low, high).exp())
     );
-    Some(Figure::new("heatmap", title, plot).note("The stronger the colour, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up."))
+    Some(Figure::new("heatmap", title, plot).note("The stronger the colour, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up.").table(table(trace, (from, to))))
+}
+
+/// The same in fewer parts, as numbers.
+fn table(trace: &Trace, (from, to): (f64, f64)) -> Option<Table> {
+    let mut columns = vec![Column::text("time (s)"), Column::number("requests", "")];
+    columns.extend(["p50", "p95", "max"].map(|name| Column::of("E2E", name, "ms")));
+    let mut table = Table::new("Requests by the time at which they ended", columns);
+    let mut parts: Vec<Vec<f64>> = vec![Vec::new(); PARTS];
+    for row in &trace.rows {
+        let part = parts.get_mut(bin(row.end, from, to, PARTS));
+        part.into_iter().for_each(|part| part.extend(row.e2e_ms()));
+    }
+    let width = (to - from) / PARTS as f64;
+    for (i, values) in parts.iter().enumerate() {
+        let start = from + i as f64 * width;
+        let sample = Sample::of(values);
+        let quantile = |q: f64| Cell::number(sample.as_ref().map(|s| s.quantile(q)));
+        table.push(vec![
+            Cell::text(format!("{start:.1} to {:.1}", start + width)),
+            Cell::count(values.len() as u64),
+            quantile(0.5),
+            quantile(0.95),
+            quantile(1.0),
+        ]);
+    }
+    table.not_empty()
 }

@@ -3,7 +3,7 @@
 use bench_schema::RunRecord;
 
 use crate::figure::{Figure, Plot, log_axis, time_axis};
-use crate::number::short;
+use crate::number::duration;
 use crate::tables;
 use crate::trace::{LagBin, Trace};
 
@@ -25,10 +25,11 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .with("showSymbol", false.into())
         .line("max", "@bad", &series(|bin| bin.max_us))
         .with("showSymbol", false.into());
-    let worst = trace.lag.iter().map(|bin| bin.p99_us).fold(0.0, f64::max);
+    let worst = trace.lag.iter().map(|bin| bin.max_us).fold(0.0, f64::max);
     let title = format!(
-        "The client read tokens at most {} µs after they arrived (p99 of any part of the run)",
-        short(worst)
+        "The client read 99 % of the tokens within {} of their arrival, the last after {}",
+        duration(trace.lag_p99_us? * 1e3),
+        duration(worst * 1e3)
     );
     Some(Figure::new("lag", title, plot).note("Read-return less arrival at the kernel, in 120 parts of the run; values are within 9 %.").table(tables::client(run)))
 }

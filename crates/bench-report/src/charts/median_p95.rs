@@ -3,46 +3,91 @@
 use bench_metrics::Sample;
 use bench_schema::RunRecord;
 
-use super::violins::tail;
+use super::violins::{BINS, ENOUGH, tail};
 use crate::figure::{Figure, Plot, value_axis};
+use crate::number::short;
+use crate::table::{Cell, Column, Table};
 use crate::tables;
 use crate::trace::{Row, Trace};
 
-const BINS: usize = 20;
-/// Cells that can be told apart by colour.
+/// Cells, or runs, that can be told apart by colour.
 const SHOWN: usize = 8;
 
+/// The p95 of E2E in milliseconds and the median speed in tokens/s of each part of time that has both.
+pub(crate) type Points = Vec<(f64, f64)>;
+
 pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
-    let mut plot = Plot::new(
-        value_axis("p95 of E2E (ms)").scale(true),
-        value_axis("median speed (tokens/s)").scale(true),
-    )
-    .point_at_items();
     let step = run.cells.len().div_ceil(SHOWN).max(1);
-    let mut total = 0;
-    for (shown, (i, cell)) in (0_u32..).zip(&run.cells).step_by(step).enumerate() {
-        let points: Vec<(f64, f64)> = trace
-            .binned(i, BINS)
-            .1
-            .iter()
-            .filter_map(|rows| Some((tail(rows, 0.95)?, median_speed(rows)?)))
-            .collect();
-        total += points.len();
-        plot = plot.points(&tables::label(cell), &format!("@{shown}"), &points);
-    }
-    if total < 3 {
-        return None;
-    }
-    let title = "Median speed of an answer against the p95 of latency, over bins of time";
+    let all: Vec<(String, Points)> = (0_u32..)
+        .zip(&run.cells)
+        .step_by(step)
+        .map(|(i, cell)| (tables::label(cell), points(trace, i)))
+        .filter(|(_, points)| !points.is_empty())
+        .collect();
     let note = format!(
         "Each point is one of {BINS} equal parts of a cell's time; a cell whose points fall into groups works in several regimes."
     );
-    Some(Figure::new("median-p95", title, plot).note(note))
+    of(&all).map(|figure| figure.note(note))
+}
+
+pub(crate) fn points(trace: &Trace, cell: u32) -> Points {
+    trace
+        .binned(cell, BINS)
+        .iter()
+        .filter_map(|rows| Some((tail(rows, 0.95)?, median_speed(rows)?)))
+        .collect()
+}
+
+/// The same for anything that has points.
+pub(crate) fn of(all: &[(String, Points)]) -> Option<Figure> {
+    let points = || all.iter().flat_map(|(_, points)| points);
+    if points().count() < 3 {
+        return None;
+    }
+    let mut plot = Plot::new(
+        value_axis("p95 of E2E (ms)").scale(true),
+        value_axis("median speed of an answer (tokens/s)").scale(true),
+    )
+    .point_at_items();
+    let columns = vec![
+        Column::text("of"),
+        Column::number("parts of time", ""),
+        Column::of("median speed", "least", "tok/s"),
+        Column::of("median speed", "most", "tok/s"),
+        Column::of("p95 of E2E", "least", "ms"),
+        Column::of("p95 of E2E", "most", "ms"),
+    ];
+    let mut table = Table::new("Parts of time", columns);
+    for (i, (name, points)) in all.iter().take(SHOWN).enumerate() {
+        plot = plot.points(name, &format!("@{i}"), points);
+        let (speed, p95) = (
+            range(points.iter().map(|p| p.1)),
+            range(points.iter().map(|p| p.0)),
+        );
+        let mut row = vec![Cell::text(name), Cell::count(points.len() as u64)];
+        row.extend([speed.0, speed.1, p95.0, p95.1].map(Cell::number));
+        table.push(row);
+    }
+    let (speed, p95) = (range(points().map(|p| p.1)), range(points().map(|p| p.0)));
+    let title = format!(
+        "Between parts of time the median speed moves from {} to {} tokens/s, the p95 of E2E from {} to {} ms",
+        short(speed.0),
+        short(speed.1),
+        short(p95.0),
+        short(p95.1)
+    );
+    Some(Figure::new("median-p95", title, plot).table(table))
+}
+
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+        (low.min(v), high.max(v))
+    })
 }
 
 fn median_speed(rows: &[Row]) -> Option<f64> {
     let speeds: Vec<f64> = rows.iter().filter_map(Row::speed).collect();
     Sample::of(&speeds)
-        .filter(|sample| sample.len() >= 5)
+        .filter(|sample| sample.len() >= ENOUGH)
         .map(|sample| sample.median())
 }

@@ -1,10 +1,11 @@
 //! Shares of waiting, prefill and decode in each cell.
 
-use bench_schema::{PhaseShares, RunRecord};
+use bench_schema::{CellRecord, Metric, PhaseShares, RunRecord};
 
-use super::cells_axis;
+use super::{capital, cells_axis};
 use crate::figure::{Figure, Plot, value_axis};
-use crate::number::short;
+use crate::number::{percent, short};
+use crate::table::{Cell, Column, Table};
 use crate::tables;
 
 pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
@@ -46,7 +47,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     let title = format!(
         "{} takes {} % of the time{at}",
         capital(name),
-        short(value * 100.0)
+        percent(value)
     );
     let note = if last.queue_source == "estimate" {
         "Waiting is an estimate: TTFT less that at the lowest load."
@@ -60,9 +61,55 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     )
 }
 
-fn capital(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(chars).collect()
-    })
+/// The mean of each phase in milliseconds: shares of the mean response time, times that.
+pub(crate) fn means_ms(cell: &CellRecord) -> Option<[f64; 3]> {
+    let (phases, mean) = (cell.phases.as_ref()?, cell.headline(Metric::E2e)?.mean);
+    Some([phases.queue, phases.prefill, phases.decode].map(|share| share * mean / 1e6))
+}
+
+/// Prefill against decode in milliseconds.
+pub(super) fn times(run: &RunRecord) -> Option<Figure> {
+    let cells: Vec<_> = run
+        .cells
+        .iter()
+        .filter(|cell| means_ms(cell).is_some())
+        .collect();
+    let means: Vec<[f64; 3]> = cells.iter().filter_map(|cell| means_ms(cell)).collect();
+    if means.len() < 2 {
+        return None;
+    }
+    let of = |i: usize| -> Vec<Option<f64>> { means.iter().map(|m| m.get(i).copied()).collect() };
+    let mut plot = Plot::new(cells_axis(run, &cells), value_axis("mean time (ms)"));
+    if means.iter().any(|m| m[0] > 0.0) {
+        plot = plot.bars("waiting", "@bad", &of(0));
+    }
+    plot = plot
+        .bars("prefill", "@1", &of(1))
+        .bars("decode", "@0", &of(2));
+    let range = |i: usize| {
+        let values = || means.iter().filter_map(|m| m.get(i).copied());
+        let (low, high) = (
+            values().fold(f64::INFINITY, f64::min),
+            values().fold(0.0, f64::max),
+        );
+        format!("{} to {} ms", short(low), short(high))
+    };
+    let title = format!("Prefill takes {}, decode {}", range(1), range(2));
+    Some(
+        Figure::new("phase-times", title, plot)
+            .note("Means over the completed requests of each cell.")
+            .table(table(&cells, &means)),
+    )
+}
+
+fn table(cells: &[&CellRecord], means: &[[f64; 3]]) -> Option<Table> {
+    let mut columns = vec![Column::text("cell")];
+    columns.extend(["waiting", "prefill", "decode"].map(|name| Column::number(name, "ms")));
+    let mut table = Table::new("Mean time of each phase", columns);
+    for (cell, means) in cells.iter().zip(means) {
+        let mut row = vec![Cell::text(tables::label(cell))];
+        row.extend(means.map(Cell::number));
+        table.push(row);
+    }
+    table.not_empty()
 }

@@ -4,7 +4,7 @@ use bench_schema::{CellRecord, RunRecord};
 use serde_json::json;
 
 use crate::figure::{Figure, Plot, category_axis, value_axis};
-use crate::number::{rounded, short};
+use crate::number::{percent, rounded};
 use crate::table::{Cell, Column, Table};
 use crate::tables;
 
@@ -40,11 +40,12 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
             "data",
             with_share(&phases.by_percentile, |p| (p.2, p.1 + p.2)),
         );
-    let title = format!(
-        "Waiting is {} % of the mean response time at {}",
-        short(phases.queue * 100.0),
-        tables::label(cell)
-    );
+    let (share, label) = (percent(phases.queue), tables::label(cell));
+    let title = if phases.queue < 0.005 {
+        format!("Requests hardly wait: {share} % of the mean response time at {label}")
+    } else {
+        format!("Waiting is {share} % of the mean response time at {label}")
+    };
     let source = match phases.queue_source.as_str() {
         "response" => "as the server says in its answers",
         "server_metrics" => "as the server's metrics say",

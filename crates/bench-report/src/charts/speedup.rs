@@ -39,7 +39,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     );
     let level = at.last()?;
     let title = format!(
-        "At {level} the speedup is {}: {} % of proportional scaling",
+        "At {name} {level} the speedup is {}: {} % of proportional scaling",
         times(*last),
         short(*share)
     );

@@ -4,6 +4,7 @@ use bench_schema::{CellRecord, Metric, RunRecord};
 
 use super::{interval_ms, levels, limits, quantile_ms, times};
 use crate::figure::{Figure, Plot, level_axis, value_axis};
+use crate::number::short;
 use crate::tables;
 
 pub(super) fn figures(run: &RunRecord) -> Vec<Figure> {
@@ -53,22 +54,7 @@ fn figure(
     for (limit, words) in limits(run, metric) {
         plot = plot.limit(limit, &words, 0.0);
     }
-    let (first, last) = (
-        quantile_ms(cells.first()?, metric, 0.5)?,
-        quantile_ms(cells.last()?, metric, 0.5)?,
-    );
-    let title = format!(
-        "{title_of}: p50 {} from {} to {}",
-        if last > first * 1.05 {
-            format!("grows {}", times(last / first))
-        } else if last < first * 0.95 {
-            format!("falls to {}", times(last / first))
-        } else {
-            "stays the same".to_owned()
-        },
-        at.first()?,
-        at.last()?
-    );
+    let title = title(metric, cells, (at.first()?, at.last()?, name))?;
     let id = format!("sweep-{}", metric.key());
     Some(
         Figure::new(id, title, plot)
@@ -78,4 +64,32 @@ fn figure(
             ))
             .table(tables::sweep(run)),
     )
+}
+
+/// How the median goes from the first level to the last; a change within the intervals is none.
+fn title(metric: Metric, cells: &[&CellRecord], axis: (&f64, &f64, &str)) -> Option<String> {
+    let (from, to, name) = axis;
+    let (first, last) = (cells.first()?, cells.last()?);
+    let (before, after) = (
+        quantile_ms(first, metric, 0.5)?,
+        quantile_ms(last, metric, 0.5)?,
+    );
+    let apart = match (
+        interval_ms(first, metric, 0.5),
+        interval_ms(last, metric, 0.5),
+    ) {
+        (Some(a), Some(b)) => a.1 < b.0 || b.1 < a.0,
+        _ => (after / before - 1.0).abs() > 0.05,
+    };
+    let how = match after / before {
+        ratio if apart && ratio > 1.0 => format!("grows {}", times(ratio)),
+        ratio if apart && ratio < 1.0 => format!("falls to {}", times(ratio)),
+        _ => "stays about the same".to_owned(),
+    };
+    Some(format!(
+        "{} p50 {how} from {name} {from} to {to}: {} → {} ms",
+        metric.title(),
+        short(before),
+        short(after)
+    ))
 }

@@ -1,10 +1,13 @@
 //! Requests as bars over time: waiting for the first token, then generating.
 
+use bench_metrics::Sample;
 use bench_schema::RunRecord;
 use charming::element::{AxisLabel, AxisTick};
 use serde_json::{Value, json};
 
 use crate::figure::{Figure, Plot, category_axis, value_axis};
+use crate::number::short;
+use crate::table::{Cell, Column, Table};
 use crate::tables;
 use crate::trace::{Row, Trace};
 
@@ -47,21 +50,66 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         json!({"data": data, "encode": {"x": [1, 2], "y": 0}, "clip": true}),
     )
     .custom("generating", "@0", "span", json!({"data": []}))
-    .custom("no whole answer", "@bad", "span", json!({"data": []}))
-    .point_at_items()
-    .height(460);
+    // Without names at the left, half of the first number under the axis would leave the chart.
+    .root(
+        "grid",
+        json!([{"left": 28, "right": 28, "top": 64, "bottom": 36, "containLabel": true}]),
+    );
     let failed = shown.iter().filter(|row| !row.completed).count();
-    let (n, label) = (shown.len(), tables::label(busiest.1));
-    let title = match failed {
-        0 => format!("{n} requests around the middle of {label}"),
-        failed => {
-            format!("{n} requests around the middle of {label}, {failed} without a whole answer")
-        }
+    let plot = match failed {
+        0 => plot,
+        _ => plot.custom("no whole answer", "@bad", "span", json!({"data": []})),
     };
+    let (n, label) = (shown.len(), tables::label(busiest.1));
+    let median = |pick: fn(&Row) -> Option<f64>| {
+        let values: Vec<f64> = shown.iter().filter_map(|row| pick(row)).collect();
+        Sample::of(&values).map_or_else(|| "–".to_owned(), |sample| short(sample.median()))
+    };
+    let mut title = format!(
+        "A request waits {} ms for its first token and is generated for {} ms: {n} of {label}",
+        median(waiting),
+        median(generating)
+    );
+    if failed > 0 {
+        title.push_str(&format!(", {failed} without a whole answer"));
+    }
     Some(
-        Figure::new("requests", title, plot)
-            .note("One row for each request, in the order they began."),
+        Figure::new("requests", title, plot.point_at_items().height(460))
+            .note("One row for each request around the middle of the cell, in the order they began; the title's figures are their medians.")
+            .table(table(&shown)),
     )
+}
+
+/// To the first token, milliseconds.
+fn waiting(row: &Row) -> Option<f64> {
+    Some((row.first? - row.start) * 1e3)
+}
+
+/// From the first token to the last, milliseconds.
+fn generating(row: &Row) -> Option<f64> {
+    Some((row.end - row.first?) * 1e3)
+}
+
+fn table(shown: &[&Row]) -> Option<Table> {
+    let columns = vec![
+        Column::number("began", "s"),
+        Column::number("waited", "ms"),
+        Column::number("generated", "ms"),
+        Column::number("output", "tokens"),
+        Column::text("whole answer"),
+    ];
+    let mut table = Table::new("The requests shown", columns);
+    for row in shown {
+        table.push(vec![
+            Cell::number(row.start),
+            Cell::number(waiting(row)),
+            Cell::number(generating(row)),
+            row.tokens
+                .map_or_else(Cell::default, |n| Cell::count(u64::from(n))),
+            Cell::text(if row.completed { "yes" } else { "no" }),
+        ]);
+    }
+    table.not_empty()
 }
 
 fn in_flight(cell: &bench_schema::CellRecord) -> f64 {

@@ -36,7 +36,9 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
                 .iter()
                 .map(|p| json!({"value": [crate::number::rounded(p.0), crate::number::rounded(p.1)], "label": {"show": true, "formatter": p.2.to_string(), "position": "top", "fontSize": 10, "color": "@soft"}}))
                 .collect();
-            plot = plot.with("data", data.into());
+            plot = plot
+                .with("data", data.into())
+                .with("labelLayout", json!({"hideOverlap": true}));
         }
     }
     for (limit, words) in limits(run, Metric::E2e) {
@@ -45,11 +47,17 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     let (first, last) = (cells.first()?, cells.last()?);
     let gain = rate(last)? / rate(first)?;
     let cost = quantile_ms(last, Metric::E2e, 0.95)? / quantile_ms(first, Metric::E2e, 0.95)?;
-    let title = format!(
-        "{}× the output costs {}× the p95 latency",
-        short(gain),
-        short(cost)
-    );
+    let (gain_words, cost_words) = (short(gain), short(cost));
+    let span = format!("{name} {} to {}", at.first()?, at.last()?);
+    let title = if (cost - 1.0).abs() < 0.05 {
+        format!("{gain_words}× the output at the same p95 latency, {span}")
+    } else if gain < 1.05 {
+        format!(
+            "More load gives no more: {gain_words}× the output at {cost_words}× the p95 latency, {span}"
+        )
+    } else {
+        format!("{gain_words}× the output costs {cost_words}× the p95 latency, {span}")
+    };
     Some(
         Figure::new("tradeoff", title, plot)
             .note(format!(

@@ -46,7 +46,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
         .filter_map(|g| Some((g, p95(g)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let title = format!(
-        "{} is the slowest use case: p95 {} ms",
+        "The slowest use case is {}: p95 {} ms",
         crate::text::shortened(&slowest.name, 40),
         short(worst / 1e6)
     );
@@ -76,16 +76,16 @@ fn own_limits(groups: &[&GroupRecord]) -> Vec<(f64, String)> {
     lines
 }
 
-/// The last cell that has groups of this kind: the one under most load in a sweep.
+/// The last cell that this kind of group divides: the one under most load in a sweep.
 pub(super) fn cell_with<'a>(run: &'a RunRecord, by: &str) -> Option<&'a CellRecord> {
     run.cells
         .iter()
         .rev()
-        .find(|cell| cell.groups.iter().any(|group| group.by == by))
+        .find(|cell| cell.groups.iter().filter(|group| group.by == by).count() > 1)
 }
 
 pub(super) fn groups_of<'a>(cell: &'a CellRecord, by: &str) -> Vec<&'a GroupRecord> {
-    cell.groups.iter().filter(|group| group.by == by).collect()
+    tables::groups_in_order(cell, by)
 }
 
 pub(super) fn e2e<'a>(

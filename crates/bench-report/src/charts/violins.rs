@@ -2,6 +2,7 @@
 
 use bench_metrics::Sample;
 use bench_schema::{CellRecord, RunRecord};
+use charming::component::Axis;
 use serde_json::{Value, json};
 
 use super::cells_axis;
@@ -12,103 +13,148 @@ use crate::tables;
 use crate::trace::{Row, Trace};
 
 /// Parts of a cell's time.
-const BINS: usize = 20;
+pub(crate) const BINS: usize = 20;
+/// Values that a distribution needs to have a shape.
+pub(crate) const ENOUGH: usize = 5;
 /// Steps of a violin's outline.
 const STEPS: u32 = 40;
 /// Violins that fit beside each other.
 const SHOWN: usize = 12;
 
+/// What a violin is of, and under which name it stands.
+pub(crate) type Named = (String, Sample);
+
+/// A figure of a cell in each part of its time.
+type OverTime = fn(&Trace, u32) -> Vec<f64>;
+
+/// The figures whose movement over time is shown: words, id, unit, how.
+pub(crate) const OVER_TIME: [(&str, &str, &str, OverTime); 3] = [
+    ("output", "time-tokens", "output (tokens/s)", tokens_per_s),
+    ("p95 of E2E", "time-p95", "p95 of E2E (ms)", p95),
+    ("p99 of E2E", "time-p99", "p99 of E2E (ms)", p99),
+];
+
 /// E2E of every completed request, one violin for each cell.
 pub(super) fn distributions(run: &RunRecord, trace: &Trace) -> Option<Figure> {
-    let seen: Vec<(&CellRecord, Sample)> = (0_u32..)
-        .zip(&run.cells)
-        .filter_map(|(i, cell)| Some((cell, trace.e2e(i)?)))
-        .collect();
-    let (name, widest) = seen
+    let all = with_cells(run, |i| trace.e2e(i));
+    let (cells, seen) = spread_out(&all);
+    let (name, widest) = all
         .iter()
-        .max_by(|a, b| spread(&a.1).total_cmp(&spread(&b.1)))?;
+        .map(|(_, named)| named)
+        .max_by(|a, b| width(&a.1).total_cmp(&width(&b.1)))?;
     let title = format!(
-        "E2E is widest at {}: p1 {} ms to p99 {} ms",
-        tables::label(name),
+        "E2E is widest at {name}: p1 {} ms to p99 {} ms",
         short(widest.quantile(0.01)),
         short(widest.quantile(0.99))
     );
-    figure(run, ("distributions", title), "E2E (ms)", &seen)
+    figure(
+        cells_axis(run, &cells),
+        ("distributions", title),
+        "E2E (ms)",
+        &seen,
+    )
 }
 
-fn spread(sample: &Sample) -> f64 {
+fn width(sample: &Sample) -> f64 {
     sample.quantile(0.99) - sample.quantile(0.01)
 }
 
-/// A figure of the requests that ended in a bin, given its length in seconds.
-type OfBin = fn(&[Row], f64) -> Option<f64>;
-
 /// One figure each for speed, p95 and p99: a violin shows how a cell's figure moves between bins of its time.
 pub(super) fn over_time(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
-    let kinds: [(&str, &str, OfBin); 3] = [
-        ("tokens/s", "time-tokens", tokens_per_s),
-        ("p95 of E2E (ms)", "time-p95", |rows, _| tail(rows, 0.95)),
-        ("p99 of E2E (ms)", "time-p99", |rows, _| tail(rows, 0.99)),
-    ];
-    kinds.into_iter().filter_map(|(words, id, of)| {
-        let seen: Vec<(&CellRecord, Sample)> = (0_u32..)
-            .zip(&run.cells)
-            .filter_map(|(i, cell)| {
-                let values: Vec<f64> = {
-                    let (seconds, bins) = trace.binned(i, BINS);
-                    bins.iter().filter_map(|rows| of(rows, seconds)).collect()
-                };
-                Some((cell, Sample::of(&values).filter(|s| s.len() >= 5)?))
-            })
-            .collect();
-        let (name, widest) = seen.iter().max_by(|a, b| a.1.cov().unwrap_or(0.0).total_cmp(&b.1.cov().unwrap_or(0.0)))?;
-        let title = format!("{words} over time varies most at {}: CoV {} %", tables::label(name), short(widest.cov()? * 100.0));
-        figure(run, (id, title), words, &seen).map(|f| f.note(format!("Each violin is the distribution of {words} over {BINS} equal parts of the cell's time; the bar is the median. A tail of few requests is close to its slowest one.")))
-    })
-    .collect()
+    let kind = |(words, id, unit, of): (&str, &str, &str, OverTime)| {
+        let all = with_cells(run, |i| Sample::of(&of(trace, i)));
+        let (cells, seen) = spread_out(&all);
+        let (name, widest) = all
+            .iter()
+            .map(|(_, named)| named)
+            .max_by(|a, b| cov(&a.1).total_cmp(&cov(&b.1)))?;
+        let title = format!(
+            "{} over time varies most at {name}: CoV {} %",
+            super::capital(words),
+            short(cov(widest) * 100.0)
+        );
+        let note = format!(
+            "Each violin is the distribution of {words} over {BINS} equal parts of the cell's time; the bar is the median. A tail of few requests is close to its slowest one."
+        );
+        figure(cells_axis(run, &cells), (id, title), unit, &seen).map(|f| f.note(note))
+    };
+    OVER_TIME.into_iter().filter_map(kind).collect()
 }
 
-/// Output tokens of the answers that ended in a bin, over its length.
-fn tokens_per_s(rows: &[Row], seconds: f64) -> Option<f64> {
-    let tokens: f64 = rows
+fn cov(sample: &Sample) -> f64 {
+    sample.cov().unwrap_or(0.0)
+}
+
+/// Output in each part of a cell's time; a cell of few requests has no such distribution.
+fn tokens_per_s(trace: &Trace, cell: u32) -> Vec<f64> {
+    let requests = trace.rows.iter().filter(|row| row.cell == cell).count();
+    let known = trace
+        .rows
         .iter()
-        .filter(|row| row.completed)
-        .filter_map(|row| row.tokens)
-        .map(f64::from)
-        .sum();
-    (seconds > 0.0 && !rows.is_empty()).then(|| tokens / seconds)
+        .any(|row| row.cell == cell && row.tokens.is_some());
+    if requests < BINS || !known {
+        return Vec::new();
+    }
+    let parts = trace.flow(cell, BINS);
+    parts.iter().map(|part| part.tokens_per_s).collect()
+}
+
+fn p95(trace: &Trace, cell: u32) -> Vec<f64> {
+    tails(trace, cell, 0.95)
+}
+
+fn p99(trace: &Trace, cell: u32) -> Vec<f64> {
+    tails(trace, cell, 0.99)
+}
+
+fn tails(trace: &Trace, cell: u32, q: f64) -> Vec<f64> {
+    let parts = trace.binned(cell, BINS);
+    parts.iter().filter_map(|rows| tail(rows, q)).collect()
 }
 
 /// A tail of E2E in a bin that has enough requests to have one.
-pub(super) fn tail(rows: &[Row], q: f64) -> Option<f64> {
+pub(crate) fn tail(rows: &[Row], q: f64) -> Option<f64> {
     let values: Vec<f64> = rows.iter().filter_map(Row::e2e_ms).collect();
     Sample::of(&values)
-        .filter(|sample| sample.len() >= 5)
+        .filter(|sample| sample.len() >= ENOUGH)
         .map(|sample| sample.quantile(q))
 }
 
-fn figure(
+fn with_cells(
     run: &RunRecord,
+    sample: impl Fn(u32) -> Option<Sample>,
+) -> Vec<(&CellRecord, Named)> {
+    (0_u32..)
+        .zip(&run.cells)
+        .filter_map(|(i, cell)| {
+            let sample = sample(i).filter(|sample| sample.len() >= ENOUGH)?;
+            Some((cell, (tables::label(cell), sample)))
+        })
+        .collect()
+}
+
+/// Of many, as many as fit, evenly spread.
+fn spread_out<'a>(all: &[(&'a CellRecord, Named)]) -> (Vec<&'a CellRecord>, Vec<Named>) {
+    let step = all.len().div_ceil(SHOWN).max(1);
+    all.iter().step_by(step).cloned().unzip()
+}
+
+/// Violins beside each other.
+pub(crate) fn figure(
+    axis: Axis,
     (id, title): (&str, String),
     unit: &str,
-    seen: &[(&CellRecord, Sample)],
+    seen: &[Named],
 ) -> Option<Figure> {
-    let step = seen.len().div_ceil(SHOWN).max(1);
-    let shown: Vec<&(&CellRecord, Sample)> = seen
-        .iter()
-        .step_by(step)
-        .filter(|(_, sample)| sample.len() >= 5)
-        .collect();
-    if shown.is_empty() {
+    if seen.is_empty() {
         return None;
     }
-    let cells: Vec<&CellRecord> = shown.iter().map(|(cell, _)| *cell).collect();
-    let data: Vec<Value> = shown
+    let data: Vec<Value> = seen
         .iter()
         .enumerate()
         .map(|(i, (_, sample))| violin(i, sample))
         .collect();
-    let plot = Plot::new(cells_axis(run, &cells), value_axis(unit).scale(true))
+    let plot = Plot::new(axis, value_axis(unit).scale(true))
         .point_at_items()
         .custom(
             "",
@@ -160,16 +206,18 @@ fn violin(index: usize, sample: &Sample) -> Value {
     json!({"value": [index, rounded(low), rounded(high)], "median": rounded(sample.median()), "shape": shape, "color": format!("@{index}")})
 }
 
-fn table(unit: &str, seen: &[(&CellRecord, Sample)]) -> Table {
-    let mut columns = vec![Column::text("cell"), Column::number("n", "")];
-    columns.extend(["p5", "p25", "p50", "p75", "p95"].map(|name| Column::number(name, "")));
-    let mut table = Table::new(unit, columns);
+/// Order statistics of each.
+pub(crate) fn table(unit: &str, seen: &[Named]) -> Table {
+    let mut columns = vec![Column::text("of"), Column::number("n", "")];
+    columns.extend(
+        ["p5", "p25", "p50", "p75", "p90", "p95", "p99"].map(|name| Column::number(name, "")),
+    );
+    let mut table = Table::new(super::capital(unit), columns);
     for (name, sample) in seen {
-        let mut row = vec![
-            Cell::text(tables::label(name)),
-            Cell::count(sample.len() as u64),
-        ];
-        row.extend([0.05, 0.25, 0.5, 0.75, 0.95].map(|q| Cell::number(sample.quantile(q))));
+        let mut row = vec![Cell::text(name), Cell::count(sample.len() as u64)];
+        row.extend(
+            [0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99].map(|q| Cell::number(sample.quantile(q))),
+        );
         table.push(row);
     }
     table

@@ -1,15 +1,17 @@
 //! The charts of a comparison.
 
 use bench_metrics::{CompareOptions, Estimate, Verdict};
-use bench_schema::{Metric, RunRecord};
+use bench_schema::{CellRecord, Metric, RunRecord};
 use serde_json::{Value, json};
 
+use super::beside;
 use super::change::{Change, Measure};
 use super::points::{Point, Study};
 use super::tables;
-use crate::charts::Section;
+use crate::charts::{Section, capital};
 use crate::figure::{Figure, Plot, category_axis, level_axis, value_axis};
 use crate::number::short;
+use crate::table::{Cell, Column, Table};
 
 /// Points that can be told apart by colour.
 const SHOWN: usize = 8;
@@ -34,8 +36,14 @@ pub(super) fn section(study: &Study<'_>) -> Section {
     figures.extend(
         measures
             .into_iter()
-            .filter_map(|measure| beside(study, measure)),
+            .filter_map(|measure| measured(study, measure)),
     );
+    let others = [
+        beside::tradeoff(study),
+        beside::phases(study),
+        beside::utilisation(study),
+    ];
+    figures.extend(others.into_iter().flatten());
     Section {
         id: "charts",
         title: "Charts",
@@ -44,7 +52,7 @@ pub(super) fn section(study: &Study<'_>) -> Section {
 }
 
 /// One figure of every common cell, the points beside each other.
-fn beside(study: &Study<'_>, measure: Measure) -> Option<Figure> {
+fn measured(study: &Study<'_>, measure: Measure) -> Option<Figure> {
     let base: &RunRecord = study.baseline()?.runs.first()?;
     let cells: Vec<_> = base
         .cells
@@ -84,12 +92,58 @@ fn beside(study: &Study<'_>, measure: Measure) -> Option<Figure> {
             (i, points.len()),
         );
     }
-    let title = format!("{} beside each other", capital(&measure.title()));
+    let title = title(measure, &points)?;
     let id = format!(
         "beside-{}",
         measure.title().to_lowercase().replace([' ', '.'], "-")
     );
-    Some(Figure::new(id, title, plot).note("First run of each point, with 95 % intervals."))
+    let note = "First run of each point, with 95 % intervals.";
+    Some(
+        Figure::new(id, title, plot)
+            .note(note)
+            .table(table(measure, &cells, &points)),
+    )
+}
+
+/// Where the figure is best, and where it is worst, over all cells shown.
+fn title(measure: Measure, points: &[&Point<'_>]) -> Option<String> {
+    let (unit, scale) = measure.unit();
+    let mut all: Vec<(f64, &str, String)> = Vec::new();
+    for point in points {
+        let run = point.runs.first()?;
+        all.extend(run.cells.iter().filter_map(|cell| {
+            let value = measure.of(cell)?.value / scale;
+            Some((value, point.name.as_str(), crate::tables::label(cell)))
+        }));
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((low, of_low, at_low), (high, of_high, at_high)) = (all.first()?, all.last()?);
+    Some(format!(
+        "{} goes from {} {unit} ({of_low}, {at_low}) to {} {unit} ({of_high}, {at_high})",
+        capital(&measure.title()),
+        short(*low),
+        short(*high)
+    ))
+}
+
+fn table(measure: Measure, cells: &[&CellRecord], points: &[&Point<'_>]) -> Option<Table> {
+    let (unit, scale) = measure.unit();
+    let mut columns = vec![Column::text("cell")];
+    columns.extend(
+        points
+            .iter()
+            .map(|point| Column::number(point.name.clone(), unit)),
+    );
+    let mut table = Table::new(capital(&measure.title()), columns);
+    for cell in cells {
+        let mut row = vec![Cell::text(crate::tables::label(cell))];
+        row.extend(points.iter().map(|point| {
+            let same = point.runs.first().and_then(|run| run.cell(&cell.id));
+            Cell::number(same.and_then(|cell| Some(measure.of(cell)?.value / scale)))
+        }));
+        table.push(row);
+    }
+    table.not_empty()
 }
 
 /// Relative changes with their intervals, the baseline as the zero line.
@@ -135,13 +189,30 @@ fn changes(study: &Study<'_>, point: &Point<'_>, index: usize) -> Option<Figure>
     .point_at_items()
     .height(120 + u32::try_from(shown.len()).unwrap_or(0) * 22);
     let base = study.baseline().map_or("", |base| base.name.as_str());
-    let title = format!("{} against {base}: changes with 95 % intervals", point.name);
-    let note = "Green is better, red is worse, grey cannot be told or makes no difference.";
+    let title = format!("{} against {base}: {}", capital(&point.name), tally(point));
+    let note = "Changes with 95 % intervals. Green is better, red is worse, grey cannot be told or makes no difference.";
     Some(
         Figure::new(format!("changes-{index}"), title, plot)
             .note(note)
             .table(tables::changes(study, point)),
     )
+}
+
+/// `3 of 9 figures better, 1 worse`.
+fn tally(point: &Point<'_>) -> String {
+    let options = CompareOptions::default();
+    let with = |wanted| {
+        let verdicts = point.changes.iter().map(|c| c.comparison.verdict(&options));
+        verdicts.filter(|verdict| *verdict == Some(wanted)).count()
+    };
+    let (better, worse) = (with(Verdict::Better), with(Verdict::Worse));
+    let all = point.changes.len();
+    match (better, worse) {
+        (0, 0) => format!("of {all} figures none is better or worse as far as can be told"),
+        (better, 0) => format!("{better} of {all} figures better, none worse"),
+        (0, worse) => format!("{worse} of {all} figures worse, none better"),
+        (better, worse) => format!("{better} of {all} figures better, {worse} worse"),
+    }
 }
 
 /// Points and intervals of a chart of changes, each at its row.
@@ -202,11 +273,4 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
             .note("The best cell of each point; output tokens/s where they are known.")
             .table(table),
     )
-}
-
-fn capital(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(chars).collect()
-    })
 }

@@ -9,6 +9,8 @@ use super::points::Study;
 use crate::table::{Cell, Column, Table};
 use crate::text::shortened;
 
+/// Settings that every run has its own of, and that change nothing: where it was written, and tags, which have rows of their own.
+const OWN: [&str; 2] = ["out", "tag"];
 /// Rows shown.
 const ROWS: usize = 60;
 
@@ -63,7 +65,8 @@ fn facts(run: &RunRecord) -> BTreeMap<String, String> {
     for (key, value) in &run.tags {
         add(&format!("tag {key}"), Some(value.clone()));
     }
-    for (key, value) in &run.host.facts {
+    let own = |key: &str| key == "sampler_cpu_share";
+    for (key, value) in run.host.facts.iter().filter(|(key, _)| !own(key)) {
         add(&key.replace('_', " "), Some(value.clone()));
     }
     flatten("config", &run.config, &mut facts);
@@ -73,7 +76,7 @@ fn facts(run: &RunRecord) -> BTreeMap<String, String> {
 fn flatten(name: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(map) => {
-            for (key, value) in map {
+            for (key, value) in map.iter().filter(|(key, _)| !OWN.contains(&key.as_str())) {
                 flatten(&format!("{name}.{key}"), value, facts);
             }
         }

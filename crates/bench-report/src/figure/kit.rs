@@ -215,10 +215,10 @@ impl Plot {
             .iter()
             .filter(|patch| patch.contains_key("markLine"))
             .count();
-        let position = ["insideStartTop", "insideMiddleTop", "insideEndTop"].get(known % 3);
+        let position = ["insideStartTop", "insideEndTop", "insideMiddleTop"].get(known % 3);
         let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@bad", "type": "dashed", "width": 1.5},
-            "label": {"formatter": label, "position": position, "color": "@bad"}, "data": [{"yAxis": rounded(value)}]});
-        let patch = json!({ "data": [[at_x, rounded(value)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
+            "label": {"formatter": label, "position": position, "color": "@bad", "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
+        let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
         self.saw(std::iter::once(value));
         self.add(Line::new(), "", patch)
     }
@@ -242,10 +242,10 @@ impl Plot {
         let has_legend = !self.legend.is_empty();
         let legend = Legend::new()
             .show(has_legend)
-            .type_(LegendType::Scroll)
+            .type_(LegendType::Plain)
             .top(0)
             .left(0)
-            .right(140)
+            .right(0)
             .data(self.legend);
         let mut option = serde_json::to_value(self.chart.legend(legend)).unwrap_or(Value::Null);
         let series = option.get_mut("series").and_then(Value::as_array_mut);

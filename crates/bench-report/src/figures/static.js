@@ -5,7 +5,8 @@ var setTimeout = function () { return 0; }, clearTimeout = noop, setInterval = f
 
 function benchDraw(json, width, height, title, note) {
   var head = note ? 66 : 44;
-  var option = BENCH.prepare(JSON.parse(json), 'light', width);
+  var plain = JSON.parse(json), extra = BENCH.extra(plain, width);
+  var option = BENCH.prepare(plain, 'light', width);
   option.backgroundColor = '#ffffff';
   option.title = { text: title, subtext: note, left: 12, top: 10, itemGap: 5,
     textStyle: { fontSize: 16, fontWeight: 'bold', color: '#1e293b', width: width - 24, overflow: 'truncate' },
@@ -13,10 +14,10 @@ function benchDraw(json, width, height, title, note) {
   [].concat(option.grid || []).forEach(function (grid) {
     grid.top = Number(grid.top || 0) + head; grid.left = Number(grid.left || 0) + 8; grid.right = 28; grid.bottom = 42;
   });
-  [].concat(option.legend || []).forEach(function (legend) { legend.top = head; legend.left = 12; legend.itemGap = 24; });
+  [].concat(option.legend || []).forEach(function (legend) { legend.top = head; legend.left = 12; });
   [].concat(option.visualMap || []).forEach(function (map) { map.top = head; });
   [].concat(option.series || []).forEach(function (series) { series.progressive = 0; });
-  var chart = echarts.init(null, null, { renderer: 'svg', ssr: true, width: width, height: height + head });
+  var chart = echarts.init(null, null, { renderer: 'svg', ssr: true, width: width, height: height + head + extra });
   chart.setOption(option);
   var svg = chart.renderToSVGString();
   chart.dispose();

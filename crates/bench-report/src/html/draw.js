@@ -85,6 +85,12 @@ var BENCH = (function () {
     return names.length * (longest * 6.2 + 12) > width - 70;
   }
 
+  // How far the first leaning name reaches beyond the left end of its axis.
+  function overhang(axis, width, narrow) {
+    var names = axis.data || [], first = Math.min(String(names[0]).length * 6.4, narrow ? 80 : 150);
+    return first * 0.82 - (width - 60) / Math.max(names.length, 1) / 2 - 8;
+  }
+
   function axes(option, theme, width) {
     var narrow = width < 460;
     ['xAxis', 'yAxis'].forEach(function (which) {
@@ -96,13 +102,15 @@ var BENCH = (function () {
         axis.axisTick = into(axis.axisTick || {}, { show: !up, lineStyle: { color: theme.axis } });
         axis.splitLine = into(axis.splitLine || {}, { show: up && index === 0 && axis.type !== 'category', lineStyle: { color: theme.split } });
         axis.nameTextStyle = into(axis.nameTextStyle || {}, { color: theme.soft, fontSize: narrow ? 10 : 11,
-          align: up ? (index === 0 ? 'left' : 'right') : 'center', padding: up && index === 0 ? [0, 0, 0, -28] : [0, 0, 0, 0] });
+          align: up ? (index === 0 ? 'left' : 'right') : 'center', padding: up && index === 0 ? [0, 0, 0, -16] : [0, 0, 0, 0] });
         axis.nameGap = axis.nameGap || (up ? 14 : 28);
+        // An end that is no round number would stand against the last round one.
+        if (!up && axis.type === 'value' && axis.max !== undefined) { axis.axisLabel.showMaxLabel = false; }
         if (!up && axis.type === 'category' && !axis.name) {
           axis.axisLabel.interval = 0;
           if (crowded(axis, width)) {
             axis.axisLabel.rotate = 35;
-            list(option.grid).forEach(function (grid) { grid.left = Number(grid.left || 0) + (narrow ? 14 : 44); });
+            list(option.grid).forEach(function (grid) { grid.left = Math.max(Number(grid.left || 0), overhang(axis, width, narrow)); });
           }
           axis.axisLabel.width = narrow ? 80 : 150;
           axis.axisLabel.hideOverlap = false;
@@ -111,8 +119,27 @@ var BENCH = (function () {
     });
   }
 
+  // How many lines the legend's names take, so that none is hidden behind an arrow and none lies on the chart.
+  function legendLines(option, width) {
+    var lines = 1, used = 0;
+    list(option.legend).forEach(function (legend) {
+      if (legend.show === false) { return; }
+      (legend.data || []).forEach(function (entry) {
+        var name = entry && typeof entry === 'object' ? entry.name : entry;
+        var wide = String(name).split('').reduce(function (sum, c) { return sum + (c.charCodeAt(0) > 0x2e7f ? 13 : 7.2); }, 0) + 36;
+        if (used > 0 && used + wide > width) { lines += 1; used = 0; }
+        used += wide;
+      });
+    });
+    return lines;
+  }
+
+  // Pixels that a chart needs beyond its own height.
+  function extra(option, width) { return (legendLines(option, width) - 1) * 23; }
+
   function prepare(option, mode, width) {
     var theme = THEMES[mode], narrow = width < 460;
+    list(option.grid).forEach(function (grid) { grid.top = Number(grid.top || 0) + extra(option, width); });
     if (option.visualMap) {
       list(option.visualMap).forEach(function (map) {
         map.inRange = { color: theme.heat };
@@ -134,7 +161,7 @@ var BENCH = (function () {
     list(option.legend).forEach(function (legend) {
       legend.textStyle = { color: theme.text, fontSize: narrow ? 11 : 12 };
       legend.inactiveColor = theme.muted; legend.pageTextStyle = { color: theme.soft }; legend.pageIconColor = theme.soft;
-      legend.itemWidth = 16; legend.itemHeight = 9; legend.right = option.visualMap ? 170 : 0;
+      legend.itemWidth = 16; legend.itemHeight = 9; legend.itemGap = 12;
     });
     list(option.title).forEach(function (title) {
       title.textStyle = into(title.textStyle || {}, { color: theme.text });
@@ -147,5 +174,5 @@ var BENCH = (function () {
     return option;
   }
 
-  return { prepare: prepare, theme: function (mode) { return THEMES[mode]; } };
+  return { prepare: prepare, extra: extra, theme: function (mode) { return THEMES[mode]; } };
 })();

@@ -6,17 +6,22 @@
     var chosen = root.getAttribute('data-theme');
     return chosen ? chosen === 'dark' : window.matchMedia('(prefers-color-scheme: dark)').matches;
   }
+  // On paper, before the browser has laid the page out for it: what fits between the margins of A4 and Letter.
+  var PAPER = 640;
   function draw(entry, mode) {
-    var width = entry.host.clientWidth;
+    var width = mode ? PAPER : entry.host.clientWidth;
     if (entry.chart) { entry.chart.dispose(); }
-    entry.chart = echarts.init(entry.host, null, { renderer: 'svg' });
-    entry.chart.setOption(BENCH.prepare(JSON.parse(entry.json), mode || (dark() ? 'dark' : 'light'), width));
+    var option = JSON.parse(entry.json);
+    entry.host.style.height = entry.height + BENCH.extra(option, width) + 'px';
+    entry.chart = echarts.init(entry.host, null, { renderer: 'svg', width: width });
+    entry.chart.setOption(BENCH.prepare(option, mode || (dark() ? 'dark' : 'light'), width));
     entry.width = width;
     entry.host.setAttribute('data-drawn', 'yes');
   }
   function all(mode) { charts.forEach(function (entry) { draw(entry, mode); }); }
   document.querySelectorAll('figure[data-chart]').forEach(function (figure) {
-    var entry = { host: figure.querySelector('.chart'), json: figure.querySelector('script').textContent };
+    var host = figure.querySelector('.chart');
+    var entry = { host: host, height: parseInt(host.style.height, 10), json: figure.querySelector('script').textContent };
     charts.push(entry);
     draw(entry);
   });
@@ -30,8 +35,17 @@
     }, 120);
   });
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', function () { all(); });
-  window.addEventListener('beforeprint', function () { all('light'); });
-  window.addEventListener('afterprint', function () { all(); });
+  // On paper nothing can be opened: what explains a finding is printed with it.
+  var closed = [];
+  window.addEventListener('beforeprint', function () {
+    closed = Array.prototype.filter.call(document.querySelectorAll('details[data-print]'), function (d) { return !d.open; });
+    closed.forEach(function (d) { d.open = true; });
+    all('light');
+  });
+  window.addEventListener('afterprint', function () {
+    closed.forEach(function (d) { d.open = false; });
+    all();
+  });
   var toggle = document.getElementById('theme');
   toggle.hidden = false;
   toggle.addEventListener('click', function () {

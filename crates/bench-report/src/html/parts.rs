@@ -8,7 +8,7 @@ use crate::number::{duration, short};
 use crate::table::Table;
 use crate::tables;
 use crate::terminal::{commonest_message, verdict_meaning, verdict_word};
-use crate::text::{html, shortened};
+use crate::text::{self, html, shortened};
 
 /// Title, trust, key figures.
 pub(super) fn head(page: &mut Page, run: &RunRecord) {
@@ -171,7 +171,7 @@ fn finding(finding: &Finding) -> String {
     let mut out = format!(
         "<li class=\"{class}\"><span class=\"kind\">{}</span><h3>{}</h3>",
         kind_words(finding.kind),
-        html(&finding.claim)
+        html(&text::heading(&finding.claim))
     );
     if !finding.evidence.is_empty() {
         out.push_str("<dl>");
@@ -188,6 +188,14 @@ fn finding(finding: &Finding) -> String {
         }
         out.push_str("</dl>");
     }
+    out.push_str(&reasons(finding));
+    out.push_str("</li>");
+    out
+}
+
+/// Hypothesis, what would settle it, what to try: behind a line that opens.
+fn reasons(finding: &Finding) -> String {
+    let mut out = String::new();
     let lines = [
         ("Hypothesis", &finding.hypothesis),
         ("What would settle it", &finding.confirm),
@@ -205,8 +213,16 @@ fn finding(finding: &Finding) -> String {
             .collect();
         out.push_str(&format!("<p><em>Try:</em></p><ol>{actions}</ol>"));
     }
-    out.push_str("</li>");
-    out
+    let asks = if finding.actions.is_empty() {
+        "Why, and what would settle it"
+    } else {
+        "Why, and what to try"
+    };
+    if out.is_empty() {
+        out
+    } else {
+        format!("<details data-print><summary>{asks}</summary>{out}</details>")
+    }
 }
 
 fn card(page: &mut Page, table: &Table) {
@@ -268,6 +284,7 @@ pub(super) fn details(page: &mut Page, run: &RunRecord, torn: u64) {
         tables::distributions(run, &[Metric::TokensPerSUser], "Speed of each answer"),
         tables::phases(run),
         tables::fits(run),
+        tables::derived(run),
         tables::hardware(run),
         tables::client(run),
     ];
@@ -281,10 +298,9 @@ pub(super) fn details(page: &mut Page, run: &RunRecord, torn: u64) {
     let config = serde_json::to_string_pretty(&run.config).unwrap_or_default();
     page.push(&format!(
         "<details class=\"card\"><summary>Effective configuration</summary><pre>{}</pre></details>",
-        crate::text::html_block(&config)
+        text::html_block(&config)
     ));
     if torn > 0 {
-        tables::derived(run),
         page.push(&format!("<p class=\"note\">{torn} lines of requests.jsonl could not be read (a run that was killed leaves a torn last line); the charts are without them.</p>"));
     }
 }

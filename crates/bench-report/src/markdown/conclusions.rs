@@ -10,12 +10,20 @@ use crate::text;
 
 /// Findings in the summary.
 const HEADLINES: usize = 6;
+/// Findings that become next steps, and actions of each: more are a catalogue.
+const STEPS: usize = 5;
+const ACTIONS: usize = 3;
 
 /// The conclusions with their numbers: the measured headline first, then the gravest findings.
 pub(super) fn summary(run: &RunRecord) -> String {
     let mut lines: Vec<String> = headline(run, MARKDOWN).into_iter().collect();
-    for finding in run.findings.iter().take(HEADLINES) {
-        lines.push(claim(finding));
+    // Of findings that say the same of several cells, the gravest.
+    let mut codes: Vec<&str> = Vec::new();
+    for finding in &run.findings {
+        if codes.len() < HEADLINES && !codes.contains(&finding.code.as_str()) {
+            codes.push(&finding.code);
+            lines.push(claim(finding));
+        }
     }
     if lines.is_empty() {
         return String::new();
@@ -24,14 +32,16 @@ pub(super) fn summary(run: &RunRecord) -> String {
     format!("## In short\n\n{list}")
 }
 
+/// The claim; with its evidence where it has no number of its own.
 fn claim(finding: &Finding) -> String {
     let numbers = evidence_words(finding);
-    let behind = if numbers.is_empty() {
+    let told = finding.claim.contains(|c: char| c.is_ascii_digit());
+    let behind = if told || numbers.is_empty() {
         String::new()
     } else {
         format!(" ({})", text::markdown(&numbers))
     };
-    format!("{}{behind}", text::markdown(&finding.claim))
+    format!("{}{behind}", text::markdown(&text::heading(&finding.claim)))
 }
 
 /// How a sentence is dressed: names of strangers escaped, figures made to stand out.
@@ -154,7 +164,10 @@ pub(super) fn time(run: &RunRecord) -> String {
 pub(super) fn findings(run: &RunRecord) -> String {
     let mut out = String::new();
     for finding in &run.findings {
-        out.push_str(&format!("### {}\n\n", text::markdown(&finding.claim)));
+        out.push_str(&format!(
+            "### {}\n\n",
+            text::markdown(&text::heading(&finding.claim))
+        ));
         out.push_str(&format!(
             "{}, severity {}",
             kind_words(finding.kind),
@@ -195,6 +208,10 @@ pub(super) fn findings(run: &RunRecord) -> String {
                 text::markdown(confirm)
             ));
         }
+        if !finding.actions.is_empty() {
+            let actions: Vec<String> = finding.actions.iter().map(|a| text::markdown(a)).collect();
+            out.push_str(&format!("\n*Try:* {}\n", actions.join("; ")));
+        }
         out.push('\n');
     }
     out
@@ -212,17 +229,44 @@ pub(crate) fn kind_words(kind: FindingKind) -> &'static str {
     }
 }
 
-/// Actions, the gravest finding's first, each once.
+/// Next steps: what the gravest findings ask to try. A parameter is named once: where two findings pull it in two directions
+/// the graver one is followed, and the other's advice stands with it alone.
 pub(super) fn next_steps(run: &RunRecord) -> String {
     let mut seen: Vec<&str> = Vec::new();
-    let mut out = String::new();
+    let mut lines: Vec<String> = Vec::new();
+    let mut left = 0;
     for finding in &run.findings {
+        let mut fresh: Vec<&str> = Vec::new();
         for action in &finding.actions {
-            if !seen.contains(&action.as_str()) {
-                seen.push(action);
-                out.push_str(&format!("{}. {}\n", seen.len(), text::markdown(action)));
+            let what = parameter(action).unwrap_or(action);
+            if seen.contains(&what) || fresh.len() == ACTIONS || lines.len() == STEPS {
+                left += 1;
+            } else {
+                seen.push(what);
+                fresh.push(action);
             }
         }
+        if !fresh.is_empty() {
+            let reason = finding.claim.split("; ").next().unwrap_or_default();
+            lines.push(format!(
+                "{}. {}. Try: {}.\n",
+                lines.len() + 1,
+                text::markdown(&text::heading(reason)),
+                text::markdown(&fresh.join("; "))
+            ));
+        }
+    }
+    let mut out = lines.concat();
+    if left > 0 {
+        out.push_str(&format!(
+            "\n{left} more to try stand with their findings above. Where two findings pull a parameter in opposite directions, the graver one is followed here.\n"
+        ));
     }
     out
+}
+
+/// What an action would change: `max_num_seqs: raise it` names a parameter of the server.
+fn parameter(action: &str) -> Option<&str> {
+    let (name, _) = action.split_once(':')?;
+    (!name.contains(' ')).then_some(name)
 }

@@ -163,7 +163,37 @@ fn host(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
         .join(", kernel ");
     add("client system", Some(system));
     for (name, value) in &host.facts {
-        add(&name.replace('_', " "), Some(value.clone()));
+        let (name, value) = fact_words(name, value);
+        add(&name, Some(value));
+    }
+}
+
+/// A fact of the host as people say it; unknown names stay as they are, without their dots.
+fn fact_words(name: &str, value: &str) -> (String, String) {
+    let as_is = |words: &str| (words.to_owned(), value.to_owned());
+    match name {
+        "sampler_cpu_share" => {
+            let share = value.parse::<f64>().ok().map(number::percent);
+            let value = share.map_or_else(|| value.to_owned(), |p| format!("{p} % of one CPU"));
+            ("cost of sampling".to_owned(), value)
+        }
+        "cpu.smt" => {
+            let value = match value {
+                "0" => "off",
+                "1" => "on",
+                other => other,
+            };
+            ("client SMT".to_owned(), value.to_owned())
+        }
+        "cpu.architecture" => as_is("client architecture"),
+        "cpu.cores" => as_is("client CPU cores"),
+        "cpu.logical" => as_is("client logical CPUs"),
+        "cpu.governor" => as_is("client CPU governor"),
+        "clock.source" => as_is("client clock source"),
+        "container" => as_is("client container"),
+        "git.commit" => as_is("git commit"),
+        "git.branch" => as_is("git branch"),
+        other => (other.replace(['_', '.'], " "), value.to_owned()),
     }
 }
 

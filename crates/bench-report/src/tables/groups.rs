@@ -31,6 +31,21 @@ pub(crate) fn words(by: &str) -> String {
     }
 }
 
+/// The groups of one kind, numbers in order (turns), else the shorter requests first.
+pub(crate) fn groups_in_order<'a>(cell: &'a CellRecord, by: &str) -> Vec<&'a GroupRecord> {
+    let mut groups: Vec<&GroupRecord> = cell.groups.iter().filter(|group| group.by == by).collect();
+    let mean = |group: &GroupRecord, metric| group.metrics.get(&metric).map_or(0.0, |d| d.mean);
+    let size = |group: &GroupRecord| {
+        let tokens = mean(group, Metric::InputTokens) + mean(group, Metric::OutputTokens);
+        group.name.parse().unwrap_or(tokens)
+    };
+    // endpoints stay in the order of the URLs that were given
+    if by != "endpoint" {
+        groups.sort_by(|a, b| size(a).total_cmp(&size(b)));
+    }
+    groups
+}
+
 /// One row for each group of each cell.
 pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
     // one group in each cell says what the cells' own table has said
@@ -65,7 +80,7 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         columns,
     );
     for cell in &run.cells {
-        for group in cell.groups.iter().filter(|group| group.by == by) {
+        for group in groups_in_order(cell, by) {
             table.push(row(run, cell, group, with_groups > 1));
         }
     }

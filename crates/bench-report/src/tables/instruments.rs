@@ -28,13 +28,24 @@ pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
         let estimate = (phases.queue_source == "estimate").then_some(Mark::Estimate);
         table.push(vec![
             Cell::text(super::label(cell)).marked(trust_mark(run, cell)),
-            Cell::number(phases.queue * 100.0).marked(estimate),
-            Cell::number(phases.prefill * 100.0).marked(estimate),
-            Cell::number(phases.decode * 100.0),
-            Cell::text(phases.queue_source.replace('_', " ")),
+            Cell::share(phases.queue).marked(estimate),
+            Cell::share(phases.prefill).marked(estimate),
+            Cell::share(phases.decode),
+            Cell::text(queue_source_words(&phases.queue_source)),
         ]);
     }
     table.not_empty()
+}
+
+/// Where the waiting that is taken off TTFT is known from.
+fn queue_source_words(source: &str) -> String {
+    match source {
+        "response" => "the server's answers".to_owned(),
+        "server_metrics" => "the server's metrics".to_owned(),
+        "estimate" => "TTFT above that at the lowest load".to_owned(),
+        "none" => "not known: it is part of prefill".to_owned(),
+        other => text::shortened(&other.replace('_', " "), 40),
+    }
 }
 
 /// What the client knows of itself.

@@ -1,6 +1,6 @@
 //! Objectives and gates, and how they came out.
 
-use bench_schema::{RunRecord, SloOutcome, SloVerdict};
+use bench_schema::{Metric, RunRecord, SloOutcome, SloVerdict};
 
 use super::distributions::scale_of;
 use crate::table::{Cell, Column, Table, Tone};
@@ -93,7 +93,7 @@ pub(crate) fn verdict_words(verdict: SloVerdict) -> &'static str {
 pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
     let columns = vec![
         Column::text("target"),
-        Column::number("measured", ""),
+        Column::text("measured"),
         Column::text("decided by"),
         Column::text("met"),
     ];
@@ -101,7 +101,7 @@ pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
     for outcome in &run.targets {
         table.push(vec![
             Cell::text(text::shortened(&outcome.target, 60)),
-            Cell::number(outcome.measured),
+            measured(&outcome.target, outcome.measured),
             outcome
                 .cell
                 .as_deref()
@@ -114,4 +114,44 @@ pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
         ]);
     }
     table.not_empty()
+}
+
+/// What a target measured, in the unit that its quantity has: `ttft.p95<=200ms` is told in milliseconds.
+fn measured(target: &str, value: Option<f64>) -> Cell {
+    let Some(value) = value else {
+        return Cell::default();
+    };
+    // `concurrency=1:ttft.p95<=200ms`: scope, quantity, limit.
+    let quantity = target.rsplit(':').next().unwrap_or(target);
+    let end = quantity
+        .find(['<', '>', '=', '!'])
+        .unwrap_or(quantity.len());
+    let name = quantity.get(..end).unwrap_or(quantity).trim();
+    let metric = name.split('.').next().unwrap_or(name).parse::<Metric>();
+    let (scale, unit) = match (metric, name) {
+        (Ok(metric), _) => scale_of(metric.unit()),
+        (_, "requests_per_s" | "goodput" | "goodput_per_s") => (1.0, "req/s"),
+        (_, name) if name.ends_with("tokens_per_s") => (1.0, "tok/s"),
+        _ => (1.0, ""),
+    };
+    let words = format!("{} {unit}", number::short(value / scale));
+    Cell::text(words.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Value;
+
+    #[test]
+    fn a_target_is_told_in_its_own_unit() {
+        let told = |target, value| match measured(target, Some(value)).value {
+            Value::Text(text) => text,
+            other => format!("{other:?}"),
+        };
+        assert_eq!(told("ttft.p95<=1ms", 68_197_116.3), "68.2 ms");
+        assert_eq!(told("concurrency=1:requests_per_s>0.5", 0.84), "0.84 req/s");
+        assert_eq!(told("output_tokens_per_s>30", 41.46), "41.5 tok/s");
+        assert_eq!(told("failed==0", 0.0), "0");
+    }
 }

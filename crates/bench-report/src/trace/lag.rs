@@ -49,6 +49,17 @@ impl LagBins {
         }
     }
 
+    /// p99 over everything that was added.
+    pub(crate) fn p99_us(&self) -> Option<f64> {
+        let mut all = [0_u32; BUCKETS];
+        for row in &self.counts {
+            for (sum, n) in all.iter_mut().zip(row) {
+                *sum = sum.saturating_add(*n);
+            }
+        }
+        quantile(&all, 0.99)
+    }
+
     pub(crate) fn finish(self) -> Vec<LagBin> {
         let width = self.seconds / BINS as f64;
         let bins = self.counts.iter().zip(&self.max_ns).enumerate();

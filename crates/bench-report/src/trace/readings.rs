@@ -5,20 +5,23 @@ use std::collections::BTreeMap;
 use bench_schema::{Reading, RunRecord, SeriesKey, Unit};
 
 use super::bin;
+use super::topics::{Topic, place};
 use crate::ReportError;
 use crate::files::{self, RunFiles};
 
 const BINS: usize = 240;
-/// Series shown; the rest are in `hardware.jsonl`.
-const SHOWN: usize = 18;
+/// Series of one topic: more cannot be told apart.
+const SHOWN: usize = 8;
 
 /// One series in equal parts of the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
-    pub(crate) key: SeriesKey,
-    /// Unit of the stored values; a counter's rate is its unit per second.
-    pub(crate) unit: Unit,
-    /// Seconds and mean, where there was a reading.
+    pub(crate) topic: Topic,
+    /// What people call it.
+    pub(crate) name: String,
+    rank: u8,
+    key: SeriesKey,
+    /// Seconds and mean in the topic's unit, where there was a reading.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -48,7 +51,10 @@ pub(crate) fn readings(run: &RunRecord, files: &RunFiles) -> Result<Vec<Series>,
                 instance: reading.instance.clone(),
                 name,
             };
-            if let Some(&(_, counter)) = known.get(&key) {
+            let wanted = known
+                .get(&key)
+                .filter(|(unit, _)| place(&key, *unit).is_some());
+            if let Some(&(_, counter)) = wanted {
                 bins.entry(key)
                     .or_default()
                     .add(at, value, seconds, counter);
@@ -56,19 +62,55 @@ pub(crate) fn readings(run: &RunRecord, files: &RunFiles) -> Result<Vec<Series>,
         }
     })?;
     let width = seconds / BINS as f64;
-    let series = bins.into_iter().filter_map(|(key, bins)| {
-        let &(unit, _) = known.get(&key)?;
-        let point = |(i, (sum, n)): (usize, (f64, f64))| ((i as f64 + 0.5) * width, sum / n);
-        Some(Series {
-            key,
-            unit,
-            points: bins.sums.into_iter().map(point).collect(),
+    let mut all: Vec<Series> = bins
+        .into_iter()
+        .filter_map(|(key, bins)| {
+            let &(unit, _) = known.get(&key)?;
+            series(key, unit, bins, width)
         })
+        .collect();
+    all.sort_by_key(|series| (series.topic, series.rank));
+    tell_apart(&mut all);
+    let mut seen: BTreeMap<Topic, usize> = BTreeMap::new();
+    all.retain(|series| {
+        let n = seen.entry(series.topic).or_default();
+        *n += 1;
+        *n <= SHOWN
     });
-    Ok(series
-        .filter(|series| !series.points.is_empty())
-        .take(SHOWN)
-        .collect())
+    Ok(all)
+}
+
+fn series(key: SeriesKey, unit: Unit, bins: Bins, width: f64) -> Option<Series> {
+    let (topic, name, rank) = place(&key, unit)?;
+    // A query's figure may have any unit; the others have their topic's.
+    let scale = if topic == Topic::Asked {
+        crate::tables::scale_of(unit).0
+    } else {
+        topic.scale()
+    };
+    let point = |(i, (sum, n)): (usize, (f64, f64))| ((i as f64 + 0.5) * width, sum / n / scale);
+    let points: Vec<(f64, f64)> = bins.sums.into_iter().map(point).collect();
+    (!points.is_empty()).then_some(Series {
+        topic,
+        name,
+        rank,
+        key,
+        points,
+    })
+}
+
+/// Two servers, or two exporters, have series of the same name: their instance is added.
+fn tell_apart(all: &mut [Series]) {
+    let names: Vec<(Topic, String)> = all.iter().map(|s| (s.topic, s.name.clone())).collect();
+    for series in all {
+        let twins = names
+            .iter()
+            .filter(|(topic, name)| *topic == series.topic && *name == series.name);
+        if twins.count() > 1 && !series.key.instance.is_empty() {
+            let instance = series.key.instance.replace("http://", "");
+            series.name = format!("{} {}", series.name, crate::text::shortened(&instance, 24));
+        }
+    }
 }
 
 /// Units of the series of all cells, and whether they are counters.

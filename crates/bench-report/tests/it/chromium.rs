@@ -1,4 +1,5 @@
-//! Pages opened in headless Chromium, where there is one: nothing on the console, nothing on the network, every chart drawn.
+//! Pages opened in headless Chromium, where there is one: nothing on the console, nothing on the network, every chart drawn,
+//! no text on another.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,18 +71,36 @@ fn open(browser: &Path, page: &str, width: u32) -> Seen {
     }
 }
 
-#[test]
-fn every_page_draws_all_its_charts_without_a_word_on_the_console_or_the_network() {
-    let Some(browser) = chromium() else {
-        eprintln!(
-            "SKIPPED: no Chromium in PATH; install chromium-headless-shell to open the pages"
+/// What the page's own policy would not let run: a script that looks for texts on each other, in a copy without the policy.
+const OVERLAP: &str = include_str!("overlap.js");
+
+/// The browser, or `None` after saying so. Where `BENCH_REQUIRE_CHROMIUM` is set (CI sets it when it installed one) there
+/// must be one.
+fn browser() -> Option<PathBuf> {
+    let found = chromium();
+    if found.is_none() {
+        assert!(
+            std::env::var_os("BENCH_REQUIRE_CHROMIUM").is_none(),
+            "BENCH_REQUIRE_CHROMIUM is set, and there is no Chromium in PATH"
         );
-        return;
-    };
+        eprintln!(
+            "SKIPPED: no Chromium in PATH; install Debian's chromium-headless-shell or chromium to open the pages"
+        );
+    }
+    found
+}
+
+fn all_pages() -> Vec<(&'static str, String)> {
     let mut pages = html::pages();
     pages.push(("hostile", hostile::page()));
     pages.extend(crate::compare::pages());
-    for (name, page) in pages {
+    pages
+}
+
+#[test]
+fn every_page_draws_all_its_charts_without_a_word_on_the_console_or_the_network() {
+    let Some(browser) = browser() else { return };
+    for (name, page) in all_pages() {
         for width in [1280, 400] {
             let seen = open(&browser, &page, width);
             let charts = page.matches("data-chart>").count();
@@ -104,4 +123,43 @@ fn every_page_draws_all_its_charts_without_a_word_on_the_console_or_the_network(
             assert_eq!(seen.requests, Vec::<String>::new(), "{name} at {width}");
         }
     }
+}
+
+#[test]
+fn no_text_lies_on_another_or_leaves_its_chart_or_the_window() {
+    let Some(browser) = browser() else { return };
+    let mut all = Vec::new();
+    for (name, page) in all_pages() {
+        let open_to_scripts = page.replacen(
+            "http-equiv=\"Content-Security-Policy\"",
+            "name=\"was-policy\"",
+            1,
+        );
+        let (before, after) = open_to_scripts.rsplit_once("</body>").unwrap();
+        let probed = format!("{before}<script>{OVERLAP}</script></body>{after}");
+        for width in [1280, 400] {
+            let dom = open(&browser, &probed, width).dom;
+            let attribute = |name: &str| -> String {
+                let start = dom.find(&format!("{name}=\"")).unwrap() + name.len() + 2;
+                let text = dom[start..].split('"').next().unwrap();
+                text.replace("&quot;", "\"")
+                    .replace("&lt;", "<")
+                    .replace("&gt;", ">")
+                    .replace("&amp;", "&")
+            };
+            // Some builds of Chromium have no window narrower than 500 pixels.
+            let seen: u32 = attribute("data-width").parse().unwrap();
+            assert!(
+                seen == width || width == 400 && seen <= 500,
+                "{name}: {seen} pixels"
+            );
+            let found: Vec<String> = serde_json::from_str(&attribute("data-found")).unwrap();
+            all.extend(
+                found
+                    .iter()
+                    .map(|what| format!("{name} at {width}: {what}")),
+            );
+        }
+    }
+    assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
 }

@@ -1,9 +1,9 @@
 //! Runs beside each other.
 
-use bench_report::{ReportError, compare};
+use bench_report::{ReportError, RunFiles, compare};
 use bench_schema::RunRecord;
 
-use crate::support::runs;
+use crate::support::{requests, runs};
 
 /// The golden sweep with its latencies and rates changed by these factors.
 fn changed(latency: f64, rate: f64, tags: &[(&str, &str)]) -> RunRecord {
@@ -117,9 +117,12 @@ pub(crate) fn pages() -> Vec<(&'static str, String)> {
         crate::hostile::run_with("</script><b>\u{202e}|a"),
         crate::hostile::run_with("plain"),
     ];
+    let dirs: Vec<_> = gpus.iter().map(requests::directory).collect();
+    let files: Vec<RunFiles> = dirs.iter().map(|d| RunFiles::in_dir(d.path())).collect();
+    let with_requests = compare::html_with_requests(&gpus, &files, Some("gpus")).unwrap();
     let pages = vec![
         ("compare_pair", compare::html(&pair, None).unwrap()),
-        ("compare_gpus", compare::html(&gpus, Some("gpus")).unwrap()),
+        ("compare_gpus", with_requests),
         ("compare_hostile", compare::html(&hostile, None).unwrap()),
     ];
     for (name, page) in &pages {

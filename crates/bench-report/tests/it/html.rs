@@ -35,3 +35,33 @@ fn golden_pages_are_written_for_people_to_look_at() {
 fn the_same_run_gives_the_same_page() {
     assert_eq!(pages(), pages());
 }
+
+#[test]
+fn every_chart_has_its_numbers_as_a_table_under_it() {
+    let mut all = pages();
+    all.extend(crate::compare::pages());
+    for (name, page) in all {
+        for figure in page.split("<figure").skip(1) {
+            let figure = figure.split("</figure>").next().unwrap();
+            let id = figure.split("id=\"").nth(1).unwrap_or_default();
+            let id = id.split('"').next().unwrap();
+            assert!(
+                figure.contains("<summary>The numbers as a table</summary>")
+                    && figure.contains("<td"),
+                "{name}: {id} has no table"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_run_of_schema_version_1_is_rendered_in_every_form() {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results/v1");
+    let text = std::fs::read_to_string(dir.join("run.json")).unwrap();
+    let run = bench_schema::RunRecord::from_json(&text).unwrap();
+    let page = html::render(&run, &RunFiles::in_dir(&dir)).unwrap();
+    assert!(page.matches("data-chart>").count() > 5);
+    let cell = &run.cells[0].label;
+    assert!(bench_report::markdown::render(&run, &[]).contains(cell));
+    assert!(bench_report::terminal::render(&run, None).contains(&run.title));
+}
