@@ -137,7 +137,7 @@ pub(crate) enum Format {
     Vllm,
     /// aiperf-CELL.json: the shape of `profile_export_aiperf.json`.
     Aiperf,
-    /// cells.csv and metrics.csv.
+    /// cells, metrics, requests, tokens and readings as .csv.
     Csv,
     /// requests, tokens, readings and cells as .parquet.
     Parquet,

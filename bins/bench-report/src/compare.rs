@@ -6,6 +6,7 @@ use std::path::Path;
 
 use bench_insight::{CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
+use bench_report::RunFiles;
 use bench_schema::RunRecord;
 use serde::Serialize;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     if let Some(path) = &arguments.html {
         files::write_whole(
             path,
-            bench_report::compare::html(&records, axis)?
+            bench_report::compare::html_with_requests(&records, &files_of(&groups), axis)?
                 .as_bytes(),
         )?;
         notes.push(format!("the page is {}", path.display()));
@@ -104,7 +105,7 @@ fn with_baseline(
             .flatten()
             .map(|run| run.record.clone())
             .collect();
-        let page = bench_report::compare::html(&records, None)?;
+        let page = bench_report::compare::html_with_requests(&records, &files_of(groups), None)?;
         files::write_whole(path, page.as_bytes())?;
         notes.push(format!("the page is {}", path.display()));
     }
@@ -124,6 +125,12 @@ fn with_baseline(
         Output::Json => serde_json::to_string_pretty(&rounds).unwrap_or_default() + "\n",
     };
     Ok(Done::well(output, notes))
+}
+
+/// Where the requests of each run lie, in the order of the runs.
+fn files_of(groups: &[Vec<RunFolder>]) -> Vec<RunFiles> {
+    let runs = groups.iter().flatten();
+    runs.map(|run| RunFiles::in_dir(&run.path)).collect()
 }
 
 /// Percentages of the command line as shares.

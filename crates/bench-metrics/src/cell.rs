@@ -160,6 +160,13 @@ impl CellAccumulator {
         }
     }
 
+    /// The TTFT without a queue that waiting is estimated from. One request at a time has no queue of its own making: where its TTFT is
+    /// above another cell's, its prompts are longer.
+    fn unloaded_ttft(&self) -> Option<f64> {
+        let alone = matches!(self.context.load, Load::Closed { concurrency: 1, .. });
+        self.context.queue_baseline.filter(|_| !alone)
+    }
+
     /// Sets [`CellContext::queue_baseline`] after the fact: where cells are read side by side, the cell at concurrency 1 is
     /// only known once all have been read.
     pub fn set_queue_baseline(&mut self, ttft_ns: Option<f64>) {
@@ -306,7 +313,7 @@ impl CellAccumulator {
         CellSummary {
             headline,
             counts: self.counts.finish(),
-            phases: phases::shares(&chosen, headline, self.context.queue_baseline),
+            phases: phases::shares(&chosen, headline, self.unloaded_ttft()),
             analysis,
             lag: lag_record(&self.lag),
             stamps: stamp_record(&self.widths, self.events),
