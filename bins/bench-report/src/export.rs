@@ -78,6 +78,7 @@ fn requests_of(run: &RunFolder, cell: &CellRecord) -> Result<Vec<RequestRecord>,
         if record.cell == cell.id && record.phase == Phase::Measure {
             records.push(record);
         }
+/// Cells and metrics from the record, and every request, token and reading where frames were built in.
     }
     records.sort_by_key(|record| (record.dispatched.unwrap_or(record.due), record.id));
     Ok(records)
@@ -88,14 +89,15 @@ fn csv(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
         ("cells.csv", export::cells(&run.record)),
         ("metrics.csv", export::distributions(&run.record)),
     ];
-    tables
-        .into_iter()
-        .map(|(name, text)| {
-            let path = out.join(name);
-            files::write_whole(&path, text.as_bytes())?;
-            Ok(path)
-        })
-        .collect()
+    let mut written = Vec::new();
+    for (name, text) in tables {
+        let path = out.join(name);
+        files::write_whole(&path, text.as_bytes())?;
+        written.push(path);
+    }
+    #[cfg(feature = "frames")]
+    written.extend(bench_frames::write_run_csv(&run.path, &run.record, out)?);
+    Ok(written)
 }
 
 #[cfg(feature = "frames")]
