@@ -15,8 +15,11 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
     differ(&scene.run.cells).into_iter().collect()
 }
 
-/// Cells that differ in one named factor only, each with its level's name and its requests per second; and the factor.
-fn comparable(cells: &[CellRecord]) -> Option<(&'static str, Vec<(&CellRecord, String, f64)>)> {
+/// A cell, the name of its level, its requests per second.
+type Row<'a> = (&'a CellRecord, String, f64);
+
+/// Cells that differ in one named factor only, and the factor.
+fn comparable(cells: &[CellRecord]) -> Option<(&'static str, Vec<Row<'_>>)> {
     let factor = *FACTORS.iter().find(|factor| {
         let named =
             |cell: &&CellRecord| matches!(cell.factors.get(**factor), Some(Factor::Name(_)));
@@ -26,7 +29,7 @@ fn comparable(cells: &[CellRecord]) -> Option<(&'static str, Vec<(&CellRecord, S
         .iter()
         .find(|cell| cell.factors.contains_key(factor))?;
     let same_load = view::key_without(first, factor);
-    let rows: Vec<(&CellRecord, String, f64)> = cells
+    let rows: Vec<Row<'_>> = cells
         .iter()
         .filter(|cell| view::key_without(cell, factor) == same_load)
         .filter_map(|cell| {

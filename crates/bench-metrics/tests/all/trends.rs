@@ -1,4 +1,10 @@
 //! Where the steady part ends, and what counts as a trend: each threshold from both sides.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::expect_used,
+    reason = "whole tokens from formulas of the tests' own, and helpers that fail as tests do"
+)]
 
 use bench_metrics::{Flight, Steady, find_steady};
 use bench_schema::{ArrivalKind, Load, Nanos, Stamp};
