@@ -41,6 +41,10 @@ pub(crate) enum CommandError {
         key: &'static str,
         problem: String,
     },
+    #[error(
+        "{0} is still being measured (or recovered); wait for its end, or look at it meanwhile with render --stdout"
+    )]
+    StillRunning(PathBuf),
     #[error("{0} has no requests.jsonl, so there is nothing to take its numbers from")]
     NoRequests(PathBuf),
     #[error(
@@ -67,10 +71,6 @@ pub(crate) enum CommandError {
         "{0} does not say when its clock began (`clock.unix_epoch_ns`), so its times cannot be put beside those of other shards; run the shards again with this version"
     )]
     NoEpoch(PathBuf),
-    #[error("{0}")]
-    Usage(String),
-    #[error(transparent)]
-    Report(#[from] ReportError),
     #[error(
         "`{}` cannot be the name of a baseline; use letters, digits and -_.+=,@, and no point at the beginning",
         .0.escape_debug()
@@ -95,6 +95,10 @@ pub(crate) enum CommandError {
         "{run} cannot be trusted: {why}; a baseline of it would mislead every comparison: measure it again, or save it all the same with --untrusted"
     )]
     UntrustedBaseline { run: PathBuf, why: String },
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Report(#[from] ReportError),
     #[error(transparent)]
     Insight(#[from] InsightError),
     #[cfg(feature = "frames")]
@@ -118,15 +122,15 @@ impl CommandError {
     /// The process's exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Self::Usage(_)
-            | Self::Insight(_)
-            | Self::OutExists(_)
-            | Self::SeveralRuns(..)
             Self::UntrustedBaseline { .. } => UNTRUSTED,
-            | Self::NotOneRun { .. }
+            Self::Usage(_)
             | Self::BaselineName(_)
             | Self::BaselineExists(_)
             | Self::NoBaseline { .. }
+            | Self::Insight(_)
+            | Self::OutExists(_)
+            | Self::SeveralRuns(..)
+            | Self::NotOneRun { .. }
             | Self::SameShard { .. }
             | Self::NoShard(_)
             | Self::Report(ReportError::TooFewRuns { .. }) => USAGE,

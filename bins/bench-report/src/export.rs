@@ -9,7 +9,6 @@ use crate::Done;
 use crate::arguments::{Export, Format};
 use crate::error::CommandError;
 use crate::files;
-use crate::lines::Lines;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
@@ -57,7 +56,7 @@ fn for_each_cell(
         files::write_json(&path, &value)?;
         written.push(path);
     }
-    if !run.requests().is_file() {
+    if !run.has_requests() {
         run.notes.push(format!(
             "{} has no requests.jsonl: the lists are empty and the figures that need them are 0",
             run.path.display()
@@ -68,22 +67,18 @@ fn for_each_cell(
 
 /// The measured records of a cell, in the order they were sent.
 fn requests_of(run: &RunFolder, cell: &CellRecord) -> Result<Vec<RequestRecord>, CommandError> {
-    let path = run.requests();
-    if !path.is_file() {
-        return Ok(Vec::new());
-    }
-    let mut lines = Lines::<RequestRecord>::open(&path)?;
+    let mut lines = run.requests();
     let mut records = Vec::new();
     while let Some(record) = lines.next()? {
         if record.cell == cell.id && record.phase == Phase::Measure {
             records.push(record);
         }
-/// Cells and metrics from the record, and every request, token and reading where frames were built in.
     }
     records.sort_by_key(|record| (record.dispatched.unwrap_or(record.due), record.id));
     Ok(records)
 }
 
+/// Cells and metrics from the record, and every request, token and reading where frames were built in.
 fn csv(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let tables = [
         ("cells.csv", export::cells(&run.record)),

@@ -1,10 +1,12 @@
 //! JSON lines as a killed program leaves them: streamed, a torn end passed over, damage named by its line.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use bench_schema::JournalFile;
 use serde::de::DeserializeOwned;
 
 use crate::error::CommandError;
@@ -64,31 +66,84 @@ impl Damage {
     }
 }
 
-/// The values of a JSON-lines file, one at a time.
+/// The values of a journal, one at a time, part after part.
 pub(crate) struct Lines<T> {
+    parts: VecDeque<PathBuf>,
+    open: Option<Part>,
+    notes: Vec<String>,
+    of: PhantomData<T>,
+}
+
+/// The part that is being read.
+struct Part {
     path: PathBuf,
     reader: BufReader<File>,
     line: Vec<u8>,
     number: u64,
     damage: Damage,
-    of: PhantomData<T>,
 }
 
 impl<T: DeserializeOwned> Lines<T> {
-    pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
-        let file = File::open(path).map_err(CommandError::read(path))?;
-        Ok(Self {
-            path: path.to_owned(),
-            reader: BufReader::with_capacity(1 << 20, file),
-            line: Vec::new(),
-            number: 0,
-            damage: Damage::default(),
+    /// The lines of a journal in a run directory; none where there is no such journal.
+    pub(crate) fn open(run: &Path, file: JournalFile) -> Self {
+        let missing = file.missing_in(run);
+        let mut lines = Self {
+            parts: file.parts_in(run).into(),
+            open: None,
+            notes: Vec::new(),
             of: PhantomData,
-        })
+        };
+        if !missing.is_empty() {
+            let named: Vec<_> = missing.iter().take(MOST_NAMED).cloned().collect();
+            lines.notes.push(format!(
+                "{}: parts of the journal are missing ({}); what they held is left out",
+                run.display(),
+                named.join(", ")
+            ));
+        }
+        lines
     }
 
     /// The next value; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<T>, CommandError> {
+        loop {
+            if self.open.is_none() {
+                let Some(path) = self.parts.pop_front() else {
+                    return Ok(None);
+                };
+                self.open = Some(Part::open(path)?);
+            }
+            if let Some(part) = &mut self.open {
+                if let Some(value) = part.next()? {
+                    return Ok(Some(value));
+                }
+                self.notes.extend(part.damage.notes(&part.path));
+            }
+            self.open = None;
+        }
+    }
+
+    /// What was passed over so far, for people.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let now = self.open.iter();
+        let now = now.flat_map(|part| part.damage.notes(&part.path));
+        self.notes.iter().cloned().chain(now).collect()
+    }
+}
+
+impl Part {
+    fn open(path: PathBuf) -> Result<Self, CommandError> {
+        let file = File::open(&path).map_err(CommandError::read(&path))?;
+        Ok(Self {
+            path,
+            reader: BufReader::with_capacity(1 << 20, file),
+            line: Vec::new(),
+            number: 0,
+            damage: Damage::default(),
+        })
+    }
+
+    fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CommandError> {
         while self.read_line().map_err(CommandError::read(&self.path))? {
             self.number += 1;
             if self.line.iter().all(u8::is_ascii_whitespace) {
@@ -101,11 +156,6 @@ impl<T: DeserializeOwned> Lines<T> {
             }
         }
         Ok(None)
-    }
-
-    /// What was passed over so far, for people.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        self.damage.notes(&self.path)
     }
 
     /// One line with its end; an endless one is cut, and no record then.
@@ -131,12 +181,36 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.jsonl");
         std::fs::write(&path, text).unwrap();
-        let mut lines = Lines::open(&path).unwrap();
+        let mut part = Part::open(path).unwrap();
+        let mut values = Vec::new();
+        while let Some(value) = part.next().unwrap() {
+            values.push(value);
+        }
+        (values, part.damage)
+    }
+
+    #[test]
+    fn parts_are_read_one_after_another_with_the_damage_of_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("requests.jsonl", "1\n2\n");
+        write("requests.0001.jsonl", "3\nx\n");
+        write("requests.0003.jsonl", "4\n5");
+        write("hardware.jsonl", "9\n");
+        let mut lines = Lines::<u32>::open(folder.path(), JournalFile::Requests);
         let mut values = Vec::new();
         while let Some(value) = lines.next().unwrap() {
             values.push(value);
         }
-        (values, lines.damage.clone())
+        assert_eq!(values, [1, 2, 3, 4, 5]);
+        let notes = lines.notes();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].contains("requests.0002.jsonl"), "{notes:?}");
+        assert!(
+            notes[1].contains("requests.0001.jsonl") && notes[1].contains("line 2"),
+            "{notes:?}"
+        );
     }
 
     #[test]

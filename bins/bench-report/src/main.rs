@@ -16,6 +16,7 @@ mod export;
 mod files;
 mod gate;
 mod lines;
+mod lock;
 mod merge;
 mod recover;
 mod render;
@@ -76,9 +77,9 @@ fn run(command: Command) -> Result<Done, CommandError> {
         Command::Render(arguments) => render::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
-        Command::Export(arguments) => export::run(&arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         Command::Capacity(arguments) => capacity::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
     }

@@ -4,9 +4,12 @@ use crate::Done;
 use crate::arguments::Recover;
 use crate::error::CommandError;
 use crate::run_folder::RunFolder;
-use crate::{files, render};
+use crate::{files, lock, render};
 
 pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
+    let run = RunFolder::stored(&arguments.run)?;
+    let _held = lock::hold(&run.path)?;
+    // it may have ended between the reading and the lock
     let mut run = RunFolder::stored(&arguments.run)?;
     if run.record.complete {
         return Ok(Done::well(

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use bench_insight::CellSamples;
-use bench_schema::{CellRecord, Nanos, RequestRecord, RunRecord, Stamp};
+use bench_schema::{CellRecord, JournalFile, Nanos, RequestRecord, RunRecord, Stamp};
 
 use crate::aggregate::Aggregator;
 use crate::error::CommandError;
 use crate::lines::Lines;
+use crate::lock;
 
 /// A run and where it lies.
 #[derive(Debug)]
@@ -24,8 +25,13 @@ impl RunFolder {
     /// Opens a run directory, or the one that a `run.json` lies in. A run that did not end is recovered in memory.
     pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
         let mut run = Self::stored(path)?;
-        if !run.record.complete && run.record.cells.iter().any(is_blank) && run.requests().is_file()
-        {
+        if !run.record.complete && run.record.cells.iter().any(is_blank) && run.has_requests() {
+            if lock::is_held(&run.path) {
+                run.notes.push(format!(
+                    "{} is still being measured; these are its requests so far",
+                    run.path.display()
+                ));
+            }
             run.recover()?;
         }
         Ok(run)
@@ -56,19 +62,23 @@ impl RunFolder {
         })
     }
 
-    /// Its records.
-    pub(crate) fn requests(&self) -> PathBuf {
-        self.path.join("requests.jsonl")
+    /// Whether its records are there.
+    pub(crate) fn has_requests(&self) -> bool {
+        !JournalFile::Requests.parts_in(&self.path).is_empty()
+    }
+
+    /// Its records, one at a time.
+    pub(crate) fn requests(&self) -> Lines<RequestRecord> {
+        Lines::open(&self.path, JournalFile::Requests)
     }
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
     pub(crate) fn recover(&mut self) -> Result<(), CommandError> {
-        let path = self.requests();
-        if !path.is_file() {
+        if !self.has_requests() {
             return Err(CommandError::NoRequests(self.path.clone()));
         }
         let mut sums = Aggregator::new(&self.record, &self.path.join("run.json"))?;
-        let mut lines = Lines::<RequestRecord>::open(&path)?;
+        let mut lines = self.requests();
         let mut last = Stamp::EPOCH;
         while let Some(record) = lines.next()? {
             last = last.max(record.last_instant());
@@ -82,7 +92,7 @@ impl RunFolder {
         for (cell, records) in &done.unknown {
             self.notes.push(format!(
                 "{}: {records} records are of cell `{}`, which run.json does not have; they are left out",
-                path.display(),
+                self.path.display(),
                 cell.escape_debug()
             ));
         }
@@ -101,12 +111,11 @@ impl RunFolder {
 
     /// Its single requests, cell by cell; none where there is no journal.
     pub(crate) fn samples(&self) -> Result<Vec<CellSamples>, CommandError> {
-        let path = self.requests();
-        if !path.is_file() {
+        if !self.has_requests() {
             return Ok(Vec::new());
         }
         let mut sums = Aggregator::new(&self.record, &self.path.join("run.json"))?;
-        let mut lines = Lines::<RequestRecord>::open(&path)?;
+        let mut lines = self.requests();
         while let Some(record) = lines.next()? {
             sums.push(&record);
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use bench_schema::{Reading, ReadingSource, RequestRecord, Stamp};
+use bench_schema::{JournalFile, Reading, ReadingSource, RequestRecord, Stamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,7 +26,7 @@ pub(super) fn requests(
     let notes = join(
         shards,
         out,
-        "requests.jsonl",
+        JournalFile::Requests,
         |shard, mut record: RequestRecord| {
             record.shift(clocks.offset(shard));
             // Worker 0 of one shard is not worker 0 of another.
@@ -55,7 +55,7 @@ pub(super) fn readings(
     join(
         shards,
         out,
-        "hardware.jsonl",
+        JournalFile::Readings,
         |shard, mut reading: Reading| {
             let by = clocks.offset(shard);
             (reading.from, reading.to) = (reading.from + by, reading.to + by);
@@ -108,27 +108,27 @@ struct Source<T> {
 fn join<T: DeserializeOwned + Serialize>(
     shards: &[RunFolder],
     out: &Path,
-    name: &str,
+    file: JournalFile,
     mut place: impl FnMut(usize, T) -> (Stamp, T),
     mut each: impl FnMut(usize, &T),
 ) -> Result<Vec<String>, CommandError> {
     let mut sources: Vec<(usize, Source<T>)> = Vec::new();
     let mut notes = Vec::new();
     for (shard, run) in shards.iter().enumerate() {
-        let path = run.path.join(name);
-        if !path.is_file() {
+        if file.parts_in(&run.path).is_empty() {
             notes.push(format!(
-                "{} has no {name}; the merged run lacks what it held",
-                run.path.display()
+                "{} has no {}; the merged run lacks what it held",
+                run.path.display(),
+                file.part_name(0)
             ));
             continue;
         }
-        let mut lines = Lines::open(&path)?;
+        let mut lines = Lines::open(&run.path, file);
         let next = lines.next()?.map(|value| place(shard, value));
         sources.push((shard, Source { lines, next }));
     }
-    let file = File::create_new(out).map_err(CommandError::write(out))?;
-    let mut writer = BufWriter::with_capacity(1 << 20, file);
+    let joined = File::create_new(out).map_err(CommandError::write(out))?;
+    let mut writer = BufWriter::with_capacity(1 << 20, joined);
     loop {
         let ready = sources
             .iter_mut()
