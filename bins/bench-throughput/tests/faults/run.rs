@@ -122,7 +122,7 @@ impl Case {
         // which of the two the client is at when the reset comes is chance
         let either = ["connect", "headers", "connect or headers"];
         if self.name == "reset-accept" && either.contains(&seen.stage.as_str()) {
-            seen.stage = "connect or headers".to_owned();
+            "connect or headers".clone_into(&mut seen.stage);
         }
         Ok(Row {
             fault: self.marked(),
