@@ -175,6 +175,24 @@ pub(crate) fn capital(word: &str) -> String {
     })
 }
 
+/// A level of load as words: `concurrency 8`, `20 requests/s`.
+fn level_words(name: &str, level: impl std::fmt::Display) -> String {
+    if name == "concurrency" {
+        format!("{name} {level}")
+    } else {
+        format!("{level} requests/s")
+    }
+}
+
+/// From one level to another: `concurrency 1 to 32`, `2 to 20 requests/s`.
+fn span_words(name: &str, from: f64, to: f64) -> String {
+    if name == "concurrency" {
+        format!("{name} {from} to {to}")
+    } else {
+        format!("{from} to {to} requests/s")
+    }
+}
+
 /// `×` with sensible figures.
 fn times(ratio: f64) -> String {
     format!("{}×", crate::number::short(ratio))

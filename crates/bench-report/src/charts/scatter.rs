@@ -14,6 +14,8 @@ const POINTS: usize = 1200;
 /// Cells that can be told apart by colour.
 const SHOWN: usize = 8;
 const LEVEL: f64 = 0.95;
+/// A line that explains less of the spread than this says nothing.
+const WEAK: f64 = 0.3;
 
 /// What a row is placed by.
 type Pick = fn(&Row) -> Option<f64>;
@@ -42,12 +44,16 @@ fn output(row: &Row) -> Option<f64> {
 
 fn e2e(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let figure = ("scatter-e2e", "output tokens", "E2E (ms)");
-    of(run, trace, figure, (output, Row::e2e_ms), |fit| {
-        format!(
-            "Each output token adds {} ms to E2E (R² {})",
-            short(fit.0),
-            short(fit.1)
-        )
+    of(run, trace, figure, (output, Row::e2e_ms), |fit, at| {
+        if fit.1 < WEAK {
+            format!(
+                "E2E hardly follows the length of the answer{at} (R² {})",
+                short(fit.1)
+            )
+        } else {
+            let (slope, r2) = (short(fit.0), short(fit.1));
+            format!("Each output token adds {slope} ms to E2E{at} (R² {r2})")
+        }
     })
 }
 
@@ -58,34 +64,37 @@ fn ttft(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         Some((first - row.start) * 1e3)
     };
     let prompt: Pick = |row| row.input.map(f64::from);
-    of(run, trace, figure, (prompt, ttft), |fit| {
-        format!(
-            "A thousand prompt tokens add {} ms to TTFT (R² {})",
-            short(fit.0 * 1e3),
-            short(fit.1)
-        )
+    of(run, trace, figure, (prompt, ttft), |fit, at| {
+        if fit.1 < WEAK {
+            format!(
+                "TTFT hardly follows the length of the prompt{at} (R² {})",
+                short(fit.1)
+            )
+        } else {
+            let (slope, r2) = (short(fit.0 * 1e3), short(fit.1));
+            format!("A thousand prompt tokens add {slope} ms to TTFT{at} (R² {r2})")
+        }
     })
 }
 
 fn speed(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let figure = ("scatter-speed", "output tokens", "decode speed (tokens/s)");
-    let speeds: Vec<f64> = trace.rows.iter().filter_map(Row::speed).collect();
-    let sample = Sample::of(&speeds)?;
-    let title = format!(
-        "Half of the answers are generated at {} to {} tokens/s",
-        short(sample.quantile(0.25)),
-        short(sample.quantile(0.75))
-    );
-    of(run, trace, figure, (output, Row::speed), |_| title.clone())
+    let last = u32::try_from(run.cells.len().checked_sub(1)?).ok()?;
+    let sample = trace.values(last, Row::speed)?;
+    let (low, high) = (short(sample.quantile(0.25)), short(sample.quantile(0.75)));
+    of(run, trace, figure, (output, Row::speed), |_, at| {
+        format!("Half of the answers are generated at {low} to {high} tokens/s{at}")
+    })
 }
 
-/// Points of each cell with one line through all; the title is made of its slope and R².
+/// Points of each cell, and a line through those of the last one, which is under most load: through all of them it would be
+/// true of none. The title is made of its slope and R², and of where it is.
 fn of(
     run: &RunRecord,
     trace: &Trace,
     (id, x, y): (&str, &str, &str),
     (across, up): (Pick, Pick),
-    title: impl Fn((f64, f64)) -> String,
+    title: impl Fn((f64, f64), &str) -> String,
 ) -> Option<Figure> {
     let place = |row: &Row| Some((across(row)?, up(row)?));
     let all: Vec<(f64, f64)> = trace.rows.iter().filter_map(place).collect();
@@ -94,7 +103,11 @@ fn of(
     if all.len() < 20 || longest < 2.0 * shortest.max(1.0) {
         return None;
     }
-    let fit = linear_fit(&all, LEVEL)?;
+    let last = run.cells.last()?;
+    let index = u32::try_from(run.cells.len() - 1).ok()?;
+    let rows = trace.rows.iter().filter(|row| row.cell == index);
+    let under_load: Vec<(f64, f64)> = rows.filter_map(place).collect();
+    let fit = linear_fit(&under_load, LEVEL)?;
     let mut plot = Plot::new(value_axis(x), value_axis(y).min(0.0)).point_at_items();
     let thin = all.len().div_ceil(POINTS).max(1);
     let step = run.cells.len().div_ceil(SHOWN).max(1);
@@ -116,10 +129,15 @@ fn of(
     if id != "scatter-speed" {
         let line = [shortest, longest].map(|x| (x, fit.at(x)));
         plot = plot.dashed("linear fit", "@muted", &line);
-        note.push_str(" The line is the least-squares fit over all of them.");
+        note.push_str(" The line is a least-squares fit.");
     }
+    let at = if run.cells.len() > 1 {
+        format!(" at {}", tables::label(last))
+    } else {
+        String::new()
+    };
     Some(
-        Figure::new(id, title((fit.slope.value, fit.r2)), plot)
+        Figure::new(id, title((fit.slope.value, fit.r2), &at), plot)
             .note(note)
             .table(violins::table(y, &seen)),
     )

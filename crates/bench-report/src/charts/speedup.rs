@@ -2,7 +2,7 @@
 
 use bench_schema::RunRecord;
 
-use super::{levels, times};
+use super::{level_words, levels, times};
 use crate::figure::{Figure, Plot, level_axis, value_axis};
 use crate::number::short;
 use crate::table::{Cell, Column, Table};
@@ -39,7 +39,8 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     );
     let level = at.last()?;
     let title = format!(
-        "At {name} {level} the speedup is {}: {} % of proportional scaling",
+        "At {} the speedup is {}: {} % of proportional scaling",
+        level_words(&name, level),
         times(*last),
         short(*share)
     );

@@ -2,7 +2,7 @@
 
 use bench_schema::{CellRecord, Metric, RunRecord};
 
-use super::{interval_ms, levels, limits, quantile_ms, times};
+use super::{interval_ms, levels, limits, quantile_ms, span_words, times};
 use crate::figure::{Figure, Plot, level_axis, value_axis};
 use crate::number::short;
 use crate::tables;
@@ -87,8 +87,9 @@ fn title(metric: Metric, cells: &[&CellRecord], axis: (&f64, &f64, &str)) -> Opt
         _ => "stays about the same".to_owned(),
     };
     Some(format!(
-        "{} p50 {how} from {name} {from} to {to}: {} → {} ms",
+        "{} p50 {how} from {}: {} → {} ms",
         metric.title(),
+        span_words(name, *from, *to),
         short(before),
         short(after)
     ))

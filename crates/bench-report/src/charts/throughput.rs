@@ -3,7 +3,7 @@
 use bench_schema::{CellRecord, Interval, RunRecord};
 use serde_json::json;
 
-use super::{levels, times};
+use super::{levels, span_words, times};
 use crate::figure::{Figure, Plot, level_axis, value_axis};
 use crate::number::short;
 use crate::tables;
@@ -45,12 +45,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     );
     let (from, to) = (at.first()?, at.last()?);
     let (x, y) = (short(first), short(last));
-    let open = cells.iter().any(|cell| cell.load.is_open());
-    let span = if open {
-        format!("{from} to {to} {name}")
-    } else {
-        format!("{name} {from} to {to}")
-    };
+    let span = span_words(&name, *from, *to);
     let title = if last >= first {
         format!(
             "{what} rises {} from {span}: {x} → {y} {unit}",

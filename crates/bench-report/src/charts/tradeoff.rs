@@ -3,7 +3,7 @@
 use bench_schema::{Metric, RunRecord};
 use serde_json::json;
 
-use super::{levels, limits, quantile_ms};
+use super::{levels, limits, quantile_ms, span_words};
 use crate::figure::{Figure, Plot, value_axis};
 use crate::number::short;
 use crate::tables;
@@ -48,7 +48,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     let gain = rate(last)? / rate(first)?;
     let cost = quantile_ms(last, Metric::E2e, 0.95)? / quantile_ms(first, Metric::E2e, 0.95)?;
     let (gain_words, cost_words) = (short(gain), short(cost));
-    let span = format!("{name} {} to {}", at.first()?, at.last()?);
+    let span = span_words(&name, *at.first()?, *at.last()?);
     let title = if (cost - 1.0).abs() < 0.05 {
         format!("{gain_words}× the output at the same p95 latency, {span}")
     } else if gain < 1.05 {

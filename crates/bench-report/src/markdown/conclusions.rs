@@ -243,7 +243,7 @@ pub(super) fn next_steps(run: &RunRecord) -> String {
                 left += 1;
             } else {
                 seen.push(what);
-                fresh.push(action);
+                fresh.push(action.strip_prefix("try ").unwrap_or(action));
             }
         }
         if !fresh.is_empty() {
