@@ -1,7 +1,6 @@
 //! What a statement names: the right source, the server's own words, numbers with units.
 #![expect(
     clippy::panic,
-    clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 

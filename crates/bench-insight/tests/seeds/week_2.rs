@@ -192,7 +192,10 @@ fn week_2_targets_halve_the_tail_gap_and_bring_p95_down_to_two_seconds() {
     // "Set Week 3 Optimization Targets": P95 from 2.544 s to 2.0 s, P95 over P50 from 3 to 2.
     let (mut run, all) = found("week2-lengths");
     run.findings = all;
-    let next: Vec<String> = next_round(&run).iter().map(|t| t.sentence()).collect();
+    let next: Vec<String> = next_round(&run)
+        .iter()
+        .map(bench_insight::NextTarget::sentence)
+        .collect();
     for wanted in [
         "P95 E2E: from 2544 ms to 2000 ms",
         "P95 over P50 of E2E: from 2.99 × to 2.00 ×",
