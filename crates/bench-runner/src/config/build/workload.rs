@@ -64,18 +64,22 @@ pub(super) fn workload(r: &mut Reader, benchmark: Benchmark) -> Option<WorkloadS
         cycle: r.switch("cycle"),
         ignore_eos: r.switch("ignore_eos"),
         min_tokens: r.one("min_tokens", |text| parse::whole(text, 0, 10_000_000)),
-        sampling: Sampling {
-            temperature: r.one("temperature", |text| parse::number(text, 0.0, 100.0)),
-            top_p: r.one("top_p", |text| parse::number(text, 0.0, 1.0)),
-            top_k: r.one("top_k", |text| parse::whole(text, -1, 1_000_000)),
-            ..Sampling::default()
-        },
+        sampling: sampling(r),
         extra_body: r.one("extra_body", |text| {
             serde_json::from_str::<Map<String, Value>>(text)
                 .map_err(|error| format!("must be a JSON object: {error}"))
         }),
         keep_text: r.switch("keep_text"),
     })
+}
+
+fn sampling(r: &mut Reader) -> Sampling {
+    Sampling {
+        temperature: r.one("temperature", |text| parse::number(text, 0.0, 100.0)),
+        top_p: r.one("top_p", |text| parse::number(text, 0.0, 1.0)),
+        top_k: r.one("top_k", |text| parse::whole(text, -1, 1_000_000)),
+        ..Sampling::default()
+    }
 }
 
 fn study(text: &str) -> Result<Study, String> {
