@@ -5,7 +5,8 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
+    clippy::wildcard_imports,
+    unused_imports,
     clippy::print_stdout,
     clippy::disallowed_methods,
     clippy::too_many_lines,

@@ -13,6 +13,9 @@ use crate::trace::{Topic, place};
 /// Series shown.
 const SHOWN: usize = 6;
 
+/// A series: its question, its rank within that, its name.
+type Key = (Topic, u8, String);
+
 /// Mean and peak of each cell, in percent.
 type Values = Vec<Option<(f64, f64)>>;
 
@@ -22,7 +25,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
         .iter()
         .filter(|cell| cell.hardware.is_some())
         .collect();
-    let mut series: BTreeMap<(Topic, u8, String), Values> = BTreeMap::new();
+    let mut series: BTreeMap<Key, Values> = BTreeMap::new();
     for (i, cell) in cells.iter().enumerate() {
         for resource in cell.hardware.iter().flat_map(|h| &h.resources) {
             let Some((key, value)) = utilisation(run, resource) else {
@@ -79,17 +82,14 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     )
 }
 
-fn name((topic, _, name): &(Topic, u8, String)) -> String {
+fn name((topic, _, name): &Key) -> String {
     match topic {
         Topic::Gpu => name.clone(),
         _ => format!("CPU, {name}"),
     }
 }
 
-fn utilisation(
-    run: &RunRecord,
-    resource: &ResourceSummary,
-) -> Option<((Topic, u8, String), (f64, f64))> {
+fn utilisation(run: &RunRecord, resource: &ResourceSummary) -> Option<(Key, (f64, f64))> {
     let (topic, name, rank) = place(&resource.series, resource.unit)?;
     let scale = match topic {
         Topic::Gpu => 100.0,

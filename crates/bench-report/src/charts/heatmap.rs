@@ -70,8 +70,9 @@ fn table(trace: &Trace, (from, to): (f64, f64)) -> Option<Table> {
     let mut table = Table::new("Requests by the time at which they ended", columns);
     let mut parts: Vec<Vec<f64>> = vec![Vec::new(); PARTS];
     for row in &trace.rows {
-        let part = parts.get_mut(bin(row.end, from, to, PARTS));
-        part.into_iter().for_each(|part| part.extend(row.e2e_ms()));
+        if let Some(part) = parts.get_mut(bin(row.end, from, to, PARTS)) {
+            part.extend(row.e2e_ms());
+        }
     }
     let width = (to - from) / PARTS as f64;
     for (i, values) in parts.iter().enumerate() {

@@ -34,32 +34,11 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .enumerate()
         .map(|(i, row)| bar(i, row))
         .collect();
-    let names: Vec<String> = (1..=shown.len()).map(|i| i.to_string()).collect();
-    let x = value_axis("time since the run began (s)").scale(true);
-    let plot = Plot::new(
-        x,
-        category_axis(names)
-            .inverse(true)
-            .axis_label(AxisLabel::new().show(false))
-            .axis_tick(AxisTick::new().show(false)),
-    )
-    .custom(
-        "waiting for the first token",
-        "@1",
-        "span",
-        json!({"data": data, "encode": {"x": [1, 2], "y": 0}, "clip": true}),
-    )
-    .custom("generating", "@0", "span", json!({"data": []}))
-    // Without names at the left, half of the first number under the axis would leave the chart.
-    .root(
-        "grid",
-        json!([{"left": 28, "right": 28, "top": 64, "bottom": 36, "containLabel": true}]),
-    );
     let failed = shown.iter().filter(|row| !row.completed).count();
-    let plot = match failed {
-        0 => plot,
-        _ => plot.custom("no whole answer", "@bad", "span", json!({"data": []})),
-    };
+    let mut plot = bars(&data);
+    if failed > 0 {
+        plot = plot.custom("no whole answer", "@bad", "span", json!({"data": []}));
+    }
     let (n, label) = (shown.len(), tables::label(busiest.1));
     let median = |pick: fn(&Row) -> Option<f64>| {
         let values: Vec<f64> = shown.iter().filter_map(|row| pick(row)).collect();
@@ -78,6 +57,23 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             .note("One row for each request around the middle of the cell, in the order they began; the title's figures are their medians.")
             .table(table(&shown)),
     )
+}
+
+/// A row for each request.
+fn bars(data: &[Value]) -> Plot {
+    let names = (1..=data.len()).map(|i| i.to_string());
+    let x = value_axis("time since the run began (s)").scale(true);
+    let y = category_axis(names)
+        .inverse(true)
+        .axis_label(AxisLabel::new().show(false))
+        .axis_tick(AxisTick::new().show(false));
+    let bars = json!({"data": data, "encode": {"x": [1, 2], "y": 0}, "clip": true});
+    // Without names at the left, half of the first number under the axis would leave the chart.
+    let grid = json!([{"left": 28, "right": 28, "top": 64, "bottom": 36, "containLabel": true}]);
+    Plot::new(x, y)
+        .custom("waiting for the first token", "@1", "span", bars)
+        .custom("generating", "@0", "span", json!({"data": []}))
+        .root("grid", grid)
 }
 
 /// To the first token, milliseconds.

@@ -76,6 +76,7 @@ const OVERLAP: &str = include_str!("overlap.js");
 
 /// The browser, or `None` after saying so. Where `BENCH_REQUIRE_CHROMIUM` is set (CI sets it when it installed one) there
 /// must be one.
+#[expect(clippy::print_stderr, reason = "a test that was skipped has to say so")]
 fn browser() -> Option<PathBuf> {
     let found = chromium();
     if found.is_none() {
