@@ -97,8 +97,13 @@ impl Progress {
         } else {
             ProgressDrawTarget::hidden()
         };
+        let bar = ProgressBar::with_draw_target(None, target);
+        // Before the first phase there is nothing to show a bar of.
+        if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+            bar.set_style(style);
+        }
         Self {
-            bar: ProgressBar::with_draw_target(None, target),
+            bar,
             tally: Arc::new(Tally::default()),
         }
     }
@@ -111,10 +116,11 @@ impl Progress {
     /// A new phase begins: its name and, where known, how many requests it has.
     pub(crate) fn begin(&self, name: &str, requests: Option<u64>) {
         self.tally.reset();
+        // One line whatever the terminal's width: what does not fit of the counters is cut.
         let template = if requests.is_some() {
-            "{prefix} [{bar:24}] {pos}/{len} {elapsed} (ETA {eta}) {msg}"
+            "{prefix} [{bar:12}] {pos}/{len} {elapsed} (ETA {eta}) {wide_msg}"
         } else {
-            "{prefix} {spinner} {elapsed} {msg}"
+            "{prefix} {spinner} {elapsed} {wide_msg}"
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             self.bar.set_style(style.progress_chars("=> "));
