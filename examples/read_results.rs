@@ -56,7 +56,10 @@ fn slowest(folder: &std::path::Path) -> Result<Option<(Nanos, RequestRecord)>, B
     let mut slowest: Option<(Nanos, RequestRecord)> = None;
     let parts = JournalFile::Requests.parts_in(folder);
     let files: Result<Vec<File>, _> = parts.iter().map(File::open).collect();
-    for line in files?.into_iter().flat_map(|file| BufReader::new(file).lines()) {
+    for line in files?
+        .into_iter()
+        .flat_map(|file| BufReader::new(file).lines())
+    {
         let record: RequestRecord = serde_json::from_str(&line?)?;
         let e2e = record
             .wire

@@ -83,7 +83,13 @@ pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Resu
     let default_tokens = local.server.config.default_output_tokens;
     let sequences = sequences(local, &[prompt], &body.common, default_tokens, faults)?;
     let names = ("chatcmpl", "chat.completion.chunk");
-    let dialect = Chat(Envelope::new(local, &body.common, &sequences, faults, names));
+    let dialect = Chat(Envelope::new(
+        local,
+        &body.common,
+        &sequences,
+        faults,
+        names,
+    ));
     Ok(Job {
         sequences,
         prompt_tokens,
@@ -115,7 +121,8 @@ impl Chat {
         self.0.payload.extend_from_slice(key);
         escape(&mut self.0.payload, piece.text);
         let tool = key.starts_with(b"\"tool");
-        self.0.payload
+        self.0
+            .payload
             .extend_from_slice(if tool { b"\"}}]" } else { b"\"" });
     }
 
@@ -172,7 +179,8 @@ impl Dialect for Chat {
         self.0.begin();
         write!(self.0.payload, "{{\"index\":{},\"delta\":{{", piece.choice).ok();
         self.delta(piece);
-        self.0.payload
+        self.0
+            .payload
             .extend_from_slice(b"},\"logprobs\":null,\"finish_reason\":");
         match finish {
             Some(reason) if !apart => {
@@ -185,7 +193,8 @@ impl Dialect for Chat {
         } else {
             self.0.payload.extend_from_slice(b",\"token_ids\":null}");
         }
-        self.0.end_piece(events, piece.usage, piece.finish.is_some());
+        self.0
+            .end_piece(events, piece.usage, piece.finish.is_some());
         if let Some(reason) = finish.filter(|_| apart) {
             self.finish_event(events, piece, reason);
         }

@@ -66,7 +66,13 @@ pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Resu
     let prompt_tokens = prompts.iter().map(|ids| ids.len() as u64).sum();
     let sequences = sequences(local, &prompts, &body.common, DEFAULT_TOKENS, faults)?;
     let names = ("cmpl", "text_completion");
-    let dialect = Completions(Envelope::new(local, &body.common, &sequences, faults, names));
+    let dialect = Completions(Envelope::new(
+        local,
+        &body.common,
+        &sequences,
+        faults,
+        names,
+    ));
     Ok(Job {
         sequences,
         prompt_tokens,
@@ -82,13 +88,17 @@ impl Completions {
         self.0.begin();
         write!(self.0.payload, "{{\"index\":{},\"text\":\"", piece.choice).ok();
         escape(&mut self.0.payload, text);
-        self.0.payload
+        self.0
+            .payload
             .extend_from_slice(b"\",\"logprobs\":null,\"finish_reason\":");
         match finish {
             Some(reason) => {
                 write!(self.0.payload, "\"{reason}\",\"stop_reason\":null").ok();
             }
-            None => self.0.payload.extend_from_slice(b"null,\"stop_reason\":null"),
+            None => self
+                .0
+                .payload
+                .extend_from_slice(b"null,\"stop_reason\":null"),
         }
         if self.0.token_ids {
             write!(
@@ -98,7 +108,8 @@ impl Completions {
             )
             .ok();
         } else {
-            self.0.payload
+            self.0
+                .payload
                 .extend_from_slice(b",\"prompt_token_ids\":null,\"token_ids\":null}");
         }
     }
@@ -112,7 +123,8 @@ impl Dialect for Completions {
             .filter(|_| !none)
             .map(crate::engine::Finish::openai);
         self.choice(piece, piece.text, finish.filter(|_| !apart));
-        self.0.end_piece(events, piece.usage, piece.finish.is_some());
+        self.0
+            .end_piece(events, piece.usage, piece.finish.is_some());
         if finish.is_some() && apart {
             self.choice(piece, "", finish);
             self.0.end_plain(events, piece.usage);
