@@ -81,7 +81,7 @@ impl Gate {
                 self.set(self.ramp.level(stretch));
             }
         }
-        std::future::pending().await;
+        std::future::pending::<()>().await;
     }
 
     /// A level, unless all are let through.
