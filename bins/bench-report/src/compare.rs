@@ -91,7 +91,9 @@ fn with_baseline(
         .flat_map(|run| run.notes.clone())
         .collect();
     let mut found = held_against_first(groups, options)?;
-    found.iter_mut().for_each(|one| beside.name(one));
+    for one in &mut found {
+        beside.name(one);
+    }
     let mut rounds = Vec::new();
     for (comparison, new) in found.iter().zip(groups.iter().skip(1)) {
         rounds.push(Round {

@@ -559,9 +559,9 @@ fn proxy() -> (String, std::sync::mpsc::Receiver<Vec<String>>) {
 
 #[test]
 fn a_proxy_tunnels_tls_and_is_given_the_whole_url_otherwise() {
+    const WHO: &str = "basic bWU6aHVudGVyMg==";
     let papers = papers(false, &[]);
     let url = tls_server(&papers);
-    const WHO: &str = "basic bWU6aHVudGVyMg==";
     let papers_of = |head: &[String]| {
         let mut lines = head.iter().map(|line| line.to_ascii_lowercase());
         lines.find_map(|line| Some(line.strip_prefix("proxy-authorization: ")?.to_owned()))

@@ -103,7 +103,9 @@ fn shards_make_exactly_the_requests_of_the_whole() -> Result<(), Problem> {
                     .shard(Shard { index, count })?
                     .collect::<Result<_, _>>()?;
                 assert!(part.is_sorted_by_key(|planned| planned.index));
-                part.iter().for_each(|planned| sum += planned.hash());
+                for planned in &part {
+                    sum += planned.hash();
+                }
                 parts.extend(part);
             }
             assert_eq!(sum, plan.hash()?, "{dataset} in {count} shards");

@@ -25,7 +25,8 @@ impl Grid {
     }
 
     pub(super) fn push(&mut self, row: Vec<String>) {
-        self.rows.push(row.iter().map(|text| clean(text)).collect());
+        self.rows
+            .push(row.into_iter().map(|text| clean(&text)).collect());
     }
 
     /// Whether there is nothing but the head.

@@ -88,6 +88,10 @@ impl<'a> Store<'a> {
             .enumerate()
             .map(|(index, run)| copy(run, index, &beside, wanted.small))
             .collect::<Result<_, _>>()?;
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the date at which a baseline was saved, for people; nothing is measured with it"
+        )]
         let manifest = Manifest {
             major: MAJOR,
             name: name.to_owned(),
@@ -261,7 +265,7 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
     let requests = !small && run.has_requests();
     if requests {
         for part in JournalFile::Requests.parts_in(&run.path) {
-            let name = part.file_name().map(Path::new).unwrap_or(&part);
+            let name = part.file_name().map_or(part.as_path(), Path::new);
             duplicate(&run.path, &folder, name)?;
         }
     }

@@ -16,6 +16,10 @@ fn with_store(store: &Path, arguments: &[&str]) -> Said {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "one story: saved, listed, shown, compared, gated"
+)]
 fn a_baseline_outlives_its_run_and_a_slower_round_is_worse_than_it_and_misses_the_gate() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("kept");
