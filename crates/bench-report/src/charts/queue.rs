@@ -41,7 +41,15 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
             with_share(&phases.by_percentile, |p| (p.2, p.1 + p.2)),
         );
     let (share, label) = (percent(phases.queue), tables::label(cell));
-    let title = if phases.queue < 0.005 {
+    let told = matches!(
+        phases.queue_source.as_str(),
+        "response" | "server_metrics" | "estimate"
+    );
+    let title = if !told {
+        format!(
+            "Waiting in the client is {share} % of the mean response time at {label}; the server tells nothing of its own"
+        )
+    } else if phases.queue < 0.005 {
         format!("Requests hardly wait: {share} % of the mean response time at {label}")
     } else {
         format!("Waiting is {share} % of the mean response time at {label}")
