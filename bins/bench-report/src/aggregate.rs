@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bench_insight::{CellFacts, CellSamples, FactKeeper, Target, TrustFacts};
+use bench_insight::{CellFacts, CellSamples, FactKeeper, SampleKeeper, Target, TrustFacts};
 use bench_metrics::{CellAccumulator, CellContext};
-use bench_schema::{Load, Metric, Phase, RequestRecord, RunRecord, Slo};
+use bench_schema::{Load, Metric, RequestRecord, RunRecord, Slo};
 
 use crate::error::CommandError;
 use crate::settings;
-
-/// Beyond these many requests a cell's single requests are thinned out for the rules that look at time, as the benchmarks do.
-const MOST_SAMPLES: usize = 200_000;
 
 /// Adds records up, all cells side by side. Memory: about 300 bytes a request.
 pub(crate) struct Aggregator {
@@ -23,9 +20,7 @@ pub(crate) struct Aggregator {
 struct Tally {
     accumulator: CellAccumulator,
     facts: FactKeeper,
-    samples: CellSamples,
-    keep_every: u64,
-    seen: u64,
+    samples: SampleKeeper,
     records: u64,
     workers: u32,
 }
@@ -37,22 +32,8 @@ impl Tally {
         self.workers = self
             .workers
             .max(record.worker.map_or(0, |w| w.saturating_add(1)));
-        if record.phase == Phase::Warmup {
-            return;
-        }
-        self.seen += 1;
         self.facts.push(record);
-        if self.seen.is_multiple_of(self.keep_every) {
-            self.samples.push(record);
-        }
-        if self.samples.requests.len() > MOST_SAMPLES {
-            let mut index = 0_u64;
-            self.samples.requests.retain(|_| {
-                index += 1;
-                index.is_multiple_of(2)
-            });
-            self.keep_every *= 2;
-        }
+        self.samples.push(record);
     }
 }
 
@@ -80,12 +61,7 @@ impl Aggregator {
                 ..CellContext::new(load.clone())
             }),
             facts: FactKeeper::default(),
-            samples: CellSamples {
-                cell: id.to_owned(),
-                requests: Vec::new(),
-            },
-            keep_every: 1,
-            seen: 0,
+            samples: SampleKeeper::new(id),
             records: 0,
             workers: 0,
         };
@@ -113,7 +89,7 @@ impl Aggregator {
     pub(crate) fn into_samples(self) -> Vec<CellSamples> {
         self.cells
             .into_values()
-            .map(|tally| sorted(tally.samples))
+            .map(|tally| tally.samples.finish())
             .collect()
     }
 
@@ -155,15 +131,10 @@ impl Aggregator {
             }
             done.requests += tally.records;
             done.facts.insert(cell.id.clone(), tally.facts.finish());
-            done.samples.push(sorted(tally.samples));
+            done.samples.push(tally.samples.finish());
         }
         done
     }
-}
-
-fn sorted(mut samples: CellSamples) -> CellSamples {
-    samples.requests.sort_by_key(|request| request.start);
-    samples
 }
 
 impl Aggregated {

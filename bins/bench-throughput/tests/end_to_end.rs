@@ -1,23 +1,16 @@
 //! The binary as a user runs it, against the embedded engine and against servers that misbehave.
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Outcome, Phase, RequestRecord, RunRecord, json_schemas};
 
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-fn bench(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bench-throughput"));
-    command
-        .args(args)
-        .args(["--no-progress", "--no-html"])
-        .stdin(Stdio::null());
-    command
-}
+use common::{Result, bench, stderr};
 
 fn run_in(folder: &Path, args: &[&str]) -> Result<(Output, RunRecord)> {
     let out = folder.join("run");
@@ -37,10 +30,6 @@ fn records(folder: &Path) -> Result<Vec<RequestRecord>> {
         .lines()
         .map(serde_json::from_str)
         .collect::<std::result::Result<_, _>>()?)
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// A simulated engine that answers as fast as the socket takes it.

@@ -1,6 +1,7 @@
 //! One URL of a target.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use crate::ClientError;
@@ -193,15 +194,21 @@ impl Endpoint {
         }
     }
 
+    /// The host's address, where the URL names one; a name is not looked up.
+    pub fn address(&self) -> Option<IpAddr> {
+        match &self.host {
+            Host::Unix(_) => None,
+            Host::Tcp { name, .. } => name.parse().ok(),
+        }
+    }
+
     /// Whether the server is on this machine, by its address.
     pub fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Unix(_) => true,
             Host::Tcp { name, .. } => {
                 name.eq_ignore_ascii_case("localhost")
-                    || name
-                        .parse::<std::net::IpAddr>()
-                        .is_ok_and(|address| address.is_loopback())
+                    || self.address().is_some_and(|address| address.is_loopback())
             }
         }
     }
@@ -336,6 +343,15 @@ mod tests {
         let api = Endpoint::parse("http://h:9090/v1").unwrap();
         assert!(api.same_server(&endpoint));
         assert!(!api.same_server(&Endpoint::parse("https://h:9090").unwrap()));
+    }
+
+    #[test]
+    fn an_address_is_told_and_a_name_is_not_looked_up() {
+        let address = |url: &str| Endpoint::parse(url).unwrap().address();
+        assert_eq!(address("http://[::1]:8000/v1"), "::1".parse().ok());
+        assert_eq!(address("http://10.0.0.1"), "10.0.0.1".parse().ok());
+        assert_eq!(address("http://localhost:8000"), None);
+        assert_eq!(address("unix:///s"), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bench_schema::{JournalFile, Reading, ReadingSource};
+use bench_schema::{JournalFile, Reading};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -45,7 +45,7 @@ pub(crate) fn stream_readings(run: &Run, sink: &mut dyn Sink) -> Result<(), Fram
             table.push([
                 Value::signed(Some(reading.from.get())),
                 Value::signed(Some(reading.to.get())),
-                Value::text(Some(word(reading.source))),
+                Value::text(Some(reading.source.as_str())),
                 Value::text(Some(&reading.instance).filter(|text| !text.is_empty())),
                 Value::text(Some(name)),
                 Value::number(Some(*value)),
@@ -57,16 +57,4 @@ pub(crate) fn stream_readings(run: &Run, sink: &mut dyn Sink) -> Result<(), Fram
         Ok(())
     })?;
     sink.batch(table.take()?)
-}
-
-fn word(source: ReadingSource) -> &'static str {
-    match source {
-        ReadingSource::Gpu => "gpu",
-        ReadingSource::Host => "host",
-        ReadingSource::Client => "client",
-        ReadingSource::ServerProcess => "server_process",
-        ReadingSource::ServerMetrics => "server_metrics",
-        ReadingSource::Dcgm => "dcgm",
-        ReadingSource::Prometheus => "prometheus",
-    }
 }

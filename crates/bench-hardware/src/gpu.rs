@@ -18,7 +18,7 @@ pub(crate) use inventory::inventory;
 
 /// Reads every GPU that NVML shows.
 pub(crate) struct GpuSource {
-    library: Option<PathBuf>,
+    file: Option<PathBuf>,
     state: State,
     last_slow: Option<Stamp>,
     named: Named,
@@ -37,9 +37,9 @@ enum State {
 }
 
 impl GpuSource {
-    pub(crate) fn new(library: Option<PathBuf>) -> Self {
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
         Self {
-            library,
+            file,
             state: State::NotTried,
             last_slow: None,
             named: Named::default(),
@@ -61,7 +61,7 @@ impl GpuSource {
             self.state = State::Absent;
             return Err(why);
         }
-        let opened = open(self.library.as_deref()).and_then(|nvml| {
+        let opened = open(self.file.as_deref()).and_then(|nvml| {
             let gpus = nvml.device_count().map_err(|e| reason(&e))?;
             Ok((nvml, gpus))
         });

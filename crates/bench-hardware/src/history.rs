@@ -170,19 +170,6 @@ fn insert(names: &mut BTreeMap<String, Vec<Point>>, name: &str, point: Point) {
     }
 }
 
-/// The word for a source in results, as serde writes it.
-pub(crate) fn source_name(source: ReadingSource) -> &'static str {
-    match source {
-        ReadingSource::Gpu => "gpu",
-        ReadingSource::Host => "host",
-        ReadingSource::Client => "client",
-        ReadingSource::ServerProcess => "server_process",
-        ReadingSource::ServerMetrics => "server_metrics",
-        ReadingSource::Dcgm => "dcgm",
-        ReadingSource::Prometheus => "prometheus",
-    }
-}
-
 /// How long windows are together, in seconds.
 pub(crate) fn seconds(windows: &[Window]) -> f64 {
     windows
@@ -238,7 +225,7 @@ mod tests {
             ReadingSource::Dcgm,
             ReadingSource::Prometheus,
         ] {
-            assert_eq!(serde_json::to_value(source).unwrap(), source_name(source));
+            assert_eq!(serde_json::to_value(source).unwrap(), source.as_str());
         }
     }
 }

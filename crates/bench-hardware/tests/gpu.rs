@@ -22,7 +22,7 @@ use common::sample;
 /// The stub, playing `recording`. Kept as long as the directory is.
 struct Stub {
     _directory: TempDir,
-    library: PathBuf,
+    file: PathBuf,
 }
 
 /// # Panics
@@ -46,7 +46,7 @@ fn build(recording: &str, flags: &[&str]) -> Stub {
     assert!(built.status.success(), "the stub does not compile: {said}");
     Stub {
         _directory: directory,
-        library,
+        file: library,
     }
 }
 
@@ -80,7 +80,7 @@ fn close(a: f64, b: f64) -> bool {
 #[test]
 fn a_gpu_is_read_in_this_projects_units() {
     let stub = build("two_gpus.txt", &[]);
-    let readings = gpu_readings(&stub.library, 4);
+    let readings = gpu_readings(&stub.file, 4);
     let first = of(&readings, "0");
     for (name, value) in [
         ("utilisation_share", 0.0),
@@ -120,7 +120,7 @@ fn a_gpu_is_read_in_this_projects_units() {
 #[test]
 fn every_nvlink_counts_and_one_that_does_not_answer_leaves_no_half_sum() {
     let stub = build("two_gpus.txt", &[]);
-    let readings = gpu_readings(&stub.library, 2);
+    let readings = gpu_readings(&stub.file, 2);
     let first = of(&readings, "0")[0];
     assert!(!first.values.contains_key("nvlink_rx_bytes_total"));
     let why = &first.unknown["nvlink_rx_bytes_total"];
@@ -130,7 +130,7 @@ fn every_nvlink_counts_and_one_that_does_not_answer_leaves_no_half_sum() {
     );
     // where there are no counters in KiB, those in bytes
     let stub = build("links.txt", &[]);
-    let readings = gpu_readings(&stub.library, 2);
+    let readings = gpu_readings(&stub.file, 2);
     let first = of(&readings, "0")[0];
     assert!(
         close(first.values["nvlink_tx_bytes_total"], 75_000.0),
@@ -145,7 +145,7 @@ fn gpus_that_are_left_out_are_unknown_with_the_reason_and_the_library_is_not_tou
     let config = SamplerConfig {
         gpu: false,
         gpu_left_out: Some("the server is on another host".to_owned()),
-        nvml_library: Some(stub.library.clone()),
+        nvml_library: Some(stub.file.clone()),
         scrape_every: Duration::from_millis(20),
         ..SamplerConfig::default()
     };
@@ -166,7 +166,7 @@ fn gpus_that_are_left_out_are_unknown_with_the_reason_and_the_library_is_not_tou
 #[test]
 fn a_gpu_that_is_lost_is_said_to_be_lost_once_and_the_other_goes_on() {
     let stub = build("two_gpus.txt", &[]);
-    let readings = gpu_readings(&stub.library, 6);
+    let readings = gpu_readings(&stub.file, 6);
     let second = of(&readings, "1");
     assert!(
         close(second[0].values["utilisation_share"], 0.0),
@@ -191,7 +191,7 @@ fn a_gpu_that_is_lost_is_said_to_be_lost_once_and_the_other_goes_on() {
 #[test]
 fn a_card_that_lacks_a_counter_names_it_and_gives_the_rest() {
     let stub = build("two_gpus.txt", &["-DWITHOUT_ENERGY"]);
-    let readings = gpu_readings(&stub.library, 3);
+    let readings = gpu_readings(&stub.file, 3);
     let first = of(&readings, "0");
     assert!(first[0].unknown["energy_j_total"].contains("no such function"));
     assert!(!first[0].values.contains_key("energy_j_total"));
@@ -205,7 +205,7 @@ fn a_card_that_lacks_a_counter_names_it_and_gives_the_rest() {
 #[test]
 fn the_instances_of_a_divided_card_are_read_by_themselves() {
     let stub = build("divided.txt", &[]);
-    let readings = gpu_readings(&stub.library, 2);
+    let readings = gpu_readings(&stub.file, 2);
     assert!(close(
         of(&readings, "0/mig0")[0].values["memory_used_bytes"],
         7000.0
@@ -230,7 +230,7 @@ fn without_a_library_or_a_driver_there_is_one_reading_that_says_so() {
             "no NVML library",
         ),
         (broken.path(), "no NVML library"),
-        (&no_driver.library, "driver is not loaded"),
+        (&no_driver.file, "driver is not loaded"),
     ] {
         let config = SamplerConfig {
             gpu_every: Duration::from_millis(20),
@@ -255,7 +255,7 @@ fn without_a_library_or_a_driver_there_is_one_reading_that_says_so() {
 fn the_hosts_record_names_its_gpus_and_what_they_do_not_tell() {
     let stub = build("two_gpus.txt", &[]);
     let host = host_record(&Surroundings {
-        nvml_library: Some(stub.library.clone()),
+        nvml_library: Some(stub.file.clone()),
         ..Surroundings::default()
     });
     for (name, fact) in [
@@ -279,7 +279,7 @@ fn the_hosts_record_names_its_gpus_and_what_they_do_not_tell() {
 #[test]
 fn energy_over_a_window_is_what_the_counter_gained() {
     let stub = build("two_gpus.txt", &[]);
-    let readings = gpu_readings(&stub.library, 8);
+    let readings = gpu_readings(&stub.file, 8);
     let mut history = History::default();
     for reading in &readings {
         history.push(reading);

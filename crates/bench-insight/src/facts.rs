@@ -156,14 +156,58 @@ pub struct CellSamples {
     pub requests: Vec<RequestSample>,
 }
 
-impl CellSamples {
-    /// Adds the record if it is completed, measured and has content. Sort by `start` when all are there.
-    pub fn push(&mut self, record: &RequestRecord) {
-        if record.phase == Phase::Measure {
-            self.requests.extend(sample(record));
+/// Beyond these many requests a cell's single requests are thinned out evenly for the rules that look at time: memory stays bounded.
+const MOST_SAMPLES: usize = 200_000;
+
+/// Collects [`CellSamples`] record by record. Beyond 200,000 requests only every second, fourth, … one is kept.
+#[derive(Clone, Debug)]
+pub struct SampleKeeper {
+    samples: CellSamples,
+    seen: u64,
+    keep_every: u64,
+}
+
+impl SampleKeeper {
+    /// Nothing of this cell yet.
+    pub fn new(cell: &str) -> Self {
+        Self {
+            samples: CellSamples {
+                cell: cell.to_owned(),
+                requests: Vec::new(),
+            },
+            seen: 0,
+            keep_every: 1,
         }
     }
 
+    /// Adds the record if it is completed, measured and has content.
+    pub fn push(&mut self, record: &RequestRecord) {
+        if record.phase != Phase::Measure {
+            return;
+        }
+        self.seen += 1;
+        let kept = &mut self.samples.requests;
+        if self.seen.is_multiple_of(self.keep_every) {
+            kept.extend(sample(record));
+        }
+        if kept.len() > MOST_SAMPLES {
+            let mut index = 0_u64;
+            kept.retain(|_| {
+                index += 1;
+                index.is_multiple_of(2)
+            });
+            self.keep_every *= 2;
+        }
+    }
+
+    /// The samples, in the order in which the requests started.
+    pub fn finish(mut self) -> CellSamples {
+        self.samples.requests.sort_by_key(|request| request.start);
+        self.samples
+    }
+}
+
+impl CellSamples {
     /// From the records of a run: the completed, measured requests of `cell` that have content. All times are from `sent`.
     pub fn of<'a>(cell: &str, records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
         let mut requests: Vec<RequestSample> = records

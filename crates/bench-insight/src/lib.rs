@@ -34,7 +34,7 @@ pub use compare::{
     RunComparison, compare, gate,
 };
 pub use error::InsightError;
-pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, TrustFacts};
+pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, SampleKeeper, TrustFacts};
 pub use findings::{findings, findings_by_tag, findings_with, planning_findings};
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};

@@ -8,19 +8,12 @@ use bench_insight::{analyse_run, bottlenecks, findings, next_round, targets};
 use bench_schema::{Distribution, RunRecord, TrustVerdict};
 use proptest::prelude::*;
 
+#[path = "seeds/fixtures.rs"]
+mod fixtures;
 #[path = "seeds/load.rs"]
 mod load;
 
-const FIXTURES: &[&str] = &[
-    "week2-latency",
-    "week2-production",
-    "week2-lengths",
-    "phases-datasets",
-    "phases-rates",
-    "phases-gpus",
-    "concurrency-sweep",
-    "gpt2-cpu",
-];
+use fixtures::FIXTURES;
 
 /// What is done to a number of a run.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bench_hardware::Work;
-use bench_insight::{CellFacts, CellSamples, FactKeeper};
+use bench_insight::{CellFacts, CellSamples, FactKeeper, SampleKeeper};
 use bench_metrics::{CellAccumulator, CellContext, Precision};
 use bench_schema::{
     CellAnalysis, CellRecord, ClientRecord, Counts, HardwareSummary, Metric, Origin, Phase,
@@ -15,8 +15,6 @@ use bench_schema::{
 use crate::cell::Cell;
 use crate::config::Settings;
 
-/// Beyond these many requests a cell's single requests are thinned out for the rules that look at time: memory stays bounded.
-const MOST_SAMPLES: usize = 200_000;
 /// Beyond these many readings of a cell every second one of each source is left out of its summary, about 60 MB; the journal has them all.
 const MOST_READINGS: usize = 30_000;
 
@@ -24,10 +22,9 @@ const MOST_READINGS: usize = 30_000;
 pub(crate) struct CellTally {
     accumulator: CellAccumulator,
     readings: Thinned,
-    samples: CellSamples,
+    samples: SampleKeeper,
     facts: FactKeeper,
     seen: usize,
-    keep_every: usize,
     rule: Option<Rule>,
 }
 
@@ -67,13 +64,9 @@ impl CellTally {
         Self {
             accumulator: CellAccumulator::new(context),
             readings: Thinned::new(MOST_READINGS),
-            samples: CellSamples {
-                cell: cell.id.clone(),
-                requests: Vec::new(),
-            },
+            samples: SampleKeeper::new(&cell.id),
             facts: FactKeeper::default(),
             seen: 0,
-            keep_every: 1,
             rule: fewest.map(|next_look| Rule {
                 wanted,
                 next_look,
@@ -90,17 +83,7 @@ impl CellTally {
         }
         self.seen += 1;
         self.facts.push(record);
-        if self.seen.is_multiple_of(self.keep_every) {
-            self.samples.push(record);
-        }
-        if self.samples.requests.len() > MOST_SAMPLES {
-            let mut index = 0_usize;
-            self.samples.requests.retain(|_| {
-                index += 1;
-                index.is_multiple_of(2)
-            });
-            self.keep_every *= 2;
-        }
+        self.samples.push(record);
         self.look_at_precision();
     }
 
@@ -131,28 +114,23 @@ impl CellTally {
     }
 
     /// The cell's record and what the findings need beside it.
-    pub(crate) fn finish(mut self, mut record: CellRecord) -> (CellRecord, Samples) {
+    pub(crate) fn finish(self, mut record: CellRecord) -> (CellRecord, Samples) {
         let summary = self.accumulator.finish();
+        let samples = self.samples.finish();
         let windows = watched(&summary.steady, &summary.windows);
         record.plan.requests = summary.counts.planned;
         summary.fill(&mut record);
         if !self.readings.kept.is_empty() && !windows.is_empty() {
-            record.hardware = Some(hardware(
-                &self.readings.kept,
-                &windows,
-                &record,
-                &self.samples,
-            ));
+            record.hardware = Some(hardware(&self.readings.kept, &windows, &record, &samples));
             // What the server itself says of waiting counts more than an estimate, or than nothing.
             if let Some(phases) = bench_insight::server_phases(&record) {
                 record.phases = Some(phases);
             }
         }
-        self.samples.requests.sort_by_key(|request| request.start);
         (
             record,
             Samples {
-                cell: self.samples,
+                cell: samples,
                 facts: self.facts.finish(),
             },
         )

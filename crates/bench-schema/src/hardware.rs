@@ -49,6 +49,21 @@ pub enum ReadingSource {
     Prometheus,
 }
 
+impl ReadingSource {
+    /// Its word in results, as serde writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gpu => "gpu",
+            Self::Host => "host",
+            Self::Client => "client",
+            Self::ServerProcess => "server_process",
+            Self::ServerMetrics => "server_metrics",
+            Self::Dcgm => "dcgm",
+            Self::Prometheus => "prometheus",
+        }
+    }
+}
+
 /// One series of readings.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

@@ -15,28 +15,24 @@ fn with_store(store: &Path, arguments: &[&str]) -> Said {
     command(&all)
 }
 
+fn save_with_goal(store: &Path, run: &Path, goal: &str) -> Said {
+    let arguments = [
+        "baseline",
+        "save",
+        "week-2",
+        text(run),
+        "--note",
+        "before tuning",
+    ];
+    with_store(store, &[&arguments[..], &["--goal", goal]].concat())
+}
+
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one story: saved, listed, shown, compared, gated"
-)]
 fn a_baseline_outlives_its_run_and_a_slower_round_is_worse_than_it_and_misses_the_gate() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("kept");
     let old = ended(&folder.path().join("old"), &blank(), &both_cells(1.0));
-    let said = with_store(
-        &store,
-        &[
-            "baseline",
-            "save",
-            "week-2",
-            text(&old),
-            "--note",
-            "before tuning",
-            "--goal",
-            "c4 is no gate",
-        ],
-    );
+    let said = save_with_goal(&store, &old, "c4 is no gate");
     assert_eq!(
         said.code,
         Some(2),
@@ -44,19 +40,7 @@ fn a_baseline_outlives_its_run_and_a_slower_round_is_worse_than_it_and_misses_th
         said.err
     );
     let goal = "concurrency=4:requests_per_s>=1000,e2e.p95<=1s";
-    let said = with_store(
-        &store,
-        &[
-            "baseline",
-            "save",
-            "week-2",
-            text(&old),
-            "--note",
-            "before tuning",
-            "--goal",
-            goal,
-        ],
-    );
+    let said = save_with_goal(&store, &old, goal);
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("single run"), "{}", said.err);
     // a seventh of these requests fails, so that no limit holds their p95

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_schema::{Reading, ReadingSource, Stamp, Window};
 
-use super::{History, Point, source_name};
+use super::{History, Point};
 
 /// Reasons by source, instance and name, each with the moments at which they were given.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ impl History {
             })
             .filter_map(|((source, instance, name), reasons)| {
                 let (_, why) = reasons.iter().rfind(|(at, _)| *at <= end)?;
-                let parts = [source_name(*source), instance, name];
+                let parts = [source.as_str(), instance, name];
                 let shown: Vec<&str> = parts.into_iter().filter(|p| !p.is_empty()).collect();
                 Some((shown.join("/"), why.clone()))
             })

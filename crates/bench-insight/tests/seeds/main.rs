@@ -8,7 +8,10 @@
 use bench_insight::{analyse_run, findings};
 use bench_schema::{Finding, RunRecord};
 
+use fixtures::FIXTURES;
+
 mod cpu_study;
+mod fixtures;
 mod load;
 mod phases;
 mod sweep;
@@ -62,16 +65,7 @@ fn every_finding_that_the_seeds_raise_is_documented() {
         "/../../docs/insight.md"
     ))
     .unwrap();
-    for fixture in [
-        "week2-latency",
-        "week2-production",
-        "week2-lengths",
-        "phases-datasets",
-        "phases-rates",
-        "phases-gpus",
-        "concurrency-sweep",
-        "gpt2-cpu",
-    ] {
+    for fixture in FIXTURES {
         for finding in found(fixture).1 {
             assert!(
                 page.contains(&format!("`{}`", finding.code)),

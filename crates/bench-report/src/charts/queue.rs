@@ -41,11 +41,13 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
             with_share(&phases.by_percentile, |p| (p.2, p.1 + p.2)),
         );
     let (share, label) = (percent(phases.queue), tables::label(cell));
-    let told = matches!(
-        phases.queue_source.as_str(),
-        "response" | "server_metrics" | "estimate"
-    );
-    let title = if !told {
+    let told = match phases.queue_source.as_str() {
+        "response" => Some("as the server says in its answers"),
+        "server_metrics" => Some("as the server's metrics say"),
+        "estimate" => Some("an estimate: TTFT less that at the lowest load"),
+        _ => None,
+    };
+    let title = if told.is_none() {
         format!(
             "Waiting in the client is {share} % of the mean response time at {label}; the server tells nothing of its own"
         )
@@ -54,12 +56,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     } else {
         format!("Waiting is {share} % of the mean response time at {label}")
     };
-    let source = match phases.queue_source.as_str() {
-        "response" => "as the server says in its answers",
-        "server_metrics" => "as the server's metrics say",
-        "estimate" => "an estimate: TTFT less that at the lowest load",
-        _ => "in the client; the server does not tell of its own",
-    };
+    let source = told.unwrap_or("in the client; the server does not tell of its own");
     let note = format!("Requests around each percentile of E2E; waiting is {source}.");
     Some(
         Figure::new("queue", title, plot)

@@ -108,6 +108,7 @@ impl<'a> Run<'a> {
         if !machines.enabled {
             return Ok(None);
         }
+        let here = self.serves_here();
         let config = SamplerConfig {
             server: machines
                 .server_pid
@@ -121,8 +122,8 @@ impl<'a> Run<'a> {
                 queries: machines.prometheus_queries.clone(),
             }),
             nvml_library: machines.nvml.clone(),
-            gpu: self.serves_here(),
-            gpu_left_out: (!self.serves_here()).then(|| ELSEWHERE.to_owned()),
+            gpu: here,
+            gpu_left_out: (!here).then(|| ELSEWHERE.to_owned()),
             ..SamplerConfig::default()
         };
         let (clock, recorder) = (self.clock.clone(), recorder.clone());
@@ -167,13 +168,7 @@ impl<'a> Run<'a> {
     /// of this host. (An address is, if one can listen on it; a name other than `localhost` is taken to be elsewhere.)
     fn serves_here(&self) -> bool {
         let machines = &self.settings.machines;
-        let own = |url: &str| {
-            let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-            let host = host.split('/').next().unwrap_or(host);
-            let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-            let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-            address.is_ok_and(|address| std::net::TcpListener::bind((address, 0)).is_ok())
-        };
+        let own = |address| std::net::TcpListener::bind((address, 0)).is_ok();
         self.engine.is_some()
             || machines.server_pid.is_some()
             || machines.nvml.is_some()
@@ -182,7 +177,7 @@ impl<'a> Run<'a> {
                 .target
                 .endpoints
                 .iter()
-                .all(|endpoint| endpoint.is_loopback() || own(&endpoint.to_string()))
+                .all(|endpoint| endpoint.is_loopback() || endpoint.address().is_some_and(own))
     }
 
     /// A server on this host is found by the port it listens on.
