@@ -2,7 +2,6 @@
 
 mod arguments;
 mod goals;
-mod grid;
 mod show;
 mod store;
 

@@ -15,6 +15,7 @@ mod error;
 mod export;
 mod files;
 mod gate;
+mod grid;
 mod lines;
 mod lock;
 mod merge;

@@ -4,8 +4,8 @@ use bench_insight::{NextTarget, TargetProgress, next_round, progress, targets};
 use bench_schema::{RunRecord, TargetOutcome};
 use serde::Serialize;
 
-use super::grid::Grid;
 use crate::error::CommandError;
+use crate::grid::Grid;
 use crate::run_folder::RunFolder;
 
 /// A goal that somebody set by hand, before and now.

@@ -5,9 +5,9 @@ use bench_schema::{CellRecord, Metric, Nanos, TrustVerdict};
 use serde::Serialize;
 
 use super::goals::{next, section};
-use super::grid::{Grid, clean};
 use super::store::Manifest;
 use crate::error::CommandError;
+use crate::grid::{Grid, LONGEST, clean};
 use crate::run_folder::RunFolder;
 
 /// Findings below this severity are praise or remarks, no limits.
@@ -140,13 +140,13 @@ pub(super) fn document(
     for run in &manifest.runs {
         out += &format!(
             "{item}{} ({}, {})\n",
-            clean(&run.title),
-            clean(&run.started_at),
+            clean(&run.title, LONGEST),
+            clean(&run.started_at, LONGEST),
             run.trust.as_str()
         );
     }
     if let Some(note) = &manifest.note {
-        out += &format!("{item}note: {}\n", clean(note));
+        out += &format!("{item}note: {}\n", clean(note, LONGEST));
     }
     if !markdown {
         out.push('\n');

@@ -3,6 +3,8 @@
 use bench_insight::{ComparisonRow, RunComparison};
 use bench_schema::Unit;
 
+use crate::grid::{self, Grid};
+
 const HEAD: [&str; 7] = [
     "cell",
     "quantity",
@@ -23,9 +25,7 @@ pub(crate) fn text(found: &RunComparison) -> String {
         found.runs.0,
         found.summary()
     );
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(found.rows.iter().map(row));
-    out += &columns(&rows);
+    out += &grid(found).text();
     for (side, cells) in [("base", &found.only_base), ("new", &found.only_new)] {
         if !cells.is_empty() {
             out += &format!("only the {side} has {}\n", clean(&cells.join(", ")));
@@ -53,13 +53,7 @@ pub(crate) fn markdown(found: &RunComparison) -> String {
         found.runs.0,
         found.summary()
     );
-    out += &format!(
-        "| {} |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n",
-        HEAD.join(" | ")
-    );
-    for one in &found.rows {
-        out += &format!("| {} |\n", row(one).map(|cell| safe(&cell)).join(" | "));
-    }
+    out += &grid(found).markdown();
     for (side, cells) in [("base", &found.only_base), ("new", &found.only_new)] {
         if !cells.is_empty() {
             out += &format!("\n- only the {side} has {}", safe(&cells.join(", ")));
@@ -76,13 +70,21 @@ pub(crate) fn markdown(found: &RunComparison) -> String {
     out
 }
 
-fn row(row: &ComparisonRow) -> [String; 7] {
+fn grid(found: &RunComparison) -> Grid {
+    let mut grid = Grid::new(&HEAD, 2..6);
+    for one in &found.rows {
+        grid.push(row(one));
+    }
+    grid
+}
+
+fn row(row: &ComparisonRow) -> Vec<String> {
     let change = row.relative.map_or_else(|| "–".to_owned(), signed);
     let interval = row.relative_interval.map_or_else(
         || "–".to_owned(),
         |i| format!("{} to {}", signed(i.low), signed(i.high)),
     );
-    [
+    vec![
         clean(&row.cell),
         row.quantity.clone(),
         value(row.base, row.unit),
@@ -111,34 +113,7 @@ fn signed(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }
 
-/// Names come from files: nothing of them may move the cursor.
+/// Names come from files.
 fn clean(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(200).collect()
-}
-
-/// Texts left, numbers right.
-fn columns(rows: &[[String; 7]]) -> String {
-    let width = |column: usize| {
-        let widths = rows.iter().filter_map(|row| row.get(column));
-        widths.map(|text| text.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let mut out = String::new();
-    for row in rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (text, &width))| {
-                if (2..6).contains(&column) {
-                    format!("{text:>width$}")
-                } else {
-                    format!("{text:<width$}")
-                }
-            })
-            .collect();
-        out += cells.join("  ").trim_end();
-        out.push('\n');
-    }
-    out
+    grid::clean(text, 200)
 }

@@ -1,22 +1,30 @@
 //! Texts in columns, for a terminal and for Markdown.
 
-/// A head and rows of as many cells each; the first column is a name, the others are figures or words.
-pub(super) struct Grid {
+use std::ops::Range;
+
+/// Characters of a cell that are shown.
+pub(crate) const LONGEST: usize = 300;
+
+/// A head and rows of as many cells each.
+pub(crate) struct Grid {
     rows: Vec<Vec<String>>,
-    /// Columns that are read as numbers, from the second on.
-    numbers: bool,
+    /// Columns that are read as numbers, and end at the same place.
+    numbers: Range<usize>,
 }
 
 impl Grid {
-    pub(super) fn of_numbers(head: &[&str]) -> Self {
-        Self::new(head, true)
+    /// The first column is a name, the others are numbers.
+    pub(crate) fn of_numbers(head: &[&str]) -> Self {
+        Self::new(head, 1..head.len())
     }
 
-    pub(super) fn of_words(head: &[&str]) -> Self {
-        Self::new(head, false)
+    /// No column is numbers.
+    pub(crate) fn of_words(head: &[&str]) -> Self {
+        Self::new(head, 0..0)
     }
 
-    fn new(head: &[&str], numbers: bool) -> Self {
+    /// Some columns are numbers.
+    pub(crate) fn new(head: &[&str], numbers: Range<usize>) -> Self {
         let head = head.iter().map(|text| (*text).to_owned()).collect();
         Self {
             rows: vec![head],
@@ -24,17 +32,17 @@ impl Grid {
         }
     }
 
-    pub(super) fn push(&mut self, row: Vec<String>) {
+    pub(crate) fn push(&mut self, row: Vec<String>) {
         self.rows
-            .push(row.into_iter().map(|text| clean(&text)).collect());
+            .push(row.into_iter().map(|text| clean(&text, LONGEST)).collect());
     }
 
     /// Whether there is nothing but the head.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let columns = self.rows.first().map_or(0, Vec::len);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -48,7 +56,7 @@ impl Grid {
                 .zip(&widths)
                 .enumerate()
                 .map(|(column, (text, &width))| {
-                    if self.numbers && column > 0 {
+                    if self.numbers.contains(&column) {
                         format!("{text:>width$}")
                     } else {
                         format!("{text:<width$}")
@@ -60,7 +68,7 @@ impl Grid {
         self.rows.iter().map(line).collect()
     }
 
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let line = |row: &Vec<String>| {
             let cells: Vec<String> = row.iter().map(|text| text.replace('|', "\\|")).collect();
             format!("| {} |\n", cells.join(" | "))
@@ -70,7 +78,7 @@ impl Grid {
         let columns = self.rows.first().map_or(0, Vec::len);
         let rule: Vec<&str> = (0..columns)
             .map(|column| {
-                if self.numbers && column > 0 {
+                if self.numbers.contains(&column) {
                     "---:"
                 } else {
                     "---"
@@ -84,8 +92,11 @@ impl Grid {
 }
 
 /// Names come from files: nothing of them may move the cursor or begin a line.
-pub(super) fn clean(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(300).collect()
+pub(crate) fn clean(text: &str, most: usize) -> String {
+    text.chars()
+        .filter(|c| !c.is_control())
+        .take(most)
+        .collect()
 }
 
 #[cfg(test)]
