@@ -18,7 +18,7 @@ import tools
 VERSIONS = {
     "ours": "this repository",
     "ours-bare": "this repository",
-    "ours-late": "this repository",
+    "ours-eager": "this repository",
     "sglang-rust": "sglang 0.5.23",
     "sglang-python": "sglang 0.5.23",
     "vllm-rust": "vllm 0.33.0",

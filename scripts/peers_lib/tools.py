@@ -92,12 +92,12 @@ class OursBare(Ours):
     extra = ("--no-hardware",)
 
 
-class OursLate(Ours):
-    """The same, and reading in batches."""
+class OursEager(Ours):
+    """The same, waking for each token, as the others do."""
 
-    name = "ours-late"
-    title = "bench-throughput --no-hardware --late-read"
-    extra = ("--no-hardware", "--late-read")
+    name = "ours-eager"
+    title = "bench-throughput --no-hardware --no-late-read"
+    extra = ("--no-hardware", "--no-late-read")
 
 
 class SglangRust(Tool):
@@ -243,4 +243,4 @@ class Guidellm(Tool):
         }
 
 
-TOOLS = {tool.name: tool for tool in (Ours, OursBare, OursLate, SglangRust, VllmRust, SglangPython, Aiperf, Guidellm)}
+TOOLS = {tool.name: tool for tool in (Ours, OursBare, OursEager, SglangRust, VllmRust, SglangPython, Aiperf, Guidellm)}

@@ -137,6 +137,10 @@ impl<'a> Flight<'a> {
         may_replace: bool,
     ) -> Landing {
         let log = Rc::clone(connection.log());
+        if connection.is_http2() {
+            // Its streams share reads: a pause would gather tokens of several of them under one stamp.
+            self.rhythm = None;
+        }
         let now = self.clock.now();
         let begin = log.begin(now);
         self.crossed = Some(now);

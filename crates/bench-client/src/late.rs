@@ -2,26 +2,25 @@
 //!
 //! A thread that has nothing to do goes to sleep in `epoll_wait` and is woken by the next token, of whichever stream. Asked to
 //! pause first, it finds all tokens of the pause ready at once. The pause stays well below the gap between two tokens of one
-//! stream, so that a read still holds one token and its stamp is exact; and it ends early when a request is due to be sent.
+//! stream, so that a read still holds one token and its stamp is exact; and there is none when a request is soon due to be
+//! sent, which what the pause gathered could delay.
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bench_schema::{Nanos, Stamp};
 
-use crate::{Clock, ReadMark};
-
-#[cfg(target_os = "linux")]
-use crate::Timer;
+use crate::{Clock, ReadMark, Timer};
 
 /// How long gaps are collected before the pause is set anew.
 const WINDOW: Nanos = Nanos::from_millis(50);
 /// A pause that nobody confirms ends: streams are over, and the next thing to happen is not a token.
 const VALID: Nanos = Nanos::from_millis(200);
-/// The pause is at most this part of the gap that 99 % of the gaps exceed.
-const PART_OF_GAP: i64 = 8;
+/// The pause is at most this part of the gap that 99 % of the gaps exceed: the lag that it makes stays below a tenth of the
+/// median gap, where the lag would begin to speak against the run.
+const PART_OF_GAP: i64 = 12;
 /// Events that a pause must be expected to gather; below that it costs a wake-up more than it saves.
 const WORTHWHILE_EVENTS: f64 = 2.0;
 /// A window with fewer gaps says nothing.
@@ -38,7 +37,7 @@ const FEWEST_GAPS: u64 = 20;
 ///     .enable_all()
 ///     .on_thread_park(late.park_hook())
 ///     .build()?;
-/// // client.read_late(&late); late.interrupt_for(&timer);
+/// // client.read_late(&late); late.give_way_to(&timer);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
@@ -51,8 +50,8 @@ struct Shared {
     most: Nanos,
     pause: AtomicI64,
     valid_until: AtomicI64,
-    #[cfg(target_os = "linux")]
-    timer: std::sync::OnceLock<Arc<std::os::fd::OwnedFd>>,
+    /// When the thread's timer will want it, if it has one ([`Timer::next`]).
+    next: OnceLock<Arc<AtomicI64>>,
 }
 
 impl LateReading {
@@ -64,8 +63,7 @@ impl LateReading {
                 most: most.or_zero(),
                 pause: AtomicI64::new(0),
                 valid_until: AtomicI64::new(i64::MIN),
-                #[cfg(target_os = "linux")]
-                timer: std::sync::OnceLock::new(),
+                next: OnceLock::new(),
             }),
         }
     }
@@ -76,19 +74,14 @@ impl LateReading {
         move || shared.wait()
     }
 
-    /// End pauses when this timer's next due time comes. One timer; later calls change nothing.
-    #[cfg(target_os = "linux")]
-    pub fn interrupt_for(&self, timer: &Timer) {
-        let _first = self.shared.timer.get_or_init(|| timer.descriptor());
+    /// Make no pause that what this timer waits for could be delayed by. One timer; later calls change nothing.
+    pub fn give_way_to(&self, timer: &Timer) {
+        let _first = self.shared.next.get_or_init(|| timer.next());
     }
 
     /// The pause that is in force now; zero for none.
     pub fn pause(&self) -> Nanos {
-        let valid = self.shared.valid_until.load(Ordering::Relaxed);
-        if self.shared.clock.now().get() > valid {
-            return Nanos::ZERO;
-        }
-        Nanos::new(self.shared.pause.load(Ordering::Relaxed))
+        self.shared.pause_at(self.shared.clock.now())
     }
 
     fn set(&self, pause: Nanos, now: Stamp) {
@@ -102,27 +95,25 @@ impl LateReading {
 }
 
 impl Shared {
-    #[cfg(target_os = "linux")]
-    fn wait(&self) {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let pause = self.pause.load(Ordering::Relaxed);
-        if pause <= 0 || self.clock.now().get() > self.valid_until.load(Ordering::Relaxed) {
-            return;
+    /// Zero for none. What a pause gathers takes no longer to handle than to gather, unless the core is full: a request that is due
+    /// within two pauses is waited for without one.
+    fn pause_at(&self, now: Stamp) -> Nanos {
+        let pause = Nanos::new(self.pause.load(Ordering::Relaxed));
+        let valid_until = Stamp::new(self.valid_until.load(Ordering::Relaxed));
+        let next = self.next.get().map(|next| next.load(Ordering::Relaxed));
+        let soon = next.is_some_and(|next| next < (now + pause + pause).get());
+        if soon || now > valid_until {
+            return Nanos::ZERO;
         }
-        let timeout = rustix::time::Timespec {
-            tv_sec: pause / 1_000_000_000,
-            tv_nsec: pause % 1_000_000_000,
-        };
-        // A signal or an error ends the pause early, which does no harm.
-        let _ended = match self.timer.get() {
-            Some(timer) => poll(&mut [PollFd::new(timer, PollFlags::IN)], Some(&timeout)),
-            None => poll(&mut [], Some(&timeout)),
-        };
+        pause
     }
 
-    /// Without kernel stamps nothing sets a pause.
-    #[cfg(not(target_os = "linux"))]
-    fn wait(&self) {}
+    fn wait(&self) {
+        let pause = self.pause_at(self.clock.now());
+        if pause > Nanos::ZERO {
+            std::thread::sleep(pause.to_duration());
+        }
+    }
 }
 
 impl fmt::Debug for LateReading {
@@ -134,8 +125,28 @@ impl fmt::Debug for LateReading {
     }
 }
 
-/// Gaps between events by their power of two.
-type Octaves = [u32; 64];
+/// Gaps between events, four classes to each power of two.
+type Classes = [u32; CLASSES];
+const CLASSES: usize = 4 * 64;
+
+/// The class of a gap: its power of two, and the two bits below it.
+fn class_of(gap: Nanos) -> usize {
+    let gap = u64::try_from(gap.get()).unwrap_or(0).max(4);
+    let octave = gap.ilog2();
+    let quarter = (gap >> (octave - 2)) & 3;
+    usize::try_from(u64::from(octave) * 4 + quarter).unwrap_or(0)
+}
+
+/// The shortest gap of a class.
+fn shortest_of(class: usize) -> i64 {
+    let (octave, quarter) = (class / 4, class % 4);
+    let (Ok(octave), Ok(quarter)) = (u32::try_from(octave), i64::try_from(quarter)) else {
+        return 0;
+    };
+    (4 + quarter)
+        .checked_shl(octave.saturating_sub(2).min(60))
+        .unwrap_or(0)
+}
 
 /// Watches the gaps between the events of a client's streams and sets the pause by them.
 #[derive(Debug)]
@@ -143,7 +154,7 @@ pub(crate) struct Rhythm {
     late: LateReading,
     began: Cell<Stamp>,
     gaps: Cell<u64>,
-    octaves: Box<[Cell<u32>; 64]>,
+    classes: Box<[Cell<u32>; CLASSES]>,
 }
 
 impl Rhythm {
@@ -152,7 +163,7 @@ impl Rhythm {
             began: Cell::new(late.shared.clock.now()),
             late,
             gaps: Cell::new(0),
-            octaves: Box::new(std::array::from_fn(|_| Cell::new(0))),
+            classes: Box::new(std::array::from_fn(|_| Cell::new(0))),
         }
     }
 
@@ -171,9 +182,7 @@ impl Rhythm {
     }
 
     fn count(&self, gap: Nanos) {
-        let octave = u64::try_from(gap.get()).unwrap_or(0).checked_ilog2();
-        let index = usize::try_from(octave.unwrap_or(0)).unwrap_or(0);
-        if let Some(cell) = self.octaves.get(index) {
+        if let Some(cell) = self.classes.get(class_of(gap)) {
             cell.set(cell.get().saturating_add(1));
         }
         self.gaps.set(self.gaps.get() + 1);
@@ -181,30 +190,27 @@ impl Rhythm {
 
     fn decide(&self, now: Stamp) {
         let window = now - self.began.get();
-        let octaves: Octaves = std::array::from_fn(|i| self.octaves.get(i).map_or(0, Cell::take));
+        let classes: Classes = std::array::from_fn(|i| self.classes.get(i).map_or(0, Cell::take));
         let gaps = self.gaps.take();
         self.began.set(now);
         self.late.set(
-            pause_for(&octaves, gaps, window, self.late.shared.most),
+            pause_for(&classes, gaps, window, self.late.shared.most),
             now,
         );
     }
 }
 
 /// The longest pause that keeps tokens of one stream apart; none if it would gather too little.
-fn pause_for(octaves: &Octaves, gaps: u64, window: Nanos, most: Nanos) -> Nanos {
+fn pause_for(classes: &Classes, gaps: u64, window: Nanos, most: Nanos) -> Nanos {
     if gaps < FEWEST_GAPS {
         return Nanos::ZERO;
     }
     let mut below = 0_u64;
-    let shortest = octaves.iter().position(|&n| {
+    let shortest = classes.iter().position(|&n| {
         below += u64::from(n);
         below * 100 > gaps
     });
-    let octave = shortest
-        .and_then(|octave| u32::try_from(octave).ok())
-        .unwrap_or(0);
-    let gap = 1_i64.checked_shl(octave.min(62)).unwrap_or(0);
+    let gap = shortest.map_or(0, shortest_of);
     let pause = Nanos::new(gap / PART_OF_GAP).min(most);
     let expected = gaps as f64 * (pause.as_f64() / window.as_f64());
     if expected < WORTHWHILE_EVENTS {
@@ -216,25 +222,36 @@ fn pause_for(octaves: &Octaves, gaps: u64, window: Nanos, most: Nanos) -> Nanos 
 
 #[cfg(test)]
 mod tests {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
     use super::*;
 
     /// `n` gaps of `gap` ns in 50 ms.
     fn pause(counts: &[(i64, u32)]) -> Nanos {
-        let mut octaves = [0; 64];
+        let mut classes = [0; CLASSES];
         let mut gaps = 0;
         for &(gap, n) in counts {
-            octaves[usize::try_from(gap.max(1).ilog2()).unwrap()] += n;
+            classes[class_of(Nanos::new(gap))] += n;
             gaps += u64::from(n);
         }
-        pause_for(&octaves, gaps, WINDOW, Nanos::from_millis(1))
+        pause_for(&classes, gaps, WINDOW, Nanos::from_millis(1))
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_gap_is_at_most_a_quarter_above_the_shortest_of_its_class(gap in 4_i64..i64::MAX) {
+            let shortest = shortest_of(class_of(Nanos::new(gap)));
+            proptest::prop_assert!(shortest <= gap && gap - shortest <= gap / 5 + 1);
+        }
     }
 
     #[test]
     fn the_pause_is_well_below_the_gap_between_tokens() {
-        // 256 streams, 5 ms: 2,560 events in 50 ms; the octave of 5 ms begins at 4.19 ms, an eighth of it is 0.52 ms.
-        assert_eq!(pause(&[(5_000_000, 2560)]), Nanos::new((1 << 22) / 8));
-        // 64 streams, 10 ms: 8.39 ms / 8 is beyond the most that was asked for.
-        assert_eq!(pause(&[(10_000_000, 320)]), Nanos::from_millis(1));
+        // 256 streams, 5 ms: 2,560 events in 50 ms; the class of 5 ms begins at 4.19 ms.
+        assert_eq!(pause(&[(5_000_000, 2560)]), Nanos::new((1 << 22) / 12));
+        // 1,024 streams, 22 ms: a twelfth is beyond the most that was asked for.
+        assert_eq!(pause(&[(22_000_000, 2300)]), Nanos::from_millis(1));
     }
 
     #[test]
@@ -247,9 +264,9 @@ mod tests {
     fn tokens_that_share_a_read_or_come_quickly_end_the_pause() {
         assert_eq!(pause(&[(5_000_000, 2500), (0, 60)]), Nanos::ZERO);
         assert_eq!(
-            pause(&[(20_000, 5000)]),
+            pause(&[(20_000, 200)]),
             Nanos::ZERO,
-            "the bound: 2 µs would gather nothing"
+            "a microsecond gathers nothing"
         );
     }
 
@@ -267,23 +284,29 @@ mod tests {
         assert_eq!(late.pause(), Nanos::ZERO);
     }
 
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_pausing_runtime_still_wakes_for_a_request_that_is_due() {
+    #[tokio::test]
+    async fn there_is_no_pause_when_a_request_is_soon_due() {
         let clock = Clock::start();
-        let late = LateReading::new(clock.clone(), Nanos::from_secs(3600));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .on_thread_park(late.park_hook())
-            .build()
-            .unwrap();
-        runtime.block_on(async {
-            let mut timer = Timer::new(clock.clone(), Nanos::ZERO).unwrap();
-            late.interrupt_for(&timer);
-            // An hour's pause, if nothing ended it.
-            late.set(Nanos::from_secs(3600), clock.now());
-            let due = clock.now() + Nanos::from_millis(3);
-            assert!(timer.wait_until(due).await >= due);
-        });
+        let late = LateReading::new(clock.clone(), Nanos::from_millis(1));
+        late.set(Nanos::from_millis(1), clock.now());
+        let mut timer = Timer::new(clock.clone(), Nanos::ZERO).unwrap();
+        late.give_way_to(&timer);
+        let now = clock.now();
+        assert_eq!(late.shared.pause_at(now), Nanos::from_millis(1));
+        {
+            let mut wait = std::pin::pin!(timer.wait_until(now + Nanos::from_secs(100)));
+            assert!(
+                wait.as_mut()
+                    .poll(&mut Context::from_waker(Waker::noop()))
+                    .is_pending()
+            );
+            late.set(Nanos::from_millis(1), now + Nanos::from_secs(200));
+            let ahead = |ms| now + Nanos::from_secs(100) - Nanos::from_millis(ms);
+            assert_eq!(late.shared.pause_at(ahead(3)), Nanos::from_millis(1));
+            assert_eq!(late.shared.pause_at(ahead(1)), Nanos::ZERO);
+        }
+        // Given up: nothing is due any more.
+        let then = now + Nanos::from_secs(100) - Nanos::from_millis(1);
+        assert_eq!(late.shared.pause_at(then), Nanos::from_millis(1));
     }
 }

@@ -1,5 +1,8 @@
 //! Waiting until a due time, much better than a millisecond.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use bench_schema::{Nanos, Stamp};
 
 use crate::{ClientError, Clock};
@@ -15,8 +18,13 @@ pub struct Timer {
     most: Nanos,
     /// How late the kernel wakes this thread, learned: the mean of the latest ones.
     lateness: Nanos,
+    /// What it waits for, for those who would be in its way; [`NOTHING`] between waits.
+    next: Arc<AtomicI64>,
     alarm: imp::Alarm,
 }
+
+/// No instant is later.
+const NOTHING: i64 = i64::MAX;
 
 /// Each wake-up moves what was learned by this part of the difference.
 const LEARNING: i64 = 8;
@@ -31,6 +39,7 @@ impl Timer {
             clock,
             most: spin.or_zero(),
             lateness: Nanos::ZERO,
+            next: Arc::new(AtomicI64::new(NOTHING)),
             alarm: imp::Alarm::new().map_err(ClientError::Timer)?,
         })
     }
@@ -41,7 +50,9 @@ impl Timer {
     pub async fn wait_until(&mut self, due: Stamp) -> Stamp {
         let wake = due - self.lateness;
         if self.clock.now() < wake {
+            let announced = Announced::new(&self.next, wake);
             self.alarm.sleep_until(&self.clock, wake).await;
+            drop(announced);
             self.learn(self.clock.now() - wake);
         }
         loop {
@@ -60,10 +71,25 @@ impl Timer {
         self.lateness = Nanos::new(self.lateness.get() + step);
     }
 
-    /// The descriptor that becomes readable when the wait is over, for [`LateReading`](crate::LateReading).
-    #[cfg(target_os = "linux")]
-    pub(crate) fn descriptor(&self) -> std::sync::Arc<std::os::fd::OwnedFd> {
-        self.alarm.descriptor()
+    /// When it will want the thread, `i64::MAX` while it waits for nothing: for [`LateReading`](crate::LateReading).
+    pub(crate) fn next(&self) -> Arc<AtomicI64> {
+        Arc::clone(&self.next)
+    }
+}
+
+/// A wait that others can see, until it is over or given up.
+struct Announced<'a>(&'a AtomicI64);
+
+impl<'a> Announced<'a> {
+    fn new(next: &'a AtomicI64, wake: Stamp) -> Self {
+        next.store(wake.get(), Ordering::Relaxed);
+        Self(next)
+    }
+}
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.0.store(NOTHING, Ordering::Relaxed);
     }
 }
 
@@ -93,10 +119,6 @@ mod imp {
                 TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
             )?;
             sys::watch(Arc::new(fd), Interest::READABLE).map(Self)
-        }
-
-        pub(super) fn descriptor(&self) -> Arc<OwnedFd> {
-            Arc::clone(self.0.get_ref())
         }
 
         /// Sleep; may return early on an error of the timer, which the caller's own look at the clock covers.

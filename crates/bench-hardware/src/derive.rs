@@ -4,11 +4,8 @@ mod correlation;
 mod cpu;
 mod gpu;
 mod server;
-mod verdict;
 
 use bench_schema::{HardwareSummary, Interval, Quantity, Reading, Stamp, Unit, Window};
-
-pub use verdict::{CpuVerdict, cpu_verdict};
 
 use crate::history::{Bracketed, History, seconds};
 

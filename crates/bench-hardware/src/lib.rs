@@ -24,7 +24,7 @@ mod sampler;
 mod scrape;
 
 pub use config::{PrometheusQueries, SamplerConfig, ServerProcess};
-pub use derive::{CpuVerdict, Work, cpu_verdict, summarise};
+pub use derive::{Work, summarise};
 pub use error::HardwareError;
 pub use exposition::{Kind, MAX_SAMPLES, Page, Sample};
 pub use fetch::{Fetch, FetchLimits, NoFetch};

@@ -24,6 +24,7 @@ use crate::text;
 /// | `client_cpu` | busiest worker > 90 % | |
 /// | `run_queue` | runnable but waiting > 10 % of the time, unless kernel stamps and a small lag show that it cost nothing | > 50 % |
 /// | `steal` | > 10 % of the host's CPU stolen | |
+/// | `client_throttled` | the client's CPU quota held it back > 1 % of the time | > 10 % |
 /// | `lateness` | p99 > 1 ms and > 1 % of the mean gap | p99 > 10 ms and > the mean gap |
 /// | `offered_rate` | > 1 % below the requested (random arrivals: beyond their own chance too) | > 10 % |
 /// | `in_flight_cap` | requests refused by the cap | |
@@ -78,6 +79,7 @@ const RULES: &[Rule] = &[
     client::cpu,
     client::run_queue,
     client::steal,
+    client::throttled,
     load::lateness,
     load::offered_rate,
     load::in_flight_cap,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use bench_insight::{CellFacts, TrustFacts, trust};
 use bench_schema::{
     CellRecord, ClockKind, ClockRecord, Distribution, LagRecord, Load, Metric, Nanos, Quantile,
-    StampRecord, Stationarity, Trust, TrustVerdict, Unit,
+    Quantity, StampRecord, Stationarity, Trust, TrustVerdict, Unit,
 };
 
 #[path = "seeds/load.rs"]
@@ -279,7 +279,7 @@ type Change = fn(&mut CellRecord);
 
 #[test]
 fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
-    let cases: [(&str, Change); 5] = [
+    let cases: [(&str, Change); 6] = [
         ("not_stationary", |c| {
             c.windows.stationarity = Some(Stationarity {
                 stationary: Some(false),
@@ -292,6 +292,18 @@ fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
         ("client_cpu", |c| c.client.busiest_worker = Some(0.95)),
         ("steal", |c| c.client.steal = Some(0.2)),
         ("in_flight_cap", |c| c.client.cap_hits = 3),
+        ("client_throttled", |c| {
+            let mut hardware = bench_schema::HardwareSummary::default();
+            let held = Quantity {
+                value: 0.05,
+                unit: Unit::Ratio,
+                interval: None,
+            };
+            hardware
+                .derived
+                .insert("client_throttled_share".to_owned(), held);
+            c.hardware = Some(hardware);
+        }),
     ];
     for (code, change) in cases {
         speaks(&judged(&[closed(change)]), code, TrustVerdict::Doubtful);

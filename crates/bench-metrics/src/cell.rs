@@ -246,6 +246,8 @@ impl CellAccumulator {
     /// Adds the request's events to the timeline.
     fn place_in_time(&mut self, record: &RequestRecord, instants: &Instants) {
         let events = &record.wire.events;
+        self.timeline.cover(instants.sent);
+        self.timeline.cover(instants.ended());
         let counts = events.tokens();
         let share = instants
             .tokens

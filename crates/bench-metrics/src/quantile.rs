@@ -1,7 +1,8 @@
 //! Intervals for quantiles: order statistics at ranks that are widened for dependence.
 //!
-//! Of n independent values, the number at most the true q quantile is binomial, and a Clopper–Pearson interval for the
-//! share q turns into two ranks. Dependent values are worth fewer: the share's error is measured by blocks of time (or
+//! Of n independent values, the number at most the true q quantile is binomial, and Jeffreys' interval for the
+//! share q turns into two ranks (Brown, Cai and DasGupta 2001: it covers as asked on average, where Clopper–Pearson's
+//! covers too much). Dependent values are worth fewer: the share's error is measured by blocks of time (or
 //! clusters, for token gaps), which gives an effective n, corrected for the blocks' degrees of freedom (Woodruff 1952;
 //! Korn and Graubard 1998). No distribution is assumed, and the cost is one pass: nothing is resampled.
 //!
@@ -197,7 +198,7 @@ impl Ranks {
         ))
     }
 
-    /// The Clopper–Pearson shares around q for `n` independent values, as far as these have such ranks.
+    /// Jeffreys' shares around q for `n` independent values, as far as these have such ranks.
     pub(crate) fn of_independent(n: f64, q: f64, level: f64) -> Self {
         let (low, high) = share_bounds(n, q, level);
         Self {
@@ -208,14 +209,18 @@ impl Ranks {
     }
 }
 
-/// The Clopper–Pearson interval of a share measured on `n` independent values.
+/// Jeffreys' interval of a share measured on `n` independent values; it reaches the end of 0…1 that the share is at.
 pub(crate) fn share_bounds(n: f64, share: f64, level: f64) -> (f64, f64) {
     let alpha = f64::midpoint(1.0, -level);
     let (hits, misses) = (n * share, n * (1.0 - share));
-    (
-        beta_quantile(alpha, hits, misses + 1.0),
-        beta_quantile(1.0 - alpha, hits + 1.0, misses),
-    )
+    let bound = |p: f64| beta_quantile(p, hits + 0.5, misses + 0.5);
+    let low = if hits > 0.0 { bound(alpha) } else { 0.0 };
+    let high = if misses > 0.0 {
+        bound(1.0 - alpha)
+    } else {
+        1.0
+    };
+    (low, high)
 }
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ impl Timeline {
         a.get() >> self.shift == b.get() >> self.shift
     }
 
+    /// Makes room for `at`: a window between covered instants has no more bins than there are.
+    pub(crate) fn cover(&mut self, at: Option<Stamp>) {
+        self.add(at, &TimeCounts::default());
+    }
+
     /// Adds counts to the bin that holds `at`; nothing without an instant.
     pub(crate) fn add(&mut self, at: Option<Stamp>, counts: &TimeCounts) {
         if let Some(at) = at {
@@ -118,7 +123,7 @@ impl Timeline {
     /// A run of any length has at least 4096 bins once it is longer than 9 s, so this moves an edge by 0.03 % at most.
     pub fn snap(&self, window: Window) -> Option<Window> {
         let mask = (1_i64 << self.shift) - 1;
-        let from = (window.from.get() + mask) & !mask;
+        let from = window.from.get().saturating_add(mask) & !mask;
         let to = window.to.get() & !mask;
         (from < to).then(|| Window {
             from: Stamp::new(from),
@@ -126,11 +131,11 @@ impl Timeline {
         })
     }
 
-    /// Each bin of a snapped window, in order, with its length in seconds.
+    /// Each bin of a snapped window, in order, with its length in seconds; bins that nothing fell into as well.
     pub fn within(&self, window: Window) -> impl Iterator<Item = (TimeCounts, f64)> + '_ {
         let (first, last) = (
             window.from.get() >> self.shift,
-            (window.to.get() + (1 << self.shift) - 1) >> self.shift,
+            window.to.get().saturating_add((1 << self.shift) - 1) >> self.shift,
         );
         let seconds = (1_i64 << self.shift) as f64 / 1e9;
         (first..last).map(move |absolute| {

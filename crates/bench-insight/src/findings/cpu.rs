@@ -10,6 +10,14 @@ use crate::tuning::{Symptom, actions};
 
 /// Mean use from which CPUs are full.
 const FULL: f64 = 0.9;
+/// Share of time that a group's CPU quota held it back, from which it counts.
+const HELD_BACK: f64 = 0.01;
+/// What speaks against "the CPU is not the limit" although its mean use is low: the figure, the share of time from which it does, and
+/// what it is.
+const SIGNS: [(&str, f64, &str); 2] = [
+    ("host_cpu_pressure_share", 0.2, "tasks waited for a CPU"),
+    ("host_steal_share", 0.05, "CPU time taken by the hypervisor"),
+];
 
 /// CPU of one cell.
 struct Use<'a> {
@@ -39,7 +47,9 @@ pub(super) fn found(scene: &Scene<'_>) -> Option<Finding> {
         .collect();
     let busiest = uses.iter().max_by(|a, b| a.mean.total_cmp(&b.mean))?;
     if busiest.mean <= FULL {
-        return one_core(scene, &uses).or_else(|| not_the_limit(&uses, busiest.mean));
+        return held_back(scene, &uses)
+            .or_else(|| one_core(scene, &uses))
+            .or_else(|| not_the_limit(&uses, busiest.mean));
     }
     let cpus = scene.run.host.cpus.map(f64::from).filter(|n| *n > 0.0);
     match busiest.own_cores.zip(cpus) {
@@ -74,11 +84,20 @@ fn not_the_limit(uses: &[Use<'_>], high: f64) -> Option<Finding> {
         text::span(low, high, text::percent),
         text::percent(peak)
     );
-    let draft = Draft::new("cpu_not_limit", FindingKind::Bottleneck, 0.05, claim);
-    uses.iter()
-        .fold(draft, |draft, u| {
-            draft.because_share(&u.cell.id, "mean CPU use", u.mean)
-        })
+    let mut draft = Draft::new("cpu_not_limit", FindingKind::Bottleneck, 0.05, claim);
+    for u in uses {
+        draft = draft.because_share(&u.cell.id, "mean CPU use", u.mean);
+        for (name, bound, what) in SIGNS {
+            let Some(share) = derived(u.cell, name) else {
+                continue;
+            };
+            if share >= bound {
+                return None;
+            }
+            draft = draft.because_share(&u.cell.id, what, share);
+        }
+    }
+    draft
         .because("peak CPU use", peak * 100.0, "%")
         .decided_by("the busiest single core: one thread can be full while the average is low")
         .done()
@@ -129,6 +148,33 @@ fn busy_host(busiest: &Use<'_>, own: f64, cpus: f64) -> Option<Finding> {
         .decided_by("the same on a quiet host")
         .attempt(["stop what else runs there, or pin server and client to cores of their own"])
         .about([busiest.cell.id.clone()])
+        .done()
+}
+
+/// A quota of its control group stops the server although the host has CPUs to spare: a container's limit.
+fn held_back(scene: &Scene<'_>, uses: &[Use<'_>]) -> Option<Finding> {
+    let (u, share) = uses
+        .iter()
+        .filter_map(|u| Some((u, derived(u.cell, "server_throttled_share")?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, share)| *share >= HELD_BACK)?;
+    let claim = format!(
+        "a CPU quota held the server back {} of the time in {}, while the host's CPUs were {} used",
+        text::percent(share),
+        u.cell.label,
+        text::percent(u.mean),
+    );
+    let mut draft = Draft::new("cpu_quota", FindingKind::Bottleneck, 0.6, claim)
+        .because_share(&u.cell.id, "time held back by the quota", share)
+        .because_share(&u.cell.id, "mean CPU use of the host", u.mean);
+    if let Some((server, _)) = u.own_cores {
+        draft = draft.because_in(&u.cell.id, "cores used by the server", server, "cores");
+    }
+    draft
+        .perhaps("the server's container has a CPU limit below what its threads want at times")
+        .decided_by("latencies and throttled time with a higher limit, or without one")
+        .attempt(actions(Symptom::FullCpu, scene.server()))
+        .about([u.cell.id.clone()])
         .done()
 }
 

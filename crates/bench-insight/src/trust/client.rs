@@ -4,6 +4,7 @@ use bench_schema::{CellRecord, Metric, TrustReason, TrustVerdict};
 
 use super::{by_kernel, crossed, graded};
 use crate::facts::TrustFacts;
+use crate::signals::derived;
 use crate::text;
 use crate::view;
 
@@ -178,4 +179,16 @@ pub(super) fn steal(_: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason
         );
         crossed("steal", TrustVerdict::Doubtful, message, stolen, 0.1)
     })
+}
+
+/// A quota of the client's control group stops all its threads at once, for milliseconds.
+pub(super) fn throttled(_: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
+    let held = derived(cell, "client_throttled_share").filter(|_| long_enough(cell))?;
+    let (verdict, limit) = graded(held, 0.01, 0.10)?;
+    let message = format!(
+        "a CPU quota held the client back {} of the time, limit {}; raise its container's CPU limit",
+        text::percent(held),
+        text::percent(limit),
+    );
+    Some(crossed("client_throttled", verdict, message, held, limit))
 }

@@ -407,3 +407,17 @@ fn a_million_requests_of_500_tokens_are_summarised_in_bounded_memory() {
             .unwrap_or("peak memory unknown")
     );
 }
+
+#[test]
+fn a_window_that_reaches_far_beyond_the_events_is_summarised_in_a_moment() {
+    // Found by the property test of odd records: a window had 10¹¹ bins of the narrowest width, all but a few of them empty.
+    let years = 10.0 * 365.0 * 86_400e3;
+    let records = [
+        answer(0, -years, &[0.0, 1.0]),
+        answer(1, 5.0, &[10.0, 11.0]),
+    ];
+    let cell = summarise_cell(&records, closed(1));
+    let whole = cell.windows.whole.as_ref();
+    assert_near(whole.map(|w| w.seconds), years / 1e3, 1e-3);
+    assert_near(whole.map(|w| w.requests_per_s * w.seconds), 2.0, 1e-9);
+}

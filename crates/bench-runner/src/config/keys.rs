@@ -132,7 +132,7 @@ keys! {
     }
     "Client" {
         "workers" One "N" None, &[], ALL, "worker threads; default: one for each two CPUs, at most 8";
-        "late_read" Switch "" Some("false"), &[], ALL, "with kernel stamps: read in batches, which saves CPU and costs no accuracy (docs/method.md)";
+        "late_read" Switch "" Some("true"), &[], ALL, "with kernel stamps: read a little late and several streams at once, which saves CPU and costs no accuracy (docs/method.md)";
         "shard" One "I/N" None, &[], LOADED, "take part I (from 0) of N of the plan";
         "start_at" One "RFC3339" None, &[], ALL, "wait for this instant before the first cell, so that shards start together";
     }

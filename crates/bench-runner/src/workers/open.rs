@@ -31,7 +31,7 @@ pub(super) async fn run(
     let mut timer = Timer::new(seat.clock.clone(), SPIN)
         .map_err(|error| RunError::Client(error.to_string()))?;
     if let Some(late) = &seat.late {
-        late.interrupt_for(&timer);
+        late.give_way_to(&timer);
     }
     let mut share = Share::new(seat, phase)?;
     let mut sending = JoinSet::new();
