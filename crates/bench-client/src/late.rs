@@ -5,6 +5,8 @@
 //! stream, so that a read still holds one token and its stamp is exact; and there is none when a request is soon due to be
 //! sent, which what the pause gathered could delay.
 
+mod lengths;
+
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,14 +15,15 @@ use std::sync::{Arc, OnceLock};
 use bench_schema::{Nanos, Stamp};
 
 use crate::{Clock, ReadMark, Timer};
+use lengths::Lengths;
 
 /// How long gaps are collected before the pause is set anew.
 const WINDOW: Nanos = Nanos::from_millis(50);
 /// A pause that nobody confirms ends: streams are over, and the next thing to happen is not a token.
 const VALID: Nanos = Nanos::from_millis(200);
-/// The pause is at most this part of the gap that 99 % of the gaps exceed: the lag that it makes stays below a tenth of the
-/// median gap, where the lag would begin to speak against the run.
-const PART_OF_GAP: i64 = 12;
+/// The pause is at most this part of the gap that 99 % of the gaps exceed: with what it takes to wake up and to handle what was gathered,
+/// the lag stays below a tenth of the median gap, where it would begin to speak against the run.
+const PART_OF_GAP: i64 = 16;
 /// Events that a pause must be expected to gather; below that it costs a wake-up more than it saves.
 const WORTHWHILE_EVENTS: f64 = 2.0;
 /// A window with fewer gaps says nothing.
@@ -50,6 +53,7 @@ struct Shared {
     most: Nanos,
     pause: AtomicI64,
     valid_until: AtomicI64,
+    longest: AtomicI64,
     /// When the thread's timer will want it, if it has one ([`Timer::next`]).
     next: OnceLock<Arc<AtomicI64>>,
 }
@@ -63,6 +67,7 @@ impl LateReading {
                 most: most.or_zero(),
                 pause: AtomicI64::new(0),
                 valid_until: AtomicI64::new(i64::MIN),
+                longest: AtomicI64::new(0),
                 next: OnceLock::new(),
             }),
         }
@@ -82,6 +87,11 @@ impl LateReading {
     /// The pause that is in force now; zero for none.
     pub fn pause(&self) -> Nanos {
         self.shared.pause_at(self.shared.clock.now())
+    }
+
+    /// The longest pause since this was last asked; zero where there was none.
+    pub fn take_longest(&self) -> Nanos {
+        Nanos::new(self.shared.longest.swap(0, Ordering::Relaxed))
     }
 
     fn set(&self, pause: Nanos, now: Stamp) {
@@ -111,6 +121,7 @@ impl Shared {
     fn wait(&self) {
         let pause = self.pause_at(self.clock.now());
         if pause > Nanos::ZERO {
+            self.longest.fetch_max(pause.get(), Ordering::Relaxed);
             std::thread::sleep(pause.to_duration());
         }
     }
@@ -125,36 +136,12 @@ impl fmt::Debug for LateReading {
     }
 }
 
-/// Gaps between events, four classes to each power of two.
-type Classes = [u32; CLASSES];
-const CLASSES: usize = 4 * 64;
-
-/// The class of a gap: its power of two, and the two bits below it.
-fn class_of(gap: Nanos) -> usize {
-    let gap = u64::try_from(gap.get()).unwrap_or(0).max(4);
-    let octave = gap.ilog2();
-    let quarter = (gap >> (octave - 2)) & 3;
-    usize::try_from(u64::from(octave) * 4 + quarter).unwrap_or(0)
-}
-
-/// The shortest gap of a class.
-fn shortest_of(class: usize) -> i64 {
-    let (octave, quarter) = (class / 4, class % 4);
-    let (Ok(octave), Ok(quarter)) = (u32::try_from(octave), i64::try_from(quarter)) else {
-        return 0;
-    };
-    (4 + quarter)
-        .checked_shl(octave.saturating_sub(2).min(60))
-        .unwrap_or(0)
-}
-
 /// Watches the gaps between the events of a client's streams and sets the pause by them.
 #[derive(Debug)]
 pub(crate) struct Rhythm {
     late: LateReading,
     began: Cell<Stamp>,
-    gaps: Cell<u64>,
-    classes: Box<[Cell<u32>; CLASSES]>,
+    gaps: Lengths,
 }
 
 impl Rhythm {
@@ -162,61 +149,34 @@ impl Rhythm {
         Self {
             began: Cell::new(late.shared.clock.now()),
             late,
-            gaps: Cell::new(0),
-            classes: Box::new(std::array::from_fn(|_| Cell::new(0))),
+            gaps: Lengths::default(),
         }
     }
 
     /// A read brought `events` events of a stream whose last ones had arrived at `before`.
     pub(crate) fn note(&self, before: Option<Stamp>, mark: ReadMark, events: usize) {
         if let Some(before) = before {
-            self.count(mark.arrival - before);
+            self.gaps.count(mark.arrival - before);
         }
         for _ in 1..events {
             // They shared a read: a pause may be the cause.
-            self.count(Nanos::ZERO);
+            self.gaps.count(Nanos::ZERO);
         }
         if mark.returned - self.began.get() > WINDOW {
             self.decide(mark.returned);
         }
     }
 
-    fn count(&self, gap: Nanos) {
-        if let Some(cell) = self.classes.get(class_of(gap)) {
-            cell.set(cell.get().saturating_add(1));
-        }
-        self.gaps.set(self.gaps.get() + 1);
-    }
-
     fn decide(&self, now: Stamp) {
         let window = now - self.began.get();
-        let classes: Classes = std::array::from_fn(|i| self.classes.get(i).map_or(0, Cell::take));
-        let gaps = self.gaps.take();
         self.began.set(now);
-        self.late.set(
-            pause_for(&classes, gaps, window, self.late.shared.most),
-            now,
-        );
-    }
-}
-
-/// The longest pause that keeps tokens of one stream apart; none if it would gather too little.
-fn pause_for(classes: &Classes, gaps: u64, window: Nanos, most: Nanos) -> Nanos {
-    if gaps < FEWEST_GAPS {
-        return Nanos::ZERO;
-    }
-    let mut below = 0_u64;
-    let shortest = classes.iter().position(|&n| {
-        below += u64::from(n);
-        below * 100 > gaps
-    });
-    let gap = shortest.map_or(0, shortest_of);
-    let pause = Nanos::new(gap / PART_OF_GAP).min(most);
-    let expected = gaps as f64 * (pause.as_f64() / window.as_f64());
-    if expected < WORTHWHILE_EVENTS {
-        Nanos::ZERO
-    } else {
-        pause
+        let n = self.gaps.n();
+        let shortest = self.gaps.take_quantile(0.01);
+        let pause = Nanos::new(shortest.get() / PART_OF_GAP).min(self.late.shared.most);
+        let gathers = n as f64 * (pause.as_f64() / window.as_f64());
+        let worthwhile = n >= FEWEST_GAPS && gathers >= WORTHWHILE_EVENTS;
+        self.late
+            .set(if worthwhile { pause } else { Nanos::ZERO }, now);
     }
 }
 
@@ -227,47 +187,55 @@ mod tests {
 
     use super::*;
 
-    /// `n` gaps of `gap` ns in 50 ms.
-    fn pause(counts: &[(i64, u32)]) -> Nanos {
-        let mut classes = [0; CLASSES];
-        let mut gaps = 0;
-        for &(gap, n) in counts {
-            classes[class_of(Nanos::new(gap))] += n;
-            gaps += u64::from(n);
+    /// The pause after 50 ms in which reads brought so many events each, that long after those before.
+    fn pause(reads: &[(i64, usize)]) -> Nanos {
+        let clock = Clock::start();
+        let late = LateReading::new(clock.clone(), Nanos::from_millis(1));
+        let rhythm = Rhythm::new(late.clone());
+        let now = clock.now();
+        let mark = ReadMark {
+            arrival: now,
+            returned: now,
+            previous_return: now,
+            merged: false,
+        };
+        for &(gap, events) in reads {
+            rhythm.note(Some(now - Nanos::new(gap)), mark, events);
         }
-        pause_for(&classes, gaps, WINDOW, Nanos::from_millis(1))
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_gap_is_at_most_a_quarter_above_the_shortest_of_its_class(gap in 4_i64..i64::MAX) {
-            let shortest = shortest_of(class_of(Nanos::new(gap)));
-            proptest::prop_assert!(shortest <= gap && gap - shortest <= gap / 5 + 1);
-        }
+        rhythm.decide(now + WINDOW);
+        Nanos::new(late.shared.pause.load(Ordering::Relaxed))
     }
 
     #[test]
     fn the_pause_is_well_below_the_gap_between_tokens() {
-        // 256 streams, 5 ms: 2,560 events in 50 ms; the class of 5 ms begins at 4.19 ms.
-        assert_eq!(pause(&[(5_000_000, 2560)]), Nanos::new((1 << 22) / 12));
-        // 1,024 streams, 22 ms: a twelfth is beyond the most that was asked for.
-        assert_eq!(pause(&[(22_000_000, 2300)]), Nanos::from_millis(1));
+        // 256 streams, 5 ms; 64 streams, 10 ms; 1,024 streams, 22 ms, where the most that was asked for ends it.
+        for (gap, reads, wanted) in [
+            (5_000_000, 2560, 5_000_000 / 16),
+            (10_000_000, 320, 10_000_000 / 16),
+            (22_000_000, 2300, 1_000_000),
+        ] {
+            let pause = pause(&vec![(gap, 1); reads]).get();
+            // Gaps are known to a quarter.
+            assert!(
+                pause <= wanted && pause > wanted * 3 / 4,
+                "{gap}: {pause} of {wanted}"
+            );
+        }
     }
 
     #[test]
     fn a_pause_that_gathers_nothing_is_not_made() {
-        assert_eq!(pause(&[(10_000_000, 30)]), Nanos::ZERO);
-        assert_eq!(pause(&[(10_000_000, 5)]), Nanos::ZERO);
+        assert_eq!(pause(&[(10_000_000, 1); 30]), Nanos::ZERO);
+        assert_eq!(pause(&[(10_000_000, 1); 5]), Nanos::ZERO);
+        assert_eq!(pause(&[(20_000, 1); 200]), Nanos::ZERO, "a microsecond");
     }
 
     #[test]
-    fn tokens_that_share_a_read_or_come_quickly_end_the_pause() {
-        assert_eq!(pause(&[(5_000_000, 2500), (0, 60)]), Nanos::ZERO);
-        assert_eq!(
-            pause(&[(20_000, 200)]),
-            Nanos::ZERO,
-            "a microsecond gathers nothing"
-        );
+    fn tokens_that_share_a_read_end_the_pause() {
+        let mut reads = vec![(5_000_000, 1); 2500];
+        assert!(pause(&reads) > Nanos::ZERO);
+        reads.extend([(5_000_000, 2); 60]);
+        assert_eq!(pause(&reads), Nanos::ZERO);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::text;
 ///
 /// | code | doubtful | untrusted |
 /// |---|---|---|
-/// | `client_lag` | p99 > 10 % of the median ITL | > 50 % |
+/// | `client_lag` | p99, less the pause of late reading, > 10 % of the median ITL | > 50 % |
 /// | `bounded_stamps` | an ITL or TTFT quantile moves > 10 % within the bounds of its stamps | > 50 % |
 /// | `no_kernel_stamps` | arrival is the read's return and the client was busy or not observed | |
 /// | `clock_step` | > 1 ms with kernel stamps | > 1 s |

@@ -110,6 +110,15 @@ fn client_lag_is_doubtful_above_a_tenth_and_untrusted_above_half_of_the_itl() {
         "client_lag",
         TrustVerdict::Untrusted,
     );
+    // A pause on purpose is no lateness.
+    let pausing = |p99| {
+        judged(&[closed(|c| {
+            c.client.lag = Some(lag(p99, 1000));
+            c.client.pause = Some(Nanos::from_micros(300));
+        })])
+    };
+    assert!(pausing(840).reasons.is_empty());
+    speaks(&pausing(860), "client_lag", TrustVerdict::Doubtful);
     // The p99 of 50 events is their maximum: no reason yet.
     assert!(
         judged(&[closed(|c| c.client.lag = Some(lag(2800, 50)))])

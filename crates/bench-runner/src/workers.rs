@@ -40,6 +40,8 @@ pub(crate) struct PhaseReport {
     pub(crate) wait: Option<Nanos>,
     /// Length of the phase for this worker.
     pub(crate) wall: Nanos,
+    /// The longest pause that it made on purpose before it read.
+    pub(crate) pause: Option<Nanos>,
 }
 
 impl Workers {
@@ -156,6 +158,12 @@ impl Seat {
         Ok(client)
     }
 
+    /// Since it was last asked.
+    fn longest_pause(&self) -> Option<Nanos> {
+        let pause = self.late.as_ref()?.take_longest();
+        Some(pause).filter(|pause| *pause > Nanos::ZERO)
+    }
+
     /// Carry out a phase; when the run's grace is over, what is in flight is called back and keeps what it has.
     async fn until_cut(
         &self,
@@ -175,6 +183,7 @@ impl Seat {
         phase: &Arc<Phase>,
         client: &Rc<Client>,
     ) -> Result<PhaseReport, RunError> {
+        let _of_earlier_phases = self.longest_pause();
         let (before, began) = (thread_schedstat(), self.clock.now());
         if phase.load.is_open() {
             open::run(self, phase, client).await?;
@@ -188,6 +197,7 @@ impl Seat {
             cpu: spent(|stat| stat.cpu),
             wait: spent(|stat| stat.run_queue_wait),
             wall: ended - began,
+            pause: self.longest_pause(),
         })
     }
 }

@@ -296,6 +296,10 @@ pub struct ClientRecord {
     /// Read-return minus arrival, over content events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagRecord>,
+    /// The longest pause that a worker made on purpose before it read (late reading), a part of the lag; absent where it made none.
+    /// Since 1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Nanos>,
     /// How exact the stamps are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamps: Option<StampRecord>,

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_schema::{Metric, Reading, RequestRecord, RunRecord, SchemaError, TrustVerdict};
+use bench_schema::{Metric, Nanos, Reading, RequestRecord, RunRecord, SchemaError, TrustVerdict};
 
 fn golden(file: &str) -> String {
     let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -36,6 +36,15 @@ fn a_run_of_version_one_loads_with_its_meaning() {
     }
     assert!(run.trust.verdict <= TrustVerdict::Untrusted);
     assert_eq!(run.targets.first().map(|target| target.met), Some(true));
+}
+
+#[test]
+fn a_run_of_version_one_one_loads_with_the_pause_of_late_reading() {
+    let run = RunRecord::from_json(&golden("v1.1/run.json")).unwrap();
+    assert_eq!((run.schema.major, run.schema.minor), (1, 1));
+    let client = &run.cells.first().unwrap().client;
+    assert_eq!(client.pause, Some(Nanos::new(229_376)));
+    assert!(client.lag.as_ref().is_some_and(|lag| lag.n == 3072));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The client itself: was it quick enough, are its stamps exact.
 
-use bench_schema::{CellRecord, Metric, TrustReason, TrustVerdict};
+use bench_schema::{CellRecord, Metric, Nanos, TrustReason, TrustVerdict};
 
 use super::{by_kernel, crossed, graded};
 use crate::facts::TrustFacts;
@@ -24,15 +24,19 @@ fn token_gap(cell: &CellRecord) -> Option<(f64, &'static str)> {
     .find_map(|(metric, name)| Some((view::quantile(cell, metric, 0.5)?, name)))
 }
 
+/// The pause of late reading is no lateness: it ends before the next token of a stream, and the stamps are the kernel's.
 pub(super) fn lag(_: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
     let lag = cell.client.lag.as_ref().filter(|lag| lag.n >= LAG_EVENTS)?;
     let (gap, name) = token_gap(cell)?;
-    let share = lag.p99.as_f64() / gap;
+    let late = lag.p99 - cell.client.pause.unwrap_or(Nanos::ZERO);
+    let share = late.as_f64() / gap;
     let (verdict, limit) = graded(share, 0.10, 0.50)?;
+    let on_purpose = cell.client.pause.map_or(String::new(), |pause| {
+        format!(" beyond the {pause} that it paused on purpose")
+    });
     let message = format!(
-        "the client read tokens late: lag p99 {} is {} of the median {name} ({}), limit {}; give the client a core of its own, \
+        "the client read tokens late: lag p99 {late}{on_purpose} is {} of the median {name} ({}), limit {}; give the client a core of its own, \
          fewer streams per worker, or another machine",
-        lag.p99,
         text::percent(share),
         text::time(gap),
         text::percent(limit),

@@ -55,6 +55,7 @@ pub(crate) fn client(run: &RunRecord) -> Option<Table> {
         Column::of("lag", "p50", "µs"),
         Column::of("lag", "p99", "µs"),
         Column::of("lag", "max", "µs"),
+        Column::number("pause on purpose", "µs"),
         Column::of("lateness", "p99", "µs"),
         Column::number("bounded stamps", "%"),
         Column::number("busiest worker", "%"),
@@ -73,6 +74,7 @@ pub(crate) fn client(run: &RunRecord) -> Option<Table> {
             lag(|l| l.p50),
             lag(|l| l.p99),
             lag(|l| l.max),
+            Cell::number(client.pause.map(|pause| pause.as_f64() / 1e3)),
             Cell::quantile(
                 cell.metrics
                     .get(&Metric::Lateness)

@@ -122,6 +122,7 @@ impl Run<'_> {
             cpu_seconds: sum(|report| report.cpu).map(Nanos::as_secs_f64),
             busiest_worker: busiest,
             run_queue_wait: sum(|report| report.wait).and_then(|wait| share(wait, wall)),
+            pause: reports.iter().filter_map(|report| report.pause).max(),
             workers,
             cap_hits,
             clock_step: self.clock.largest_step(),
