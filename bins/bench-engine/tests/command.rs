@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
+use bench_engine::config::PROFILES;
 use bench_engine::{EngineConfig, Entry, child};
 
 fn command() -> Command {
@@ -71,6 +72,19 @@ fn a_child_says_where_it_listens_and_is_gone_when_it_is_dropped() {
     );
     drop(child);
     assert!(!std::path::Path::new(&process).exists(), "ended and reaped");
+}
+
+#[test]
+fn every_profile_listens_on_loopback_unless_something_else_is_asked_for() {
+    for (name, _) in PROFILES {
+        let host = EngineConfig::profile(name).unwrap().host;
+        let host: std::net::IpAddr = host.parse().unwrap();
+        assert!(host.is_loopback(), "{name}: {host}");
+    }
+    let child =
+        child::spawn_program(command(), &EngineConfig::profile("instant").unwrap()).unwrap();
+    let bound: std::net::SocketAddr = child.hello().listening.parse().unwrap();
+    assert!(bound.ip().is_loopback(), "{bound}");
 }
 
 #[test]

@@ -195,3 +195,42 @@ fn introduce(proxy: Option<&Proxy>, endpoint: &Endpoint, headers: &mut HeaderMap
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_that_shows_what_is_asked_of_whom_shows_no_key() {
+        let protocol = crate::protocol_by_name("openai-chat").unwrap();
+        let mut target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
+        target.api_key = Some(bench_schema::Secret::new("sk-a-key"));
+        target.headers = vec![Target::parse_header("x-token: another-key").unwrap()];
+        target.proxy = Some(Proxy::parse("http://user:pass-key@127.0.0.1:2").unwrap());
+        let target = Arc::new(target);
+        let questions = Questions::new(&target).unwrap();
+        let request = GenerationRequest {
+            prompt: bench_schema::Prompt::Text("what is asked".into()),
+            max_tokens: Some(1),
+            min_tokens: None,
+            ignore_eos: false,
+            sampling: bench_schema::Sampling::default(),
+            stream: true,
+            extra_body: None,
+        };
+        let endpoint = target.endpoints.first().unwrap();
+        let question = questions.ask(&request, "id", endpoint).unwrap();
+        let sent = format!("{:?}", question.headers.get(PROXY_AUTHORIZATION));
+        assert!(sent.contains("Sensitive"), "it is there: {sent}");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            panic!("{target:?} {questions:?} {question:?}")
+        }));
+        let message = panicked.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("127.0.0.1"), "{message}");
+        for secret in ["-key", "dXNlcjpwYXNzLWtleQ"] {
+            assert!(!message.contains(secret), "{message}");
+        }
+    }
+}
