@@ -7,7 +7,7 @@
 //! Korn and Graubard 1998). No distribution is assumed, and the cost is one pass: nothing is resampled.
 //!
 //! A tail has few values, and how they cluster is seen badly from them alone. The median shows it well, and tails depend less
-//! than the median does: so dependence is never taken as less than the median's to the power 0.7. That exponent is no theory;
+//! than the median does: so dependence is never taken as less than the median's to the power 0.8. That exponent is no theory;
 //! it was chosen by simulation on autoregressive values (`docs/metrics.md` has the coverage).
 
 use crate::blocks::{BlockMean, Part};
@@ -28,7 +28,7 @@ pub struct QuantileEstimate {
 }
 
 /// The exponent that takes the median's design effect to the least one of any quantile.
-const TAIL_EXPONENT: f64 = 0.7;
+const TAIL_EXPONENT: f64 = 0.8;
 
 /// The quantile `q` of values in time order; `sample` holds the same values sorted.
 ///
