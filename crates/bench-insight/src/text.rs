@@ -45,6 +45,13 @@ pub(crate) fn grouped(x: f64) -> String {
     if x < -0.5 { format!("-{out}") } else { out }
 }
 
+/// A whole number that is not known to its last digit: three significant figures, grouped.
+pub(crate) fn rounded(x: f64) -> String {
+    let digits = x.abs().max(1.0).log10().floor();
+    let step = 10_f64.powf((digits - 2.0).max(0.0));
+    grouped((x / step).round() * step)
+}
+
 /// At least `digits` significant figures; all digits before the point are kept.
 fn figures(x: f64, digits: i32) -> String {
     if x.abs() <= 0.0 {
@@ -135,6 +142,10 @@ mod tests {
         assert_eq!(
             [grouped(397_440.0), grouped(12.0), grouped(-1_000.0)],
             ["397,440", "12", "-1,000"].map(str::to_owned)
+        );
+        assert_eq!(
+            [rounded(6_267_129.0), rounded(12_070.0), rounded(12.4)],
+            ["6,270,000", "12,100", "12"].map(str::to_owned)
         );
     }
 

@@ -95,11 +95,19 @@ fn daily(run: &RunRecord, cell: &CellRecord, figures: &[CapacityFigure]) -> Opti
     } else {
         ""
     };
+    let requests = match day.interval {
+        None => format!("{} requests a day if sustained", text::grouped(day.value)),
+        Some(i) => format!(
+            "{} requests a day if sustained ({} to {})",
+            text::rounded(day.value),
+            text::rounded(i.low),
+            text::rounded(i.high)
+        ),
+    };
     let claim = format!(
-        "{} requests/s served in {}{under}: {} requests a day if sustained",
+        "{} requests/s served in {}{under}: {requests}",
         text::number(rate),
         cell.label,
-        text::grouped(day.value),
     );
     let mut draft = Draft::new("capacity", FindingKind::Capacity, 0.2, claim)
         .because_in(&cell.id, "requests per second", rate, "requests/s")

@@ -79,7 +79,7 @@ pub(super) fn not_stationary(_: &TrustFacts<'_>, cell: &CellRecord) -> Option<Tr
         return None;
     }
     let next = if cell.load.is_open() {
-        "the server may not keep up with the rate: lower it, or measure longer"
+        "measure longer; where latency or the number in flight rises again, the server does not keep up with the rate"
     } else {
         "measure longer, or warm up more"
     };
