@@ -29,7 +29,7 @@ pub struct Arrivals {
 
 /// Beyond this many requests a plan is not stretched: its own mean is within a thousandth of the asked one anyway, and
 /// walking it would cost.
-const MOST_STRETCHED: u64 = 1_000_000;
+const MOST_STRETCHED: f64 = 1e6;
 
 #[derive(Clone, Debug)]
 enum Gaps {
@@ -57,7 +57,8 @@ impl Arrivals {
     ///
     /// A Poisson or gamma process of n requests at a steady rate is stretched so that the n-th is due at exactly n / rate: a
     /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
-    /// distribution and their CoV.
+    /// distribution and their CoV. One that ends by time alone has rate × duration requests, at times at which such a process has
+    /// that many.
     ///
     /// # Errors
     ///
@@ -104,7 +105,7 @@ impl Arrivals {
         };
         let stretch = match kind {
             ArrivalKind::Poisson | ArrivalKind::Gamma { .. } => {
-                gaps.stretch(extent.requests, draw.clone())
+                gaps.stretch(rate_per_s, extent, draw.clone())
             }
             _ => 1.0,
         };
@@ -125,13 +126,26 @@ impl Arrivals {
 }
 
 impl Gaps {
-    /// What makes the sum of the first `requests` gaps that number.
-    fn stretch(&self, requests: Option<u64>, mut draw: Draw) -> f64 {
-        let Some(count) = requests.filter(|n| (1..=MOST_STRETCHED).contains(n)) else {
-            return 1.0;
+    /// The factor on the gaps that makes the plan's requests as many as its rate asks for.
+    fn stretch(&self, rate_per_s: f64, extent: Extent, mut draw: Draw) -> f64 {
+        let (count, area) = match (extent.requests, extent.duration) {
+            (Some(n), _) => (n as f64, n as f64),
+            // The first request that no longer belongs to the plan is due just after its end.
+            (None, Some(duration)) => {
+                let area = rate_per_s * duration.as_secs_f64();
+                (area.round() + 1.0, area * (1.0 + 1e-9))
+            }
+            (None, None) => return 1.0,
         };
-        let sum: f64 = (0..count).map(|_| self.random(&mut draw)).sum();
-        if sum > 0.0 { count as f64 / sum } else { 1.0 }
+        if !(1.0..=MOST_STRETCHED).contains(&count) {
+            return 1.0;
+        }
+        let (mut sum, mut left) = (0.0, count);
+        while left >= 1.0 {
+            sum += self.random(&mut draw);
+            left -= 1.0;
+        }
+        if sum > 0.0 { area / sum } else { 1.0 }
     }
 
     /// One gap of mean 1; 0 for processes that draw nothing.

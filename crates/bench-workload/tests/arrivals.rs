@@ -79,6 +79,37 @@ fn counts_over_many_seeds_are_poisson() {
     assert!((dispersion - 1.0).abs() < 0.105, "{dispersion}");
 }
 
+proptest! {
+    #[test]
+    fn a_plan_that_ends_by_time_has_the_requests_of_its_rate(seed in any::<u64>(), ms in 100_i64..60_000, cov in 0.2..3.0_f64, gamma in any::<bool>()) {
+        let kind = if gamma { ArrivalKind::Gamma { cov } } else { ArrivalKind::Poisson };
+        let duration = Nanos::from_millis(ms);
+        let extent = Extent { requests: None, duration: Some(duration) };
+        let due: Vec<Nanos> = arrivals(&kind, extent, seed).take_while(|at| *at < duration).collect();
+        let asked = (RATE * duration.as_secs_f64()).round();
+        // Bursty gamma gaps may be shorter than a nanosecond: the plan's end then parts requests that are due at once.
+        let off = if gamma { 5.0 } else { 0.0 };
+        prop_assert!((due.len() as f64 - asked).abs() <= off, "{} of {asked}", due.len());
+    }
+}
+
+#[test]
+fn times_of_a_plan_that_ends_by_time_are_uniform_over_it() {
+    // Given its number, the times of a Poisson process are independent and uniform.
+    let duration = Nanos::from_secs(500);
+    let extent = Extent {
+        requests: None,
+        duration: Some(duration),
+    };
+    let due: Vec<f64> = arrivals(&ArrivalKind::Poisson, extent, 3)
+        .map(Nanos::as_secs_f64)
+        .take_while(|at| *at < 500.0)
+        .collect();
+    assert!(ks(&due, |x| x / 500.0) < ks_limit(due.len()));
+    let (_, cov) = mean_and_cov(&gaps(&due));
+    assert!((cov - 1.0).abs() < 0.03, "{cov}");
+}
+
 #[test]
 fn poisson_gaps_do_not_depend_on_each_other() {
     let gaps = gaps(&due(&ArrivalKind::Poisson));
