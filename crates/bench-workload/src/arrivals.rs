@@ -57,7 +57,7 @@ impl Arrivals {
     ///
     /// A Poisson or gamma process of n requests at a steady rate is stretched so that the n-th is due at exactly n / rate: a
     /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
-    /// distribution and their CoV. One that ends by time alone has rate × duration requests, at times at which such a process has
+    /// distribution and their CoV. One that ends by time before has rate × duration requests, at times at which such a process has
     /// that many.
     ///
     /// # Errors
@@ -128,14 +128,13 @@ impl Arrivals {
 impl Gaps {
     /// The factor on the gaps that makes the plan's requests as many as its rate asks for.
     fn stretch(&self, rate_per_s: f64, extent: Extent, mut draw: Draw) -> f64 {
-        let (count, area) = match (extent.requests, extent.duration) {
-            (Some(n), _) => (n as f64, n as f64),
+        let by_time = extent.duration.map(|end| rate_per_s * end.as_secs_f64());
+        let by_number = extent.requests.map(|n| n as f64);
+        let (count, area) = match (by_number, by_time) {
+            (Some(n), area) if area.is_none_or(|area| n <= area) => (n, n),
             // The first request that no longer belongs to the plan is due just after its end.
-            (None, Some(duration)) => {
-                let area = rate_per_s * duration.as_secs_f64();
-                (area.round() + 1.0, area * (1.0 + 1e-9))
-            }
-            (None, None) => return 1.0,
+            (_, Some(area)) => (area.round() + 1.0, area * (1.0 + 1e-9)),
+            _ => return 1.0,
         };
         if !(1.0..=MOST_STRETCHED).contains(&count) {
             return 1.0;

@@ -81,10 +81,11 @@ fn counts_over_many_seeds_are_poisson() {
 
 proptest! {
     #[test]
-    fn a_plan_that_ends_by_time_has_the_requests_of_its_rate(seed in any::<u64>(), ms in 100_i64..60_000, cov in 0.2..3.0_f64, gamma in any::<bool>()) {
+    fn a_plan_that_ends_by_time_has_the_requests_of_its_rate(seed in any::<u64>(), ms in 100_i64..60_000, cov in 0.2..3.0_f64, gamma in any::<bool>(), more in any::<bool>()) {
         let kind = if gamma { ArrivalKind::Gamma { cov } } else { ArrivalKind::Poisson };
         let duration = Nanos::from_millis(ms);
-        let extent = Extent { requests: None, duration: Some(duration) };
+        let more = more.then_some(10_000);
+        let extent = Extent { requests: more, duration: Some(duration) };
         let due: Vec<Nanos> = arrivals(&kind, extent, seed).take_while(|at| *at < duration).collect();
         let asked = (RATE * duration.as_secs_f64()).round();
         // Bursty gamma gaps may be shorter than a nanosecond: the plan's end then parts requests that are due at once.
