@@ -1,7 +1,7 @@
 //! Intervals for quantiles: order statistics at ranks that are widened for dependence.
 //!
 //! Of n independent values, the number at most the true q quantile is binomial, and Jeffreys' interval for the
-//! share q turns into two ranks (Brown, Cai and DasGupta 2001: it covers as asked on average, where Clopper–Pearson's
+//! share q turns into two ranks (Brown, Cai, Das Gupta 2001: it covers as asked on average, where Clopper–Pearson's
 //! covers too much). Dependent values are worth fewer: the share's error is measured by blocks of time (or
 //! clusters, for token gaps), which gives an effective n, corrected for the blocks' degrees of freedom (Woodruff 1952;
 //! Korn and Graubard 1998). No distribution is assumed, and the cost is one pass: nothing is resampled.
