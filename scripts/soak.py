@@ -91,22 +91,26 @@ def main():
     arguments.add_argument("--tokens", type=int, default=64)
     arguments.add_argument("--bin", default="target/release/bench-throughput")
     arguments.add_argument("--out", default="results/soak")
+    arguments.add_argument("--read", action="store_true", help="measure nothing, read what is in DIR")
     asked = arguments.parse_args()
     run = pathlib.Path(asked.out)
     command = [
         asked.bin, "--engine", "instant", "--rate", str(asked.rate), "--duration", f"{asked.minutes}m", "--dataset", "random",
         "--input-tokens", "32", "--output-tokens", str(asked.tokens), "--no-html", "--no-progress", "--quiet", "--out", str(run),
     ]
-    print("$", " ".join(command), flush=True)
-    code = subprocess.run(command).returncode
-    if code not in (0, 3):
-        sys.exit(f"the run ended with exit code {code}")
+    if not asked.read:
+        print("$", " ".join(command), flush=True)
+        code = subprocess.run(command).returncode
+        if code not in (0, 3):
+            sys.exit(f"the run ended with exit code {code}")
     record = json.loads((run / "run.json").read_text())
     series, (count, different, whole, late) = memory(run), requests(run)
     draw(series, run / "memory.svg")
-    client = series["client"]
-    early = [held for at, held in client if at < client[-1][0] * 0.1][-1]
-    end = client[-1][1]
+    # What a cell holds is given back when it ends: its last request counts, and the peak while its figures are made.
+    client = [point for point in series["client"] if point[0] <= late[-1][0]]
+    at_third = next(i for i, point in enumerate(client) if point[0] >= client[-1][0] / 3)
+    early, end = client[at_third][1], client[-1][1]
+    most = max(held for _, held in series["client"])
     minute = min(60, late[-1][0] / 4)
     first = [ms for at, ms in late if at < late[0][0] + minute]
     final = [ms for at, ms in late if at > late[-1][0] - minute]
@@ -118,8 +122,8 @@ def main():
 |---|---|
 | length, offered | {asked.minutes:g} min, {asked.rate:g} requests/s of {asked.tokens} tokens |
 | requests on disk, completed, planned | {count}, {whole}, {cell['counts']['planned']} |
-| client memory after a tenth of the time, at the end, at most | {early / 2**20:.0f}, {end / 2**20:.0f}, {max(h for _, h in client) / 2**20:.0f} MiB |
-| growth for each request after the first tenth | {grown / max(1, 0.9 * count):.0f} bytes |
+| client memory after a third of the time, at the last request, while its figures were made | {early / 2**20:.0f}, {end / 2**20:.0f}, {most / 2**20:.0f} MiB |
+| growth for each request after the first third | {grown / max(1, 2 / 3 * count):.0f} bytes |
 | lateness p50, p99 in the first {minute:.0f} s | {quantile(first, 0.5):.3f}, {quantile(first, 0.99):.3f} ms |
 | lateness p50, p99 in the last {minute:.0f} s | {quantile(final, 0.5):.3f}, {quantile(final, 0.99):.3f} ms |
 | journals | {bytes_of('requests') / 2**20:.0f} MiB of requests in {len(parts(run, 'requests'))} parts, {bytes_of('hardware') / 2**20:.0f} MiB of readings in {len(parts(run, 'hardware'))} |
