@@ -74,7 +74,8 @@ def draw(series, path):
         held = most * step / 4
         out.append(f'<line x1="{left}" x2="{width - 20}" y1="{y(held):.1f}" y2="{y(held):.1f}" stroke="#ddd"/>')
         out.append(f'<text x="{left - 6}" y="{y(held) + 4:.1f}" text-anchor="end">{held / 2**20:.0f} MiB</text>')
-        out.append(f'<text x="{x(last * step / 4):.1f}" y="{height - 18}" text-anchor="middle">{last * step / 4 / 60:.1f} min</text>')
+        anchor = "end" if step == 4 else "middle"
+        out.append(f'<text x="{x(last * step / 4):.1f}" y="{height - 18}" text-anchor="{anchor}">{last * step / 4 / 60:.1f} min</text>')
     for number, (name, points) in enumerate(series.items()):
         thinned = points[:: max(1, len(points) // 600)]
         path_text = " ".join(f"{x(at):.1f},{y(held):.1f}" for at, held in thinned)
