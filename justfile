@@ -85,8 +85,8 @@ fuzz seconds="60" targets="sse answer http config results records prometheus dat
 
 # kill a run COUNT times at random points: nothing that was over may be missing, nor be off the disk for more than a second
 crash count="200":
-    cargo build --bin bench-report
-    CRASHES={{count}} CRASH_LAG_MS=1000 cargo test -p bench-throughput --test crash -- --nocapture
+    cargo build --workspace --bins --examples
+    CRASHES={{count}} CRASH_LAG_MS=1000 cargo test --workspace --test crash -- --nocapture
 
 # MINUTES of open loop at RATE: memory, lateness and journals at the beginning and at the end, and OUT/memory.svg
 soak minutes="60" rate="200" out="results/soak":
