@@ -7,13 +7,13 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use bench_engine::{EngineConfig, Server, clock};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{JournalFile, Metric, Phase, RequestRecord};
-use common::{Killed, Result, bench, lines, quick, records, stored};
+use common::{Killed, Result, bench, endless, lines, quick, records, stored};
 
 /// Requests in flight.
 const SLOTS: usize = 4;
@@ -97,35 +97,12 @@ fn one_crash(crash: u64) -> Result<After> {
 }
 
 fn start(server: &Server, run: &Path) -> Result<Killed> {
-    let (url, slots) = (server.url(), SLOTS.to_string());
-    let args = [
-        "--url",
-        &url,
-        "--concurrency",
-        &slots,
-        "--requests",
-        "100000",
-        "--warmup",
-        "0",
-        "--dataset",
-        "random",
-        "--input-tokens",
-        "12",
-        "--output-tokens",
-        "8",
-        "--server-metrics",
-        "none",
-        "--workers",
-        "1",
-        "--quiet",
-    ];
-    let child = bench(&args)
-        .arg("--out")
-        .arg(run)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok(Killed(child))
+    endless(
+        server,
+        SLOTS,
+        run,
+        &["--input-tokens", "12", "--workers", "1"],
+    )
 }
 
 fn name(record: &RequestRecord) -> String {

@@ -3,12 +3,12 @@
 mod common;
 
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Outcome, RunRecord};
-use common::{Killed, Result, bench, lines, records, stored};
+use common::{Killed, Result, endless, lines, records, stored};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Answers of about a quarter of a second.
@@ -36,35 +36,8 @@ fn engine(fault: Option<&str>) -> Result<Server> {
 }
 
 fn start(server: &Server, run: &Path, more: &[&str]) -> Result<Killed> {
-    let url = server.url();
-    let args = [
-        "--url",
-        &url,
-        "--concurrency",
-        "3",
-        "--requests",
-        "100000",
-        "--warmup",
-        "0",
-        "--dataset",
-        "random",
-        "--input-tokens",
-        "4",
-        "--output-tokens",
-        "8",
-        "--server-metrics",
-        "none",
-        "--no-hardware",
-        "--quiet",
-    ];
-    let child = bench(&args)
-        .args(more)
-        .arg("--out")
-        .arg(run)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok(Killed(child))
+    let more = [&["--input-tokens", "4", "--no-hardware"], more].concat();
+    endless(server, 3, run, &more)
 }
 
 fn send(child: &Child, signal: Signal) -> Result {

@@ -57,7 +57,7 @@ impl Arrivals {
     ///
     /// A Poisson or gamma process of n requests at a steady rate is stretched so that the n-th is due at exactly n / rate: a
     /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
-    /// distribution and their CoV. One that ends by time before has rate × duration requests, at times at which such a process has
+    /// distribution and their CoV. One that its duration ends first has rate × duration requests, at times at which such a process has
     /// that many.
     ///
     /// # Errors

@@ -25,6 +25,36 @@ pub fn bench(args: &[&str]) -> Command {
     command
 }
 
+/// Short answers one after the other in so many slots, for longer than any test waits: to be ended. What it says is thrown away.
+pub fn endless(server: &Server, slots: usize, run: &Path, more: &[&str]) -> Result<Killed> {
+    let (url, slots) = (server.url(), slots.to_string());
+    let args = [
+        "--url",
+        &url,
+        "--concurrency",
+        &slots,
+        "--requests",
+        "100000",
+        "--warmup",
+        "0",
+        "--dataset",
+        "random",
+        "--output-tokens",
+        "8",
+        "--server-metrics",
+        "none",
+        "--quiet",
+    ];
+    let child = bench(&args)
+        .args(more)
+        .arg("--out")
+        .arg(run)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok(Killed(child))
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
