@@ -11,10 +11,8 @@ use std::time::Duration;
 pub struct SamplerConfig {
     /// Period of the host, the client and the server's processes. Below 10 ms it is taken as 10 ms.
     pub host_every: Duration,
-    /// Whether to look for GPUs through NVML. Where there is no library or no GPU, that is said and nothing else happens.
-    pub gpu: bool,
-    /// Why GPUs are not looked for, where `gpu` is false: the server is on another host, say. Becomes the reason in `unknown`.
-    pub gpu_left_out: Option<String>,
+    /// This host's GPUs.
+    pub gpus: Gpus,
     /// Period of NVML.
     pub gpu_every: Duration,
     /// Period of pages and queries.
@@ -31,16 +29,13 @@ pub struct SamplerConfig {
     pub dcgm: Vec<String>,
     /// A Prometheus server to ask.
     pub prometheus: Option<PrometheusQueries>,
-    /// The NVML library, where it is not to be searched for.
-    pub nvml_library: Option<PathBuf>,
 }
 
 impl Default for SamplerConfig {
     fn default() -> Self {
         Self {
             host_every: Duration::from_millis(100),
-            gpu: true,
-            gpu_left_out: None,
+            gpus: Gpus::default(),
             gpu_every: Duration::from_millis(100),
             scrape_every: Duration::from_millis(500),
             scrape_timeout: Duration::from_secs(1),
@@ -49,7 +44,33 @@ impl Default for SamplerConfig {
             server_metrics: Vec::new(),
             dcgm: Vec::new(),
             prometheus: None,
-            nvml_library: None,
+        }
+    }
+}
+
+/// What is done about the GPUs of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gpus {
+    /// Look for them through NVML. Where there is no library or no GPU, that is said and nothing else happens.
+    Read {
+        /// The library, where it is not to be searched for.
+        library: Option<PathBuf>,
+    },
+    /// Leave them alone and say why: the server is on another host, say. Becomes the reason in `unknown`.
+    LeftOut(String),
+}
+
+impl Default for Gpus {
+    fn default() -> Self {
+        Self::Read { library: None }
+    }
+}
+
+impl Gpus {
+    /// Through this library.
+    pub fn through(library: impl Into<PathBuf>) -> Self {
+        Self::Read {
+            library: Some(library.into()),
         }
     }
 }

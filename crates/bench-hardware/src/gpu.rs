@@ -4,12 +4,11 @@ mod device;
 mod inventory;
 mod links;
 
-use std::path::{Path, PathBuf};
-
 use bench_schema::{Reading, ReadingSource, Stamp};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
+use crate::config::Gpus;
 use crate::host::SLOW;
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
@@ -18,7 +17,6 @@ pub(crate) use inventory::inventory;
 
 /// Reads every GPU that NVML shows.
 pub(crate) struct GpuSource {
-    file: Option<PathBuf>,
     state: State,
     last_slow: Option<Stamp>,
     named: Named,
@@ -26,9 +24,7 @@ pub(crate) struct GpuSource {
 
 enum State {
     /// Initialising the driver's library takes up to a second, so that it is left to the sampler's thread.
-    NotTried,
-    /// Not to be looked for, and why.
-    LeftOut(String),
+    NotTried(Gpus),
     Absent,
     Open {
         nvml: Box<Nvml>,
@@ -37,57 +33,35 @@ enum State {
 }
 
 impl GpuSource {
-    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+    pub(crate) fn new(gpus: Gpus) -> Self {
         Self {
-            file,
-            state: State::NotTried,
+            state: State::NotTried(gpus),
             last_slow: None,
             named: Named::default(),
         }
     }
+}
 
-    /// Reads nothing, and says why once: the GPUs of this host are not those that serve.
-    pub(crate) fn left_out(why: String) -> Self {
-        Self {
-            state: State::LeftOut(why),
-            ..Self::new(None)
-        }
-    }
-
+impl State {
     /// Open the library, or say why there is nothing to read.
-    fn open(&mut self) -> Result<(), String> {
-        if let State::LeftOut(why) = &mut self.state {
-            let why = std::mem::take(why);
-            self.state = State::Absent;
-            return Err(why);
-        }
-        let opened = open(self.file.as_deref()).and_then(|nvml| {
-            let gpus = nvml.device_count().map_err(|e| reason(&e))?;
-            Ok((nvml, gpus))
-        });
-        match opened {
-            Ok((_, 0)) => {
-                self.state = State::Absent;
-                Err("NVML finds no GPU".to_owned())
-            }
-            Ok((nvml, gpus)) => {
-                let nvml = Box::new(nvml);
-                self.state = State::Open { nvml, gpus };
-                Ok(())
-            }
-            Err(why) => {
-                self.state = State::Absent;
-                Err(why)
-            }
+    fn open(gpus: &Gpus) -> Result<Self, String> {
+        let nvml = Box::new(open(gpus)?);
+        match nvml.device_count() {
+            Ok(0) => Err("NVML finds no GPU".to_owned()),
+            Ok(gpus) => Ok(Self::Open { nvml, gpus }),
+            Err(error) => Err(reason(&error)),
         }
     }
 }
 
 /// Load and initialise the library: the one named, or the driver's.
-fn open(library: Option<&Path>) -> Result<Nvml, String> {
-    let opened = match library {
-        Some(path) => Nvml::builder().lib_path(path.as_os_str()).init(),
-        None => Nvml::init(),
+fn open(gpus: &Gpus) -> Result<Nvml, String> {
+    let opened = match gpus {
+        Gpus::LeftOut(why) => return Err(why.clone()),
+        Gpus::Read { library: None } => Nvml::init(),
+        Gpus::Read {
+            library: Some(path),
+        } => Nvml::builder().lib_path(path.as_os_str()).init(),
     };
     opened.map_err(|error| match error {
         NvmlError::LibloadingError(why) => format!("no NVML library: {why}"),
@@ -109,13 +83,14 @@ impl Source for GpuSource {
     }
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
-        if matches!(self.state, State::NotTried | State::LeftOut(_)) {
+        if let State::NotTried(gpus) = &self.state {
             let from = now();
-            if let Err(why) = self.open() {
+            self.state = State::open(gpus).unwrap_or_else(|why| {
                 let mut draft = Draft::new(ReadingSource::Gpu, "", from, &mut self.named);
                 draft.unknown("gpu", why);
                 draft.finish(now()).into_iter().for_each(&mut *emit);
-            }
+                State::Absent
+            });
         }
         let State::Open { nvml, gpus } = &self.state else {
             return;

@@ -23,7 +23,7 @@ mod record;
 mod sampler;
 mod scrape;
 
-pub use config::{PrometheusQueries, SamplerConfig, ServerProcess};
+pub use config::{Gpus, PrometheusQueries, SamplerConfig, ServerProcess};
 pub use derive::{Work, summarise};
 pub use error::HardwareError;
 pub use exposition::{Kind, MAX_SAMPLES, Page, Sample};

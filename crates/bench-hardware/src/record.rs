@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use bench_schema::HostRecord;
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
+use crate::config::Gpus;
 use crate::gpu;
 use crate::kernel::{cgroup, text};
 
@@ -20,10 +21,8 @@ pub struct Surroundings {
     pub environment: BTreeMap<String, String>,
     /// The working directory, whose git commit is recorded.
     pub directory: Option<PathBuf>,
-    /// The NVML library, where it is not to be searched for.
-    pub nvml_library: Option<PathBuf>,
-    /// Whether to leave GPUs alone.
-    pub no_gpu: bool,
+    /// This host's GPUs.
+    pub gpus: Gpus,
 }
 
 /// The facts about this host: system, CPU, memory, GPUs, limits, container, scheduler, git commit.
@@ -50,11 +49,9 @@ pub fn host_record(surroundings: &Surroundings) -> HostRecord {
             }
         }
     }
-    if !surroundings.no_gpu {
-        let (facts, unknown) = gpu::inventory(surroundings.nvml_library.as_deref());
-        host.facts.extend(facts);
-        host.unknown.extend(unknown);
-    }
+    let (facts, unknown) = gpu::inventory(&surroundings.gpus);
+    host.facts.extend(facts);
+    host.unknown.extend(unknown);
     host
 }
 
@@ -162,7 +159,7 @@ mod tests {
     #[test]
     fn this_host_is_described_and_what_is_missing_has_a_reason() {
         let host = host_record(&Surroundings {
-            nvml_library: Some("/nonexistent/libnvidia-ml.so.1".into()),
+            gpus: Gpus::through("/nonexistent/libnvidia-ml.so.1"),
             ..Surroundings::default()
         });
         assert!(host.name.is_some() || host.unknown.contains_key("name"));

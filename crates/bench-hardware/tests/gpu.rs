@@ -13,11 +13,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_hardware::{History, NoFetch, SamplerConfig, Surroundings, Work, host_record};
+use bench_hardware::{Gpus, History, NoFetch, SamplerConfig, Surroundings, Work, host_record};
 use bench_schema::{Reading, ReadingSource, Window};
 use tempfile::TempDir;
 
-use common::sample;
+use common::{sample, without_gpus};
 
 /// The stub, playing `recording`. Kept as long as the directory is.
 struct Stub {
@@ -54,7 +54,7 @@ fn build(recording: &str, flags: &[&str]) -> Stub {
 fn gpu_readings(library: &Path, ticks: usize) -> Vec<Reading> {
     let config = SamplerConfig {
         gpu_every: Duration::from_millis(20),
-        nvml_library: Some(library.to_owned()),
+        gpus: Gpus::through(library),
         ..SamplerConfig::default()
     };
     let enough = |readings: &[Reading]| {
@@ -140,14 +140,10 @@ fn every_nvlink_counts_and_one_that_does_not_answer_leaves_no_half_sum() {
 }
 
 #[test]
-fn gpus_that_are_left_out_are_unknown_with_the_reason_and_the_library_is_not_touched() {
-    let stub = build("two_gpus.txt", &[]);
+fn gpus_that_are_left_out_are_unknown_with_the_reason_once() {
     let config = SamplerConfig {
-        gpu: false,
-        gpu_left_out: Some("the server is on another host".to_owned()),
-        nvml_library: Some(stub.file.clone()),
         scrape_every: Duration::from_millis(20),
-        ..SamplerConfig::default()
+        ..without_gpus()
     };
     let said = |readings: &[Reading]| {
         let of_host = readings.iter().filter(|r| r.source == ReadingSource::Host);
@@ -160,7 +156,7 @@ fn gpus_that_are_left_out_are_unknown_with_the_reason_and_the_library_is_not_tou
         .collect();
     assert_eq!(gpus.len(), 1, "{gpus:?}");
     assert!(gpus[0].values.is_empty());
-    assert_eq!(gpus[0].unknown["gpu"], "the server is on another host");
+    assert_eq!(gpus[0].unknown["gpu"], "not asked for");
 }
 
 #[test]
@@ -234,7 +230,7 @@ fn without_a_library_or_a_driver_there_is_one_reading_that_says_so() {
     ] {
         let config = SamplerConfig {
             gpu_every: Duration::from_millis(20),
-            nvml_library: Some(library.to_owned()),
+            gpus: Gpus::through(library),
             ..SamplerConfig::default()
         };
         let said = |readings: &[Reading]| readings.iter().any(|r| r.source == ReadingSource::Gpu);
@@ -255,7 +251,7 @@ fn without_a_library_or_a_driver_there_is_one_reading_that_says_so() {
 fn the_hosts_record_names_its_gpus_and_what_they_do_not_tell() {
     let stub = build("two_gpus.txt", &[]);
     let host = host_record(&Surroundings {
-        nvml_library: Some(stub.file.clone()),
+        gpus: Gpus::through(&stub.file),
         ..Surroundings::default()
     });
     for (name, fact) in [

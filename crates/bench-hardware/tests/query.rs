@@ -8,7 +8,7 @@ use std::time::Duration;
 use bench_hardware::{Fetch, FetchLimits, History, PrometheusQueries, SamplerConfig, Work};
 use bench_schema::{Reading, ReadingSource, Stamp, Window};
 
-use common::sample;
+use common::{sample, without_gpus};
 
 /// Answers two queries, and knows no third.
 struct Prometheus;
@@ -37,7 +37,6 @@ impl Fetch for Prometheus {
 fn series_that_a_query_finds_are_used_like_those_of_an_exporter_and_the_rest_is_said() {
     let query = |name: &str, promql: &str| (name.to_owned(), promql.to_owned());
     let config = SamplerConfig {
-        gpu: false,
         scrape_every: Duration::from_millis(20),
         prometheus: Some(PrometheusQueries {
             url: "http://user:secret@gpu-host:9090/".to_owned(),
@@ -47,7 +46,7 @@ fn series_that_a_query_finds_are_used_like_those_of_an_exporter_and_the_rest_is_
                 query("temperature_celsius", "a["),
             ],
         }),
-        ..SamplerConfig::default()
+        ..without_gpus()
     };
     let of = |r: &&Reading| r.source == ReadingSource::Prometheus;
     let enough = |readings: &[Reading]| readings.iter().filter(of).count() >= 8;

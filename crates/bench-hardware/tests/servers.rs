@@ -16,7 +16,7 @@ use bench_hardware::{
 };
 use bench_schema::{Reading, ReadingSource, Stamp, Window};
 
-use common::sample;
+use common::{sample, without_gpus};
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -39,9 +39,8 @@ impl Fetch for Fixtures {
 fn scraped(file: &str, source: ReadingSource) -> Vec<Reading> {
     let pages = vec![file.to_owned()];
     let mut config = SamplerConfig {
-        gpu: false,
         scrape_every: Duration::from_millis(10),
-        ..SamplerConfig::default()
+        ..without_gpus()
     };
     if source == ReadingSource::Dcgm {
         config.dcgm = pages;
@@ -370,10 +369,9 @@ fn two_pages_of_vllm_make_the_phases_of_what_happened_between_them() {
     let pages: [String; 64] = std::array::from_fn(page);
     let fetch = Growing(0.into(), move |number: usize| pages[number.min(63)].clone());
     let config = SamplerConfig {
-        gpu: false,
         scrape_every: Duration::from_millis(10),
         server_metrics: vec!["vllm".to_owned()],
-        ..SamplerConfig::default()
+        ..without_gpus()
     };
     let of = |r: &&Reading| r.source == ReadingSource::ServerMetrics;
     let (readings, _) = sample(&config, Arc::new(fetch), |all| {
@@ -411,9 +409,8 @@ fn two_pages_of_vllm_make_the_phases_of_what_happened_between_them() {
 #[test]
 fn without_an_http_client_a_page_is_unknown_and_says_why() {
     let config = SamplerConfig {
-        gpu: false,
         server_metrics: vec!["http://127.0.0.1:9/metrics".to_owned()],
-        ..SamplerConfig::default()
+        ..without_gpus()
     };
     let page = |readings: &[Reading]| readings.iter().any(|r| r.unknown.contains_key("page"));
     let (readings, _) = sample(&config, Arc::new(NoFetch), page);

@@ -1,16 +1,14 @@
 //! What GPUs there are: facts that do not change while a run lasts.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::{open, reason};
+use crate::config::Gpus;
 
 /// Facts by name (`gpu.driver`, `gpu.0.model`, …), and what is not known, with why.
-pub(crate) fn inventory(
-    library: Option<&Path>,
-) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+pub(crate) fn inventory(gpus: &Gpus) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let (mut facts, mut unknown) = (BTreeMap::new(), BTreeMap::new());
-    let nvml = match open(library) {
+    let nvml = match open(gpus) {
         Ok(nvml) => nvml,
         Err(why) => {
             unknown.insert("gpu".to_owned(), why);

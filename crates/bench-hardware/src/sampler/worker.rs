@@ -8,7 +8,7 @@ use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 
 use super::cost::thread_cpu;
 use super::{Clock, Source, SourceCost};
-use crate::config::SamplerConfig;
+use crate::config::{Gpus, SamplerConfig};
 use crate::fetch::{Fetch, FetchLimits};
 use crate::gpu::GpuSource;
 use crate::host::HostSource;
@@ -47,14 +47,13 @@ pub(super) fn all(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker>
             .map(|target| Box::new(ProcessSource::server(target)) as Box<dyn Source>),
     );
     let mut workers = vec![Worker::new(config.host_every, host)];
-    if config.gpu {
-        let gpu = GpuSource::new(config.nvml_library.clone());
-        workers.push(Worker::new(config.gpu_every, vec![Box::new(gpu)]));
-    } else if let Some(why) = &config.gpu_left_out {
-        // With the slow pages' period: there is one thing to say, once.
-        let gpu = GpuSource::left_out(why.clone());
-        workers.push(Worker::new(config.scrape_every, vec![Box::new(gpu)]));
-    }
+    let gpu_every = match config.gpus {
+        Gpus::Read { .. } => config.gpu_every,
+        // There is one thing to say, once.
+        Gpus::LeftOut(_) => config.scrape_every,
+    };
+    let gpus = GpuSource::new(config.gpus.clone());
+    workers.push(Worker::new(gpu_every, vec![Box::new(gpus)]));
     let limits = FetchLimits {
         timeout: config.scrape_timeout,
         max_bytes: config.scrape_max_bytes,

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bench_hardware::{Fetch, Sampler, SamplerConfig, SamplerReport};
+use bench_hardware::{Fetch, Gpus, Sampler, SamplerConfig, SamplerReport};
 use bench_schema::{Nanos, Reading, Stamp};
 
 /// A clock that starts now.
@@ -17,6 +17,14 @@ use bench_schema::{Nanos, Reading, Stamp};
 pub(crate) fn clock() -> impl Fn() -> Stamp + Send + Sync + 'static {
     let epoch = std::time::Instant::now();
     move || Stamp::EPOCH + Nanos::from_duration(epoch.elapsed())
+}
+
+/// The defaults without GPUs: this machine's are not what these tests are about.
+pub(crate) fn without_gpus() -> SamplerConfig {
+    SamplerConfig {
+        gpus: Gpus::LeftOut("not asked for".to_owned()),
+        ..SamplerConfig::default()
+    }
 }
 
 /// Run a sampler until `enough` says so of the readings so far (or half a minute is over, which fails).

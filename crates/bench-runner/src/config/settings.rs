@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bench_client::Proxy;
+use bench_hardware::Gpus;
 use bench_insight::ScenarioSet;
 use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Salt, Study};
@@ -235,6 +236,18 @@ pub struct MachineSettings {
     pub enabled: bool,
     /// NVML library.
     pub nvml: Option<PathBuf>,
+}
+
+impl MachineSettings {
+    /// This host's GPUs, wherever the server is.
+    pub fn gpus(&self) -> Gpus {
+        if self.enabled {
+            let library = self.nvml.clone();
+            Gpus::Read { library }
+        } else {
+            Gpus::LeftOut("the hardware is not sampled, as was asked".to_owned())
+        }
+    }
 }
 
 /// What to write.

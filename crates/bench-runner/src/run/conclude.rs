@@ -66,8 +66,7 @@ fn surroundings(settings: &Settings) -> Surroundings {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         directory: std::env::current_dir().ok(),
-        nvml_library: settings.machines.nvml.clone(),
-        no_gpu: !settings.machines.enabled,
+        gpus: settings.machines.gpus(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bench_client::{Client, Clock, Fetcher};
-use bench_hardware::{PrometheusQueries, Sampler, SamplerConfig, ServerProcess};
+use bench_hardware::{Gpus, PrometheusQueries, Sampler, SamplerConfig, ServerProcess};
 use bench_schema::{GenerationRequest, Prompt, Sampling};
 use bench_workload::{Calibration, HfTokenizer, Sizer, Words};
 
@@ -108,7 +108,11 @@ impl<'a> Run<'a> {
         if !machines.enabled {
             return Ok(None);
         }
-        let here = self.serves_here();
+        let gpus = if self.serves_here() {
+            machines.gpus()
+        } else {
+            Gpus::LeftOut(ELSEWHERE.to_owned())
+        };
         let config = SamplerConfig {
             server: machines
                 .server_pid
@@ -121,9 +125,7 @@ impl<'a> Run<'a> {
                 url,
                 queries: machines.prometheus_queries.clone(),
             }),
-            nvml_library: machines.nvml.clone(),
-            gpu: here,
-            gpu_left_out: (!here).then(|| ELSEWHERE.to_owned()),
+            gpus,
             ..SamplerConfig::default()
         };
         let (clock, recorder) = (self.clock.clone(), recorder.clone());
