@@ -130,13 +130,21 @@ fn parse_head(input: &[u8]) -> Result<Option<(Request, usize)>, NoRequest> {
     let target = parsed.path.unwrap_or("/");
     let request = Request {
         method: parsed.method.unwrap_or("GET").to_owned(),
-        path: target.split(['?', '#']).next().unwrap_or("/").to_owned(),
+        path: path_of(target),
         headers,
         http,
         keep_alive,
         ..Request::default()
     };
     Ok(Some((request, used)))
+}
+
+/// The path of a request's target, which may be a whole address: a server has to take that too, and a proxy may hand it on
+/// (RFC 9112, 3.2.2). A target that is neither keeps its words, so that the answer can quote them.
+fn path_of(target: &str) -> String {
+    target
+        .parse::<hyper::Uri>()
+        .map_or_else(|_| target.to_owned(), |uri| uri.path().to_owned())
 }
 
 async fn take(conn: &mut Conn, length: usize) -> Result<Vec<u8>, NoRequest> {
@@ -192,6 +200,19 @@ mod tests {
             ("/v1/completions", Some("crlf"))
         );
         assert!(!request.keep_alive);
+    }
+
+    #[test]
+    fn a_target_may_be_a_whole_address() {
+        for (target, path) in [
+            ("http://gpu-box.example:8000/v1/models?x=1", "/v1/models"),
+            ("http://gpu-box.example", "/"),
+            ("/v1/models?x=1#y", "/v1/models"),
+            ("*", "*"),
+            ("/a b", "/a b"),
+        ] {
+            assert_eq!(path_of(target), path, "{target}");
+        }
     }
 
     #[test]
