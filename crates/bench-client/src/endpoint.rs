@@ -58,7 +58,10 @@ impl Endpoint {
     }
 
     /// The URL of a page rather than of an API: its server, and its path with the query.
-    pub(crate) fn parse_page(url: &str) -> Result<(Self, String), ClientError> {
+    ///
+    /// # Errors
+    /// [`ClientError::Url`], as [`Endpoint::parse`].
+    pub fn parse_page(url: &str) -> Result<(Self, String), ClientError> {
         let (base, query) = match url.split_once('?') {
             Some((base, query)) => (base, Some(query)),
             None => (url, None),

@@ -14,6 +14,7 @@ use crate::clock::KernelStamps;
 use crate::deadline::Deadline;
 use crate::dial::Dialer;
 use crate::fault::Fault;
+use crate::protocol::page_error;
 use crate::question::Question;
 use crate::transfer::{Connection, Http1, Http2, LocalTasks, Step};
 use crate::{ClientError, Clock, Endpoint, Target};
@@ -67,7 +68,7 @@ impl Fetcher {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| format!("{url}: no runtime: {error}"))?;
+            .map_err(|error| format!("no runtime for a page: {error}"))?;
         let limits = FetchLimits {
             time: timeout,
             bytes: most_bytes,
@@ -76,10 +77,13 @@ impl Fetcher {
             .block_on(self.fetch_url(url, limits))
             .map_err(|error| error.to_string())?;
         if (200..300).contains(&fetched.status) {
-            Ok(fetched.body)
-        } else {
-            Err(format!("{url}: HTTP {}", fetched.status))
+            return Ok(fetched.body);
         }
+        // Without its query, which may hold a token.
+        let page = url.split('?').next().unwrap_or_default();
+        let said = page_error(&fetched.body).map(|said| format!(": {said}"));
+        let said = said.unwrap_or_default();
+        Err(format!("{page}: HTTP {}{said}", fetched.status))
     }
 
     pub(crate) async fn fetch_url(

@@ -34,6 +34,7 @@ pub use anthropic_messages::AnthropicMessages;
 pub use delta::Delta;
 pub use embeddings::Embeddings;
 pub use error::{DecodeError, ProtocolError};
+pub(crate) use json::page_error;
 pub use llamacpp_completion::LlamaCppCompletion;
 pub use ollama::{OllamaChat, OllamaGenerate};
 pub use openai_chat::OpenAiChat;

@@ -44,7 +44,13 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Streamed>, Infall
         .map(http_body_util::Collected::to_bytes);
     let asked = body.map_or(0, |body| body.len());
     let event = |json: &str| Bytes::from(format!("data: {json}\n\n"));
+    let mut status = 200;
     let (kind, frames) = match path.as_str() {
+        "/refused" => {
+            status = 400;
+            let said = br#"{"status":"error","errorType":"bad_data","error":"1:3: parse error"}"#;
+            ("application/json", vec![Bytes::from_static(said)])
+        }
         "/v1/models" => (
             "application/json",
             vec![Bytes::from_static(
@@ -91,6 +97,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Streamed>, Infall
     });
     let body = StreamBody::new(Box::pin(stream) as futures_util::stream::BoxStream<'static, _>);
     Ok(Response::builder()
+        .status(status)
         .header("content-type", kind)
         .body(body)
         .unwrap())
@@ -519,6 +526,11 @@ fn pages_are_fetched_with_limits_and_secrets_stay_with_the_target() {
     assert_eq!(page(&own, 100).unwrap(), b"true");
     assert_eq!(page(&other, 100).unwrap(), b"false");
     assert!(page(&own, 3).unwrap_err().contains("larger than 3 bytes"));
+    let refused = format!("http://{other}/refused");
+    let with_token = format!("{refused}?token=abc");
+    let why = fetcher.get(&with_token, Duration::from_secs(10), 100);
+    let expected = format!("{refused}: HTTP 400: 1:3: parse error");
+    assert_eq!(why.unwrap_err(), expected, "what it said, and no token");
 }
 
 /// A proxy for one connection: a tunnel where it is asked for one, else it answers itself as the server would. Tells the request's head.

@@ -84,11 +84,14 @@ pub enum ServerProcess {
     Port(u16),
 }
 
-/// Instant queries for a Prometheus server.
+/// What a Prometheus server is asked for, as instant queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrometheusQueries {
     /// Its address, without `/api/v1/query`.
     pub url: String,
+    /// The GPUs of the DCGM exporters that it scrapes, by label matchers such as `Hostname="gpu-1",gpu=~"0|1"`; empty for all
+    /// that it knows. `None` asks for no GPUs.
+    pub gpus: Option<String>,
     /// Name that the value gets, and the PromQL that asks for it. A name that ends in `_total` is taken as a counter.
     pub queries: Vec<(String, String)>,
 }

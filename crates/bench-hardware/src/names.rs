@@ -6,12 +6,21 @@
 mod dcgm;
 mod server;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::exposition::{Page, Sample};
 
-pub(crate) use dcgm::by_gpu as dcgm_by_gpu;
+pub(crate) use dcgm::{by_gpu as dcgm_by_gpu, query as dcgm_query};
 pub(crate) use server::RULES as SERVER_RULES;
+
+/// What samples say of one server, of one GPU, or of one MIG instance.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    /// By this project's names, in its units.
+    pub(crate) values: BTreeMap<String, f64>,
+    /// What there is a series for, and no number.
+    pub(crate) blank: BTreeSet<String>,
+}
 
 /// How samples with the same name and different labels become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

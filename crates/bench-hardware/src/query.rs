@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use crate::config::PrometheusQueries;
 use crate::error::HardwareError;
+use crate::exposition::Sample;
 use crate::fetch::{Fetch, FetchLimits};
+use crate::names::{Part, dcgm_by_gpu, dcgm_query};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 use crate::scrape::without_credentials;
@@ -16,11 +18,17 @@ use crate::scrape::without_credentials;
 /// Asks a list of queries again and again.
 pub(crate) struct QuerySource {
     instance: String,
-    /// Name, and the address with the query in it.
-    queries: Vec<(String, String)>,
+    queries: Vec<Query>,
     fetch: Arc<dyn Fetch>,
     limits: FetchLimits,
     named: Named,
+}
+
+struct Query {
+    /// What its values are called; `None` where the series have names that are known: those of GPUs.
+    name: Option<String>,
+    /// The address with the query in it.
+    url: String,
 }
 
 impl QuerySource {
@@ -30,14 +38,17 @@ impl QuerySource {
         limits: FetchLimits,
     ) -> Self {
         let base = queries.url.trim_end_matches('/');
-        let ask = |promql: &str| format!("{base}/api/v1/query?query={}", percent_encoded(promql));
+        let query = |name: Option<&str>, promql: &str| Query {
+            name: name.map(str::to_owned),
+            url: format!("{base}/api/v1/query?query={}", percent_encoded(promql)),
+        };
+        let gpus = queries.gpus.as_deref().map(dcgm_query);
+        let gpus = gpus.map(|promql| query(None, &promql));
+        let named = queries.queries.iter();
+        let named = named.map(|(name, promql)| query(Some(name), promql));
         Self {
             instance: without_credentials(base),
-            queries: queries
-                .queries
-                .iter()
-                .map(|(name, promql)| (name.clone(), ask(promql)))
-                .collect(),
+            queries: gpus.into_iter().chain(named).collect(),
             fetch,
             limits,
             named: Named::default(),
@@ -51,32 +62,59 @@ impl Source for QuerySource {
     }
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
-        for (name, url) in &self.queries {
+        for query in &self.queries {
             let from = now();
-            let answer = self
+            let parts = self
                 .fetch
-                .get(url, self.limits)
-                .and_then(|body| instant(&body).map_err(|error| error.to_string()));
+                .get(&query.url, self.limits)
+                .and_then(|body| instant(&body).map_err(|error| error.to_string()))
+                .and_then(|samples| parts(query.name.as_deref(), &samples));
             let to = now();
-            let mut say = |instance: &str, value: Result<f64, String>| {
+            let mut say = |part: &str, fill: &dyn Fn(&mut Draft<'_>)| {
+                let instance = format!("{} {part}", self.instance);
                 let source = ReadingSource::Prometheus;
-                let mut draft = Draft::new(source, instance, from, &mut self.named);
-                draft.set_or_say(name, value);
+                let mut draft = Draft::new(source, instance.trim_end(), from, &mut self.named);
+                fill(&mut draft);
                 draft.finish(to).into_iter().for_each(&mut *emit);
             };
-            match answer {
-                Err(why) => say(&self.instance, Err(why)),
-                Ok(series) if series.is_empty() => {
-                    say(&self.instance, Err("the query finds nothing".to_owned()));
-                }
-                Ok(series) => {
-                    for (labels, value) in series {
-                        let instance = format!("{} {labels}", self.instance);
-                        say(instance.trim_end(), Ok(value));
+            match parts {
+                Ok(parts) => {
+                    for (name, part) in &parts {
+                        say(name, &|draft| draft.take(part));
                     }
+                }
+                Err(why) => {
+                    let name = query.name.as_deref().unwrap_or("gpu");
+                    say("", &|draft| draft.unknown(name, why.clone()));
                 }
             }
         }
+    }
+}
+
+/// Series or GPUs of one query that may be stored: one meant for a few figures that finds thousands is a mistake.
+const MAX_PARTS: usize = 256;
+
+/// What a query's samples say: of each GPU where it asks for these, else of each series, by its labels, under the query's name.
+fn parts(name: Option<&str>, samples: &[Sample]) -> Result<BTreeMap<String, Part>, String> {
+    let (parts, kind) = match name {
+        None => (dcgm_by_gpu(samples), "GPUs"),
+        Some(name) => {
+            let part = |sample: &Sample| Part {
+                values: [(name.to_owned(), sample.value)].into(),
+                ..Part::default()
+            };
+            let parts = samples.iter().map(|s| (shown(&s.labels), part(s)));
+            (parts.collect(), "series")
+        }
+    };
+    match parts.len() {
+        0 if name.is_none() => Err("it knows no GPU of a DCGM exporter".to_owned()),
+        0 => Err("the query finds nothing".to_owned()),
+        found if found > MAX_PARTS => Err(format!(
+            "it finds {found} {kind}, more than the {MAX_PARTS} that are kept: choose by labels"
+        )),
+        _ => Ok(parts),
     }
 }
 
@@ -105,14 +143,11 @@ struct Element {
     value: Option<(f64, String)>,
 }
 
-/// Series of one instant query that may be stored: a query meant for one figure that finds thousands is a mistake.
-const MAX_SERIES: usize = 256;
-
-/// Labels (as text) and value of each series of an instant query's answer; a scalar has no labels.
+/// The samples of an instant query's answer; one that comes of a calculation has no name, a scalar no labels either.
 ///
 /// # Errors
 /// [`HardwareError::NotAQueryAnswer`] where it is an error, a range, a text, or not such an answer at all.
-pub(crate) fn instant(body: &[u8]) -> Result<Vec<(String, f64)>, HardwareError> {
+pub(crate) fn instant(body: &[u8]) -> Result<Vec<Sample>, HardwareError> {
     let wrong = |why: String| HardwareError::NotAQueryAnswer { why };
     let answer: Answer = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
     if answer.status != "success" {
@@ -124,15 +159,23 @@ pub(crate) fn instant(body: &[u8]) -> Result<Vec<(String, f64)>, HardwareError> 
             .map_err(|_| wrong(format!("`{text}` is not a number")))
     };
     match answer.data {
-        Some(Found::Scalar((_, value))) => Ok(vec![(String::new(), number(&value)?)]),
+        Some(Found::Scalar((_, value))) => Ok(vec![Sample {
+            name: String::new(),
+            labels: BTreeMap::new(),
+            value: number(&value)?,
+        }]),
         Some(Found::Vector(elements)) => elements
             .into_iter()
-            .take(MAX_SERIES)
             .map(|element| {
                 let (_, value) = element.value.ok_or_else(|| {
                     wrong("a series without a value (a native histogram?)".to_owned())
                 })?;
-                Ok((shown(&element.metric), number(&value)?))
+                let mut labels = element.metric;
+                Ok(Sample {
+                    name: labels.remove("__name__").unwrap_or_default(),
+                    labels,
+                    value: number(&value)?,
+                })
             })
             .collect(),
         Some(Found::Matrix(_)) => Err(wrong("a range; ask for an instant".to_owned())),
@@ -142,12 +185,8 @@ pub(crate) fn instant(body: &[u8]) -> Result<Vec<(String, f64)>, HardwareError> 
 }
 
 fn shown(labels: &BTreeMap<String, String>) -> String {
-    let parts: Vec<String> = labels
-        .iter()
-        .filter(|(name, _)| *name != "__name__")
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    parts.join(",")
+    let parts = labels.iter().map(|(name, value)| format!("{name}={value}"));
+    parts.collect::<Vec<_>>().join(",")
 }
 
 /// RFC 3986: everything but unreserved characters is encoded.
@@ -173,10 +212,12 @@ mod tests {
             {"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"0","instance":"h:9400"},"value":[1700000000.1,"97"]},
             {"metric":{"gpu":"1"},"value":[1700000000.1,"NaN"]}]}}"#;
         let series = instant(vector).unwrap();
-        assert_eq!(series[0].0, "gpu=0,instance=h:9400");
-        assert!((series[0].1 - 97.0).abs() < 1e-9 && series[1].1.is_nan());
+        assert_eq!(series[0].name, "DCGM_FI_DEV_GPU_UTIL");
+        assert_eq!(shown(&series[0].labels), "gpu=0,instance=h:9400");
+        assert!((series[0].value - 97.0).abs() < 1e-9 && series[1].value.is_nan());
         let scalar = br#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
-        assert_eq!(instant(scalar).unwrap(), [(String::new(), 2.5)]);
+        let number = &instant(scalar).unwrap()[0];
+        assert!((number.value - 2.5).abs() < 1e-9 && number.labels.is_empty());
     }
 
     #[test]
@@ -196,6 +237,20 @@ mod tests {
             let error = instant(body.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_query_that_finds_too_much_is_said_and_not_cut() {
+        let sample = |gpu: usize| Sample {
+            name: "up".to_owned(),
+            labels: [("gpu".to_owned(), gpu.to_string())].into(),
+            value: 1.0,
+        };
+        let samples: Vec<Sample> = (0..=MAX_PARTS).map(sample).collect();
+        let why = parts(Some("up"), &samples).unwrap_err();
+        assert!(why.contains("257") && why.contains("labels"), "{why}");
+        assert_eq!(parts(Some("up"), &samples[1..]).unwrap().len(), MAX_PARTS);
+        assert!(parts(None, &samples).unwrap_err().contains("no GPU"));
     }
 
     #[test]

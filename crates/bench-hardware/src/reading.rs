@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bench_schema::{Reading, ReadingSource, Stamp};
 
+use crate::names::Part;
+
 /// A reading that is being made. The window is closed when everything has been read, so that it can lag but never lead.
 pub(crate) struct Draft<'a> {
     reading: Reading,
@@ -44,6 +46,16 @@ impl<'a> Draft<'a> {
         match read {
             Ok(value) => self.set(name, value),
             Err(why) => self.unknown(name, why),
+        }
+    }
+
+    /// Store what samples say.
+    pub(crate) fn take(&mut self, part: &Part) {
+        for (name, value) in &part.values {
+            self.set(name, *value);
+        }
+        for name in &part.blank {
+            self.unknown(name, "the exporter shows no number for it");
         }
     }
 

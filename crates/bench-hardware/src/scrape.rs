@@ -1,13 +1,13 @@
 //! Pages in the Prometheus text format: a server's, a DCGM exporter's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bench_schema::{Reading, ReadingSource, Stamp};
 
 use crate::exposition::Page;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{SERVER_RULES, canonical, dcgm_by_gpu};
+use crate::names::{Part, SERVER_RULES, canonical, dcgm_by_gpu};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
@@ -64,13 +64,17 @@ impl ScrapeSource {
     }
 
     /// The parts of the page that are kept: of the whole server, or of each GPU.
-    fn parts(&self, page: &Page) -> BTreeMap<String, (BTreeMap<String, f64>, BTreeSet<String>)> {
+    fn parts(&self, page: &Page) -> BTreeMap<String, Part> {
         match self.kind {
             ScrapeKind::Server => {
                 let values = canonical(page, SERVER_RULES);
-                [(self.instance.clone(), (values, BTreeSet::new()))].into()
+                let part = Part {
+                    values,
+                    ..Part::default()
+                };
+                [(self.instance.clone(), part)].into()
             }
-            ScrapeKind::Dcgm => dcgm_by_gpu(page)
+            ScrapeKind::Dcgm => dcgm_by_gpu(&page.samples)
                 .into_iter()
                 .map(|(gpu, part)| (format!("{} {gpu}", self.instance), part))
                 .collect(),
@@ -106,21 +110,16 @@ impl Source for ScrapeSource {
                 BTreeMap::new()
             }
         };
-        if fetched.is_ok() && parts.values().all(|(values, _)| values.is_empty()) {
+        if fetched.is_ok() && parts.values().all(|part| part.values.is_empty()) {
             about.unknown("page", "none of its metrics is one that this program knows");
         }
         about.set("scrape_s", (to - from).as_secs_f64());
         about.set("scrapes_total", self.scrapes as f64);
         about.set("scrape_failures_total", self.failures as f64);
         about.finish(to).into_iter().for_each(&mut *emit);
-        for (instance, (values, blank)) in parts {
+        for (instance, part) in parts {
             let mut draft = Draft::new(self.source(), &instance, from, &mut named);
-            for (name, value) in &values {
-                draft.set(name, *value);
-            }
-            for name in &blank {
-                draft.unknown(name, "the exporter shows no number for it");
-            }
+            draft.take(&part);
             draft.finish(to).into_iter().for_each(&mut *emit);
         }
         self.named = named;

@@ -15,6 +15,11 @@ struct Prometheus;
 
 impl Fetch for Prometheus {
     fn get(&self, url: &str, _limits: FetchLimits) -> Result<Vec<u8>, String> {
+        if url.contains("__name__") {
+            let chosen = "%2CHostname%3D~%22a%7Cb%22%7D";
+            assert!(url.ends_with(chosen), "the matchers come last: {url}");
+            return Ok(GPUS.into());
+        }
         let (base, query) = url
             .split_once("/api/v1/query?query=")
             .ok_or("not a query")?;
@@ -33,6 +38,53 @@ impl Fetch for Prometheus {
     }
 }
 
+/// Two hosts with a card each, as the exporter's series come out of a query.
+const GPUS: &str = r#"{"status":"success","data":{"resultType":"vector","result":[
+    {"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"90"]},
+    {"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"0","Hostname":"b","instance":"10.0.0.2:9400"},"value":[1.5,"0"]},
+    {"metric":{"__name__":"DCGM_FI_DEV_FB_USED","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"60000"]},
+    {"metric":{"__name__":"DCGM_FI_DEV_FB_FREE","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"20000"]},
+    {"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"500"]},
+    {"metric":{"__name__":"DCGM_FI_DEV_MEMORY_TEMP","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"9223372036854775794"]}]}}"#;
+
+#[test]
+fn the_gpus_that_a_prometheus_server_knows_are_found_without_a_word_of_promql() {
+    let config = SamplerConfig {
+        scrape_every: Duration::from_millis(20),
+        prometheus: Some(PrometheusQueries {
+            url: "http://user:secret@gpu-host:9090".to_owned(),
+            gpus: Some("Hostname=~\"a|b\"".to_owned()),
+            queries: Vec::new(),
+        }),
+        ..without_gpus()
+    };
+    let of = |r: &&Reading| r.source == ReadingSource::Prometheus;
+    let enough = |readings: &[Reading]| readings.iter().filter(of).count() >= 8;
+    let (readings, _) = sample(&config, Arc::new(Prometheus), enough);
+    let mut history = History::default();
+    for reading in &readings {
+        history.push(reading);
+    }
+    let window = Window {
+        from: Stamp::EPOCH,
+        to: readings.iter().map(|r| r.to).max().unwrap(),
+    };
+    let summary = history.summarise(&[window], &Work::default());
+    // b's card did nothing, so that it is not among those used
+    for (name, value) in [
+        ("gpus_used", 1.0),
+        ("gpu_utilisation_mean", 0.9),
+        ("gpu_memory_peak_share", 0.75),
+        ("gpu_power_mean_w", 500.0),
+    ] {
+        let derived = summary.derived[name].value;
+        assert!((derived - value).abs() < 1e-9 * value, "{name}: {derived}");
+    }
+    let blank = "prometheus/http://gpu-host:9090 a:0/memory_temperature_celsius";
+    let why = &summary.unknown[blank];
+    assert_eq!(why, "the exporter shows no number for it");
+}
+
 #[test]
 fn series_that_a_query_finds_are_used_like_those_of_an_exporter_and_the_rest_is_said() {
     let query = |name: &str, promql: &str| (name.to_owned(), promql.to_owned());
@@ -40,6 +92,7 @@ fn series_that_a_query_finds_are_used_like_those_of_an_exporter_and_the_rest_is_
         scrape_every: Duration::from_millis(20),
         prometheus: Some(PrometheusQueries {
             url: "http://user:secret@gpu-host:9090/".to_owned(),
+            gpus: None,
             queries: vec![
                 query("utilisation_share", "DCGM_FI_DEV_GPU_UTIL / 100"),
                 query("power_w", "nothing"),

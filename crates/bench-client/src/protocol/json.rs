@@ -224,6 +224,15 @@ impl<'de> Deserialize<'de> for ErrorField {
     }
 }
 
+/// What a page of JSON says went wrong, shortened; `None` of any other page.
+pub(crate) fn page_error(body: &[u8]) -> Option<String> {
+    /// A sentence, not a page.
+    const CHARS: usize = 200;
+    let page: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let message = error_message(page.get("error")?)?;
+    Some(message.chars().take(CHARS).collect())
+}
+
 /// The most telling text of an error member.
 fn error_message(value: &serde_json::Value) -> Option<String> {
     use serde_json::Value;

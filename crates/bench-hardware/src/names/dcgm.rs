@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::exposition::Page;
+use super::Part;
+use crate::exposition::Sample;
 
 /// Field, name, factor.
 const FIELDS: &[(&str, &str, f64)] = &[
@@ -50,31 +51,58 @@ const BLANK: f64 = 140_737_488_355_328.0;
 /// Blank 32-bit integers: sixteen values up to 2^31 − 1.
 const BLANK_32: std::ops::RangeInclusive<f64> = 2_147_483_632.0..=2_147_483_647.0;
 
-/// Which GPU a sample is of, or which instance within it: its number in the exporter, then host and MIG instance where there are several.
-pub(crate) fn by_gpu(page: &Page) -> BTreeMap<String, (BTreeMap<String, f64>, BTreeSet<String>)> {
-    let mut gpus: BTreeMap<String, (BTreeMap<String, f64>, BTreeSet<String>)> = BTreeMap::new();
-    for sample in &page.samples {
-        let field = FIELDS.iter().find(|(field, _, _)| *field == sample.name);
-        let Some(&(_, name, factor)) = field else {
+/// The samples of each GPU: by its number in the exporter, `host:number` where the samples are of several hosts, and
+/// `number/migN` for an instance within it.
+pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
+    let known = |sample: &Sample| FIELDS.iter().find(|(field, _, _)| *field == sample.name);
+    let hosts: BTreeSet<&str> = samples
+        .iter()
+        .filter(|sample| known(sample).is_some())
+        .filter_map(host)
+        .collect();
+    let mut gpus: BTreeMap<String, Part> = BTreeMap::new();
+    for sample in samples {
+        let (Some(&(_, name, factor)), Some(number)) = (known(sample), sample.label("gpu")) else {
             continue;
         };
-        let Some(gpu) = sample.label("gpu") else {
-            continue;
+        let card = match host(sample) {
+            Some(host) if hosts.len() > 1 => format!("{host}:{number}"),
+            _ => number.to_owned(),
         };
         let whole_card = matches!(name, "energy_j_total" | "power_w" | "power_limit_w");
         let instance = match sample.label("GPU_I_ID").filter(|id| !id.is_empty()) {
             // A card's power is repeated for each of its MIG instances: it is the card's, once.
-            Some(id) if !whole_card => format!("{gpu}/mig{id}"),
-            _ => gpu.to_owned(),
+            Some(id) if !whole_card => format!("{card}/mig{id}"),
+            _ => card,
         };
-        let (values, blank) = gpus.entry(instance).or_default();
+        let gpu = gpus.entry(instance).or_default();
         let is_blank =
             sample.value >= BLANK || (name != "energy_j_total" && BLANK_32.contains(&sample.value));
         if is_blank || !sample.value.is_finite() {
-            blank.insert(name.to_owned());
+            gpu.blank.insert(name.to_owned());
         } else {
-            values.insert(name.to_owned(), sample.value * factor);
+            gpu.values.insert(name.to_owned(), sample.value * factor);
         }
     }
     gpus
+}
+
+/// Which host a sample is of, by the exporter's own label, else by the one that a Prometheus server adds.
+fn host(sample: &Sample) -> Option<&str> {
+    sample
+        .label("Hostname")
+        .or_else(|| sample.label("instance"))
+        .filter(|host| !host.is_empty())
+}
+
+/// A query for every series that [`by_gpu`] knows, of the GPUs that `matchers` choose; all, where these are empty.
+pub(crate) fn query(matchers: &str) -> String {
+    let fields: Vec<&str> = FIELDS.iter().map(|(field, _, _)| *field).collect();
+    let fields = fields.join("|");
+    let matchers = matchers
+        .trim()
+        .trim_start_matches('{')
+        .trim_end_matches('}');
+    let comma = if matchers.is_empty() { "" } else { "," };
+    format!("{{__name__=~\"{fields}\"{comma}{matchers}}}")
 }

@@ -71,16 +71,39 @@ fn dcgm_blanks_are_not_numbers_and_a_divided_cards_energy_counts_once() {
          DCGM_FI_DEV_FB_USED{gpu=\"1\",GPU_I_ID=\"3\"} 1024\nDCGM_FI_DEV_FB_USED{gpu=\"1\",GPU_I_ID=\"5\"} 2048\n\
          DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"1\",GPU_I_ID=\"3\"} 2147483640\n\
          DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"1\",GPU_I_ID=\"5\"} 2147483640\n",
-    ));
-    let (values, blank) = &gpus["0"];
-    assert!(close(values["utilisation_share"], 0.97));
+    )
+    .samples);
+    let first = &gpus["0"];
+    assert!(close(first.values["utilisation_share"], 0.97));
     assert!(
-        blank.contains("memory_temperature_celsius")
-            && !values.contains_key("memory_temperature_celsius")
+        first.blank.contains("memory_temperature_celsius")
+            && !first.values.contains_key("memory_temperature_celsius")
     );
-    assert!(close(gpus["1"].0["energy_j_total"], 2_147_483.640));
+    assert!(close(gpus["1"].values["energy_j_total"], 2_147_483.640));
     assert!(close(
-        gpus["1/mig5"].0["memory_used_bytes"],
+        gpus["1/mig5"].values["memory_used_bytes"],
         2048.0 * 1_048_576.0
     ));
+}
+
+#[test]
+fn gpus_of_several_hosts_are_kept_apart() {
+    let gpus = dcgm_by_gpu(
+        &page(
+            "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",Hostname=\"a\"} 10\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",Hostname=\"b\"} 20\n\
+             DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",instance=\"c:9400\"} 30\n",
+        )
+        .samples,
+    );
+    let names: Vec<&String> = gpus.keys().collect();
+    assert_eq!(names, ["a:0", "b:0", "c:9400:1"]);
+}
+
+#[test]
+fn the_query_for_gpus_names_every_field_and_takes_matchers_with_or_without_braces() {
+    let all = dcgm_query("");
+    assert!(all.starts_with("{__name__=~\"DCGM_FI_DEV_GPU_UTIL|") && all.ends_with("\"}"));
+    for matchers in ["Hostname=\"a\"", " {Hostname=\"a\"} "] {
+        assert!(dcgm_query(matchers).ends_with("\",Hostname=\"a\"}"));
+    }
 }

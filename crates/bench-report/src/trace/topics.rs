@@ -120,14 +120,20 @@ pub(crate) fn place(key: &SeriesKey, unit: Unit) -> Option<(Topic, String, u8)> 
         (From::ServerProcess, "memory_resident_bytes") => shown(Topic::Memory, 0, "server"),
         (From::Host, "memory_used_bytes") => shown(Topic::Memory, 1, "whole host"),
         (From::Client, "memory_resident_bytes") => shown(Topic::Memory, 2, "this client"),
-        (From::Prometheus, name) => {
-            let (_, unit) = crate::tables::scale_of(unit);
-            let name = text::shortened(&name.replace('_', " "), 30);
-            shown(Topic::Asked, 0, format!("{name} {unit}").trim_end())
-        }
         (From::Gpu | From::Dcgm, name) => gpu(&key.instance, name),
+        (From::Prometheus, name) => {
+            Some(gpu(&key.instance, name).unwrap_or_else(|| asked(name, unit)))
+        }
         _ => None,
     }
+}
+
+/// What a query was named, as it stands: nobody else knows what it means.
+fn asked(name: &str, unit: Unit) -> (Topic, String, u8) {
+    let (_, unit) = crate::tables::scale_of(unit);
+    let name = text::shortened(&name.replace('_', " "), 30);
+    let shown = format!("{name} {unit}").trim_end().to_owned();
+    (Topic::Asked, shown, 0)
 }
 
 fn gpu(instance: &str, name: &str) -> Option<(Topic, String, u8)> {
@@ -174,5 +180,16 @@ mod tests {
             Unit::Ratio,
         );
         assert_eq!(placed, Some((Topic::Gpu, "GPU 1".to_owned(), 0)));
+    }
+
+    #[test]
+    fn a_prometheus_servers_gpus_are_among_the_gpus_and_its_queries_for_themselves() {
+        let prometheus = |instance, name| {
+            let key = key(ReadingSource::Prometheus, instance, name);
+            place(&key, Unit::Ratio).unwrap()
+        };
+        let card = prometheus("http://prom:9090 gpu-1:0", "utilisation_share");
+        assert_eq!((card.0, card.1.as_str()), (Topic::Gpu, "GPU gpu-1:0"));
+        assert_eq!(prometheus("http://prom:9090", "my_figure").0, Topic::Asked);
     }
 }

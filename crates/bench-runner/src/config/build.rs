@@ -204,6 +204,40 @@ mod tests {
     }
 
     #[test]
+    fn a_prometheus_server_is_asked_for_gpus_unless_it_is_asked_for_something_else() {
+        let asked = |more: &str| {
+            let text = format!("prometheus = \"http://prom:9090\"\n{more}");
+            built(&text).unwrap().machines.prometheus.unwrap()
+        };
+        assert_eq!(asked("").gpus.as_deref(), Some(""));
+        let query = "prometheus_query = [\"kv_cache_share=max(a)\"]\n";
+        assert_eq!(asked(query).gpus, None);
+        let chosen = asked(&format!("{query}prometheus_gpus = 'Hostname=\"a\"'\n"));
+        assert_eq!(chosen.gpus.as_deref(), Some("Hostname=\"a\""));
+        let kv_cache = ("kv_cache_share".to_owned(), "max(a)".to_owned());
+        assert_eq!(chosen.queries, [kv_cache]);
+        for lonely in ["prometheus_gpus = \"a\"\n", query] {
+            let problems = built(lonely).unwrap_err().join("\n");
+            assert!(problems.contains("no Prometheus server"), "{problems}");
+        }
+    }
+
+    #[test]
+    fn pages_have_to_be_addresses_and_none_is_a_word_for_no_page() {
+        let pages = |text: &str| built(text).map(|settings| settings.machines.server_metrics);
+        assert_eq!(pages("").unwrap(), None);
+        let none = pages("server_metrics = \"none\"\n");
+        assert_eq!(none.unwrap(), Some(Vec::new()));
+        let two = pages("server_metrics = [\"http://a/metrics?x=1\", \"http://b/metrics\"]\n");
+        assert_eq!(two.unwrap().unwrap().len(), 2);
+        for key in ["server_metrics", "dcgm", "prometheus"] {
+            let problems = built(&format!("{key} = \"node-7:9400\"\n")).unwrap_err();
+            let said = problems.join("\n");
+            assert!(said.contains(key) && said.contains("no scheme"), "{said}");
+        }
+    }
+
+    #[test]
     fn no_secret_reaches_the_stored_configuration() {
         let settings = built("proxy = true\napi_key_env = \"KEY\"\nurl = \"http://h:1\"\n[header]\nAuthorization = \"Bearer sk-x\"\n").unwrap();
         let stored = settings.effective.to_string() + &format!("{settings:?}");

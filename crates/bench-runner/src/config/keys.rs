@@ -143,10 +143,11 @@ keys! {
         "price_per_hour" One "MONEY" None, &[], ALL, "what the server costs per hour, for the cost per million tokens";
     }
     "Machines" {
-        "server_metrics" One "URL" None, &[], ALL, "Prometheus text of the server; default: URL/metrics if it answers; `none` to leave it alone";
-        "dcgm" One "URL" None, &[], ALL, "DCGM exporter of the server's host";
-        "prometheus" One "URL" None, &[], ALL, "Prometheus server to ask for `prometheus_query`";
-        "prometheus_query" Repeat "NAME=QUERY" None, &[], ALL, "query for that Prometheus server";
+        "server_metrics" Repeat "URL" None, &[], ALL, "Prometheus text of the server, one page per replica; default: URL/metrics if it answers; `none` to leave it alone";
+        "dcgm" Repeat "URL" None, &[], ALL, "page of the DCGM exporter on the server's host, one per host";
+        "prometheus" One "URL" None, &[], ALL, "Prometheus server to ask: for the GPUs of the DCGM exporters that it scrapes, or for `prometheus_query`";
+        "prometheus_gpus" One "MATCHERS" None, &[], ALL, "label matchers of the GPUs to ask it for: Hostname=\"gpu-1\",gpu=~\"0|1\"; default, without queries: all it knows";
+        "prometheus_query" Repeat "NAME=QUERY" None, &[], ALL, "query for that Prometheus server; a NAME of docs/hardware.md (kv_cache_share, power_w, …) is used like one";
         "server_pid" One "PID" None, &[], ALL, "process of the server on this host; default: the one that listens on the url's port";
         "hardware" Switch "" Some("true"), &[], ALL, "sample this host, its GPUs and the server";
         "nvml" One "FILE" None, &[], ALL, "NVML library to load instead of the system's";

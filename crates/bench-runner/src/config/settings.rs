@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bench_client::Proxy;
-use bench_hardware::Gpus;
+use bench_hardware::{Gpus, PrometheusQueries};
 use bench_insight::ScenarioSet;
 use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Salt, Study};
@@ -222,14 +222,12 @@ pub struct ObjectiveSettings {
 /// What to watch.
 #[derive(Clone, Debug)]
 pub struct MachineSettings {
-    /// The server's Prometheus page: a URL, `none`, or absent to try the usual place.
-    pub server_metrics: Option<String>,
-    /// DCGM exporter.
-    pub dcgm: Option<String>,
-    /// Prometheus server.
-    pub prometheus: Option<String>,
-    /// Its queries: name and text.
-    pub prometheus_queries: Vec<(String, String)>,
+    /// The server's Prometheus pages; absent to try the usual place.
+    pub server_metrics: Option<Vec<String>>,
+    /// Pages of DCGM exporters.
+    pub dcgm: Vec<String>,
+    /// Prometheus server, and what it is asked for.
+    pub prometheus: Option<PrometheusQueries>,
     /// The server's process.
     pub server_pid: Option<u32>,
     /// Sample at all.

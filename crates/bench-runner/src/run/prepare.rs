@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bench_client::{Client, Clock, Fetcher};
-use bench_hardware::{Gpus, PrometheusQueries, Sampler, SamplerConfig, ServerProcess};
+use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
 use bench_schema::{GenerationRequest, Prompt, Sampling};
 use bench_workload::{Calibration, HfTokenizer, Sizer, Words};
 
@@ -120,11 +120,8 @@ impl<'a> Run<'a> {
                 .map(ServerProcess::Pid)
                 .or_else(|| self.server_port()),
             server_metrics: self.metric_pages(),
-            dcgm: machines.dcgm.iter().cloned().collect(),
-            prometheus: machines.prometheus.clone().map(|url| PrometheusQueries {
-                url,
-                queries: machines.prometheus_queries.clone(),
-            }),
+            dcgm: machines.dcgm.clone(),
+            prometheus: machines.prometheus.clone(),
             gpus,
             ..SamplerConfig::default()
         };
@@ -146,24 +143,17 @@ impl<'a> Run<'a> {
 
     /// The server's pages: those that were named, else the usual place of each URL.
     fn metric_pages(&self) -> Vec<String> {
-        match self.settings.machines.server_metrics.as_deref() {
-            Some("none") => Vec::new(),
-            Some(page) => vec![page.to_owned()],
-            None => {
-                let urls = self.engine.as_ref().map_or_else(
-                    || self.settings.target.urls.clone(),
-                    |engine| vec![engine.url.clone()],
-                );
-                urls.iter()
-                    .map(|url| {
-                        format!(
-                            "{}/metrics",
-                            url.trim_end_matches('/').trim_end_matches("/v1")
-                        )
-                    })
-                    .collect()
-            }
+        if let Some(pages) = &self.settings.machines.server_metrics {
+            return pages.clone();
         }
+        let urls = self.engine.as_ref().map_or_else(
+            || self.settings.target.urls.clone(),
+            |engine| vec![engine.url.clone()],
+        );
+        let base = |url: &str| url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
+        urls.iter()
+            .map(|url| format!("{}/metrics", base(url)))
+            .collect()
     }
 
     /// Whether this host's GPUs may be the server's: it is ours, its process or the driver's library was named, or its address is

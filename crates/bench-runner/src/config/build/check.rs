@@ -50,6 +50,12 @@ pub(super) fn cross_check(
             None,
         );
     }
+    for name in ["prometheus_gpus", "prometheus_query"] {
+        if r.given(name) && !r.given("prometheus") {
+            let help = "add `prometheus`, the address of that server".to_owned();
+            r.complain(name, "there is no Prometheus server to ask", Some(help));
+        }
+    }
     if r.given("client_cert") != r.given("client_key") {
         r.complain(
             "client_cert",

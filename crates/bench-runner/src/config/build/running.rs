@@ -1,5 +1,8 @@
 //! When to give up, the client's own shape, what to watch and what to write.
 
+use bench_client::Endpoint;
+use bench_hardware::PrometheusQueries;
+
 use super::path;
 use crate::config::parse;
 use crate::config::reader::Reader;
@@ -42,14 +45,37 @@ pub(super) fn client(r: &mut Reader) -> ClientSettings {
 
 pub(super) fn machines(r: &mut Reader) -> MachineSettings {
     MachineSettings {
-        server_metrics: r.text("server_metrics"),
-        dcgm: r.text("dcgm"),
-        prometheus: r.text("prometheus"),
-        prometheus_queries: r.list("prometheus_query", |text| parse::pair(text, '=')),
+        server_metrics: server_metrics(r),
+        dcgm: r.list("dcgm", page),
+        prometheus: prometheus(r),
         server_pid: r.one("server_pid", |text| parse::whole(text, 1, u32::MAX)),
         enabled: r.switch("hardware"),
         nvml: r.one("nvml", path),
     }
+}
+
+/// The pages that were named: none of them, where that is what was asked for.
+fn server_metrics(r: &mut Reader) -> Option<Vec<String>> {
+    let pages = r.list("server_metrics", |text| match text {
+        "none" => Ok(None),
+        url => page(url).map(Some),
+    });
+    (!pages.is_empty()).then(|| pages.into_iter().flatten().collect())
+}
+
+/// The address of a page of metrics.
+fn page(url: &str) -> Result<String, String> {
+    let usable = Endpoint::parse_page(url).map_err(|error| error.to_string());
+    usable.map(|_| url.to_owned())
+}
+
+fn prometheus(r: &mut Reader) -> Option<PrometheusQueries> {
+    let url = r.one("prometheus", page)?;
+    let queries = r.list("prometheus_query", |text| parse::pair(text, '='));
+    // Asked for nothing by name, it is asked for the GPUs, which nobody else may know.
+    let gpus = r.text("prometheus_gpus");
+    let gpus = gpus.or_else(|| queries.is_empty().then(String::new));
+    Some(PrometheusQueries { url, gpus, queries })
 }
 
 pub(super) fn output(r: &mut Reader) -> Option<OutputSettings> {
