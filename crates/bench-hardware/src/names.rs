@@ -45,7 +45,7 @@ pub(crate) enum Take {
 pub(crate) struct Rule {
     /// Name on the page, without `_bucket`, `_sum`, `_count` for a histogram.
     pub(crate) metric: &'static str,
-    /// Only samples with this label.
+    /// Only samples with this label; a label that is absent is an empty one, as Prometheus has it.
     pub(crate) with: Option<(&'static str, &'static str)>,
     /// Name in readings.
     pub(crate) name: &'static str,
@@ -96,14 +96,13 @@ impl Rule {
         metric: &str,
     ) -> impl Iterator<Item = &'a Sample> {
         let with = self.with;
-        page.get(metric)
-            .into_iter()
-            .flatten()
-            .copied()
-            .filter(move |sample| {
-                with.is_none_or(|(label, value)| sample.label(label) == Some(value))
-                    && is_first_rank(sample)
-            })
+        let all = page.get(metric).into_iter().flatten().copied();
+        let only_entries = all.clone().any(is_entry);
+        all.filter(move |sample| {
+            with.is_none_or(|(label, value)| sample.label(label).unwrap_or_default() == value)
+                && is_first_rank(sample)
+                && (!only_entries || is_entry(sample))
+        })
     }
 
     fn read_histogram(&self, page: &BTreeMap<&str, Vec<&Sample>>) -> Vec<(String, f64)> {
@@ -139,6 +138,13 @@ fn is_first_rank(sample: &Sample) -> bool {
     ["tp_rank", "pp_rank"]
         .iter()
         .all(|label| sample.label(label).is_none_or(|rank| rank == "0"))
+}
+
+/// Triton counts a request for the ensemble that it entered by, and again for each of the ensemble's members.
+fn is_entry(sample: &Sample) -> bool {
+    let model = sample.label("model");
+    sample.name.starts_with("nv_inference_")
+        && matches!(model, Some("ensemble" | "tensorrt_llm_bls"))
 }
 
 /// The combination of all finite values; `None` of none.
@@ -183,10 +189,13 @@ pub fn server_kind(page: &Page) -> Option<&'static str> {
         ("trtllm_", "tensorrt-llm"),
         ("llamacpp:", "llama.cpp"),
     ];
-    PREFIXES
+    let by_prefix = PREFIXES
         .iter()
         .find(|(prefix, _)| page.samples.iter().any(|s| s.name.starts_with(prefix)))
-        .map(|&(_, kind)| kind)
+        .map(|&(_, kind)| kind);
+    let (label, value) = server::UNPREFIXED;
+    let without_prefix = || page.samples.iter().any(|s| s.label(label) == Some(value));
+    by_prefix.or_else(|| without_prefix().then_some("tensorrt-llm"))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Pages in the Prometheus text format: a server's, a DCGM exporter's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bench_schema::{Reading, ReadingSource, Stamp};
 
 use crate::exposition::Page;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{Part, SERVER_RULES, canonical, dcgm_by_gpu};
+use crate::names::{Part, SERVER_RULES, canonical, dcgm_by_gpu, is_counter};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
@@ -28,6 +28,14 @@ pub(crate) struct ScrapeSource {
     named: Named,
     failures: u64,
     scrapes: u64,
+    before: Option<Before>,
+}
+
+/// The pages that could be read so far: when the first and the last were read, and which counters they had.
+struct Before {
+    first: (Stamp, Stamp),
+    last: (Stamp, Stamp),
+    counters: BTreeSet<(String, String)>,
 }
 
 impl ScrapeSource {
@@ -46,6 +54,7 @@ impl ScrapeSource {
             named: Named::default(),
             failures: 0,
             scrapes: 0,
+            before: None,
         }
     }
 
@@ -117,12 +126,51 @@ impl Source for ScrapeSource {
         about.set("scrapes_total", self.scrapes as f64);
         about.set("scrape_failures_total", self.failures as f64);
         about.finish(to).into_iter().for_each(&mut *emit);
+        if fetched.is_ok() {
+            self.first_events(&parts, (from, to), &mut named, emit);
+        }
         for (instance, part) in parts {
             let mut draft = Draft::new(self.source(), &instance, from, &mut named);
             draft.take(&part);
             draft.finish(to).into_iter().for_each(&mut *emit);
         }
         self.named = named;
+    }
+}
+
+impl ScrapeSource {
+    /// Some servers show a counter from its first event on (SGLang's retractions): one that no page had until now stood at 0 until
+    /// the last of them. That is stored before the page that has it, or its first events would be lost.
+    fn first_events(
+        &mut self,
+        parts: &BTreeMap<String, Part>,
+        read: (Stamp, Stamp),
+        named: &mut Named,
+        emit: &mut dyn FnMut(Reading),
+    ) {
+        let mut counters = BTreeSet::new();
+        for (instance, part) in parts {
+            let shown = part.values.keys().filter(|name| is_counter(name));
+            counters.extend(shown.map(|name| (instance.clone(), name.clone())));
+        }
+        let source = self.source();
+        let Some(before) = &mut self.before else {
+            self.before = Some(Before {
+                first: read,
+                last: read,
+                counters,
+            });
+            return;
+        };
+        for (instance, name) in counters.difference(&before.counters) {
+            for (from, to) in [before.first, before.last] {
+                let mut draft = Draft::new(source, instance, from, named);
+                draft.set(name, 0.0);
+                draft.finish(to).into_iter().for_each(&mut *emit);
+            }
+        }
+        before.counters.append(&mut counters);
+        before.last = read;
     }
 }
 

@@ -64,10 +64,9 @@ fn check(file: &str, kind: &str, expected: &[(&str, f64)]) {
         page.first_malformed
     );
     let readings = scraped(file, ReadingSource::ServerMetrics);
-    let reading = readings
-        .iter()
-        .find(|r| r.values.contains_key("running"))
-        .unwrap_or(&readings[0]);
+    // one is of the scrape, the other of the server
+    let of_server = |r: &&Reading| !r.values.contains_key("page_bytes");
+    let reading = readings.iter().find(of_server).unwrap();
     for (name, value) in expected {
         let read = reading.values.get(*name);
         assert!(
@@ -146,46 +145,57 @@ fn vllm_before_0_11_with_old_and_new_names_side_by_side() {
     );
 }
 
+/// Its own words of these requests: 24 streamed ones of 5852 prompt and 5026 answered tokens, its warm-up (13 and 8), one that was
+/// hung up on (6 and 63), eight of 431 and 5600 of which one was retracted.
 #[test]
-fn sglang() {
+fn a_page_captured_from_sglang_after_34_requests() {
     check(
-        "sglang.txt",
+        "sglang-real.txt",
         "sglang",
         &[
-            ("running", 12.0),
-            ("waiting", 3.0),
-            ("kv_cache_share", 0.28),
-            ("prefix_cache_hit_share", 0.25),
-            ("prefix_cache_hits_total", 2000.0),
-            ("preemptions_total", 2.0),
-            ("prompt_tokens_total", 8000.0),
-            ("generation_tokens_total", 5000.0),
+            ("running", 0.0),
+            ("waiting", 0.0),
+            ("kv_cache_share", 0.0),
+            ("requests_total", 34.0),
+            ("prompt_tokens_total", 6302.0),
+            ("generation_tokens_total", 10_697.0),
+            ("prefix_cache_hits_total", 1418.0),
+            ("preemptions_total", 1.0),
             ("aborted_requests_total", 1.0),
-            ("generation_tokens_per_s", 812.5),
-            ("ttft_s.sum", 1.35),
-            ("itl_s.count", 20.0),
-            ("e2e_s.sum", 11.0),
-            ("queue_s.count", 3.0),
-            ("queue_s.le.0", 1.0),
+            ("generation_tokens_per_s", 0.0),
+            ("ttft_s.count", 34.0),
+            ("e2e_s.count", 34.0),
+            ("prefill_s.count", 34.0),
         ],
     );
 }
 
 #[test]
-fn text_generation_inference() {
+fn a_page_captured_from_sglang_with_priorities_counts_each_request_once() {
+    check(
+        "sglang-priority-real.txt",
+        "sglang",
+        &[("running", 3.0), ("waiting", 11.0)],
+    );
+}
+
+#[test]
+fn text_generation_inference_by_its_own_recorder() {
     check(
         "tgi.txt",
         "tgi",
         &[
             ("running", 4.0),
             ("waiting", 1.0),
-            ("requests_total", 25.0),
-            ("generation_tokens_total", 180.0),
-            ("prompt_tokens_total", 1200.0),
-            ("e2e_s.sum", 6.0),
-            ("queue_s.sum", 0.5005),
-            ("inference_s.sum", 5.2),
-            ("tpot_s.sum", 0.063),
+            ("requests_total", 19.0),
+            ("generation_tokens_total", 1333.0),
+            ("prompt_tokens_total", 21_193.0),
+            ("e2e_s.sum", 19.226_241_940_933_66),
+            ("e2e_s.le.0.00015", 0.0),
+            ("queue_s.count", 19.0),
+            ("inference_s.sum", 18.037_920_222_754_032),
+            ("prefill_step_s.sum", 1.059_79),
+            ("decode_step_s.count", 1400.0),
         ],
     );
 }
@@ -211,20 +221,60 @@ fn triton_with_tensorrt_llm() {
 }
 
 #[test]
-fn tensorrt_llms_own_server() {
+fn pages_of_triton_count_a_request_where_it_entered_and_not_again_for_each_member() {
+    check(
+        "triton-ensemble-49-real.txt",
+        "triton",
+        &[("requests_total", 59.0)],
+    );
+    check(
+        "triton-ensemble-667-real.txt",
+        "triton",
+        &[
+            ("request_time_s_total", 369.358_274),
+            ("queue_time_s_total", 0.001_293),
+        ],
+    );
+    let idle = [("running", 1.0), ("requests_total", 0.0)];
+    check("triton-idle-real.txt", "triton", &idle);
+}
+
+#[test]
+fn tensorrt_llms_own_server_by_its_own_collector() {
     check(
         "trtllm-serve.txt",
         "tensorrt-llm",
         &[
-            ("running", 3.0),
+            ("running", 2.0),
             ("waiting", 1.0),
-            ("kv_cache_share", 0.4),
-            ("prefix_cache_hit_share", 0.1),
-            ("requests_total", 5.0),
-            ("ttft_s.sum", 0.11),
-            ("tpot_s.sum", 0.04),
-            ("e2e_s.sum", 3.0),
-            ("queue_s.sum", 0.101),
+            ("kv_cache_share", 0.020_736_223_045_088_216),
+            ("prefix_cache_hit_share", 0.348_242_811_501_597_47),
+            ("prefix_cache_hits_total", 6976.0),
+            ("prompt_tokens_total", 19_774.0),
+            ("generation_tokens_total", 1991.0),
+            ("requests_total", 20.0),
+            ("ttft_s.sum", 2.427_883_566_441_487),
+            ("tpot_s.count", 20.0),
+            ("e2e_s.sum", 22.525_395_517_503_537),
+            ("queue_s.sum", 1.471_182_056_433_551_8),
+            ("prefill_s.sum", 0.956_701_510_007_935_2),
+            ("decode_s.count", 20.0),
+            ("inference_s.count", 20.0),
+        ],
+    );
+}
+
+#[test]
+fn tensorrt_llm_before_its_names_had_a_prefix() {
+    check(
+        "trtllm-serve-1.0.txt",
+        "tensorrt-llm",
+        &[
+            ("requests_total", 20.0),
+            ("ttft_s.count", 20.0),
+            ("tpot_s.count", 20.0),
+            ("e2e_s.count", 20.0),
+            ("queue_s.count", 20.0),
         ],
     );
 }
@@ -341,6 +391,100 @@ fn a_divided_card_in_a_dcgm_exporter_has_one_energy_and_two_memories() {
         with("memory_used_bytes"),
         ["dcgm-mig.txt 0/mig3", "dcgm-mig.txt 0/mig5"]
     );
+}
+
+#[test]
+fn a_captured_page_of_a_dcgm_exporter() {
+    let readings = scraped("dcgm-real.txt", ReadingSource::Dcgm);
+    let card = readings.iter().find(|r| r.values.contains_key("power_w"));
+    let card = &card.unwrap().values;
+    for (name, value) in [
+        ("utilisation_share", 0.0),
+        ("power_w", 8.969),
+        ("energy_j_total", 128_996.013),
+        ("temperature_celsius", 25.0),
+        ("sm_clock_hz", 300e6),
+        ("memory_free_bytes", 15_109.0 * 1_048_576.0),
+    ] {
+        assert!((card[name] - value).abs() <= 1e-9 * value, "{name}");
+    }
+}
+
+#[test]
+fn captured_pages_of_divided_cards() {
+    let of = |file: &str, instance: &str| {
+        let readings = scraped(file, ReadingSource::Dcgm);
+        let instance = format!("{file} {instance}");
+        let found = readings.into_iter().find(|r| r.instance == instance);
+        found.unwrap().values
+    };
+    let card = of("dcgm-mig-real.txt", "0");
+    assert!(
+        (card["power_w"] - 409.692).abs() < 1e-9
+            && (card["engine_active_share"] - 0.99563).abs() < 1e-9
+    );
+    let instance = of("dcgm-mig-real.txt", "0/mig13");
+    assert!((instance["engine_active_share"] - 0.995_687).abs() < 1e-9);
+    assert!(!instance.contains_key("power_w"));
+    // a newer exporter, which spells its host in lower case, with a whole card beside a divided one
+    let whole = of("dcgm-mixed-real.txt", "1");
+    let part = of("dcgm-mixed-real.txt", "2/mig3");
+    let mib = |values: &std::collections::BTreeMap<String, f64>| {
+        values["memory_free_bytes"] / 1_048_576.0
+    };
+    assert!((mib(&whole) - 11_275.0).abs() < 1e-6 && (mib(&part) - 2207.0).abs() < 1e-6);
+}
+
+#[test]
+fn triton_tells_its_gpus_as_an_exporter_does() {
+    let readings = scraped("triton-gpu-real.txt", ReadingSource::Dcgm);
+    let gpu = readings.iter().find(|r| r.values.contains_key("power_w"));
+    let gpu = gpu.unwrap();
+    assert!(
+        gpu.instance
+            .ends_with(" GPU-951eeeeb-d284-d263-688e-d98a5306389b")
+    );
+    for (name, value) in [
+        ("power_w", 32.09),
+        ("power_limit_w", 70.0),
+        ("energy_j_total", 4_879_631.328_000_044),
+        ("memory_total_bytes", 16_106_127_360.0),
+        ("utilisation_share", 0.0),
+    ] {
+        assert!((gpu.values[name] - value).abs() <= 1e-9 * value, "{name}");
+    }
+}
+
+/// A counter that appears on the fourth page, as SGLang's retractions do at the first of them.
+#[test]
+fn the_first_event_of_a_counter_that_was_not_shown_before_counts() {
+    let page = |number: usize| {
+        let first = "sglang:num_running_reqs 1\n".to_owned();
+        let late = |events: usize| format!("{first}sglang:num_retracted_requests_total {events}\n");
+        if number < 3 { first } else { late(2) }
+    };
+    let config = SamplerConfig {
+        scrape_every: Duration::from_millis(10),
+        server_metrics: vec!["sglang".to_owned()],
+        ..without_gpus()
+    };
+    let shown = |r: &&Reading| r.values.get("preemptions_total").is_some_and(|v| *v > 0.0);
+    let (readings, _) = sample(&config, Arc::new(Growing(0.into(), page)), |all| {
+        all.iter().filter(shown).count() >= 2
+    });
+    let mut history = History::default();
+    for reading in &readings {
+        history.push(reading);
+    }
+    let pages = readings.iter().filter(|r| r.values.contains_key("running"));
+    let stamps: Vec<Stamp> = pages.map(|r| r.from).collect();
+    let window = Window {
+        from: stamps[0],
+        to: *stamps.last().unwrap(),
+    };
+    let summary = history.summarise(&[window], &Work::default());
+    let preemptions = summary.derived["preemptions"].value;
+    assert!((preemptions - 2.0).abs() < 0.5, "{preemptions}");
 }
 
 /// Another page at each fetch.

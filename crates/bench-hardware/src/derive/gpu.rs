@@ -91,7 +91,10 @@ fn memory(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
         let used = level(gpu, "memory_used_bytes")?.max;
         let total = match level(gpu, "memory_total_bytes") {
             Some(total) => total.max,
-            None => used + level(gpu, "memory_free_bytes")?.min,
+            None => {
+                let reserved = level(gpu, "memory_reserved_bytes").map_or(0.0, |level| level.max);
+                used + level(gpu, "memory_free_bytes")?.min + reserved
+            }
         };
         ratio(Some(used), Some(total))
     });

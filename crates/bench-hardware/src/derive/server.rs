@@ -7,7 +7,7 @@ use super::{Derived, ratio};
 const SOURCE: ReadingSource = ReadingSource::ServerMetrics;
 
 /// Histogram in readings, and what its figures are called.
-const PHASES: [(&str, &str); 8] = [
+const PHASES: [(&str, &str); 10] = [
     ("queue_s", "server_queue"),
     ("prefill_s", "server_prefill"),
     ("decode_s", "server_decode"),
@@ -16,6 +16,9 @@ const PHASES: [(&str, &str); 8] = [
     ("itl_s", "server_itl"),
     ("tpot_s", "server_tpot"),
     ("e2e_s", "server_e2e"),
+    // of whole batches, as TGI has them: a step of decoding is the gap between tokens, but for what lies between steps
+    ("prefill_step_s", "server_prefill_step"),
+    ("decode_step_s", "server_decode_step"),
 ];
 
 const NS: f64 = 1e9;

@@ -1,4 +1,4 @@
-//! The metrics of NVIDIA's DCGM exporter, per GPU, under the same names as NVML's.
+//! The metrics of NVIDIA's DCGM exporter and of Triton, per GPU, under the same names as NVML's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,7 @@ const FIELDS: &[(&str, &str, f64)] = &[
     ),
     ("DCGM_FI_DEV_FB_USED", "memory_used_bytes", MIB),
     ("DCGM_FI_DEV_FB_FREE", "memory_free_bytes", MIB),
+    ("DCGM_FI_DEV_FB_RESERVED", "memory_reserved_bytes", MIB),
     ("DCGM_FI_DEV_FB_TOTAL", "memory_total_bytes", MIB),
     ("DCGM_FI_DEV_POWER_USAGE", "power_w", 1.0),
     ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "power_limit_w", 1.0),
@@ -40,6 +41,13 @@ const FIELDS: &[(&str, &str, f64)] = &[
     ("DCGM_FI_PROF_PCIE_RX_BYTES", "pcie_rx_bytes_per_s", 1.0),
     ("DCGM_FI_PROF_NVLINK_TX_BYTES", "nvlink_tx_bytes_per_s", 1.0),
     ("DCGM_FI_PROF_NVLINK_RX_BYTES", "nvlink_rx_bytes_per_s", 1.0),
+    // Triton asks DCGM itself
+    ("nv_gpu_utilization", "utilisation_share", 1.0),
+    ("nv_gpu_memory_used_bytes", "memory_used_bytes", 1.0),
+    ("nv_gpu_memory_total_bytes", "memory_total_bytes", 1.0),
+    ("nv_gpu_power_usage", "power_w", 1.0),
+    ("nv_gpu_power_limit", "power_limit_w", 1.0),
+    ("nv_energy_consumption", "energy_j_total", 1.0),
 ];
 
 const MIB: f64 = 1_048_576.0;
@@ -54,7 +62,12 @@ const BLANK_32: std::ops::RangeInclusive<f64> = 2_147_483_632.0..=2_147_483_647.
 /// The samples of each GPU: by its number in the exporter, `host:number` where the samples are of several hosts, and
 /// `number/migN` for an instance within it.
 pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
-    let known = |sample: &Sample| FIELDS.iter().find(|(field, _, _)| *field == sample.name);
+    // A row of one link is not the card's.
+    let of_card = |sample: &Sample| sample.label("nvlink").is_none();
+    let known = |sample: &Sample| {
+        let mut fields = FIELDS.iter();
+        fields.find(|(field, _, _)| *field == sample.name && of_card(sample))
+    };
     let hosts: BTreeSet<&str> = samples
         .iter()
         .filter(|sample| known(sample).is_some())
@@ -62,7 +75,7 @@ pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
         .collect();
     let mut gpus: BTreeMap<String, Part> = BTreeMap::new();
     for sample in samples {
-        let (Some(&(_, name, factor)), Some(number)) = (known(sample), sample.label("gpu")) else {
+        let (Some(&(_, name, factor)), Some(number)) = (known(sample), number(sample)) else {
             continue;
         };
         let card = match host(sample) {
@@ -87,12 +100,16 @@ pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
     gpus
 }
 
-/// Which host a sample is of, by the exporter's own label, else by the one that a Prometheus server adds.
+/// Which GPU of its host a sample is of: its number, or for Triton its identifier.
+fn number(sample: &Sample) -> Option<&str> {
+    sample.label("gpu").or_else(|| sample.label("gpu_uuid"))
+}
+
+/// Which host a sample is of, by the exporter's own label (older and newer spelling), else by the one that a Prometheus server adds.
 fn host(sample: &Sample) -> Option<&str> {
-    sample
-        .label("Hostname")
-        .or_else(|| sample.label("instance"))
-        .filter(|host| !host.is_empty())
+    let labels = ["Hostname", "hostname", "instance"];
+    let mut hosts = labels.iter().filter_map(|label| sample.label(label));
+    hosts.find(|host| !host.is_empty())
 }
 
 /// A query for every series that [`by_gpu`] knows, of the GPUs that `matchers` choose; all, where these are empty.

@@ -1,6 +1,6 @@
 //! The metrics of inference servers, as their sources define them.
 //!
-//! vLLM `vllm/v1/metrics/loggers.py`, SGLang `srt/metrics/collector.py` and its production-metrics page, TGI `docs/…/metrics.md`,
+//! vLLM `vllm/v1/metrics/loggers.py`, SGLang `srt/observability/metrics_collector.py`, TGI `router/src/server.rs`,
 //! TensorRT-LLM backend `docs` (Triton) and `tensorrt_llm/metrics/collector.py`, llama.cpp `tools/server`. Newer names come first.
 
 use super::{Combine, Rule, Take};
@@ -15,8 +15,8 @@ const fn value(metric: &'static str, name: &'static str) -> Rule {
     }
 }
 
-/// A share of something that each engine has for itself.
-const fn share(metric: &'static str, name: &'static str) -> Rule {
+/// A share of something that each engine has for itself, or a gauge that a process which is gone may have left behind.
+const fn fullest(metric: &'static str, name: &'static str) -> Rule {
     Rule {
         take: Take::Value(Combine::Max),
         ..value(metric, name)
@@ -37,6 +37,14 @@ const fn with(rule: Rule, label: &'static str, is: &'static str) -> Rule {
     }
 }
 
+/// TensorRT-LLM before its names had a prefix: told from others by what it wrote for want of an engine type.
+const fn unprefixed(rule: Rule) -> Rule {
+    with(rule, UNPREFIXED.0, UNPREFIXED.1)
+}
+
+/// The label of metrics that are [`unprefixed`].
+pub(super) const UNPREFIXED: (&str, &str) = ("engine_type", "undefined");
+
 const fn scaled(rule: Rule, scale: f64) -> Rule {
     Rule { scale, ..rule }
 }
@@ -47,8 +55,8 @@ pub(crate) const RULES: &[Rule] = &[
     value("vllm:num_requests_running", "running"),
     value("vllm:num_requests_waiting", "waiting"),
     value("vllm:num_requests_swapped", "swapped"),
-    share("vllm:kv_cache_usage_perc", "kv_cache_share"),
-    share("vllm:gpu_cache_usage_perc", "kv_cache_share"),
+    fullest("vllm:kv_cache_usage_perc", "kv_cache_share"),
+    fullest("vllm:gpu_cache_usage_perc", "kv_cache_share"),
     value("vllm:num_preemptions_total", "preemptions_total"),
     value(
         "vllm:prefix_cache_queries_total",
@@ -86,10 +94,11 @@ pub(crate) const RULES: &[Rule] = &[
     histogram("vllm:request_inference_time_seconds", "inference_s"),
     histogram("vllm:iteration_tokens_total", "iteration_tokens"),
     // SGLang
-    value("sglang:num_running_reqs", "running"),
-    value("sglang:num_queue_reqs", "waiting"),
-    share("sglang:token_usage", "kv_cache_share"),
-    share("sglang:cache_hit_rate", "prefix_cache_hit_share"),
+    // with priorities on, each priority has a sample beside the one of all, whose label is empty
+    with(value("sglang:num_running_reqs", "running"), "priority", ""),
+    with(value("sglang:num_queue_reqs", "waiting"), "priority", ""),
+    fullest("sglang:token_usage", "kv_cache_share"),
+    fullest("sglang:cache_hit_rate", "prefix_cache_hit_share"),
     value("sglang:cached_tokens_total", "prefix_cache_hits_total"),
     value("sglang:prompt_tokens_total", "prompt_tokens_total"),
     value("sglang:generation_tokens_total", "generation_tokens_total"),
@@ -102,13 +111,21 @@ pub(crate) const RULES: &[Rule] = &[
     value("sglang:gen_throughput", "generation_tokens_per_s"),
     histogram("sglang:time_to_first_token_seconds", "ttft_s"),
     histogram("sglang:inter_token_latency_seconds", "itl_s"),
+    // the gap between tokens in versions before 0.5
     histogram("sglang:time_per_output_token_seconds", "itl_s"),
+    histogram("sglang:request_time_per_output_token_seconds", "tpot_s"),
+    with(
+        histogram("sglang:per_stage_req_latency_seconds", "prefill_s"),
+        "stage",
+        "prefill_forward",
+    ),
     histogram("sglang:e2e_request_latency_seconds", "e2e_s"),
     histogram("sglang:queue_time_seconds", "queue_s"),
     // Text Generation Inference
     value("tgi_batch_current_size", "running"),
     value("tgi_queue_size", "waiting"),
-    value("tgi_request_count", "requests_total"),
+    // those that succeeded, as elsewhere; `tgi_request_count` has the refused ones too
+    value("tgi_request_success", "requests_total"),
     value(
         "tgi_request_generated_tokens_sum",
         "generation_tokens_total",
@@ -117,7 +134,17 @@ pub(crate) const RULES: &[Rule] = &[
     histogram("tgi_request_duration", "e2e_s"),
     histogram("tgi_request_queue_duration", "queue_s"),
     histogram("tgi_request_inference_duration", "inference_s"),
-    histogram("tgi_request_mean_time_per_token_duration", "tpot_s"),
+    // `tgi_request_mean_time_per_token_duration` has the prefill in it: it is nobody else's time per output token
+    with(
+        histogram("tgi_batch_inference_duration", "prefill_step_s"),
+        "method",
+        "prefill",
+    ),
+    with(
+        histogram("tgi_batch_inference_duration", "decode_step_s"),
+        "method",
+        "decode",
+    ),
     // Triton with the TensorRT-LLM backend
     with(
         value("nv_trt_llm_request_metrics", "running"),
@@ -130,7 +157,7 @@ pub(crate) const RULES: &[Rule] = &[
         "waiting",
     ),
     with(
-        share("nv_trt_llm_kv_cache_block_metrics", "kv_cache_share"),
+        fullest("nv_trt_llm_kv_cache_block_metrics", "kv_cache_share"),
         "kv_cache_block_type",
         "fraction",
     ),
@@ -150,19 +177,42 @@ pub(crate) const RULES: &[Rule] = &[
         1e-3,
     ),
     // TensorRT-LLM's own server
-    value("trtllm_num_requests_running", "running"),
-    value("trtllm_num_requests_waiting", "waiting"),
-    share("trtllm_kv_cache_utilization", "kv_cache_share"),
-    share("trtllm_kv_cache_hit_rate", "prefix_cache_hit_share"),
+    fullest("trtllm_num_requests_running", "running"),
+    fullest("trtllm_num_requests_waiting", "waiting"),
+    fullest("trtllm_kv_cache_utilization", "kv_cache_share"),
+    fullest("trtllm_kv_cache_hit_rate", "prefix_cache_hit_share"),
+    value(
+        "trtllm_prompt_cached_tokens_total",
+        "prefix_cache_hits_total",
+    ),
+    value("trtllm_prompt_tokens_total", "prompt_tokens_total"),
+    value("trtllm_generation_tokens_total", "generation_tokens_total"),
     value("trtllm_request_success_total", "requests_total"),
+    value(
+        "trtllm_spec_decode_num_draft_tokens_total",
+        "draft_tokens_total",
+    ),
+    value(
+        "trtllm_spec_decode_num_accepted_tokens_total",
+        "accepted_draft_tokens_total",
+    ),
     histogram("trtllm_time_to_first_token_seconds", "ttft_s"),
     histogram("trtllm_time_per_output_token_seconds", "tpot_s"),
     histogram("trtllm_e2e_request_latency_seconds", "e2e_s"),
     histogram("trtllm_request_queue_time_seconds", "queue_s"),
+    histogram("trtllm_request_prefill_time_seconds", "prefill_s"),
+    histogram("trtllm_request_decode_time_seconds", "decode_s"),
+    histogram("trtllm_request_inference_time_seconds", "inference_s"),
+    // its versions 1.0 and 1.1, whose names had no prefix
+    unprefixed(value("request_success_total", "requests_total")),
+    unprefixed(histogram("time_to_first_token_seconds", "ttft_s")),
+    unprefixed(histogram("time_per_output_token_seconds", "tpot_s")),
+    unprefixed(histogram("e2e_request_latency_seconds", "e2e_s")),
+    unprefixed(histogram("request_queue_time_seconds", "queue_s")),
     // llama.cpp
     value("llamacpp:requests_processing", "running"),
     value("llamacpp:requests_deferred", "waiting"),
-    share("llamacpp:kv_cache_usage_ratio", "kv_cache_share"),
+    fullest("llamacpp:kv_cache_usage_ratio", "kv_cache_share"),
     value("llamacpp:prompt_tokens_total", "prompt_tokens_total"),
     value(
         "llamacpp:prompt_tokens_cached_total",

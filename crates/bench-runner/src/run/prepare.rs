@@ -150,10 +150,7 @@ impl<'a> Run<'a> {
             || self.settings.target.urls.clone(),
             |engine| vec![engine.url.clone()],
         );
-        let base = |url: &str| url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
-        urls.iter()
-            .map(|url| format!("{}/metrics", base(url)))
-            .collect()
+        usual_pages(&urls, self.server.record.kind.as_deref())
     }
 
     /// Whether this host's GPUs may be the server's: it is ours, its process or the driver's library was named, or its address is
@@ -179,6 +176,18 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Where a server of this kind shows its metrics: TensorRT-LLM's has its iterations, as JSON, where others have the page.
+fn usual_pages(urls: &[String], kind: Option<&str>) -> Vec<String> {
+    let path = match kind {
+        Some("tensorrt_llm") => "/prometheus/metrics",
+        _ => "/metrics",
+    };
+    let base = |url: &str| url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
+    urls.iter()
+        .map(|url| format!("{}{path}", base(url)))
+        .collect()
+}
+
 /// Why this host's GPUs are not read.
 const ELSEWHERE: &str = "the server is on another host, so its GPUs are not this one's; name its exporter with --dcgm or --prometheus (or this host's library \
      with --nvml, if it is here after all)";
@@ -191,5 +200,20 @@ struct Pages {
 impl bench_hardware::Fetch for Pages {
     fn get(&self, url: &str, limits: bench_hardware::FetchLimits) -> Result<Vec<u8>, String> {
         self.fetcher.get(url, limits.timeout, limits.max_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_looked_for_where_the_kind_of_server_has_them() {
+        let urls = ["http://a:1/v1/".to_owned(), "http://b:2".to_owned()];
+        let vllm = usual_pages(&urls, Some("vllm"));
+        assert_eq!(vllm, ["http://a:1/metrics", "http://b:2/metrics"]);
+        let trtllm = usual_pages(&urls[1..], Some("tensorrt_llm"));
+        assert_eq!(trtllm, ["http://b:2/prometheus/metrics"]);
+        assert_eq!(usual_pages(&urls[1..], None), ["http://b:2/metrics"]);
     }
 }
