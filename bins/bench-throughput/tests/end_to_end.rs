@@ -116,6 +116,37 @@ fn a_closed_loop_accounts_for_every_request_and_keeps_to_its_schema() -> Result 
 }
 
 #[test]
+fn a_cell_that_is_shorter_than_a_scrapes_period_has_the_servers_counters_whole() -> Result {
+    let folder = tempfile::tempdir()?;
+    let args = [
+        "--engine",
+        "fixed",
+        "--concurrency",
+        "1,2,3",
+        "--requests",
+        "6",
+        "--dataset",
+        "random",
+        "--input-tokens",
+        "12",
+        "--output-tokens",
+        "8",
+    ];
+    let (output, run) = run_in(folder.path(), &args)?;
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3)), "{}", stderr(&output));
+    assert_eq!(run.cells.len(), 3);
+    for cell in &run.cells {
+        let hardware = cell.hardware.as_ref().ok_or("no hardware")?;
+        let over = hardware.derived.get("server_output_tokens_over_client");
+        let over = over.ok_or_else(|| format!("{}: {:?}", cell.id, hardware.unknown))?;
+        // the readings that enclose the window are a little wider than it
+        assert!((0.5..1.2).contains(&over.value), "{}: {over:?}", cell.id);
+    }
+    Ok(())
+}
+
+#[test]
 fn the_same_seed_asks_the_same_whatever_the_server_does() -> Result {
     let mut hashes = Vec::new();
     for profile in ["instant", "fixed"] {

@@ -21,7 +21,7 @@ pub(crate) use cost::thread_cpu;
 use crate::config::SamplerConfig;
 use crate::error::HardwareError;
 use crate::fetch::Fetch;
-use worker::Parcel;
+use worker::{Order, Parcel};
 
 /// The run's clock, as the sampler is given it.
 pub(crate) type Clock = Arc<dyn Fn() -> Stamp + Send + Sync>;
@@ -68,7 +68,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// # Ok::<(), bench_hardware::HardwareError>(())
 /// ```
 pub struct Sampler {
-    workers: Vec<(String, Sender<()>, JoinHandle<()>)>,
+    workers: Vec<(String, Sender<Order>, JoinHandle<()>)>,
     reports: Receiver<Vec<SourceCost>>,
     queue: SyncSender<Parcel>,
     collector: JoinHandle<()>,
@@ -136,14 +136,14 @@ impl Sampler {
         let (report, reports) = mpsc::channel();
         let mut workers = Vec::new();
         for worker in worker::all(config, &fetch) {
-            let (stop, stopped) = mpsc::channel();
+            let (tell, orders) = mpsc::channel();
             let (name, now, queue, report) =
                 (worker.name(), now.clone(), queue.clone(), report.clone());
             let run = move || {
                 // The report is only missed where the sampler has been dropped.
-                report.send(worker.run(&now, &stopped, &queue)).ok();
+                report.send(worker.run(&now, &orders, &queue)).ok();
             };
-            workers.push((name.clone(), stop, spawn(&name, run)?));
+            workers.push((name.clone(), tell, spawn(&name, run)?));
         }
         Ok(Self {
             workers,
@@ -156,14 +156,28 @@ impl Sampler {
         })
     }
 
+    /// Read everything now, beside the usual ticks, and wait until the sink has had it: a window that ends now then ends within
+    /// readings. Waits for at most `patience`, for a page that does not answer must not hold up a measurement.
+    pub fn read_now(&self, patience: Duration) {
+        let (done, answers) = mpsc::channel();
+        for (_, tell, _) in &self.workers {
+            // A worker that has panicked is told of when the sampler stops.
+            tell.send(Order::Read(done.clone())).ok();
+        }
+        drop(done);
+        let until = (self.now)() + Nanos::from_duration(patience);
+        let left = || (until - (self.now)()).or_zero().to_duration();
+        while answers.recv_timeout(left()).is_ok() {}
+    }
+
     /// Read a last time, stop, and say what it cost. Waits for a scrape in progress at most as long as that may take, and
     /// leaves behind a thread that hangs in a driver.
     pub fn stop(self) -> SamplerReport {
         let mut report = SamplerReport::default();
         let mut names: Vec<String> = Vec::new();
         let mut threads = Vec::new();
-        for (name, stop, thread) in self.workers {
-            drop(stop);
+        for (name, tell, thread) in self.workers {
+            drop(tell);
             names.push(name);
             threads.push(thread);
         }
@@ -197,8 +211,12 @@ impl Sampler {
 }
 
 fn collect(parcels: &Receiver<Parcel>, sink: &mut impl FnMut(Reading)) {
-    while let Ok(Parcel::Reading(reading)) = parcels.recv() {
-        sink(*reading);
+    while let Ok(parcel) = parcels.recv() {
+        match parcel {
+            Parcel::Reading(reading) => sink(*reading),
+            Parcel::Mark(asker) => drop(asker.send(())),
+            Parcel::End => break,
+        }
     }
 }
 

@@ -162,10 +162,14 @@ impl ScrapeSource {
             });
             return;
         };
+        let mut new: BTreeMap<&String, Vec<&String>> = BTreeMap::new();
         for (instance, name) in counters.difference(&before.counters) {
+            new.entry(instance).or_default().push(name);
+        }
+        for (instance, names) in new {
             for (from, to) in [before.first, before.last] {
                 let mut draft = Draft::new(source, instance, from, named);
-                draft.set(name, 0.0);
+                names.iter().for_each(|name| draft.set(name, 0.0));
                 draft.finish(to).into_iter().for_each(&mut *emit);
             }
         }

@@ -196,6 +196,56 @@ fn a_slow_page_does_not_hold_up_the_host() {
     assert!(page.missed_ticks > 0 && page.longest.as_secs_f64() > 0.5);
 }
 
+/// A page that is answered only when the test says so.
+struct Held(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl Fetch for Held {
+    fn get(&self, _url: &str, _limits: FetchLimits) -> Result<Vec<u8>, String> {
+        let released = self.0.lock().unwrap().recv();
+        released.map_or_else(
+            |gone| Err(gone.to_string()),
+            |()| Ok(b"vllm:num_requests_running 1\n".to_vec()),
+        )
+    }
+}
+
+#[test]
+fn what_is_read_on_demand_has_been_handed_on_when_the_call_returns() {
+    let taken = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = taken.clone();
+    let hour = Duration::from_secs(3600);
+    let config = SamplerConfig {
+        host_every: hour,
+        scrape_every: hour,
+        ..fast()
+    };
+    let keep = move |reading| sink.lock().unwrap().push(reading);
+    let sampler = Sampler::start(&config, common::clock(), Arc::new(NoFetch), keep).unwrap();
+    let hosts = || of(&taken.lock().unwrap(), ReadingSource::Host).len();
+    let patience = Duration::from_secs(30);
+    sampler.read_now(patience);
+    // the first tick may be among them or not, but each call adds one
+    let before = hosts();
+    sampler.read_now(patience);
+    assert_eq!(hosts(), before + 1);
+    sampler.stop();
+}
+
+#[test]
+fn a_page_that_does_not_answer_is_not_waited_for_beyond_the_patience() {
+    let (release, held) = std::sync::mpsc::channel();
+    let config = SamplerConfig {
+        server_metrics: vec!["http://h/metrics".to_owned()],
+        ..fast()
+    };
+    let fetch = Arc::new(Held(held.into()));
+    let sampler = Sampler::start(&config, common::clock(), fetch, drop).unwrap();
+    // returns although the page is still held, or the test would never end
+    sampler.read_now(Duration::from_millis(20));
+    drop(release);
+    assert_eq!(sampler.stop().unknown, [].into());
+}
+
 #[test]
 fn a_sink_that_panics_is_said_and_the_sampler_still_stops() {
     let sampler = Sampler::start(&fast(), common::clock(), Arc::new(NoFetch), |_| {

@@ -1,5 +1,6 @@
 //! The thread that keeps what was measured: it writes records and readings to the journals and adds them up, off the hot path.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
@@ -23,6 +24,9 @@ const MOST_OVERFLOWED: usize = 1 << 15;
 const PART_BYTES: u64 = 256 << 20;
 /// Longest time that something measured stays in memory only.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// How far before a cell its readings reach back: beyond the slowest period of the sampler's sources, so that a cell that begins between
+/// two readings has both.
+const LEAD: Nanos = Nanos::from_secs(2);
 /// Pending bytes that are written at once.
 const FLUSH_BYTES: usize = 4 << 20;
 
@@ -138,6 +142,7 @@ impl RecorderThread {
             readings,
             secrets,
             tally: None,
+            latest: VecDeque::new(),
             recorder: recorder.clone(),
             flushed: clock.now(),
             clock,
@@ -168,6 +173,8 @@ struct Desk {
     readings: Journal,
     secrets: Secrets,
     tally: Option<Box<CellTally>>,
+    /// Readings of the last [`LEAD`], for the cell that begins next.
+    latest: VecDeque<Reading>,
     recorder: Recorder,
     clock: Clock,
     flushed: Stamp,
@@ -230,10 +237,20 @@ impl Desk {
                 self.secrets.hide_in_reading(&mut reading);
                 self.readings.append(&reading);
                 if let Some(tally) = &mut self.tally {
-                    tally.reading(*reading);
+                    tally.reading(Reading::clone(&reading));
+                }
+                let since = reading.to - LEAD;
+                self.latest.push_back(*reading);
+                while self.latest.front().is_some_and(|old| old.to < since) {
+                    self.latest.pop_front();
                 }
             }
-            Message::Begin(tally) => self.tally = Some(tally),
+            Message::Begin(mut tally) => {
+                for reading in &self.latest {
+                    tally.reading(reading.clone());
+                }
+                self.tally = Some(tally);
+            }
             Message::End(answer) => {
                 let _run_is_over = answer.send(self.tally.take());
             }

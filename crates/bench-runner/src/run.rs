@@ -93,7 +93,10 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         .all_cells(
             &cells,
             &mut workers,
-            &recorder.recorder,
+            cells::Watch {
+                recorder: &recorder.recorder,
+                sampler: sampler.as_ref(),
+            },
             &folder,
             &mut record,
         )

@@ -1,7 +1,7 @@
 //! One thread: its sources, its ticks.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
 use std::time::Duration;
 
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
@@ -19,7 +19,15 @@ use crate::scrape::{ScrapeKind, ScrapeSource};
 /// What travels to the thread that calls the sink.
 pub(super) enum Parcel {
     Reading(Box<Reading>),
+    /// Everything before this has been handed on: to be said to whoever waits for it.
+    Mark(Sender<()>),
     End,
+}
+
+/// What a worker is told between its ticks. It ends when nobody can tell it anything any more.
+pub(super) enum Order {
+    /// Read now; the answer follows the readings.
+    Read(Sender<()>),
 }
 
 /// The shortest period: below it the sampler would be the load.
@@ -97,7 +105,7 @@ impl Worker {
     pub(super) fn run(
         mut self,
         now: &Clock,
-        stopped: &Receiver<()>,
+        orders: &Receiver<Order>,
         queue: &SyncSender<Parcel>,
     ) -> Vec<SourceCost> {
         let worker = self.name();
@@ -112,8 +120,8 @@ impl Worker {
             .collect();
         let mut ticks = Ticks::new(now(), Nanos::from_duration(self.every));
         let mut last_cost = now() - COST_EVERY;
+        self.tick(now, queue, &mut costs);
         loop {
-            self.tick(now, queue, &mut costs);
             if now() - last_cost >= COST_EVERY {
                 last_cost = now();
                 report_cost(now, queue, &mut costs);
@@ -122,9 +130,19 @@ impl Worker {
             for cost in &mut costs {
                 cost.missed_ticks += missed;
             }
-            match stopped.recv_timeout(wait.to_duration()) {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+            match orders.recv_timeout(wait.to_duration()) {
+                Err(RecvTimeoutError::Timeout) => self.tick(now, queue, &mut costs),
+                Ok(Order::Read(first)) => {
+                    // orders that waited for a slow source are all met by one reading
+                    let waiting = orders.try_iter().map(|Order::Read(asker)| asker);
+                    let askers: Vec<_> = std::iter::once(first).chain(waiting).collect();
+                    self.tick(now, queue, &mut costs);
+                    for asker in askers {
+                        // A full queue is not waited for: the asker has patience, and no more than that.
+                        let _full = queue.try_send(Parcel::Mark(asker));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         self.tick(now, queue, &mut costs);

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bench_hardware::Sampler;
 use bench_schema::{
     CellRecord, Load, Metric, Nanos, Phase as PhaseKind, PlanHash, RunRecord, Stamp,
 };
@@ -22,6 +24,26 @@ use crate::tally::{self, CellTally, Samples};
 use crate::workers::{PhaseReport, Workers};
 use crate::{RunError, folder, tokenize};
 
+/// Where what is measured goes, and what reads the machines meanwhile.
+#[derive(Clone, Copy)]
+pub(super) struct Watch<'a> {
+    pub(super) recorder: &'a Recorder,
+    pub(super) sampler: Option<&'a Sampler>,
+}
+
+/// How long a phase is held up for the readings that enclose it: as long as the sampler itself waits for a page. One that takes longer
+/// encloses it with those of its own ticks.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Watch<'_> {
+    /// Read every machine between two phases, so that no counter's share in one is guessed from ticks in the other.
+    fn read_machines(self) {
+        if let Some(sampler) = self.sampler {
+            sampler.read_now(PATIENCE);
+        }
+    }
+}
+
 /// What one cell came to, beside its record.
 pub(super) type Measured = Result<Vec<Samples>, (Vec<Samples>, RunError)>;
 
@@ -35,7 +57,7 @@ impl Run<'_> {
         &self,
         cells: &[Cell],
         workers: &mut Workers,
-        recorder: &Recorder,
+        watch: Watch<'_>,
         folder: &Path,
         record: &mut RunRecord,
     ) -> Measured {
@@ -47,7 +69,7 @@ impl Run<'_> {
             }
             self.cool_down(index).await;
             let baseline = baseline(&record.cells);
-            let measured = self.one_cell(cell, baseline, workers, recorder).await;
+            let measured = self.one_cell(cell, baseline, workers, watch).await;
             match measured {
                 Ok((cell_record, cell_samples)) => {
                     if let Some(place) = record.cells.get_mut(index) {
@@ -81,8 +103,9 @@ impl Run<'_> {
         cell: &Cell,
         baseline: Option<f64>,
         workers: &mut Workers,
-        recorder: &Recorder,
+        watch: Watch<'_>,
     ) -> Result<(CellRecord, Samples), RunError> {
+        let recorder = watch.recorder;
         let enough = Arc::new(AtomicBool::new(false));
         recorder.begin(CellTally::new(
             cell,
@@ -98,9 +121,11 @@ impl Run<'_> {
                 self.one_phase(cell, repeat, PhaseKind::Warmup, workers, recorder, &enough)
                     .await?;
             }
+            watch.read_machines();
             let (phase, of_phase) = self
                 .one_phase(cell, repeat, PhaseKind::Measure, workers, recorder, &enough)
                 .await?;
+            watch.read_machines();
             reports.extend(of_phase);
             cap_hits += phase.cap_hits.load(Ordering::Relaxed);
             hash += phase.plan_hash();
