@@ -169,7 +169,9 @@ impl ScrapeSource {
         for (instance, names) in new {
             for (from, to) in [before.first, before.last] {
                 let mut draft = Draft::new(source, instance, from, named);
-                names.iter().for_each(|name| draft.set(name, 0.0));
+                for name in &names {
+                    draft.set(name, 0.0);
+                }
                 draft.finish(to).into_iter().for_each(&mut *emit);
             }
         }

@@ -201,7 +201,8 @@ struct Held(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 
 impl Fetch for Held {
     fn get(&self, _url: &str, _limits: FetchLimits) -> Result<Vec<u8>, String> {
-        let released = self.0.lock().unwrap().recv();
+        let held = self.0.lock().map_err(|error| error.to_string())?;
+        let released = held.recv();
         released.map_or_else(
             |gone| Err(gone.to_string()),
             |()| Ok(b"vllm:num_requests_running 1\n".to_vec()),
@@ -213,7 +214,7 @@ impl Fetch for Held {
 fn what_is_read_on_demand_has_been_handed_on_when_the_call_returns() {
     let taken = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = taken.clone();
-    let hour = Duration::from_secs(3600);
+    let hour = Duration::from_hours(1);
     let config = SamplerConfig {
         host_every: hour,
         scrape_every: hour,

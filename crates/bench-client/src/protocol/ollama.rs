@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use bench_schema::{Channel, GenerationRequest, Nanos, Prompt, Usage};
+use bench_schema::{Channel, GenerationRequest, Nanos, Prompt, ServerTimings, Usage};
 use serde::Deserialize;
 
 use super::body::Object;
@@ -121,10 +121,16 @@ impl Line<'_> {
                 .and_then(|ns| i64::try_from(ns).ok())
                 .map(Nanos::new)
         };
-        let server = out.server();
-        server.total = nanos(self.total_duration);
-        server.prefill = nanos(self.prompt_eval_duration);
-        server.decode = nanos(self.eval_duration);
+        let timings = ServerTimings {
+            queue: None,
+            prefill: nanos(self.prompt_eval_duration),
+            decode: nanos(self.eval_duration),
+            total: nanos(self.total_duration),
+        };
+        // Servers that only speak Ollama's API (SGLang) tell none.
+        if timings != ServerTimings::default() {
+            *out.server() = timings;
+        }
         out.finish(self.done_reason.filled().unwrap_or("stop"));
         out.end_marker();
     }

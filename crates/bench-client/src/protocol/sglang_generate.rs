@@ -34,6 +34,8 @@ struct Meta<'a> {
     cached_tokens: Count,
     e2e_latency: Number,
     queue_time: Number,
+    forward_entry_time: Number,
+    prefill_finished_time: Number,
 }
 
 /// `{"type": "length", "length": 4}`, or `{"type": "abort", "message": …}`.
@@ -74,6 +76,11 @@ impl StreamEvent<'_> {
         }
         if let Some(queue) = meta.queue_time.0 {
             out.server().queue = Some(seconds(queue));
+        }
+        if let (Some(from), Some(to)) = (meta.forward_entry_time.0, meta.prefill_finished_time.0) {
+            // both are of the server's wall clock, which may be set back
+            out.server().prefill =
+                Some(seconds(to - from)).filter(|prefill| *prefill >= Nanos::ZERO);
         }
         if let Some(finish) = &meta.finish_reason {
             out.finish(finish.kind.get().unwrap_or_default());

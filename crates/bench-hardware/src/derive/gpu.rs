@@ -89,13 +89,12 @@ fn memory(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     let level = |gpu: &str, name: &str| d.history.level(source, gpu, name, d.windows);
     let shares = each(gpus, |gpu| {
         let used = level(gpu, "memory_used_bytes")?.max;
-        let total = match level(gpu, "memory_total_bytes") {
-            Some(total) => total.max,
-            None => {
-                let reserved = level(gpu, "memory_reserved_bytes").map_or(0.0, |level| level.max);
-                used + level(gpu, "memory_free_bytes")?.min + reserved
-            }
+        let total = level(gpu, "memory_total_bytes").map(|total| total.max);
+        let parts = || {
+            let reserved = level(gpu, "memory_reserved_bytes").map_or(0.0, |level| level.max);
+            Some(used + level(gpu, "memory_free_bytes")?.min + reserved)
         };
+        let total = total.or_else(parts)?;
         ratio(Some(used), Some(total))
     });
     let bytes = each(gpus, |gpu| Some(level(gpu, "memory_used_bytes")?.max));
