@@ -27,10 +27,21 @@ pub fn parse(
     about: &'static str,
     args: impl IntoIterator<Item = OsString>,
 ) -> Result<Flags, clap::Error> {
+    // What is on unless turned off may be asked for all the same, as in `vllm bench serve --ignore-eos`: over a file that turns it off.
+    let positive = |arg: &OsString| {
+        let name = arg.to_str()?.strip_prefix("--")?;
+        taken_by(benchmark).find(|key| key.flag().strip_prefix("no-") == Some(name))
+    };
+    let (asked, args): (Vec<OsString>, Vec<OsString>) =
+        args.into_iter().partition(|arg| positive(arg).is_some());
+    let turned_on = asked.iter().filter_map(positive).map(|key| {
+        let texts = vec![true.to_string()];
+        let place = Place::Flag(key.name.replace('_', "-"));
+        (key.name, Entry { texts, place })
+    });
     let matches = command(benchmark, about).try_get_matches_from(args)?;
-    let entries = taken_by(benchmark)
-        .filter_map(|key| Some((key.name, entry(key, &matches)?)))
-        .collect();
+    let given = taken_by(benchmark).filter_map(|key| Some((key.name, entry(key, &matches)?)));
+    let entries = turned_on.chain(given).collect();
     Ok(Flags {
         config: matches.get_one::<PathBuf>("config").cloned(),
         entries,
@@ -124,6 +135,16 @@ mod tests {
         for benchmark in [Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen] {
             command(benchmark, "").debug_assert();
         }
+    }
+
+    #[test]
+    fn what_is_on_by_default_can_be_asked_for_and_turned_off() {
+        let texts = |args: &[&str]| parsed(args).entries["ignore_eos"].texts.clone();
+        assert_eq!(texts(&["--ignore-eos"]), ["true"]);
+        assert_eq!(texts(&["--no-ignore-eos"]), ["false"]);
+        assert_eq!(texts(&["--ignore-eos", "--no-ignore-eos"]), ["false"]);
+        let unknown = ["b", "--such-flag"].map(OsString::from);
+        assert!(parse(Benchmark::Throughput, "", unknown).is_err());
     }
 
     #[test]
