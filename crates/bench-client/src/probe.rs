@@ -1,5 +1,6 @@
 //! What a server says about itself, before it is measured.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bench_schema::{Nanos, Stamp};
@@ -34,6 +35,8 @@ pub struct ServerFacts {
     pub kind: Option<String>,
     /// Its version.
     pub version: Option<String>,
+    /// What it tells of the first model, in its own words: `max_model_len`.
+    pub facts: BTreeMap<String, String>,
 }
 
 /// What `POST /tokenize` said.
@@ -56,6 +59,8 @@ struct ModelList {
 struct ModelEntry {
     id: String,
     owned_by: Option<String>,
+    /// vLLM's and SGLang's; of whatever type elsewhere.
+    max_model_len: Value,
 }
 
 /// One look at a server.
@@ -131,11 +136,15 @@ impl Probe {
         let list: ModelList = models
             .and_then(|page| serde_json::from_slice(&page.body).ok())
             .unwrap_or_default();
-        let owner = list.data.first().and_then(|model| model.owned_by.clone());
+        let first = list.data.first();
+        let owner = first.and_then(|model| model.owned_by.clone());
+        let longest = first.and_then(|model| model.max_model_len.as_u64());
+        let facts = longest.map(|tokens| ("max_model_len".to_owned(), tokens.to_string()));
         let mut facts = ServerFacts {
             models: list.data.into_iter().map(|model| model.id).collect(),
             kind: kind_of(owner.as_deref(), header.as_deref()),
             version: None,
+            facts: facts.into_iter().collect(),
         };
         // Each of these pages belongs to one kind of server; the known kind's is asked alone.
         for (kind, page, keys) in VERSIONS {

@@ -54,7 +54,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Streamed>, Infall
         "/v1/models" => (
             "application/json",
             vec![Bytes::from_static(
-                b"{\"data\":[{\"id\":\"m-1\",\"owned_by\":\"vllm\"}]}",
+                b"{\"data\":[{\"id\":\"m-1\",\"owned_by\":\"vllm\",\"max_model_len\":2048}]}",
             )],
         ),
         "/version" => (
@@ -481,6 +481,7 @@ fn a_probe_finds_models_kind_version_and_counts_tokens() {
     run(async {
         let facts = probe.look(Nanos::ZERO).await.unwrap();
         assert_eq!(facts.models, ["m-1"]);
+        assert_eq!(facts.facts["max_model_len"], "2048");
         assert_eq!(
             (facts.kind.as_deref(), facts.version.as_deref()),
             (Some("vllm"), Some("0.32.0"))

@@ -4,6 +4,7 @@
 //! a histogram `x` is stored as `x.sum`, `x.count` and, cumulatively, `x.le.<bound>`. Times are seconds, shares are 0 to 1.
 
 mod dcgm;
+mod facts;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::exposition::{Page, Sample};
 
 pub(crate) use dcgm::{by_gpu as dcgm_by_gpu, query as dcgm_query};
+pub(crate) use facts::facts;
 pub(crate) use server::RULES as SERVER_RULES;
 
 /// What samples say of one server, of one GPU, or of one MIG instance.

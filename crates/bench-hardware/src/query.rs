@@ -10,7 +10,7 @@ use crate::config::PrometheusQueries;
 use crate::error::HardwareError;
 use crate::exposition::Sample;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{Part, dcgm_by_gpu, dcgm_query};
+use crate::names::{Part, dcgm_by_gpu, dcgm_query, facts};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 use crate::scrape::without_credentials;
@@ -22,6 +22,7 @@ pub(crate) struct QuerySource {
     fetch: Arc<dyn Fetch>,
     limits: FetchLimits,
     named: Named,
+    facts: BTreeMap<String, String>,
 }
 
 struct Query {
@@ -52,6 +53,7 @@ impl QuerySource {
             fetch,
             limits,
             named: Named::default(),
+            facts: BTreeMap::new(),
         }
     }
 }
@@ -61,14 +63,21 @@ impl Source for QuerySource {
         "prometheus"
     }
 
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
+    }
+
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
         for query in &self.queries {
             let from = now();
-            let parts = self
+            let samples = self
                 .fetch
                 .get(&query.url, self.limits)
-                .and_then(|body| instant(&body).map_err(|error| error.to_string()))
-                .and_then(|samples| parts(query.name.as_deref(), &samples));
+                .and_then(|body| instant(&body).map_err(|error| error.to_string()));
+            if let (Ok(samples), true) = (&samples, self.facts.is_empty()) {
+                self.facts = facts(samples);
+            }
+            let parts = samples.and_then(|samples| parts(query.name.as_deref(), &samples));
             let to = now();
             let mut say = |part: &str, fill: &dyn Fn(&mut Draft<'_>)| {
                 let instance = format!("{} {part}", self.instance);

@@ -33,6 +33,11 @@ pub(crate) trait Source: Send {
 
     /// Read once and hand on what was read.
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading));
+
+    /// What was found out on the way about the server, and does not change.
+    fn facts(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
 }
 
 /// Readings that may wait for the sink. At the default rates this is minutes.
@@ -98,6 +103,14 @@ impl SamplerReport {
     /// CPU time over the time it ran: 0.01 is one percent of one core. `None` where it ran for no time.
     pub fn cpu_share(&self) -> Option<f64> {
         (self.lasted > Nanos::ZERO).then(|| self.cpu().as_f64() / self.lasted.as_f64())
+    }
+
+    /// What pages told of the server itself, in its own words: `block_size`, `gpu_memory_utilization`, `gpus`, …
+    pub fn server_facts(&self) -> BTreeMap<String, String> {
+        let facts = self.sources.iter().flat_map(|source| &source.facts);
+        facts
+            .map(|(name, fact)| (name.clone(), fact.clone()))
+            .collect()
     }
 
     /// Readings that were dropped because the sink did not keep up.

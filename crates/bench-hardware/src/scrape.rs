@@ -7,7 +7,7 @@ use bench_schema::{Reading, ReadingSource, Stamp};
 
 use crate::exposition::Page;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{Part, SERVER_RULES, canonical, dcgm_by_gpu, is_counter};
+use crate::names::{Part, SERVER_RULES, canonical, dcgm_by_gpu, facts, is_counter};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
@@ -29,6 +29,7 @@ pub(crate) struct ScrapeSource {
     failures: u64,
     scrapes: u64,
     before: Option<Before>,
+    facts: BTreeMap<String, String>,
 }
 
 /// The pages that could be read so far: when the first and the last were read, and which counters they had.
@@ -55,6 +56,7 @@ impl ScrapeSource {
             failures: 0,
             scrapes: 0,
             before: None,
+            facts: BTreeMap::new(),
         }
     }
 
@@ -99,6 +101,10 @@ impl Source for ScrapeSource {
         }
     }
 
+    fn facts(&self) -> BTreeMap<String, String> {
+        self.facts.clone()
+    }
+
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
         let from = now();
         let fetched = self.page();
@@ -111,6 +117,9 @@ impl Source for ScrapeSource {
                 about.set("page_bytes", *bytes as f64);
                 about.set("page_samples", page.samples.len() as f64);
                 describe_faults(page, &mut about);
+                if self.facts.is_empty() {
+                    self.facts = facts(&page.samples);
+                }
                 self.parts(page)
             }
             Err(why) => {

@@ -551,6 +551,36 @@ fn two_pages_of_vllm_make_the_phases_of_what_happened_between_them() {
 }
 
 #[test]
+fn pages_tell_of_the_server_itself_whatever_kind_it_is() {
+    let enough = |readings: &[Reading]| {
+        let of = |source| readings.iter().any(|r| r.source == source);
+        of(ReadingSource::ServerMetrics) && of(ReadingSource::Dcgm)
+    };
+    let told = |page: &str, dcgm: &str| {
+        let config = SamplerConfig {
+            server_metrics: vec![page.to_owned()],
+            dcgm: vec![dcgm.to_owned()],
+            ..without_gpus()
+        };
+        let (_, report) = sample(&config, Arc::new(Fixtures), enough);
+        report.server_facts()
+    };
+    let vllm = told("vllm-real.txt", "dcgm-real.txt");
+    assert_eq!(vllm["gpu_memory_utilization"], "0.92");
+    assert_eq!(
+        (vllm["gpus"].as_str(), vllm["block_size"].as_str()),
+        ("2 × Tesla T4", "128")
+    );
+    let sglang = told("sglang-real.txt", "dcgm.txt");
+    assert_eq!(sglang["max_total_num_tokens"], "2048");
+    assert_eq!(sglang["gpus"], "2 × NVIDIA H100 80GB HBM3");
+    assert_eq!(sglang["gpu_driver"], "550.54.15");
+    let trtllm = told("trtllm-serve.txt", "dcgm-mig-real.txt");
+    assert_eq!(trtllm["tensor_parallel_size"], "1");
+    assert!(!trtllm.contains_key("gpus"), "that exporter names no model");
+}
+
+#[test]
 fn without_an_http_client_a_page_is_unknown_and_says_why() {
     let config = SamplerConfig {
         server_metrics: vec!["http://127.0.0.1:9/metrics".to_owned()],

@@ -154,6 +154,7 @@ impl Server {
             models: told.models,
             kind: told.kind,
             version: told.version,
+            facts: told.facts,
             tls_unverified: settings.target.insecure,
             proxy: (settings.target.proxy.as_ref()).map(|proxy| proxy.endpoint().to_string()),
         };

@@ -183,6 +183,10 @@ pub struct ServerRecord {
     /// Its version, where it tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// What it tells of itself in its own words, which are those of its flags: `block_size`, `gpu_memory_utilization`,
+    /// `max_model_len`; `gpus` and `gpu_driver` of an exporter beside it. Since 1.2.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<String, String>,
     /// Whether certificates were left unverified (`--insecure`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls_unverified: bool,

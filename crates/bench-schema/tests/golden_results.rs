@@ -48,6 +48,17 @@ fn a_run_of_version_one_one_loads_with_the_pause_of_late_reading() {
 }
 
 #[test]
+fn a_run_of_version_one_two_loads_with_what_the_server_told_of_itself() {
+    let run = RunRecord::from_json(&golden("v1.2/run.json")).unwrap();
+    assert_eq!((run.schema.major, run.schema.minor), (1, 2));
+    let facts = &run.server.facts;
+    assert_eq!(facts["gpu_memory_utilization"], "0.92");
+    assert_eq!(facts["gpus"], "2 × Tesla T4");
+    let older = RunRecord::from_json(&golden("v1.1/run.json")).unwrap();
+    assert!(older.server.facts.is_empty());
+}
+
+#[test]
 fn requests_and_readings_of_version_one_load_and_are_written_the_same_again() {
     for line in golden("v1/requests.jsonl").lines() {
         let record: RequestRecord = serde_json::from_str(line).unwrap();

@@ -101,12 +101,12 @@ pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
 }
 
 /// Which GPU of its host a sample is of: its number, or for Triton its identifier.
-fn number(sample: &Sample) -> Option<&str> {
+pub(super) fn number(sample: &Sample) -> Option<&str> {
     sample.label("gpu").or_else(|| sample.label("gpu_uuid"))
 }
 
 /// Which host a sample is of, by the exporter's own label (older and newer spelling), else by the one that a Prometheus server adds.
-fn host(sample: &Sample) -> Option<&str> {
+pub(super) fn host(sample: &Sample) -> Option<&str> {
     let labels = ["Hostname", "hostname", "instance"];
     let mut hosts = labels.iter().filter_map(|label| sample.label(label));
     hosts.find(|host| !host.is_empty())

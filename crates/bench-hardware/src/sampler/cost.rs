@@ -1,5 +1,7 @@
 //! What a source costs, measured with the thread's own CPU clock.
 
+use std::collections::BTreeMap;
+
 use bench_schema::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -21,6 +23,8 @@ pub struct SourceCost {
     pub readings: u64,
     /// Readings dropped because the queue to the sink was full.
     pub dropped: u64,
+    /// What it found out about the server.
+    pub facts: BTreeMap<String, String>,
     /// The longest time one tick took on the run's clock, waiting included.
     pub longest: Nanos,
 }

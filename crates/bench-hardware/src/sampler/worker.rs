@@ -147,6 +147,9 @@ impl Worker {
         }
         self.tick(now, queue, &mut costs);
         report_cost(now, queue, &mut costs);
+        for (source, cost) in self.sources.iter().zip(&mut costs) {
+            cost.facts = source.facts();
+        }
         costs
     }
 

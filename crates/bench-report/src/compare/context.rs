@@ -57,6 +57,9 @@ fn facts(run: &RunRecord) -> BTreeMap<String, String> {
     add("model", run.server.model.clone());
     add("server", run.server.kind.clone());
     add("server version", run.server.version.clone());
+    for (name, fact) in &run.server.facts {
+        add(&format!("server {name}"), Some(fact.clone()));
+    }
     add("tool version", Some(run.tool.version.clone()));
     add("client host", run.host.name.clone());
     add("client CPU", run.host.cpu_model.clone());

@@ -48,6 +48,9 @@ fn server(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
         (None, None) => None,
     };
     add("server", engine);
+    let told = server.facts.iter();
+    let told: Vec<String> = told.map(|(name, fact)| format!("{name} {fact}")).collect();
+    add("it tells of itself", Some(told.join(", ")));
     add("target", Some(server.urls.join(", ")));
     if server.embedded {
         add(

@@ -143,6 +143,7 @@ impl Run<'_> {
         record.complete = record.incomplete_reason.is_none();
         if let Some(report) = cost {
             record.host.unknown.extend(report.unknown.clone());
+            record.server.facts.extend(report.server_facts());
             if let Some(share) = report.cpu_share() {
                 record
                     .host

@@ -52,6 +52,9 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
             unknown: BTreeMap::from([("gpu_1".to_owned(), "NVML lists one device".to_owned())]),
         },
         server: ServerRecord {
+            facts: [("gpu_memory_utilization", "0.9"), ("max_model_len", "8192")]
+                .map(|(name, fact)| (name.to_owned(), fact.to_owned()))
+                .into(),
             urls: vec!["http://127.0.0.1:8000".into()],
             embedded: false,
             api: "openai-completions".into(),
