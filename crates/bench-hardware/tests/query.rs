@@ -1,12 +1,17 @@
 //! A Prometheus server's query API as a source, as in a sweep whose GPUs are on another host.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "only tests use the function here, and they should fail where it fails"
+)]
+
 mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench_hardware::{Fetch, FetchLimits, History, PrometheusQueries, SamplerConfig, Work};
-use bench_schema::{Reading, ReadingSource, Stamp, Window};
+use bench_schema::{HardwareSummary, Reading, ReadingSource, Stamp, Window};
 
 use common::{sample, without_gpus};
 
@@ -47,14 +52,15 @@ const GPUS: &str = r#"{"status":"success","data":{"resultType":"vector","result"
     {"metric":{"__name__":"DCGM_FI_DEV_POWER_USAGE","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"500"]},
     {"metric":{"__name__":"DCGM_FI_DEV_MEMORY_TEMP","gpu":"0","Hostname":"a","instance":"10.0.0.1:9400"},"value":[1.5,"9223372036854775794"]}]}}"#;
 
-#[test]
-fn the_gpus_that_a_prometheus_server_knows_are_found_without_a_word_of_promql() {
+/// What a sampler reads that asks `Prometheus` this, and what it comes to.
+fn asked(gpus: Option<&str>, queries: &[(&str, &str)]) -> (Vec<Reading>, HardwareSummary) {
+    let query = |(name, promql): &(&str, &str)| ((*name).to_owned(), (*promql).to_owned());
     let config = SamplerConfig {
         scrape_every: Duration::from_millis(20),
         prometheus: Some(PrometheusQueries {
-            url: "http://user:secret@gpu-host:9090".to_owned(),
-            gpus: Some("Hostname=~\"a|b\"".to_owned()),
-            queries: Vec::new(),
+            url: "http://user:secret@gpu-host:9090/".to_owned(),
+            gpus: gpus.map(str::to_owned),
+            queries: queries.iter().map(query).collect(),
         }),
         ..without_gpus()
     };
@@ -70,6 +76,12 @@ fn the_gpus_that_a_prometheus_server_knows_are_found_without_a_word_of_promql() 
         to: readings.iter().map(|r| r.to).max().unwrap(),
     };
     let summary = history.summarise(&[window], &Work::default());
+    (readings, summary)
+}
+
+#[test]
+fn the_gpus_that_a_prometheus_server_knows_are_found_without_a_word_of_promql() {
+    let (_, summary) = asked(Some("Hostname=~\"a|b\""), &[]);
     // b's card did nothing, so that it is not among those used
     for (name, value) in [
         ("gpus_used", 1.0),
@@ -87,33 +99,14 @@ fn the_gpus_that_a_prometheus_server_knows_are_found_without_a_word_of_promql() 
 
 #[test]
 fn series_that_a_query_finds_are_used_like_those_of_an_exporter_and_the_rest_is_said() {
-    let query = |name: &str, promql: &str| (name.to_owned(), promql.to_owned());
-    let config = SamplerConfig {
-        scrape_every: Duration::from_millis(20),
-        prometheus: Some(PrometheusQueries {
-            url: "http://user:secret@gpu-host:9090/".to_owned(),
-            gpus: None,
-            queries: vec![
-                query("utilisation_share", "DCGM_FI_DEV_GPU_UTIL / 100"),
-                query("power_w", "nothing"),
-                query("temperature_celsius", "a["),
-            ],
-        }),
-        ..without_gpus()
-    };
-    let of = |r: &&Reading| r.source == ReadingSource::Prometheus;
-    let enough = |readings: &[Reading]| readings.iter().filter(of).count() >= 8;
-    let (readings, _) = sample(&config, Arc::new(Prometheus), enough);
-    let mut history = History::default();
-    for reading in &readings {
-        history.push(reading);
-    }
-    let end = readings.iter().map(|r| r.to).max().unwrap();
-    let window = Window {
-        from: Stamp::EPOCH,
-        to: end,
-    };
-    let summary = history.summarise(&[window], &Work::default());
+    let (readings, summary) = asked(
+        None,
+        &[
+            ("utilisation_share", "DCGM_FI_DEV_GPU_UTIL / 100"),
+            ("power_w", "nothing"),
+            ("temperature_celsius", "a["),
+        ],
+    );
     assert!((summary.derived["gpu_utilisation_mean"].value - 0.8).abs() < 1e-9);
     assert!((summary.derived["gpus_used"].value - 2.0).abs() < 1e-9);
     let unknown =
