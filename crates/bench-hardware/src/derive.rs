@@ -18,11 +18,11 @@ pub struct Work<'a> {
     pub requests: Option<f64>,
     /// When a request was sent, and its latency (E2E or TTFT, in any one unit): for the correlations.
     pub latencies: &'a [(Stamp, f64)],
-    /// The client's mean TTFT from `sent`, nanoseconds.
+    /// The client's mean TTFT from `sent` of the requests whose first token came within the windows, nanoseconds.
     pub ttft_mean: Option<f64>,
     /// The client's mean ITL, nanoseconds.
     pub itl_mean: Option<f64>,
-    /// The client's mean E2E from `sent`, nanoseconds.
+    /// The client's mean E2E from `sent` of the requests that ended within the windows, nanoseconds.
     pub e2e_mean: Option<f64>,
 }
 

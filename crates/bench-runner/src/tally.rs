@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bench_hardware::Work;
-use bench_insight::{CellFacts, CellSamples, FactKeeper, SampleKeeper};
+use bench_insight::{CellFacts, CellSamples, FactKeeper, RequestSample, SampleKeeper};
 use bench_metrics::{CellAccumulator, CellContext, Precision};
 use bench_schema::{
-    CellAnalysis, CellRecord, ClientRecord, Counts, HardwareSummary, Metric, Origin, Phase,
+    CellAnalysis, CellRecord, ClientRecord, Counts, HardwareSummary, Metric, Nanos, Origin, Phase,
     PlanRecord, Reading, ReadingSource, RequestRecord, Stamp, Window, WindowRates,
 };
 
@@ -196,12 +196,6 @@ fn hardware(
     samples: &CellSamples,
 ) -> HardwareSummary {
     let rates = record.headline_rates();
-    let mean = |metric| {
-        record
-            .metrics
-            .get(&metric)
-            .map(|distribution| distribution.mean)
-    };
     let latencies: Vec<(Stamp, f64)> = samples
         .requests
         .iter()
@@ -211,11 +205,27 @@ fn hardware(
         output_tokens: rates.and_then(|rates| Some(rates.output_tokens_per_s? * rates.seconds)),
         requests: rates.map(|rates| rates.requests_per_s * rates.seconds),
         latencies: &latencies,
-        ttft_mean: mean(Metric::Ttft),
-        itl_mean: mean(Metric::Itl),
-        e2e_mean: mean(Metric::E2e),
+        // A server's histograms count what happened within the windows, not the requests that were sent within them.
+        ttft_mean: mean_within(windows, samples, |request| {
+            let ttft = request.ttft?;
+            Some((request.start + Nanos::from_secs_f64(ttft / 1e9), ttft))
+        }),
+        itl_mean: record.metrics.get(&Metric::Itl).map(|itl| itl.mean),
+        e2e_mean: mean_within(windows, samples, |request| Some((request.end, request.e2e))),
     };
     bench_hardware::summarise(readings, windows, &work)
+}
+
+/// Mean of what `value` gives for those requests for which that happened, by its stamp, within the windows.
+fn mean_within(
+    windows: &[Window],
+    samples: &CellSamples,
+    value: impl Fn(&RequestSample) -> Option<(Stamp, f64)>,
+) -> Option<f64> {
+    let happened = samples.requests.iter().filter_map(value);
+    let within = happened.filter(|(at, _)| windows.iter().any(|window| window.contains(*at)));
+    let (count, sum) = within.fold((0_u64, 0.0), |(n, sum), (_, value)| (n + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
 }
 
 /// A cell's record before anything was measured: its design.
@@ -248,7 +258,6 @@ pub(crate) fn blank(cell: &Cell, plan: PlanRecord) -> CellRecord {
 
 #[cfg(test)]
 mod tests {
-    use bench_schema::Nanos;
     use proptest::prelude::*;
 
     use super::*;
@@ -292,5 +301,39 @@ mod tests {
                 prop_assert_eq!(kept, expected);
             }
         }
+    }
+
+    #[test]
+    fn a_mean_is_of_what_happened_within_the_windows() {
+        let request = |end: i64, e2e: f64| RequestSample {
+            start: Stamp::EPOCH,
+            end: Stamp::new(end),
+            ttft: None,
+            tpot: None,
+            e2e,
+            input_tokens: None,
+            output_tokens: None,
+            use_case: None,
+        };
+        let samples = CellSamples {
+            cell: "c".to_owned(),
+            requests: vec![
+                request(5, 1.0),
+                request(15, 2.0),
+                request(25, 4.0),
+                request(35, 64.0),
+            ],
+        };
+        let window = |from, to| Window {
+            from: Stamp::new(from),
+            to: Stamp::new(to),
+        };
+        let mean = |windows: &[Window]| {
+            mean_within(windows, &samples, |request| {
+                Some((request.end, request.e2e))
+            })
+        };
+        assert_eq!(mean(&[window(10, 20), window(20, 30)]), Some(3.0));
+        assert_eq!(mean(&[window(100, 200)]), None);
     }
 }

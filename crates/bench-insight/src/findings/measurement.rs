@@ -216,7 +216,10 @@ fn server_disagrees(cells: &[CellRecord]) -> Option<Finding> {
         .iter()
         .filter_map(|cell| {
             let own = derived(cell, "server_ttft_mean").and_then(view::positive)?;
-            let seen = view::mean(cell, Metric::Ttft)?;
+            // of the same requests, where the record has it: the server's histogram knows only those of the windows
+            let over = derived(cell, "server_ttft_over_client").and_then(view::positive);
+            let seen = over.map(|over| own / over);
+            let seen = seen.or_else(|| view::mean(cell, Metric::Ttft))?;
             Some((cell, own, seen))
         })
         .max_by(|a, b| (a.2 - a.1).abs().total_cmp(&(b.2 - b.1).abs()))
