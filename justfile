@@ -136,6 +136,10 @@ verify-llama benches="":
 verify-vllm benches="":
     bash scripts/verify-vllm {{benches}}
 
+# the three benchmarks against a real SGLang on the CPU; installs about 6 GB (docs/verification.md)
+verify-sglang benches="":
+    bash scripts/verify-sglang {{benches}}
+
 # other clients that PyPI carries and ours against the embedded engine's ledger, into docs/peers.md; installs about 7 GB (scripts/peers)
 peers *args="":
     bash scripts/peers {{args}}

@@ -16,6 +16,7 @@ import statistics
 import sys
 
 ENDINGS = ("completed", "failed", "timed_out", "truncated", "cancelled", "unsent")
+MEANS = ("ttft", "itl", "tpot", "e2e")
 
 
 class Run:
@@ -96,6 +97,21 @@ class Run:
                 self.run["trust"]["verdict"],
             ]
 
+    def beside_server(self):
+        """A row per cell for which the server tells means of its own: its and the client's, in milliseconds.
+
+        The client's is of the requests that the server's histograms counted where the record has that ratio, else of the whole cell.
+        """
+        for cell in self.run["cells"]:
+            derived = {name: figure["value"] for name, figure in (cell.get("hardware") or {}).get("derived", {}).items()}
+            theirs = [derived.get(f"server_{name}_mean") for name in MEANS]
+            if any(theirs):
+                overs = [derived.get(f"server_{name}_over_client") for name in MEANS]
+                whole = [cell["metrics"].get(name, {}).get("mean") for name in MEANS]
+                ours = [own / over if over else mean for own, over, mean in zip(theirs, overs, whole)]
+                pairs = ([f"{value / 1e6:.3f}" if value else "–" for value in pair] for pair in zip(theirs, ours))
+                yield [self.path.name, cell["id"], *(" / ".join(pair) for pair in pairs)]
+
 
 def median(metric):
     """The median of a distribution in milliseconds; absent where there is none."""
@@ -136,9 +152,8 @@ def compare(runs, one, other):
         print(f"{cell}: ITL p50 of {one} over {other}: median {statistics.median(found):.3f} of {len(found)} ({shown})")
 
 
-def table(rows):
+def table(head, rows):
     """A Markdown table."""
-    head = ["run", "cell", "planned", "completed", "replaced", "tokens/s", "TTFT p50", "ITL p50", "E2E p50", "verdict"]
     print("| " + " | ".join(head) + " |")
     print("|" + "---|" * len(head))
     for row in rows:
@@ -151,13 +166,18 @@ def main():
     parser.add_argument("runs", type=pathlib.Path, nargs="+")
     parser.add_argument("--served", type=int, nargs=2, metavar=("ANSWERS", "TOKENS"), help="what the server says it gave for all of the runs")
     parser.add_argument("--decode-within", type=float, help="largest relative difference from the server's own decode times")
+    parser.add_argument("--server-means", action="store_true", help="print the means that the server tells beside the client's")
     parser.add_argument("--compare", nargs=2, default=[], metavar="NAME", help="runs named turns-N-NAME, whose token times are set side by side")
     options = parser.parse_args()
 
     runs = [Run(path) for path in options.runs]
     for run in runs:
         run.check()
-    table(row for run in runs if not run.path.name.startswith("turns-") for row in run.rows())
+    head = ["run", "cell", "planned", "completed", "replaced", "tokens/s", "TTFT p50", "ITL p50", "E2E p50", "verdict"]
+    table(head, (row for run in runs if not run.path.name.startswith("turns-") for row in run.rows()))
+    if options.server_means:
+        print("\nMeans in milliseconds, the server's own / the client's:\n")
+        table(["run", "cell", *(name.upper() for name in MEANS)], (row for run in runs for row in run.beside_server()))
     problems = [problem for run in runs for problem in run.problems]
     print()
     for run in runs:

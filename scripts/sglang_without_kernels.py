@@ -1,8 +1,8 @@
 """Stands in for the package `sgl_kernel` of SGLang where there is no GPU: its modules can be imported, and any call raises.
 
 SGLang's GPU kernels are a package of their own, which PyPI has for CUDA only. SGLang imports names from it at start on every machine,
-also for a model that runs on PyTorch alone, as `scripts/verify-sglang` serves one. Nothing that is measured or counted there comes from
-here: what a name of this module gives does no work, and a server that called one would end with the error below instead of an answer.
+also for a model that runs on PyTorch alone, as `scripts/verify-sglang` serves one. Nothing that is served or counted there comes from
+here: no name of this module does any work, and a call of one raises and is written into the server's log, which the script reads.
 """
 
 import importlib.abc
@@ -20,7 +20,9 @@ class Missing:
         self.name = name
 
     def __call__(self, *_args, **_named):
-        raise RuntimeError(f"{self.name} was called, and is not on this machine")
+        problem = f"{self.name} was called without kernels"
+        print(problem, file=sys.stderr)
+        raise RuntimeError(problem)
 
     def __getattr__(self, name):
         return inside(self.name, name)

@@ -1,4 +1,4 @@
-# What the two scripts that verify against a real server share. Sourced by them from the repository root.
+# What the scripts that verify against a real server share. Sourced by them from the repository root.
 
 # Prints a loopback port that was free a moment ago.
 free_port() {
