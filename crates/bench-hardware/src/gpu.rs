@@ -13,6 +13,7 @@ use crate::host::SLOW;
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
+pub(crate) use device::throttles;
 pub(crate) use inventory::inventory;
 
 /// Reads every GPU that NVML shows.

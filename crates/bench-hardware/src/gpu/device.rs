@@ -49,6 +49,13 @@ fn set(draft: &mut Draft<'_>, name: &str, read: Result<f64, NvmlError>) {
     draft.set_or_say(name, read.map_err(|error| reason(&error)));
 }
 
+/// Each reason that a clock may be held down for, by name: 1 where it is one of `reasons`, else 0.
+pub(crate) fn throttles(reasons: ThrottleReasons) -> impl Iterator<Item = (&'static str, f64)> {
+    THROTTLES
+        .iter()
+        .map(move |&(flag, name)| (name, f64::from(u8::from(reasons.contains(flag)))))
+}
+
 /// What moves: utilisation, memory, power, energy, the SM clock and what holds it down.
 pub(super) fn read_fast(gpu: &Device<'_>, draft: &mut Draft<'_>) {
     match gpu.utilization_rates() {
@@ -70,8 +77,8 @@ pub(super) fn read_fast(gpu: &Device<'_>, draft: &mut Draft<'_>) {
     set(draft, "sm_clock_hz", clock.map(|mhz| number(mhz) * MHZ));
     match gpu.current_throttle_reasons() {
         Ok(reasons) => {
-            for &(flag, name) in THROTTLES {
-                draft.set(name, f64::from(u8::from(reasons.contains(flag))));
+            for (name, holds) in throttles(reasons) {
+                draft.set(name, holds);
             }
         }
         Err(error) => draft.unknown("throttle_power_cap", reason(&error)),

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+
 use super::Part;
 use crate::exposition::Sample;
+use crate::gpu::throttles;
 
 /// Field, name, factor.
 const FIELDS: &[(&str, &str, f64)] = &[
@@ -50,6 +53,12 @@ const FIELDS: &[(&str, &str, f64)] = &[
     ("nv_energy_consumption", "energy_j_total", 1.0),
 ];
 
+/// The reasons for a lower clock, older and newer name: a mask whose bits are NVML's.
+const REASONS: [&str; 2] = [
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+];
+
 const MIB: f64 = 1_048_576.0;
 
 /// From here on a number is DCGM's way to say "blank", "not found", "not supported" or "no permission".
@@ -59,43 +68,85 @@ const BLANK: f64 = 140_737_488_355_328.0;
 /// Blank 32-bit integers: sixteen values up to 2^31 − 1.
 const BLANK_32: std::ops::RangeInclusive<f64> = 2_147_483_632.0..=2_147_483_647.0;
 
+/// What a sample tells.
+#[derive(Clone, Copy)]
+enum Field {
+    /// A figure under this name, times a factor.
+    Figure(&'static str, f64),
+    /// The mask of reasons for a lower clock.
+    Reasons,
+}
+
+impl Field {
+    fn of(sample: &Sample) -> Option<Self> {
+        if sample.label("nvlink").is_some() {
+            return None; // a row of one link is not the card's
+        }
+        if REASONS.contains(&sample.name.as_str()) {
+            return Some(Self::Reasons);
+        }
+        let found = FIELDS.iter().find(|(field, _, _)| *field == sample.name);
+        found.map(|&(_, name, factor)| Self::Figure(name, factor))
+    }
+
+    /// A card's power is repeated for each of its MIG instances: it is the card's, once.
+    fn is_of_whole_card(self) -> bool {
+        let names = ["energy_j_total", "power_w", "power_limit_w"];
+        matches!(self, Self::Figure(name, _) if names.contains(&name))
+    }
+
+    /// Store `value`, or that it is none.
+    fn put(self, value: f64, part: &mut Part) {
+        let is_energy = matches!(self, Self::Figure("energy_j_total", _));
+        let is_blank = value >= BLANK || (!is_energy && BLANK_32.contains(&value));
+        match self {
+            Self::Figure(name, _) if is_blank || !value.is_finite() => {
+                part.blank.insert(name.to_owned());
+            }
+            Self::Figure(name, factor) => {
+                part.values.insert(name.to_owned(), value * factor);
+            }
+            Self::Reasons => {
+                let mask = Some(value).filter(|_| !is_blank).and_then(whole);
+                let reasons = mask.map(ThrottleReasons::from_bits_truncate);
+                let held = reasons.into_iter().flat_map(throttles);
+                part.values
+                    .extend(held.map(|(name, holds)| (name.to_owned(), holds)));
+            }
+        }
+    }
+}
+
+/// A mask that is printed as a number.
+fn whole(value: f64) -> Option<u64> {
+    let bits = 0.0..f64::from(u32::MAX);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number within the range that was looked at"
+    )]
+    (bits.contains(&value) && value.fract() == 0.0).then_some(value as u64)
+}
+
 /// The samples of each GPU: by its number in the exporter, `host:number` where the samples are of several hosts, and
 /// `number/migN` for an instance within it.
 pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
-    // A row of one link is not the card's.
-    let of_card = |sample: &Sample| sample.label("nvlink").is_none();
-    let known = |sample: &Sample| {
-        let mut fields = FIELDS.iter();
-        fields.find(|(field, _, _)| *field == sample.name && of_card(sample))
-    };
-    let hosts: BTreeSet<&str> = samples
+    let known = samples
         .iter()
-        .filter(|sample| known(sample).is_some())
-        .filter_map(host)
-        .collect();
+        .filter_map(|s| Some((Field::of(s)?, number(s)?, s)));
+    let known: Vec<(Field, &str, &Sample)> = known.collect();
+    let hosts: BTreeSet<&str> = known.iter().filter_map(|(_, _, s)| host(s)).collect();
     let mut gpus: BTreeMap<String, Part> = BTreeMap::new();
-    for sample in samples {
-        let (Some(&(_, name, factor)), Some(number)) = (known(sample), number(sample)) else {
-            continue;
-        };
+    for (field, number, sample) in known {
         let card = match host(sample) {
             Some(host) if hosts.len() > 1 => format!("{host}:{number}"),
             _ => number.to_owned(),
         };
-        let whole_card = matches!(name, "energy_j_total" | "power_w" | "power_limit_w");
         let instance = match sample.label("GPU_I_ID").filter(|id| !id.is_empty()) {
-            // A card's power is repeated for each of its MIG instances: it is the card's, once.
-            Some(id) if !whole_card => format!("{card}/mig{id}"),
+            Some(id) if !field.is_of_whole_card() => format!("{card}/mig{id}"),
             _ => card,
         };
-        let gpu = gpus.entry(instance).or_default();
-        let is_blank =
-            sample.value >= BLANK || (name != "energy_j_total" && BLANK_32.contains(&sample.value));
-        if is_blank || !sample.value.is_finite() {
-            gpu.blank.insert(name.to_owned());
-        } else {
-            gpu.values.insert(name.to_owned(), sample.value * factor);
-        }
+        field.put(sample.value, gpus.entry(instance).or_default());
     }
     gpus
 }
@@ -114,7 +165,8 @@ pub(super) fn host(sample: &Sample) -> Option<&str> {
 
 /// A query for every series that [`by_gpu`] knows, of the GPUs that `matchers` choose; all, where these are empty.
 pub(crate) fn query(matchers: &str) -> String {
-    let fields: Vec<&str> = FIELDS.iter().map(|(field, _, _)| *field).collect();
+    let figures = FIELDS.iter().map(|(field, _, _)| *field);
+    let fields: Vec<&str> = figures.chain(REASONS).collect();
     let fields = fields.join("|");
     let matchers = matchers
         .trim()

@@ -107,3 +107,19 @@ fn the_query_for_gpus_names_every_field_and_takes_matchers_with_or_without_brace
         assert!(dcgm_query(matchers).ends_with("\",Hostname=\"a\"}"));
     }
 }
+
+#[test]
+fn reasons_for_a_lower_clock_are_taken_apart_as_nvmls_are() {
+    let gpus = dcgm_by_gpu(
+        &page(
+            "DCGM_FI_DEV_CLOCKS_EVENT_REASONS{gpu=\"0\"} 68\nDCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu=\"1\"} 9223372036854775792\n\
+             DCGM_FI_PROF_NVLINK_TX_BYTES{gpu=\"0\",nvlink=\"3\"} 5\n",
+        )
+        .samples,
+    );
+    let held = |name: &str| gpus["0"].values[name] > 0.0;
+    assert!(held("throttle_power_cap") && held("throttle_thermal_hardware"));
+    assert!(!held("throttle_power_brake") && !held("throttle_hardware"));
+    assert!(!gpus["0"].values.contains_key("nvlink_tx_bytes_per_s"));
+    assert!(gpus["1"].values.is_empty(), "a blank is no reason");
+}
