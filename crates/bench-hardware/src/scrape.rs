@@ -135,7 +135,7 @@ impl Source for ScrapeSource {
         about.set("scrapes_total", self.scrapes as f64);
         about.set("scrape_failures_total", self.failures as f64);
         about.finish(to).into_iter().for_each(&mut *emit);
-        if fetched.is_ok() {
+        if fetched.is_ok() && self.kind == ScrapeKind::Server {
             self.first_events(&parts, (from, to), &mut named, emit);
         }
         for (instance, part) in parts {
@@ -150,6 +150,9 @@ impl Source for ScrapeSource {
 impl ScrapeSource {
     /// Some servers show a counter from its first event on (SGLang's retractions): one that no page had until now stood at 0 until
     /// the last of them. That is stored before the page that has it, or its first events would be lost.
+    ///
+    /// Not so where no page had any counter, which is what one looks like while its server starts; nor for exporters, whose counters are
+    /// the card's and as old as it.
     fn first_events(
         &mut self,
         parts: &BTreeMap<String, Part>,
@@ -163,7 +166,7 @@ impl ScrapeSource {
             counters.extend(shown.map(|name| (instance.clone(), name.clone())));
         }
         let source = self.source();
-        let Some(before) = &mut self.before else {
+        let Some(before) = self.before.as_mut().filter(|b| !b.counters.is_empty()) else {
             self.before = Some(Before {
                 first: read,
                 last: read,

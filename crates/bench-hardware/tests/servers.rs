@@ -318,11 +318,44 @@ fn openmetrics_with_exemplars_timestamps_and_an_end_mark() {
     );
 }
 
+/// A page that is empty while its server, or its exporter, starts: what then appears is old.
+#[test]
+fn counters_that_appear_all_at_once_are_not_taken_to_have_been_nothing() {
+    let late = |number: usize| {
+        let energy = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\"} 5000000\n";
+        let tokens = "vllm:generation_tokens_total 74889\n";
+        let running = "vllm:num_requests_running 1\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 1\n";
+        if number < 6 {
+            running.to_owned()
+        } else {
+            format!("{running}{tokens}{energy}")
+        }
+    };
+    let config = SamplerConfig {
+        scrape_every: Duration::from_millis(10),
+        server_metrics: vec!["server".to_owned()],
+        dcgm: vec!["exporter".to_owned()],
+        ..without_gpus()
+    };
+    let shown = |r: &&Reading| {
+        r.values.contains_key("generation_tokens_total") || r.values.contains_key("energy_j_total")
+    };
+    let (readings, _) = sample(&config, Arc::new(Growing(0.into(), late)), |all| {
+        all.iter().filter(shown).count() >= 6
+    });
+    let nothing = |r: &Reading| {
+        ["generation_tokens_total", "energy_j_total"]
+            .iter()
+            .any(|name| r.values.get(*name) == Some(&0.0))
+    };
+    assert!(!readings.iter().any(nothing), "{readings:?}");
+}
+
 /// A counter that appears on the fourth page, as SGLang's retractions do at the first of them.
 #[test]
 fn the_first_event_of_a_counter_that_was_not_shown_before_counts() {
     let page = |number: usize| {
-        let first = "sglang:num_running_reqs 1\n".to_owned();
+        let first = "sglang:num_running_reqs 1\nsglang:num_requests_total 9\n".to_owned();
         let late = |events: usize| format!("{first}sglang:num_retracted_requests_total {events}\n");
         if number < 3 { first } else { late(2) }
     };
