@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_schema::{Nanos, Stage};
+use bench_schema::{Nanos, Secret, Stage};
 use bytes::Bytes;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::clock::KernelStamps;
 use crate::deadline::Deadline;
@@ -36,6 +36,8 @@ pub struct Fetched {
 pub struct Fetcher {
     target: Arc<Target>,
     clock: Clock,
+    /// What another server than the target's wants to be told.
+    authorization: Option<(Endpoint, HeaderValue)>,
 }
 
 /// What a fetch may cost.
@@ -57,6 +59,25 @@ impl Fetcher {
         Ok(Self {
             target: Arc::new(target.clone()),
             clock,
+            authorization: None,
+        })
+    }
+
+    /// Tell the server of `url`, and no other, this `Authorization`.
+    ///
+    /// # Errors
+    /// [`ClientError::Url`] of an address that is none, [`ClientError::Header`] of a value that no header can have.
+    pub fn authorized(self, url: &str, value: &Secret) -> Result<Self, ClientError> {
+        let (endpoint, _) = Endpoint::parse_page(url)?;
+        let mut header =
+            HeaderValue::from_str(value.expose()).map_err(|error| ClientError::Header {
+                name: AUTHORIZATION.to_string(),
+                problem: error.to_string(),
+            })?;
+        header.set_sensitive(true);
+        Ok(Self {
+            authorization: Some((endpoint, header)),
+            ..self
         })
     }
 
@@ -134,8 +155,11 @@ impl Fetcher {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let own = self.target.endpoints.iter();
-        if !own.into_iter().any(|own| own.same_server(endpoint)) {
+        let mut own = self.target.endpoints.iter();
+        if !own.any(|own| own.same_server(endpoint)) {
+            let told = self.authorization.iter();
+            let told = told.filter(|(server, _)| server.same_server(endpoint));
+            headers.extend(told.map(|(_, value)| (AUTHORIZATION, value.clone())));
             return headers;
         }
         let key = self.target.api_key.as_ref().map(|key| {

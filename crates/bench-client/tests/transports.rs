@@ -527,6 +527,20 @@ fn pages_are_fetched_with_limits_and_secrets_stay_with_the_target() {
     assert_eq!(page(&own, 100).unwrap(), b"true");
     assert_eq!(page(&other, 100).unwrap(), b"false");
     assert!(page(&own, 3).unwrap_err().contains("larger than 3 bytes"));
+    let token = Secret::new("Bearer t-1234567");
+    let base = format!("http://{other}");
+    let authorized = fetcher.clone().authorized(&base, &token).unwrap();
+    let third = plain_server(false);
+    let told = |host: &str| {
+        authorized.get(
+            &format!("http://{host}/secret"),
+            Duration::from_secs(10),
+            100,
+        )
+    };
+    assert_eq!(told(&other).unwrap(), b"true");
+    assert_eq!(told(&third).unwrap(), b"false", "and nobody else");
+    assert!(!format!("{authorized:?}").contains("1234567"));
     let refused = format!("http://{other}/refused");
     let with_token = format!("{refused}?token=abc");
     let why = fetcher.get(&with_token, Duration::from_secs(10), 100);

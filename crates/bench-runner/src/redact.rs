@@ -31,7 +31,9 @@ impl Secrets {
             .proxy
             .iter()
             .filter_map(|proxy| Some(proxy.authorization()?.expose().to_owned()));
-        let whole: Vec<String> = key.chain(headers).chain(proxy).collect();
+        let prometheus = settings.machines.prometheus_authorization.iter();
+        let prometheus = prometheus.map(|told| told.expose().to_owned());
+        let whole: Vec<String> = key.chain(headers).chain(proxy).chain(prometheus).collect();
         let bare = whole
             .iter()
             .filter_map(|text| text.rsplit_once(' '))

@@ -46,7 +46,7 @@ pub fn build(
         load::load(r),
         running::client(r),
         objectives::objectives(r, around),
-        running::machines(r),
+        running::machines(r, around),
         running::output(r),
     );
     let engine = r.text("engine");
@@ -91,6 +91,14 @@ fn one_of(known: &'static [&'static str]) -> impl Fn(&str) -> Result<String, Str
             ))
         }
     }
+}
+
+/// What the environment's variable holds whose name `key` has.
+fn variable(r: &mut Reader, key: &'static str, around: &dyn Surroundings) -> Option<String> {
+    r.one(key, |name| {
+        let value = around.variable(name).filter(|value| !value.is_empty());
+        value.ok_or_else(|| format!("the environment has no variable `{name}`, or it is empty"))
+    })
 }
 
 fn path(text: &str) -> Result<PathBuf, String> {
@@ -142,6 +150,7 @@ mod tests {
         fn variable(&self, name: &str) -> Option<String> {
             match name {
                 "KEY" => Some("sk-secret".to_owned()),
+                "TOKEN" => Some("Basic cHJvbTpwYXNz".to_owned()),
                 "http_proxy" => Some("http://me:hunter2@proxy:3128".to_owned()),
                 "no_proxy" => Some("near".to_owned()),
                 _ => None,
@@ -216,6 +225,8 @@ mod tests {
         assert_eq!(chosen.gpus.as_deref(), Some("Hostname=\"a\""));
         let kv_cache = ("kv_cache_share".to_owned(), "max(a)".to_owned());
         assert_eq!(chosen.queries, [kv_cache]);
+        let told = asked("prometheus_token_env = \"KEY\"\n");
+        assert_eq!(told.gpus.as_deref(), Some(""));
         for lonely in ["prometheus_gpus = \"a\"\n", query] {
             let problems = built(lonely).unwrap_err().join("\n");
             assert!(problems.contains("no Prometheus server"), "{problems}");
@@ -239,9 +250,15 @@ mod tests {
 
     #[test]
     fn no_secret_reaches_the_stored_configuration() {
-        let settings = built("proxy = true\napi_key_env = \"KEY\"\nurl = \"http://h:1\"\n[header]\nAuthorization = \"Bearer sk-x\"\n").unwrap();
+        let settings = built("prometheus = \"http://p\"\nprometheus_token_env = \"TOKEN\"\nproxy = true\napi_key_env = \"KEY\"\nurl = \"http://h:1\"\n[header]\nAuthorization = \"Bearer sk-x\"\n").unwrap();
         let stored = settings.effective.to_string() + &format!("{settings:?}");
-        for secret in ["sk-secret", "sk-x", "hunter2", "bWU6aHVudGVyMg"] {
+        for secret in [
+            "sk-secret",
+            "sk-x",
+            "hunter2",
+            "bWU6aHVudGVyMg",
+            "cHJvbTpwYXNz",
+        ] {
             assert!(!stored.contains(secret), "{stored}");
         }
     }

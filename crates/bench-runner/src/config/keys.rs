@@ -146,6 +146,7 @@ keys! {
         "server_metrics" Repeat "URL" None, &[], ALL, "Prometheus text of the server, one page per replica; default: URL/metrics if it answers; `none` to leave it alone";
         "dcgm" Repeat "URL" None, &[], ALL, "page of the DCGM exporter on the server's host, one per host";
         "prometheus" One "URL" None, &[], ALL, "Prometheus server to ask: for the GPUs of the DCGM exporters that it scrapes, or for `prometheus_query`";
+        "prometheus_token_env" One "NAME" None, &[], ALL, "environment variable with the bearer token for that server; one that begins with `Basic ` is sent as it is";
         "prometheus_gpus" One "MATCHERS" None, &[], ALL, "label matchers of the GPUs to ask it for: Hostname=\"gpu-1\",gpu=~\"0|1\"; default, without queries: all it knows";
         "prometheus_query" Repeat "NAME=QUERY" None, &[], ALL, "query for that Prometheus server; a NAME of docs/hardware.md (kv_cache_share, power_w, …) is used like one";
         "server_pid" One "PID" None, &[], ALL, "process of the server on this host; default: the one that listens on the url's port";

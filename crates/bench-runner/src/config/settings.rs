@@ -228,6 +228,8 @@ pub struct MachineSettings {
     pub dcgm: Vec<String>,
     /// Prometheus server, and what it is asked for.
     pub prometheus: Option<PrometheusQueries>,
+    /// What it is told of who asks.
+    pub prometheus_authorization: Option<Secret>,
     /// The server's process.
     pub server_pid: Option<u32>,
     /// Sample at all.

@@ -126,10 +126,14 @@ impl<'a> Run<'a> {
             ..SamplerConfig::default()
         };
         let (clock, recorder) = (self.clock.clone(), recorder.clone());
-        let fetch = Arc::new(Pages {
-            fetcher: Fetcher::new(&self.server.target)
-                .map_err(|error| RunError::Client(error.to_string()))?,
-        });
+        let failed = |error: bench_client::ClientError| RunError::Client(error.to_string());
+        let mut fetcher = Fetcher::new(&self.server.target).map_err(failed)?;
+        if let (Some(server), Some(told)) =
+            (&machines.prometheus, &machines.prometheus_authorization)
+        {
+            fetcher = fetcher.authorized(&server.url, told).map_err(failed)?;
+        }
+        let fetch = Arc::new(Pages { fetcher });
         let sampler = Sampler::start(
             &config,
             move || clock.now(),

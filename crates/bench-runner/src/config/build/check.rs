@@ -50,12 +50,7 @@ pub(super) fn cross_check(
             None,
         );
     }
-    for name in ["prometheus_gpus", "prometheus_query"] {
-        if r.given(name) && !r.given("prometheus") {
-            let help = "add `prometheus`, the address of that server".to_owned();
-            r.complain(name, "there is no Prometheus server to ask", Some(help));
-        }
-    }
+    without_prometheus(r);
     if r.given("client_cert") != r.given("client_key") {
         r.complain(
             "client_cert",
@@ -70,5 +65,19 @@ pub(super) fn cross_check(
             "a grid has no categories",
             Some("take `grid` or `categories` out".to_owned()),
         );
+    }
+}
+
+/// What only a Prometheus server can be asked or told.
+fn without_prometheus(r: &mut Reader) {
+    for name in [
+        "prometheus_gpus",
+        "prometheus_query",
+        "prometheus_token_env",
+    ] {
+        if r.given(name) && !r.given("prometheus") {
+            let help = "add `prometheus`, the address of that server".to_owned();
+            r.complain(name, "there is no Prometheus server to ask", Some(help));
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use bench_client::Endpoint;
 use bench_hardware::PrometheusQueries;
+use bench_schema::Secret;
 
-use super::path;
+use super::{Surroundings, path, variable};
 use crate::config::parse;
 use crate::config::reader::Reader;
 use crate::config::settings::{
@@ -43,11 +44,12 @@ pub(super) fn client(r: &mut Reader) -> ClientSettings {
     }
 }
 
-pub(super) fn machines(r: &mut Reader) -> MachineSettings {
+pub(super) fn machines(r: &mut Reader, around: &dyn Surroundings) -> MachineSettings {
     MachineSettings {
         server_metrics: server_metrics(r),
         dcgm: r.list("dcgm", page),
         prometheus: prometheus(r),
+        prometheus_authorization: prometheus_authorization(r, around),
         server_pid: r.one("server_pid", |text| parse::whole(text, 1, u32::MAX)),
         enabled: r.switch("hardware"),
         nvml: r.one("nvml", path),
@@ -76,6 +78,16 @@ fn prometheus(r: &mut Reader) -> Option<PrometheusQueries> {
     let gpus = r.text("prometheus_gpus");
     let gpus = gpus.or_else(|| queries.is_empty().then(String::new));
     Some(PrometheusQueries { url, gpus, queries })
+}
+
+fn prometheus_authorization(r: &mut Reader, around: &dyn Surroundings) -> Option<Secret> {
+    let token = variable(r, "prometheus_token_env", around)?;
+    let token = token.trim();
+    Some(Secret::new(if token.starts_with("Basic ") {
+        token.to_owned()
+    } else {
+        format!("Bearer {token}")
+    }))
 }
 
 pub(super) fn output(r: &mut Reader) -> Option<OutputSettings> {

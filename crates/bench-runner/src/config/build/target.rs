@@ -3,7 +3,7 @@
 use bench_client::{Endpoint, Proxy};
 use bench_schema::Secret;
 
-use super::{Surroundings, path};
+use super::{Surroundings, path, variable};
 use crate::config::parse;
 use crate::config::reader::Reader;
 use crate::config::settings::{Connections, TargetSettings};
@@ -92,12 +92,7 @@ fn api_key(r: &mut Reader, around: &dyn Surroundings) -> Option<Secret> {
             Some("take one of the two out".into()),
         );
     }
-    let from_variable = r.one("api_key_env", |name| {
-        around
-            .variable(name)
-            .filter(|value| !value.is_empty())
-            .ok_or_else(|| format!("the environment has no variable `{name}`, or it is empty"))
-    });
+    let from_variable = variable(r, "api_key_env", around);
     let from_file = r.one("api_key_file", |file| {
         around.read(std::path::Path::new(file))
     });
