@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::exposition::{Page, Sample};
 
 pub(crate) use dcgm::{by_gpu as dcgm_by_gpu, query as dcgm_query};
-pub(crate) use facts::facts;
+pub(crate) use facts::Facts;
 pub(crate) use server::RULES as SERVER_RULES;
 
 /// What samples say of one server, of one GPU, or of one MIG instance.
@@ -99,7 +99,7 @@ impl Rule {
     ) -> impl Iterator<Item = &'a Sample> {
         let with = self.with;
         let all = page.get(metric).into_iter().flatten().copied();
-        let only_entries = all.clone().any(is_entry);
+        let only_entries = metric.starts_with("nv_inference_") && all.clone().any(is_entry);
         all.filter(move |sample| {
             with.is_none_or(|(label, value)| sample.label(label).unwrap_or_default() == value)
                 && is_first_rank(sample)
@@ -144,9 +144,7 @@ fn is_first_rank(sample: &Sample) -> bool {
 
 /// Triton counts a request for the ensemble that it entered by, and again for each of the ensemble's members.
 fn is_entry(sample: &Sample) -> bool {
-    let model = sample.label("model");
-    sample.name.starts_with("nv_inference_")
-        && matches!(model, Some("ensemble" | "tensorrt_llm_bls"))
+    matches!(sample.label("model"), Some("ensemble" | "tensorrt_llm_bls"))
 }
 
 /// The combination of all finite values; `None` of none.

@@ -10,7 +10,7 @@ use crate::config::PrometheusQueries;
 use crate::error::HardwareError;
 use crate::exposition::Sample;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{Part, dcgm_by_gpu, dcgm_query, facts};
+use crate::names::{Facts, Part, dcgm_by_gpu, dcgm_query};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 use crate::scrape::without_credentials;
@@ -22,7 +22,7 @@ pub(crate) struct QuerySource {
     fetch: Arc<dyn Fetch>,
     limits: FetchLimits,
     named: Named,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
 }
 
 struct Query {
@@ -53,7 +53,7 @@ impl QuerySource {
             fetch,
             limits,
             named: Named::default(),
-            facts: BTreeMap::new(),
+            facts: Facts::default(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Source for QuerySource {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
+        self.facts.known()
     }
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
@@ -74,8 +74,8 @@ impl Source for QuerySource {
                 .fetch
                 .get(&query.url, self.limits)
                 .and_then(|body| instant(&body).map_err(|error| error.to_string()));
-            if let (Ok(samples), true) = (&samples, self.facts.is_empty()) {
-                self.facts = facts(samples);
+            if let Ok(samples) = &samples {
+                self.facts.learn(samples);
             }
             let parts = samples.and_then(|samples| parts(query.name.as_deref(), &samples));
             let to = now();

@@ -7,7 +7,7 @@ use bench_schema::{Reading, ReadingSource, Stamp};
 
 use crate::exposition::Page;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{Part, SERVER_RULES, canonical, dcgm_by_gpu, facts, is_counter};
+use crate::names::{Facts, Part, SERVER_RULES, canonical, dcgm_by_gpu, is_counter};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
@@ -29,7 +29,7 @@ pub(crate) struct ScrapeSource {
     failures: u64,
     scrapes: u64,
     before: Option<Before>,
-    facts: BTreeMap<String, String>,
+    facts: Facts,
 }
 
 /// The pages that could be read so far: when the first and the last were read, and which counters they had.
@@ -56,7 +56,7 @@ impl ScrapeSource {
             failures: 0,
             scrapes: 0,
             before: None,
-            facts: BTreeMap::new(),
+            facts: Facts::default(),
         }
     }
 
@@ -102,7 +102,7 @@ impl Source for ScrapeSource {
     }
 
     fn facts(&self) -> BTreeMap<String, String> {
-        self.facts.clone()
+        self.facts.known()
     }
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
@@ -117,9 +117,7 @@ impl Source for ScrapeSource {
                 about.set("page_bytes", *bytes as f64);
                 about.set("page_samples", page.samples.len() as f64);
                 describe_faults(page, &mut about);
-                if self.facts.is_empty() {
-                    self.facts = facts(&page.samples);
-                }
+                self.facts.learn(&page.samples);
                 self.parts(page)
             }
             Err(why) => {

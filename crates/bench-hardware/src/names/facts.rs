@@ -51,8 +51,26 @@ const VALUES: &[(&str, &str)] = &[
     ("tgi_batch_max_total_tokens", "max_batch_total_tokens"),
 ];
 
+/// The facts of the first page that had any sample: they do not change, so that later pages are not looked through again.
+#[derive(Default)]
+pub(crate) struct Facts(Option<BTreeMap<String, String>>);
+
+impl Facts {
+    /// Look at a page, if none has been looked at.
+    pub(crate) fn learn(&mut self, samples: &[Sample]) {
+        if self.0.is_none() && !samples.is_empty() {
+            self.0 = Some(facts(samples));
+        }
+    }
+
+    /// What was found, by name.
+    pub(crate) fn known(&self) -> BTreeMap<String, String> {
+        self.0.clone().unwrap_or_default()
+    }
+}
+
 /// The facts of a page, by name; of several engines the first one's.
-pub(crate) fn facts(samples: &[Sample]) -> BTreeMap<String, String> {
+fn facts(samples: &[Sample]) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     let mut add = |name: &str, value: &str| {
         // Python's word for an option that was not set

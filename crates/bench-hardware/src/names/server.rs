@@ -111,7 +111,7 @@ pub(crate) const RULES: &[Rule] = &[
     value("sglang:gen_throughput", "generation_tokens_per_s"),
     histogram("sglang:time_to_first_token_seconds", "ttft_s"),
     histogram("sglang:inter_token_latency_seconds", "itl_s"),
-    // the gap between tokens in versions before 0.5
+    // what older versions called the gap between tokens
     histogram("sglang:time_per_output_token_seconds", "itl_s"),
     histogram("sglang:request_time_per_output_token_seconds", "tpot_s"),
     with(
