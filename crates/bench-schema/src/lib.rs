@@ -7,6 +7,7 @@
 //! Three rules hold everywhere: time is integer nanoseconds on the run's monotonic clock ([`Stamp`], [`Nanos`]); what is not
 //! known is absent (`Option`, an empty list), never 0, −1 or NaN; a name has the meaning that `docs/metrics.md` gives it.
 
+mod cause;
 mod cell;
 mod distribution;
 mod error;
@@ -29,6 +30,7 @@ mod trust;
 mod units;
 mod version;
 
+pub use cause::Cause;
 pub use cell::{
     CellAnalysis, CellRecord, ClientRecord, Counts, GroupRecord, LagRecord, PhaseShares,
     PlanRecord, Rates, StampRecord, Stationarity, Window, WindowRates,
