@@ -5,18 +5,18 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bench_schema::{ClockKind, Exchange, FailureKind, GenerationRequest, Stage};
+use bench_schema::{ClockKind, Exchange, FailureKind, GenerationRequest, Outcome, Stage};
 
 use crate::clock::KernelStamps;
+use crate::connect::Connector;
 use crate::deadline::Recall;
-use crate::dial::Dialer;
+use crate::execution::{ConnectionFate, RequestExecution};
 use crate::fault::Fault;
-use crate::flight::{Flight, Landing};
-use crate::late::Rhythm;
 use crate::pool::Pool;
-use crate::question::{Question, Questions};
+use crate::read_batching::GapTracker;
+use crate::request::{HttpRequest, PreparedRequest, RequestEncoder, Route};
 use crate::transfer::LocalTasks;
-use crate::{ClientError, Clock, ConnectionPolicy, LateReading, Target};
+use crate::{ClientError, Clock, ConnectionPolicy, Endpoint, ReadBatching, Target};
 
 /// How often a request is tried again because a reused connection turned out to be closed. The second try is on a new
 /// connection, which cannot be stale; the third covers a server that closes new ones at once.
@@ -28,11 +28,13 @@ const REPLACEMENTS: u32 = 2;
 /// around it. Any number of [`Client::send`] futures may run at once.
 pub struct Client {
     target: Arc<Target>,
-    dialer: Dialer,
-    questions: Questions,
+    connector: Connector,
+    encoder: RequestEncoder,
     pools: Vec<Pool>,
+    /// For each pool the way of requests that are not streamed, and of those that are.
+    routes: Vec<[Route; 2]>,
     next: Cell<usize>,
-    rhythm: Option<Rhythm>,
+    gaps: Option<GapTracker>,
     recall: Rc<Recall>,
 }
 
@@ -52,13 +54,23 @@ impl Client {
             .iter()
             .map(|endpoint| Pool::new(endpoint.clone(), &target, tasks.clone()))
             .collect();
+        let route = |endpoint: &Endpoint, streaming| {
+            let path = target.protocol.path(&target.model, streaming);
+            Route::new(endpoint, &endpoint.path(&path), target.proxy.as_ref())
+        };
+        let routes = target
+            .endpoints
+            .iter()
+            .map(|endpoint| Ok([route(endpoint, false)?, route(endpoint, true)?]))
+            .collect::<Result<_, ClientError>>()?;
         Ok(Self {
-            dialer: Dialer::new(&target, stamps)?,
-            questions: Questions::new(&target)?,
+            connector: Connector::new(&target, stamps)?,
+            encoder: RequestEncoder::new(&target)?,
             pools,
+            routes,
             next: Cell::new(0),
             recall: Rc::default(),
-            rhythm: None,
+            gaps: None,
             target,
         })
     }
@@ -70,46 +82,57 @@ impl Client {
 
     /// The run's clock.
     pub fn clock(&self) -> &Clock {
-        self.dialer.clock()
+        self.connector.clock()
     }
 
     /// Which instant the arrival stamps are, and why they are not the kernel's where they are not.
     pub fn clock_kind(&self) -> (ClockKind, Option<String>) {
-        match self.dialer.no_stamps_reason() {
+        match self.connector.no_stamps_reason() {
             None => (ClockKind::Kernel, None),
             Some(reason) => (ClockKind::ReadReturn, Some(reason)),
         }
     }
 
-    /// Let the pause of `late` follow this client's token gaps. Has no effect without kernel stamps, where reading late would
-    /// stamp late.
-    pub fn read_late(&mut self, late: &LateReading) {
+    /// Let the pause of `batching` follow this client's token gaps. Has no effect without kernel stamps, where a late read
+    /// is a late stamp.
+    pub fn batch_reads(&mut self, batching: &ReadBatching) {
         if self.clock_kind().0 == ClockKind::Kernel {
-            self.rhythm = Some(Rhythm::new(late.clone()));
+            self.gaps = Some(GapTracker::new(batching.clone()));
         }
     }
 
-    /// Ask, and follow the answer to its end. Never fails: what the server or the network did wrong is in the outcome.
+    /// Encode a generation and send it: [`RequestEncoder::prepare`] and [`Client::send_prepared`] in one.
     ///
-    /// `request_id` goes out as `x-request-id`. `due` and `dispatched` are the caller's to know.
+    /// `request_id` goes out as `x-request-id`.
     pub async fn send(&self, request: &GenerationRequest, request_id: &str) -> Exchange {
-        let Some((index, pool)) = self.pick() else {
-            return Exchange::nothing(no_endpoint().into_outcome());
+        match self.encoder.prepare(request, request_id) {
+            Ok(prepared) => self.send_prepared(&prepared).await,
+            Err(error) => Exchange::nothing(unusable(&error)),
+        }
+    }
+
+    /// Ask, and follow the answer to its end: take a connection, write, stamp what arrives, decode it. Never fails: what the server
+    /// or the network did wrong is in the outcome.
+    ///
+    /// `due` and `dispatched` are the caller's to know. The first poll asks for the connection, so that a clock read directly before
+    /// this call is the instant from which a client without prepared requests would count.
+    pub async fn send_prepared(&self, prepared: &PreparedRequest) -> Exchange {
+        let Some((index, pool, routes)) = self.pick() else {
+            return Exchange::nothing(unusable(&ClientError::NoEndpoint));
         };
-        let question = match self.questions.ask(request, request_id, pool.endpoint()) {
-            Ok(question) => question,
-            Err(fault) => return Exchange::nothing(fault.into_outcome()),
+        let [whole, streamed] = routes;
+        let route = if prepared.is_streaming() {
+            streamed
+        } else {
+            whole
         };
-        let mut flight = Flight::new(
-            &self.target,
-            self.clock(),
-            &question,
-            index,
-            Rc::clone(&self.recall),
-        );
-        flight.keep_rhythm(self.rhythm.as_ref());
-        self.fly(&mut flight, &question, pool).await;
-        flight.into_exchange()
+        let request = HttpRequest { prepared, route };
+        let recall = Rc::clone(&self.recall);
+        let mut execution =
+            RequestExecution::new(&self.target, self.clock(), request, index, recall);
+        execution.track_gaps(self.gaps.as_ref());
+        self.execute(&mut execution, request, pool).await;
+        execution.into_exchange()
     }
 
     /// End every request that is under way, now: each is cancelled and keeps what it has seen. Those that are sent afterwards are
@@ -118,18 +141,23 @@ impl Client {
         self.recall.call();
     }
 
-    async fn fly(&self, flight: &mut Flight<'_>, question: &Question, pool: &Pool) {
+    async fn execute(
+        &self,
+        execution: &mut RequestExecution<'_>,
+        request: HttpRequest<'_>,
+        pool: &Pool,
+    ) {
         for replaced in 0..=REPLACEMENTS {
             let stage = Cell::new(Stage::Connect);
-            let checkout = pool.checkout(&self.dialer, replaced > 0, &stage);
-            let Some(connection) = flight.board(checkout, &stage).await else {
+            let checkout = pool.checkout(&self.connector, replaced > 0, &stage);
+            let Some(connection) = execution.connect(checkout, &stage).await else {
                 return;
             };
             let may_replace = replaced < REPLACEMENTS;
-            match flight.cross(connection, question, may_replace).await {
-                Landing::Reusable(connection) => return pool.give_back(connection),
-                Landing::Over => return,
-                Landing::Stale => {}
+            match execution.exchange(connection, request, may_replace).await {
+                ConnectionFate::Reusable(connection) => return pool.give_back(connection),
+                ConnectionFate::Over => return,
+                ConnectionFate::Stale => {}
             }
         }
     }
@@ -146,7 +174,7 @@ impl Client {
         for pool in &self.pools {
             for _ in 0..count {
                 let stage = Cell::new(Stage::Connect);
-                let opened = tokio::time::timeout(connect, pool.prewarm(&self.dialer, &stage));
+                let opened = tokio::time::timeout(connect, pool.prewarm(&self.connector, &stage));
                 let message = match opened.await {
                     Ok(Ok(())) => continue,
                     Ok(Err(fault)) => fault.message,
@@ -162,21 +190,18 @@ impl Client {
     }
 
     /// The endpoints take turns.
-    fn pick(&self) -> Option<(u32, &Pool)> {
+    fn pick(&self) -> Option<(u32, &Pool, &[Route; 2])> {
         let turn = self.next.get();
         self.next.set(turn.wrapping_add(1));
         let index = turn.checked_rem(self.pools.len())?;
-        Some((u32::try_from(index).ok()?, self.pools.get(index)?))
+        let (pool, routes) = (self.pools.get(index)?, self.routes.get(index)?);
+        Some((u32::try_from(index).ok()?, pool, routes))
     }
 }
 
-/// `Client::new` refuses a target without endpoints, so that this is never seen.
-fn no_endpoint() -> Fault {
-    Fault::new(
-        Stage::Connect,
-        FailureKind::Other,
-        ClientError::NoEndpoint.to_string(),
-    )
+/// A request that cannot be asked at all.
+fn unusable(error: &ClientError) -> Outcome {
+    Fault::new(Stage::Send, FailureKind::Other, error.to_string()).into_outcome()
 }
 
 impl fmt::Debug for Client {

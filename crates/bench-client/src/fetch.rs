@@ -11,11 +11,11 @@ use bytes::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::clock::KernelStamps;
+use crate::connect::Connector;
 use crate::deadline::Deadline;
-use crate::dial::Dialer;
 use crate::fault::Fault;
 use crate::protocol::page_error;
-use crate::question::Question;
+use crate::request::{HttpRequest, PreparedRequest, Route};
 use crate::transfer::{Connection, Http1, Http2, LocalTasks, Step};
 use crate::{ClientError, Clock, Endpoint, Target};
 
@@ -55,7 +55,7 @@ impl Fetcher {
     pub fn new(target: &Target) -> Result<Self, ClientError> {
         let clock = Clock::start();
         // To fail now rather than at the first page.
-        Dialer::new(target, Rc::new(KernelStamps::new(clock.clone())))?;
+        Connector::new(target, Rc::new(KernelStamps::new(clock.clone())))?;
         Ok(Self {
             target: Arc::new(target.clone()),
             clock,
@@ -114,29 +114,34 @@ impl Fetcher {
     ) -> Result<Fetched, ClientError> {
         // The path belongs to the page, not to a base URL.
         let (endpoint, path) = Endpoint::parse_page(url)?;
-        self.fetch(&endpoint, path, Bytes::new(), limits).await
+        self.fetch(&endpoint, &path, Bytes::new(), limits).await
     }
 
     /// `GET`, or `POST` of JSON where there is a body.
     pub(crate) async fn fetch(
         &self,
         endpoint: &Endpoint,
-        path: String,
+        path: &str,
         body: Bytes,
         limits: FetchLimits,
     ) -> Result<Fetched, ClientError> {
         let headers = self.headers_for(endpoint);
         let proxy = self.target.proxy.as_ref();
-        let question = Question::plain(endpoint, path, body, headers, proxy);
+        let prepared = PreparedRequest::plain(body, headers);
+        let route = Route::new(endpoint, path, proxy)?;
+        let request = HttpRequest {
+            prepared: &prepared,
+            route: &route,
+        };
         let url = format!("{endpoint}");
         let stamps = Rc::new(KernelStamps::new(self.clock.clone()));
         let mut target = Target::clone(&self.target);
         target.endpoints = vec![endpoint.clone()];
-        let dialer = Dialer::new(&target, stamps)?;
+        let connector = Connector::new(&target, stamps)?;
         let stage = Cell::new(Stage::Connect);
         let due = self.clock.now() + Nanos::from_duration(limits.time);
         let mut deadline = Deadline::new(self.clock.clone(), due, Rc::default());
-        let exchange = exchange(&dialer, endpoint, &question, &stage, limits.bytes);
+        let exchange = exchange(&connector, endpoint, request, &stage, limits.bytes);
         let local = tokio::task::LocalSet::new();
         let message = match deadline.within(local.run_until(exchange)).await {
             Some(Ok(fetched)) => return Ok(fetched),
@@ -181,27 +186,27 @@ impl Fetcher {
 }
 
 async fn exchange(
-    dialer: &Dialer,
+    connector: &Connector,
     endpoint: &Endpoint,
-    question: &Question,
+    request: HttpRequest<'_>,
     stage: &Cell<Stage>,
     most_bytes: usize,
 ) -> Result<Fetched, Fault> {
     let peer = endpoint.to_string();
-    let line = dialer.dial(endpoint, stage).await?;
-    let log = Rc::clone(&line.log);
+    let raw = connector.connect(endpoint, stage).await?;
+    let log = Rc::clone(&raw.log);
     let tasks = LocalTasks::default();
-    let connection = if line.http2 {
-        Http2::open(line, &tasks).await.map(Connection::Http2)
+    let connection = if raw.http2 {
+        Http2::open(raw, &tasks).await.map(Connection::Http2)
     } else {
-        let opened = Http1::open(line, 64 << 10).await;
+        let opened = Http1::open(raw, 64 << 10).await;
         opened.map(|connection| Connection::Http1(Box::new(connection)))
     };
     stage.set(Stage::Headers);
     let broken = |error: &hyper::Error| Fault::hyper(Stage::Headers, error, &log, &peer);
     let connection = connection.map_err(|error| broken(&error))?;
     let sent = Rc::default();
-    let request = question.request(connection.is_http2(), &log, &sent)?;
+    let request = request.on(connection.is_http2(), &log, &sent);
     let mut transfer = connection.start(request, sent);
     let mut fetched = Fetched {
         status: 0,

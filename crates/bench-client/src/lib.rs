@@ -3,26 +3,26 @@
 mod answer;
 mod client;
 mod clock;
+mod connect;
 mod deadline;
-mod dial;
 mod endpoint;
 mod error;
+mod error_body;
+mod execution;
 mod fault;
 mod fetch;
-mod flight;
-mod gate;
-mod late;
 mod mark;
 mod outgoing;
 mod pool;
 mod probe;
 pub mod protocol;
 mod proxy;
-mod question;
-mod refusal;
+mod read_batching;
+mod request;
 mod schedstat;
 #[cfg(test)]
 mod scripted;
+mod single_read_io;
 mod socket;
 pub mod sse;
 mod sys;
@@ -38,11 +38,12 @@ pub use clock::Clock;
 pub use endpoint::Endpoint;
 pub use error::ClientError;
 pub use fetch::{Fetched, Fetcher};
-pub use late::LateReading;
 pub use mark::ReadMark;
 pub use probe::{Probe, ServerFacts, Tokenized};
 pub use protocol::{Protocol, protocol_by_name};
 pub use proxy::Proxy;
+pub use read_batching::ReadBatching;
+pub use request::{PreparedRequest, RequestEncoder};
 pub use schedstat::{SchedStat, thread_schedstat};
 pub use target::{
     CancelAfter, ConnectionPolicy, HttpVersion, Limits, Target, Timeouts, TlsOptions,

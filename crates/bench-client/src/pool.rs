@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use bench_schema::{ConnectionFacts, Stage, Stamp};
 
-use crate::dial::Dialer;
+use crate::connect::Connector;
 use crate::fault::Fault;
 use crate::target::ConnectionPolicy;
 use crate::transfer::{Connection, Http1, Http2, LocalTasks};
@@ -61,7 +61,7 @@ impl Pool {
     /// A connection: an idle one unless `fresh`, else a new one. Idle ones that the server has closed are counted as replaced.
     pub(crate) async fn checkout(
         &self,
-        dialer: &Dialer,
+        connector: &Connector,
         fresh: bool,
         stage: &Cell<Stage>,
     ) -> Result<Checkout, Fault> {
@@ -79,7 +79,7 @@ impl Pool {
                     return Ok(Checkout {
                         connection,
                         facts,
-                        ready: dialer.clock().now(),
+                        ready: connector.clock().now(),
                     });
                 }
                 replaced += 1;
@@ -87,9 +87,9 @@ impl Pool {
         }
         // Boxed: a request that has its connection does not carry the room of a name look-up and a TLS handshake to its end.
         let mut checkout = match self.shares.get() {
-            Some(false) => Box::pin(self.open(dialer, stage)).await?,
-            _ if !reuse => Box::pin(self.open(dialer, stage)).await?,
-            _ => Box::pin(self.share(dialer, stage)).await?,
+            Some(false) => Box::pin(self.open(connector, stage)).await?,
+            _ if !reuse => Box::pin(self.open(connector, stage)).await?,
+            _ => Box::pin(self.share(connector, stage)).await?,
         };
         checkout.facts.replaced += replaced;
         checkout.facts.reused = checkout.connection.use_again();
@@ -104,11 +104,15 @@ impl Pool {
     }
 
     /// Open one connection more and keep it; over HTTP/2 there is only one.
-    pub(crate) async fn prewarm(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<(), Fault> {
+    pub(crate) async fn prewarm(
+        &self,
+        connector: &Connector,
+        stage: &Cell<Stage>,
+    ) -> Result<(), Fault> {
         let opened = if self.shares.get() == Some(false) {
-            self.open(dialer, stage).await?
+            self.open(connector, stage).await?
         } else {
-            self.share(dialer, stage).await?
+            self.share(connector, stage).await?
         };
         // what is shared is kept already, however often this is asked for
         if let Connection::Http1(connection) = opened.connection {
@@ -122,7 +126,7 @@ impl Pool {
         self.idle.borrow_mut().pop()
     }
 
-    async fn share(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
+    async fn share(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
         let mut shared = self.shared.lock().await;
         let mut replaced = 0;
         if let Some(connection) = shared.as_ref() {
@@ -130,16 +134,16 @@ impl Pool {
                 return Ok(Checkout {
                     connection: Connection::Http2(connection.clone()),
                     facts: ConnectionFacts::default(),
-                    ready: dialer.clock().now(),
+                    ready: connector.clock().now(),
                 });
             }
             replaced = 1;
         }
         if self.shares.get() == Some(false) {
             drop(shared);
-            return self.open(dialer, stage).await;
+            return self.open(connector, stage).await;
         }
-        let mut checkout = self.open(dialer, stage).await?;
+        let mut checkout = self.open(connector, stage).await?;
         checkout.facts.replaced = replaced;
         if let Connection::Http2(connection) = &checkout.connection {
             *shared = Some(connection.clone());
@@ -147,15 +151,15 @@ impl Pool {
         Ok(checkout)
     }
 
-    async fn open(&self, dialer: &Dialer, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
-        let line = dialer.dial(&self.endpoint, stage).await?;
-        let facts = line.cost.clone();
-        let log = std::rc::Rc::clone(&line.log);
-        self.shares.set(Some(line.http2));
-        let opened = if line.http2 {
-            Http2::open(line, &self.tasks).await.map(Connection::Http2)
+    async fn open(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
+        let raw = connector.connect(&self.endpoint, stage).await?;
+        let facts = raw.cost.clone();
+        let log = std::rc::Rc::clone(&raw.log);
+        self.shares.set(Some(raw.http2));
+        let opened = if raw.http2 {
+            Http2::open(raw, &self.tasks).await.map(Connection::Http2)
         } else {
-            let opened = Http1::open(line, self.head_bytes).await;
+            let opened = Http1::open(raw, self.head_bytes).await;
             opened.map(|connection| Connection::Http1(Box::new(connection)))
         };
         let peer = || self.endpoint.to_string();
@@ -164,7 +168,7 @@ impl Pool {
         Ok(Checkout {
             connection,
             facts,
-            ready: dialer.clock().now(),
+            ready: connector.clock().now(),
         })
     }
 }

@@ -191,7 +191,7 @@ impl Probe {
         let bytes = Bytes::from(body.to_string());
         let fetched = self
             .fetcher
-            .fetch(&self.endpoint, path, bytes, LIMITS)
+            .fetch(&self.endpoint, &path, bytes, LIMITS)
             .await?;
         if !(200..300).contains(&fetched.status) {
             return Ok(None);
@@ -202,7 +202,6 @@ impl Probe {
     }
 
     async fn get(&self, path: &str) -> Result<Fetched, ClientError> {
-        let path = path.to_owned();
         self.fetcher
             .fetch(&self.endpoint, path, Bytes::new(), LIMITS)
             .await

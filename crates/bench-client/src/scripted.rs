@@ -14,8 +14,8 @@ use hyper::rt::ReadBufCursor;
 use proptest::prelude::*;
 
 use crate::clock::KernelStamps;
-use crate::gate::{Gate, Stream};
 use crate::outgoing::Outgoing;
+use crate::single_read_io::{SingleReadIo, Stream};
 use crate::socket::{Read, ReadLog};
 use crate::transfer::{Connection, Http1, Step, Transfer};
 use crate::{Clock, ReadMark};
@@ -121,9 +121,9 @@ fn play(segments: Vec<Vec<u8>>, write_room: usize, body_len: usize) -> Played {
         write_room,
         sent: Rc::clone(&sent),
     };
-    let gate = Gate::new(Stream::Scripted(stream), Rc::clone(&log));
+    let io = SingleReadIo::new(Stream::Scripted(stream), Rc::clone(&log));
     let mut cx = Context::from_waker(Waker::noop());
-    let opening = std::pin::pin!(Http1::over(gate, Rc::clone(&log), None, 8192)).poll(&mut cx);
+    let opening = std::pin::pin!(Http1::over(io, Rc::clone(&log), None, 8192)).poll(&mut cx);
     let Poll::Ready(Ok(connection)) = opening else {
         panic!("the handshake is immediate")
     };

@@ -71,7 +71,7 @@ impl Timer {
         self.lateness = Nanos::new(self.lateness.get() + step);
     }
 
-    /// When it will want the thread, `i64::MAX` while it waits for nothing: for [`LateReading`](crate::LateReading).
+    /// When it will want the thread, `i64::MAX` while it waits for nothing: for [`ReadBatching`](crate::ReadBatching).
     pub(crate) fn next(&self) -> Arc<AtomicI64> {
         Arc::clone(&self.next)
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use bench_client::{Client, ClientError, Clock, LateReading, SchedStat, Target, thread_schedstat};
+use bench_client::{Client, ClientError, Clock, ReadBatching, SchedStat, Target, thread_schedstat};
 use bench_schema::{Nanos, Prompt, Stamp};
 use bench_workload::continue_conversation;
 use tokio::sync::mpsc;
@@ -62,7 +62,7 @@ impl Workers {
                 target: Arc::clone(target),
                 clock: clock.clone(),
                 report: report.clone(),
-                late: late_read.then(|| LateReading::new(clock.clone(), MOST_LATE)),
+                late: late_read.then(|| ReadBatching::new(clock.clone(), MOST_LATE)),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
@@ -111,7 +111,7 @@ struct Seat {
     target: Arc<Target>,
     clock: Clock,
     report: mpsc::Sender<Result<PhaseReport, RunError>>,
-    late: Option<LateReading>,
+    late: Option<ReadBatching>,
 }
 
 /// Longest pause of a client that reads late on purpose.
@@ -152,7 +152,7 @@ impl Seat {
     async fn client(&self) -> Result<Client, ClientError> {
         let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
         if let Some(late) = &self.late {
-            client.read_late(late);
+            client.batch_reads(late);
         }
         client.prewarm().await?;
         Ok(client)

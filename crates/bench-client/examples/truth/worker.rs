@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bench_client::{Client, Clock, LateReading, Target, thread_schedstat};
+use bench_client::{Client, Clock, ReadBatching, Target, thread_schedstat};
 use bench_schema::{Exchange, GenerationRequest, Nanos, Prompt, Sampling};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -49,17 +49,17 @@ pub(crate) fn measure(options: &Options, target: &Target) -> Result<Measured, St
 
 fn work(options: &Options, target: Arc<Target>) -> Result<Measured, String> {
     let clock = Clock::start();
-    let late = LateReading::new(clock.clone(), Nanos::new(options.late_us * 1_000));
+    let batching = ReadBatching::new(clock.clone(), Nanos::new(options.late_us * 1_000));
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_all();
     if options.late_us > 0 {
-        builder.on_thread_park(late.park_hook());
+        builder.on_thread_park(batching.park_hook());
     }
     let runtime = builder.build().map_err(|error| error.to_string())?;
     LocalSet::new().block_on(&runtime, async {
         let mut client = Client::new(target, clock.clone()).map_err(|error| error.to_string())?;
         if options.late_us > 0 {
-            client.read_late(&late);
+            client.batch_reads(&batching);
         }
         let client = Rc::new(client);
         let before = thread_schedstat().unwrap_or_default();

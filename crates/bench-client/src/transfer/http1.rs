@@ -16,27 +16,27 @@ use hyper::client::conn::http1;
 use hyper::{Request, Response};
 
 use super::Step;
-use crate::dial::Dialed;
-use crate::gate::Gate;
+use crate::connect::RawConnection;
 use crate::outgoing::Outgoing;
+use crate::single_read_io::SingleReadIo;
 use crate::socket::{Peek, ReadLog};
 
 /// An idle HTTP/1.1 connection.
 pub(crate) struct Http1 {
     sender: http1::SendRequest<Outgoing>,
-    connection: http1::Connection<Gate, Outgoing>,
+    connection: http1::Connection<SingleReadIo, Outgoing>,
     log: Rc<ReadLog>,
     peek: Option<Peek>,
     used: bool,
 }
 
 impl Http1 {
-    pub(crate) async fn open(dialed: Dialed, head_bytes: usize) -> Result<Self, hyper::Error> {
-        Self::over(dialed.gate, dialed.log, Some(dialed.peek), head_bytes).await
+    pub(crate) async fn open(raw: RawConnection, head_bytes: usize) -> Result<Self, hyper::Error> {
+        Self::over(raw.io, raw.log, Some(raw.peek), head_bytes).await
     }
 
     pub(crate) async fn over(
-        gate: Gate,
+        io: SingleReadIo,
         log: Rc<ReadLog>,
         peek: Option<Peek>,
         head_bytes: usize,
@@ -45,7 +45,7 @@ impl Http1 {
         const SMALLEST: usize = 8192;
         let (sender, connection) = http1::Builder::new()
             .max_buf_size(head_bytes.max(SMALLEST))
-            .handshake(gate)
+            .handshake(io)
             .await?;
         Ok(Self {
             sender,
@@ -172,7 +172,7 @@ impl Http1Transfer {
     /// Take what there is, else let hyper make at most one read, and so on until neither gives anything.
     ///
     /// What is taken here was completed by the latest read: hyper decodes from one read's bytes until they are used up, holds
-    /// one frame at most, and reads only where the gate's permit allows it, which is given when everything has been taken.
+    /// one frame at most, and reads only where the permit of `SingleReadIo` allows it, which is given when everything has been taken.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         self.quiet.begin(cx.waker());
         let step = self.step(&mut Context::from_waker(&Waker::from(Arc::clone(

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 
 use super::Step;
 use crate::ReadMark;
-use crate::dial::Dialed;
-use crate::gate::Gate;
+use crate::connect::RawConnection;
 use crate::outgoing::Outgoing;
+use crate::single_read_io::SingleReadIo;
 use crate::socket::ReadLog;
 
 /// The tasks of a client's HTTP/2 connections; they end with it.
@@ -60,14 +60,14 @@ pub(crate) struct Http2 {
 
 impl Http2 {
     /// Shake hands and start the driver. Must run within a `LocalSet` or a local runtime.
-    pub(crate) async fn open(dialed: Dialed, tasks: &LocalTasks) -> Result<Self, hyper::Error> {
-        let Dialed { gate, log, .. } = dialed;
+    pub(crate) async fn open(raw: RawConnection, tasks: &LocalTasks) -> Result<Self, hyper::Error> {
+        let RawConnection { io, log, .. } = raw;
         let executor = ConnectionTasks {
             tasks: tasks.clone(),
             log: Rc::clone(&log),
         };
         let (sender, connection) = http2::Builder::new(executor.clone())
-            .handshake::<Gate, Outgoing>(gate)
+            .handshake::<SingleReadIo, Outgoing>(io)
             .await?;
         hyper::rt::Executor::execute(&executor, connection);
         Ok(Self {

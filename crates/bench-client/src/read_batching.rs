@@ -1,16 +1,15 @@
-//! Reading late on purpose: with kernel stamps it costs no accuracy, and saves most of the wake-ups.
+//! Batching reads: a pause before a worker's thread sleeps lets the tokens of several streams gather, so that one wake-up reads
+//! them all. With kernel stamps this costs no accuracy and saves most of the wake-ups.
 //!
-//! A thread that has nothing to do goes to sleep in `epoll_wait` and is woken by the next token, of whichever stream. Asked to
-//! pause first, it finds all tokens of the pause ready at once. The pause stays well below the gap between two tokens of one
-//! stream, so that a read still holds one token and its stamp is exact; and there is none when a request is soon due to be
-//! sent, which what the pause gathered could delay.
+//! The pause stays well below the gap between two tokens of one stream, so that a read still holds one token and its stamp is
+//! exact. There is no pause when a request is soon due to be sent: the work that a pause gathers could delay it.
 
 mod lengths;
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bench_schema::{Nanos, Stamp};
 
@@ -32,19 +31,19 @@ const FEWEST_GAPS: u64 = 20;
 /// The pause of one worker thread; shared by its runtime, which pauses, and its client, which knows how long.
 ///
 /// ```no_run
-/// # use bench_client::{Clock, LateReading};
+/// # use bench_client::{Clock, ReadBatching};
 /// # use bench_schema::Nanos;
 /// let clock = Clock::start();
-/// let late = LateReading::new(clock.clone(), Nanos::from_millis(1));
+/// let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
 /// let runtime = tokio::runtime::Builder::new_current_thread()
 ///     .enable_all()
-///     .on_thread_park(late.park_hook())
+///     .on_thread_park(batching.park_hook())
 ///     .build()?;
-/// // client.read_late(&late); late.give_way_to(&timer);
+/// // client.batch_reads(&batching); batching.give_way_to(&timer);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct LateReading {
+pub struct ReadBatching {
     shared: Arc<Shared>,
 }
 
@@ -54,11 +53,11 @@ struct Shared {
     pause: AtomicI64,
     valid_until: AtomicI64,
     longest: AtomicI64,
-    /// When the thread's timer will want it, if it has one ([`Timer::next`]).
-    next: OnceLock<Arc<AtomicI64>>,
+    /// When each of the thread's timers will want it ([`Timer::next`]). Those that are gone drop out.
+    timers: Mutex<Vec<Weak<AtomicI64>>>,
 }
 
-impl LateReading {
+impl ReadBatching {
     /// No pause yet, and never one longer than `most`.
     pub fn new(clock: Clock, most: Nanos) -> Self {
         Self {
@@ -68,7 +67,7 @@ impl LateReading {
                 pause: AtomicI64::new(0),
                 valid_until: AtomicI64::new(i64::MIN),
                 longest: AtomicI64::new(0),
-                next: OnceLock::new(),
+                timers: Mutex::default(),
             }),
         }
     }
@@ -79,9 +78,12 @@ impl LateReading {
         move || shared.wait()
     }
 
-    /// Make no pause that what this timer waits for could be delayed by. One timer; later calls change nothing.
+    /// Make no pause that could delay what this timer waits for, for as long as the timer lives. A worker has one timer for its whole
+    /// run and says this once; a timer made later is added by another call.
     pub fn give_way_to(&self, timer: &Timer) {
-        let _first = self.shared.next.get_or_init(|| timer.next());
+        let mut timers = self.shared.timers();
+        timers.retain(|timer| timer.strong_count() > 0);
+        timers.push(Arc::downgrade(&timer.next()));
     }
 
     /// The pause that is in force now; zero for none.
@@ -110,12 +112,25 @@ impl Shared {
     fn pause_at(&self, now: Stamp) -> Nanos {
         let pause = Nanos::new(self.pause.load(Ordering::Relaxed));
         let valid_until = Stamp::new(self.valid_until.load(Ordering::Relaxed));
-        let next = self.next.get().map(|next| next.load(Ordering::Relaxed));
-        let soon = next.is_some_and(|next| next < (now + pause + pause).get());
-        if soon || now > valid_until {
+        let soon = (now + pause + pause).get();
+        if now > valid_until || self.next_due() < soon {
             return Nanos::ZERO;
         }
         pause
+    }
+
+    /// What the earliest of the thread's timers waits for; `i64::MAX` where none waits.
+    fn next_due(&self) -> i64 {
+        let timers = self.timers();
+        let live = timers.iter().filter_map(Weak::upgrade);
+        live.map(|next| next.load(Ordering::Relaxed))
+            .min()
+            .unwrap_or(i64::MAX)
+    }
+
+    /// Nobody but the worker's own thread takes this lock while the run is under way.
+    fn timers(&self) -> MutexGuard<'_, Vec<Weak<AtomicI64>>> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self) {
@@ -131,9 +146,9 @@ impl Shared {
     }
 }
 
-impl fmt::Debug for LateReading {
+impl fmt::Debug for ReadBatching {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LateReading")
+        f.debug_struct("ReadBatching")
             .field("most", &self.shared.most)
             .field("pause", &self.pause())
             .finish_non_exhaustive()
@@ -142,17 +157,17 @@ impl fmt::Debug for LateReading {
 
 /// Watches the gaps between the events of a client's streams and sets the pause by them.
 #[derive(Debug)]
-pub(crate) struct Rhythm {
-    late: LateReading,
+pub(crate) struct GapTracker {
+    batching: ReadBatching,
     began: Cell<Stamp>,
     gaps: Lengths,
 }
 
-impl Rhythm {
-    pub(crate) fn new(late: LateReading) -> Self {
+impl GapTracker {
+    pub(crate) fn new(batching: ReadBatching) -> Self {
         Self {
-            began: Cell::new(late.shared.clock.now()),
-            late,
+            began: Cell::new(batching.shared.clock.now()),
+            batching,
             gaps: Lengths::default(),
         }
     }
@@ -176,10 +191,10 @@ impl Rhythm {
         self.began.set(now);
         let n = self.gaps.n();
         let shortest = self.gaps.take_quantile(0.01);
-        let pause = Nanos::new(shortest.get() / PART_OF_GAP).min(self.late.shared.most);
+        let pause = Nanos::new(shortest.get() / PART_OF_GAP).min(self.batching.shared.most);
         let gathers = n as f64 * (pause.as_f64() / window.as_f64());
         let worthwhile = n >= FEWEST_GAPS && gathers >= WORTHWHILE_EVENTS;
-        self.late
+        self.batching
             .set(if worthwhile { pause } else { Nanos::ZERO }, now);
     }
 }
@@ -194,8 +209,8 @@ mod tests {
     /// The pause after 50 ms in which reads brought so many events each, that long after those before.
     fn pause(reads: &[(i64, usize)]) -> Nanos {
         let clock = Clock::start();
-        let late = LateReading::new(clock.clone(), Nanos::from_millis(1));
-        let rhythm = Rhythm::new(late.clone());
+        let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
+        let gaps = GapTracker::new(batching.clone());
         let now = clock.now();
         let mark = ReadMark {
             arrival: now,
@@ -204,10 +219,10 @@ mod tests {
             merged: false,
         };
         for &(gap, events) in reads {
-            rhythm.note(Some(now - Nanos::new(gap)), mark, events);
+            gaps.note(Some(now - Nanos::new(gap)), mark, events);
         }
-        rhythm.decide(now + WINDOW);
-        Nanos::new(late.shared.pause.load(Ordering::Relaxed))
+        gaps.decide(now + WINDOW);
+        Nanos::new(batching.shared.pause.load(Ordering::Relaxed))
     }
 
     #[test]
@@ -245,26 +260,26 @@ mod tests {
     #[test]
     fn a_pause_ends_by_itself_when_no_tokens_confirm_it() {
         let clock = Clock::start();
-        let late = LateReading::new(clock.clone(), Nanos::from_millis(1));
-        late.set(Nanos::from_millis(5), clock.now());
+        let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
+        batching.set(Nanos::from_millis(5), clock.now());
         assert_eq!(
-            late.pause(),
+            batching.pause(),
             Nanos::from_millis(1),
             "never more than the most"
         );
-        late.set(Nanos::from_millis(1), clock.now() - VALID - Nanos::new(1));
-        assert_eq!(late.pause(), Nanos::ZERO);
+        batching.set(Nanos::from_millis(1), clock.now() - VALID - Nanos::new(1));
+        assert_eq!(batching.pause(), Nanos::ZERO);
     }
 
     #[tokio::test]
     async fn there_is_no_pause_when_a_request_is_soon_due() {
         let clock = Clock::start();
-        let late = LateReading::new(clock.clone(), Nanos::from_millis(1));
-        late.set(Nanos::from_millis(1), clock.now());
+        let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
+        batching.set(Nanos::from_millis(1), clock.now());
         let mut timer = Timer::new(clock.clone(), Nanos::ZERO).unwrap();
-        late.give_way_to(&timer);
+        batching.give_way_to(&timer);
         let now = clock.now();
-        assert_eq!(late.shared.pause_at(now), Nanos::from_millis(1));
+        assert_eq!(batching.shared.pause_at(now), Nanos::from_millis(1));
         {
             let mut wait = std::pin::pin!(timer.wait_until(now + Nanos::from_secs(100)));
             assert!(
@@ -272,13 +287,45 @@ mod tests {
                     .poll(&mut Context::from_waker(Waker::noop()))
                     .is_pending()
             );
-            late.set(Nanos::from_millis(1), now + Nanos::from_secs(200));
+            batching.set(Nanos::from_millis(1), now + Nanos::from_secs(200));
             let ahead = |ms| now + Nanos::from_secs(100) - Nanos::from_millis(ms);
-            assert_eq!(late.shared.pause_at(ahead(3)), Nanos::from_millis(1));
-            assert_eq!(late.shared.pause_at(ahead(1)), Nanos::ZERO);
+            assert_eq!(batching.shared.pause_at(ahead(3)), Nanos::from_millis(1));
+            assert_eq!(batching.shared.pause_at(ahead(1)), Nanos::ZERO);
         }
         // Given up: nothing is due any more.
         let then = now + Nanos::from_secs(100) - Nanos::from_millis(1);
-        assert_eq!(late.shared.pause_at(then), Nanos::from_millis(1));
+        assert_eq!(batching.shared.pause_at(then), Nanos::from_millis(1));
+    }
+
+    #[tokio::test]
+    async fn a_pause_gives_way_to_the_timer_that_the_worker_holds_now_and_not_to_its_first() {
+        let clock = Clock::start();
+        let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
+        let due = clock.now() + Nanos::from_secs(100);
+        let just_before = due - Nanos::from_millis(1);
+        batching.set(Nanos::from_millis(1), due);
+        // A timer for each phase of a run.
+        for phase in 0..3 {
+            let mut timer = Timer::new(clock.clone(), Nanos::ZERO).unwrap();
+            batching.give_way_to(&timer);
+            assert_eq!(
+                batching.shared.pause_at(just_before),
+                Nanos::from_millis(1),
+                "nothing is due yet in phase {phase}"
+            );
+            let mut wait = std::pin::pin!(timer.wait_until(due));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(wait.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(
+                batching.shared.pause_at(just_before),
+                Nanos::ZERO,
+                "phase {phase}"
+            );
+        }
+        assert_eq!(
+            batching.shared.timers().len(),
+            1,
+            "timers that are gone drop out"
+        );
     }
 }

@@ -9,15 +9,15 @@ const PAGE_CHARS: usize = 300;
 
 /// An answer that is none: its status, and the beginning of its body.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorBody {
     message: String,
     page: Vec<u8>,
 }
 
-impl Refusal {
+impl ErrorBody {
     pub(crate) fn new(head: &Parts) -> Self {
         Self {
-            message: refusal_message(head),
+            message: status_message(head),
             page: Vec::new(),
         }
     }
@@ -39,7 +39,7 @@ impl Refusal {
     }
 }
 
-fn refusal_message(head: &Parts) -> String {
+fn status_message(head: &Parts) -> String {
     let status = head.status;
     match head.headers.get(LOCATION) {
         Some(to) if status.is_redirection() => format!(

@@ -10,11 +10,11 @@ use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::http::response::Parts;
 
 use crate::deadline::{Deadline, Recall};
+use crate::error_body::{ErrorBody, unusable_content};
 use crate::fault::Fault;
-use crate::late::Rhythm;
 use crate::pool::Checkout;
-use crate::question::Question;
-use crate::refusal::{Refusal, unusable_content};
+use crate::read_batching::GapTracker;
+use crate::request::HttpRequest;
 use crate::socket::{LogPosition, ReadLog};
 use crate::target::CancelAfter;
 use crate::transfer::{Connection, Http1, Step, Transfer};
@@ -22,7 +22,7 @@ use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
 
 /// One request on its way.
 #[derive(Debug)]
-pub(crate) struct Flight<'a> {
+pub(crate) struct RequestExecution<'a> {
     target: &'a Target,
     clock: &'a Clock,
     exchange: Exchange,
@@ -30,18 +30,18 @@ pub(crate) struct Flight<'a> {
     /// When `send` was called.
     begun: Stamp,
     /// When the connection was there and the request could go out.
-    crossed: Option<Stamp>,
+    ready: Option<Stamp>,
     decoder: Option<AnswerDecoder>,
     events: u64,
     last_event: Stamp,
     last_arrival: Option<Stamp>,
-    rhythm: Option<&'a Rhythm>,
-    refusal: Option<Refusal>,
+    gaps: Option<&'a GapTracker>,
+    error_body: Option<ErrorBody>,
 }
 
-/// How a crossing ended, as far as the connection is concerned.
+/// How an exchange ended, as far as the connection is concerned.
 #[derive(Debug)]
-pub(crate) enum Landing {
+pub(crate) enum ConnectionFate {
     /// The exchange is over; the connection can carry another one.
     Reusable(Box<Http1>),
     /// The exchange is over, and so is the connection (or it is shared and stays where it is).
@@ -64,18 +64,18 @@ enum Ending {
     Cancelled(String),
 }
 
-impl<'a> Flight<'a> {
+impl<'a> RequestExecution<'a> {
     pub(crate) fn new(
         target: &'a Target,
         clock: &'a Clock,
-        question: &Question,
+        request: HttpRequest<'_>,
         endpoint: u32,
         recall: Rc<Recall>,
     ) -> Self {
         let begun = clock.now();
         let mut exchange = Exchange::nothing(Outcome::Completed);
-        exchange.request_bytes = question.bytes();
-        exchange.streamed = question.streaming;
+        exchange.request_bytes = u64::try_from(request.prepared.body().len()).unwrap_or(u64::MAX);
+        exchange.streamed = request.prepared.is_streaming();
         exchange.connection.endpoint = endpoint;
         let limit = target.timeouts.connect.min(target.timeouts.whole);
         Self {
@@ -84,19 +84,19 @@ impl<'a> Flight<'a> {
             exchange,
             deadline: Deadline::new(clock.clone(), begun + limit, recall),
             begun,
-            crossed: None,
+            ready: None,
             decoder: None,
             events: 0,
             last_event: begun,
             last_arrival: None,
-            rhythm: None,
-            refusal: None,
+            gaps: None,
+            error_body: None,
         }
     }
 
-    /// Tell `rhythm` the gaps between events.
-    pub(crate) fn keep_rhythm(&mut self, rhythm: Option<&'a Rhythm>) {
-        self.rhythm = rhythm;
+    /// Tell `gaps` the gaps between events.
+    pub(crate) fn track_gaps(&mut self, gaps: Option<&'a GapTracker>) {
+        self.gaps = gaps;
     }
 
     pub(crate) fn into_exchange(self) -> Exchange {
@@ -104,7 +104,7 @@ impl<'a> Flight<'a> {
     }
 
     /// Get a connection. `None` means that the request is over.
-    pub(crate) async fn board(
+    pub(crate) async fn connect(
         &mut self,
         checkout: impl Future<Output = Result<Checkout, Fault>>,
         stage: &Cell<Stage>,
@@ -130,46 +130,41 @@ impl<'a> Flight<'a> {
     }
 
     /// Send the request and follow the answer to its end.
-    pub(crate) async fn cross(
+    pub(crate) async fn exchange(
         &mut self,
         connection: Connection,
-        question: &Question,
+        request: HttpRequest<'_>,
         may_replace: bool,
-    ) -> Landing {
+    ) -> ConnectionFate {
         let log = Rc::clone(connection.log());
         if connection.is_http2() {
             // Its streams share reads: a pause would gather tokens of several of them under one stamp.
-            self.rhythm = None;
+            self.gaps = None;
         }
         let now = self.clock.now();
         let begin = log.begin(now);
-        self.crossed = Some(now);
+        self.ready = Some(now);
         self.deadline.set(self.due());
         let sent = Rc::default();
-        let request = match question.request(connection.is_http2(), &log, &sent) {
-            Ok(request) => request,
-            Err(fault) => {
-                self.close(fault.into_outcome(), now);
-                return Landing::Over;
-            }
-        };
-        let mut transfer = connection.start(request, sent);
-        let ending = self.follow(&mut transfer, question.streaming).await;
+        let outgoing = request.on(connection.is_http2(), &log, &sent);
+        let mut transfer = connection.start(outgoing, sent);
+        let streaming = request.prepared.is_streaming();
+        let ending = self.follow(&mut transfer, streaming).await;
         if may_replace && self.is_stale(&ending, &log, begin) {
             self.exchange.connection.replaced += 1;
-            self.crossed = None;
-            return Landing::Stale;
+            self.ready = None;
+            return ConnectionFate::Stale;
         }
         self.exchange.sent = transfer.sent();
         self.exchange.reads = log.reads().saturating_sub(begin.reads);
         let whole = matches!(ending, Ending::Whole(_));
-        self.land(ending, &log, &question.peer);
+        self.finish(ending, &log, &request.route.peer);
         let reusable = if whole {
             transfer.into_reusable()
         } else {
             None
         };
-        reusable.map_or(Landing::Over, Landing::Reusable)
+        reusable.map_or(ConnectionFate::Over, ConnectionFate::Reusable)
     }
 
     /// Step through the answer until it ends one way or another.
@@ -200,7 +195,7 @@ impl<'a> Flight<'a> {
         self.exchange.headers = Some(mark.arrival);
         self.exchange.status = Some(head.status.as_u16());
         if !head.status.is_success() {
-            self.refusal = Some(Refusal::new(head));
+            self.error_body = Some(ErrorBody::new(head));
             return None;
         }
         if let Some(problem) = unusable_content(&head.headers) {
@@ -232,15 +227,15 @@ impl<'a> Flight<'a> {
     fn data(&mut self, bytes: &[u8], mark: ReadMark) -> Option<Ending> {
         let len = bytes.len();
         self.exchange.response_bytes += u64::try_from(len).unwrap_or(u64::MAX);
-        if let Some(refusal) = &mut self.refusal {
-            refusal.push(bytes);
+        if let Some(error_body) = &mut self.error_body {
+            error_body.push(bytes);
         } else if let Some(decoder) = &mut self.decoder {
             let progress = decoder.push(bytes, mark);
             if progress.content_events > 0 {
                 self.events += u64::try_from(progress.content_events).unwrap_or(u64::MAX);
                 self.last_event = mark.returned;
-                if let Some(rhythm) = self.rhythm {
-                    rhythm.note(self.last_arrival, mark, progress.content_events);
+                if let Some(gaps) = self.gaps {
+                    gaps.note(self.last_arrival, mark, progress.content_events);
                     self.last_arrival = Some(mark.arrival);
                 }
                 self.deadline.set(self.due());
@@ -261,17 +256,20 @@ impl<'a> Flight<'a> {
             .then_some(Ending::Late)
     }
 
-    fn land(&mut self, ending: Ending, log: &ReadLog, peer: &str) {
+    fn finish(&mut self, ending: Ending, log: &ReadLog, peer: &str) {
         let now = self.clock.now();
         let stage = self.stage();
         let end = match ending {
             Ending::Whole(at) => {
-                if let Some(refusal) = self.refusal.take() {
-                    let fault =
-                        Fault::new(Stage::Headers, FailureKind::Status, refusal.into_message());
+                if let Some(error_body) = self.error_body.take() {
+                    let fault = Fault::new(
+                        Stage::Headers,
+                        FailureKind::Status,
+                        error_body.into_message(),
+                    );
                     return self.close(fault.into_outcome(), at);
                 }
-                return self.finish(StreamEnd::Eof, at);
+                return self.finish_answer(StreamEnd::Eof, at);
             }
             Ending::Enough => StreamEnd::Eof,
             Ending::Broken(Some(error)) => cut(Fault::hyper(stage, &error, log, peer)),
@@ -284,10 +282,10 @@ impl<'a> Flight<'a> {
             Ending::Cancelled(reason) => StreamEnd::Cancelled(reason),
             Ending::Late => self.late(stage).0,
         };
-        self.finish(end, now);
+        self.finish_answer(end, now);
     }
 
-    fn finish(&mut self, end: StreamEnd, at: Stamp) {
+    fn finish_answer(&mut self, end: StreamEnd, at: Stamp) {
         let Some(decoder) = self.decoder.take() else {
             let outcome = outcome_without_answer(end);
             return self.close(outcome, at);
@@ -310,11 +308,11 @@ impl<'a> Flight<'a> {
     /// The next limit, given what has happened so far.
     fn due(&self) -> Stamp {
         let mut due = self.whole_limit();
-        let Some(crossed) = self.crossed else {
+        let Some(ready) = self.ready else {
             return due;
         };
         let (limit, since) = if self.events == 0 {
-            (self.target.timeouts.first_token, crossed)
+            (self.target.timeouts.first_token, ready)
         } else {
             (self.target.timeouts.between_tokens, self.last_event)
         };
@@ -322,7 +320,7 @@ impl<'a> Flight<'a> {
             due = due.min(since + limit);
         }
         if let Some(limit) = self.cancel_limit() {
-            due = due.min(crossed + limit);
+            due = due.min(ready + limit);
         }
         due
     }
@@ -348,8 +346,8 @@ impl<'a> Flight<'a> {
             );
         }
         let now = self.clock.now();
-        if let (Some(limit), Some(crossed)) = (self.cancel_limit(), self.crossed)
-            && now >= crossed + limit
+        if let (Some(limit), Some(ready)) = (self.cancel_limit(), self.ready)
+            && now >= ready + limit
             && now < self.whole_limit()
         {
             let reason = format!("after {limit}");

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use crate::clock::KernelStamps;
 use crate::endpoint::Host;
 use crate::fault::Fault;
-use crate::gate::{Gate, Stream};
+use crate::single_read_io::{SingleReadIo, Stream};
 use crate::socket::{Peek, ReadLog, Socket};
 use crate::sys::ask_for_stamps;
 use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target, tunnel};
@@ -48,7 +48,7 @@ type Resolved = (Stamp, Rc<[SocketAddr]>);
 
 /// Opens connections. One per worker thread.
 #[derive(Debug)]
-pub(crate) struct Dialer {
+pub(crate) struct Connector {
     stamps: Rc<KernelStamps>,
     tls: Option<Arc<rustls::ClientConfig>>,
     http: HttpVersion,
@@ -62,8 +62,8 @@ pub(crate) struct Dialer {
 
 /// An open connection, before HTTP.
 #[derive(Debug)]
-pub(crate) struct Dialed {
-    pub(crate) gate: Gate,
+pub(crate) struct RawConnection {
+    pub(crate) io: SingleReadIo,
     pub(crate) log: Rc<ReadLog>,
     pub(crate) peek: Peek,
     pub(crate) http2: bool,
@@ -71,7 +71,7 @@ pub(crate) struct Dialed {
     pub(crate) cost: ConnectionFacts,
 }
 
-impl Dialer {
+impl Connector {
     pub(crate) fn new(target: &Target, stamps: Rc<KernelStamps>) -> Result<Self, ClientError> {
         let secure = target.endpoints.iter().any(Endpoint::is_secure);
         let tls = secure
@@ -103,11 +103,11 @@ impl Dialer {
     }
 
     /// Open a connection; `stage` always holds the step that is being waited for.
-    pub(crate) async fn dial(
+    pub(crate) async fn connect(
         &self,
         endpoint: &Endpoint,
         stage: &Cell<Stage>,
-    ) -> Result<Dialed, Fault> {
+    ) -> Result<RawConnection, Fault> {
         let mut cost = ConnectionFacts::default();
         let proxy = self.proxy_for(endpoint);
         let via = proxy.map_or(endpoint, Proxy::endpoint);
@@ -143,8 +143,8 @@ impl Dialer {
         } else {
             (Stream::Plain(socket), self.http == HttpVersion::Http2)
         };
-        Ok(Dialed {
-            gate: Gate::new(stream, Rc::clone(&log)),
+        Ok(RawConnection {
+            io: SingleReadIo::new(stream, Rc::clone(&log)),
             log,
             peek: handle,
             http2,

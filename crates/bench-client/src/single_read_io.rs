@@ -1,6 +1,6 @@
 //! What hyper sees of a connection: one read for each permit, so that frames and reads stay together.
 //!
-//! hyper may read ahead: after a response head it looks for body bytes at once. [`Gate`] gives it one read of plaintext for
+//! hyper may read ahead: after a response head it looks for body bytes at once. [`SingleReadIo`] gives it one read of plaintext for
 //! each permit and is "pending" afterwards. The driver takes everything that a poll of the connection has produced before it
 //! gives the next permit, so that whatever it takes was completed by the latest read. Under TLS that is the latest read of the
 //! *socket*, which completed the record: rustls does not read on while it holds plaintext.
@@ -28,18 +28,18 @@ pub(crate) enum Stream {
 
 /// The byte stream with hyper's traits.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct SingleReadIo {
     stream: Stream,
     log: Rc<ReadLog>,
 }
 
-impl Gate {
+impl SingleReadIo {
     pub(crate) fn new(stream: Stream, log: Rc<ReadLog>) -> Self {
         Self { stream, log }
     }
 }
 
-impl hyper::rt::Read for Gate {
+impl hyper::rt::Read for SingleReadIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl hyper::rt::Read for Gate {
     }
 }
 
-impl hyper::rt::Write for Gate {
+impl hyper::rt::Write for SingleReadIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

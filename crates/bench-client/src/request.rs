@@ -1,0 +1,291 @@
+//! From a generation to the bytes that ask for it: encoded apart from any connection, so that nothing but a write is left when
+//! the request is due.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bench_schema::{GenerationRequest, Stamp};
+use bytes::Bytes;
+use hyper::header::{
+    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, USER_AGENT,
+};
+use hyper::{Method, Request, Uri, Version};
+
+use crate::outgoing::Outgoing;
+use crate::socket::ReadLog;
+use crate::{ClientError, ConnectionPolicy, Endpoint, Protocol, Proxy, Target};
+
+const AGENT: &str = concat!("llm-bench/", env!("CARGO_PKG_VERSION"));
+
+/// Encodes generations as a target wants them. Any thread may do it, ahead of time: it opens no connection and reads no clock.
+#[derive(Clone, Debug)]
+pub struct RequestEncoder {
+    protocol: Arc<dyn Protocol>,
+    model: String,
+    /// Everything that does not change from one request to the next.
+    headers: HeaderMap,
+}
+
+/// A request that is ready to be written: its body is encoded, its headers are parsed. The client that sends it picks the endpoint
+/// and the connection ([`Client::send_prepared`](crate::Client::send_prepared)).
+#[derive(Clone, Debug)]
+pub struct PreparedRequest {
+    body: Bytes,
+    headers: HeaderMap,
+    streaming: bool,
+}
+
+impl RequestEncoder {
+    /// An encoder of this target's protocol, model and headers.
+    ///
+    /// # Errors
+    /// [`ClientError::Header`] where HTTP does not allow a header of the target.
+    pub fn new(target: &Target) -> Result<Self, ClientError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        if target.connections == ConnectionPolicy::PerRequest {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let mut put = |name: &str, value: &str, secret: bool| -> Result<(), ClientError> {
+            let refused = |problem: String| ClientError::Header {
+                name: name.to_owned(),
+                problem,
+            };
+            let parsed = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|error| refused(error.to_string()))?;
+            let mut text =
+                HeaderValue::from_str(value).map_err(|error| refused(error.to_string()))?;
+            text.set_sensitive(secret);
+            headers.insert(parsed, text);
+            Ok(())
+        };
+        for (name, value) in target.protocol.extra_headers() {
+            put(name, value, false)?;
+        }
+        if let Some(key) = &target.api_key {
+            let (name, value) = target.protocol.auth_header(key.expose());
+            put(name, &value, true)?;
+        }
+        for (name, value) in &target.headers {
+            put(name.as_str(), value.expose(), true)?;
+        }
+        Ok(Self {
+            protocol: Arc::clone(&target.protocol),
+            model: target.model.clone(),
+            headers,
+        })
+    }
+
+    /// Encode a generation. `request_id` goes out as `x-request-id`.
+    ///
+    /// # Errors
+    /// [`ClientError::Header`] where HTTP does not allow the id in a header.
+    pub fn prepare(
+        &self,
+        request: &GenerationRequest,
+        request_id: &str,
+    ) -> Result<PreparedRequest, ClientError> {
+        const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+        let streaming = request.stream && self.protocol.streams();
+        let mut headers = self.headers.clone();
+        headers.entry(ACCEPT).or_insert(HeaderValue::from_static(
+            self.protocol.framing(streaming).accept(),
+        ));
+        let id = HeaderValue::from_str(request_id).map_err(|error| ClientError::Header {
+            name: REQUEST_ID.to_string(),
+            problem: format!("{error} ({request_id:?})"),
+        })?;
+        headers.entry(REQUEST_ID).or_insert(id);
+        Ok(PreparedRequest {
+            body: Bytes::from(self.protocol.body(request, &self.model)),
+            headers,
+            streaming,
+        })
+    }
+}
+
+impl PreparedRequest {
+    /// A plain request outside the measured protocol (probes and scrapes): `GET`, or `POST` where there is a body.
+    pub(crate) fn plain(body: Bytes, headers: HeaderMap) -> Self {
+        Self {
+            body,
+            headers,
+            streaming: false,
+        }
+    }
+
+    /// The request's body.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// Whether the answer is asked for as a stream.
+    pub fn is_streaming(&self) -> bool {
+        self.streaming
+    }
+}
+
+/// Where a request goes: one server, one path, and how a proxy between is told.
+#[derive(Debug)]
+pub(crate) struct Route {
+    /// The path alone, which HTTP/1.1 wants.
+    path: Uri,
+    /// The whole URL, which HTTP/2 and proxies want.
+    whole: Uri,
+    host: Option<HeaderValue>,
+    /// A proxy reads the request itself (a tunnel's does not), and may want to be told who asks.
+    through_proxy: bool,
+    proxy_authorization: Option<HeaderValue>,
+    /// The server's name for messages.
+    pub(crate) peer: String,
+}
+
+impl Route {
+    pub(crate) fn new(
+        endpoint: &Endpoint,
+        path: &str,
+        proxy: Option<&Proxy>,
+    ) -> Result<Self, ClientError> {
+        let unusable = |error: &dyn std::fmt::Display| ClientError::Url {
+            url: format!("{endpoint} with the path {path}"),
+            problem: error.to_string(),
+        };
+        let scheme = if endpoint.is_secure() {
+            "https"
+        } else {
+            "http"
+        };
+        let whole = Uri::builder()
+            .scheme(scheme)
+            .authority(endpoint.authority())
+            .path_and_query(path)
+            .build()
+            .map_err(|error| unusable(&error))?;
+        // Through a tunnel this would tell the server who asks the proxy.
+        let proxy = proxy.filter(|_| Proxy::reads_requests_to(endpoint));
+        let mut authorization = proxy
+            .and_then(Proxy::authorization)
+            .and_then(|text| HeaderValue::from_str(text.expose()).ok());
+        if let Some(value) = &mut authorization {
+            value.set_sensitive(true);
+        }
+        Ok(Self {
+            path: path.parse().map_err(|error| unusable(&error))?,
+            whole,
+            host: HeaderValue::from_str(&endpoint.authority()).ok(),
+            through_proxy: proxy.is_some(),
+            proxy_authorization: authorization,
+            peer: endpoint.to_string(),
+        })
+    }
+}
+
+/// A prepared request on its way to a server: can be written on any connection and as often as need be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HttpRequest<'a> {
+    pub(crate) prepared: &'a PreparedRequest,
+    pub(crate) route: &'a Route,
+}
+
+impl HttpRequest<'_> {
+    /// The request for a connection of that kind; `sent` will hold when it was out.
+    pub(crate) fn on(
+        self,
+        http2: bool,
+        log: &Rc<ReadLog>,
+        sent: &Rc<Cell<Option<Stamp>>>,
+    ) -> Request<Outgoing> {
+        let Self { prepared, route } = self;
+        let body = prepared.body.clone();
+        let outgoing = Outgoing::new(body, http2, Rc::clone(log), Rc::clone(sent));
+        let mut request = Request::new(outgoing);
+        *request.method_mut() = if prepared.body.is_empty() {
+            Method::GET
+        } else {
+            Method::POST
+        };
+        *request.headers_mut() = prepared.headers.clone();
+        let whole = http2 || route.through_proxy;
+        *request.uri_mut() = if whole { &route.whole } else { &route.path }.clone();
+        let headers = request.headers_mut();
+        if let Some(value) = &route.proxy_authorization {
+            headers.insert(PROXY_AUTHORIZATION, value.clone());
+        }
+        if !http2 && let Some(host) = &route.host {
+            headers.entry(HOST).or_insert(host.clone());
+        }
+        if http2 {
+            *request.version_mut() = Version::HTTP_2;
+        }
+        request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    fn generation() -> GenerationRequest {
+        GenerationRequest {
+            prompt: bench_schema::Prompt::Text("what is asked".into()),
+            max_tokens: Some(1),
+            min_tokens: None,
+            ignore_eos: false,
+            sampling: bench_schema::Sampling::default(),
+            stream: true,
+            extra_body: None,
+        }
+    }
+
+    #[test]
+    fn a_panic_that_shows_what_is_asked_of_whom_shows_no_key() {
+        let protocol = crate::protocol_by_name("openai-chat").unwrap();
+        let mut target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
+        target.api_key = Some(bench_schema::Secret::new("sk-a-key"));
+        target.headers = vec![Target::parse_header("x-token: another-key").unwrap()];
+        target.proxy = Some(Proxy::parse("http://user:pass-key@127.0.0.1:2").unwrap());
+        let encoder = RequestEncoder::new(&target).unwrap();
+        let prepared = encoder.prepare(&generation(), "id").unwrap();
+        let endpoint = target.endpoints.first().unwrap();
+        let route = Route::new(endpoint, "/v1/x", target.proxy.as_ref()).unwrap();
+        let authorization = format!("{:?}", route.proxy_authorization);
+        assert!(
+            authorization.contains("Sensitive"),
+            "it is there: {authorization}"
+        );
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            panic!("{target:?} {encoder:?} {prepared:?} {route:?}")
+        }));
+        let message = panicked.unwrap_err().downcast::<String>().unwrap();
+        assert!(message.contains("127.0.0.1"), "{message}");
+        for secret in ["-key", "dXNlcjpwYXNzLWtleQ"] {
+            assert!(!message.contains(secret), "{message}");
+        }
+    }
+
+    #[test]
+    fn requests_are_prepared_on_any_thread_and_an_id_that_no_header_can_hold_is_refused() {
+        let protocol = crate::protocol_by_name("openai-chat").unwrap();
+        let target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
+        let encoder = RequestEncoder::new(&target).unwrap();
+        let prepare = |id: &'static str| {
+            let encoder = encoder.clone();
+            std::thread::spawn(move || encoder.prepare(&generation(), id))
+                .join()
+                .unwrap()
+        };
+        let prepared = prepare("c-1").unwrap();
+        let text = String::from_utf8_lossy(prepared.body());
+        assert!(
+            text.contains("what is asked") && prepared.is_streaming(),
+            "{text}"
+        );
+        let refused = prepare("a\nb").unwrap_err().to_string();
+        assert!(refused.contains("x-request-id"), "{refused}");
+    }
+}
