@@ -72,10 +72,11 @@ impl Clock {
         self.unix_epoch
     }
 
-    /// The largest step of the real-time clock against this one that any worker noticed; absent if there was none.
-    pub fn largest_step(&self) -> Option<Nanos> {
-        (self.steps.count.load(Ordering::Relaxed) > 0)
-            .then(|| Nanos::new(self.steps.largest.load(Ordering::Relaxed)))
+    /// The largest step that was noticed since this was last asked; absent if there was none.
+    pub fn take_largest_step(&self) -> Option<Nanos> {
+        let noticed = self.steps.count.swap(0, Ordering::Relaxed) > 0;
+        let largest = self.steps.largest.swap(0, Ordering::Relaxed);
+        noticed.then(|| Nanos::new(largest))
     }
 
     /// The same moment for tokio's timer (1 ms grain): for limits, never for pacing.
@@ -195,7 +196,7 @@ mod tests {
         // The offset's own error is half the tightest pair of readings, well under this slack.
         let slack = Nanos::new(50_000);
         assert!(arrival >= before - slack && arrival <= after);
-        assert_eq!(clock.largest_step(), None);
+        assert_eq!(clock.take_largest_step(), None);
     }
 
     #[test]
@@ -217,8 +218,9 @@ mod tests {
         let returned = clock.now();
         let arrival = stamps.arrival(real, returned);
         assert!(returned - arrival < Nanos::from_millis(400), "{arrival:?}");
-        let step = clock.largest_step().unwrap();
+        let step = clock.take_largest_step().unwrap();
         assert!((step - Nanos::from_secs(2)).get().abs() < 1_000_000);
+        assert_eq!(clock.take_largest_step(), None, "it belongs to one cell");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Answers that are none: error statuses, redirects, pages of another kind.
 
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use bench_schema::Nanos;
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::http::response::Parts;
 
 /// Bytes of an error page that are kept for its message, and characters that are shown.
@@ -48,6 +49,18 @@ fn status_message(head: &Parts) -> String {
         ),
         _ => format!("HTTP {status}"),
     }
+}
+
+/// How long the server asks to wait, in whole seconds; a date is not understood, for the two clocks need not agree.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Nanos> {
+    let seconds: u32 = headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
+    Some(Nanos::from_secs(i64::from(seconds)))
 }
 
 /// Why a successful response cannot be an answer of any protocol.

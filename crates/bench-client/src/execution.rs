@@ -10,7 +10,7 @@ use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::http::response::Parts;
 
 use crate::deadline::{Deadline, Recall};
-use crate::error_body::{ErrorBody, unusable_content};
+use crate::error_body::{ErrorBody, retry_after, unusable_content};
 use crate::fault::Fault;
 use crate::pool::Checkout;
 use crate::read_batching::GapTracker;
@@ -195,6 +195,7 @@ impl<'a> RequestExecution<'a> {
         self.exchange.headers = Some(mark.arrival);
         self.exchange.status = Some(head.status.as_u16());
         if !head.status.is_success() {
+            self.exchange.retry_after = retry_after(&head.headers);
             self.error_body = Some(ErrorBody::new(head));
             return None;
         }

@@ -22,8 +22,8 @@ pub struct Cell {
     pub stop: StopRule,
     /// How often it is run.
     pub repeats: u32,
-    /// What goes before each run.
-    pub warmup: Amount,
+    /// What goes before each run, where it was said.
+    pub warmup: Option<Amount>,
     /// What is asked.
     pub ask: Ask,
 }

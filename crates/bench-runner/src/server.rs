@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bench_client::protocol::{ProtocolOptions, UsageRequest, protocol_with_options};
 use bench_client::{
-    CancelAfter, Client, Clock, ConnectionPolicy, Endpoint, HttpVersion, Limits, Probe, Target,
-    Timeouts, TlsOptions,
+    CancelAfter, Client, Clock, ConnectionPolicy, Endpoint, HttpVersion, Limits, Probe, Protocol,
+    Target, Timeouts, TlsOptions,
 };
-use bench_schema::{ClockKind, ServerRecord};
+use bench_schema::{ClockKind, GenerationRequest, Message, Prompt, Role, Sampling, ServerRecord};
 use bench_workload::{Calibration, DatasetSpec};
 
 use crate::config::{Amount, Connections, Settings};
@@ -160,8 +160,8 @@ impl Server {
         };
         Ok(Self {
             record,
+            chat: takes_conversations(&*target.protocol),
             target,
-            chat: is_chat(&settings.target.api),
             calibration: None,
             arrival,
         })
@@ -175,19 +175,30 @@ impl Server {
                 api: settings.target.api.clone(),
                 ..ServerRecord::default()
             },
+            chat: takes_conversations(&*target.protocol),
             target,
-            chat: is_chat(&settings.target.api),
             calibration: None,
             arrival: (ClockKind::ReadReturn, None),
         })
     }
 }
 
-/// Whether a protocol takes messages, by its name.
-fn is_chat(api: &str) -> bool {
-    ["chat", "messages", "responses"]
-        .iter()
-        .any(|word| api.contains(word))
+/// Whether a protocol has words for a conversation. One that has none gets it as one text.
+fn takes_conversations(protocol: &dyn Protocol) -> bool {
+    let said = |content: &str| Message {
+        role: Role::User,
+        content: content.into(),
+    };
+    let conversation = GenerationRequest {
+        prompt: Prompt::Messages(vec![said("one"), said("two")]),
+        max_tokens: None,
+        min_tokens: None,
+        ignore_eos: false,
+        sampling: Sampling::default(),
+        stream: false,
+        extra_body: None,
+    };
+    protocol.unsupported(&conversation).is_empty()
 }
 
 fn cannot_measure(
@@ -206,5 +217,43 @@ fn cannot_measure(
     RunError::Server {
         what,
         help: help.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_client::protocol_by_name;
+
+    use super::*;
+
+    #[test]
+    fn what_a_protocol_says_makes_it_a_chat_and_not_its_files_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let chat_folder = folder.path().join("chat");
+        std::fs::create_dir(&chat_folder).unwrap();
+        let template = |body: &str| {
+            let file = chat_folder.join("api.json");
+            let text = format!(r#"{{"path": "/", "body": {body}, "text": "/t"}}"#);
+            std::fs::write(&file, text).unwrap();
+            let name = format!("template:{}", file.display());
+            takes_conversations(&*protocol_by_name(&name).unwrap())
+        };
+        assert!(!template(r#"{"p": "{{prompt}}"}"#));
+        assert!(template(r#"{"m": "{{messages}}"}"#));
+        for (name, chat) in [
+            ("openai-chat", true),
+            ("openai-completions", false),
+            ("anthropic-messages", true),
+            ("openai-responses", true),
+            ("ollama-chat", true),
+            ("ollama-generate", false),
+            ("embeddings", false),
+        ] {
+            assert_eq!(
+                takes_conversations(&*protocol_by_name(name).unwrap()),
+                chat,
+                "{name}"
+            );
+        }
     }
 }

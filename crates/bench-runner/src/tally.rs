@@ -250,6 +250,7 @@ pub(crate) fn blank(cell: &Cell, plan: PlanRecord) -> CellRecord {
         phases: None,
         analysis: CellAnalysis::default(),
         client: ClientRecord::default(),
+        ended_early: None,
         hardware: None,
         slos: Vec::new(),
         goodput: None,

@@ -45,6 +45,9 @@ pub struct CellRecord {
     pub analysis: CellAnalysis,
     /// What the client knows of itself during this cell.
     pub client: ClientRecord,
+    /// Why it was ended before its plan was (nearly all of its requests failed); absent where it was not. Since 1.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_early: Option<String>,
     /// What machines and server did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareSummary>,
@@ -132,6 +135,9 @@ pub struct Counts {
     /// Requests sent again because retries were asked for.
     #[serde(default)]
     pub retried: u64,
+    /// Pauses of a closed loop's slots because the server was overloaded or away (429, 503, refused). Since 1.2.
+    #[serde(default)]
+    pub backed_off: u64,
     /// Closed keep-alive connections that were replaced before a byte of the answer.
     #[serde(default)]
     pub replaced_connections: u64,
@@ -320,6 +326,9 @@ pub struct ClientRecord {
     /// Requests refused by the in-flight cap.
     #[serde(default)]
     pub cap_hits: u64,
+    /// Requests that were due when none was ready: prompts were not made fast enough. Absent where it was not counted. Since 1.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starved: Option<u64>,
     /// CPU seconds per million content events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_million_events: Option<f64>,

@@ -33,6 +33,9 @@ pub struct Exchange {
     /// HTTP status, once there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// How long a refusal asked to wait (`Retry-After`). Since 1.2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Nanos>,
     /// The server's finish reason (`stop`, `length`, …).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
@@ -69,6 +72,7 @@ impl Exchange {
             outcome,
             streamed: true,
             status: None,
+            retry_after: None,
             finish_reason: None,
             usage: None,
             server: None,

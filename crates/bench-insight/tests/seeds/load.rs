@@ -161,6 +161,7 @@ fn cell(from: &Cell) -> CellRecord {
         phases: phases(from),
         analysis: CellAnalysis::default(),
         client: ClientRecord::default(),
+        ended_early: None,
         hardware: hardware(from),
         slos: from
             .slos

@@ -117,7 +117,9 @@ keys! {
         "requests" One "N" None, &["num-prompts"], LOADED, "measured requests per cell; default 32 × concurrency and at least 100, fewer with --quick and on the embedded engine";
         "duration" One "TIME" None, &[], LOADED, "measured time per cell; with requests, the first reached ends it";
         "precision" List "SPEC" None, &[], LOADED, "end a cell when a quantile is known this well: p99:ttft=5%";
-        "warmup" One "N|TIME" Some("2"), &["num-warmups"], ALL, "requests, or time, before each measurement";
+        "warmup" One "N|TIME" None, &["num-warmups"], ALL, "requests, or time, of the same load before each measurement, which follows without a pause; default: one for each slot and at least 2, in an open loop 2s";
+        "warmup_drain" Switch "" Some("false"), &[], ALL, "let the warm-up end before the measurement begins, and warm an open loop by one request after the other";
+        "ramp_up" One "TIME" None, &[], LOADED, "closed loop: spread the first requests of the slots over this time";
         "repeat" One "N" None, &["num-runs"], ALL, "repeats: of each request of the latency grid (default 15), of each cell elsewhere (default 1)";
         "cooldown" One "TIME" Some("0s"), &[], ALL, "pause between cells";
         "cancel_after" One "N|TIME" None, &[], ALL, "stop each answer after so many content events (`20`; one token each on most servers, docs/protocols.md), or so much time (`2s`)";
@@ -128,6 +130,7 @@ keys! {
         "first_token_timeout" One "TIME" None, &[], ALL, "limit on the first content event; default: that of the whole request";
         "token_timeout" One "TIME" None, &[], ALL, "limit between content events; default: that of the whole request";
         "deadline" One "TIME" None, &[], ALL, "end the whole run after this long, keeping what it has";
+        "keep_going" Switch "" Some("false"), &[], ALL, "go on although the server refuses a first request, or a cell's first requests or half of all fail";
         "grace" One "TIME" Some("10s"), &[], ALL, "how long requests in flight may finish after an interruption";
     }
     "Client" {

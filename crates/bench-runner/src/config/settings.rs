@@ -157,8 +157,12 @@ pub struct LoadSettings {
     pub duration: Option<Nanos>,
     /// Precision that ends a cell.
     pub precision: Vec<String>,
-    /// Before each measurement.
-    pub warmup: Amount,
+    /// Before each measurement, where it was said.
+    pub warmup: Option<Amount>,
+    /// Let it end before the measurement begins.
+    pub warmup_drain: bool,
+    /// Time over which the slots of a closed loop begin.
+    pub ramp_up: Option<Nanos>,
     /// Repeats, where given.
     pub repeat: Option<u32>,
     /// Between cells.
@@ -191,6 +195,8 @@ pub struct LimitSettings {
     pub deadline: Option<Nanos>,
     /// For requests in flight after an interruption.
     pub grace: Nanos,
+    /// Go on although requests fail.
+    pub keep_going: bool,
 }
 
 /// The client's own shape.

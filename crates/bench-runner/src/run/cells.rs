@@ -117,7 +117,7 @@ impl Run<'_> {
         let mut cap_hits = 0;
         let mut hash = PlanHash::default();
         for repeat in 0..cell.repeats {
-            if cell.warmup != Amount::Count(0) {
+            if warmup(cell) != Amount::Count(0) {
                 self.one_phase(cell, repeat, PhaseKind::Warmup, workers, recorder, &enough)
                     .await?;
             }
@@ -234,7 +234,7 @@ impl Run<'_> {
         let (index, count) = self.settings.client.shard;
         let (requests, duration) = match kind {
             PhaseKind::Measure => (cell.stop.requests, cell.stop.duration),
-            PhaseKind::Warmup => match cell.warmup {
+            PhaseKind::Warmup => match warmup(cell) {
                 Amount::Count(count) => (Some(warmup_requests(cell, count)), None),
                 Amount::Time(time) => (None, Some(time)),
             },
@@ -292,6 +292,11 @@ fn per_million_events(record: &CellRecord) -> Option<f64> {
 /// Between the order and the first due time: for every worker to make its first prompts.
 const OPEN_LEAD: Nanos = Nanos::from_millis(250);
 
+/// What goes before each measurement.
+fn warmup(cell: &Cell) -> Amount {
+    cell.warmup.unwrap_or(Amount::Count(2))
+}
+
 /// So many for each slot: every connection has carried a request before it counts.
 fn warmup_requests(cell: &Cell, count: u64) -> u64 {
     match cell.load {
@@ -322,7 +327,7 @@ fn phase_load(cell: &Cell, kind: PhaseKind) -> Load {
 }
 
 fn phase_length(cell: &Cell, kind: PhaseKind) -> Option<Nanos> {
-    match (kind, cell.warmup) {
+    match (kind, warmup(cell)) {
         (PhaseKind::Measure, _) => cell.stop.duration,
         (PhaseKind::Warmup, Amount::Time(time)) => Some(time),
         (PhaseKind::Warmup, Amount::Count(_)) => None,

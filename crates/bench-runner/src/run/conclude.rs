@@ -124,7 +124,7 @@ impl Run<'_> {
             pause: reports.iter().filter_map(|report| report.pause).max(),
             workers,
             cap_hits,
-            clock_step: self.clock.largest_step(),
+            clock_step: self.clock.take_largest_step(),
             ..ClientRecord::default()
         }
     }

@@ -135,6 +135,7 @@ pub(crate) fn cell(id: &str, label: &str, load: Load, window: (f64, f64), n: u64
             cpu_seconds_per_million_events: Some(5.4),
             ..ClientRecord::default()
         },
+        ended_early: None,
         hardware: None,
         slos: Vec::new(),
         goodput: None,

@@ -43,12 +43,14 @@ pub(super) fn cross_check(
             Some("take `arrival` or `concurrency` out".to_owned()),
         );
     }
-    if r.given("think_time") && r.given("rate") {
-        r.complain(
-            "think_time",
-            "belongs to a closed loop; an open one does not wait for answers",
-            None,
-        );
+    for name in ["think_time", "ramp_up"] {
+        if r.given(name) && (r.given("rate") || own_rate) {
+            r.complain(
+                name,
+                "belongs to a closed loop; an open one does not wait for answers",
+                None,
+            );
+        }
     }
     without_prometheus(r);
     if r.given("client_cert") != r.given("client_key") {

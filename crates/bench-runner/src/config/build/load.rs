@@ -21,7 +21,9 @@ pub(super) fn load(r: &mut Reader) -> Option<LoadSettings> {
                 .map(|_| text.to_owned())
                 .map_err(|error| error.to_string())
         }),
-        warmup: r.one("warmup", amount)?,
+        warmup: r.one("warmup", amount),
+        warmup_drain: r.switch("warmup_drain"),
+        ramp_up: r.one("ramp_up", parse::duration),
         repeat: r.one("repeat", |text| parse::whole(text, 1, 1_000_000)),
         cooldown: r.one("cooldown", parse::duration)?,
         cancel_after: r.one("cancel_after", amount),

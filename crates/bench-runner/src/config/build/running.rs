@@ -24,6 +24,7 @@ pub(super) fn limits(r: &mut Reader) -> Option<LimitSettings> {
             .unwrap_or(whole),
         deadline: r.one("deadline", parse::positive_duration),
         grace: r.one("grace", parse::duration)?,
+        keep_going: r.switch("keep_going"),
     })
 }
 
