@@ -85,6 +85,7 @@ fn mark(read: usize) -> ReadMark {
         arrival: Stamp::new(at),
         returned: Stamp::new(at + 1000),
         previous_return: Stamp::new(at - 900_000),
+        woken: Stamp::new(at - 900_000),
         merged: false,
     }
 }

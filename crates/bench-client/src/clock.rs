@@ -16,6 +16,10 @@ const OFFSET_AGE: Nanos = Nanos::from_millis(100);
 const STEP_FLOOR: Nanos = Nanos::new(20_000);
 /// A kernel stamp older than this against the read's return hints at a clock step; the offset is sampled again before it is believed.
 const IMPLAUSIBLE_LAG: Nanos = Nanos::from_millis(500);
+/// Reads before the lags of a thread say how long it takes to be woken.
+const FEWEST_READS: u32 = 16;
+/// Each read takes this part off the longest lag that is remembered: it is that of some hundred reads.
+const FORGETTING: i64 = 64;
 
 /// The run's clock: nanoseconds on the machine's monotonic clock since the run's epoch.
 ///
@@ -101,6 +105,9 @@ pub(crate) struct KernelStamps {
     clock: Clock,
     offset: Cell<i64>,
     sampled: Cell<Stamp>,
+    /// The longest from an arrival to its read that this thread has lately taken, and how many reads it is known from.
+    longest_lag: Cell<Nanos>,
+    reads: Cell<u32>,
 }
 
 impl KernelStamps {
@@ -108,6 +115,8 @@ impl KernelStamps {
         Self {
             offset: Cell::new(sample_offset()),
             sampled: Cell::new(clock.now()),
+            longest_lag: Cell::new(Nanos::ZERO),
+            reads: Cell::new(0),
             clock,
         }
     }
@@ -129,6 +138,16 @@ impl KernelStamps {
         }
         self.resample(returned);
         self.convert(realtime_ns).min(returned)
+    }
+
+    /// A read took this long from the arrival of its last segment; what the longest has lately been, where enough is known.
+    pub(crate) fn longest_lag(&self, lag: Nanos) -> Option<Nanos> {
+        let before = self.longest_lag.get();
+        let faded = Nanos::new(before.get() - before.get() / FORGETTING);
+        let longest = lag.max(faded);
+        self.longest_lag.set(longest);
+        self.reads.set(self.reads.get().saturating_add(1));
+        (self.reads.get() > FEWEST_READS).then_some(longest)
     }
 
     fn convert(&self, realtime_ns: i64) -> Stamp {
@@ -221,6 +240,20 @@ mod tests {
         let step = clock.take_largest_step().unwrap();
         assert!((step - Nanos::from_secs(2)).get().abs() < 1_000_000);
         assert_eq!(clock.take_largest_step(), None, "it belongs to one cell");
+    }
+
+    #[test]
+    fn the_longest_lag_is_known_after_some_reads_and_forgotten_after_some_hundred() {
+        let stamps = KernelStamps::new(Clock::start());
+        let usual = Nanos::new(50_000);
+        let early: Vec<_> = (0..16).map(|_| stamps.longest_lag(usual)).collect();
+        assert!(early.iter().all(Option::is_none));
+        assert_eq!(stamps.longest_lag(usual), Some(usual));
+        let stall = Nanos::from_millis(5);
+        assert_eq!(stamps.longest_lag(stall), Some(stall));
+        assert!(stamps.longest_lag(usual).unwrap() > Nanos::from_millis(4));
+        let later = (0..500).map(|_| stamps.longest_lag(usual)).last().unwrap();
+        assert_eq!(later, Some(usual));
     }
 
     #[test]

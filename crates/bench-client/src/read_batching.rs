@@ -216,6 +216,7 @@ mod tests {
             arrival: now,
             returned: now,
             previous_return: now,
+            woken: now,
             merged: false,
         };
         for &(gap, events) in reads {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use bench_schema::{ClockRecord, Metric, Nanos, Phase, RequestRecord, Stamp};
 
+use crate::outages::{Answers, Silence};
+
 /// What the trust rules need of a run beside its cells.
 #[derive(Clone, Debug)]
 pub struct TrustFacts<'a> {
@@ -49,6 +51,16 @@ pub struct CellFacts {
     pub answers_counted: u64,
     /// Those of them that got fewer tokens than asked.
     pub answers_short: u64,
+    /// Those of them that got more tokens than asked, by the count that is believed.
+    pub answers_long: u64,
+    /// Output tokens of streamed answers of which only the server's count at the end is known.
+    pub tokens_told: u64,
+    /// Content events of the same answers.
+    pub events: u64,
+    /// The longest time without an answer while requests failed.
+    pub outage: Option<Outage>,
+    /// The longest time in which all streams stood still together.
+    pub stall: Option<Stall>,
     /// Mean asked prompt tokens, over requests where a length was asked and one is known.
     pub prompt_asked: Option<f64>,
     /// Mean known prompt tokens of the same requests: the server's count where it tells one, else the client's.
@@ -57,6 +69,26 @@ pub struct CellFacts {
     pub prompt_by_server: bool,
     /// Share of prompt tokens that the server found in its prefix cache; absent where it does not tell.
     pub cached_share: Option<f64>,
+}
+
+/// A time in which requests failed and none was answered, counted from the cell's first due time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// When the last answer before it ended.
+    pub from: Nanos,
+    /// When the first answer after it ended; absent where none came.
+    pub until: Option<Nanos>,
+    /// Requests that failed meanwhile.
+    pub failed: u64,
+}
+
+/// A time in which answers were under way and none of them got a token, counted from the cell's first due time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// When it began.
+    pub from: Nanos,
+    /// How long it was.
+    pub length: Nanos,
 }
 
 impl CellFacts {
@@ -78,18 +110,25 @@ pub struct FactKeeper {
     cached: u64,
     prompt: u64,
     cache_told: bool,
+    /// The earliest due time of the measured requests.
+    began: Option<Stamp>,
+    answers: Answers,
+    silence: Silence,
 }
 
 impl FactKeeper {
-    /// Adds a record; one that is not measured or not completed counts for nothing.
+    /// Adds a record; one that is not measured counts for nothing.
     pub fn push(&mut self, record: &RequestRecord) {
-        if record.phase != Phase::Measure || !record.wire.outcome.is_completed() {
+        if record.phase != Phase::Measure {
             return;
         }
-        if let (Some(got), Some(want)) = (record.output_tokens, record.asked_output_tokens) {
-            self.facts.answers_counted += 1;
-            self.facts.answers_short += u64::from(got < want);
+        self.began = Some(self.began.map_or(record.due, |began| began.min(record.due)));
+        self.answers.push(record);
+        self.silence.push(record);
+        if !record.wire.outcome.is_completed() {
+            return;
         }
+        self.tokens(record);
         // of a later turn the asked length is that of its own message, and the server counts all that was said
         let first = record.turn.is_none_or(|turn| turn == 0);
         let served = record.wire.usage.as_ref().and_then(|u| u.prompt_tokens);
@@ -99,16 +138,33 @@ impl FactKeeper {
             first,
         ) {
             self.facts.prompt_by_server |= record.prompt.sent_tokens.is_none();
-            self.asked += want;
-            self.known += have;
+            self.asked = self.asked.saturating_add(want);
+            self.known = self.known.saturating_add(have);
             self.sized += 1;
         }
         if let Some(usage) = &record.wire.usage
             && let (Some(hit), Some(all)) = (usage.cached_tokens, usage.prompt_tokens)
         {
-            self.cached += hit;
-            self.prompt += all;
+            self.cached = self.cached.saturating_add(hit);
+            self.prompt = self.prompt.saturating_add(all);
             self.cache_told = true;
+        }
+    }
+
+    /// Output tokens against what was asked and what was seen.
+    fn tokens(&mut self, record: &RequestRecord) {
+        // what the server said, whatever is believed of it
+        let told = record.wire.usage.as_ref().and_then(|u| u.completion_tokens);
+        let got = told.or(record.output_tokens);
+        if let (Some(got), Some(want)) = (got, record.asked_output_tokens) {
+            self.facts.answers_counted += 1;
+            self.facts.answers_short += u64::from(got < want);
+            self.facts.answers_long += u64::from(got > want);
+        }
+        let events = &record.wire.events;
+        if let (Some(told), true, None) = (told, record.wire.streamed, events.tokens()) {
+            self.facts.tokens_told = self.facts.tokens_told.saturating_add(told);
+            self.facts.events += events.len() as u64;
         }
     }
 
@@ -117,10 +173,13 @@ impl FactKeeper {
         let mean = |sum: u64| (self.sized > 0).then(|| sum as f64 / self.sized as f64);
         let cached =
             (self.cache_told && self.prompt > 0).then(|| self.cached as f64 / self.prompt as f64);
+        let began = self.began.unwrap_or_default();
         CellFacts {
             prompt_asked: mean(self.asked),
             prompt_known: mean(self.known),
             cached_share: cached,
+            outage: self.answers.longest_outage(began),
+            stall: self.silence.longest(began),
             ..self.facts
         }
     }

@@ -15,6 +15,7 @@ mod facts;
 mod findings;
 mod lengths;
 mod next_round;
+mod outages;
 mod progress;
 mod regimes;
 mod scenario;
@@ -34,7 +35,9 @@ pub use compare::{
     RunComparison, compare, gate,
 };
 pub use error::InsightError;
-pub use facts::{CellFacts, CellSamples, FactKeeper, RequestSample, SampleKeeper, TrustFacts};
+pub use facts::{
+    CellFacts, CellSamples, FactKeeper, Outage, RequestSample, SampleKeeper, Stall, TrustFacts,
+};
 pub use findings::{findings, findings_by_tag, findings_with, planning_findings};
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};

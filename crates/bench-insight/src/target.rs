@@ -1,8 +1,8 @@
-//! Gates: `--target "output_tokens_per_s>=20, failed==0, ttft.p95<=200ms, concurrency=1:requests_per_s>1"`.
+//! Targets: `--target "output_tokens_per_s>=20, failed==0, c8:ttft.p95<=200ms, any:requests_per_s>1"`.
 //!
 //! ```text
-//! gate     = [ selector ":" ] quantity operator limit
-//! selector = name "=" level { "+" name "=" level }        factors of a cell, or one group label (use_case=code)
+//! target   = [ scope ":" ] quantity operator limit
+//! scope    = cell id | "any" | name "=" level { "+" name "=" level }     factors of a cell, or one group label (use_case=code)
 //! quantity = rate | count | figure | metric "." statistic
 //! operator = ">=" | ">" | "<=" | "<" | "==" | "!="
 //! limit    = number [ "ns" | "us" | "µs" | "ms" | "s" | "%" ]
@@ -11,25 +11,45 @@
 mod parse;
 mod quantity;
 
-use bench_schema::{CellRecord, Factor, Metric, TargetOutcome};
+use bench_schema::{CellRecord, Factor, Interval, Metric, SloVerdict, TargetOutcome, Unit};
 
-use crate::InsightError;
+use crate::{InsightError, text};
 use parse::Operator;
-use quantity::{Quantity, Subject};
+use quantity::{Known, Measured, Quantity, Subject};
 
-/// One gate, understood.
+/// One target, understood.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     text: String,
-    selector: Vec<(String, String)>,
+    scope: Scope,
     quantity: Quantity,
     operator: Operator,
     /// In the quantity's unit.
     limit: f64,
 }
 
+/// Which cells a target is about.
+#[derive(Clone, Debug, PartialEq)]
+enum Scope {
+    /// It has to hold in every cell.
+    Every,
+    /// It has to hold in one at least: the best cell decides.
+    Any,
+    /// The cell of this id.
+    Cell(String),
+    /// Every cell, or group within one, with these levels and labels.
+    Where(Vec<(String, String)>),
+}
+
+/// A target in one cell.
+struct Line {
+    cell: String,
+    measured: Option<Measured>,
+    verdict: SloVerdict,
+}
+
 impl Target {
-    /// Reads one gate.
+    /// Reads one target.
     ///
     /// # Errors
     /// [`InsightError::BadTarget`], naming the part that is wrong and what is known.
@@ -47,41 +67,182 @@ impl Target {
 
     /// How it came out.
     ///
-    /// Without a selector, a gate on a rate, latency or figure asks whether *some* cell meets it, and the best cell decides; a
-    /// gate on a count is about the sum over all cells. `failed` in a gate counts every request that was sent and got no whole
-    /// answer for reasons of its own: failed, timed out and truncated together. A latency's quantile counts failures as +∞. A
-    /// gate whose quantity was not measured is not met.
+    /// It is met where it holds in every cell that it is about, and the worst of them decides; with `any:` the best one does. A
+    /// count is about the sum over those cells. An estimate holds when its whole interval does: where the interval straddles
+    /// the limit, or there is none, or nothing was measured, nobody can tell, and the target is not met. `failed` counts every
+    /// request that was sent and got no whole answer for reasons of its own: failed, timed out and truncated together. A
+    /// latency's quantile counts failures as +∞.
     pub fn outcome(&self, cells: &[CellRecord]) -> TargetOutcome {
-        let found: Vec<(String, f64)> = cells
+        let subjects: Vec<(String, Subject<'_>)> =
+            cells.iter().flat_map(|cell| self.subjects(cell)).collect();
+        let mut lines: Vec<Line> = subjects
             .iter()
-            .flat_map(|cell| subjects(cell, &self.selector))
-            .filter_map(|(id, subject)| Some((id, self.quantity.of(&subject)?)))
-            .filter(|(_, value)| value.is_finite())
+            .map(|(id, subject)| self.line(id, self.quantity.of(subject)))
             .collect();
-        let decided = if self.quantity.is_count() {
-            // A count is a promise about the whole run, not about its luckiest cell.
-            let sum = found.iter().map(|(_, value)| value).sum();
-            let only = match found.as_slice() {
-                [(id, _)] => Some(id.clone()),
-                _ => None,
+        if self.quantity.is_count() && lines.len() > 1 {
+            // A count is a promise about the whole run, not about each of its cells.
+            let values = lines.iter().filter_map(|line| line.measured);
+            let sum = values.map(|measured| measured.value).sum();
+            let total = Measured {
+                value: sum,
+                known: Known::Exactly,
             };
-            (!found.is_empty()).then_some((only, sum))
-        } else {
-            best(&found, self.operator).map(|(id, value)| (Some(id), value))
+            lines = vec![self.line("", Some(total))];
+        }
+        let badness = |line: &Line| match line.verdict {
+            SloVerdict::Pass => 0,
+            SloVerdict::CannotTell => 1,
+            SloVerdict::Fail => 2,
         };
+        lines.sort_by(|a, b| {
+            badness(b)
+                .cmp(&badness(a))
+                .then(self.excess(b).total_cmp(&self.excess(a)))
+        });
+        let holding = lines
+            .iter()
+            .filter(|l| l.verdict == SloVerdict::Pass)
+            .count();
+        let deciding = match self.scope {
+            Scope::Any => lines.last(),
+            _ => lines.first(),
+        };
+        let verdict = deciding.map_or(SloVerdict::CannotTell, |line| line.verdict);
+        let measured = deciding.and_then(|line| line.measured);
         TargetOutcome {
             target: self.text.clone(),
-            measured: decided.as_ref().map(|(_, value)| *value),
-            cell: decided.as_ref().and_then(|(id, _)| id.clone()),
-            met: decided.is_some_and(|(_, value)| self.operator.holds(value, self.limit)),
+            measured: measured.map(|m| m.value).filter(|x| x.is_finite()),
+            interval: measured.and_then(|m| m.interval()),
+            cell: deciding
+                .map(|line| line.cell.clone())
+                .filter(|cell| !cell.is_empty()),
+            met: verdict == SloVerdict::Pass,
+            verdict: Some(verdict),
+            note: match (deciding, verdict) {
+                (None, _) => Some(
+                    "no cell is meant by it; look at the cells' names with `--dry-run`".to_owned(),
+                ),
+                (_, SloVerdict::Pass) => None,
+                (Some(_), SloVerdict::Fail) => (lines.len() > 1)
+                    .then(|| format!("it holds in {holding} of {} cells", lines.len())),
+                (Some(line), SloVerdict::CannotTell) => Some(self.what_would_decide(line)),
+            },
+        }
+    }
+
+    fn line(&self, cell: &str, measured: Option<Measured>) -> Line {
+        Line {
+            cell: cell.to_owned(),
+            measured,
+            verdict: measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m)),
+        }
+    }
+
+    fn judge(&self, measured: &Measured) -> SloVerdict {
+        let holds = |value| self.operator.holds(value, self.limit);
+        let exact = measured.known == Known::Exactly || !self.operator.has_sides();
+        let ends = match measured.interval() {
+            _ if exact => (measured.value, measured.value),
+            Some(i) => (i.low.min(measured.value), i.high.max(measured.value)),
+            None => return SloVerdict::CannotTell,
+        };
+        match (holds(ends.0), holds(ends.1)) {
+            (true, true) => SloVerdict::Pass,
+            (false, false) => SloVerdict::Fail,
+            _ => SloVerdict::CannotTell,
+        }
+    }
+
+    /// How far a line is on the wrong side of the limit, or near it: the largest is the worst.
+    fn excess(&self, line: &Line) -> f64 {
+        let value = line.measured.map_or(f64::INFINITY, |m| m.value);
+        if self.operator.wants_less() {
+            value
+        } else {
+            -value
+        }
+    }
+
+    fn shown(&self, value: f64) -> String {
+        match self.quantity.unit() {
+            Unit::Ns => text::time(value),
+            Unit::Ratio => text::percent(value),
+            _ => text::number(value),
+        }
+    }
+
+    /// Why nobody can tell, and what it takes to know.
+    fn what_would_decide(&self, line: &Line) -> String {
+        let Some(measured) = line.measured else {
+            return format!("it was not measured in {}", line.cell);
+        };
+        let Some(interval) = measured.interval() else {
+            return match measured.known {
+                Known::Estimate {
+                    n,
+                    needed: Some(needed),
+                    ..
+                } if n < needed => {
+                    format!(
+                        "{n} values in {} have no interval for it; {needed} are needed",
+                        line.cell
+                    )
+                }
+                _ => format!(
+                    "{} was too short for an interval; measure at least four times as long",
+                    line.cell
+                ),
+            };
+        };
+        let straddles = format!(
+            "its 95 % interval in {}, {}, holds the limit",
+            line.cell,
+            text::span(interval.low, interval.high, |x| self.shown(x)),
+        );
+        let Some(factor) = times_as_much(measured.value, &interval, self.limit) else {
+            return format!(
+                "{straddles}; it lies on the limit, so that no number of requests decides"
+            );
+        };
+        match measured.known {
+            Known::Estimate { n, .. } => format!(
+                "{straddles}; about {} requests in all would decide",
+                text::rounded(n as f64 * factor)
+            ),
+            Known::OverTime { seconds, .. } => format!(
+                "{straddles}; about {} of measuring would decide",
+                text::time(seconds * factor * 1e9)
+            ),
+            Known::Exactly => straddles,
         }
     }
 }
 
-/// How each gate came out, in the order given; a text may hold several, separated by commas.
+impl Measured {
+    fn interval(&self) -> Option<Interval> {
+        match self.known {
+            Known::Exactly => None,
+            Known::Estimate { interval, .. } | Known::OverTime { interval, .. } => interval,
+        }
+    }
+}
+
+/// How many times as much data it takes for an interval to leave a limit: its arm shrinks with the root of their number. `None` where
+/// the value lies on the limit, or so near that it would take more than ten thousand times as much.
+pub(crate) fn times_as_much(value: f64, interval: &Interval, limit: f64) -> Option<f64> {
+    let arm = if limit > value {
+        interval.high - value
+    } else {
+        value - interval.low
+    };
+    let factor = (arm / (limit - value)).powi(2);
+    (factor.is_finite() && factor < 1e4).then_some(factor.max(1.0))
+}
+
+/// How each target came out, in the order given; a text may hold several, separated by commas.
 ///
 /// # Errors
-/// [`InsightError::BadTarget`] for the first gate that cannot be read.
+/// [`InsightError::BadTarget`] for the first target that cannot be read.
 pub fn targets<S: AsRef<str>>(
     gates: &[S],
     cells: &[CellRecord],
@@ -95,14 +256,14 @@ pub fn targets<S: AsRef<str>>(
         .collect()
 }
 
-fn best(found: &[(String, f64)], operator: Operator) -> Option<(String, f64)> {
-    let by_value = |a: &&(String, f64), b: &&(String, f64)| a.1.total_cmp(&b.1);
-    let chosen = if operator.wants_less() {
-        found.iter().min_by(by_value)
-    } else {
-        found.iter().max_by(by_value)
-    };
-    chosen.cloned()
+impl Target {
+    fn subjects<'a>(&self, cell: &'a CellRecord) -> Vec<(String, Subject<'a>)> {
+        match &self.scope {
+            Scope::Where(selector) => subjects(cell, selector),
+            Scope::Cell(id) if cell.id != *id => Vec::new(),
+            _ => vec![(cell.id.clone(), Subject::Cell(cell))],
+        }
+    }
 }
 
 /// The parts of a cell that the selector means: the cell, one of its groups, or nothing.

@@ -1,99 +1,370 @@
-//! Whether a run should be believed: the rules of `docs/metrics.md` (Trust), each with its numbers and the next step.
+//! Whether a run should be believed: a table of rules, each with what it looks at, its limits, and the next step.
 
 mod answers;
-mod client;
-mod load;
+mod sending;
+mod stamps;
 
 use bench_schema::{CellRecord, ClockKind, Trust, TrustReason, TrustVerdict};
 
-use crate::facts::TrustFacts;
+use crate::facts::{CellFacts, TrustFacts};
+use crate::signals::derived;
 use crate::text;
 
-/// Judge a run.
+/// Judge a run by whether its numbers may be wrong, and by how much.
 ///
 /// A rule whose input was not measured does not speak. The same rule in several cells gives one reason, that of the worst cell;
-/// its message says in how many others it holds. Too few samples count only where the user named the quantile; elsewhere the
-/// number carries its mark and nothing more.
-///
-/// | code | doubtful | untrusted |
-/// |---|---|---|
-/// | `client_lag` | p99, less the pause of late reading, > 10 % of the median ITL | > 50 % |
-/// | `bounded_stamps` | an ITL or TTFT quantile moves > 10 % within the bounds of its stamps | > 50 % |
-/// | `no_kernel_stamps` | arrival is the read's return and the client was busy or not observed | |
-/// | `clock_step` | > 1 ms with kernel stamps | > 1 s |
-/// | `client_cpu` | busiest worker > 90 % | |
-/// | `run_queue` | runnable but waiting > 10 % of the time, unless kernel stamps and a small lag show that it cost nothing | > 50 % |
-/// | `steal` | > 10 % of the host's CPU stolen | |
-/// | `client_throttled` | the client's CPU quota held it back > 1 % of the time | > 10 % |
-/// | `lateness` | p99 > 1 ms and > 1 % of the mean gap | p99 > 10 ms and > the mean gap |
-/// | `offered_rate` | > 1 % below the requested (random arrivals: beyond their own chance too) | > 10 % |
-/// | `in_flight_cap` | requests refused by the cap | |
-/// | `warm_cache` | > 10 % of prompt tokens cached though no prefix was meant to be shared | |
-/// | `prompt_length` | mean differs > 5 % from the asked (server's count: beyond a 40-token template) | |
-/// | `short_answers` | > 1 % of answers shorter than asked with `ignore_eos` | |
-/// | `few_samples` | fewer than 10 / (1 − q) behind a quantile that the user named | |
-/// | `not_stationary` | a trend within the steady window | |
-/// | `nothing_measured` | | a cell planned requests and completed none |
-/// | `incomplete` | the run was cut short | |
-/// | `counts` | | planned ≠ completed + failed + timed out + truncated + cancelled + unsent |
+/// its message says in how many others it holds. A run that was cut short is never trusted, nor is one that measured nothing.
+/// `docs/metrics.md` (Trust) lists the rules with their limits.
 pub fn trust(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Trust {
     let mut reasons = Vec::new();
-    if !facts.complete {
-        let why = facts
-            .incomplete_reason
-            .unwrap_or("it did not say why")
-            .trim_end_matches('.');
-        reasons.push(reason(
-            "incomplete",
-            TrustVerdict::Doubtful,
-            format!(
-                "the run was cut short: {why}; what was measured is here, run it again for the rest"
-            ),
-        ));
-    }
+    reasons.extend(of_the_run(facts, cells));
     for rule in RULES {
         let found: Vec<TrustReason> = cells
             .iter()
-            .filter_map(|cell| {
-                let mut reason = rule(facts, cell)?;
-                reason.cell = Some(cell.id.clone());
-                Some(reason)
-            })
+            .filter_map(|cell| rule.judge(&Scene { facts, cell }))
             .collect();
         reasons.extend(worst(found));
     }
     Trust::from_reasons(reasons)
 }
 
-/// One rule over one cell.
-type Rule = fn(&TrustFacts<'_>, &CellRecord) -> Option<TrustReason>;
+/// One cell with what is known of its run.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    facts: &'a TrustFacts<'a>,
+    cell: &'a CellRecord,
+}
 
-/// The rules over cells, in the order their reasons are listed within a verdict.
+impl<'a> Scene<'a> {
+    /// What single requests tell of the cell.
+    fn requests(&self) -> Option<&'a CellFacts> {
+        self.facts.cells.get(&self.cell.id)
+    }
+
+    /// Whether arrival stamps are the kernel's.
+    fn by_kernel(&self) -> bool {
+        self.facts.clock.arrival == ClockKind::Kernel
+    }
+
+    /// Whether the cell is long enough for shares of CPU time to be about something.
+    fn long_enough(&self) -> bool {
+        const SHORTEST: f64 = 0.5;
+        let whole = self.cell.windows.whole.as_ref();
+        whole.is_none_or(|whole| whole.seconds >= SHORTEST)
+    }
+}
+
+/// What a rule found in a cell.
+struct Seen {
+    /// The number that is held against the limits.
+    value: f64,
+    /// The finding with its number, a clause.
+    what: String,
+    /// What else there is to know, from its colon or semicolon on; empty for nothing.
+    detail: String,
+    /// Limits of this cell, where those of the rule are not for every cell alike.
+    limits: Option<Limits>,
+    /// A next step that depends on what was found; else the rule's.
+    next: Option<String>,
+}
+
+impl Seen {
+    fn new(value: f64, what: String) -> Self {
+        Self {
+            value,
+            what,
+            detail: String::new(),
+            limits: None,
+            next: None,
+        }
+    }
+}
+
+/// Doubtful above the first, untrusted above the second.
+#[derive(Clone, Copy)]
+struct Limits(f64, f64);
+
+/// A rule that never makes a run more than doubtful.
+const NEVER: f64 = f64::INFINITY;
+/// A rule that, where it finds something, has found enough.
+const ANY: f64 = 0.0;
+
+/// How the limit is shown.
+#[derive(Clone, Copy)]
+enum Limit {
+    Share,
+    Time,
+    /// There is nothing to show: any is too many.
+    None,
+}
+
+/// One way in which numbers can be wrong.
+struct Rule {
+    code: &'static str,
+    limits: Limits,
+    limit: Limit,
+    look: fn(&Scene<'_>) -> Option<Seen>,
+    next: &'static str,
+}
+
+impl Rule {
+    fn judge(&self, scene: &Scene<'_>) -> Option<TrustReason> {
+        let seen = (self.look)(scene).filter(|seen| !seen.value.is_nan())?;
+        let Limits(doubtful, untrusted) = seen.limits.unwrap_or(self.limits);
+        let (verdict, crossed) = if seen.value > untrusted {
+            (TrustVerdict::Untrusted, untrusted)
+        } else if seen.value > doubtful {
+            (TrustVerdict::Doubtful, doubtful)
+        } else {
+            return None;
+        };
+        let limit = match self.limit {
+            Limit::Share => format!(" (limit {})", text::percent(crossed)),
+            Limit::Time => format!(" (limit {})", text::time(crossed)),
+            Limit::None => String::new(),
+        };
+        let next = seen.next.as_deref().unwrap_or(self.next);
+        Some(TrustReason {
+            code: self.code.to_owned(),
+            verdict,
+            message: format!("{}{limit}{}; {next}", seen.what, seen.detail),
+            cell: Some(scene.cell.id.clone()),
+            measured: Some(seen.value).filter(|m| m.is_finite()),
+            threshold: Some(crossed),
+        })
+    }
+}
+
+/// The rules over cells, in the order in which their reasons are listed within a verdict.
 const RULES: &[Rule] = &[
-    answers::counts,
-    answers::nothing_measured,
-    client::lag,
-    client::bounded_stamps,
-    client::no_kernel_stamps,
-    client::clock_step,
-    client::cpu,
-    client::run_queue,
-    client::steal,
-    client::throttled,
-    load::lateness,
-    load::offered_rate,
-    load::in_flight_cap,
-    load::not_stationary,
-    answers::short,
-    answers::prompt_length,
-    answers::warm_cache,
-    answers::few_samples,
+    Rule {
+        code: "counts",
+        limits: Limits(ANY, ANY),
+        limit: Limit::None,
+        look: answers::counts,
+        next: "recover the run from its journal, and report this as a defect",
+    },
+    Rule {
+        code: "nothing_planned",
+        limits: Limits(ANY, ANY),
+        limit: Limit::None,
+        look: answers::nothing_planned,
+        next: "give `--requests` or a longer `--duration`",
+    },
+    Rule {
+        code: "nothing_measured",
+        limits: Limits(ANY, ANY),
+        limit: Limit::None,
+        look: answers::nothing_measured,
+        next: "look at the failures first",
+    },
+    Rule {
+        code: "failures",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: answers::failures,
+        next: "find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered",
+    },
+    Rule {
+        code: "bounded_stamps",
+        limits: Limits(0.02, 0.10),
+        limit: Limit::Share,
+        look: stamps::bounded,
+        next: "give the client a core of its own, fewer streams per worker (`--workers`), or a machine of its own",
+    },
+    Rule {
+        code: "no_kernel_stamps",
+        limits: Limits(ANY, NEVER),
+        limit: Limit::None,
+        look: stamps::not_the_kernels,
+        next: "measure from Linux, or keep the client below half a core",
+    },
+    Rule {
+        code: "clock_step",
+        limits: Limits(1e6, 1e9),
+        limit: Limit::Time,
+        look: stamps::clock_step,
+        next: "stop the time service's corrections (or let it slew) and run again",
+    },
+    Rule {
+        code: "lateness",
+        limits: Limits(1e6, 1e7),
+        limit: Limit::Time,
+        look: sending::lateness,
+        next: "more workers (`--workers`), or a lower rate per client",
+    },
+    Rule {
+        code: "slots_idle",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: sending::slots_idle,
+        next: "give the client a core of its own or more workers (`--workers`); the load was lower than the concurrency says",
+    },
+    Rule {
+        code: "offered_rate",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: sending::offered_rate,
+        next: "more workers (`--workers`), a higher in-flight cap, or a lower rate",
+    },
+    Rule {
+        code: "in_flight_cap",
+        limits: Limits(ANY, NEVER),
+        limit: Limit::None,
+        look: sending::in_flight_cap,
+        next: "raise the cap, or read the cell as an overload",
+    },
+    Rule {
+        code: "client_cpu",
+        limits: Limits(0.9, NEVER),
+        limit: Limit::Share,
+        look: |scene| {
+            let busy = scene.cell.client.busiest_worker;
+            of_cpu_time(scene, busy, "the client's busiest worker used")
+        },
+        next: "add workers (`--workers`) or a second client",
+    },
+    Rule {
+        code: "run_queue",
+        limits: Limits(0.1, 0.5),
+        limit: Limit::Share,
+        look: |scene| {
+            let waited = scene.cell.client.run_queue_wait;
+            let harmful = !sending::is_on_time(scene) || !stamps::are_exact(scene);
+            let what = "the client was ready to run but waited for a core during";
+            of_cpu_time(scene, waited.filter(|_| harmful), what)
+        },
+        next: "something else uses its cores: move it, or pin both",
+    },
+    Rule {
+        code: "steal",
+        limits: Limits(0.1, NEVER),
+        limit: Limit::Share,
+        look: |scene| {
+            of_cpu_time(
+                scene,
+                scene.cell.client.steal,
+                "the hypervisor took from this host",
+            )
+        },
+        next: "use a machine that is not shared",
+    },
+    Rule {
+        code: "client_throttled",
+        limits: Limits(0.01, 0.1),
+        limit: Limit::Share,
+        look: |scene| {
+            let held = derived(scene.cell, "client_throttled_share");
+            of_cpu_time(scene, held, "a CPU quota stopped the client during")
+        },
+        next: "raise its container's CPU limit",
+    },
+    Rule {
+        code: "stalled",
+        limits: Limits(0.01, NEVER),
+        limit: Limit::Share,
+        look: answers::stalled,
+        next: "measure longer, or find what stopped the server: rates are of a server that stood still for a while",
+    },
+    Rule {
+        code: "not_stationary",
+        limits: Limits(ANY, NEVER),
+        limit: Limit::None,
+        look: answers::not_stationary,
+        next: "measure longer, or warm up more",
+    },
+    Rule {
+        code: "tokens_told",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: answers::more_tokens_than_asked,
+        next: "do not believe the server's usage: give the model's own `--tokenizer`, and report it to the server's authors",
+    },
+    Rule {
+        code: "tokens_per_event",
+        limits: Limits(0.05, NEVER),
+        limit: Limit::Share,
+        look: answers::more_tokens_than_events,
+        next: "nothing in the stream confirms them, so tokens/s may be too high by as much; check with the model's own `--tokenizer`, or ask for continuous usage",
+    },
+    Rule {
+        code: "short_answers",
+        limits: Limits(0.01, NEVER),
+        limit: Limit::Share,
+        look: answers::short,
+        next: "the server may not know it: check its API, or `min_tokens`",
+    },
+    Rule {
+        code: "prompt_length",
+        limits: Limits(0.05, NEVER),
+        limit: Limit::Share,
+        look: answers::prompt_length,
+        next: "give the model's own `--tokenizer`, and ask for more than its chat template takes",
+    },
+    Rule {
+        code: "warm_cache",
+        limits: Limits(0.1, NEVER),
+        limit: Limit::Share,
+        look: answers::warm_cache,
+        next: "salt the prompts, or start the server without a prefix cache",
+    },
+    Rule {
+        code: "few_samples",
+        limits: Limits(ANY, NEVER),
+        limit: Limit::None,
+        look: answers::few_samples,
+        next: "raise `--requests` or `--duration`",
+    },
 ];
+
+/// A share of CPU time or of the wall clock, of a cell that is long enough for it to mean something.
+fn of_cpu_time(scene: &Scene<'_>, share: Option<f64>, what: &str) -> Option<Seen> {
+    let share = share.filter(|_| scene.long_enough())?;
+    let of = if what.ends_with("during") {
+        "of the time"
+    } else {
+        "of the CPU"
+    };
+    Some(Seen::new(
+        share,
+        format!("{what} {} {of}", text::percent(share)),
+    ))
+}
+
+/// What speaks against the run as a whole.
+fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReason> {
+    let reason = |code: &str, verdict, message: String| TrustReason {
+        code: code.to_owned(),
+        verdict,
+        message,
+        cell: None,
+        measured: None,
+        threshold: None,
+    };
+    if !facts.complete {
+        let why = facts.incomplete_reason.unwrap_or("it did not say why");
+        let message = format!(
+            "the run was cut short: {}; what was measured is here, run it again for the rest",
+            why.trim_end_matches('.')
+        );
+        return Some(reason("incomplete", TrustVerdict::Doubtful, message));
+    }
+    cells.is_empty().then(|| {
+        let message =
+            "the run has no cell, so it measured nothing; check the plan with `--dry-run`";
+        reason(
+            "nothing_planned",
+            TrustVerdict::Untrusted,
+            message.to_owned(),
+        )
+    })
+}
 
 /// The worst of the same rule's reasons, which tells how many other cells it holds for.
 fn worst(mut found: Vec<TrustReason>) -> Option<TrustReason> {
     let excess = |r: &TrustReason| match (r.measured, r.threshold) {
         (Some(m), Some(t)) if t.abs() > 0.0 => m / t,
+        (Some(m), _) => m,
         _ => 0.0,
     };
     found.sort_by(|a, b| {
@@ -111,47 +382,4 @@ fn worst(mut found: Vec<TrustReason>) -> Option<TrustReason> {
         );
     }
     Some(first)
-}
-
-/// A reason without numbers.
-fn reason(code: &str, verdict: TrustVerdict, message: String) -> TrustReason {
-    TrustReason {
-        code: code.to_owned(),
-        verdict,
-        message,
-        cell: None,
-        measured: None,
-        threshold: None,
-    }
-}
-
-/// A reason with the number and the threshold it crossed.
-fn crossed(
-    code: &str,
-    verdict: TrustVerdict,
-    message: String,
-    measured: f64,
-    threshold: f64,
-) -> TrustReason {
-    TrustReason {
-        measured: Some(measured).filter(|m| m.is_finite()),
-        threshold: Some(threshold),
-        ..reason(code, verdict, message)
-    }
-}
-
-/// Doubtful beyond the first limit, untrusted beyond the second, silent below both.
-fn graded(measured: f64, doubtful: f64, untrusted: f64) -> Option<(TrustVerdict, f64)> {
-    if measured > untrusted {
-        Some((TrustVerdict::Untrusted, untrusted))
-    } else if measured > doubtful {
-        Some((TrustVerdict::Doubtful, doubtful))
-    } else {
-        None
-    }
-}
-
-/// Whether arrival stamps are the kernel's.
-fn by_kernel(facts: &TrustFacts<'_>) -> bool {
-    facts.clock.arrival == ClockKind::Kernel
 }

@@ -191,7 +191,8 @@ fn distribution(unit: Unit, scale: f64, quantiles: &[(f64, f64)]) -> Distributio
                 value: v * scale,
                 interval: None,
                 few_samples: false,
-                other_end: None,
+                at_least: None,
+                at_most: None,
             })
             .collect(),
         with_failures: None,

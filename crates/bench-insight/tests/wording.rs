@@ -95,7 +95,7 @@ fn what_limits_the_client_is_named_with_its_unit() {
         threshold: None,
     };
     run.trust = Trust::from_reasons(vec![
-        reason("client_lag", 0.25),
+        reason("slots_idle", 0.25),
         reason("lateness", 4.2e6),
         reason("in_flight_cap", 17.0),
         reason("few_samples", 3.0),
@@ -109,7 +109,7 @@ fn what_limits_the_client_is_named_with_its_unit() {
     assert_eq!(
         told,
         [
-            "lag p99 over the median token gap: 25.0 %",
+            "time that slots stood idle: 25.0 %",
             "lateness p99: 4.2 ms",
             "requests refused by the in-flight cap: 17.0 requests",
         ]

@@ -5,6 +5,8 @@ mod store;
 
 use bench_schema::{EventLog, Nanos, RequestRecord};
 
+use crate::latency::Within;
+
 pub(crate) use coarse::{GapBatch, GapHistograms};
 pub(crate) use store::{EXACT, GapRange, GapStore};
 
@@ -13,12 +15,28 @@ pub(crate) use store::{EXACT, GapRange, GapStore};
 pub struct Gap {
     /// Its length as stamped.
     pub length: Nanos,
-    /// How much longer it is when both its stamps are taken at the early end of their bounds (negative: shorter).
-    pub other_end: Nanos,
-    /// Whether one of its stamps is not exact.
-    pub bounded: bool,
+    /// How much longer it may have been: the bound of the stamp before it.
+    pub longer: Nanos,
+    /// How much shorter it may have been: the bound of the stamp that ends it; never more than its length.
+    pub shorter: Nanos,
     /// Tokens in the event that ends it; absent where the stream and the counts do not tell.
     pub tokens: Option<u32>,
+}
+
+impl Gap {
+    /// Whether one of its stamps is not exact.
+    pub fn is_bounded(&self) -> bool {
+        self.longer > Nanos::ZERO || self.shorter > Nanos::ZERO
+    }
+
+    /// Its length as stamped, or at an end of what the bounds of its stamps allow.
+    pub fn within(&self, within: Within) -> Nanos {
+        match within {
+            Within::Stamped => self.length,
+            Within::Least => self.length - self.shorter,
+            Within::Most => self.length + self.longer,
+        }
+    }
 }
 
 /// The gaps of one answer in order (inter-chunk latencies), with the tokens that each brought.
@@ -42,8 +60,8 @@ pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
             };
             Some(Gap {
                 length,
-                other_end: before - after,
-                bounded: before > Nanos::ZERO || after > Nanos::ZERO,
+                longer: before,
+                shorter: after.min(length.or_zero()),
                 tokens,
             })
         })

@@ -42,13 +42,41 @@ pub struct Instants {
     pub completed: bool,
 }
 
-/// At which end of their bounds stamps that are not exact are taken.
+/// Which of the values that the bounds of its stamps allow a latency takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StampEnd {
-    /// As stamped: the latest the event can have arrived.
-    Latest,
-    /// Each bounded stamp at the early end of its bound.
-    Earliest,
+pub enum Within {
+    /// As stamped: each event at the latest instant it can have arrived.
+    Stamped,
+    /// The smallest value that the bounds allow.
+    Least,
+    /// The largest.
+    Most,
+}
+
+/// An instant that may have been up to `bound` earlier.
+#[derive(Clone, Copy)]
+struct Bounded {
+    at: Option<Stamp>,
+    bound: Nanos,
+}
+
+impl Bounded {
+    fn exact(at: Option<Stamp>) -> Self {
+        Self {
+            at,
+            bound: Nanos::ZERO,
+        }
+    }
+
+    /// From here to `to`; no event arrives before the one it follows, so the least is not below zero.
+    fn until(self, to: Self, within: Within) -> Option<f64> {
+        let stamped = to.at? - self.at?;
+        Some(match within {
+            Within::Stamped => stamped.as_f64(),
+            Within::Least => (stamped - to.bound).or_zero().min(stamped).as_f64(),
+            Within::Most => (stamped + self.bound).as_f64(),
+        })
+    }
 }
 
 impl Instants {
@@ -103,43 +131,42 @@ impl Instants {
     /// needs token counts, where they are unknown. [`Metric::Icl`] and [`Metric::Itl`] are the request's means over its
     /// gaps (their distributions are over single gaps; see [`crate::token_gaps`]).
     pub fn value(&self, metric: Metric) -> Option<f64> {
-        self.value_at(metric, StampEnd::Latest)
+        self.value_within(metric, Within::Stamped)
     }
 
-    /// The value with bounded stamps taken at this end of their bounds.
-    pub fn value_at(&self, metric: Metric, end: StampEnd) -> Option<f64> {
+    /// The value, or an end of what the bounds of the stamps allow: the truth lies between [`Within::Least`] and [`Within::Most`].
+    pub fn value_within(&self, metric: Metric, within: Within) -> Option<f64> {
         let tokens = self.tokens.map(|n| n as f64);
+        let (due, sent) = (Bounded::exact(Some(self.due)), Bounded::exact(self.sent));
+        let (first, last) = (self.first(), self.last());
         match metric {
-            Metric::Ttft => self.since(self.sent, self.first_at(end)),
-            Metric::TtftDue => self.since(Some(self.due), self.first_at(end)),
-            Metric::Ttfa => self.since(self.sent, self.first_answer),
-            Metric::TtfaDue => self.since(Some(self.due), self.first_answer),
-            Metric::Ttst => self.since(
-                self.first_at(end),
-                early(self.second, self.second_bound, end),
-            ),
-            Metric::E2e => self.since(self.sent, self.last_at(end)),
-            Metric::E2eDue => self.since(Some(self.due), self.last_at(end)),
+            Metric::Ttft => sent.until(first, within),
+            Metric::TtftDue => due.until(first, within),
+            Metric::Ttfa => sent.until(Bounded::exact(self.first_answer), within),
+            Metric::TtfaDue => due.until(Bounded::exact(self.first_answer), within),
+            Metric::Ttst => first.until(self.second(), within),
+            Metric::E2e => sent.until(last, within),
+            Metric::E2eDue => due.until(last, within),
             Metric::Icl => self
-                .decode(end)
+                .decode(within)
                 .and_then(|d| over(d, self.events.checked_sub(1)?)),
             Metric::Itl | Metric::Tpot => self
-                .decode(end)
+                .decode(within)
                 .and_then(|d| over(d, self.tokens?.checked_sub(1)?)),
             Metric::NormalisedLatency => self
-                .value_at(Metric::E2e, end)
+                .value_within(Metric::E2e, within)
                 .and_then(|e2e| over(e2e, self.tokens?)),
             Metric::Queue => self.queue.map(Nanos::as_f64),
             Metric::Prefill => {
-                let ttft = self.value_at(Metric::Ttft, end)?;
+                let ttft = self.value_within(Metric::Ttft, within)?;
                 Some((ttft - self.queue.map_or(0.0, Nanos::as_f64)).max(0.0))
             }
-            Metric::Decode => self.decode(end),
-            Metric::Tail => self.since(self.last_at(end), self.closed),
-            Metric::Lateness => self.since(Some(self.due), self.dispatched),
+            Metric::Decode => self.decode(within),
+            Metric::Tail => last.until(Bounded::exact(self.closed), within),
+            Metric::Lateness => due.until(Bounded::exact(self.dispatched), within),
             Metric::Connect => self.connect.map(Nanos::as_f64),
             Metric::TokensPerSUser => self
-                .value_at(Metric::Tpot, end)
+                .value_within(Metric::Tpot, within.of_the_inverse())
                 .filter(|tpot| *tpot > 0.0)
                 .map(|tpot| 1e9 / tpot),
             Metric::InputTokens => self.input_tokens.map(|n| n as f64),
@@ -168,32 +195,46 @@ impl Instants {
         self.closed.or(self.last)
     }
 
-    fn first_at(&self, end: StampEnd) -> Option<Stamp> {
-        early(self.first, self.first_bound, end)
+    fn first(&self) -> Bounded {
+        Bounded {
+            at: self.first,
+            bound: self.first_bound,
+        }
     }
 
-    fn last_at(&self, end: StampEnd) -> Option<Stamp> {
-        early(self.last, self.last_bound, end)
+    fn second(&self) -> Bounded {
+        Bounded {
+            at: self.second,
+            bound: self.second_bound,
+        }
+    }
+
+    fn last(&self) -> Bounded {
+        Bounded {
+            at: self.last,
+            bound: self.last_bound,
+        }
     }
 
     /// First to last content event: 0 for an answer of one event.
-    fn decode(&self, end: StampEnd) -> Option<f64> {
-        self.since(self.first_at(end), self.last_at(end))
-    }
-
-    #[expect(
-        clippy::unused_self,
-        reason = "reads as `self.since(a, b)` in the table of formulas"
-    )]
-    fn since(&self, from: Option<Stamp>, to: Option<Stamp>) -> Option<f64> {
-        Some((to? - from?).as_f64())
+    fn decode(&self, within: Within) -> Option<f64> {
+        let stamped = if self.events > 1 {
+            within
+        } else {
+            Within::Stamped
+        };
+        self.first().until(self.last(), stamped)
     }
 }
 
-fn early(at: Option<Stamp>, bound: Nanos, end: StampEnd) -> Option<Stamp> {
-    match end {
-        StampEnd::Latest => at,
-        StampEnd::Earliest => at.map(|at| at - bound),
+impl Within {
+    /// The end of a time that gives this end of its inverse.
+    fn of_the_inverse(self) -> Self {
+        match self {
+            Self::Stamped => Self::Stamped,
+            Self::Least => Self::Most,
+            Self::Most => Self::Least,
+        }
     }
 }
 

@@ -128,7 +128,8 @@ pub(crate) fn quantile_entry(q: f64, value: f64, interval: Option<Interval>, n: 
         value,
         interval,
         few_samples,
-        other_end: None,
+        at_least: None,
+        at_most: None,
     }
 }
 

@@ -164,8 +164,7 @@ impl Cell {
         if entry.few_samples {
             cell.marks.push(Mark::FewSamples);
         }
-        let differs = |other: f64| (other - entry.value).abs() > 0.01 * entry.value.abs();
-        if entry.other_end.is_some_and(differs) {
+        if entry.stamp_error() > 0.01 * entry.value.abs() {
             cell.marks.push(Mark::Bounded);
         }
         cell

@@ -142,7 +142,7 @@ fn code(record: &RunRecord) -> ExitCode {
     let missed = missed_target
         || failed_slo
             .into_iter()
-            .any(|slo| slo.verdict == SloVerdict::Fail);
+            .any(|slo| slo.verdict != SloVerdict::Pass);
     match record.trust.verdict {
         TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),
         _ if missed => ExitCode::from(MISSED),

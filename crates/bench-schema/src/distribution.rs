@@ -86,9 +86,20 @@ pub struct Quantile {
     /// Fewer than 10 / (1 − q) values stand behind it: to be printed with a mark.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few_samples: bool,
-    /// Value when every bounded stamp is taken at the other end of its bound; absent where all are exact.
+    /// The least it can be within the bounds of its stamps; absent where all are exact.
+    #[serde(default, alias = "other_end", skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// The most it can be within the bounds of its stamps; absent where all are exact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub other_end: Option<f64>,
+    pub at_most: Option<f64>,
+}
+
+impl Quantile {
+    /// How far the truth may lie from the value within the bounds of its stamps, in the value's unit; zero where all are exact.
+    pub fn stamp_error(&self) -> f64 {
+        let off = |end: Option<f64>| end.map_or(0.0, |end| (end - self.value).abs());
+        off(self.at_least).max(off(self.at_most))
+    }
 }
 
 /// Quantiles of a sample in which each failed request counts as +∞.

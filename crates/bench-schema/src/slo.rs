@@ -76,6 +76,15 @@ pub struct TargetOutcome {
     /// The cell that decided it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
-    /// Whether it was met.
+    /// Whether it was met: it holds in every cell that it is about, with the whole interval of what was measured there.
     pub met: bool,
+    /// Interval of what was measured; absent for what is no estimate, and where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// Pass, fail, or cannot tell, which is not met either; absent in results of versions before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<SloVerdict>,
+    /// Where it was not met, what else there is to know: in how many cells it holds, or what would decide it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }

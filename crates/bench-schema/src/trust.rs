@@ -51,7 +51,7 @@ impl TrustVerdict {
 /// One reason not to believe the numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrustReason {
-    /// Stable name: `client_lag`, `lateness`, `offered_rate`, `client_cpu`, `clock_step`, `warm_cache`, `prompt_length`,
+    /// Stable name: `bounded_stamps`, `failures`, `lateness`, `slots_idle`, `offered_rate`, `client_cpu`, `clock_step`, `warm_cache`, `prompt_length`,
     /// `few_samples`, `not_stationary`, `short_answers`, `incomplete`, …
     pub code: String,
     /// What it makes of the run.

@@ -36,6 +36,8 @@ pub(super) struct Collector {
     log: EventLog,
     pending: Option<Pending>,
     mark: ReadMark,
+    /// Content events of the read that is being decoded.
+    events_of_read: usize,
     /// Documents that were understood.
     documents: u64,
     bytes: u64,
@@ -53,6 +55,7 @@ impl Collector {
             log: EventLog::default(),
             pending: None,
             mark: ReadMark::default(),
+            events_of_read: 0,
             documents: 0,
             bytes: 0,
             head: Vec::new(),
@@ -91,6 +94,7 @@ impl Collector {
     pub(super) fn begin(&mut self, bytes: &[u8], mark: ReadMark) {
         if self.mark != mark {
             self.flush();
+            self.events_of_read = 0;
         } else if let Some(pending) = &mut self.pending {
             pending.end = 0;
         }
@@ -215,6 +219,7 @@ impl Collector {
         self.documents += 1;
         let taken = self.delta.take();
         if let Some((channel, tokens)) = taken.content {
+            self.events_of_read += 1;
             if let Some(earlier) = &mut self.pending {
                 earlier.exact = false;
             }
@@ -239,7 +244,14 @@ impl Collector {
             return;
         };
         let mark = event.mark;
-        let bound = (mark.arrival - mark.previous_return).or_zero();
+        // Alone among closing events it was there when the thread was woken; among others, whenever the socket was not seen empty.
+        let alone = self.events_of_read == 1 && !mark.merged;
+        let earliest = if alone {
+            mark.woken
+        } else {
+            mark.previous_return
+        };
+        let bound = (mark.arrival - earliest).or_zero();
         self.log.push(Event {
             at: mark.arrival,
             lag: (mark.returned - mark.arrival).or_zero(),

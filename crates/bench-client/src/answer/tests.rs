@@ -18,6 +18,7 @@ fn mark(previous_return: i64, arrival: i64, returned: i64) -> ReadMark {
         arrival: Stamp::new(arrival),
         returned: Stamp::new(returned),
         previous_return: Stamp::new(previous_return),
+        woken: Stamp::new(previous_return),
         merged: false,
     }
 }
@@ -69,6 +70,21 @@ fn a_closing_event_in_the_same_read_makes_the_last_stamp_a_bound_also_in_a_later
     )
     .events;
     assert_eq!(apart.bounds(), []);
+}
+
+#[test]
+fn a_last_token_among_closing_events_is_bounded_by_what_woke_the_thread_and_not_by_the_gap_before()
+{
+    let read = ReadMark {
+        woken: Stamp::new(95),
+        ..mark(30, 100, 105)
+    };
+    let whole = format!("{TOKEN}{FINISH}data: [DONE]\n\n");
+    let alone = answer(&[(&whole, read)], StreamEnd::Eof).events;
+    assert_eq!(alone.bounds(), [(0, Nanos::new(5))]);
+    // Two tokens in a read say that the thread was late by a gap: then what it usually takes says nothing.
+    let two = answer(&[(&format!("{TOKEN}{whole}"), read)], StreamEnd::Eof).events;
+    assert_eq!(two.bounds(), [(0, Nanos::new(70)), (1, Nanos::new(70))]);
 }
 
 #[test]

@@ -79,14 +79,20 @@ impl ReadLog {
 
     /// A read began at `started`, returned at `returned` and left the queue empty if `drained`.
     pub(crate) fn note_read(&self, read: Read) {
-        let arrival = match read.realtime_ns {
-            Some(at) => self.stamps.arrival(at, read.returned),
-            None => read.returned,
+        let (arrival, longest_lag) = match read.realtime_ns {
+            Some(at) => {
+                let arrival = self.stamps.arrival(at, read.returned);
+                (arrival, self.stamps.longest_lag(read.returned - arrival))
+            }
+            None => (read.returned, None),
         };
+        let previous_return = self.drained.get().min(arrival);
+        let woken = longest_lag.map_or(previous_return, |lag| read.returned - lag);
         self.mark.set(ReadMark {
             arrival,
             returned: read.returned,
-            previous_return: self.drained.get().min(arrival),
+            previous_return,
+            woken: woken.max(previous_return).min(arrival),
             merged: false,
         });
         if read.drained {

@@ -26,12 +26,7 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
 /// Trust reasons that mean the client, not the server, was measured: what their number is, its unit, and how many of that unit
 /// one of it makes (a share is stored as such, and shown as a percentage).
 const OF_CLIENT: &[(&str, &str, &str, f64)] = &[
-    (
-        "client_lag",
-        "lag p99 over the median token gap",
-        "%",
-        100.0,
-    ),
+    ("slots_idle", "time that slots stood idle", "%", 100.0),
     ("client_cpu", "busiest worker's use of its core", "%", 100.0),
     (
         "run_queue",

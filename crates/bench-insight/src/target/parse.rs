@@ -2,8 +2,8 @@
 
 use bench_schema::Unit;
 
-use super::Target;
 use super::quantity::Quantity;
+use super::{Scope, Target};
 use crate::InsightError;
 
 /// How the measured value has to stand to the limit.
@@ -40,9 +40,14 @@ impl Operator {
         }
     }
 
-    /// Whether the best cell is the one with the smallest value.
+    /// Whether a smaller value is nearer to holding.
     pub(super) fn wants_less(self) -> bool {
         matches!(self, Self::AtMost | Self::Below)
+    }
+
+    /// Whether an estimate has to be on one side of the limit with its whole interval.
+    pub(super) fn has_sides(self) -> bool {
+        !matches!(self, Self::Equal | Self::Unequal)
     }
 }
 
@@ -58,15 +63,15 @@ pub(super) fn gate(text: &str) -> Result<Target, InsightError> {
                 .to_owned(),
         )
     })?;
-    let (selector, name) = match left.rsplit_once(':') {
-        Some((selector, name)) => (pairs(selector).map_err(bad)?, name.trim()),
-        None => (Vec::new(), left),
+    let (scope, name) = match left.rsplit_once(':') {
+        Some((selector, name)) => (scope(selector).map_err(bad)?, name.trim()),
+        None => (Scope::Every, left),
     };
     let quantity = Quantity::parse(name).map_err(bad)?;
     let limit = limit(right, quantity.unit()).map_err(bad)?;
     Ok(Target {
         text: text.trim().to_owned(),
-        selector,
+        scope,
         quantity,
         operator,
         limit,
@@ -83,18 +88,23 @@ fn split(text: &str) -> Option<(&str, Operator, &str)> {
     })
 }
 
-fn pairs(selector: &str) -> Result<Vec<(String, String)>, String> {
-    selector
-        .split('+')
-        .map(|pair| match pair.split_once('=') {
-            Some((name, level)) if !name.trim().is_empty() && !level.trim().is_empty() => {
-                Ok((name.trim().to_owned(), level.trim().to_owned()))
-            }
-            _ => Err(format!(
-                "`{pair}` selects no cell; write `concurrency=8:` or `use_case=code:` before the quantity"
-            )),
-        })
-        .collect()
+fn scope(selector: &str) -> Result<Scope, String> {
+    let selector = selector.trim();
+    if selector == "any" {
+        return Ok(Scope::Any);
+    }
+    if !selector.is_empty() && !selector.contains('=') {
+        return Ok(Scope::Cell(selector.to_owned()));
+    }
+    let pairs = selector.split('+').map(|pair| match pair.split_once('=') {
+        Some((name, level)) if !name.trim().is_empty() && !level.trim().is_empty() => {
+            Ok((name.trim().to_owned(), level.trim().to_owned()))
+        }
+        _ => Err(format!(
+            "`{pair}` selects no cell; write a cell's id (`c8:`), `concurrency=8:` or `use_case=code:` before the quantity"
+        )),
+    });
+    pairs.collect::<Result<_, _>>().map(Scope::Where)
 }
 
 /// A limit in the quantity's own unit.
@@ -152,6 +162,8 @@ mod tests {
             "ttft.p95<=200ms",
             "use_case=code+concurrency=2:e2e.p99.9<2s",
             "attainment>=99%",
+            "c8:ttft.p95<=200ms",
+            "any:requests_per_s>1",
         ] {
             assert!(gate(text).is_ok(), "{text}: {:?}", gate(text));
         }
@@ -166,7 +178,7 @@ mod tests {
         assert!(problem("ttft<=200ms").contains("ttft.p95"));
         assert!(problem("speed>=1").contains("output_tokens_per_s"));
         assert!(problem("ttft.p42x<=1s").contains("p42x"));
-        assert!(problem("8:failed==0").contains("concurrency=8:"));
+        assert!(problem("concurrency=:failed==0").contains("concurrency=8:"));
         assert!(problem("requests_per_s>=1ms").contains("plain number"));
         assert!(problem("e2e.p95<=fast").contains("no limit"));
     }

@@ -1,6 +1,8 @@
 //! What a gate can be about.
 
-use bench_schema::{CellRecord, Counts, Distribution, Goodput, GroupRecord, Metric, Rates, Unit};
+use bench_schema::{
+    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Rates, Unit,
+};
 
 use crate::view;
 
@@ -91,12 +93,48 @@ impl Quantity {
     }
 
     /// What was measured; `None` where it was not.
-    pub(super) fn of(self, subject: &Subject<'_>) -> Option<f64> {
+    pub(super) fn of(self, subject: &Subject<'_>) -> Option<Measured> {
         match self {
             Self::Rate(name) => rate(subject, name),
-            Self::Count(name) => Some(count(subject.counts(), name) as f64),
+            Self::Count(name) => Some(Measured::exact(count(subject.counts(), name) as f64)),
             Self::Figure(name) => figure(subject, name),
             Self::Metric(metric, statistic) => statistic.of(subject.distribution(metric)?),
+        }
+        .filter(|measured| !measured.value.is_nan())
+    }
+}
+
+/// A measured value and how well it is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Measured {
+    /// +∞ for a quantile that failed requests push beyond every limit.
+    pub(super) value: f64,
+    pub(super) known: Known,
+}
+
+/// How well a value is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Known {
+    /// A fact of this run, not an estimate: a count, an extreme.
+    Exactly,
+    /// An estimate from so many values, with its interval where there is one; a quantile without one needs so many values.
+    Estimate {
+        interval: Option<Interval>,
+        n: u64,
+        needed: Option<u64>,
+    },
+    /// An estimate over so many seconds.
+    OverTime {
+        interval: Option<Interval>,
+        seconds: f64,
+    },
+}
+
+impl Measured {
+    fn exact(value: f64) -> Self {
+        Self {
+            value,
+            known: Known::Exactly,
         }
     }
 }
@@ -143,24 +181,52 @@ impl Statistic {
         }
     }
 
-    fn of(self, d: &Distribution) -> Option<f64> {
+    fn of(self, d: &Distribution) -> Option<Measured> {
         match self {
-            Self::Mean => Some(d.mean),
-            Self::Min => Some(d.min),
-            Self::Max => Some(d.max),
-            Self::Sd => d.sd,
-            Self::Cov => d.cov,
-            // A failed request is slower than any limit: with failures counted, the quantile may not exist.
-            Self::Quantile(q) => match &d.with_failures {
-                Some(view) => view
-                    .quantiles
-                    .iter()
-                    .find(|(at, _)| (at - q).abs() < 1e-9)
-                    .map_or_else(|| d.quantile(q), |(_, value)| *value),
-                None => d.quantile(q),
-            },
+            Self::Mean => Some(Measured {
+                value: d.mean,
+                known: Known::Estimate {
+                    interval: d.mean_interval,
+                    n: d.n,
+                    needed: None,
+                },
+            }),
+            Self::Min => Some(Measured::exact(d.min)),
+            Self::Max => Some(Measured::exact(d.max)),
+            Self::Sd => d.sd.map(Measured::exact),
+            Self::Cov => d.cov.map(Measured::exact),
+            Self::Quantile(q) => quantile(d, q),
         }
     }
+}
+
+/// A quantile with its interval. A failed request is slower than any limit: it moves the quantile up, to +∞ where there are many.
+fn quantile(d: &Distribution, q: f64) -> Option<Measured> {
+    let entry = d.quantile_entry(q)?;
+    let failures = d.with_failures.as_ref();
+    let raised = failures.and_then(|view| {
+        let found = view.quantiles.iter().find(|(at, _)| (at - q).abs() < 1e-9);
+        found.map(|(_, value)| value.unwrap_or(f64::INFINITY))
+    });
+    let value = raised.unwrap_or(entry.value);
+    if value.is_infinite() {
+        return Some(Measured::exact(value));
+    }
+    // What moved the value up moved its interval up with it.
+    let factor = view::positive(entry.value).map_or(1.0, |plain| value / plain);
+    let interval = entry.interval.map(|i| Interval {
+        low: i.low * factor,
+        high: i.high * factor,
+        ..i
+    });
+    Some(Measured {
+        value,
+        known: Known::Estimate {
+            interval,
+            n: d.n,
+            needed: u64::try_from(bench_metrics::values_needed(q)).ok(),
+        },
+    })
 }
 
 impl<'a> Subject<'a> {
@@ -197,14 +263,54 @@ impl<'a> Subject<'a> {
     }
 }
 
-fn rate(subject: &Subject<'_>, name: &str) -> Option<f64> {
+fn rate(subject: &Subject<'_>, name: &str) -> Option<Measured> {
+    let rates = subject.rates();
+    let over_time = |value: f64, interval| {
+        let seconds = rates.map_or(0.0, |r| r.seconds);
+        Measured {
+            value,
+            known: Known::OverTime { interval, seconds },
+        }
+    };
+    // A rate without an interval of its own is as uncertain as the one it follows.
+    let like = |value: f64, of: f64, interval: Option<Interval>| {
+        let scale = view::positive(of).map_or(1.0, |of| value / of);
+        let scaled = interval.map(|i| Interval {
+            low: i.low * scale,
+            high: i.high * scale,
+            ..i
+        });
+        over_time(value, scaled)
+    };
+    let good = |pick: fn(&Goodput) -> f64| {
+        let goodput = subject.goodput()?;
+        let interval = Some(goodput.attainment_interval);
+        Some(like(pick(goodput), goodput.attainment, interval))
+    };
     match name {
-        "requests_per_s" => subject.rates().map(|r| r.requests_per_s),
-        "output_tokens_per_s" => subject.rates()?.output_tokens_per_s,
-        "total_tokens_per_s" => subject.rates()?.total_tokens_per_s,
-        "chunks_per_s" => subject.rates().map(|r| r.chunks_per_s),
-        "goodput_requests_per_s" => subject.goodput().map(|g| g.requests_per_s),
-        "goodput_tokens_per_s" => subject.goodput().map(|g| g.tokens_per_s),
+        "requests_per_s" => rates.map(|r| over_time(r.requests_per_s, r.requests_per_s_interval)),
+        "output_tokens_per_s" => {
+            let r = rates?;
+            Some(over_time(
+                r.output_tokens_per_s?,
+                r.output_tokens_per_s_interval,
+            ))
+        }
+        "total_tokens_per_s" => {
+            let r = rates?;
+            let interval = r.output_tokens_per_s_interval;
+            Some(like(
+                r.total_tokens_per_s?,
+                r.output_tokens_per_s?,
+                interval,
+            ))
+        }
+        "chunks_per_s" => rates.map(|r| {
+            let tokens = r.output_tokens_per_s.unwrap_or(r.chunks_per_s);
+            like(r.chunks_per_s, tokens, r.output_tokens_per_s_interval)
+        }),
+        "goodput_requests_per_s" => good(|g| g.requests_per_s),
+        "goodput_tokens_per_s" => good(|g| g.tokens_per_s),
         _ => None,
     }
 }
@@ -222,19 +328,27 @@ fn count(counts: &Counts, name: &str) -> u64 {
     }
 }
 
-fn figure(subject: &Subject<'_>, name: &str) -> Option<f64> {
+fn figure(subject: &Subject<'_>, name: &str) -> Option<Measured> {
     match name {
-        "attainment" => subject.goodput().map(|g| g.attainment),
+        "attainment" => subject.goodput().map(|g| Measured {
+            value: g.attainment,
+            known: Known::Estimate {
+                interval: Some(g.attainment_interval),
+                n: subject.counts().planned,
+                needed: None,
+            },
+        }),
         "success_rate" => {
             let counts = subject.counts();
-            (counts.planned > 0).then(|| counts.completed as f64 / counts.planned as f64)
+            (counts.planned > 0)
+                .then(|| Measured::exact(counts.completed as f64 / counts.planned as f64))
         }
         "tail_ratio" => {
             let e2e = subject.distribution(Metric::E2e)?;
             let median = view::positive(e2e.p50()?)?;
-            Some(e2e.quantile(0.95)? / median)
+            Some(Measured::exact(e2e.quantile(0.95)? / median))
         }
-        "mean_in_flight" => subject.rates().map(|r| r.mean_in_flight),
+        "mean_in_flight" => subject.rates().map(|r| Measured::exact(r.mean_in_flight)),
         _ => None,
     }
 }

@@ -1,59 +1,62 @@
-//! The answers: are they all there, and are they of what was asked.
+//! The answers: are they all there, are they of what was asked, and did the server keep its level while they came.
 
 use bench_metrics::values_needed;
-use bench_schema::{CellRecord, TrustReason, TrustVerdict};
+use bench_schema::{Load, Metric};
 
-use super::{crossed, reason};
-use crate::facts::{CellFacts, TrustFacts};
+use super::{Limits, Scene, Seen};
 use crate::text;
 
 /// Tokens that a chat template adds at most to a prompt that the server counted.
 const TEMPLATE_TOKENS: f64 = 40.0;
 
-fn facts_of<'a>(facts: &TrustFacts<'a>, cell: &CellRecord) -> Option<&'a CellFacts> {
-    facts.cells.get(&cell.id)
+pub(super) fn counts(scene: &Scene<'_>) -> Option<Seen> {
+    let counts = &scene.cell.counts;
+    let ended = counts.completed
+        + counts.failed
+        + counts.timed_out
+        + counts.truncated
+        + counts.cancelled
+        + counts.unsent;
+    let what = format!(
+        "{} requests were planned but {} are accounted for",
+        text::grouped(counts.planned as f64),
+        text::grouped(ended as f64)
+    );
+    Some(Seen::new(counts.planned.abs_diff(ended) as f64, what))
 }
 
-pub(super) fn counts(_: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
-    let counts = &cell.counts;
-    (!counts.add_up()).then(|| {
-        let ended = counts.completed
-            + counts.failed
-            + counts.timed_out
-            + counts.truncated
-            + counts.cancelled
-            + counts.unsent;
-        let message = format!(
-            "{} requests were planned but {ended} are accounted for; recover the run from its journal, and report this as a defect",
-            counts.planned
-        );
-        crossed(
-            "counts",
-            TrustVerdict::Untrusted,
-            message,
-            ended as f64,
-            counts.planned as f64,
+/// A run that was cut short says so itself; its later cells planned nothing.
+pub(super) fn nothing_planned(scene: &Scene<'_>) -> Option<Seen> {
+    let nothing = scene.cell.counts.planned == 0 && scene.facts.complete;
+    nothing.then(|| {
+        Seen::new(
+            1.0,
+            "no request was sent, so nothing was measured".to_owned(),
         )
     })
 }
 
-pub(super) fn nothing_measured(_: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
-    let counts = &cell.counts;
+pub(super) fn nothing_measured(scene: &Scene<'_>) -> Option<Seen> {
+    let counts = &scene.cell.counts;
     (counts.planned > 0 && counts.completed == 0).then(|| {
-        let first = counts
-            .messages
-            .first()
-            .map_or_else(String::new, |(message, n)| {
-                format!(" ({n}× “{}”)", shorten(message))
-            });
-        let message = format!(
-            "none of {} got an answer{first}; look at the failures first",
-            text::count(
-                usize::try_from(counts.planned).unwrap_or(usize::MAX),
-                "request"
-            ),
-        );
-        reason("nothing_measured", TrustVerdict::Untrusted, message)
+        let what = format!("none of {} got an answer", requests(counts.planned));
+        Seen {
+            detail: first_message(scene),
+            ..Seen::new(counts.planned as f64, what)
+        }
+    })
+}
+
+fn requests(n: u64) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} request{plural}", text::grouped(n as f64))
+}
+
+/// The most frequent failure in the server's or the system's words.
+fn first_message(scene: &Scene<'_>) -> String {
+    let first = scene.cell.counts.messages.first();
+    first.map_or_else(String::new, |(message, n)| {
+        format!(": {}× “{}”", text::grouped(*n as f64), shorten(message))
     })
 }
 
@@ -66,23 +69,113 @@ fn shorten(message: &str) -> String {
     format!("{head}…")
 }
 
-pub(super) fn short(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
-    let seen = facts_of(facts, cell).filter(|f| facts.ignore_eos && f.answers_counted > 0)?;
-    let share = seen.answers_short as f64 / seen.answers_counted as f64;
-    (share > 0.01).then(|| {
-        let message = format!(
-            "{} of {} answers are shorter than asked although `ignore_eos` was set ({}, limit 1 %); the server may not know it: \
-             check its API, or `min_tokens`",
-            seen.answers_short,
-            seen.answers_counted,
-            text::percent(share),
-        );
-        crossed("short_answers", TrustVerdict::Doubtful, message, share, 0.01)
+/// Whatever was planned and got no whole answer, but for what was stopped on purpose.
+pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
+    let counts = &scene.cell.counts;
+    let lost = counts.without_answer().saturating_sub(counts.cancelled);
+    if counts.completed == 0 || lost == 0 {
+        return None;
+    }
+    let share = lost as f64 / counts.planned as f64;
+    let away = scene.requests().and_then(|facts| facts.outage.as_ref());
+    let away = away.map_or_else(String::new, |outage| {
+        let from = text::time(outage.from.as_f64());
+        match outage.until {
+            Some(until) => format!(
+                "; none was answered from {from} to {} after the cell began",
+                text::time(until.as_f64())
+            ),
+            None => {
+                format!("; the server went away {from} after the cell began and did not come back")
+            }
+        }
+    });
+    let what = format!(
+        "{} of {} got no whole answer, {}",
+        text::grouped(lost as f64),
+        requests(counts.planned),
+        text::percent(share),
+    );
+    Some(Seen {
+        detail: first_message(scene) + &away,
+        ..Seen::new(share, what)
     })
 }
 
-pub(super) fn prompt_length(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
-    let seen = facts_of(facts, cell)?;
+/// All streams stood still together while answers were under way.
+pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
+    let stall = scene.requests()?.stall.as_ref()?;
+    let seconds = scene.cell.windows.whole.as_ref()?.seconds;
+    let still = stall.length.as_secs_f64();
+    let usual = crate::view::quantile(scene.cell, Metric::Icl, 0.5).unwrap_or(0.0);
+    // A server whose tokens are seconds apart does nothing unusual.
+    if seconds <= 0.0 || stall.length.as_f64() < 10.0 * usual {
+        return None;
+    }
+    let what = format!(
+        "no answer under way got a token for {}, from {} after the cell began: {} of it",
+        text::time(stall.length.as_f64()),
+        text::time(stall.from.as_f64()),
+        text::percent(still / seconds),
+    );
+    Some(Seen::new(still / seconds, what))
+}
+
+pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
+    let found = scene.cell.windows.stationarity.as_ref()?;
+    if found.stationary != Some(false) {
+        return None;
+    }
+    let why = found.reason.trim_end_matches('.');
+    let next = scene.cell.load.is_open().then(|| {
+        "measure longer; where latency or the number in flight rises again, the server does not keep up with the rate".to_owned()
+    });
+    Some(Seen {
+        next,
+        ..Seen::new(1.0, format!("the measured window is not steady ({why})"))
+    })
+}
+
+pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
+    let seen = scene.requests().filter(|f| f.answers_counted > 0)?;
+    let share = seen.answers_long as f64 / seen.answers_counted as f64;
+    let what = format!(
+        "{} of {} answers are longer than the `max_tokens` asked for, by the server's own count: {}",
+        text::grouped(seen.answers_long as f64),
+        text::grouped(seen.answers_counted as f64),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
+}
+
+/// Fewer told than seen is no matter: a token may come in pieces.
+pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
+    let seen = scene.requests().filter(|f| f.events > 0)?;
+    let more = seen.tokens_told as f64 / seen.events as f64 - 1.0;
+    let what = format!(
+        "the server told {} tokens for {} content events, {} more",
+        text::grouped(seen.tokens_told as f64),
+        text::grouped(seen.events as f64),
+        text::percent(more),
+    );
+    Some(Seen::new(more, what))
+}
+
+pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {
+    let counted = |f: &&crate::CellFacts| scene.facts.ignore_eos && f.answers_counted > 0;
+    let seen = scene.requests().filter(counted)?;
+    let share = seen.answers_short as f64 / seen.answers_counted as f64;
+    let what = format!(
+        "{} of {} answers are shorter than asked although `ignore_eos` was set: {}",
+        text::grouped(seen.answers_short as f64),
+        text::grouped(seen.answers_counted as f64),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
+}
+
+pub(super) fn prompt_length(scene: &Scene<'_>) -> Option<Seen> {
+    let seen = scene.requests()?;
     let (asked, known) = (seen.prompt_asked.filter(|a| *a > 0.0)?, seen.prompt_known?);
     let template = if seen.prompt_by_server {
         TEMPLATE_TOKENS
@@ -91,59 +184,67 @@ pub(super) fn prompt_length(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option
     };
     let limit = 0.05 + if known > asked { template / asked } else { 0.0 };
     let off = (known - asked).abs() / asked;
-    (off > limit).then(|| {
-        let who = if seen.prompt_by_server {
-            "the server counted"
-        } else {
-            "were counted"
-        };
-        let message = format!(
-            "prompts are not of the asked length: {} tokens asked, {} {who} ({} off, limit {}); give the model's own `--tokenizer`, and ask for \
-             more than its chat template takes",
-            text::number(asked),
-            text::number(known),
-            text::percent(off),
-            text::percent(limit),
-        );
-        crossed("prompt_length", TrustVerdict::Doubtful, message, off, limit)
+    let who = if seen.prompt_by_server {
+        "the server counted"
+    } else {
+        "were counted"
+    };
+    let what = format!(
+        "prompts are not of the asked length: {} tokens asked, {} {who}, {} off",
+        text::number(asked),
+        text::number(known),
+        text::percent(off),
+    );
+    Some(Seen {
+        limits: Some(Limits(limit, super::NEVER)),
+        ..Seen::new(off, what)
     })
 }
 
-pub(super) fn warm_cache(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
-    if facts.shared_prefixes {
+pub(super) fn warm_cache(scene: &Scene<'_>) -> Option<Seen> {
+    if scene.facts.shared_prefixes {
         return None;
     }
-    let share = facts_of(facts, cell)
+    let share = scene
+        .requests()
         .and_then(|f| f.cached_share)
-        .or_else(|| crate::signals::derived(cell, "prefix_cache_hit_rate"))?;
-    (share > 0.1).then(|| {
-        let message = format!(
-            "{} of the prompt tokens came from the server's prefix cache though no prefix was meant to be shared (limit 10 %), so TTFT is too \
-             good; salt the prompts, or start the server without a prefix cache ({})",
-            text::percent(share),
-            crate::tuning::without_prefix_cache(facts.server_kind),
-        );
-        crossed("warm_cache", TrustVerdict::Doubtful, message, share, 0.1)
+        .or_else(|| crate::signals::derived(scene.cell, "prefix_cache_hit_rate"))?;
+    let what = format!(
+        "{} of the prompt tokens came from the server's prefix cache though no prefix was meant to be shared, so TTFT is too good",
+        text::percent(share),
+    );
+    let next = format!(
+        "salt the prompts, or start the server without a prefix cache ({})",
+        crate::tuning::without_prefix_cache(scene.facts.server_kind),
+    );
+    Some(Seen {
+        next: Some(next),
+        ..Seen::new(share, what)
     })
 }
 
-pub(super) fn few_samples(facts: &TrustFacts<'_>, cell: &CellRecord) -> Option<TrustReason> {
-    let (metric, q, n) = facts.asked_quantiles.iter().find_map(|(metric, q)| {
-        let distribution = cell.headline(*metric)?;
+/// A quantile that was asked for by name needs the values it rests on; where none was, the median does. Requests one at a time do not
+/// depend on each other, and half as many will do.
+pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
+    let named = scene.facts.asked_quantiles.iter().find_map(|(metric, q)| {
+        let distribution = scene.cell.headline(*metric)?;
         let entry = distribution.quantile_entry(*q)?;
-        entry.few_samples.then_some((*metric, *q, distribution.n))
-    })?;
-    let needed = values_needed(q);
+        entry
+            .few_samples
+            .then(|| (metric.title(), *q, distribution.n, values_needed(*q)))
+    });
+    let alone = matches!(scene.cell.load, Load::Closed { concurrency: 1, .. });
+    let needed = values_needed(0.5) / if alone { 2 } else { 1 };
+    let completed = scene.cell.counts.completed;
+    let few = completed > 0 && usize::try_from(completed).is_ok_and(|n| n < needed);
+    let (what, q, n, needed) = named.or_else(|| few.then_some(("E2E", 0.5, completed, needed)))?;
     let message = format!(
-        "p{} of {} rests on {n} values, {needed} are needed; raise `--requests` or `--duration`, or ask for a lower quantile",
+        "p{} of {what} rests on {n} values, {needed} are needed",
         text::level(q * 100.0),
-        metric.title(),
     );
-    Some(crossed(
-        "few_samples",
-        TrustVerdict::Doubtful,
-        message,
-        n as f64,
-        needed as f64,
-    ))
+    Some(Seen {
+        next: (q > 0.5)
+            .then(|| "raise `--requests` or `--duration`, or ask for a lower quantile".to_owned()),
+        ..Seen::new(needed as f64 / n.max(1) as f64, message)
+    })
 }

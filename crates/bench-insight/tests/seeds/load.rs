@@ -267,7 +267,8 @@ fn distribution(f: &Figures, unit: Unit, scale: f64, n: u64) -> Option<Distribut
                     value,
                     interval: None,
                     few_samples: false,
-                    other_end: None,
+                    at_least: None,
+                    at_most: None,
                 })
             })
             .collect(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bench_schema::{Distribution, Metric, Unit, Window};
 
 use crate::gaps::GapStore;
-use crate::latency::StampEnd;
+use crate::latency::Within;
 use crate::sample::Sample;
 use crate::summary::{failure_view, summarise, summarise_clusters};
 
@@ -53,11 +53,12 @@ fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution>
         .count();
     if bounded > 0 {
         found.bounded_share = Some(crate::num::float(bounded) / crate::num::float(values.len()));
-        let early: Vec<f64> = measured
-            .iter()
-            .filter_map(|(r, _)| r.instants.value_at(metric, StampEnd::Earliest))
-            .collect();
-        other_end(&mut found, &early);
+        let end = |within| -> Vec<f64> {
+            let rows = measured.iter();
+            rows.filter_map(|(r, _)| r.instants.value_within(metric, within))
+                .collect()
+        };
+        set_ends(&mut found, &end(Within::Least), &end(Within::Most));
     }
     Some(found)
 }
@@ -79,20 +80,20 @@ fn of_gaps(
         .filter(|r| r.instants.completed)
         .filter_map(|r| r.gaps)
         .collect();
-    let mut of = |earliest: bool| -> Vec<Vec<f64>> {
+    let mut of = |within: Within| -> Vec<Vec<f64>> {
         bounded = 0;
         let clusters = ranges.iter().map(|range| {
             let (values, marked) = if metric == Metric::Icl {
-                exact.icl(*range, earliest)
+                exact.icl(*range, within)
             } else {
-                exact.itl(*range, earliest)
+                exact.itl(*range, within)
             };
             bounded += marked;
             values
         });
         clusters.collect()
     };
-    let clusters = of(false);
+    let clusters = of(Within::Stamped);
     let mut found = summarise_clusters(&clusters, Unit::Ns)?;
     // One answer without token counts and the cell's ITL would be of the others only: not reported, ICL is.
     let untold = |row: &&&Row| row.instants.completed && row.instants.events > 1;
@@ -104,20 +105,22 @@ fn of_gaps(
         .ok()
         .and_then(|s| failure_view(&s, lost));
     if exact.any_bounded() {
-        let early = of(true).concat();
+        let (least, most) = (of(Within::Least).concat(), of(Within::Most).concat());
         if bounded > 0 {
             found.bounded_share = Some(bounded as f64 / found.n as f64);
-            other_end(&mut found, &early);
+            set_ends(&mut found, &least, &most);
         }
     }
     Some(found)
 }
 
-/// Sets each quantile's value at the other end of bounded stamps.
-fn other_end(found: &mut Distribution, early: &[f64]) {
-    if let Some(sample) = Sample::of(early) {
+/// Sets between which values each quantile lies. A quantile never falls when a value rises, so that every value at its least gives the
+/// quantile's least, and every value at its most its most.
+fn set_ends(found: &mut Distribution, least: &[f64], most: &[f64]) {
+    if let (Some(least), Some(most)) = (Sample::of(least), Sample::of(most)) {
         for entry in &mut found.quantiles {
-            entry.other_end = Some(sample.quantile(entry.q));
+            entry.at_least = Some(least.quantile(entry.q));
+            entry.at_most = Some(most.quantile(entry.q));
         }
     }
 }

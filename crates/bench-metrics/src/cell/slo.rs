@@ -7,9 +7,10 @@ use bench_schema::{Goodput, Interval, Metric, Origin, Slo, SloOutcome, SloVerdic
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::{Estimate, LEVEL};
 use crate::gaps::GapStore;
+use crate::latency::Within;
 use crate::num::{float, is_zero};
 use crate::proportion::wilson_effective;
-use crate::quantile::{Dependence, Ranks, clusters_below, share_bounds};
+use crate::quantile::{Dependence, Ranks, clusters_below};
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
@@ -147,8 +148,12 @@ impl<'a> Judge<'a> {
             return vec![f64::INFINITY];
         }
         match (self.metric(slo), self.gaps, row.gaps) {
-            (Metric::Itl, GapStore::Exact(exact), Some(range)) => exact.itl(range, false).0,
-            (Metric::Icl, GapStore::Exact(exact), Some(range)) => exact.icl(range, false).0,
+            (Metric::Itl, GapStore::Exact(exact), Some(range)) => {
+                exact.itl(range, Within::Stamped).0
+            }
+            (Metric::Icl, GapStore::Exact(exact), Some(range)) => {
+                exact.icl(range, Within::Stamped).0
+            }
             // Without single gaps, the request's mean gap stands in.
             (metric, _, _) => row.instants.value(metric).into_iter().collect(),
         }
@@ -165,9 +170,7 @@ struct Seen {
 
 /// The quantile with its order-statistic interval by clusters, and the verdict; `None` without values.
 ///
-/// "The quantile's interval lies within the limit" is "the interval of the share within the limit lies above q", and is judged
-/// so: the share has an interval where the quantile has none (100 of 100 within the limit show a p95, though no upper
-/// bound of it).
+/// The interval that is shown is the one that decides: all of it within the limit passes, all of it beyond fails.
 fn judge(clusters: &[Vec<f64>], q: f64, limit: f64) -> Option<Seen> {
     let all = clusters.concat();
     let lost = all.iter().filter(|x| x.is_infinite()).count();
@@ -186,18 +189,17 @@ fn judge(clusters: &[Vec<f64>], q: f64, limit: f64) -> Option<Seen> {
     let dependence = Dependence::at_median(n, below(at(0.5)), LEVEL);
     let value = at(q);
     let ranks = Ranks::of(n, q, below(value), dependence, LEVEL);
-    let verdict = below(limit).map_or(SloVerdict::CannotTell, |within| {
-        let share = within.value.clamp(0.0, 1.0);
-        match share_bounds(dependence.effective(n, share, &within, LEVEL), share, LEVEL) {
-            (low, _) if low >= q => SloVerdict::Pass,
-            (_, high) if high < q => SloVerdict::Fail,
-            _ => SloVerdict::CannotTell,
-        }
-    });
+    let low = ranks.and_then(|r| r.low).map(at);
+    let high = ranks.and_then(|r| r.high).map(at);
+    let verdict = match (low, high) {
+        (_, Some(high)) if high <= limit => SloVerdict::Pass,
+        (Some(low), _) if low > limit => SloVerdict::Fail,
+        _ => SloVerdict::CannotTell,
+    };
     Some(Seen {
         value,
-        low: ranks.and_then(|r| r.low).map(at),
-        high: ranks.and_then(|r| r.high).map(at),
+        low,
+        high,
         verdict,
     })
 }

@@ -4,6 +4,7 @@ use bench_schema::{Nanos, RequestRecord, Stamp};
 
 use super::coarse::{BLOCKS, CoarseGaps, GapBatch};
 use super::{Gap, gaps};
+use crate::latency::Within;
 
 /// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. About 50 MB.
 pub(crate) const EXACT: usize = 4 << 20;
@@ -22,8 +23,8 @@ pub(crate) struct GapRange {
 pub(crate) struct ExactGaps {
     lengths: Vec<i64>,
     tokens: Vec<u32>,
-    /// `(length at the other end − length, bounded)`; empty while every stamp was exact.
-    other: Vec<(i64, bool)>,
+    /// How much longer and how much shorter each may have been; empty while every stamp was exact.
+    ends: Vec<(i64, i64)>,
 }
 
 /// The gaps of a cell.
@@ -64,13 +65,13 @@ impl ExactGaps {
     pub(crate) fn push(&mut self, record: &RequestRecord) -> GapRange {
         let start = self.lengths.len();
         for gap in gaps(record) {
-            if gap.bounded && self.other.is_empty() {
-                self.other = vec![(0, false); self.lengths.len()];
+            if gap.is_bounded() && self.ends.is_empty() {
+                self.ends = vec![(0, 0); self.lengths.len()];
             }
             self.lengths.push(gap.length.get());
             self.tokens.push(gap.tokens.unwrap_or(UNKNOWN));
-            if gap.bounded || !self.other.is_empty() {
-                self.other.push((gap.other_end.get(), gap.bounded));
+            if gap.is_bounded() || !self.ends.is_empty() {
+                self.ends.push((gap.longer.get(), gap.shorter.get()));
             }
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -88,11 +89,11 @@ impl ExactGaps {
     fn of(&self, range: GapRange) -> impl Iterator<Item = Gap> + '_ {
         let start = range.start as usize;
         (start..start + range.len as usize).map(|i| {
-            let (shift, bounded) = self.other.get(i).copied().unwrap_or((0, false));
+            let (longer, shorter) = self.ends.get(i).copied().unwrap_or((0, 0));
             Gap {
                 length: Nanos::new(self.lengths[i]),
-                other_end: Nanos::new(shift),
-                bounded,
+                longer: Nanos::new(longer),
+                shorter: Nanos::new(shorter),
                 tokens: Some(self.tokens[i]).filter(|k| *k != UNKNOWN),
             }
         })
@@ -100,40 +101,30 @@ impl ExactGaps {
 
     /// Whether any stamp was not exact.
     pub(crate) fn any_bounded(&self) -> bool {
-        !self.other.is_empty()
+        !self.ends.is_empty()
     }
 
-    /// Inter-chunk latencies of one request, at the latest or the earliest end of bounded stamps; and how many are bounded.
-    pub(crate) fn icl(&self, range: GapRange, earliest: bool) -> (Vec<f64>, u64) {
+    /// Inter-chunk latencies of one request, as stamped or at an end of what its stamps allow; and how many are not exact.
+    pub(crate) fn icl(&self, range: GapRange, within: Within) -> (Vec<f64>, u64) {
         let mut bounded = 0;
         let values = self.of(range).map(|gap| {
-            bounded += u64::from(gap.bounded);
-            let length = gap.length.as_f64();
-            if earliest {
-                (length + gap.other_end.as_f64()).max(0.0)
-            } else {
-                length
-            }
+            bounded += u64::from(gap.is_bounded());
+            gap.within(within).as_f64()
         });
         (values.collect(), bounded)
     }
 
     /// Inter-token latencies of one request, likewise; empty where tokens are unknown.
-    pub(crate) fn itl(&self, range: GapRange, earliest: bool) -> (Vec<f64>, u64) {
+    pub(crate) fn itl(&self, range: GapRange, within: Within) -> (Vec<f64>, u64) {
         let (mut out, mut bounded, mut carried) = (Vec::new(), 0, 0.0);
         for gap in self.of(range) {
-            let shift = if earliest {
-                gap.other_end.as_f64()
-            } else {
-                0.0
-            };
-            let length = carried + (gap.length.as_f64() + shift).max(0.0);
+            let length = carried + gap.within(within).as_f64();
             match gap.tokens {
                 None => return (Vec::new(), 0),
                 Some(0) => carried = length,
                 Some(k) => {
                     carried = 0.0;
-                    bounded += u64::from(gap.bounded) * u64::from(k);
+                    bounded += u64::from(gap.is_bounded()) * u64::from(k);
                     out.extend((0..k).map(|_| length / f64::from(k)));
                 }
             }

@@ -249,7 +249,7 @@ fn repeats_have_their_own_windows_and_a_spread() {
 }
 
 #[test]
-fn bounded_stamps_are_counted_and_give_quantiles_another_end() {
+fn bounded_stamps_are_counted_and_give_quantiles_two_ends() {
     let records: Vec<RequestRecord> = (0..10)
         .map(|i| {
             let mut log = EventLog::default();
@@ -267,13 +267,57 @@ fn bounded_stamps_are_counted_and_give_quantiles_another_end() {
     assert_eq!((stamps.n, stamps.bounded), (20, 10));
     let ttft = &cell.metrics[&Metric::Ttft];
     assert_eq!(ttft.bounded_share, Some(1.0));
-    assert_near(ttft.quantiles[0].other_end, 15e6, 1e-9);
-    assert_near(
-        cell.metrics[&Metric::Icl].quantiles[0].other_end,
-        15e6,
-        1e-9,
-    );
+    assert_near(ttft.quantiles[0].at_least, 15e6, 1e-9);
+    assert_near(ttft.quantiles[0].at_most, 20e6, 1e-9);
+    let gaps = &cell.metrics[&Metric::Icl].quantiles[0];
+    assert_near(gaps.at_least, 10e6, 1e-9);
+    assert_near(gaps.at_most, 15e6, 1e-9);
+    assert_near(Some(gaps.stamp_error()), 5e6, 1e-9);
     assert_eq!(cell.lag.unwrap().n, 20);
+}
+
+/// Answers of three tokens whose true gaps are known; the client read some tokens of each together, and stamped them with the last.
+#[test]
+fn the_ends_of_a_quantile_hold_the_truth_between_them() {
+    for seed in 0..40 {
+        let mut noise = Noise::seeded(seed);
+        let mut true_gaps = Vec::new();
+        let records: Vec<RequestRecord> = (0..30)
+            .map(|i| {
+                let sent = 1_000.0 * i as f64;
+                let mut arrivals = vec![sent + 50.0 + noise.normal()];
+                for _ in 0..9 {
+                    let gap = (5.0 + 2.0 * noise.normal()).max(0.1);
+                    true_gaps.push(gap * 1e6);
+                    arrivals.push(arrivals.last().unwrap() + gap);
+                }
+                // Read in pairs: the first of each pair is stamped with the second, down to the read before.
+                let mut log = EventLog::default();
+                let mut seen = sent;
+                for pair in arrivals.chunks(2) {
+                    let read = *pair.last().unwrap();
+                    log.push(Event {
+                        bound: Nanos::from_secs_f64((read - seen) / 1e3),
+                        ..event(read)
+                    });
+                    log.push(event(read));
+                    seen = read;
+                }
+                with_events(i, sent, log)
+            })
+            .collect();
+        let cell = summarise_cell(&records, closed(1));
+        let truth = bench_metrics::Sample::new(true_gaps).unwrap();
+        for entry in &cell.metrics[&Metric::Icl].quantiles {
+            let (low, high) = (entry.at_least.unwrap(), entry.at_most.unwrap());
+            let really = truth.quantile(entry.q);
+            assert!(
+                low <= really + 2.0 && really <= high + 2.0,
+                "p{}: {really} is not within {low} to {high}",
+                100.0 * entry.q
+            );
+        }
+    }
 }
 
 #[test]

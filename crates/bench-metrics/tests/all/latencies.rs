@@ -1,6 +1,6 @@
 //! The definitions of `docs/metrics.md`, one by one.
 
-use bench_metrics::{Instants, StampEnd, gaps, latency, token_gaps};
+use bench_metrics::{Instants, Within, gaps, latency, token_gaps};
 use bench_schema::{Channel, Event, EventLog, Metric, Nanos, ServerTimings};
 
 use crate::records::{answer, at, ended, even, event, refused, with_events};
@@ -180,7 +180,7 @@ fn connection_set_up_is_kept_apart_and_absent_on_a_reused_connection() {
 }
 
 #[test]
-fn bounded_stamps_give_each_metric_two_ends() {
+fn bounded_stamps_give_each_metric_the_least_and_the_most_that_it_can_be() {
     let bounded = |ms: f64, width: i64| Event {
         bound: Nanos::from_millis(width),
         ..event(ms)
@@ -191,18 +191,19 @@ fn bounded_stamps_give_each_metric_two_ends() {
         log([bounded(10.0, 4), event(20.0), bounded(30.0, 6)]),
     );
     let instants = Instants::of(&record);
-    let both = |m: Metric| {
-        [StampEnd::Latest, StampEnd::Earliest]
-            .map(|end| instants.value_at(m, end).map(|ns| ns / 1e6))
+    let ends = |m: Metric| {
+        [Within::Least, Within::Stamped, Within::Most]
+            .map(|end| instants.value_within(m, end).map(|ns| ns / 1e6))
     };
-    assert_eq!(both(Metric::Ttft), [Some(10.0), Some(6.0)]);
-    assert_eq!(both(Metric::E2e), [Some(30.0), Some(24.0)]);
-    assert_eq!(both(Metric::Tpot), [Some(10.0), Some(9.0)]);
+    assert_eq!(ends(Metric::Ttft), [Some(6.0), Some(10.0), Some(10.0)]);
+    assert_eq!(ends(Metric::E2e), [Some(24.0), Some(30.0), Some(30.0)]);
+    // (30 − 6 … 30 − 10 … 30 − 10 + 4) over two gaps
+    assert_eq!(ends(Metric::Tpot), [Some(7.0), Some(10.0), Some(12.0)]);
     assert!(instants.is_bounded(Metric::Ttft) && !instants.is_bounded(Metric::Lateness));
-    let ends: Vec<(i64, bool)> = gaps(&record)
-        .map(|g| (g.other_end.get() / 1_000_000, g.bounded))
+    let gap_ends: Vec<[i64; 2]> = gaps(&record)
+        .map(|g| [Within::Least, Within::Most].map(|end| g.within(end).get() / 1_000_000))
         .collect();
-    assert_eq!(ends, [(4, true), (-6, true)]);
+    assert_eq!(gap_ends, [[10, 14], [4, 10]]);
 }
 
 #[test]

@@ -96,6 +96,7 @@ pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
         Column::text("measured"),
         Column::text("decided by"),
         Column::text("met"),
+        Column::text(""),
     ];
     let mut table = Table::new("Targets", columns);
     for outcome in &run.targets {
@@ -106,11 +107,15 @@ pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
                 .cell
                 .as_deref()
                 .map_or_else(Cell::default, |cell| Cell::text(text::shortened(cell, 60))),
-            Cell::text(if outcome.met { "yes" } else { "NO" }).toned(if outcome.met {
-                Tone::Good
-            } else {
-                Tone::Bad
-            }),
+            match outcome.verdict {
+                _ if outcome.met => Cell::text("yes").toned(Tone::Good),
+                Some(SloVerdict::CannotTell) => Cell::text("cannot tell").toned(Tone::Warn),
+                _ => Cell::text("NO").toned(Tone::Bad),
+            },
+            outcome
+                .note
+                .as_deref()
+                .map_or_else(Cell::default, Cell::text),
         ]);
     }
     table.not_empty()

@@ -36,7 +36,8 @@ pub(crate) fn distribution(unit: Unit, n: u64, p50: f64, p95: f64) -> Distributi
                 confidence: 0.95,
             }),
             few_samples: (n as f64) < 10.0 / (1.0 - q) - 1e-6,
-            other_end: None,
+            at_least: None,
+            at_most: None,
         }
     });
     Distribution {

@@ -101,7 +101,7 @@ fn break_some(cell: &mut CellRecord) {
             });
             seen.quantiles
                 .iter_mut()
-                .for_each(|q| q.other_end = Some(q.value * 0.97));
+                .for_each(|q| q.at_least = Some(q.value * 0.97));
         }
     }
 }

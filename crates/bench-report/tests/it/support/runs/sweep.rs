@@ -58,6 +58,9 @@ pub(crate) fn sweep() -> RunRecord {
         measured: Some(3773.0),
         cell: Some("c32".into()),
         met: true,
+        interval: None,
+        verdict: None,
+        note: None,
     });
     run.trust = Trust::from_reasons(vec![TrustReason {
         code: "few_samples".into(),

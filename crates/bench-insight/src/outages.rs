@@ -1,0 +1,180 @@
+//! When a server was away, and when it stood still, from its answers alone.
+
+use bench_schema::{Nanos, Outcome, RequestRecord, Stamp};
+
+use crate::facts::{Outage, Stall};
+
+/// Failures in a row that are no accident.
+const FEWEST_FAILURES: u64 = 10;
+/// A shorter time without an answer is a gap between two answers.
+const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
+/// A shorter silence is a long gap between tokens.
+const SHORTEST_STALL: Nanos = Nanos::from_millis(500);
+/// Time is looked at in bins of this length.
+const BIN: Nanos = Nanos::from_millis(50);
+/// A day of bins, 216 kB; what is later is not looked at.
+const MOST_BINS: usize = 24 * 3600 * 20;
+
+/// Ends of requests, to find the longest time in which all failed. Takes them in any order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    /// Bins in which an answer ended.
+    answered: Bins,
+    /// When each failure became known, in bins: how many.
+    failed: Vec<(u32, u32)>,
+}
+
+impl Answers {
+    pub(crate) fn push(&mut self, record: &RequestRecord) {
+        let at = record.last_instant();
+        match record.wire.outcome {
+            Outcome::Completed => self.answered.set(at),
+            Outcome::Cancelled { .. } => {}
+            _ => {
+                if let Some(bin) = Bins::number(at) {
+                    match self.failed.last_mut() {
+                        Some((last, n)) if *last == bin => *n = n.saturating_add(1),
+                        _ => self.failed.push((bin, 1)),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn longest_outage(mut self, began: Stamp) -> Option<Outage> {
+        self.failed.sort_unstable_by_key(|(bin, _)| *bin);
+        let since = |bin: u32| Bins::begin(bin) - began;
+        let beginning = Bins::number(began)?;
+        let mut worst: Option<Outage> = None;
+        let mut failures = self.failed.iter().peekable();
+        while let Some(&(first, n)) = failures.next() {
+            // The answers before and after this failure: all failures between them are of one outage.
+            let before = self.answered.before(first).max(beginning);
+            let after = self.answered.after(first);
+            let mut failed = u64::from(n);
+            while let Some((_, more)) =
+                failures.next_if(|(bin, _)| after.is_none_or(|after| *bin < after))
+            {
+                failed += u64::from(*more);
+            }
+            let last = self.failed.last().map_or(first, |(bin, _)| *bin);
+            let length = Bins::begin(after.unwrap_or(last)) - Bins::begin(before);
+            let longer = |w: &Outage| failed > w.failed;
+            if failed >= FEWEST_FAILURES
+                && length >= SHORTEST_OUTAGE
+                && worst.as_ref().is_none_or(longer)
+            {
+                worst = Some(Outage {
+                    from: since(before).or_zero(),
+                    until: after.map(since),
+                    failed,
+                });
+            }
+        }
+        worst
+    }
+}
+
+/// Tokens over time, and the long gaps of single streams, to find a time in which all streams stood still together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Silence {
+    tokens: Bins,
+    gaps: Vec<(Stamp, Stamp)>,
+}
+
+/// Long gaps that are kept: one stall gives as many as there are streams.
+const MOST_GAPS: usize = 10_000;
+
+impl Silence {
+    pub(crate) fn push(&mut self, record: &RequestRecord) {
+        let mut before: Option<Stamp> = None;
+        for at in record.wire.events.stamps() {
+            self.tokens.set(at);
+            if let Some(from) = before.filter(|from| at - *from >= SHORTEST_STALL)
+                && self.gaps.len() < MOST_GAPS
+            {
+                self.gaps.push((from, at));
+            }
+            before = Some(at);
+        }
+    }
+
+    /// The longest part of a gap in which no stream got a token.
+    pub(crate) fn longest(&self, began: Stamp) -> Option<Stall> {
+        let quiet = self.gaps.iter().filter_map(|(from, to)| {
+            let (from, to) = (Bins::number(*from)?, Bins::number(*to)?);
+            self.tokens.longest_empty(from + 1, to)
+        });
+        let (first, last) = quiet.max_by_key(|(first, last)| last - first)?;
+        let length = Bins::begin(last) - Bins::begin(first);
+        (length >= SHORTEST_STALL).then(|| Stall {
+            from: (Bins::begin(first) - began).or_zero(),
+            length,
+        })
+    }
+}
+
+/// A set of bins of time.
+#[derive(Clone, Debug, Default)]
+struct Bins {
+    set: Vec<u64>,
+}
+
+impl Bins {
+    /// The bin that holds an instant; absent before the run's epoch and beyond the last.
+    fn number(at: Stamp) -> Option<u32> {
+        let bin = u32::try_from(at.get() / BIN.get()).ok()?;
+        usize::try_from(bin)
+            .is_ok_and(|bin| bin < MOST_BINS)
+            .then_some(bin)
+    }
+
+    fn begin(bin: u32) -> Stamp {
+        Stamp::new(i64::from(bin) * BIN.get())
+    }
+
+    fn set(&mut self, at: Stamp) {
+        let Some(bin) = Self::number(at) else { return };
+        let word = (bin / 64) as usize;
+        if word >= self.set.len() {
+            self.set.resize(word + 1, 0);
+        }
+        if let Some(bits) = self.set.get_mut(word) {
+            *bits |= 1 << (bin % 64);
+        }
+    }
+
+    fn has(&self, bin: u32) -> bool {
+        let word = self.set.get((bin / 64) as usize);
+        word.is_some_and(|bits| bits >> (bin % 64) & 1 == 1)
+    }
+
+    fn len(&self) -> u32 {
+        u32::try_from(self.set.len() * 64).unwrap_or(u32::MAX)
+    }
+
+    /// The latest bin of the set at or before `bin`; the beginning where there is none.
+    fn before(&self, bin: u32) -> u32 {
+        let mut earlier = (0..=bin.min(self.len())).rev();
+        earlier.find(|b| self.has(*b)).unwrap_or(0)
+    }
+
+    /// The earliest bin of the set after `bin`.
+    fn after(&self, bin: u32) -> Option<u32> {
+        (bin.saturating_add(1)..self.len()).find(|b| self.has(*b))
+    }
+
+    /// The longest run of bins that are not in the set, from the first to before the last.
+    fn longest_empty(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+        let (mut best, mut start) = (None::<(u32, u32)>, from);
+        for bin in from..=to {
+            if bin == to || self.has(bin) {
+                if bin > start && best.is_none_or(|(a, b)| bin - start > b - a) {
+                    best = Some((start, bin));
+                }
+                start = bin + 1;
+            }
+        }
+        best
+    }
+}

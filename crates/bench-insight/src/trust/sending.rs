@@ -1,0 +1,97 @@
+//! Sending: was the load that was asked for also the load that was offered.
+
+use bench_schema::{ArrivalKind, Load, Metric};
+
+use super::{Limits, Scene, Seen};
+use crate::text;
+use crate::view;
+
+/// Of 1 ms and 1 % of the mean gap the larger: below a millisecond no server can tell, and a slow schedule forgives more.
+pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
+    let Load::Open { rate_per_s, .. } = scene.cell.load else {
+        return None;
+    };
+    let gap = 1e9 / view::positive(rate_per_s)?;
+    let p99 = view::quantile(scene.cell, Metric::Lateness, 0.99)?;
+    let doubtful = (0.01 * gap).max(1e6);
+    let what = format!(
+        "requests left late: lateness p99 {} at a mean gap of {}",
+        text::time(p99),
+        text::time(gap),
+    );
+    Some(Seen {
+        limits: Some(Limits(doubtful, gap.max(1e7).max(doubtful))),
+        ..Seen::new(p99, what)
+    })
+}
+
+/// The part of a slot's time between an answer and the next request, which the client took.
+pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
+    if scene.cell.load.is_open() {
+        return None;
+    }
+    let mean = |metric| scene.cell.metrics.get(&metric).map(|d| d.mean);
+    let (from_due, from_sent) = (mean(Metric::E2eDue)?, mean(Metric::E2e)?);
+    // A slot that connects is not idle.
+    let connecting = scene.cell.metrics.get(&Metric::Connect);
+    let requests = scene.cell.metrics.get(&Metric::E2e)?.n as f64;
+    let connecting = connecting.map_or(0.0, |d| d.mean * d.n as f64 / requests);
+    let idle = from_due - from_sent - connecting;
+    let share = idle / view::positive(from_due)?;
+    let what = format!(
+        "slots stood idle for {} of the time: {} on average from an answer to the next request, which then took {}",
+        text::percent(share),
+        text::time(idle),
+        text::time(from_sent),
+    );
+    Some(Seen::new(share, what))
+}
+
+/// Whether the client sent when it should.
+pub(super) fn is_on_time(scene: &Scene<'_>) -> bool {
+    let within = |seen: Option<Seen>, usual: f64| {
+        seen.is_none_or(|s| s.value <= s.limits.map_or(usual, |Limits(doubtful, _)| doubtful))
+    };
+    within(lateness(scene), 1e6) && within(slots_idle(scene), 0.01)
+}
+
+/// How far a random schedule of `n` gaps may be from its nominal rate by chance alone: three standard errors.
+fn chance(arrival: &ArrivalKind, n: u64) -> f64 {
+    let cov = match arrival {
+        ArrivalKind::Poisson => 1.0,
+        ArrivalKind::Gamma { cov } => *cov,
+        _ => 0.0,
+    };
+    3.0 * cov / (n.max(1) as f64).sqrt()
+}
+
+pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
+    let Load::Open { arrival, .. } = &scene.cell.load else {
+        return None;
+    };
+    let plan = &scene.cell.plan;
+    let asked = view::positive(plan.requested_rate_per_s?)?;
+    let offered = plan.offered_rate_per_s.filter(|r| r.is_finite())?;
+    let below = 1.0 - offered / asked;
+    let slack = chance(arrival, plan.requests);
+    let what = format!(
+        "only {} of the {} requests/s asked for were offered, {} below",
+        text::number(offered),
+        text::number(asked),
+        text::percent(below),
+    );
+    Some(Seen {
+        limits: Some(Limits(0.01 + slack, 0.10 + slack)),
+        ..Seen::new(below, what)
+    })
+}
+
+pub(super) fn in_flight_cap(scene: &Scene<'_>) -> Option<Seen> {
+    let hits = scene.cell.client.cap_hits;
+    let what = format!(
+        "{} of {} requests were not sent because the in-flight cap was reached",
+        text::grouped(hits as f64),
+        text::grouped(scene.cell.counts.planned as f64),
+    );
+    Some(Seen::new(hits as f64, what))
+}

@@ -1,0 +1,115 @@
+//! Stamps: by how much a reported quantile may be wrong because an arrival is not known exactly.
+
+use bench_schema::{CellRecord, Metric};
+
+use super::{Scene, Seen};
+use crate::text;
+use crate::view;
+
+/// The quantiles that tables and objectives show.
+const REPORTED: [(Metric, f64); 12] = [
+    (Metric::Ttft, 0.5),
+    (Metric::Ttft, 0.95),
+    (Metric::Ttft, 0.99),
+    (Metric::Itl, 0.5),
+    (Metric::Itl, 0.95),
+    (Metric::Itl, 0.99),
+    (Metric::Tpot, 0.5),
+    (Metric::Tpot, 0.95),
+    (Metric::Tpot, 0.99),
+    (Metric::E2e, 0.5),
+    (Metric::E2e, 0.95),
+    (Metric::E2e, 0.99),
+];
+
+/// The largest part of a reported quantile that the bounds of its stamps leave open. A quantile that carries the mark of few samples is
+/// left out: there chance moves more than stamps do.
+fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
+    let errors = REPORTED.into_iter().filter_map(|(metric, q)| {
+        let entry = cell.headline(metric)?.quantile_entry(q)?;
+        if entry.few_samples && q > 0.5 {
+            return None;
+        }
+        let scale = view::positive(entry.value).or(entry.at_most)?;
+        let name = format!("{} p{}", metric.title(), text::level(q * 100.0));
+        view::positive(entry.stamp_error() / scale).map(|error| (error, name))
+    });
+    errors.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Where histograms stand in for single gaps, the ends of a quantile are not known: then the mean width over the median gap.
+fn mean_error(cell: &CellRecord) -> Option<(f64, String)> {
+    let stamps = cell.client.stamps.as_ref()?;
+    let gap = view::quantile(cell, Metric::Itl, 0.5)
+        .or_else(|| view::quantile(cell, Metric::Icl, 0.5))?;
+    let bounded = stamps.bounded as f64 / stamps.n.max(1) as f64;
+    let width = stamps.width_p50?.as_f64() / gap;
+    Some((bounded * width, "the median token gap".to_owned()))
+}
+
+pub(super) fn bounded(scene: &Scene<'_>) -> Option<Seen> {
+    let cell = scene.cell;
+    let stamps = cell.client.stamps.as_ref().filter(|s| s.bounded > 0)?;
+    let (error, name) = largest_error(cell).or_else(|| mean_error(cell))?;
+    let width = stamps
+        .width_p50
+        .map_or_else(String::new, |width| format!(", {width} long at the median"));
+    let detail = format!(
+        ": {} of {} tokens were read together with later bytes, so that they arrived at some instant of an interval{width}",
+        text::grouped(stamps.bounded as f64),
+        text::grouped(stamps.n as f64),
+    );
+    Some(Seen {
+        detail,
+        ..Seen::new(
+            error,
+            format!("{name} may be off by {}", text::percent(error)),
+        )
+    })
+}
+
+/// Whether the stamps are the kernel's, and what was read together moved nothing that counts.
+pub(super) fn are_exact(scene: &Scene<'_>) -> bool {
+    let harmless = |seen: Seen| seen.value <= 0.02;
+    scene.by_kernel() && scene.cell.client.lag.is_some() && bounded(scene).is_none_or(harmless)
+}
+
+/// Without kernel stamps, how late the client read is the error, and nothing says how late: only how busy it was.
+pub(super) fn not_the_kernels(scene: &Scene<'_>) -> Option<Seen> {
+    if scene.by_kernel() {
+        return None;
+    }
+    let client = &scene.cell.client;
+    let waited = client.run_queue_wait.unwrap_or(0.0);
+    let busy = client.busiest_worker.unwrap_or(0.0);
+    let observed = client.run_queue_wait.is_some() || client.busiest_worker.is_some();
+    if observed && waited <= 0.05 && busy <= 0.5 {
+        return None;
+    }
+    let seen = if observed {
+        format!(
+            "its busiest worker used {} of a core and waited for one {} of the time",
+            text::percent(busy),
+            text::percent(waited)
+        )
+    } else {
+        "how busy the client was is not known".to_owned()
+    };
+    let why = scene.facts.clock.fallback_reason.as_deref();
+    let what = format!(
+        "arrival times are when the client read, not when the kernel received ({}), and {seen}",
+        why.unwrap_or("the kernel gave none")
+    );
+    Some(Seen::new(busy.max(waited).max(0.01), what))
+}
+
+/// Kernel stamps are on the real-time clock; stamps of the read's return are not, and no step moves them.
+pub(super) fn clock_step(scene: &Scene<'_>) -> Option<Seen> {
+    let step = scene.cell.client.clock_step.filter(|_| scene.by_kernel())?;
+    let size = step.as_f64().abs();
+    let what = format!(
+        "the real-time clock stepped by {} while kernel stamps were taken",
+        text::time(size)
+    );
+    Some(Seen::new(size, what))
+}
