@@ -189,7 +189,7 @@ fn the_fixtures_themselves_are_trusted() {
             &run.cells,
         );
         // The CPU study has five and six requests a cell.
-        let few = fixture == "gpt2-cpu";
+        let few = *fixture == "gpt2-cpu";
         let speaking = trust
             .reasons
             .iter()
