@@ -1,6 +1,6 @@
 //! The latency grid: prompts × output lengths, one request at a time, each repeated.
 
-use bench_runner::config::Settings;
+use bench_runner::config::{Lengths, Settings};
 use bench_runner::{Ask, Cell};
 use bench_schema::{Factor, Load, StopRule};
 use bench_workload::{DatasetSpec, LengthSpec, Study};
@@ -30,6 +30,7 @@ pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
             .map(Row::Tokens)
             .collect()
     };
+    let asked = workload.output_tokens.as_ref().and_then(Lengths::grid);
     let repeats = settings.load.repeat.unwrap_or(if settings.small() {
         QUICK_REPEATS
     } else {
@@ -37,7 +38,7 @@ pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
     });
     rows.iter()
         .flat_map(|&row| {
-            outputs(row, &workload.output_grid)
+            outputs(row, asked)
                 .into_iter()
                 .map(move |output| (row, output))
         })
@@ -46,8 +47,8 @@ pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
 }
 
 /// Output lengths of a row: as asked, else four that fit the prompt. All rows share 50 and 100, so that prompts can be compared.
-fn outputs(row: Row, asked: &[u32]) -> Vec<u32> {
-    if !asked.is_empty() {
+fn outputs(row: Row, asked: Option<&[u32]>) -> Vec<u32> {
+    if let Some(asked) = asked {
         return asked.to_vec();
     }
     match row {

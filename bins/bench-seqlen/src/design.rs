@@ -1,6 +1,6 @@
 //! Lengths: one cell with a realistic spread over categories, or a grid of prompt × output lengths, one at a time.
 
-use bench_runner::config::{Concurrency, Settings};
+use bench_runner::config::{Concurrency, Lengths, Settings};
 use bench_runner::{Ask, Cell};
 use bench_schema::{Factor, Load, StopRule};
 use bench_workload::{DatasetSpec, LengthSpec};
@@ -42,22 +42,20 @@ fn spread(settings: &Settings, level: &Concurrency) -> Cell {
         warmup: settings.load.warmup,
         ask: Ask {
             dataset,
-            input: workload.input.clone(),
-            output: workload.output.clone(),
+            input: workload.input_tokens.as_ref().and_then(Lengths::spec),
+            output: workload.output_tokens.as_ref().and_then(Lengths::spec),
         },
     }
 }
 
 fn grid(settings: &Settings) -> Vec<Cell> {
-    let or = |given: &[u32], default: &[u32]| {
-        if given.is_empty() {
-            default.to_vec()
-        } else {
-            given.to_vec()
-        }
+    let workload = &settings.workload;
+    let or = |given: &Option<Lengths>, default: &[u32]| {
+        let given = given.as_ref().and_then(Lengths::grid);
+        given.unwrap_or(default).to_vec()
     };
-    let inputs = or(&settings.workload.input_grid, &GRID_INPUT);
-    let outputs = or(&settings.workload.output_grid, &GRID_OUTPUT);
+    let inputs = or(&workload.input_tokens, &GRID_INPUT);
+    let outputs = or(&workload.output_tokens, &GRID_OUTPUT);
     let repeats = settings.load.repeat.unwrap_or(if settings.small() {
         GRID_QUICK_REPEATS
     } else {

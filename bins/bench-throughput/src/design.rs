@@ -1,6 +1,6 @@
 //! The load sweep: a cell for each concurrency of a closed loop, or for each rate of an open one.
 
-use bench_runner::config::{Concurrency, Settings};
+use bench_runner::config::{Concurrency, Lengths, Settings};
 use bench_runner::{Ask, Cell};
 use bench_schema::{ArrivalKind, Factor, Load, StopRule};
 use bench_workload::DatasetSpec;
@@ -97,8 +97,8 @@ fn common(settings: &Settings, load: Load) -> Cell {
         warmup: settings.load.warmup,
         ask: Ask {
             dataset: workload.dataset.clone().unwrap_or(DatasetSpec::Mixed),
-            input: workload.input.clone(),
-            output: workload.output.clone(),
+            input: workload.input_tokens.as_ref().and_then(Lengths::spec),
+            output: workload.output_tokens.as_ref().and_then(Lengths::spec),
         },
     }
 }

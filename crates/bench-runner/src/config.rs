@@ -1,26 +1,216 @@
-//! Configuration: one table of keys, read from flags and a TOML file, checked as a whole.
+//! What the runner makes of a configuration: the client's own types, looked at before anything starts.
 
-mod build;
-mod concurrency;
-mod documented;
-mod entries;
-mod flags;
-mod keys;
-pub(crate) mod parse;
-mod reader;
-mod settings;
+use std::path::Path;
 
-pub use build::{Surroundings, build};
-pub use concurrency::Concurrency;
-pub use documented::full_toml;
-pub use entries::{Entries, Entry, Place, Problem, from_toml};
-pub use flags::{Flags, parse as parse_flags};
-pub use keys::{KEYS, Key, Shape};
-pub use reader::Reader;
-pub use settings::{
-    Amount, ClientSettings, Connections, LimitSettings, LoadSettings, MachineSettings,
-    ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings, WorkloadSettings,
+use bench_client::{ClientError, Endpoint, Proxy};
+use bench_hardware::{Gpus, PrometheusQueries};
+use bench_schema::Benchmark;
+
+pub use bench_config::{
+    Address, Amount, BadLines, Concurrency, Connections, Flags, Lengths, LoadSettings,
+    MachineSettings, ObjectiveSettings, OutputSettings, Problem, Settings, Stdout, Surroundings,
+    TargetSettings, WorkloadSettings, carries_its_rate,
 };
+use bench_config::{Given, flags};
 
 #[doc(hidden)]
 pub use crate::entry::settings_for_tests as for_tests;
+
+/// Parse the command line of `benchmark`.
+///
+/// # Errors
+/// clap's own: usage errors, and the pseudo-errors that print help and version.
+pub(crate) fn parse_flags(
+    benchmark: Benchmark,
+    about: &'static str,
+    args: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<Flags, clap::Error> {
+    flags(benchmark, about, args)
+}
+
+/// The settings that flags and file say, with what only the client knows to be wrong.
+///
+/// # Errors
+/// Every problem there is, at once.
+pub(crate) fn settings(
+    benchmark: Benchmark,
+    flags: Flags,
+    file: Option<(&Path, &str)>,
+    around: &dyn Surroundings,
+) -> Result<Settings, Vec<Problem>> {
+    let mut given = Given::read(benchmark, flags, file)?;
+    given.ask(around);
+    check_addresses(&mut given);
+    if let Err(error) = bench_client::protocol_by_name(&given.settings.target.api) {
+        given.complain("api", error.to_string(), None);
+    }
+    given.finish()
+}
+
+/// Every address has to be one that the client can use.
+fn check_addresses(given: &mut Given) {
+    let settings = given.settings.clone();
+    let (target, machines) = (&settings.target, &settings.machines);
+    for url in &target.url {
+        check(given, "url", url, Endpoint::parse);
+    }
+    let pages = machines.server_metrics.iter();
+    for url in pages.filter(|url| url.expose() != "none") {
+        check(given, "server_metrics", url, Endpoint::parse_page);
+    }
+    for url in &machines.dcgm {
+        check(given, "dcgm", url, Endpoint::parse_page);
+    }
+    if let Some(url) = &machines.prometheus {
+        check(given, "prometheus", url, Endpoint::parse_page);
+    }
+    if target.proxy {
+        check_proxy(given, &settings);
+    }
+}
+
+/// Complain about an address, without what is secret in it.
+fn check<T>(
+    given: &mut Given,
+    key: &str,
+    url: &Address,
+    parse: impl Fn(&str) -> Result<T, ClientError>,
+) {
+    match parse(url.expose()) {
+        Ok(_) => {}
+        Err(ClientError::Url { problem, .. }) => {
+            given.complain(key, format!("`{url}` is not a usable URL: {problem}"), None);
+        }
+        Err(other) => given.complain(key, other.to_string(), None),
+    }
+}
+
+/// There is one proxy for all URLs.
+fn check_proxy(given: &mut Given, settings: &Settings) {
+    let urls = settings.target.urls();
+    let found: Result<Vec<_>, _> = urls.iter().map(|url| proxy_to(settings, url)).collect();
+    let found = match found {
+        Ok(found) => found,
+        Err(ClientError::Url { problem, .. }) => {
+            let wrong = format!("the environment's proxy is not a usable URL: {problem}");
+            return given.complain("proxy", wrong, None);
+        }
+        Err(other) => return given.complain("proxy", other.to_string(), None),
+    };
+    let name = |proxy: &Option<Proxy>| proxy.as_ref().map(|proxy| proxy.endpoint().to_string());
+    let first = found.first().and_then(name);
+    if found.iter().any(|other| name(other) != first) {
+        let wrong = "the environment names different proxies for these URLs";
+        let help = "measure them one by one, or change http_proxy, https_proxy or no_proxy";
+        given.complain("proxy", wrong, Some(help));
+    } else if first.is_none() {
+        let wrong = "the environment names no proxy for the server";
+        let help = "set http_proxy or https_proxy, look at no_proxy, or take `proxy` out";
+        given.complain("proxy", wrong, Some(help));
+    }
+}
+
+/// The environment's proxy to this server, where one is to be used.
+pub(crate) fn proxy_to(settings: &Settings, url: &str) -> Result<Option<Proxy>, ClientError> {
+    let told = &settings.credentials.proxies;
+    let variable = |name: &str| Some(told.get(name)?.expose().to_owned());
+    Proxy::from_variables(variable, &Endpoint::parse(url)?)
+}
+
+/// This host's GPUs, wherever the server is.
+pub(crate) fn gpus(machines: &MachineSettings) -> Gpus {
+    if machines.hardware {
+        let library = machines.nvml.clone();
+        Gpus::Read { library }
+    } else {
+        Gpus::LeftOut("the hardware is not sampled, as was asked".to_owned())
+    }
+}
+
+/// The Prometheus server and what it is asked for: the GPUs, which nobody else may know, unless it is asked for something by name.
+pub(crate) fn prometheus(machines: &MachineSettings) -> Option<PrometheusQueries> {
+    let url = machines.prometheus.as_ref()?.expose().to_owned();
+    let queries = machines.prometheus_query.clone();
+    let gpus = machines.prometheus_gpus.clone();
+    let gpus = gpus.or_else(|| queries.is_empty().then(String::new));
+    Some(PrometheusQueries { url, gpus, queries })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Desk;
+
+    impl Surroundings for Desk {
+        fn variable(&self, name: &str) -> Option<String> {
+            match name {
+                "http_proxy" => Some("http://me:hunter2@proxy:3128".to_owned()),
+                "no_proxy" => Some("near".to_owned()),
+                _ => None,
+            }
+        }
+
+        fn read(&self, file: &Path) -> Result<String, String> {
+            Err(format!("cannot read {}", file.display()))
+        }
+    }
+
+    fn configured(text: &str) -> Result<Settings, String> {
+        let benchmark = Benchmark::Throughput;
+        let flags = flags(benchmark, "", ["b".into()]).unwrap();
+        let file = Some((Path::new("x.toml"), text));
+        settings(benchmark, flags, file, &Desk).map_err(|problems| format!("{problems:?}"))
+    }
+
+    #[test]
+    fn a_proxy_that_is_asked_for_has_to_be_there() {
+        let none = configured("proxy = true\nurl = \"http://near:1\"\n").unwrap_err();
+        assert!(none.contains("names no proxy for the server"), "{none}");
+        let two = configured("proxy = true\nurl = [\"http://near:1\", \"http://far\"]\n");
+        assert!(two.unwrap_err().contains("different proxies"));
+        let unasked = configured("url = \"http://far\"\n").unwrap();
+        assert!(proxy_to(&unasked, "http://far").unwrap().is_none());
+        let asked = configured("proxy = true\nurl = \"http://far\"\n").unwrap();
+        assert!(proxy_to(&asked, "http://far").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_prometheus_server_is_asked_for_gpus_unless_it_is_asked_for_something_else() {
+        let asked = |more: &str| {
+            let text = format!("prometheus = \"http://prom:9090\"\n{more}");
+            prometheus(&configured(&text).unwrap().machines).unwrap()
+        };
+        assert_eq!(asked("").gpus.as_deref(), Some(""));
+        let query = "prometheus_query = [\"kv_cache_share=max(a)\"]\n";
+        assert_eq!(asked(query).gpus, None);
+        let chosen = asked(&format!("{query}prometheus_gpus = 'Hostname=\"a\"'\n"));
+        assert_eq!(chosen.gpus.as_deref(), Some("Hostname=\"a\""));
+        let kv_cache = ("kv_cache_share".to_owned(), "max(a)".to_owned());
+        assert_eq!(chosen.queries, [kv_cache]);
+    }
+
+    #[test]
+    fn pages_have_to_be_addresses_and_none_is_a_word_for_no_page() {
+        let pages = |text: &str| configured(text).map(|it| it.machines.server_pages());
+        assert_eq!(pages("").unwrap(), None);
+        let none = pages("server_metrics = \"none\"\n");
+        assert_eq!(none.unwrap(), Some(Vec::new()));
+        let two = pages("server_metrics = [\"http://a/metrics?x=1\", \"http://b/metrics\"]\n");
+        assert_eq!(two.unwrap().unwrap().len(), 2);
+        for key in ["server_metrics", "dcgm", "prometheus"] {
+            let said = configured(&format!("{key} = \"node-7:9400\"\n")).unwrap_err();
+            assert!(said.contains(key) && said.contains("no scheme"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_address_is_told_without_its_key() {
+        let said = configured("url = \"http://me:hunter2@h:1/v1?key=sk-123456\"\n");
+        let said = format!("{said:?}");
+        assert!(
+            !said.contains("hunter2") && !said.contains("sk-123456"),
+            "{said}"
+        );
+    }
+}

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
 
-use crate::config::{self, Problem, Reader, Settings, Stdout, Surroundings};
+use crate::config::{self, Settings, Stdout, Surroundings};
 use crate::program::Program;
 use crate::run::{self, Outcome};
 use crate::{RunError, console};
@@ -72,19 +72,16 @@ fn usage(asked: &clap::Error) -> ExitCode {
 }
 
 fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunError> {
-    let (mut entries, problems) = match &flags.config {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|source| RunError::ConfigFile {
-                path: path.clone(),
-                source,
-            })?;
-            config::from_toml(&text, path, program.benchmark)
-        }
-        None => (config::Entries::new(), Vec::<Problem>::new()),
-    };
-    entries.extend(flags.entries);
-    config::build(program.benchmark, Reader::new(entries, problems), &Process)
-        .map_err(RunError::Config)
+    let path = flags.config.clone();
+    let text = path.as_ref().map(|path| {
+        std::fs::read_to_string(path).map_err(|source| RunError::ConfigFile {
+            path: path.clone(),
+            source,
+        })
+    });
+    let text = text.transpose()?;
+    let file = path.as_deref().zip(text.as_deref());
+    config::settings(program.benchmark, flags, file, &Process).map_err(RunError::Config)
 }
 
 /// The process's own environment and file system.
@@ -106,7 +103,7 @@ impl Surroundings for Process {
 }
 
 fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) {
-    let text = match settings.output.stdout {
+    let text = match settings.output.output {
         _ if settings.output.quiet => one_line(record, folder),
         Stdout::Table => (program.reports.table)(record, folder),
         Stdout::Markdown => (program.reports.markdown)(record),
@@ -164,6 +161,6 @@ pub fn settings_for_tests(benchmark: bench_schema::Benchmark, args: &[&str]) -> 
         .chain(args.iter().copied())
         .map(OsString::from);
     let flags = config::parse_flags(benchmark, "", args).unwrap_or_else(|error| panic!("{error}"));
-    config::build(benchmark, Reader::new(flags.entries, Vec::new()), &Process)
+    config::settings(benchmark, flags, None, &Process)
         .unwrap_or_else(|problems| panic!("{problems:?}"))
 }

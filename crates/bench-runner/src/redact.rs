@@ -20,18 +20,22 @@ impl std::fmt::Debug for Secrets {
 impl Secrets {
     /// The key, and the values of headers whose names say that they hold one, with and without `Bearer` before them.
     pub(crate) fn of(settings: &Settings) -> Self {
-        let target = &settings.target;
-        let key = target.api_key.iter().map(|key| key.expose().to_owned());
-        let headers = target
-            .headers
+        let credentials = &settings.credentials;
+        let key = credentials
+            .api_key
             .iter()
-            .filter(|(name, _)| holds_a_key(name.as_str()))
-            .map(|(_, value)| value.expose().to_owned());
-        let proxy = target
-            .proxy
+            .map(|key| key.expose().to_owned());
+        let headers = &settings.target.header;
+        let headers = headers
             .iter()
+            .filter(|header| holds_a_key(&header.name))
+            .map(|header| header.value.expose().to_owned());
+        let urls = settings.target.urls();
+        let proxy = urls
+            .iter()
+            .filter_map(|url| crate::config::proxy_to(settings, url).ok()?)
             .filter_map(|proxy| Some(proxy.authorization()?.expose().to_owned()));
-        let prometheus = settings.machines.prometheus_authorization.iter();
+        let prometheus = credentials.prometheus.iter();
         let prometheus = prometheus.map(|told| told.expose().to_owned());
         let whole: Vec<String> = key.chain(headers).chain(proxy).chain(prometheus).collect();
         let bare = whole
@@ -87,29 +91,6 @@ fn holds_a_key(header: &str) -> bool {
         .any(|word| header.contains(word))
 }
 
-/// A URL without its user and password, and without query values (keys hide there too).
-pub(crate) fn url(text: &str) -> String {
-    let (scheme, rest) = text
-        .split_once("://")
-        .map_or(("", text), |(scheme, rest)| (scheme, rest));
-    let (authority, tail) = match rest.find(['/', '?', '#']) {
-        Some(end) => rest.split_at(end),
-        None => (rest, ""),
-    };
-    let host = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => authority.to_owned(),
-    };
-    let tail = tail
-        .split_once('?')
-        .map_or_else(|| tail.to_owned(), |(path, _)| format!("{path}?***"));
-    if scheme.is_empty() {
-        format!("{host}{tail}")
-    } else {
-        format!("{scheme}://{host}{tail}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use bench_schema::Benchmark;
@@ -136,15 +117,5 @@ mod tests {
         assert_eq!(format!("{secrets:?}"), "3 secrets");
         let settings = format!("{settings:?}");
         assert!(!settings.contains("sk-abcdef"), "{settings}");
-    }
-
-    #[test]
-    fn credentials_and_queries_are_hidden() {
-        assert_eq!(
-            url("https://me:pw@host:8/v1?key=abc"),
-            "https://***@host:8/v1?***"
-        );
-        assert_eq!(url("http://127.0.0.1:8000"), "http://127.0.0.1:8000");
-        assert_eq!(url("unix:///run/server.sock"), "unix:///run/server.sock");
     }
 }

@@ -7,10 +7,13 @@ use bench_client::{
     CancelAfter, Client, Clock, ConnectionPolicy, Endpoint, HttpVersion, Limits, Probe, Protocol,
     Target, Timeouts, TlsOptions,
 };
-use bench_schema::{ClockKind, GenerationRequest, Message, Prompt, Role, Sampling, ServerRecord};
+use bench_schema::{
+    ClockKind, GenerationRequest, Message, Prompt, Role, Sampling, Secret, ServerRecord,
+};
 use bench_workload::{Calibration, DatasetSpec};
+use hyper::header::HeaderName;
 
-use crate::config::{Amount, Connections, Settings};
+use crate::config::{self, Address, Amount, Connections, Settings};
 use crate::{RunError, redact};
 
 /// Characters of an answer that are kept where that is asked for.
@@ -68,8 +71,8 @@ pub(crate) fn target(
         } else {
             endpoints
         },
-        headers: wanted.headers.clone(),
-        api_key: wanted.api_key.clone(),
+        headers: headers(settings)?,
+        api_key: settings.credentials.api_key.clone(),
         tls: tls(settings),
         http: if wanted.http2 {
             HttpVersion::Http2
@@ -77,7 +80,7 @@ pub(crate) fn target(
             HttpVersion::Http1
         },
         connections: connections(settings),
-        proxy: wanted.proxy.clone(),
+        proxy: config::proxy_to(settings, first).map_err(unusable)?,
         timeouts: timeouts(settings),
         cancel_after: settings.load.cancel_after.map(|after| match after {
             Amount::Count(events) => CancelAfter::Events(events),
@@ -93,6 +96,22 @@ pub(crate) fn target(
     })
 }
 
+/// The headers to send, by HTTP's names for them.
+fn headers(settings: &Settings) -> Result<Vec<(HeaderName, Secret)>, RunError> {
+    let named = settings.target.header.iter().map(|header| {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        let name = name.map_err(|error| RunError::Client(error.to_string()))?;
+        Ok((name, header.value.clone()))
+    });
+    named.collect()
+}
+
+/// Addresses for people.
+pub(crate) fn shown(urls: &[String]) -> Vec<String> {
+    let urls = urls.iter().map(|url| Address::from(url.as_str()));
+    urls.map(|url| url.to_string()).collect()
+}
+
 fn tls(settings: &Settings) -> TlsOptions {
     let wanted = &settings.target;
     TlsOptions {
@@ -104,10 +123,10 @@ fn tls(settings: &Settings) -> TlsOptions {
 
 fn timeouts(settings: &Settings) -> Timeouts {
     Timeouts {
-        connect: settings.limits.connect,
-        first_token: Some(settings.limits.first_token),
-        between_tokens: Some(settings.limits.between_tokens),
-        whole: settings.limits.whole,
+        connect: settings.limits.connect_timeout,
+        first_token: Some(settings.limits.first_token()),
+        between_tokens: Some(settings.limits.between_tokens()),
+        whole: settings.limits.timeout,
     }
 }
 
@@ -147,7 +166,7 @@ impl Server {
             .map(|client| client.clock_kind())
             .map_err(|error| RunError::Client(error.to_string()))?;
         let record = ServerRecord {
-            urls: urls.iter().map(|url| redact::url(url)).collect(),
+            urls: shown(urls),
             embedded,
             api: settings.target.api.clone(),
             model: Some(model).filter(|model| !model.is_empty()),
@@ -156,7 +175,7 @@ impl Server {
             version: told.version,
             facts: told.facts,
             tls_unverified: settings.target.insecure,
-            proxy: (settings.target.proxy.as_ref()).map(|proxy| proxy.endpoint().to_string()),
+            proxy: (target.proxy.as_ref()).map(|proxy| proxy.endpoint().to_string()),
         };
         Ok(Self {
             record,
@@ -169,7 +188,7 @@ impl Server {
 
     /// A server that nobody asked: for plans without one.
     pub(crate) fn imagined(settings: &Settings) -> Result<Self, RunError> {
-        let target = Arc::new(target(settings, &settings.target.urls, "")?);
+        let target = Arc::new(target(settings, &settings.target.urls(), "")?);
         Ok(Self {
             record: ServerRecord {
                 api: settings.target.api.clone(),
@@ -206,7 +225,7 @@ fn cannot_measure(
     settings: &Settings,
     urls: &[String],
 ) -> RunError {
-    let urls: Vec<_> = urls.iter().map(|url| redact::url(url)).collect();
+    let urls = shown(urls);
     let help = if settings.target.wait.get() == 0 {
         "check the URL and that the server is up; --wait 60s waits for one that is still starting"
     } else {

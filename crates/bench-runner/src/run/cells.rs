@@ -14,7 +14,7 @@ use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 use super::Run;
 use super::conclude::plan_record;
 use crate::cell::Cell;
-use crate::config::Amount;
+use crate::config::{Amount, BadLines};
 use crate::feed::Feed;
 use crate::phase::Phase;
 use crate::ramp::Gate;
@@ -210,7 +210,7 @@ impl Run<'_> {
     /// What moves the number in flight, where it is to move.
     fn gate(&self, cell: &Cell, kind: PhaseKind, start: Stamp, plan: &Plan) -> Option<Gate> {
         let load = phase_load(cell, kind);
-        let shards = u64::from(self.settings.client.shard.1);
+        let shards = u64::from(self.settings.client.part().1);
         let requests = plan.requests().unwrap_or(0) / shards.max(1);
         load.ramp()
             .map(|ramp| Gate::new(ramp, start, phase_length(cell, kind), requests))
@@ -231,7 +231,7 @@ impl Run<'_> {
     /// The plan of one repeat of a cell.
     pub(super) fn plan(&self, cell: &Cell, repeat: u32, kind: PhaseKind) -> Result<Plan, RunError> {
         let workload = &self.settings.workload;
-        let (index, count) = self.settings.client.shard;
+        let (index, count) = self.settings.client.part();
         let (requests, duration) = match kind {
             PhaseKind::Measure => (cell.stop.requests, cell.stop.duration),
             PhaseKind::Warmup => match warmup(cell) {
@@ -255,14 +255,14 @@ impl Run<'_> {
                 count: u64::from(count),
             },
             options: RequestOptions {
-                sampling: workload.sampling.clone(),
+                sampling: workload.sampling(),
                 ignore_eos: workload.ignore_eos,
                 min_tokens: workload.min_tokens,
                 stream: self.settings.target.stream,
                 extra_body: workload.extra_body.clone().map(Arc::new),
             },
             chat: self.server.chat,
-            on_bad_line: if workload.skip_bad_lines {
+            on_bad_line: if workload.bad_lines == BadLines::Skip {
                 OnBadLine::Skip
             } else {
                 OnBadLine::Stop

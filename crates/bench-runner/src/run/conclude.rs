@@ -12,7 +12,7 @@ use bench_workload::DatasetSpec;
 
 use super::Run;
 use crate::cell::Cell;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::tally::{self, Samples};
 use crate::workers::PhaseReport;
 use crate::{RunError, wall_clock};
@@ -44,8 +44,8 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         complete: false,
         incomplete_reason: Some("the run has not ended, or the program was killed".to_owned()),
         seed: settings.seed,
-        config: settings.effective.clone(),
-        tags: settings.output.tags.iter().cloned().collect(),
+        config: settings.stored(),
+        tags: settings.output.tag.iter().cloned().collect(),
         clock,
         host: bench_hardware::host_record(&surroundings(settings)),
         server: run.server.record.clone(),
@@ -66,7 +66,7 @@ fn surroundings(settings: &Settings) -> Surroundings {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect(),
         directory: std::env::current_dir().ok(),
-        gpus: settings.machines.gpus(),
+        gpus: config::gpus(&settings.machines),
     }
 }
 
@@ -152,7 +152,7 @@ impl Run<'_> {
             }
         }
         record.analysis = bench_insight::analyse_run(record);
-        record.targets = bench_insight::targets(&self.settings.objectives.targets, &record.cells)
+        record.targets = bench_insight::targets(&self.settings.objectives.target, &record.cells)
             .unwrap_or_default();
         record.trust = self.trust(record, samples);
         let by_cell: Vec<CellSamples> =
@@ -163,7 +163,7 @@ impl Run<'_> {
             ..CapacityAssumptions::default()
         };
         record.findings =
-            bench_insight::findings_with(record, &by_cell, &objectives.scenarios, &assumptions)
+            bench_insight::findings_with(record, &by_cell, &objectives.scenario_set, &assumptions)
                 .unwrap_or_else(|_| bench_insight::findings(record, &by_cell));
     }
 
@@ -194,13 +194,13 @@ impl Run<'_> {
     fn asked_quantiles(&self) -> Vec<(Metric, f64)> {
         let objectives = &self.settings.objectives;
         let mut asked: Vec<_> = objectives
-            .slos
+            .slo
             .iter()
             .map(|slo| (slo.metric, slo.q))
             .collect();
         asked.extend(
             objectives
-                .targets
+                .target
                 .iter()
                 .filter_map(|text| bench_insight::Target::parse(text).ok()?.quantile()),
         );

@@ -7,8 +7,8 @@ use bench_schema::{Load, Nanos, Phase};
 use bench_workload::{LengthSummary, PlanSummary};
 
 use super::Run;
+use crate::RunError;
 use crate::cell::Cell;
-use crate::{RunError, redact};
 
 /// Requests that are made to describe a plan.
 const LOOK_AT: u64 = 2_000;
@@ -18,14 +18,11 @@ const HEAD: usize = 72;
 impl Run<'_> {
     /// What would be done: cells, requests, lengths, arrivals, the first prompts.
     pub(super) fn plan_as_text(&self, cells: &[Cell]) -> Result<String, RunError> {
-        let urls = &self.settings.target.urls;
+        let urls = self.settings.target.urls();
         let target = if urls.is_empty() {
             "the embedded engine".to_owned()
         } else {
-            urls.iter()
-                .map(|url| redact::url(url))
-                .collect::<Vec<_>>()
-                .join(", ")
+            crate::server::shown(&urls).join(", ")
         };
         let mut text = format!(
             "bench-{} would measure {target} ({}) in {} cells; seed {}, prompts sized by {}\n",

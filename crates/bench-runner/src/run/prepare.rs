@@ -8,7 +8,7 @@ use bench_schema::{GenerationRequest, Prompt, Sampling};
 use bench_workload::{Calibration, HfTokenizer, Sizer, Words};
 
 use super::Run;
-use crate::config::Settings;
+use crate::config::{self, Settings};
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
@@ -33,7 +33,7 @@ impl<'a> Run<'a> {
         let mut engine = None;
         let server = if output.dry_run {
             Server::imagined(settings)?
-        } else if settings.target.urls.is_empty() {
+        } else if settings.target.url.is_empty() {
             progress.note(&format!(
                 "no --url: starting the embedded engine ({})",
                 settings.engine
@@ -43,7 +43,7 @@ impl<'a> Run<'a> {
             engine = Some(running);
             Server::find(settings, &urls, true, &clock).await?
         } else {
-            Server::find(settings, &settings.target.urls, false, &clock).await?
+            Server::find(settings, &settings.target.urls(), false, &clock).await?
         };
         let mut run = Self {
             program,
@@ -105,11 +105,11 @@ impl<'a> Run<'a> {
     /// Start the sampler, if it is wanted. Its readings go the way of the records.
     pub(super) fn start_sampler(&self, recorder: &Recorder) -> Result<Option<Sampler>, RunError> {
         let machines = &self.settings.machines;
-        if !machines.enabled {
+        if !machines.hardware {
             return Ok(None);
         }
         let gpus = if self.serves_here() {
-            machines.gpus()
+            config::gpus(machines)
         } else {
             Gpus::LeftOut(ELSEWHERE.to_owned())
         };
@@ -120,8 +120,12 @@ impl<'a> Run<'a> {
                 .map(ServerProcess::Pid)
                 .or_else(|| self.server_port()),
             server_metrics: self.metric_pages(),
-            dcgm: machines.dcgm.clone(),
-            prometheus: machines.prometheus.clone(),
+            dcgm: machines
+                .dcgm
+                .iter()
+                .map(|url| url.expose().to_owned())
+                .collect(),
+            prometheus: config::prometheus(machines),
             gpus,
             ..SamplerConfig::default()
         };
@@ -129,7 +133,7 @@ impl<'a> Run<'a> {
         let failed = |error: bench_client::ClientError| RunError::Client(error.to_string());
         let mut fetcher = Fetcher::new(&self.server.target).map_err(failed)?;
         if let (Some(server), Some(told)) =
-            (&machines.prometheus, &machines.prometheus_authorization)
+            (&config.prometheus, &self.settings.credentials.prometheus)
         {
             fetcher = fetcher.authorized(&server.url, told).map_err(failed)?;
         }
@@ -147,11 +151,11 @@ impl<'a> Run<'a> {
 
     /// The server's pages: those that were named, else the usual place of each URL.
     fn metric_pages(&self) -> Vec<String> {
-        if let Some(pages) = &self.settings.machines.server_metrics {
-            return pages.clone();
+        if let Some(pages) = self.settings.machines.server_pages() {
+            return pages;
         }
         let urls = self.engine.as_ref().map_or_else(
-            || self.settings.target.urls.clone(),
+            || self.settings.target.urls(),
             |engine| vec![engine.url.clone()],
         );
         usual_pages(&urls, self.server.record.kind.as_deref())

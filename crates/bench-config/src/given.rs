@@ -1,0 +1,634 @@
+//! From flags, a file or a stored result to [`Settings`]: every value by the parser of its field, every problem with its place.
+//!
+//! Whoever gives a value, it becomes the text that the command line would have: one set of parsers reads all of them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use bench_schema::{Benchmark, Secret};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command, FromArgMatches};
+use serde_json::Value;
+use toml::de::{DeTable, DeValue};
+
+use crate::keys::{self, Shape};
+use crate::{Settings, carries_its_rate};
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A flag of the command line.
+    Flag(String),
+    /// A line of the configuration file.
+    Line(PathBuf, usize),
+    /// A stored result.
+    Stored,
+    /// The default.
+    Default,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => write!(f, "--{flag}"),
+            Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
+            Self::Stored => f.write_str("run.json"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Something wrong with the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// The key; empty where the file as a whole is meant.
+    pub key: String,
+    /// What is wrong, with the bound and what was given.
+    pub message: String,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.place)?;
+        if !self.key.is_empty() {
+            write!(f, ": key `{}`", self.key)?;
+        }
+        write!(f, ": {}", self.message)?;
+        if let Some(help) = &self.help {
+            write!(f, "\n  help: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One key as given: its texts, and where they stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    texts: Vec<String>,
+    place: Place,
+}
+
+type Entries = BTreeMap<String, Entry>;
+
+/// What may be asked of the surroundings: environment variables and files that hold keys.
+pub trait Surroundings {
+    /// The environment variable of this name.
+    fn variable(&self, name: &str) -> Option<String>;
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    fn read(&self, file: &Path) -> Result<String, String>;
+}
+
+/// What the command line said.
+#[derive(Debug)]
+pub struct Flags {
+    /// The configuration file.
+    pub config: Option<PathBuf>,
+    entries: Entries,
+}
+
+/// Parse the command line of `benchmark`; what its values mean is looked at in [`read`], together with those of the file.
+///
+/// # Errors
+/// clap's own: usage errors, and the pseudo-errors that print help and version.
+pub fn flags(
+    benchmark: Benchmark,
+    about: &'static str,
+    args: impl IntoIterator<Item = OsString>,
+) -> Result<Flags, clap::Error> {
+    let command = keys::command(benchmark, about);
+    let keys = keys::typed();
+    let taken = |key: &&Arg| keys::takers(key.get_id().as_str()).contains(&benchmark);
+    // What is on unless turned off may be asked for all the same, as in `vllm bench serve --ignore-eos`: over a file that turns it off.
+    let positive = |arg: &OsString| {
+        let name = arg.to_str()?.strip_prefix("--")?;
+        let mut taken = keys.get_arguments().filter(taken);
+        taken.find(|key| keys::flag(key).strip_prefix("no-") == Some(name))
+    };
+    let (asked, args): (Vec<OsString>, Vec<OsString>) =
+        args.into_iter().partition(|arg| positive(arg).is_some());
+    let turned_on = asked.iter().filter_map(positive).map(|key| {
+        let place = Place::Flag(key.get_long().unwrap_or_default().to_owned());
+        let texts = vec![true.to_string()];
+        (key.get_id().to_string(), Entry { texts, place })
+    });
+    let matches = command.try_get_matches_from(args)?;
+    let given = keys.get_arguments().filter(taken).filter_map(|key| {
+        let texts = flagged(key, &matches)?;
+        let place = Place::Flag(keys::flag(key));
+        Some((key.get_id().to_string(), Entry { texts, place }))
+    });
+    let entries = turned_on.chain(given).collect();
+    Ok(Flags {
+        config: matches.get_one::<PathBuf>("config").cloned(),
+        entries,
+    })
+}
+
+fn flagged(key: &Arg, matches: &ArgMatches) -> Option<Vec<String>> {
+    let name = key.get_id().as_str();
+    if keys::shape(key) == Shape::Switch {
+        let turned_on = !keys::is_on(key);
+        return matches.get_flag(name).then(|| vec![turned_on.to_string()]);
+    }
+    let given = matches.get_many::<String>(name)?;
+    Some(match keys::shape(key) {
+        Shape::List => given.flat_map(|text| split(text)).collect(),
+        _ => given.cloned().collect(),
+    })
+}
+
+/// What was given, read as far as it can be: what is wrong is collected, and more may be found wrong with it.
+#[derive(Debug)]
+pub struct Given {
+    /// Every value that can be read; the default where one cannot.
+    pub settings: Settings,
+    entries: Entries,
+    problems: Vec<Problem>,
+}
+
+/// Read a configuration: flags over the file (its name and text) over defaults.
+pub fn read(
+    benchmark: Benchmark,
+    flags: Flags,
+    file: Option<(&Path, &str)>,
+    around: &dyn Surroundings,
+) -> Result<Settings, Vec<Problem>> {
+    let mut given = Given::read(benchmark, flags, file)?;
+    given.ask(around);
+    given.finish()
+}
+
+impl Given {
+    /// Read flags and file, and hold the values against each other.
+    ///
+    /// # Errors
+    /// Only where not even the defaults can be read, which is a mistake in [`Settings`].
+    pub fn read(
+        benchmark: Benchmark,
+        flags: Flags,
+        file: Option<(&Path, &str)>,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut command = keys::typed();
+        let (mut entries, problems) = match file {
+            Some((path, text)) => from_toml(text, path, benchmark, &command),
+            None => (Entries::new(), Vec::new()),
+        };
+        entries.extend(flags.entries);
+        let mut given = Self::of(benchmark, &mut command, entries, problems)?;
+        given.cross_check();
+        Ok(given)
+    }
+
+    /// Parse each text by itself, so that each problem is found, then all that are right together.
+    fn of(
+        benchmark: Benchmark,
+        command: &mut Command,
+        entries: Entries,
+        mut problems: Vec<Problem>,
+    ) -> Result<Self, Vec<Problem>> {
+        let name = || OsString::from("keys");
+        let mut right = vec![name()];
+        for (key, entry) in &entries {
+            for text in &entry.texts {
+                let arg = OsString::from(format!("--{}={text}", key.replace('_', "-")));
+                match command.try_get_matches_from_mut([name(), arg.clone()]) {
+                    Ok(_) => right.push(arg),
+                    Err(error) => {
+                        let meant = command.get_arguments().find(|arg| arg.get_id() == key);
+                        problems.push(Problem {
+                            place: entry.place.clone(),
+                            key: key.clone(),
+                            message: message(&error, meant, text),
+                            help: meant.map(keys::help),
+                        });
+                    }
+                }
+            }
+        }
+        let read = command
+            .try_get_matches_from_mut(right)
+            .and_then(|matches| Settings::from_arg_matches(&matches));
+        let mut settings = read.map_err(|error| {
+            vec![Problem {
+                place: Place::Default,
+                key: String::new(),
+                message: error.to_string(),
+                help: None,
+            }]
+        })?;
+        settings.benchmark = benchmark;
+        Ok(Self {
+            settings,
+            entries,
+            problems,
+        })
+    }
+
+    /// Whether someone gave this key (a default is not given).
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// Something is wrong with a key, by itself or beside another.
+    pub fn complain(&mut self, key: &str, message: impl Into<String>, help: Option<&str>) {
+        let place = self.entries.get(key).map(|entry| entry.place.clone());
+        self.problems.push(Problem {
+            place: place.unwrap_or(Place::Default),
+            key: key.to_owned(),
+            message: message.into(),
+            help: help.map(str::to_owned),
+        });
+    }
+
+    /// The settings, if nothing is wrong.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the file.
+    pub fn finish(mut self) -> Result<Settings, Vec<Problem>> {
+        if self.problems.is_empty() {
+            return Ok(self.settings);
+        }
+        self.problems.sort_by_key(|problem| match &problem.place {
+            Place::Line(_, line) => *line,
+            Place::Flag(_) | Place::Stored => usize::MAX - 1,
+            Place::Default => usize::MAX,
+        });
+        Err(self.problems)
+    }
+
+    /// Contradictions between keys that are each fine alone.
+    fn cross_check(&mut self) {
+        let own_rate = carries_its_rate(&self.settings.load.arrival);
+        if self.has("rate") && self.has("concurrency") {
+            let help = "for an open loop with a cap in flight write `in_flight_cap`";
+            let wrong = "a cell is a closed loop (concurrency) or an open one (rate), not both";
+            self.complain("concurrency", wrong, Some(help));
+        }
+        for key in ["arrival", "in_flight_cap"] {
+            if self.has(key) && !self.has("rate") && !own_rate {
+                let help = "add `rate`, requests per second";
+                self.complain(key, "needs an open loop", Some(help));
+            }
+        }
+        if own_rate && self.has("concurrency") {
+            let wrong = "these arrivals are an open loop, which has no concurrency";
+            let help = "take `arrival` or `concurrency` out";
+            self.complain("concurrency", wrong, Some(help));
+        }
+        for key in ["think_time", "ramp_up"] {
+            if self.has(key) && (own_rate || self.has("rate")) {
+                let wrong = "belongs to a closed loop; an open one does not wait for answers";
+                self.complain(key, wrong, None);
+            }
+        }
+        for key in [
+            "prometheus_gpus",
+            "prometheus_query",
+            "prometheus_token_env",
+        ] {
+            if self.has(key) && !self.has("prometheus") {
+                let help = "add `prometheus`, the address of that server";
+                self.complain(key, "there is no Prometheus server to ask", Some(help));
+            }
+        }
+        if self.has("client_cert") != self.has("client_key") {
+            let wrong = "a client certificate and its key go together";
+            self.complain(
+                "client_cert",
+                wrong,
+                Some("give client_cert and client_key"),
+            );
+        }
+        if self.has("api_key_env") && self.has("api_key_file") {
+            let wrong = "the key comes from a variable or from a file, not from both";
+            self.complain("api_key_file", wrong, Some("take one of the two out"));
+        }
+        self.check_lengths();
+    }
+
+    /// Grids take lists, everything else distributions.
+    fn check_lengths(&mut self) {
+        let workload = &self.settings.workload;
+        let grid = workload.grid;
+        if grid && self.has("categories") {
+            let help = "take `grid` or `categories` out";
+            self.complain("categories", "a grid has no categories", Some(help));
+        }
+        let workload = self.settings.workload.clone();
+        let of_grid = grid || self.settings.benchmark == Benchmark::Latency;
+        let lengths = [
+            ("input_tokens", workload.input_tokens, grid),
+            ("output_tokens", workload.output_tokens, of_grid),
+        ];
+        for (key, lengths, of_grid) in lengths {
+            match lengths {
+                Some(lengths) if of_grid && lengths.grid().is_none() => {
+                    let wrong = "must be whole numbers from 1 to 10000000 here";
+                    self.complain(key, wrong, Some("write a list such as 16,64,256"));
+                }
+                Some(lengths) if !of_grid && lengths.spec().is_none() => {
+                    let help = "write list:16,64,256 for lengths in turn, or 16..256 for a range";
+                    let wrong = "must be one length or a distribution here";
+                    self.complain(key, wrong, Some(help));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Ask the surroundings for keys and scenarios.
+    pub fn ask(&mut self, around: &dyn Surroundings) {
+        self.api_key(around);
+        if let Some(name) = self.settings.machines.prometheus_token_env.clone()
+            && let Some(token) = self.variable("prometheus_token_env", &name, around)
+        {
+            let token = token.trim();
+            self.settings.credentials.prometheus =
+                Some(Secret::new(if token.starts_with("Basic ") {
+                    token.to_owned()
+                } else {
+                    format!("Bearer {token}")
+                }));
+        }
+        if self.settings.target.proxy {
+            let names = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
+            let told = names.into_iter().filter_map(|name| {
+                let capitals = name.to_ascii_uppercase();
+                let told = around.variable(name).filter(|text| !text.trim().is_empty());
+                let told = told.or_else(|| around.variable(&capitals))?;
+                Some((name.to_owned(), Secret::new(told)))
+            });
+            self.settings.credentials.proxies = told.collect();
+        }
+        if let Some(file) = self.settings.objectives.scenarios.clone() {
+            match scenarios(&file, around) {
+                Ok(set) => self.settings.objectives.scenario_set = set,
+                Err(wrong) => self.complain("scenarios", wrong, None),
+            }
+        }
+    }
+
+    fn api_key(&mut self, around: &dyn Surroundings) {
+        let target = self.settings.target.clone();
+        let key = match (target.api_key_env, target.api_key_file) {
+            (Some(name), _) => self.variable("api_key_env", &name, around),
+            (None, Some(file)) => match around.read(&file) {
+                Ok(text) if text.trim().is_empty() => {
+                    let wrong = format!("{} is empty: there is no key in it", file.display());
+                    self.complain("api_key_file", wrong, None);
+                    None
+                }
+                Ok(text) => Some(text),
+                Err(wrong) => {
+                    self.complain("api_key_file", wrong, None);
+                    None
+                }
+            },
+            (None, None) => None,
+        };
+        self.settings.credentials.api_key = key.map(|key| Secret::new(key.trim()));
+    }
+
+    /// What the environment's variable holds whose name `key` has.
+    fn variable(&mut self, key: &str, name: &str, around: &dyn Surroundings) -> Option<String> {
+        let value = around.variable(name);
+        let value = value.filter(|value| !value.trim().is_empty());
+        if value.is_none() {
+            let wrong = format!("the environment has no variable `{name}`, or it is empty");
+            self.complain(key, wrong, None);
+        }
+        value
+    }
+}
+
+fn scenarios(file: &Path, around: &dyn Surroundings) -> Result<bench_insight::ScenarioSet, String> {
+    let (text, name) = (around.read(file)?, file.display());
+    let set: bench_insight::ScenarioSet = toml::from_str(&text)
+        .map_err(|error| format!("{name} is not a file of scenarios: {error}"))?;
+    set.check().map_err(|error| format!("{name}: {error}"))?;
+    Ok(set)
+}
+
+impl Settings {
+    /// Every key that the benchmark takes and that has a value, typed, secrets redacted: what `run.json` holds as `config`. Times are
+    /// texts with a unit.
+    pub fn stored(&self) -> Value {
+        let mut all = serde_json::to_value(self).unwrap_or_default();
+        if let Some(all) = all.as_object_mut() {
+            all.retain(|key, value| {
+                let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+                !empty && keys::takers(key).contains(&self.benchmark)
+            });
+        }
+        all
+    }
+
+    /// The settings of a stored result. Results of schema 1, whose values are all texts, are read too; keys of a later version are passed over, and
+    /// what is not there has its default.
+    ///
+    /// # Errors
+    /// Every value that cannot be read.
+    pub fn from_stored(benchmark: Benchmark, config: &Value) -> Result<Self, Vec<Problem>> {
+        let mut command = keys::typed();
+        let empty = serde_json::Map::new();
+        let stored = config.as_object().unwrap_or(&empty);
+        let entries = command.get_arguments().filter_map(|key| {
+            let texts = stored_texts(key, stored.get(key.get_id().as_str())?);
+            let place = Place::Stored;
+            Some((key.get_id().to_string(), Entry { texts, place }))
+        });
+        let entries = entries.collect();
+        let mut given = Given::of(benchmark, &mut command, entries, Vec::new())?;
+        if let Some(set) = stored.get("scenario_set") {
+            match serde_json::from_value(set.clone()) {
+                Ok(set) => given.settings.objectives.scenario_set = set,
+                Err(error) => given.complain("scenario_set", error.to_string(), None),
+            }
+        }
+        given.finish()
+    }
+}
+
+/// The texts of a stored value, as the command line would give them.
+fn stored_texts(key: &Arg, value: &Value) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let texts: Vec<String> = match value {
+        Value::Null => return Vec::new(),
+        Value::Array(items) => items.iter().map(text).collect(),
+        other => vec![text(other)],
+    };
+    match keys::shape(key) {
+        Shape::One => vec![texts.join(",")],
+        _ => texts,
+    }
+}
+
+/// What is wrong with a text, without clap's own way of saying it.
+fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
+    if let Some(source) = std::error::Error::source(error) {
+        return source.to_string();
+    }
+    let words = key.map(Arg::get_possible_values).unwrap_or_default();
+    let words: Vec<_> = words.iter().map(|word| word.get_name()).collect();
+    match (error.kind(), words.as_slice()) {
+        (ErrorKind::InvalidValue, [rest @ .., last]) if !rest.is_empty() => {
+            format!("must be {} or {last} (got `{text}`)", rest.join(", "))
+        }
+        _ => format!("has a value that cannot be read (got `{text}`)"),
+    }
+}
+
+/// Read the keys of a TOML text; `file` only names it in messages.
+fn from_toml(
+    text: &str,
+    file: &Path,
+    benchmark: Benchmark,
+    command: &Command,
+) -> (Entries, Vec<Problem>) {
+    let line_of = |offset: usize| {
+        let before = text.as_bytes().iter().take(offset);
+        1 + before.filter(|&&b| b == b'\n').count()
+    };
+    let at = |offset: usize| Place::Line(file.to_owned(), line_of(offset));
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(error) => {
+            let problem = Problem {
+                place: at(error.span().map_or(0, |span| span.start)),
+                key: String::new(),
+                message: format!("not valid TOML: {}", error.message()),
+                help: None,
+            };
+            return (Entries::new(), vec![problem]);
+        }
+    };
+    let mut entries = Entries::new();
+    let mut problems = Vec::new();
+    for (name, value) in table.get_ref() {
+        let place = at(name.span().start);
+        let key = known(name.get_ref(), benchmark, command);
+        match key.and_then(|key| Ok((key, texts(key, value.get_ref())?))) {
+            Ok((key, texts)) => {
+                entries.insert(key.get_id().to_string(), Entry { texts, place });
+            }
+            Err((message, help)) => problems.push(Problem {
+                place,
+                key: name.get_ref().to_string(),
+                message,
+                help,
+            }),
+        }
+    }
+    (entries, problems)
+}
+
+type Complaint = (String, Option<String>);
+
+fn known<'a>(name: &str, benchmark: Benchmark, command: &'a Command) -> Result<&'a Arg, Complaint> {
+    let Some(key) = command.get_arguments().find(|key| key.get_id() == name) else {
+        let names = command.get_arguments().map(|key| key.get_id().as_str());
+        let help = keys::nearest(name, names).map(|near| format!("did you mean `{near}`?"));
+        let all = || "examples/configs/full.toml lists every key".to_owned();
+        return Err(("unknown key".to_owned(), help.or_else(|| Some(all()))));
+    };
+    let takers = keys::takers(name);
+    if !takers.contains(&benchmark) {
+        let takers: Vec<_> = takers
+            .iter()
+            .map(|b| format!("bench-{}", b.name()))
+            .collect();
+        let message = format!("bench-{} has no such key", benchmark.name());
+        let help = format!("it belongs to {}; take the line out", takers.join(" and "));
+        return Err((message, Some(help)));
+    }
+    Ok(key)
+}
+
+/// The texts of a TOML value, as the command line would give them.
+fn texts(key: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, Complaint> {
+    let shape = keys::shape(key);
+    let many = matches!(shape, Shape::List | Shape::Repeat);
+    let name = key.get_id().as_str();
+    match value {
+        DeValue::Array(items) if many || shape == Shape::One => {
+            let texts = items.iter().map(|item| scalar(item.get_ref()));
+            let texts: Option<Vec<_>> = texts.collect();
+            let texts = texts.ok_or_else(|| ("must be a list of plain values".to_owned(), None))?;
+            // a single key that takes a list as text (`output_tokens = [10, 20]`) is joined as on the command line
+            Ok(if many { texts } else { vec![texts.join(",")] })
+        }
+        DeValue::Table(table) if shape == Shape::Repeat => {
+            let separator = if name == "header" { ": " } else { "=" };
+            let pairs = table.iter().map(|(k, v)| {
+                let value = scalar(v.get_ref())?;
+                Some(format!("{}{separator}{value}", k.get_ref()))
+            });
+            let pairs: Option<_> = pairs.collect();
+            pairs.ok_or_else(|| ("must be a table of plain values".to_owned(), None))
+        }
+        DeValue::Table(table) if name == "extra_body" => {
+            Ok(vec![json(&DeValue::Table(table.clone())).to_string()])
+        }
+        DeValue::Array(_) | DeValue::Table(_) => {
+            Err((format!("must be one value ({})", keys::metavar(key)), None))
+        }
+        plain => {
+            let text = scalar(plain).ok_or_else(|| ("must be a plain value".to_owned(), None))?;
+            if shape == Shape::Switch && !matches!(text.as_str(), "true" | "false") {
+                return Err((format!("must be true or false (got {text})"), None));
+            }
+            Ok(match shape {
+                Shape::List => split(&text),
+                _ => vec![text],
+            })
+        }
+    }
+}
+
+fn scalar(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Float(number) => Some(number.as_str().replace('_', "")),
+        DeValue::Boolean(flag) => Some(flag.to_string()),
+        DeValue::Datetime(instant) => Some(instant.to_string()),
+        DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+fn json(value: &DeValue<'_>) -> Value {
+    let number = |text: &str| serde_json::from_str(&text.replace('_', "")).unwrap_or_default();
+    match value {
+        DeValue::Integer(text) => number(text.as_str()),
+        DeValue::Float(text) => number(text.as_str()),
+        DeValue::Boolean(flag) => (*flag).into(),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => table
+            .iter()
+            .map(|(k, v)| (k.get_ref().to_string(), json(v.get_ref())))
+            .collect(),
+        other => scalar(other).map_or(Value::Null, Into::into),
+    }
+}
+
+/// A comma-separated text as its parts, blanks trimmed.
+fn split(text: &str) -> Vec<String> {
+    let parts = text.split(',').map(str::trim);
+    let parts = parts.filter(|part| !part.is_empty());
+    parts.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests;

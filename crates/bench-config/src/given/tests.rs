@@ -1,0 +1,221 @@
+use bench_schema::Nanos;
+use bench_workload::Study;
+
+use super::*;
+
+struct Desk;
+
+impl Surroundings for Desk {
+    fn variable(&self, name: &str) -> Option<String> {
+        match name {
+            "KEY" => Some("sk-secret".to_owned()),
+            "TOKEN" => Some("Basic cHJvbTpwYXNz".to_owned()),
+            "http_proxy" => Some("http://me:hunter2@proxy:3128".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn read(&self, file: &Path) -> Result<String, String> {
+        match file.to_str() {
+            Some("empty") => Ok(" \n".to_owned()),
+            Some("scenarios") => {
+                Ok("[[scenario]]\nname = \"chat\"\nslos = [\"ttft=1s\"]\n".to_owned())
+            }
+            _ => Err(format!("cannot read {}", file.display())),
+        }
+    }
+}
+
+fn flagged(args: &[&str]) -> Flags {
+    let args = std::iter::once("bench-throughput").chain(args.iter().copied());
+    flags(Benchmark::Throughput, "", args.map(OsString::from)).unwrap()
+}
+
+fn configured(text: &str, args: &[&str]) -> Result<Settings, Vec<String>> {
+    let file = Some((Path::new("x.toml"), text));
+    read(Benchmark::Throughput, flagged(args), file, &Desk)
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn refused(text: &str) -> String {
+    configured(text, &[]).unwrap_err().join("\n")
+}
+
+#[test]
+fn defaults_alone_are_valid() {
+    let args = ["bench-latency"].map(OsString::from);
+    let flags = flags(Benchmark::Latency, "", args).unwrap();
+    let settings = read(Benchmark::Latency, flags, None, &Desk).unwrap();
+    assert_eq!(
+        settings.workload.prompts,
+        [Study::Short, Study::Medium, Study::Long]
+    );
+    assert_eq!(settings.limits.timeout, Nanos::from_secs(120));
+    assert!(settings.target.stream && !settings.target.insecure);
+}
+
+#[test]
+fn all_problems_come_at_once_with_file_line_key_bound_and_help() {
+    let wrong = "rate = [0]\nwarmup = \"soon\"\nconcurrency = 0\nspeed = 1\nconnections = \"none\"\nquick = 3\n";
+    insta::assert_snapshot!(
+        configured(wrong, &["--repeat", "0"])
+            .unwrap_err()
+            .join("\n")
+    );
+}
+
+#[test]
+fn every_unknown_key_is_named_with_its_line_and_its_neighbour() {
+    assert_eq!(
+        refused("seed = 1\nconcurency = 4\n\nprompts = [\"short\"]\n"),
+        "x.toml:2: key `concurency`: unknown key\n  help: did you mean `concurrency`?\n\
+         x.toml:4: key `prompts`: bench-throughput has no such key\n  help: it belongs to bench-latency; take the line out",
+    );
+}
+
+#[test]
+fn broken_toml_is_one_problem_with_its_line() {
+    let said = refused("seed = 1\nrate = [1,\n");
+    assert!(
+        said.starts_with("x.toml:") && !said.contains('\n'),
+        "{said}"
+    );
+}
+
+#[test]
+fn lists_tables_and_plain_values_read_as_the_command_line_gives_them() {
+    let file = "concurrency = [1, 2]\nslo = \"ttft=1s, itl=5ms\"\nextra_body = { a = 1 }\n[tag]\ngpus = 2\n[header]\nx-key = \"v\"\n";
+    let settings = configured(file, &[]).unwrap();
+    let levels: Vec<_> = settings.load.concurrency.iter().map(|c| c.most).collect();
+    assert_eq!(levels, [1, 2]);
+    assert_eq!(settings.objectives.slo.len(), 2);
+    assert_eq!(settings.workload.extra_body.unwrap()["a"], 1);
+    assert_eq!(settings.output.tag, [("gpus".to_owned(), "2".to_owned())]);
+    assert_eq!(settings.target.header[0].value.expose(), "v");
+}
+
+#[test]
+fn flags_win_over_the_file_as_a_whole() {
+    let settings = configured("concurrency = [1, 2]\nseed = 4\n", &["--concurrency", "8"]).unwrap();
+    assert_eq!(settings.load.concurrency.len(), 1);
+    assert_eq!(settings.seed, 4);
+}
+
+#[test]
+fn what_is_on_by_default_can_be_asked_for_and_turned_off() {
+    let on = |file: &str, args: &[&str]| configured(file, args).unwrap().workload.ignore_eos;
+    assert!(on("", &[]) && on("ignore_eos = false", &["--ignore-eos"]));
+    assert!(!on("", &["--no-ignore-eos"]) && !on("", &["--ignore-eos", "--no-ignore-eos"]));
+    let unknown = ["b", "--such-flag"].map(OsString::from);
+    assert!(flags(Benchmark::Throughput, "", unknown).is_err());
+    let settings = configured("", &["--no-progress", "--quick"]).unwrap();
+    assert!(settings.quick && !settings.output.progress);
+}
+
+#[test]
+fn the_words_of_vllm_bench_serve_are_understood() {
+    let args = "--base-url http://x --request-rate 1,2 --num-prompts 9 --goodput ttft=1s";
+    let settings = configured("", &args.split(' ').collect::<Vec<_>>()).unwrap();
+    assert_eq!(settings.target.urls(), ["http://x"]);
+    assert_eq!(settings.load.rate, [1.0, 2.0]);
+    assert_eq!(settings.load.requests, Some(9));
+    assert_eq!(settings.objectives.slo.len(), 1);
+}
+
+#[test]
+fn tags_are_not_split_at_commas_and_numbers_may_be_negative() {
+    let args = ["--tag", "a=1,2", "--tag", "b=3", "--top-k", "-1"];
+    let settings = configured("", &args).unwrap();
+    assert_eq!(settings.output.tag.len(), 2);
+    assert_eq!(settings.workload.top_k, Some(-1));
+}
+
+#[test]
+fn a_rate_and_a_precision_go_together() {
+    let settings = configured("rate = 5\nprecision = \"p99:ttft=5%\"\n", &[]).unwrap();
+    assert_eq!(settings.stop_rule(10).precision, ["p99:ttft=5%"]);
+}
+
+#[test]
+fn keys_that_contradict_each_other_are_named() {
+    for (file, said) in [
+        ("rate = 1\nconcurrency = 1\n", "not both"),
+        ("arrival = \"constant\"\n", "needs an open loop"),
+        (
+            "arrival = \"users:1:1s\"\nconcurrency = 1\n",
+            "no concurrency",
+        ),
+        ("rate = 1\nthink_time = \"1s\"\n", "closed loop"),
+        ("prometheus_gpus = \"a\"\n", "no Prometheus server"),
+        ("prometheus_query = [\"a=b\"]\n", "no Prometheus server"),
+        ("client_key = \"k\"\n", "go together"),
+        ("input_tokens = [1, 2]\n", "one length or a distribution"),
+    ] {
+        let problems = refused(file);
+        assert!(problems.contains(said), "{file}: {problems}");
+    }
+}
+
+#[test]
+fn a_key_file_without_a_key_is_refused() {
+    let said = refused("api_key_file = \"empty\"\n");
+    assert!(said.contains("empty is empty"), "{said}");
+    let both = refused("api_key_file = \"empty\"\napi_key_env = \"KEY\"\n");
+    assert!(both.contains("not from both"), "{both}");
+    let none = refused("api_key_env = \"NO_SUCH\"\n");
+    assert!(none.contains("has no variable `NO_SUCH`"), "{none}");
+}
+
+#[test]
+fn a_prometheus_token_is_a_bearers_unless_it_says_basic() {
+    let told = |name: &str| {
+        let file = format!("prometheus = \"http://p\"\nprometheus_token_env = \"{name}\"\n");
+        configured(&file, &[])
+            .unwrap()
+            .credentials
+            .prometheus
+            .unwrap()
+    };
+    assert_eq!(told("KEY").expose(), "Bearer sk-secret");
+    assert_eq!(told("TOKEN").expose(), "Basic cHJvbTpwYXNz");
+}
+
+#[test]
+fn no_secret_reaches_the_stored_configuration() {
+    let file = "prometheus = \"http://u:pp-1234@p/?token=qq-1234\"\nprometheus_token_env = \"TOKEN\"\nproxy = true\napi_key_env = \"KEY\"\nurl = \"http://me:hunter3@h:1\"\n[header]\nAuthorization = \"Bearer sk-x\"\n";
+    let settings = configured(file, &[]).unwrap();
+    let stored = settings.stored().to_string() + &format!("{settings:?}");
+    let secrets = "sk-secret sk-x hunter2 hunter3 cHJvbTpwYXNz pp-1234 qq-1234";
+    for secret in secrets.split(' ') {
+        assert!(!stored.contains(secret), "{stored}");
+    }
+}
+
+#[test]
+fn a_stored_configuration_has_typed_values_and_reads_back() {
+    let file = "concurrency = [1, \"ramp:1:4\"]\nwarmup = \"5s\"\nslo = \"p99:ttft=200ms@chat\"\nscenarios = \"scenarios\"\n\
+        extra_body = { a = { b = 1 } }\ninput_tokens = 8\noutput_tokens = \"normal:5:1\"\nduration = \"1.5s\"\nprice_per_hour = 2.5\n\
+        precision = \"p99:ttft=5%\"\ndataset = \"random\"\nshard = \"0/4\"\ntag = { gpus = 2 }\n";
+    let settings = configured(file, &[]).unwrap();
+    let stored = settings.stored();
+    insta::assert_json_snapshot!(stored);
+    let again = Settings::from_stored(Benchmark::Throughput, &stored).unwrap();
+    assert_eq!(again.stored(), stored);
+    assert_eq!(again.objectives.all_slos().len(), 2);
+}
+
+#[test]
+fn results_of_schema_1_whose_values_are_texts_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results");
+    for version in ["v1", "v1.1", "v1.2"] {
+        let text = std::fs::read_to_string(folder.join(version).join("run.json")).unwrap();
+        let run: Value = serde_json::from_str(&text).unwrap();
+        let settings = Settings::from_stored(Benchmark::Throughput, &run["config"]).unwrap();
+        assert!(settings.workload.ignore_eos, "{version}");
+        assert_eq!(settings.limits.timeout, Nanos::from_secs(120));
+        assert!(settings.load.requests.is_some(), "{version}");
+    }
+    let wrong = serde_json::json!({"requests": "many", "key_of_tomorrow": 1});
+    let problems = Settings::from_stored(Benchmark::Throughput, &wrong).unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}

@@ -1,0 +1,271 @@
+//! What [`Settings`] says of its keys, for those who look a key up by its name.
+
+use bench_schema::Benchmark;
+use clap::builder::{Resettable, ValueParser};
+use clap::{Arg, ArgAction, Args, Command};
+
+use crate::Settings;
+
+/// The keys that not all benchmarks take.
+const ONLY: &[(&[Benchmark], &[&str])] = &[
+    (&[Benchmark::Latency], &["prompts", "prompt_tokens"]),
+    (
+        &[Benchmark::Throughput],
+        &["rate", "arrival", "in_flight_cap"],
+    ),
+    (&[Benchmark::Seqlen], &["categories", "grid"]),
+    (
+        &[Benchmark::Throughput, Benchmark::Seqlen],
+        &[
+            "dataset",
+            "input_tokens",
+            "bad_lines",
+            "cycle",
+            "concurrency",
+            "think_time",
+            "ramp_up",
+            "requests",
+            "duration",
+            "precision",
+            "shard",
+        ],
+    ),
+];
+
+/// The benchmarks that take a key.
+pub(crate) fn takers(key: &str) -> &'static [Benchmark] {
+    let named = ONLY.iter().find(|(_, keys)| keys.contains(&key));
+    named.map_or(
+        &[Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen],
+        |(benchmarks, _)| benchmarks,
+    )
+}
+
+/// How a key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// `true` or `false`; on the command line `--name` or `--no-name`.
+    Switch,
+    /// One value.
+    One,
+    /// Several values: an array in the file, commas on the command line.
+    List,
+    /// Several values that may contain commas: an array (or a table of `key = value`) in the file, the flag repeated on the
+    /// command line.
+    Repeat,
+}
+
+/// How this key is written.
+pub(crate) fn shape(key: &Arg) -> Shape {
+    match key.get_action() {
+        ArgAction::Append if key.get_value_delimiter().is_some() => Shape::List,
+        ArgAction::Append => Shape::Repeat,
+        _ if key.get_value_parser().type_id() == std::any::TypeId::of::<bool>() => Shape::Switch,
+        _ => Shape::One,
+    }
+}
+
+/// Whether a switch is on unless it is turned off.
+pub(crate) fn is_on(key: &Arg) -> bool {
+    key.get_default_values().iter().any(|text| text == "true")
+}
+
+/// The flag of a key, without its dashes: a switch that is on has the one that turns it off.
+pub(crate) fn flag(key: &Arg) -> String {
+    let name = key.get_id().as_str().replace('_', "-");
+    if shape(key) == Shape::Switch && is_on(key) {
+        format!("no-{name}")
+    } else {
+        name
+    }
+}
+
+/// What the doc comment of a key says.
+pub(crate) fn help(key: &Arg) -> String {
+    key.get_help().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The default, as it would be written in a file's text.
+pub(crate) fn default(key: &Arg) -> Option<String> {
+    let texts = key.get_default_values().iter();
+    let texts: Vec<_> = texts.map(|text| text.to_string_lossy()).collect();
+    (!texts.is_empty()).then(|| texts.join(","))
+}
+
+/// What the value of a key looks like.
+pub(crate) fn metavar(key: &Arg) -> String {
+    let names = key.get_value_names().unwrap_or_default();
+    names.first().map(ToString::to_string).unwrap_or_default()
+}
+
+/// Every key with its parser: `--key=TEXT` for all of them, switches too.
+pub(crate) fn typed() -> Command {
+    let keys = Settings::augment_args(Command::new("keys").disable_help_flag(true));
+    keys.mut_args(|key| {
+        let key = key.long_from_id();
+        if shape(&key) != Shape::Switch {
+            return key;
+        }
+        let on = is_on(&key);
+        key.action(ArgAction::Set)
+            .num_args(1)
+            .default_value(if on { "true" } else { "false" })
+    })
+}
+
+/// Flags are named as their keys, with dashes.
+trait LongFromId {
+    fn long_from_id(self) -> Self;
+}
+
+impl LongFromId for Arg {
+    fn long_from_id(self) -> Self {
+        let name = self.get_id().as_str().replace('_', "-");
+        self.long(name)
+    }
+}
+
+/// The command line for people. It only tells flags apart: what their texts mean is for [`typed`], which reads those of the file too.
+pub(crate) fn command(benchmark: Benchmark, about: &'static str) -> Command {
+    let name = match benchmark {
+        Benchmark::Latency => "bench-latency",
+        Benchmark::Throughput => "bench-throughput",
+        Benchmark::Seqlen => "bench-seqlen",
+    };
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(clap::value_parser!(std::path::PathBuf))
+        .help("TOML file with any of the keys below; flags win over it");
+    let keys = typed();
+    let taken = keys.get_arguments();
+    let taken = taken.filter(|key| takers(key.get_id().as_str()).contains(&benchmark));
+    Command::new(name)
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(about)
+        .arg(config)
+        .args(taken.map(for_people))
+        .after_help(AFTER_HELP)
+}
+
+const AFTER_HELP: &str = "Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 3 done, but the numbers should \
+not be trusted; 4 done, and a target or objective was missed. Ctrl-C ends a run early and keeps what it has.";
+
+fn for_people(key: &Arg) -> Arg {
+    let said = help(key);
+    let shown = match (shape(key), default(key)) {
+        (Shape::Switch, _) if is_on(key) => format!("Do not {}", lower(&said)),
+        (Shape::Switch, _) | (_, None) => said,
+        (_, Some(value)) => format!("{said} [default: {value}]"),
+    };
+    let bare = key
+        .clone()
+        .long(flag(key))
+        .help(shown)
+        .value_parser(ValueParser::string())
+        .default_value(Resettable::Reset)
+        .value_delimiter(Resettable::Reset);
+    match shape(key) {
+        Shape::Switch => bare
+            .value_parser(ValueParser::bool())
+            .num_args(0)
+            .action(ArgAction::SetTrue),
+        Shape::One => bare.allow_hyphen_values(true),
+        Shape::List | Shape::Repeat => bare,
+    }
+}
+
+/// A sentence that goes on from another.
+pub(crate) fn lower(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let acronym = letters.clone().nth(1).is_some_and(char::is_uppercase);
+    match letters.next() {
+        Some(first) if !acronym => first.to_lowercase().chain(letters).collect(),
+        _ => sentence.to_owned(),
+    }
+}
+
+/// The known name that is closest to a misspelt one, if any is close.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.replace('-', "_");
+    let scored = known.map(|key| (edit_distance(&wanted, key), key));
+    scored
+        .min()
+        .filter(|&(distance, _)| distance <= 2 + wanted.len() / 6)
+        .map(|(_, name)| name)
+}
+
+/// Levenshtein distance in characters.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, &cb) in row.iter_mut().skip(1).zip(&b) {
+            let substituted = diagonal + usize::from(ca != cb);
+            diagonal = *cell;
+            left = substituted.min(left + 1).min(*cell + 1);
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_line_is_without_contradictions() {
+        typed().debug_assert();
+        for benchmark in [Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen] {
+            command(benchmark, "").debug_assert();
+        }
+    }
+
+    #[test]
+    fn keys_that_not_all_take_exist() {
+        let keys = typed();
+        for name in ONLY.iter().flat_map(|(_, keys)| *keys) {
+            let found = keys.get_arguments().any(|key| key.get_id() == name);
+            assert!(found, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_flags_and_aliases_are_all_different() {
+        let mut seen = std::collections::BTreeSet::new();
+        for key in typed().get_arguments() {
+            assert!(seen.insert(flag(key)), "{} twice", flag(key));
+            for alias in key.get_all_aliases().unwrap_or_default() {
+                assert!(seen.insert(alias.to_owned()), "{alias} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_says_what_it_is() {
+        for key in typed().get_arguments() {
+            assert!(!help(key).is_empty(), "{}", key.get_id());
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_finds_its_neighbour() {
+        let known = ["concurrency", "requests"];
+        let near = |name| nearest(name, known.into_iter());
+        assert_eq!(near("concurency"), Some("concurrency"));
+        assert_eq!(near("completely_different_thing"), None);
+    }
+
+    #[test]
+    fn the_distance_is_levenshteins() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("same", "same"), 0);
+    }
+}

@@ -1,0 +1,20 @@
+//! The configuration of a run, in one struct: [`Settings`].
+//!
+//! Each field is a key of the TOML file and a flag of the command line; its doc comment is what `--help` and `examples/configs/full.toml` say of it,
+//! its attribute has the default and the bounds, and the result stores its value. A new key is a new field. `docs/adr/0024-one-configuration.md`
+//! has the reasons.
+
+mod documented;
+mod given;
+mod keys;
+mod settings;
+mod values;
+
+pub use documented::full_toml;
+pub use given::{Flags, Given, Place, Problem, Surroundings, flags, read};
+pub use settings::{
+    BadLines, ClientSettings, Connections, Credentials, LimitSettings, LoadSettings,
+    MachineSettings, ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings,
+    WorkloadSettings,
+};
+pub use values::{Address, Amount, Concurrency, Header, Lengths, carries_its_rate};

@@ -1,0 +1,554 @@
+//! Every key there is. The sections only group them: in the file, on the command line and in `run.json` the keys stand side by side.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use bench_insight::ScenarioSet;
+use bench_metrics::Precision;
+use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
+use bench_workload::{DatasetSpec, LengthCategory, Salt, Study};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::values::{
+    Address, Amount, Concurrency, Header, Lengths, arrival, body, instant, number, path,
+    positive_time, query, rate, salt, shard, shown, slo, study, tag, target, time, whole,
+};
+
+/// Everything a run is asked for.
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct Settings {
+    /// Which benchmark.
+    #[arg(skip = Benchmark::Latency)]
+    #[serde(skip)]
+    pub benchmark: Benchmark,
+    /// What to measure.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub target: TargetSettings,
+    /// What to start when there is no URL: tiny (a real small transformer on the CPU), gpt2-124m, fixed, 7b, … or a TOML file; see docs/engine.md.
+    #[arg(
+        long,
+        help_heading = "Embedded engine",
+        value_name = "PROFILE|FILE",
+        default_value = "tiny"
+    )]
+    pub engine: String,
+    /// What to ask.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub workload: WorkloadSettings,
+    /// Seed of every draw: prompts, lengths, arrivals, bootstrap.
+    #[arg(long, help_heading = "Workload", value_name = "N", default_value = "0", value_parser = whole(0_u64, u64::MAX))]
+    pub seed: u64,
+    /// How much, and when.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub load: LoadSettings,
+    /// When to give up.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub limits: LimitSettings,
+    /// The client's own shape.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub client: ClientSettings,
+    /// What to hold the results against.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub objectives: ObjectiveSettings,
+    /// What to watch.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub machines: MachineSettings,
+    /// What to write.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub output: OutputSettings,
+    /// A small version of the same design, for a first look.
+    #[arg(long, help_heading = "Output")]
+    pub quick: bool,
+    /// What the surroundings told: never stored, never shown.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub credentials: Credentials,
+}
+
+/// What to measure.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Target")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
+pub struct TargetSettings {
+    /// Server to measure, e.g. `http://127.0.0.1:8000` or `unix:///run/server.sock`; several share the load in turn; without it the embedded engine is
+    /// started on a free loopback port.
+    #[arg(long, value_name = "URL", alias = "base-url", value_delimiter = ',')]
+    pub url: Vec<Address>,
+    /// Protocol: openai-chat, openai-completions, and the others of docs/protocols.md; template:FILE for anything else.
+    #[arg(long, value_name = "NAME", aliases = ["endpoint-type", "backend"], default_value = "openai-chat")]
+    pub api: String,
+    /// Model to ask for; default: the first that the server lists.
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Ask for streamed answers; without streaming only E2E is known.
+    #[arg(long, default_value_t = true)]
+    pub stream: bool,
+    /// Ask for token counts in every event, where the server can.
+    #[arg(long)]
+    pub continuous_usage: bool,
+    /// Header to send with each request; its value is never stored.
+    #[arg(long, value_name = "K: V")]
+    #[serde(serialize_with = "shown")]
+    pub header: Vec<Header>,
+    /// Environment variable that holds the API key; sent as a bearer token, never stored.
+    #[arg(long, value_name = "NAME")]
+    pub api_key_env: Option<String>,
+    /// File that holds the API key.
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub api_key_file: Option<PathBuf>,
+    /// PEM file of certificates to trust instead of the system's.
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub ca: Option<PathBuf>,
+    /// PEM file of the client certificate.
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub client_cert: Option<PathBuf>,
+    /// PEM file of the client certificate's key.
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub client_key: Option<PathBuf>,
+    /// Accept any certificate of the server; the result says so.
+    #[arg(long)]
+    pub insecure: bool,
+    /// Speak HTTP/2.
+    #[arg(long)]
+    pub http2: bool,
+    /// How connections are used: reuse, per-request or prewarm.
+    #[arg(long, value_name = "KIND", default_value = "reuse")]
+    pub connections: Connections,
+    /// Go through the proxy that the environment names (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`); user and password in its URL are sent to
+    /// it and never stored.
+    #[arg(long)]
+    pub proxy: bool,
+    /// Wait this long for the server to be ready.
+    #[arg(long, value_name = "TIME", alias = "ready-check-timeout-sec", default_value = "0s", value_parser = time)]
+    #[serde(serialize_with = "shown")]
+    pub wait: Nanos,
+}
+
+/// How connections are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// Kept and used again.
+    Reuse,
+    /// A new one for each request.
+    PerRequest,
+    /// Opened before the measurement, then reused.
+    Prewarm,
+}
+
+/// What to ask.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Workload")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
+pub struct WorkloadSettings {
+    /// Where prompts come from: mixed, random, text, sharegpt:FILE, c4:FILE, jsonl:FILE, trace:FILE, prefix:…, and the others of docs/workloads.md; default:
+    /// mixed for bench-throughput, a spread over the categories for bench-seqlen.
+    #[arg(long, value_name = "SPEC", alias = "dataset-name")]
+    #[serde(serialize_with = "shown")]
+    pub dataset: Option<DatasetSpec>,
+    /// Named prompts of the latency grid: short (5 words), medium (19 words), long (106 words).
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["short", "medium", "long"], value_parser = study)]
+    #[serde(serialize_with = "shown")]
+    pub prompts: Vec<Study>,
+    /// Prompt lengths of the latency grid, in tokens, instead of named prompts.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole(1_u32, 10_000_000))]
+    pub prompt_tokens: Vec<u32>,
+    /// Prompt length: 256, 128..512, normal:550:150, lognormal:5.0:1.0, …; for bench-seqlen --grid a list.
+    #[arg(long, value_name = "N|DIST", aliases = ["random-input-len", "input-len"])]
+    #[serde(serialize_with = "shown")]
+    pub input_tokens: Option<Lengths>,
+    /// Output length, as `input_tokens`; for bench-latency and bench-seqlen --grid a list.
+    #[arg(long, value_name = "N|DIST|LIST", aliases = ["random-output-len", "output-len"])]
+    #[serde(serialize_with = "shown")]
+    pub output_tokens: Option<Lengths>,
+    /// Categories of prompt plus answer: tiny (below 50 tokens), short (50 to 149), medium (150 to 299), long (300 to 499), very-long (500 and more).
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["tiny", "short", "medium", "long", "very-long"])]
+    #[serde(serialize_with = "shown")]
+    pub categories: Vec<LengthCategory>,
+    /// Measure a grid of `input_tokens` × `output_tokens`, one at a time, instead of a realistic spread.
+    #[arg(long)]
+    pub grid: bool,
+    /// A tokenizer.json or its folder; without it prompts are sized by the server's /tokenize where it has one, else by words, and the result says which.
+    #[arg(long, value_name = "PATH", value_parser = path)]
+    pub tokenizer: Option<PathBuf>,
+    /// What to do at a line of a dataset that cannot be read: stop or skip.
+    #[arg(long, value_name = "stop|skip", default_value = "stop")]
+    pub bad_lines: BadLines,
+    /// Begin each prompt with a random word, so that the server's prefix cache cannot help by accident: auto, or never to send them as they stand in the
+    /// dataset.
+    #[arg(long, value_name = "auto|never", default_value = "auto", value_parser = salt)]
+    #[serde(serialize_with = "shown")]
+    pub salt: Salt,
+    /// Read a dataset's file again from its start when it ends before the cell does; without it the cell ends there.
+    #[arg(long, default_value_t = true)]
+    pub cycle: bool,
+    /// Ask the server to go on past end tokens, so that output lengths are as asked.
+    #[arg(long, default_value_t = true)]
+    pub ignore_eos: bool,
+    /// Fewest output tokens, where the server takes it.
+    #[arg(long, value_name = "N", value_parser = whole(0_u32, 10_000_000))]
+    pub min_tokens: Option<u32>,
+    /// Sampling temperature; default: the server's.
+    #[arg(long, value_name = "X", value_parser = number(0.0, 100.0))]
+    pub temperature: Option<f64>,
+    /// Nucleus sampling; default: the server's.
+    #[arg(long, value_name = "X", value_parser = number(0.0, 1.0))]
+    pub top_p: Option<f64>,
+    /// Top-k sampling; default: the server's.
+    #[arg(long, value_name = "N", value_parser = whole(-1_i64, 1_000_000))]
+    pub top_k: Option<i64>,
+    /// Object merged into each request body, over everything else.
+    #[arg(long, value_name = "JSON", value_parser = body)]
+    pub extra_body: Option<Map<String, Value>>,
+    /// Keep the first 2,000 characters of each answer in requests.jsonl.
+    #[arg(long)]
+    pub keep_text: bool,
+}
+
+/// What to do at a line of a dataset that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BadLines {
+    /// End the run with an error.
+    Stop,
+    /// Go on with the next line.
+    Skip,
+}
+
+/// How much, and when.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Load")]
+pub struct LoadSettings {
+    /// Closed loop: requests in flight, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1,2,4,8 for
+    /// bench-throughput, 1 for bench-seqlen.
+    #[arg(
+        long,
+        value_name = "N|RAMP",
+        alias = "max-concurrency",
+        value_delimiter = ','
+    )]
+    #[serde(serialize_with = "shown")]
+    pub concurrency: Vec<Concurrency>,
+    /// Open loop: requests per second, one cell each.
+    #[arg(long, value_name = "PER_S", alias = "request-rate", value_delimiter = ',', value_parser = rate)]
+    pub rate: Vec<f64>,
+    /// When requests of an open loop are due: poisson, constant, gamma:COV, burst:SIZE, ramp:FROM:TO, steps:A:B:…, series:FILE, trace, trace:SPEED or
+    /// users:N:EVERY.
+    #[arg(long, value_name = "KIND", default_value = "poisson", value_parser = arrival)]
+    #[serde(serialize_with = "shown")]
+    pub arrival: ArrivalKind,
+    /// Closed loop: pause between an answer and the slot's next request.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[serde(serialize_with = "shown")]
+    pub think_time: Option<Nanos>,
+    /// Open loop: most requests in flight; beyond it they are recorded as unsent.
+    #[arg(long, value_name = "N", value_parser = whole(1_u32, 10_000_000))]
+    pub in_flight_cap: Option<u32>,
+    /// Measured requests per cell; default 32 × concurrency and at least 100, fewer with --quick and on the embedded engine.
+    #[arg(long, value_name = "N", alias = "num-prompts", value_parser = whole(1_u64, 1_000_000_000))]
+    pub requests: Option<u64>,
+    /// Measured time per cell; with requests, the first reached ends it.
+    #[arg(long, value_name = "TIME", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub duration: Option<Nanos>,
+    /// End a cell when a quantile is known this well: p99:ttft=5%.
+    #[arg(long, value_name = "SPEC", value_delimiter = ',')]
+    #[serde(serialize_with = "shown")]
+    pub precision: Vec<Precision>,
+    /// Requests, or time, of the same load before each measurement, which follows without a pause; default: one for each slot and at least 2, in an open
+    /// loop 2s.
+    #[arg(long, value_name = "N|TIME", alias = "num-warmups")]
+    #[serde(serialize_with = "shown")]
+    pub warmup: Option<Amount>,
+    /// Let the warm-up end before the measurement begins, and warm an open loop by one request after the other.
+    #[arg(long)]
+    pub warmup_drain: bool,
+    /// Closed loop: spread the first requests of the slots over this time.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[serde(serialize_with = "shown")]
+    pub ramp_up: Option<Nanos>,
+    /// Repeats: of each request of the latency grid (default 15), of each cell elsewhere (default 1).
+    #[arg(long, value_name = "N", alias = "num-runs", value_parser = whole(1_u32, 1_000_000))]
+    pub repeat: Option<u32>,
+    /// Pause between cells.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
+    #[serde(serialize_with = "shown")]
+    pub cooldown: Nanos,
+    /// Stop each answer after so many content events (`20`; one token each on most servers, docs/protocols.md), or so much time (`2s`).
+    #[arg(long, value_name = "N|TIME")]
+    #[serde(serialize_with = "shown")]
+    pub cancel_after: Option<Amount>,
+}
+
+/// When to give up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Args, Serialize)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitSettings {
+    /// Limit on a whole request.
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub timeout: Nanos,
+    /// Limit on opening a connection.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub connect_timeout: Nanos,
+    /// Limit on the first content event; default: that of the whole request.
+    #[arg(long, value_name = "TIME", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub first_token_timeout: Option<Nanos>,
+    /// Limit between content events; default: that of the whole request.
+    #[arg(long, value_name = "TIME", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub token_timeout: Option<Nanos>,
+    /// End the whole run after this long, keeping what it has.
+    #[arg(long, value_name = "TIME", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub deadline: Option<Nanos>,
+    /// Go on although the server refuses a first request, or a cell's first requests or half of all fail.
+    #[arg(long)]
+    pub keep_going: bool,
+    /// How long requests in flight may finish after an interruption.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    #[serde(serialize_with = "shown")]
+    pub grace: Nanos,
+}
+
+/// The client's own shape.
+#[derive(Clone, Debug, PartialEq, Eq, Args, Serialize)]
+#[command(next_help_heading = "Client")]
+pub struct ClientSettings {
+    /// Worker threads; default: one for each two CPUs, at most 8.
+    #[arg(long, value_name = "N", value_parser = whole(1_u32, 1024))]
+    pub workers: Option<u32>,
+    /// Read a little late and several streams at once where the kernel stamps arrivals: this saves CPU and costs no accuracy (docs/method.md).
+    #[arg(long, default_value_t = true)]
+    pub late_read: bool,
+    /// Take part I (from 0) of N of the plan.
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    #[serde(serialize_with = "shown")]
+    pub shard: Option<(u32, u32)>,
+    /// Wait for this instant before the first cell, so that shards start together.
+    #[arg(long, value_name = "RFC3339", value_parser = instant)]
+    pub start_at: Option<String>,
+}
+
+/// What to hold the results against.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Objectives")]
+pub struct ObjectiveSettings {
+    /// Objectives: ttft=200ms,itl=50ms,p99:e2e=2s,e2e=1.5s@short-qa; the quantile is p95 unless named.
+    #[arg(long, value_name = "LIST", alias = "goodput", value_delimiter = ',', value_parser = slo)]
+    #[serde(serialize_with = "shown")]
+    pub slo: Vec<Slo>,
+    /// File of named sets of objectives.
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub scenarios: Option<PathBuf>,
+    /// What that file says; stored with the result, so that it can be concluded again without the file.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "no_scenario")]
+    pub scenario_set: ScenarioSet,
+    /// Gates: output_tokens_per_s>=20,failed==0; exit code 4 when one is missed.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = target)]
+    pub target: Vec<String>,
+    /// What the server costs per hour, for the cost per million tokens.
+    #[arg(long, value_name = "MONEY", value_parser = number(0.0, 1e9))]
+    pub price_per_hour: Option<f64>,
+}
+
+/// What to watch.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Machines")]
+pub struct MachineSettings {
+    /// Prometheus text of the server, one page per replica; default: URL/metrics if it answers; `none` to leave it alone.
+    #[arg(long, value_name = "URL")]
+    pub server_metrics: Vec<Address>,
+    /// Page of the DCGM exporter on the server's host, one per host.
+    #[arg(long, value_name = "URL")]
+    pub dcgm: Vec<Address>,
+    /// Prometheus server to ask: for the GPUs of the DCGM exporters that it scrapes, or for `prometheus_query`.
+    #[arg(long, value_name = "URL")]
+    pub prometheus: Option<Address>,
+    /// Environment variable with the bearer token for that server; one that begins with `Basic ` is sent as it is.
+    #[arg(long, value_name = "NAME")]
+    pub prometheus_token_env: Option<String>,
+    /// Label matchers of the GPUs to ask it for: `Hostname="gpu-1",gpu=~"0|1"`; default, without queries: all it knows.
+    #[arg(long, value_name = "MATCHERS")]
+    pub prometheus_gpus: Option<String>,
+    /// Query for that Prometheus server; a NAME of docs/hardware.md (`kv_cache_share`, `power_w`, …) is used like one.
+    #[arg(long, value_name = "NAME=QUERY", value_parser = query)]
+    #[serde(serialize_with = "shown")]
+    pub prometheus_query: Vec<(String, String)>,
+    /// Process of the server on this host; default: the one that listens on the url's port.
+    #[arg(long, value_name = "PID", value_parser = whole(1_u32, u32::MAX))]
+    pub server_pid: Option<u32>,
+    /// Sample this host, its GPUs and the server.
+    #[arg(long, default_value_t = true)]
+    pub hardware: bool,
+    /// NVML library to load instead of the system's.
+    #[arg(long, value_name = "FILE", value_parser = path)]
+    pub nvml: Option<PathBuf>,
+}
+
+/// What to write.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Output")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
+pub struct OutputSettings {
+    /// Run directory; default `results/<UTC time>-<benchmark>`.
+    #[arg(long, value_name = "DIR", alias = "result-dir", value_parser = path)]
+    pub out: Option<PathBuf>,
+    /// Metadata kept with the result: gpus=2, commit=….
+    #[arg(long, value_name = "K=V", alias = "metadata", value_parser = tag)]
+    #[serde(serialize_with = "shown")]
+    pub tag: Vec<(String, String)>,
+    /// What stdout gets: table, json or markdown.
+    #[arg(long, value_name = "KIND", default_value = "table")]
+    pub output: Stdout,
+    /// Write report.html.
+    #[arg(long, default_value_t = true)]
+    pub html: bool,
+    /// Show progress on stderr, where that is a terminal.
+    #[arg(long, default_value_t = true)]
+    pub progress: bool,
+    /// One line of result, no progress.
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print the plan and stop.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What stdout gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stdout {
+    /// A table for people.
+    Table,
+    /// The run record.
+    Json,
+    /// The Markdown report.
+    Markdown,
+}
+
+/// What the environment and key files hold. It has no `Serialize`: a key cannot reach a result.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// The key for the server.
+    pub api_key: Option<Secret>,
+    /// The whole `authorization` header for the Prometheus server.
+    pub prometheus: Option<Secret>,
+    /// The environment's proxy variables, by their names in small letters; empty unless a proxy was asked for.
+    pub proxies: BTreeMap<String, Secret>,
+}
+
+impl Settings {
+    /// Whether the design should be a small one: asked for, or on the embedded engine, where a first look is what is wanted.
+    pub fn small(&self) -> bool {
+        self.quick || self.target.url.is_empty()
+    }
+
+    /// Measured requests of a cell at this concurrency, where neither their number nor a duration was given.
+    pub fn requests_for(&self, concurrency: u32) -> u64 {
+        let level = u64::from(concurrency);
+        if self.small() {
+            (8 * level).max(24)
+        } else {
+            (32 * level).max(100)
+        }
+    }
+
+    /// The rule that ends a cell: what was asked for, else `requests`.
+    pub fn stop_rule(&self, requests: u64) -> StopRule {
+        let load = &self.load;
+        let ends_by_itself = load.duration.is_some() || load.requests.is_some();
+        StopRule {
+            requests: if ends_by_itself {
+                load.requests
+            } else {
+                Some(requests)
+            },
+            duration: load.duration,
+            precision: load.precision.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl TargetSettings {
+    /// The servers' addresses as they are connected to; empty means the embedded engine.
+    pub fn urls(&self) -> Vec<String> {
+        let bare = |url: &Address| url.expose().trim_end_matches('/').to_owned();
+        self.url.iter().map(bare).collect()
+    }
+}
+
+impl WorkloadSettings {
+    /// Sampling parameters.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            temperature: self.temperature,
+            top_p: self.top_p,
+            top_k: self.top_k,
+            ..Sampling::default()
+        }
+    }
+}
+
+impl LimitSettings {
+    /// On the first content event.
+    pub fn first_token(&self) -> Nanos {
+        self.first_token_timeout.unwrap_or(self.timeout)
+    }
+
+    /// Between content events.
+    pub fn between_tokens(&self) -> Nanos {
+        self.token_timeout.unwrap_or(self.timeout)
+    }
+}
+
+impl ClientSettings {
+    /// Which part of the plan, of how many.
+    pub fn part(&self) -> (u32, u32) {
+        self.shard.unwrap_or((0, 1))
+    }
+}
+
+impl MachineSettings {
+    /// The server's pages that were named: none of them, where that is what was asked for; absent to try the usual place.
+    pub fn server_pages(&self) -> Option<Vec<String>> {
+        let pages = self.server_metrics.iter().map(Address::expose);
+        let named = pages.filter(|page| *page != "none").map(str::to_owned);
+        (!self.server_metrics.is_empty()).then(|| named.collect())
+    }
+}
+
+impl ObjectiveSettings {
+    /// The objectives that were given one by one, and those of the scenarios.
+    pub fn all_slos(&self) -> Vec<Slo> {
+        let of_scenarios = self.scenario_set.slos().unwrap_or_default();
+        self.slo.iter().cloned().chain(of_scenarios).collect()
+    }
+}
+
+/// Whether a run has no scenarios.
+fn no_scenario(set: &ScenarioSet) -> bool {
+    set.scenarios.is_empty()
+}

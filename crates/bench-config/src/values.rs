@@ -1,0 +1,714 @@
+//! The small languages of single values: how they are read, and how the result stores them. What is stored reads back as the same value.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use bench_metrics::Precision;
+use bench_schema::{ArrivalKind, ConcurrencyRamp, Factor, Load, Nanos, Secret, Slo, Unit};
+use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Salt, Study};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// An address. It may hold a user, a password or a key: shown and stored it has none of them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address(String);
+
+impl Address {
+    /// The address itself. Call it where a connection is made, and nowhere else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Address {
+    fn from(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "" => Err("must be an address".to_owned()),
+            some => Ok(some.into()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    /// Without user and password, and without query values (keys hide there too).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = match self.0.split_once("://") {
+            Some((scheme, rest)) => (format!("{scheme}://"), rest),
+            None => (String::new(), self.0.as_str()),
+        };
+        let (authority, tail) = match rest.find(['/', '?', '#']) {
+            Some(end) => rest.split_at(end),
+            None => (rest, ""),
+        };
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((_, host)) => ("***@", host),
+            None => ("", authority),
+        };
+        let (path, query) = match tail.split_once('?') {
+            Some((path, _)) => (path, "?***"),
+            None => (tail, ""),
+        };
+        write!(f, "{scheme}{user}{host}{path}{query}")
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A header to send. Its value is a secret, whatever its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: Secret,
+}
+
+impl FromStr for Header {
+    type Err = String;
+
+    /// `Name: value`. What is wrong is told without the text, which may hold a key.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text
+            .split_once(':')
+            .ok_or("must be written `Name: value`, with a colon")?;
+        let (name, value) = (name.trim(), value.trim());
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        if name.is_empty() || !name.chars().all(allowed) {
+            return Err("has a name that HTTP does not allow before its colon".to_owned());
+        }
+        if value.chars().any(char::is_control) {
+            return Err(format!("`{name}` has a value that HTTP does not allow"));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            value: Secret::new(value),
+        })
+    }
+}
+
+/// So many, or so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// A number of them.
+    Count(u64),
+    /// A time.
+    Time(Nanos),
+}
+
+impl FromStr for Amount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse() {
+            Ok(count) => Ok(Self::Count(count)),
+            Err(_) => time(text)
+                .map(Self::Time)
+                .map_err(|_| format!("must be a number or a duration such as 5s (got `{text}`)")),
+        }
+    }
+}
+
+/// Lengths in tokens: a distribution, or the values of a grid.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lengths {
+    /// Whole numbers: one is a fixed length or a grid of one, several are a grid.
+    These(Vec<u32>),
+    /// A distribution.
+    Drawn(LengthSpec),
+}
+
+impl Lengths {
+    /// As one distribution; none where they are several numbers.
+    pub fn spec(&self) -> Option<LengthSpec> {
+        match self {
+            Self::These(lengths) => match lengths.as_slice() {
+                &[one] => Some(LengthSpec::Fixed(one.into())),
+                _ => None,
+            },
+            Self::Drawn(spec) => Some(spec.clone()),
+        }
+    }
+
+    /// As the values of a grid; none where they are a distribution.
+    pub fn grid(&self) -> Option<&[u32]> {
+        match self {
+            Self::These(lengths) => Some(lengths),
+            Self::Drawn(_) => None,
+        }
+    }
+}
+
+impl FromStr for Lengths {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = |part: &str| part.trim().parse::<u32>().is_ok();
+        if text.split(',').all(numbers) {
+            let lengths = text.split(',').map(whole(1, 10_000_000));
+            return lengths.collect::<Result<_, _>>().map(Self::These);
+        }
+        let spec = text.parse::<LengthSpec>();
+        spec.map(Self::Drawn).map_err(|error| error.to_string())
+    }
+}
+
+/// A level of a closed loop, or a ramp of levels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// Requests in flight; of a ramp, the most.
+    pub most: u32,
+    /// How the number moves.
+    pub ramp: Option<ConcurrencyRamp>,
+}
+
+impl From<u32> for Concurrency {
+    fn from(most: u32) -> Self {
+        Self { most, ramp: None }
+    }
+}
+
+impl Concurrency {
+    /// For a cell's id: `c8`, `c1-to-32`, `c1-4-16`.
+    pub fn id(&self) -> String {
+        match &self.ramp {
+            None => format!("c{}", self.most),
+            Some(ramp) => format!(
+                "c{}",
+                ramp.to_string().replace(" → ", "-").replace(' ', "-")
+            ),
+        }
+    }
+
+    /// For people: `concurrency 8`, `concurrency 1 to 32`.
+    pub fn label(&self) -> String {
+        match &self.ramp {
+            None => format!("concurrency {}", self.most),
+            Some(ramp) => format!("concurrency {ramp}"),
+        }
+    }
+
+    /// What distinguishes its cell. A ramp is no level: nothing scales along it.
+    pub fn factors(&self) -> std::collections::BTreeMap<String, Factor> {
+        let factor = match &self.ramp {
+            None => ("concurrency".to_owned(), Factor::from(self.most)),
+            Some(ramp) => ("ramp".to_owned(), Factor::from(ramp.to_string().as_str())),
+        };
+        [factor].into()
+    }
+
+    /// The load of its cell.
+    pub fn load(&self, think_time: Option<Nanos>) -> Load {
+        Load::Closed {
+            concurrency: self.most,
+            think_time,
+            ramp: self.ramp.clone(),
+        }
+    }
+}
+
+impl FromStr for Concurrency {
+    type Err = String;
+
+    /// `8`, `ramp:FROM:TO`, `steps:A:B:…`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let level = whole(1, 1_000_000_u32);
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let levels = || rest.split(':').map(&level).collect::<Result<Vec<_>, _>>();
+        let ramp = match kind {
+            "ramp" => match levels()?.as_slice() {
+                &[from, to] => ConcurrencyRamp::Line { from, to },
+                _ => return Err(format!("must be written ramp:FROM:TO (got `{text}`)")),
+            },
+            "steps" => ConcurrencyRamp::Steps { levels: levels()? },
+            _ => {
+                return level(text)
+                    .map(Self::from)
+                    .map_err(|wrong| format!("{wrong}, or ramp:FROM:TO, or steps:A:B:…"));
+            }
+        };
+        Ok(Self {
+            most: ramp.peak(),
+            ramp: Some(ramp),
+        })
+    }
+}
+
+/// A duration: `250ms`, `1.5s`, `2m`, `1h`, `800us`; a bare `0` is none.
+pub(crate) fn time(text: &str) -> Result<Nanos, String> {
+    let text = text.trim();
+    if text == "0" {
+        return Ok(Nanos::ZERO);
+    }
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || format!("must be a duration such as 250ms, 30s or 5m (got `{text}`)");
+    let seconds_per_unit = match unit.trim() {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "" => {
+            return Err(format!(
+                "needs a unit (got `{text}`): write `{text}s` for seconds or `{text}ms` for milliseconds"
+            ));
+        }
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    Ok(Nanos::from_secs_f64(number * seconds_per_unit))
+}
+
+/// A duration longer than nothing.
+pub(crate) fn positive_time(text: &str) -> Result<Nanos, String> {
+    match time(text)? {
+        Nanos::ZERO => Err(format!("must be longer than 0 (got `{text}`)")),
+        some => Ok(some),
+    }
+}
+
+/// A whole number within bounds, both ends included.
+pub(crate) fn whole<T>(
+    low: T,
+    high: T,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + fmt::Display + Copy + Send + Sync + 'static,
+{
+    move |text| {
+        let within = |value: &T| (low..=high).contains(value);
+        let value = text.trim().replace('_', "").parse().ok();
+        value
+            .filter(within)
+            .ok_or_else(|| format!("must be a whole number from {low} to {high} (got `{text}`)"))
+    }
+}
+
+/// A number within bounds, both ends included.
+pub(crate) fn number(
+    low: f64,
+    high: f64,
+) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let value = text.trim().parse().ok();
+        value
+            .filter(|value| (low..=high).contains(value))
+            .ok_or_else(|| format!("must be a number from {low} to {high} (got `{text}`)"))
+    }
+}
+
+/// A rate: a number greater than 0. `inf`, which other tools take, is explained.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    if text.trim() == "inf" {
+        return Err("`inf` is a closed loop: leave `rate` out and set `concurrency`".to_owned());
+    }
+    let value: f64 = text
+        .trim()
+        .parse()
+        .map_err(|_| format!("must be a number of requests per second (got `{text}`)"))?;
+    if value > 0.0 && value <= 1e6 {
+        Ok(value)
+    } else {
+        Err(format!(
+            "must be greater than 0 and at most 1000000 (got {text})"
+        ))
+    }
+}
+
+/// The file of this name.
+pub(crate) fn path(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "" => Err("must name a file".to_owned()),
+        some => Ok(some.into()),
+    }
+}
+
+/// `NAME=VALUE`.
+pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("must be written NAME=VALUE (got `{text}`)"))?;
+    match name.trim() {
+        "" => Err(format!("has no name before `=` (got `{text}`)")),
+        name => Ok((name.to_owned(), value.trim().to_owned())),
+    }
+}
+
+/// `NAME=QUERY`.
+pub(crate) fn query(text: &str) -> Result<(String, String), String> {
+    tag(text)
+}
+
+/// `I/N`: part I of N, from 0.
+pub(crate) fn shard(text: &str) -> Result<(u32, u32), String> {
+    let (index, count) = text
+        .split_once('/')
+        .ok_or_else(|| format!("must be written I/N, such as 0/4 (got `{text}`)"))?;
+    let count = whole(1, 100_000)(count)?;
+    Ok((whole(0, count - 1)(index)?, count))
+}
+
+/// A JSON object.
+pub(crate) fn body(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))
+}
+
+/// A prompt of the latency grid.
+pub(crate) fn study(text: &str) -> Result<Study, String> {
+    let known = [Study::Short, Study::Medium, Study::Long];
+    let found = known.into_iter().find(|study| study.name() == text);
+    found.ok_or_else(|| format!("must be short, medium or long (got `{text}`)"))
+}
+
+/// Whether prompts are made unique.
+pub(crate) fn salt(text: &str) -> Result<Salt, String> {
+    match text {
+        "auto" => Ok(Salt::Auto),
+        "never" => Ok(Salt::Never),
+        other => Err(format!("must be auto or never (got `{other}`)")),
+    }
+}
+
+/// An objective.
+pub(crate) fn slo(text: &str) -> Result<Slo, String> {
+    bench_insight::parse_slo(text)
+}
+
+/// A gate, kept as it is written.
+pub(crate) fn target(text: &str) -> Result<String, String> {
+    let read = bench_insight::Target::parse(text);
+    read.map(|_| text.to_owned()).map_err(|e| e.to_string())
+}
+
+/// An instant of the wall clock, kept as it is written.
+pub(crate) fn instant(text: &str) -> Result<String, String> {
+    let read = humantime::parse_rfc3339(text);
+    read.map(|_| text.to_owned())
+        .map_err(|_| format!("must be an instant such as 2026-01-31T12:00:00Z (got `{text}`)"))
+}
+
+/// `poisson`, `constant`, `gamma:COV`, … as in `docs/workloads.md`.
+pub(crate) fn arrival(text: &str) -> Result<ArrivalKind, String> {
+    let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+    let parts: Vec<&str> = rest.split(':').filter(|part| !part.is_empty()).collect();
+    let known = "poisson, constant, gamma:COV, burst:SIZE, ramp:FROM:TO, steps:A:B:…, series:FILE, trace, trace:SPEED or users:N:EVERY";
+    match (kind, parts.as_slice()) {
+        ("poisson", []) => Ok(ArrivalKind::Poisson),
+        ("constant", []) => Ok(ArrivalKind::Constant),
+        ("gamma", [cov]) => Ok(ArrivalKind::Gamma {
+            cov: number(0.01, 100.0)(cov)?,
+        }),
+        ("burst", [size]) => Ok(ArrivalKind::Burst {
+            size: whole(1, 1_000_000)(size)?,
+        }),
+        ("ramp", [from, to]) => Ok(ArrivalKind::Ramp {
+            from_per_s: rate(from)?,
+            to_per_s: rate(to)?,
+        }),
+        ("steps", [_, ..]) => Ok(ArrivalKind::Steps {
+            rates_per_s: parts
+                .iter()
+                .map(|part| rate(part))
+                .collect::<Result<_, _>>()?,
+        }),
+        ("series", [_, ..]) => Ok(ArrivalKind::Series {
+            file: rest.to_owned(),
+        }),
+        ("trace", []) => Ok(ArrivalKind::Trace { speed: 1.0 }),
+        ("trace", [speed]) => Ok(ArrivalKind::Trace {
+            speed: number(1e-3, 1e6)(speed)?,
+        }),
+        ("users", [users, every]) => Ok(ArrivalKind::Users {
+            users: whole(1, 1_000_000)(users)?,
+            every: positive_time(every)?,
+        }),
+        _ => Err(format!("must be {known} (got `{text}`)")),
+    }
+}
+
+/// Arrival kinds that say themselves how fast.
+pub fn carries_its_rate(arrival: &ArrivalKind) -> bool {
+    matches!(
+        arrival,
+        ArrivalKind::Ramp { .. }
+            | ArrivalKind::Steps { .. }
+            | ArrivalKind::Series { .. }
+            | ArrivalKind::Trace { .. }
+            | ArrivalKind::Users { .. }
+    )
+}
+
+/// How a value of a small language is stored: as the text that reads back as it.
+pub(crate) trait Shown {
+    /// The text, or texts.
+    fn shown(&self) -> Value;
+}
+
+/// For `#[serde(serialize_with = "shown")]`.
+pub(crate) fn shown<T: Shown, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    value.shown().serialize(serializer)
+}
+
+impl<T: Shown> Shown for Option<T> {
+    fn shown(&self) -> Value {
+        self.as_ref().map_or(Value::Null, Shown::shown)
+    }
+}
+
+impl<T: Shown> Shown for Vec<T> {
+    fn shown(&self) -> Value {
+        self.iter().map(Shown::shown).collect()
+    }
+}
+
+macro_rules! shown_as {
+    ($($kind:ty: |$value:ident| $text:expr;)*) => {
+        $(impl Shown for $kind {
+            fn shown(&self) -> Value {
+                let $value = self;
+                Value::from($text)
+            }
+        })*
+    };
+}
+
+shown_as! {
+    Nanos: |it| time_text(*it);
+    DatasetSpec: |it| it.to_string();
+    LengthSpec: |it| it.to_string();
+    LengthCategory: |it| it.to_string();
+    Precision: |it| it.to_string();
+    Study: |it| it.name();
+    Slo: |it| slo_text(it);
+    ArrivalKind: |it| arrival_text(it);
+    Header: |it| format!("{}: ***", it.name);
+    (String, String): |it| format!("{}={}", it.0, it.1);
+    (u32, u32): |it| format!("{}/{}", it.0, it.1);
+}
+
+impl Shown for Salt {
+    fn shown(&self) -> Value {
+        Value::from(match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+        })
+    }
+}
+
+impl Shown for Amount {
+    fn shown(&self) -> Value {
+        match self {
+            Self::Count(count) => (*count).into(),
+            Self::Time(time) => time.shown(),
+        }
+    }
+}
+
+impl Shown for Lengths {
+    fn shown(&self) -> Value {
+        match self {
+            Self::These(lengths) => match lengths.as_slice() {
+                &[one] => one.into(),
+                several => several.into(),
+            },
+            Self::Drawn(spec) => spec.shown(),
+        }
+    }
+}
+
+impl Shown for Concurrency {
+    fn shown(&self) -> Value {
+        let levels = |levels: &[u32]| {
+            let texts: Vec<String> = levels.iter().map(ToString::to_string).collect();
+            texts.join(":")
+        };
+        match &self.ramp {
+            None => self.most.into(),
+            Some(ConcurrencyRamp::Line { from, to }) => format!("ramp:{from}:{to}").into(),
+            Some(ConcurrencyRamp::Steps { levels: all }) => format!("steps:{}", levels(all)).into(),
+        }
+    }
+}
+
+/// Without rounding, in the largest unit that divides it.
+fn time_text(time: Nanos) -> String {
+    let ns = time.get();
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let whole = units.into_iter().find(|(size, _)| ns % size == 0);
+    let (size, unit) = whole.unwrap_or((1, "ns"));
+    format!("{}{unit}", ns / size)
+}
+
+fn slo_text(slo: &Slo) -> String {
+    // Rounded to 1e-6 percent, so that 0.999 is p99.9 and not p99.90000000000001.
+    let percent = (slo.q * 1e8).round() / 1e6;
+    let limit = match slo.metric.unit() {
+        Unit::Ns => format!("{}ms", slo.limit / 1e6),
+        _ => slo.limit.to_string(),
+    };
+    let whose = slo.use_case.as_ref().map(|name| format!("@{name}"));
+    let whose = whose.unwrap_or_default();
+    format!("p{percent}:{}={limit}{whose}", slo.metric)
+}
+
+fn arrival_text(arrival: &ArrivalKind) -> String {
+    match arrival {
+        ArrivalKind::Poisson => "poisson".to_owned(),
+        ArrivalKind::Constant => "constant".to_owned(),
+        ArrivalKind::Gamma { cov } => format!("gamma:{cov}"),
+        ArrivalKind::Burst { size } => format!("burst:{size}"),
+        ArrivalKind::Ramp {
+            from_per_s,
+            to_per_s,
+        } => format!("ramp:{from_per_s}:{to_per_s}"),
+        ArrivalKind::Steps { rates_per_s } => {
+            let rates: Vec<String> = rates_per_s.iter().map(ToString::to_string).collect();
+            format!("steps:{}", rates.join(":"))
+        }
+        ArrivalKind::Series { file } => format!("series:{file}"),
+        ArrivalKind::Trace { speed } => format!("trace:{speed}"),
+        ArrivalKind::Users { users, every } => format!("users:{users}:{}", time_text(*every)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_take_units_and_explain_their_absence() {
+        assert_eq!(time("250ms"), Ok(Nanos::from_millis(250)));
+        assert_eq!(time("1.5s"), Ok(Nanos::from_millis(1500)));
+        assert_eq!(time("2m"), Ok(Nanos::from_secs(120)));
+        assert_eq!(
+            time("30").unwrap_err(),
+            "needs a unit (got `30`): write `30s` for seconds or `30ms` for milliseconds"
+        );
+        assert!(time("fast").unwrap_err().contains("250ms"));
+        assert!(positive_time("0s").unwrap_err().contains("longer than 0"));
+    }
+
+    #[test]
+    fn bounds_are_named_with_what_was_given() {
+        assert_eq!(
+            whole(1, 10_u32)("0").unwrap_err(),
+            "must be a whole number from 1 to 10 (got `0`)"
+        );
+        assert!(rate("0").unwrap_err().contains("greater than 0"));
+        assert!(rate("inf").unwrap_err().contains("closed loop"));
+    }
+
+    #[test]
+    fn a_level_and_both_kinds_of_ramps_are_understood() {
+        let parsed = ["8", "ramp:1:32", "ramp:16:2", "steps:1:8:4"].map(|text| {
+            let it: Concurrency = text.parse().unwrap();
+            (it.most, it.id(), it.label())
+        });
+        let expected = [
+            (8, "c8", "concurrency 8"),
+            (32, "c1-to-32", "concurrency 1 to 32"),
+            (16, "c16-to-2", "concurrency 16 to 2"),
+            (8, "c1-8-4", "concurrency 1 → 8 → 4"),
+        ];
+        assert_eq!(
+            parsed,
+            expected.map(|(most, id, label)| (most, id.to_owned(), label.to_owned()))
+        );
+        let refused = |text: &str| text.parse::<Concurrency>().unwrap_err();
+        assert_eq!(
+            refused("many"),
+            "must be a whole number from 1 to 1000000 (got `many`), or ramp:FROM:TO, or steps:A:B:…"
+        );
+        assert!(refused("ramp:1").contains("ramp:FROM:TO"));
+        assert!(refused("ramp:0:4").contains("(got `0`)"));
+        assert!(refused("steps:").contains("whole number"));
+    }
+
+    #[test]
+    fn a_wrong_header_is_told_without_its_value() {
+        let refused = |text: &str| text.parse::<Header>().unwrap_err();
+        for text in [
+            "Authorization=Bearer sk-123456",
+            "Authorization Bearer: sk-123456",
+            "x-key: sk-123456\n",
+        ] {
+            let inner = refused(&format!("{text}\u{1}: x"));
+            assert!(!inner.contains("123456"), "{inner}");
+        }
+        assert!(refused("Authorization=Bearer sk-123456").contains("`Name: value`"));
+    }
+
+    #[test]
+    fn addresses_are_shown_without_what_is_secret_in_them() {
+        let shown = |text: &str| format!("{0} {0:?}", Address::from(text));
+        assert_eq!(
+            shown("https://me:pw@host:8/v1?key=abc"),
+            "https://***@host:8/v1?*** https://***@host:8/v1?***"
+        );
+        assert!(shown("http://127.0.0.1:8000").starts_with("http://127.0.0.1:8000 "));
+        assert!(shown("unix:///run/server.sock").starts_with("unix:///run/server.sock "));
+    }
+
+    /// What is stored of a value reads back as the value.
+    fn reads_back<T: Shown + PartialEq + fmt::Debug>(
+        read: impl Fn(&str) -> Result<T, String>,
+        texts: &[&str],
+    ) {
+        for text in texts {
+            let value = read(text).unwrap();
+            let stored = match value.shown() {
+                Value::String(text) => text,
+                other => other.to_string(),
+            };
+            assert_eq!(read(&stored), Ok(value), "{text} stored as {stored}");
+        }
+    }
+
+    #[test]
+    fn every_stored_text_reads_back() {
+        reads_back(time, &["0", "1.5s", "250ms", "7us", "3ns", "2h"]);
+        reads_back(
+            slo,
+            &["ttft=200ms", "p99.9:e2e=1.2345s@short-qa", "itl=7us"],
+        );
+        reads_back(str::parse::<Amount>, &["5", "5s"]);
+        reads_back(str::parse::<Concurrency>, &["8", "ramp:1:4", "steps:1:2:9"]);
+        reads_back(shard, &["3/4"]);
+        let arrivals = "poisson constant gamma:0.5 burst:4 ramp:1:2.5 steps:1:2 series:/a:b.csv trace:2 users:3:1500ms";
+        reads_back(arrival, &arrivals.split(' ').collect::<Vec<_>>());
+        reads_back(str::parse::<Lengths>, &["256", "normal:5:1", "1..4"]);
+    }
+
+    #[test]
+    fn lengths_are_a_distribution_or_the_values_of_a_grid() {
+        let read = |text: &str| text.parse::<Lengths>().unwrap();
+        assert_eq!(read("256").spec(), Some(LengthSpec::Fixed(256)));
+        assert_eq!(read("256").grid(), Some([256].as_slice()));
+        assert_eq!(read("16, 32").grid(), Some([16, 32].as_slice()));
+        assert_eq!(read("16,32").spec(), None);
+        assert_eq!(read("16..32").grid(), None);
+        assert!("0".parse::<Lengths>().unwrap_err().contains("from 1"));
+    }
+}
