@@ -26,6 +26,7 @@ pub(crate) struct RequestExecution<'a> {
     target: &'a Target,
     clock: &'a Clock,
     exchange: Exchange,
+    keep_text: Option<usize>,
     deadline: Deadline,
     /// When `send` was called.
     begun: Stamp,
@@ -82,6 +83,7 @@ impl<'a> RequestExecution<'a> {
             target,
             clock,
             exchange,
+            keep_text: request.prepared.kept_text(),
             deadline: Deadline::new(clock.clone(), begun + limit, recall),
             begun,
             ready: None,
@@ -212,7 +214,7 @@ impl<'a> RequestExecution<'a> {
             } else {
                 self.target.limits.body_bytes
             },
-            keep_text: self.target.keep_text,
+            keep_text: self.keep_text,
         };
         let protocol = Arc::clone(&self.target.protocol);
         let mut decoder = AnswerDecoder::new(protocol, streaming, limits);

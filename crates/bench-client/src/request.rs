@@ -26,6 +26,7 @@ pub struct RequestEncoder {
     model: String,
     /// Everything that does not change from one request to the next.
     headers: HeaderMap,
+    keep_text: Option<usize>,
 }
 
 /// A request that is ready to be written: its body is encoded, its headers are parsed. The client that sends it picks the endpoint
@@ -35,6 +36,7 @@ pub struct PreparedRequest {
     body: Bytes,
     headers: HeaderMap,
     streaming: bool,
+    keep_text: Option<usize>,
 }
 
 impl RequestEncoder {
@@ -76,6 +78,7 @@ impl RequestEncoder {
             protocol: Arc::clone(&target.protocol),
             model: target.model.clone(),
             headers,
+            keep_text: target.keep_text,
         })
     }
 
@@ -103,6 +106,7 @@ impl RequestEncoder {
             body: Bytes::from(self.protocol.body(request, &self.model)),
             headers,
             streaming,
+            keep_text: self.keep_text,
         })
     }
 }
@@ -114,7 +118,19 @@ impl PreparedRequest {
             body,
             headers,
             streaming: false,
+            keep_text: None,
         }
+    }
+
+    /// Keep so many characters of this answer, instead of what the target says; `None` keeps none.
+    #[must_use]
+    pub fn keeping_text(self, keep_text: Option<usize>) -> Self {
+        Self { keep_text, ..self }
+    }
+
+    /// Characters of the answer to keep in its record.
+    pub fn kept_text(&self) -> Option<usize> {
+        self.keep_text
     }
 
     /// The request's body.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use bench_schema::{ArrivalKind, Load, Prompt};
-use bench_workload::{HfTokenizer, Plan, PlanSpec, Sizer, Words};
+use bench_workload::{DatasetSpec, HfTokenizer, Plan, PlanSpec, Sizer, Words};
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use tokenizers::Tokenizer;
 use tokenizers::models::TrainerWrapper;
@@ -42,8 +42,12 @@ fn walk(plan: Option<&Plan>) -> usize {
         .sum()
 }
 
-/// Byte-level BPE trained on this crate's own texts.
 fn bpe() -> Option<Arc<dyn Sizer>> {
+    Some(Arc::new(HfTokenizer::new(tokenizer()?, "bpe")))
+}
+
+/// Byte-level BPE trained on this crate's own texts.
+fn tokenizer() -> Option<Tokenizer> {
     let mut tokenizer = Tokenizer::new(BPE::default());
     tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
     tokenizer.with_decoder(Some(ByteLevel::default()));
@@ -63,7 +67,7 @@ fn bpe() -> Option<Arc<dyn Sizer>> {
     tokenizer
         .train(&mut TrainerWrapper::from(trainer), lines)
         .ok()?;
-    Some(Arc::new(HfTokenizer::new(tokenizer, "bpe")))
+    Some(tokenizer)
 }
 
 /// Most memory that this process has had, as Linux tells it.
@@ -118,5 +122,47 @@ fn smaller(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, a_million, smaller);
+/// Prompts of 64 tokens, made with a tokenizer; beside them what encoding the same texts once costs.
+fn composed(c: &mut Criterion) {
+    let Some(sizer) = bpe() else { return };
+    let spec = PlanSpec {
+        input: "64".parse().ok(),
+        requests: Some(1_000),
+        dataset: DatasetSpec::Random,
+        ..PlanSpec::default()
+    };
+    let texts: Vec<Arc<str>> = Plan::new(spec.clone(), Arc::clone(&sizer))
+        .iter()
+        .flat_map(Plan::iter)
+        .filter_map(Result::ok)
+        .filter_map(|planned| match planned.item.request.prompt {
+            Prompt::Text(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    let mut group = c.benchmark_group("1000 prompts of 64 tokens");
+    group
+        .sample_size(20)
+        .throughput(Throughput::Elements(1_000));
+    for dataset in ["random", "text", "mixed", "prefix:2:40:24"] {
+        let spec = PlanSpec {
+            dataset: dataset.parse().unwrap_or(DatasetSpec::Random),
+            ..spec.clone()
+        };
+        let plan = Plan::new(spec, Arc::clone(&sizer)).ok();
+        group.bench_function(dataset, |b| b.iter(|| black_box(walk(plan.as_ref()))));
+    }
+    if let Some(whole) = tokenizer() {
+        group.bench_function("encoding each text once", |b| {
+            b.iter(|| {
+                let tokens =
+                    |text: &Arc<str>| whole.encode_fast(&**text, false).map_or(0, |e| e.len());
+                black_box(texts.iter().map(tokens).sum::<usize>())
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, a_million, smaller, composed);
 criterion_main!(benches);

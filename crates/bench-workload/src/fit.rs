@@ -147,7 +147,7 @@ impl Fitter<'_> {
 }
 
 /// Longer words than this may be cut inside: they are texts of scripts that have no blanks, or no words at all.
-const LONG_WORD: usize = 32;
+pub(crate) const LONG_WORD: usize = 32;
 
 /// Byte offsets at which a text may be cut: where words end, and inside of long ones between any two characters.
 fn word_ends(text: &str) -> Vec<usize> {

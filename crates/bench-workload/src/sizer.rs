@@ -2,6 +2,7 @@
 
 mod count_with;
 mod hf;
+mod pieces;
 
 pub use count_with::CountWith;
 pub use hf::HfTokenizer;

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use tokenizers::Tokenizer;
 
 use super::Sizer;
+use super::pieces::{Measured, Pieces};
 use crate::WorkloadError;
 use crate::words::WordPool;
 
@@ -18,6 +19,7 @@ const POOL_WORDS: usize = 8192;
 pub struct HfTokenizer {
     name: String,
     tokenizer: Tokenizer,
+    pieces: Pieces,
     pool: OnceLock<Arc<WordPool>>,
     ids: OnceLock<Arc<[u32]>>,
 }
@@ -50,6 +52,7 @@ impl HfTokenizer {
         Self {
             name: name.into(),
             tokenizer,
+            pieces: Pieces::default(),
             pool: OnceLock::new(),
             ids: OnceLock::new(),
         }
@@ -66,6 +69,11 @@ impl HfTokenizer {
             name: self.name.clone(),
             why: cause.to_string(),
         }
+    }
+
+    fn by_pieces(&self, text: &str, length: u64) -> Result<Option<Measured>, WorkloadError> {
+        let measured = self.pieces.measure(&self.tokenizer, text, length);
+        measured.map_err(|cause| self.failed(cause))
     }
 
     /// Ids that are neither special nor added, in order.
@@ -124,12 +132,20 @@ impl Sizer for HfTokenizer {
     }
 
     fn count(&self, text: &str) -> Result<u64, WorkloadError> {
+        if let Some(measured) = self.by_pieces(text, 0)? {
+            return Ok(measured.tokens);
+        }
         let encoding = self.tokenizer.encode_fast(text, false);
         let encoding = encoding.map_err(|cause| self.failed(cause))?;
         Ok(encoding.len() as u64)
     }
 
     fn measure(&self, text: &str, length: u64) -> Result<(u64, Option<usize>), WorkloadError> {
+        if let Some(measured) = self.by_pieces(text, length)?
+            && measured.end.is_some()
+        {
+            return Ok((measured.tokens, measured.end));
+        }
         let encoding = self.tokenizer.encode(text, false);
         let encoding = encoding.map_err(|cause| self.failed(cause))?;
         let last = usize::try_from(length).ok().and_then(|n| n.checked_sub(1));

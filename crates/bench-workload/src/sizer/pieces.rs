@@ -1,0 +1,312 @@
+//! Counting the tokens of a text from its words, each of which is encoded once.
+//!
+//! Nearly every tokenizer cuts a text before a blank and never makes a token across it: then the counts of the parts add up to that
+//! of the whole. Whether a tokenizer is one of these is found out before its words are trusted; texts of others are encoded whole.
+
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use tokenizers::{ModelWrapper, Tokenizer};
+
+use crate::bank;
+use crate::{Draw, Seed};
+
+/// What stands before a word while it is encoded, so that it follows a blank.
+const ANCHOR: &str = "the";
+/// Words of one generation of the cache; two are kept.
+const GENERATION: usize = 1 << 15;
+/// Longer parts of a text are no words: they are encoded each time.
+const LONGEST_KEPT: usize = 64;
+/// Texts that are counted both ways before words are trusted, and the parts of each.
+const TRIALS: u64 = 24;
+const TRIAL_PARTS: u64 = 40;
+
+/// The counts of words by one tokenizer.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    anchor: OnceLock<Option<Anchor>>,
+    known: RwLock<Known>,
+}
+
+/// The ids of [`ANCHOR`] alone; there only where words add up.
+#[derive(Debug)]
+struct Anchor(Vec<u32>);
+
+/// Counts of the latest words, and of those before them. A word that is asked for again is kept; those that never are (salts) drop
+/// out with their generation.
+#[derive(Debug, Default)]
+struct Known {
+    young: HashMap<Box<str>, Count>,
+    old: HashMap<Box<str>, Count>,
+}
+
+/// Tokens of a part; absent where it does not stand for itself, so that its text has to be encoded whole.
+type Count = Option<u32>;
+
+/// Where a text may end that is to have a length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Measured {
+    pub(super) tokens: u64,
+    /// The byte at which the last part ends that is within the length; absent where that part is no single word.
+    pub(super) end: Option<usize>,
+}
+
+impl Pieces {
+    /// The tokens of a text and where so many of them end; `None` where the text has to be encoded whole.
+    pub(super) fn measure(
+        &self,
+        tokenizer: &Tokenizer,
+        text: &str,
+        length: u64,
+    ) -> tokenizers::Result<Option<Measured>> {
+        let anchor = self.anchor.get_or_init(|| Anchor::of(tokenizer));
+        match anchor {
+            Some(anchor) if text.starts_with(|c: char| c.is_ascii_graphic()) => {
+                self.sum(tokenizer, anchor, text, length)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn sum(
+        &self,
+        tokenizer: &Tokenizer,
+        anchor: &Anchor,
+        text: &str,
+        length: u64,
+    ) -> tokenizers::Result<Option<Measured>> {
+        let mut sum = Sum::of(length);
+        let mut new = Vec::new();
+        {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            for part in parts(text) {
+                let count = match known.young.get(part) {
+                    Some(count) => *count,
+                    None => {
+                        let before = known.old.get(part).copied();
+                        let count = before.map_or_else(|| anchor.count(tokenizer, part), Ok)?;
+                        new.push((part, count));
+                        count
+                    }
+                };
+                let Some(count) = count else {
+                    return Ok(None);
+                };
+                sum.add(part, count);
+            }
+        }
+        if !new.is_empty() {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            known.extend(new);
+        }
+        Ok(Some(sum.measured))
+    }
+}
+
+/// A text's parts, added up.
+struct Sum {
+    length: u64,
+    at: usize,
+    measured: Measured,
+    full: bool,
+}
+
+impl Sum {
+    fn of(length: u64) -> Self {
+        let measured = Measured {
+            tokens: 0,
+            end: Some(0),
+        };
+        Self {
+            length,
+            at: 0,
+            measured,
+            full: false,
+        }
+    }
+
+    fn add(&mut self, part: &str, count: u32) {
+        self.at += part.len();
+        self.measured.tokens += u64::from(count);
+        if self.measured.tokens <= self.length {
+            self.measured.end = Some(self.at);
+        } else if !self.full {
+            self.full = true;
+            if !is_word(part) {
+                self.measured.end = None;
+            }
+        }
+    }
+}
+
+impl Known {
+    fn extend(&mut self, new: Vec<(&str, Count)>) {
+        for (part, count) in new {
+            if part.len() > LONGEST_KEPT {
+                continue;
+            }
+            if self.young.len() >= GENERATION {
+                self.old = std::mem::take(&mut self.young);
+            }
+            self.young.insert(part.into(), count);
+        }
+    }
+}
+
+impl Anchor {
+    /// The anchor of a tokenizer whose words add up.
+    fn of(tokenizer: &Tokenizer) -> Option<Self> {
+        if has_tokens_across_blanks(tokenizer) || is_random(tokenizer) {
+            return None;
+        }
+        let anchor = Self(ids(tokenizer, ANCHOR).ok()?);
+        anchor.adds_up(tokenizer).then_some(anchor)
+    }
+
+    /// Tokens of a part where it follows another, or of a text's first part, which has no blank before it.
+    fn count(&self, tokenizer: &Tokenizer, part: &str) -> tokenizers::Result<Count> {
+        if !part.starts_with(' ') {
+            return Ok(u32::try_from(ids(tokenizer, part)?.len()).ok());
+        }
+        let both = ids(tokenizer, &format!("{ANCHOR}{part}"))?;
+        let own = both.strip_prefix(self.0.as_slice());
+        Ok(own.and_then(|own| u32::try_from(own.len()).ok()))
+    }
+
+    /// Whether texts of words, numbers and signs in any order have as many tokens as their parts together.
+    fn adds_up(&self, tokenizer: &Tokenizer) -> bool {
+        let words: Vec<&str> = bank::WORDS.split_whitespace().collect();
+        let mut draw = Draw::new(Seed::new(0).stream("pieces of a text", ""));
+        (0..TRIALS).all(|_| {
+            let text = trial(&words, &mut draw);
+            let mut sum = 0;
+            for part in parts(&text) {
+                match self.count(tokenizer, part) {
+                    Ok(Some(count)) => sum += count as usize,
+                    _ => return false,
+                }
+            }
+            ids(tokenizer, &text).is_ok_and(|ids| ids.len() == sum)
+        })
+    }
+}
+
+/// Words, some with a capital letter or a sign after them, numbers, and runs of signs.
+fn trial(words: &[&str], draw: &mut Draw) -> String {
+    let sign = |draw: &mut Draw| char::from(b"!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~"[draw.pick(31)]);
+    let mut text = String::new();
+    for _ in 0..TRIAL_PARTS {
+        let word = words.get(draw.pick(words.len())).copied().unwrap_or("word");
+        match draw.pick(8) {
+            0 => text.push_str(&draw.pick(10_000).to_string()),
+            1 => text.extend([sign(draw), sign(draw)]),
+            2 => {
+                text.push(sign(draw));
+                text.push_str(word);
+            }
+            3 => {
+                text.push_str(word);
+                text.push(sign(draw));
+            }
+            4 => text.push_str(&word.to_ascii_uppercase()),
+            _ => text.push_str(word),
+        }
+        text.push(' ');
+    }
+    text.truncate(text.len() - 1);
+    text
+}
+
+fn ids(tokenizer: &Tokenizer, text: &str) -> tokenizers::Result<Vec<u32>> {
+    Ok(tokenizer.encode_fast(text, false)?.get_ids().to_vec())
+}
+
+/// Whether a token of the vocabulary holds a blank after something else, or an added one takes the blanks around it.
+fn has_tokens_across_blanks(tokenizer: &Tokenizer) -> bool {
+    // As blanks are written in byte-level and in SentencePiece vocabularies.
+    let is_blank = |c: char| matches!(c, ' ' | '\u{120}' | '\u{2581}');
+    let vocabulary = tokenizer.get_vocab(false);
+    let across = |token: &str| token.trim_start_matches(is_blank).contains(is_blank);
+    let added = tokenizer.get_added_tokens_decoder();
+    vocabulary.keys().any(|token| across(token))
+        || added
+            .values()
+            .any(|token| token.rstrip || token.content.contains(' '))
+}
+
+/// Whether it may encode the same text differently each time.
+fn is_random(tokenizer: &Tokenizer) -> bool {
+    matches!(tokenizer.get_model(), ModelWrapper::BPE(bpe) if bpe.dropout.is_some())
+}
+
+/// The parts of a text: each but the first begins with the one blank between two visible ASCII characters.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let cut = rest.as_bytes().windows(3).position(|three| {
+            matches!(three, [before, b' ', after] if before.is_ascii_graphic() && after.is_ascii_graphic())
+        });
+        // The position is that of the character before the blank.
+        let (part, after) = rest.split_at(cut.map_or(rest.len(), |before| before + 1));
+        rest = after;
+        Some(part)
+    })
+}
+
+/// Whether a part is one word that is not cut inside.
+fn is_word(part: &str) -> bool {
+    let word = part.strip_prefix(' ').unwrap_or(part);
+    word.len() <= crate::fit::LONG_WORD && !word.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokenizers::AddedToken;
+    use tokenizers::models::TrainerWrapper;
+    use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
+    use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_before_single_blanks_between_visible_letters_only() {
+        let cut = |text: &'static str| parts(text).collect::<Vec<_>>();
+        assert_eq!(cut("a bc  d e"), ["a", " bc  d", " e"]);
+        assert_eq!(cut("x\ny é z "), ["x\ny é z "]);
+        assert_eq!(cut(" lead a"), [" lead", " a"]);
+        assert!(cut("").is_empty());
+    }
+
+    fn bpe(dropout: Option<f32>) -> Tokenizer {
+        let mut model = BPE::default();
+        model.dropout = dropout;
+        let mut tokenizer = Tokenizer::new(model);
+        tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+        let trainer = BpeTrainerBuilder::new()
+            .show_progress(false)
+            .vocab_size(400)
+            .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+            .build();
+        let words = bank::WORDS.lines().map(str::to_owned);
+        tokenizer
+            .train(&mut TrainerWrapper::from(trainer), words)
+            .unwrap();
+        tokenizer
+    }
+
+    #[test]
+    fn words_are_trusted_where_they_add_up_and_nowhere_else() {
+        assert!(Anchor::of(&bpe(None)).is_some());
+        assert!(
+            Anchor::of(&bpe(Some(0.5))).is_none(),
+            "each time another count"
+        );
+        let mut greedy = bpe(None);
+        let marker = AddedToken::from("<end>", false).rstrip(true);
+        greedy.add_tokens([marker]).unwrap();
+        assert!(Anchor::of(&greedy).is_none(), "takes the next word's blank");
+    }
+}
