@@ -117,10 +117,11 @@ pub(crate) struct Gate {
     pub(crate) runs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) from: FromBaseline,
-    /// The most that quantities may get worse, in every cell, such as `e2e.p95:5%,output_tokens_per_s:3%`; `all` is every quantity.
+    /// The most that quantities may get worse, in every cell, such as `e2e:5%,ttft.p95:10%,output_tokens_per_s:3%`; a metric alone is
+    /// compared request by request (runs of one plan), `all` is every quantity.
     #[arg(long, required = true, value_name = "LIST")]
     pub(crate) max_regression: Vec<String>,
-    /// Also miss where a quantity looks worse than allowed but chance is not excluded.
+    /// Pass only where a regression beyond what is allowed is excluded: the whole interval has to be within it.
     #[arg(long)]
     pub(crate) strict: bool,
     /// What stdout gets.

@@ -1,7 +1,6 @@
 //! `gate`: an exit code for a pipeline.
 
 use bench_insight::{GateOutcome, GateVerdict, RegressionRule};
-use bench_schema::TrustVerdict;
 use serde::Serialize;
 
 use crate::Done;
@@ -9,17 +8,17 @@ use crate::arguments::{Gate, Output};
 use crate::baseline::beside;
 use crate::compare::{hold, options, percent, text};
 use crate::error::CommandError;
-use crate::run_folder::{RunFolder, open_group};
+use crate::run_folder::open_group;
 
-/// The numbers cannot be believed, so the gate cannot tell.
-const UNTRUSTED: u8 = 3;
-/// A gate was missed.
+/// The runs cannot be compared, or their numbers not believed: the gate says nothing.
+const REFUSED: u8 = 3;
+/// A gate was missed, or nobody can tell whether it was.
 const MISSED: u8 = 4;
 
 #[derive(Serialize)]
 struct Answer<'a> {
     verdict: &'static str,
-    untrusted: &'a [String],
+    refused: &'a [String],
     gates: &'a [GateOutcome],
 }
 
@@ -52,26 +51,30 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
             "--max-regression names no gate; write --max-regression 'e2e.p95:5%'".to_owned(),
         ));
     }
-    let untrusted: Vec<String> = base.iter().chain(&new).filter_map(distrust).collect();
-    let (verdict, code) = verdict(&gates, &untrusted, arguments.strict);
+    let refused = &found.incomparable;
+    let (verdict, code) = verdict(&gates, refused, arguments.strict);
     let output = match arguments.output {
         Output::Json => {
             let answer = Answer {
                 verdict,
-                untrusted: &untrusted,
+                refused,
                 gates: &gates,
             };
             serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"
         }
         Output::Markdown => markdown(verdict, &gates),
-        Output::Table => lines(verdict, &gates) + "\n" + &text(&found),
+        Output::Table => lines(verdict, &gates, arguments.strict) + "\n" + &text(&found),
     };
     let mut notes: Vec<String> = base
         .iter()
         .chain(&new)
         .flat_map(|run| run.notes.clone())
         .collect();
-    notes.extend(untrusted);
+    notes.extend(
+        refused
+            .iter()
+            .map(|why| format!("the gate cannot be held: {why}")),
+    );
     Ok(Done {
         output,
         notes,
@@ -79,29 +82,15 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     })
 }
 
-fn distrust(run: &RunFolder) -> Option<String> {
-    let trust = &run.record.trust;
-    let worst = trust
-        .reasons
-        .first()
-        .filter(|_| trust.verdict == TrustVerdict::Untrusted)?;
-    Some(format!(
-        "{} cannot be trusted ({}): {}; measure it again",
-        run.path.display(),
-        worst.code,
-        worst.message
-    ))
-}
-
-/// Doubt outranks everything: a gate on numbers that cannot be believed says nothing.
-fn verdict(gates: &[GateOutcome], untrusted: &[String], strict: bool) -> (&'static str, u8) {
+/// What cannot be compared outranks everything: a gate on it says nothing. What nobody can tell is no pass.
+fn verdict(gates: &[GateOutcome], refused: &[String], strict: bool) -> (&'static str, u8) {
     let any = |wanted| gates.iter().any(|gate| gate.verdict == wanted);
-    if !untrusted.is_empty() {
-        ("cannot tell: untrusted", UNTRUSTED)
+    if !refused.is_empty() {
+        ("refused: the runs cannot be compared", REFUSED)
     } else if any(GateVerdict::Regressed) {
         ("missed", MISSED)
-    } else if any(GateVerdict::CannotTell) {
-        ("passed, not certain", if strict { MISSED } else { 0 })
+    } else if any(GateVerdict::CannotTell) || strict && !gates.iter().all(GateOutcome::is_certain) {
+        ("cannot tell, which is no pass", MISSED)
     } else {
         ("passed", 0)
     }
@@ -115,12 +104,13 @@ fn word(gate: &GateOutcome) -> &'static str {
     }
 }
 
-fn lines(verdict: &str, gates: &[GateOutcome]) -> String {
+fn lines(verdict: &str, gates: &[GateOutcome], strict: bool) -> String {
     let mut out = format!("gate: {verdict}\n");
     for gate in gates {
+        let unsure = strict && gate.verdict == GateVerdict::Passed && !gate.is_certain();
         out += &format!(
-            "  {:11}  {} {}: {} {}, {} allowed\n",
-            word(gate),
+            "  {:11}  {} {}: {} {}{}, {} allowed{}\n",
+            if unsure { "cannot tell" } else { word(gate) },
             gate.cell.escape_debug(),
             gate.quantity,
             percent(gate.regression.abs()),
@@ -129,7 +119,18 @@ fn lines(verdict: &str, gates: &[GateOutcome]) -> String {
             } else {
                 "better"
             },
+            gate.interval.map_or_else(String::new, |i| format!(
+                " (worse by {} to {})",
+                percent(i.low),
+                percent(i.high)
+            )),
             percent(gate.allowed),
+            gate.times_as_many()
+                .filter(|_| unsure || gate.verdict == GateVerdict::CannotTell)
+                .map_or_else(String::new, |times| format!(
+                    "; about {:.0} times as many requests would decide",
+                    times.ceil()
+                )),
         );
     }
     out
@@ -163,24 +164,29 @@ mod tests {
             quantity: "e2e.p95".to_owned(),
             regression: 0.1,
             allowed: 0.05,
+            interval: None,
             verdict,
         };
         verdicts.iter().map(gate).collect()
     }
 
     #[test]
-    fn a_missed_gate_is_4_unless_the_runs_cannot_be_trusted_which_is_3() {
+    fn a_missed_gate_is_4_unless_the_runs_cannot_be_compared_which_is_3() {
         let regressed = gates(&[GateVerdict::Passed, GateVerdict::Regressed]);
         assert_eq!(verdict(&regressed, &[], false).1, 4);
         assert_eq!(verdict(&regressed, &["why".to_owned()], false).1, 3);
         let unsure = gates(&[GateVerdict::CannotTell]);
-        assert_eq!(
-            (
-                verdict(&unsure, &[], false).1,
-                verdict(&unsure, &[], true).1
-            ),
-            (0, 4)
-        );
-        assert_eq!(verdict(&gates(&[GateVerdict::Passed]), &[], true).1, 0);
+        assert_eq!(verdict(&unsure, &[], false).1, 4);
+        let passed = gates(&[GateVerdict::Passed]);
+        assert_eq!(verdict(&passed, &[], false).1, 0);
+        // Strictly, only what excludes a regression passes.
+        assert_eq!(verdict(&passed, &[], true).1, 4);
+        let mut certain = passed;
+        certain[0].interval = Some(bench_schema::Interval {
+            low: -0.1,
+            high: 0.04,
+            confidence: 0.95,
+        });
+        assert_eq!(verdict(&certain, &[], true).1, 0);
     }
 }

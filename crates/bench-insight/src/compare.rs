@@ -3,6 +3,8 @@
 mod figures;
 mod gate;
 
+use std::collections::BTreeMap;
+
 use bench_metrics::{CompareOptions, Comparison as Tested, Test, Verdict, settle};
 use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustVerdict, Unit};
 use serde::{Deserialize, Serialize};
@@ -29,6 +31,9 @@ pub struct RunComparison {
     /// Cells that only the new one has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only_new: Vec<String>,
+    /// Why a gate must not be held against them: other requests or another load, cells that the new side lacks, untrusted numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incomparable: Vec<String>,
     /// What speaks against comparing them, or limits what the comparison can see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cautions: Vec<String>,
@@ -66,8 +71,14 @@ pub struct ComparisonRow {
     pub detectable: Option<f64>,
     /// What it comes to.
     pub verdict: ComparisonVerdict,
-    /// How it was tested: `welch over runs`, `permutation of runs`, `permutation of blocks of time`, `intervals`.
+    /// How it was tested: `welch over runs`, `permutation of runs`, `paired requests`, `permutation of blocks of time`, `intervals`.
     pub test: String,
+    /// What both sides are taken over: `pairs` (the requests that both answered), `all requests`, `steady part`.
+    #[serde(default)]
+    pub population: String,
+    /// Requests behind each side.
+    #[serde(default)]
+    pub n: (u64, u64),
 }
 
 /// What a row comes to.
@@ -148,8 +159,10 @@ pub struct ComparedSamples<'a> {
 ///
 /// Rates, and P50, P95 and P99 of TTFT, ITL, TPOT and E2E from the headline origin (P99 where both sides have the values for it),
 /// and the success rate where something failed. Two or more runs on both sides: one figure a run, Welch's t or a permutation of
-/// runs, so that what changes between runs counts as noise. One run on a side: a permutation of blocks of time where `samples`
-/// hold its requests, else the stored intervals; both are blind to what changes between runs, and the result says so. The
+/// runs, so that what changes between runs counts as noise. A single run against another of the same plan: the same requests are
+/// paired where `samples` hold them, so that what their lengths and prompts do cancels (`e2e.paired`, and the quantiles too).
+/// Single runs of different plans: a permutation of blocks of time, else the stored intervals. Tests on single runs are blind to
+/// what changes between runs, and the result says so. Each row names the requests that both of its sides are taken over. The
 /// p-values are corrected for the number of rows (Holm), so that `alpha` is the chance of any false alarm.
 ///
 /// `None` for a side without runs.
@@ -160,29 +173,35 @@ pub fn compare(
     options: &CompareOptions,
 ) -> Option<RunComparison> {
     let (before, after) = (base.first()?, new.first()?);
-    let mut drafts: Vec<(figures::Quantity, &CellRecord, Tested)> = Vec::new();
+    let mut drafts: Vec<Draft<'_>> = Vec::new();
     for cell in &before.cells {
         let Some(other) = after.cell(&cell.id) else {
             continue;
         };
-        for quantity in figures::common(cell, other) {
-            let sides = figures::Sides {
-                base: base.iter().filter_map(|run| run.cell(&cell.id)).collect(),
-                new: new.iter().filter_map(|run| run.cell(&cell.id)).collect(),
-                samples,
-            };
-            if let Some(tested) = figures::test(&quantity, &sides, options) {
-                drafts.push((quantity, cell, tested));
+        let sides = figures::Sides {
+            base: base.iter().filter_map(|run| run.cell(&cell.id)).collect(),
+            new: new.iter().filter_map(|run| run.cell(&cell.id)).collect(),
+            samples,
+            same_plan: same_requests(before, after, (cell, other), samples),
+        };
+        for quantity in figures::common(&sides) {
+            if let Some((tested, population)) = figures::test(&quantity, &sides, options) {
+                drafts.push(Draft {
+                    quantity,
+                    cell,
+                    tested,
+                    population,
+                });
             }
         }
     }
-    let mut family: Vec<Tested> = drafts.iter().map(|(.., tested)| *tested).collect();
+    let mut family: Vec<Tested> = drafts.iter().map(|draft| draft.tested).collect();
     settle(&mut family);
-    let rows = drafts
-        .iter()
-        .zip(&family)
-        .filter_map(|((quantity, cell, _), tested)| row(quantity, cell, tested, options))
-        .collect();
+    for (draft, settled) in drafts.iter_mut().zip(family) {
+        draft.tested = settled;
+    }
+    let rows = drafts.iter().filter_map(|draft| row(draft, options));
+    let rows = rows.collect();
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
         let absent = from
             .cells
@@ -197,17 +216,27 @@ pub fn compare(
         rows,
         only_base: missing(before, after),
         only_new: missing(after, before),
-        cautions: cautions(base, new),
+        incomparable: incomparable(base, new, samples),
+        cautions: cautions(base, new, samples),
         alpha: options.alpha,
     })
 }
 
-fn row(
-    quantity: &figures::Quantity,
-    cell: &CellRecord,
-    tested: &Tested,
-    options: &CompareOptions,
-) -> Option<ComparisonRow> {
+/// A row in the making.
+struct Draft<'a> {
+    quantity: figures::Quantity,
+    cell: &'a CellRecord,
+    tested: Tested,
+    population: figures::Population,
+}
+
+fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
+    let Draft {
+        quantity,
+        cell,
+        tested,
+        population,
+    } = draft;
     let relative = tested.relative();
     let finite = |x: f64| Some(x).filter(|x| x.is_finite());
     Some(ComparisonRow {
@@ -235,27 +264,117 @@ fn row(
             Test::WelchRuns => "welch over runs",
             Test::PermutedRuns => "permutation of runs",
             Test::PermutedBlocks => "permutation of blocks of time",
+            Test::PairedRequests => "paired requests",
             Test::Intervals => "intervals",
         }
         .to_owned(),
+        population: population.name.to_owned(),
+        n: population.n,
     })
 }
 
-/// Cells whose plans differ.
-fn other_plans(before: &RunRecord, after: &RunRecord) -> Vec<String> {
-    before
-        .cells
+/// Whether two cells sent the same requests under the same load. A cell that ends by time sends as many of them as it gets to, so that the
+/// hashes of its plans differ: then the requests that both sent have to be of the same length.
+fn same_requests(
+    before: &RunRecord,
+    after: &RunRecord,
+    (a, b): (&CellRecord, &CellRecord),
+    samples: ComparedSamples<'_>,
+) -> bool {
+    if a.load != b.load {
+        return false;
+    }
+    if a.plan.hash == b.plan.hash {
+        return true;
+    }
+    let by_time = |cell: &CellRecord| cell.stop.duration.is_some();
+    if before.seed != after.seed || !by_time(a) || !by_time(b) || a.plan.dataset != b.plan.dataset {
+        return false;
+    }
+    let of = |all: &'_ [CellSamples]| {
+        let found = all.iter().find(|s| s.cell == a.id);
+        let requests = found.into_iter().flat_map(|s| &s.requests);
+        requests
+            .map(|r| ((r.repeat, r.id), (r.input_tokens, r.use_case.clone())))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let (left, right) = (of(samples.base), of(samples.new));
+    let mut both = left
         .iter()
-        .filter(|cell| {
-            after
-                .cell(&cell.id)
-                .is_some_and(|other| other.plan.hash != cell.plan.hash || other.load != cell.load)
-        })
-        .map(|cell| cell.id.clone())
-        .collect()
+        .filter_map(|(id, kind)| Some((kind, right.get(id)?)))
+        .peekable();
+    both.peek().is_some() && both.all(|(a, b)| a == b)
 }
 
-fn cautions(base: &[&RunRecord], new: &[&RunRecord]) -> Vec<String> {
+/// Cells whose plans differ.
+fn other_plans(before: &RunRecord, after: &RunRecord, samples: ComparedSamples<'_>) -> Vec<String> {
+    let differs = |cell: &&CellRecord| {
+        let other = after.cell(&cell.id);
+        other.is_some_and(|other| !same_requests(before, after, (cell, other), samples))
+    };
+    let cells = before.cells.iter().filter(differs);
+    cells.map(|cell| cell.id.clone()).collect()
+}
+
+/// What makes a gate on the two sides say nothing.
+fn incomparable(
+    base: &[&RunRecord],
+    new: &[&RunRecord],
+    samples: ComparedSamples<'_>,
+) -> Vec<String> {
+    let (Some(before), Some(after)) = (base.first(), new.first()) else {
+        return vec!["a side has no run".to_owned()];
+    };
+    let mut all = Vec::new();
+    for (side, runs) in [("base", base), ("new", new)] {
+        let untrusted = |run: &&&RunRecord| run.trust.verdict == TrustVerdict::Untrusted;
+        for run in runs.iter().filter(untrusted) {
+            let why = run.trust.reasons.first();
+            all.push(format!(
+                "the {side} run `{}` is not to be trusted: {}",
+                run.title,
+                why.map_or("no reason is stored", |reason| reason.message.as_str())
+            ));
+        }
+        for run in runs.iter().filter(|run| !run.complete) {
+            all.push(format!("the {side} run `{}` was cut short", run.title));
+        }
+    }
+    if before.experiment != after.experiment {
+        all.push(format!(
+            "they are different benchmarks: {} and {}",
+            before.experiment.name(),
+            after.experiment.name()
+        ));
+    }
+    let plans = other_plans(before, after, samples);
+    if !plans.is_empty() {
+        all.push(format!(
+            "{} had other requests or another load ({}); measure both sides with the same flags and seed",
+            text::count(plans.len(), "cell"),
+            text::list(&plans)
+        ));
+    }
+    for run in new {
+        let absent: Vec<String> = before
+            .cells
+            .iter()
+            .filter(|cell| run.cell(&cell.id).is_none_or(|c| c.counts.planned == 0))
+            .map(|cell| cell.id.clone())
+            .collect();
+        if !absent.is_empty() {
+            all.push(format!(
+                "the new run `{}` did not measure {} of the base ({})",
+                run.title,
+                text::count(absent.len(), "cell"),
+                text::list(&absent)
+            ));
+        }
+    }
+    all
+}
+
+fn cautions(base: &[&RunRecord], new: &[&RunRecord], samples: ComparedSamples<'_>) -> Vec<String> {
     let mut all = Vec::new();
     let (Some(before), Some(after)) = (base.first(), new.first()) else {
         return all;
@@ -276,7 +395,7 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord]) -> Vec<String> {
     if base.len() < 2 || new.len() < 2 {
         all.push("one run on a side: what changes from run to run is not seen; repeat each at least twice, better five times".to_owned());
     }
-    let plans = other_plans(before, after);
+    let plans = other_plans(before, after, samples);
     if !plans.is_empty() {
         all.push(format!(
             "{} had other requests or another load ({})",

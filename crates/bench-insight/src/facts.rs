@@ -186,8 +186,14 @@ impl FactKeeper {
 }
 
 /// One completed request, as far as time and length go.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestSample {
+    /// Index in the cell's plan; with `repeat` the same request in another run of the plan.
+    pub id: u64,
+    /// Which repeat of the cell, from 0.
+    pub repeat: u32,
+    /// When the schedule wanted it to start; in a closed loop, when its slot became free.
+    pub due: Stamp,
     /// When it was sent.
     pub start: Stamp,
     /// Its last content event.
@@ -295,6 +301,9 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         .filter(|n| *n > 1 && end > first)
         .map(|n| ns(end - first) / (n - 1) as f64);
     Some(RequestSample {
+        id: record.id,
+        repeat: record.repeat,
+        due: record.due,
         start,
         end,
         ttft: wire.streamed.then(|| ns(first - start)),

@@ -257,6 +257,7 @@ mod tests {
                     input_tokens: Some(100),
                     output_tokens: Some(101),
                     use_case: None,
+                    ..RequestSample::default()
                 }
             })
             .collect();

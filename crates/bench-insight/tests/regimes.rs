@@ -45,6 +45,7 @@ fn request(at_s: f64, ttft_s: f64, input: u64) -> RequestSample {
         input_tokens: Some(input),
         output_tokens: Some(101),
         use_case: None,
+        ..RequestSample::default()
     }
 }
 

@@ -146,7 +146,7 @@ fn a_warm_cache_is_turned_off_in_the_servers_own_words() {
 }
 
 #[test]
-fn requests_outside_the_steady_part_are_not_compared_as_they_are_not_reported() {
+fn both_sides_of_a_row_are_taken_over_the_same_requests() {
     let mut run = load::run("gpt2-cpu");
     run.cells.truncate(1);
     let second = |s: f64| bench_schema::Stamp::EPOCH + bench_schema::Nanos::from_secs_f64(s);
@@ -174,6 +174,8 @@ fn requests_outside_the_steady_part_are_not_compared_as_they_are_not_reported() 
             input_tokens: None,
             output_tokens: None,
             use_case: None,
+            id: u64::from(i),
+            ..bench_insight::RequestSample::default()
         }
     };
     let samples = [bench_insight::CellSamples {
@@ -186,12 +188,28 @@ fn requests_outside_the_steady_part_are_not_compared_as_they_are_not_reported() 
     };
     let options = bench_metrics::CompareOptions::default();
     let cell = run.cells[0].id.clone();
-    let found = bench_insight::compare(&[&run], &[&run], both, &options).unwrap();
+    // The other side has no steady part, or another one: nothing of it decides which requests are looked at.
+    let mut other = run.clone();
+    other.cells[0].windows.steady = None;
+    let found = bench_insight::compare(&[&run], &[&other], both, &options).unwrap();
+    let row = found.row(&cell, "e2e.p50").unwrap();
+    assert_eq!(
+        (row.test.as_str(), row.population.as_str(), row.n),
+        ("paired requests", "pairs", (160, 160))
+    );
+    assert!(row.relative.unwrap().abs() < 1e-12);
+    let rate = found.row(&cell, "requests_per_s").unwrap();
+    assert_eq!(rate.population, "all requests");
+    assert!((rate.base - rate.new).abs() < 1e-12);
+    // Other requests are not paired.
+    other.cells[0].plan.hash = "another".to_owned();
+    let found = bench_insight::compare(&[&run], &[&other], both, &options).unwrap();
     let row = found.row(&cell, "e2e.p50").unwrap();
     assert_eq!(row.test, "permutation of blocks of time");
-    assert!((row.base - 1.002e9).abs() < 1e3, "{}", row.base);
-    // of repeats the windows are not known one by one: then what is stored decides
-    run.cells[0].repeats = 3;
-    let found = bench_insight::compare(&[&run], &[&run], both, &options).unwrap();
-    assert_eq!(found.row(&cell, "e2e.p50").unwrap().test, "intervals");
+    assert!(
+        found
+            .incomparable
+            .iter()
+            .any(|why| why.contains("other requests"))
+    );
 }

@@ -1,5 +1,6 @@
 //! Is one system better than another? Difference with interval, significance, minimum detectable effect, verdict.
 
+mod paired;
 mod permutation;
 
 use bench_schema::Direction;
@@ -11,6 +12,7 @@ use crate::quantile::quantile_in_time;
 use crate::sample::Sample;
 use crate::tables::{normal_cdf, t_critical, t_quantile, t_two_sided, z_critical};
 
+pub use paired::{compare_paired_quantiles, compare_pairs};
 use permutation::{arrangements, permutation_p, time_blocks};
 
 /// What is asked of a comparison.
@@ -72,6 +74,8 @@ pub enum Test {
     PermutedRuns,
     /// Permutation of blocks of time between two runs. Blind to what changes from run to run.
     PermutedBlocks,
+    /// The same requests on both sides, request by request. Blind to what changes from run to run.
+    PairedRequests,
     /// Two published estimates with their intervals. Blind to what changes from run to run, too.
     Intervals,
 }

@@ -61,8 +61,8 @@ pub use bootstrap::{Bootstrap, block_length};
 pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summarise_cell};
 pub use change::{Segment, change_points};
 pub use compare::{
-    CompareOptions, Comparison, Test, Verdict, compare_estimates, compare_means, compare_quantiles,
-    compare_runs, settle,
+    CompareOptions, Comparison, Test, Verdict, compare_estimates, compare_means,
+    compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs, settle,
 };
 pub use correlation::{pearson, spearman};
 pub use counts::CountKeeper;

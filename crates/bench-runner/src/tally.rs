@@ -315,6 +315,7 @@ mod tests {
             input_tokens: None,
             output_tokens: None,
             use_case: None,
+            ..RequestSample::default()
         };
         let samples = CellSamples {
             cell: "c".to_owned(),

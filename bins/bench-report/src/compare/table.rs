@@ -5,9 +5,10 @@ use bench_schema::Unit;
 
 use crate::grid::{self, Grid};
 
-const HEAD: [&str; 7] = [
+const HEAD: [&str; 8] = [
     "cell",
     "quantity",
+    "of",
     "base",
     "new",
     "change",
@@ -71,7 +72,7 @@ pub(crate) fn markdown(found: &RunComparison) -> String {
 }
 
 fn grid(found: &RunComparison) -> Grid {
-    let mut grid = Grid::new(&HEAD, 2..6);
+    let mut grid = Grid::new(&HEAD, 3..7);
     for one in &found.rows {
         grid.push(row(one));
     }
@@ -87,12 +88,23 @@ fn row(row: &ComparisonRow) -> Vec<String> {
     vec![
         clean(&row.cell),
         row.quantity.clone(),
+        population(row),
         value(row.base, row.unit),
         value(row.new, row.unit),
         change,
         interval,
         row.verdict.as_str().to_owned(),
     ]
+}
+
+/// The requests that both sides of a row are taken over: `150 pairs`, `150 and 148 requests`.
+fn population(row: &ComparisonRow) -> String {
+    match (row.population.as_str(), row.n) {
+        ("", _) | (_, (0, 0)) => "–".to_owned(),
+        ("pairs", (n, _)) => format!("{n} pairs"),
+        (name, (a, b)) if a == b => format!("{a}, {}", clean(name)),
+        (name, (a, b)) => format!("{a} and {b}, {}", clean(name)),
+    }
 }
 
 fn value(x: f64, unit: Unit) -> String {

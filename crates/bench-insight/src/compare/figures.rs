@@ -1,13 +1,15 @@
 //! Which quantities are compared, and by which test.
 
+use std::collections::BTreeMap;
+
 use bench_metrics::{
-    CompareOptions, Comparison as Tested, Estimate, compare_estimates, compare_quantiles,
-    compare_runs, wilson,
+    CompareOptions, Comparison as Tested, Estimate, compare_estimates, compare_paired_quantiles,
+    compare_pairs, compare_quantiles, compare_runs, wilson,
 };
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
 use super::ComparedSamples;
-use crate::facts::RequestSample;
+use crate::facts::{CellSamples, RequestSample};
 use crate::view;
 
 /// Something that both sides have.
@@ -16,6 +18,8 @@ pub(super) enum Quantity {
     RequestsPerS,
     OutputTokensPerS,
     SuccessRate,
+    /// The same requests one by one.
+    Paired(Metric),
     Quantile(Metric, f64),
 }
 
@@ -26,6 +30,7 @@ impl Quantity {
             Self::RequestsPerS => "requests_per_s".to_owned(),
             Self::OutputTokensPerS => "output_tokens_per_s".to_owned(),
             Self::SuccessRate => "success_rate".to_owned(),
+            Self::Paired(metric) => format!("{}.paired", metric.key()),
             Self::Quantile(metric, q) => {
                 format!("{}.p{}", metric.key(), crate::text::level(q * 100.0))
             }
@@ -38,6 +43,7 @@ impl Quantity {
             Self::RequestsPerS => "requests/s".to_owned(),
             Self::OutputTokensPerS => "output tokens/s".to_owned(),
             Self::SuccessRate => "success rate".to_owned(),
+            Self::Paired(metric) => format!("{}, request by request", metric.title()),
             Self::Quantile(metric, q) => {
                 format!("{} p{}", metric.title(), crate::text::level(q * 100.0))
             }
@@ -49,20 +55,26 @@ impl Quantity {
             Self::RequestsPerS => Unit::RequestsPerS,
             Self::OutputTokensPerS => Unit::TokensPerS,
             Self::SuccessRate => Unit::Ratio,
-            Self::Quantile(metric, _) => metric.unit(),
+            Self::Paired(metric) | Self::Quantile(metric, _) => metric.unit(),
         }
     }
 
     fn direction(&self) -> Direction {
         match self {
-            Self::Quantile(metric, _) => metric.direction(),
+            Self::Paired(metric) | Self::Quantile(metric, _) => metric.direction(),
             _ => Direction::Higher,
         }
     }
 
-    /// The quantity with its interval in one cell.
-    fn of(&self, cell: &CellRecord) -> Option<Estimate> {
-        let rate = |pick: fn(&Rates) -> Option<Estimate>| pick(cell.headline_rates()?);
+    /// The quantity with its interval in one cell; rates over the steady part only where every run has one.
+    fn of(&self, cell: &CellRecord, steady: bool) -> Option<Estimate> {
+        let windows = &cell.windows;
+        let rates = if steady {
+            windows.steady.as_ref()
+        } else {
+            windows.whole.as_ref()
+        };
+        let rate = |pick: fn(&Rates) -> Option<Estimate>| pick(rates?);
         match self {
             Self::RequestsPerS => rate(|r| {
                 Some(view::estimate(
@@ -84,6 +96,7 @@ impl Quantity {
                     bench_metrics::LEVEL,
                 )
             }
+            Self::Paired(_) => None,
             Self::Quantile(metric, q) => {
                 let entry = cell.headline(*metric)?.quantile_entry(*q)?;
                 Some(view::estimate(view::positive(entry.value)?, entry.interval))
@@ -96,28 +109,32 @@ impl Quantity {
 const METRICS: &[Metric] = &[Metric::Ttft, Metric::Itl, Metric::Tpot, Metric::E2e];
 const QUANTILES: &[f64] = &[0.5, 0.95, 0.99];
 
-/// What both cells have.
-pub(super) fn common(a: &CellRecord, b: &CellRecord) -> Vec<Quantity> {
+/// What both cells have, besides what single requests tell.
+pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
+    let (Some(a), Some(b)) = (sides.base.first(), sides.new.first()) else {
+        return Vec::new();
+    };
     let mut all = vec![Quantity::RequestsPerS, Quantity::OutputTokensPerS];
     if a.counts.without_answer() + b.counts.without_answer() > 0 {
         all.push(Quantity::SuccessRate);
-    }
-    for metric in METRICS {
-        all.extend(QUANTILES.iter().map(|q| Quantity::Quantile(*metric, *q)));
     }
     let few = |cell: &CellRecord, metric, q| {
         cell.headline(metric)
             .and_then(|d| d.quantile_entry(q))
             .is_some_and(|entry| entry.few_samples)
     };
-    all.retain(|quantity| {
-        let thin = match quantity {
-            Quantity::Quantile(metric, q) => {
-                *q > 0.95 && (few(a, *metric, *q) || few(b, *metric, *q))
-            }
-            _ => false,
-        };
-        !thin && quantity.of(a).is_some() && quantity.of(b).is_some()
+    for metric in METRICS {
+        all.push(Quantity::Paired(*metric));
+        let thin = |q: f64| q > 0.95 && (few(a, *metric, q) || few(b, *metric, q));
+        let quantiles = QUANTILES.iter().filter(|q| !thin(**q));
+        all.extend(quantiles.map(|q| Quantity::Quantile(*metric, *q)));
+    }
+    all.retain(|quantity| match quantity {
+        Quantity::Paired(metric) => sides.pairs(*metric).is_some(),
+        _ => {
+            let steady = sides.have_steady();
+            quantity.of(a, steady).is_some() && quantity.of(b, steady).is_some()
+        }
     });
     all
 }
@@ -127,77 +144,149 @@ pub(super) struct Sides<'a> {
     pub(super) base: Vec<&'a CellRecord>,
     pub(super) new: Vec<&'a CellRecord>,
     pub(super) samples: ComparedSamples<'a>,
+    /// Whether both sides sent the same requests under the same load.
+    pub(super) same_plan: bool,
 }
 
-/// The best test that the sides allow.
+/// What a row is about: which requests or part of the run, and how many requests on each side.
+pub(super) struct Population {
+    pub(super) name: &'static str,
+    pub(super) n: (u64, u64),
+}
+
+impl Sides<'_> {
+    /// Whether every run has a steady part, so that rates can be taken over it on both sides.
+    fn have_steady(&self) -> bool {
+        let mut cells = self.base.iter().chain(&self.new);
+        cells.all(|cell| cell.windows.steady.is_some())
+    }
+
+    fn is_single(&self) -> bool {
+        self.base.len() == 1 || self.new.len() == 1
+    }
+
+    fn requests<'b>(&self, samples: &'b [CellSamples]) -> Option<&'b [RequestSample]> {
+        let cell = self.base.first()?;
+        let found = samples.iter().find(|s| s.cell == cell.id)?;
+        Some(&found.requests)
+    }
+
+    /// The metric of the requests that both sides answered, in the base's order of time.
+    fn pairs(&self, metric: Metric) -> Option<(Vec<f64>, Vec<f64>)> {
+        if !self.same_plan || self.base.len() != 1 || self.new.len() != 1 {
+            return None;
+        }
+        let pick = self.value_of(metric)?;
+        let new: BTreeMap<(u32, u64), f64> = self
+            .requests(self.samples.new)?
+            .iter()
+            .filter_map(|r| Some(((r.repeat, r.id), pick(r)?)))
+            .collect();
+        let both = self.requests(self.samples.base)?.iter().filter_map(|r| {
+            let after = new.get(&(r.repeat, r.id))?;
+            Some((pick(r)?, *after))
+        });
+        let pairs: (Vec<f64>, Vec<f64>) = both.filter(|(a, b)| *a > 0.0 && *b > 0.0).unzip();
+        (pairs.0.len() >= FEWEST).then_some(pairs)
+    }
+
+    /// The metric's values of both runs in order of time, all that were answered.
+    fn values(&self, metric: Metric) -> Option<(Vec<f64>, Vec<f64>)> {
+        let pick = self.value_of(metric)?;
+        let of = |samples| -> Option<Vec<f64>> {
+            let values: Vec<f64> = self.requests(samples)?.iter().filter_map(&pick).collect();
+            (values.len() >= FEWEST).then_some(values)
+        };
+        Some((of(self.samples.base)?, of(self.samples.new)?))
+    }
+
+    /// How a request's value is made, from the cell's headline origin.
+    fn value_of(&self, metric: Metric) -> Option<impl Fn(&RequestSample) -> Option<f64> + use<>> {
+        let due = self.base.first()?.headline == Origin::Due;
+        matches!(metric, Metric::Ttft | Metric::Tpot | Metric::E2e).then_some(
+            move |r: &RequestSample| {
+                let waited = if due { (r.start - r.due).as_f64() } else { 0.0 };
+                let value = match metric {
+                    Metric::Ttft => r.ttft? + waited,
+                    Metric::Tpot => r.tpot?,
+                    _ => r.e2e + waited,
+                };
+                Some(value).filter(|x| x.is_finite())
+            },
+        )
+    }
+
+    /// Requests behind stored figures.
+    fn stored(&self, steady: bool) -> Population {
+        let n = |cells: &[&CellRecord]| {
+            let of = |cell: &&CellRecord| cell.headline(Metric::E2e).map_or(0, |d| d.n);
+            cells.iter().map(of).sum()
+        };
+        let all = |cells: &[&CellRecord]| cells.iter().map(|cell| cell.counts.completed).sum();
+        Population {
+            name: if steady {
+                "steady part"
+            } else {
+                "all requests"
+            },
+            n: if steady {
+                (n(&self.base), n(&self.new))
+            } else {
+                (all(&self.base), all(&self.new))
+            },
+        }
+    }
+}
+
+/// The best test that the sides allow, and what it is about.
 pub(super) fn test(
     quantity: &Quantity,
     sides: &Sides<'_>,
     options: &CompareOptions,
-) -> Option<Tested> {
+) -> Option<(Tested, Population)> {
     let direction = quantity.direction();
-    if sides.base.len() > 1 && sides.new.len() > 1 {
+    let steady = sides.have_steady();
+    let of_pairs = |(a, _): &(Vec<f64>, Vec<f64>)| Population {
+        name: "pairs",
+        n: (a.len() as u64, a.len() as u64),
+    };
+    if let Quantity::Paired(metric) = quantity {
+        let pairs = sides.pairs(*metric)?;
+        let tested = compare_pairs(&pairs.0, &pairs.1, direction, options)?;
+        return Some((tested, of_pairs(&pairs)));
+    }
+    if !sides.is_single() {
         let per_run = |cells: &[&CellRecord]| -> Vec<f64> {
-            cells
-                .iter()
-                .filter_map(|cell| quantity.of(cell))
-                .map(|e| e.value)
-                .collect()
+            let figures = cells.iter().filter_map(|cell| quantity.of(cell, steady));
+            figures.map(|e| e.value).collect()
         };
-        return compare_runs(
-            &per_run(&sides.base),
-            &per_run(&sides.new),
-            direction,
-            options,
-        );
+        let (base, new) = (per_run(&sides.base), per_run(&sides.new));
+        let tested = compare_runs(&base, &new, direction, options)?;
+        return Some((tested, sides.stored(steady)));
+    }
+    if let Quantity::Quantile(metric, q) = quantity {
+        if let Some(pairs) = sides.pairs(*metric) {
+            let tested = compare_paired_quantiles(&pairs.0, &pairs.1, *q, direction, options)?;
+            return Some((tested, of_pairs(&pairs)));
+        }
+        if let Some((a, b)) = sides.values(*metric) {
+            let tested = compare_quantiles(&a, &b, *q, direction, options)?;
+            let population = Population {
+                name: "all requests",
+                n: (a.len() as u64, b.len() as u64),
+            };
+            return Some((tested, population));
+        }
     }
     let (base, new) = (sides.base.first()?, sides.new.first()?);
-    if let Quantity::Quantile(metric, q) = quantity
-        && let Some((a, b)) = values(*metric, base, sides)
-    {
-        return compare_quantiles(&a, &b, *q, direction, options);
-    }
-    Some(compare_estimates(
-        &quantity.of(base)?,
-        &quantity.of(new)?,
+    let tested = compare_estimates(
+        &quantity.of(base, steady)?,
+        &quantity.of(new, steady)?,
         direction,
         options,
-    ))
+    );
+    Some((tested, sides.stored(steady)))
 }
 
-/// Fewest requests of a side for a permutation of blocks of time.
+/// Fewest requests of a side for a test on single requests.
 const FEWEST: usize = 30;
-
-/// The metric's values of both runs in order of time, where the samples hold them. They are from `sent`, so an open loop's
-/// headline latencies are compared by their intervals instead.
-fn values(metric: Metric, cell: &CellRecord, sides: &Sides<'_>) -> Option<(Vec<f64>, Vec<f64>)> {
-    let pick: fn(&RequestSample) -> Option<f64> = match metric {
-        Metric::Ttft => |r| r.ttft,
-        Metric::E2e => |r| Some(r.e2e),
-        Metric::Tpot => |r| r.tpot,
-        _ => return None,
-    };
-    if cell.headline != Origin::Sent {
-        return None;
-    }
-    let of = |cell: &CellRecord, samples: &[crate::CellSamples]| -> Option<Vec<f64>> {
-        let found = samples.iter().find(|s| s.cell == cell.id)?;
-        // The headline is of the steady part where there is one, and that is what stands in the report.
-        let steady = cell.windows.steady.as_ref().map(|rates| rates.window);
-        if steady.is_some() && cell.repeats > 1 {
-            return None;
-        }
-        let values: Vec<f64> = found
-            .requests
-            .iter()
-            .filter(|r| {
-                steady.is_none_or(|window| window.contains(r.start) || window.to == r.start)
-            })
-            .filter_map(pick)
-            .filter(|x| x.is_finite())
-            .collect();
-        (values.len() >= FEWEST).then_some(values)
-    };
-    let new = *sides.new.first()?;
-    Some((of(cell, sides.samples.base)?, of(new, sides.samples.new)?))
-}

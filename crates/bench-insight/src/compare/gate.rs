@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ComparisonRow, ComparisonVerdict, RunComparison};
 use crate::InsightError;
-use bench_schema::Direction;
+use bench_schema::{Direction, Interval, Metric};
 
 /// The most that a quantity may get worse.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct RegressionRule {
 }
 
 impl RegressionRule {
-    /// Reads `QUANTITY:PERCENT%`; the quantity `all` is every row.
+    /// Reads `QUANTITY:PERCENT%`; the quantity `all` is every row, and a metric alone (`e2e:5%`) compares request by request.
     ///
     /// # Errors
     /// [`InsightError::BadRule`], naming the part that is wrong.
@@ -45,7 +45,10 @@ impl RegressionRule {
         }
         Ok(Self {
             text: text.trim().to_owned(),
-            quantity: quantity.trim().to_owned(),
+            quantity: match quantity.trim().parse::<Metric>() {
+                Ok(metric) => format!("{}.paired", metric.key()),
+                Err(_) => quantity.trim().to_owned(),
+            },
             allowed: allowed / 100.0,
         })
     }
@@ -64,8 +67,25 @@ pub struct GateOutcome {
     pub regression: f64,
     /// The most allowed, a share.
     pub allowed: f64,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
     /// What it comes to.
     pub verdict: GateVerdict,
+}
+
+impl GateOutcome {
+    /// Whether a regression beyond what is allowed is excluded: the whole interval is within it.
+    pub fn is_certain(&self) -> bool {
+        self.verdict == GateVerdict::Passed && self.interval.is_some_and(|i| i.high <= self.allowed)
+    }
+
+    /// How many times as many requests would decide; absent where it is decided, or where nothing would.
+    pub fn times_as_many(&self) -> Option<f64> {
+        let interval = self.interval.as_ref()?;
+        crate::target::times_as_much(self.regression, interval, self.allowed)
+            .filter(|_| !self.is_certain() && self.verdict != GateVerdict::Regressed)
+    }
 }
 
 /// What a gate says.
@@ -76,11 +96,12 @@ pub enum GateVerdict {
     Passed,
     /// Worse by more than allowed, and the difference is significant.
     Regressed,
-    /// It looks worse than allowed, but chance is not excluded: measure longer, or allow more.
+    /// It looks worse than allowed, but chance is not excluded: measure longer, or allow more. That is no pass.
     CannotTell,
 }
 
-/// Every rule in every cell that has its quantity.
+/// Every rule in every cell that has its quantity, and the share of requests that were answered in each: a side that loses
+/// requests is worse, whatever the rules are about, because only those that were answered have a latency.
 ///
 /// # Errors
 /// [`InsightError::BadRule`] for a rule that cannot be read, or whose quantity no cell has: a gate that checks nothing must not
@@ -118,8 +139,24 @@ pub fn gate<S: AsRef<str>>(
             });
         }
     }
+    let lost = comparison.rows.iter().filter(|row| {
+        row.quantity == "success_rate" && row.base - row.new > MOST_LOST
+            || row.quantity == "success_rate" && row.verdict == ComparisonVerdict::Worse
+    });
+    outcomes.extend(lost.map(|row| GateOutcome {
+        rule: "lost requests".to_owned(),
+        cell: row.cell.clone(),
+        quantity: row.quantity.clone(),
+        regression: row.base - row.new,
+        allowed: 0.0,
+        interval: None,
+        verdict: GateVerdict::Regressed,
+    }));
     Ok(outcomes)
 }
+
+/// More requests lost than this, as a share of the planned, are a regression by themselves.
+const MOST_LOST: f64 = 0.01;
 
 fn known(comparison: &RunComparison) -> String {
     let mut names: Vec<&str> = comparison
@@ -150,12 +187,21 @@ fn outcome(rule: &RegressionRule, row: &ComparisonRow) -> Option<GateOutcome> {
     } else {
         GateVerdict::CannotTell
     };
+    let interval = row.relative_interval.map(|i| match row.direction {
+        Direction::Higher => Interval {
+            low: -i.high,
+            high: -i.low,
+            ..i
+        },
+        _ => i,
+    });
     Some(GateOutcome {
         rule: rule.text.clone(),
         cell: row.cell.clone(),
         quantity: row.quantity.clone(),
         regression,
         allowed: rule.allowed,
+        interval,
         verdict,
     })
 }

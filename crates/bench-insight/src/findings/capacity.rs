@@ -1,6 +1,8 @@
 //! What the best cell comes to over a day, in users, in money, in energy.
 
-use bench_schema::{Benchmark, CellRecord, Finding, FindingKind, Metric, RunRecord, SloVerdict};
+use bench_schema::{
+    Benchmark, CellRecord, Finding, FindingKind, Metric, RunRecord, SloVerdict, TrustVerdict,
+};
 
 use super::Scene;
 use crate::InsightError;
@@ -11,6 +13,10 @@ use crate::view;
 
 /// Completed requests below which a rate is no capacity.
 const FEWEST: u64 = 20;
+/// The largest share of requests without an answer at which a rate is a capacity.
+const MOST_LOST: f64 = 0.01;
+/// An open loop that is served less than this part of what it offers is an overload.
+const LEAST_SERVED: f64 = 0.95;
 
 pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
     if scene.run.experiment != Benchmark::Throughput {
@@ -31,7 +37,7 @@ pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 /// One finding for each figure that the assumptions add: users, replicas, cost. From the cell with most requests per second of those
-/// with 20 completed requests and no failed objective; empty without one.
+/// with 20 completed requests, nearly all answered and every objective met; empty without one.
 ///
 /// # Errors
 /// As [`CapacityAssumptions::check`].
@@ -51,16 +57,38 @@ pub fn planning_findings(
         .collect())
 }
 
-/// The cell to plan with.
+/// The cell to plan with: the most requests per second of those that can be believed and sustained.
 fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
-    let holds = |cell: &&CellRecord| cell.slos.iter().all(|slo| slo.verdict != SloVerdict::Fail);
+    if run.trust.verdict == TrustVerdict::Untrusted {
+        return None;
+    }
     run.cells
         .iter()
-        .filter(|cell| cell.counts.completed >= FEWEST)
-        .filter(holds)
+        .filter(|cell| is_sustained(cell))
         .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(cell, _)| cell)
+}
+
+/// Whether a cell's rate may be called what the server carries: enough requests, nearly all answered, every objective met with its whole
+/// interval (what nobody can tell is not met), and, in an open loop, as many served as were offered.
+fn is_sustained(cell: &CellRecord) -> bool {
+    let counts = &cell.counts;
+    let lost = counts.without_answer().saturating_sub(counts.cancelled);
+    let answered = lost as f64 <= MOST_LOST * counts.planned as f64;
+    let keeps_up = !cell.load.is_open() || {
+        let stationary = cell.windows.stationarity.as_ref();
+        let rising = stationary.is_some_and(|found| found.stationary == Some(false));
+        let offered = cell.plan.offered_rate_per_s.and_then(view::positive);
+        let behind = offered
+            .zip(view::requests_per_s(cell))
+            .is_some_and(|(offered, served)| served < LEAST_SERVED * offered);
+        !rising && !behind
+    };
+    counts.completed >= FEWEST
+        && answered
+        && keeps_up
+        && cell.slos.iter().all(|slo| slo.verdict == SloVerdict::Pass)
 }
 
 /// `cost_per_million_output_tokens` as people say it.
@@ -91,7 +119,7 @@ fn daily(run: &RunRecord, cell: &CellRecord, figures: &[CapacityFigure]) -> Opti
     let rate = view::requests_per_s(cell)?;
     let day = figures.iter().find(|f| f.name == "requests_per_day")?;
     let under = if run.cells.iter().any(|c| !c.slos.is_empty()) {
-        ", its objectives not failed"
+        ", every objective met"
     } else {
         ""
     };

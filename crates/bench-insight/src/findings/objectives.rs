@@ -5,6 +5,7 @@ use bench_schema::{Finding, FindingKind, Metric, SloOutcome, SloVerdict, Unit};
 use super::Scene;
 use super::lengths::tokens_within;
 use crate::draft::Draft;
+use crate::target::times_as_much;
 use crate::text;
 use crate::tuning::{Symptom, actions};
 use crate::view;
@@ -213,7 +214,27 @@ fn undecided(judged: &[(String, &SloOutcome)]) -> Option<Finding> {
     let open: Vec<String> = judged
         .iter()
         .filter(|(_, o)| o.verdict == SloVerdict::CannotTell && o.measured.is_some())
-        .map(|(_, o)| format!("{} against {}", name(o), shown(o.slo.metric, o.slo.limit)))
+        .map(|(cell, o)| {
+            let interval = o.interval.map_or_else(
+                || "too few values for an interval".to_owned(),
+                |i| text::span(i.low, i.high, |x| shown(o.slo.metric, x)),
+            );
+            let times = o
+                .interval
+                .zip(o.measured)
+                .and_then(|(i, x)| times_as_much(x, &i, o.slo.limit));
+            let more = times.map_or_else(String::new, |times| {
+                format!(
+                    "; about {:.0} times as many requests would decide",
+                    times.ceil().max(2.0)
+                )
+            });
+            format!(
+                "{} in {cell} against {} ({interval}{more})",
+                name(o),
+                shown(o.slo.metric, o.slo.limit)
+            )
+        })
         .collect();
     if open.is_empty() {
         return None;

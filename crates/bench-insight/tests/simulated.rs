@@ -1,0 +1,198 @@
+//! Decisions on simulated runs whose truth is known: how often a capacity is overstated, how often a gate raises a false alarm, and
+//! what slowdown it finds.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+use bench_insight::{
+    CellSamples, ComparedSamples, GateVerdict, RequestSample, compare, findings, gate,
+};
+use bench_metrics::{CellContext, CompareOptions, summarise_cell};
+use bench_schema::{
+    CellRecord, Channel, Event, Exchange, Load, Metric, Nanos, Outcome, Phase, PromptSize,
+    RequestRecord, RunRecord, Slo, Stamp, TokenSource,
+};
+
+#[path = "seeds/load.rs"]
+mod load;
+
+/// Standard normal noise from a seed (splitmix64, Box and Muller).
+struct Noise(u64);
+
+impl Noise {
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        let top = u32::try_from(z >> 32).unwrap();
+        (f64::from(top) + 0.5) / 4_294_967_296.0
+    }
+
+    fn normal(&mut self) -> f64 {
+        let (u, v) = (self.uniform(), self.uniform());
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+}
+
+/// An answer of two tokens after `e2e_ms`.
+fn answered(id: u64, sent_ms: f64, e2e_ms: f64) -> RequestRecord {
+    let at = |ms: f64| Stamp::EPOCH + Nanos::from_secs_f64(ms / 1e3);
+    let mut wire = Exchange::nothing(Outcome::Completed);
+    wire.sent = Some(at(sent_ms));
+    for ms in [sent_ms + 0.2 * e2e_ms, sent_ms + e2e_ms] {
+        wire.events.push(Event {
+            at: at(ms),
+            lag: Nanos::ZERO,
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        });
+    }
+    wire.closed = wire.events.last();
+    RequestRecord {
+        id,
+        cell: String::new(),
+        repeat: 0,
+        phase: Phase::Measure,
+        use_case: None,
+        session: None,
+        turn: None,
+        worker: None,
+        due: at(sent_ms),
+        dispatched: wire.sent,
+        prompt: PromptSize::default(),
+        asked_output_tokens: Some(2),
+        output_tokens: Some(2),
+        token_source: TokenSource::Usage,
+        wire,
+    }
+}
+
+/// A cell at this concurrency whose E2E has this true p95, in a limit of 1 s.
+fn cell(like: &CellRecord, concurrency: u32, p95_ms: f64, noise: &mut Noise) -> CellRecord {
+    let slots = f64::from(concurrency);
+    let mut free: Vec<f64> = vec![0.0; usize::try_from(concurrency).unwrap()];
+    let records: Vec<RequestRecord> = (0..150)
+        .map(|id| {
+            free.sort_by(f64::total_cmp);
+            let sent = free[0];
+            // lognormal: p95 is exp(mu + 1.645 sigma)
+            let e2e = p95_ms * (0.25 * (noise.normal() - 1.644_854)).exp();
+            free[0] = sent + e2e;
+            answered(id, sent, e2e)
+        })
+        .collect();
+    let load = Load::closed(concurrency);
+    let context = CellContext {
+        slos: vec![Slo {
+            metric: Metric::E2e,
+            q: 0.95,
+            limit: 1e9,
+            use_case: None,
+        }],
+        ..CellContext::new(load.clone())
+    };
+    let mut made = CellRecord {
+        id: format!("c{slots}"),
+        load,
+        ..like.clone()
+    };
+    summarise_cell(&records, context).fill(&mut made);
+    made
+}
+
+#[test]
+fn capacity_within_an_objective_is_overstated_in_less_than_one_run_of_twenty() {
+    let mut run = load::run("concurrency-sweep");
+    let like = run.cells[0].clone();
+    let (mut over, mut right, runs) = (0, 0, 60);
+    for seed in 0..runs {
+        let mut noise = Noise(seed);
+        run.cells = [(1, 600.0), (2, 750.0), (4, 1_030.0), (8, 1_150.0)]
+            .map(|(concurrency, p95)| cell(&like, concurrency, p95, &mut noise))
+            .to_vec();
+        let all = findings(&run, &[]);
+        let chosen = all.iter().find(|f| f.code == "capacity");
+        match chosen.map(|f| f.cells[0].as_str()) {
+            Some("c4" | "c8") => over += 1,
+            Some("c2") => right += 1,
+            _ => {}
+        }
+    }
+    println!("capacity overstated in {over} of {runs}, right in {right}");
+    assert!(over * 20 <= runs, "{over} of {runs}");
+    assert!(right * 10 >= runs * 9, "{right} of {runs}");
+}
+
+/// One run of a plan of `n` requests: their lengths are the plan's, what the server and the host do to them is the run's own, and it has
+/// a memory, as queues and batches do.
+fn side(n: u64, slower: f64, run: u64) -> CellSamples {
+    let (mut plan, mut noise) = (Noise(7), Noise(1_000 + run));
+    let (mut mood, mut now) = (0.0, 0.0);
+    let requests = (0..n).map(|id| {
+        let tokens = (5.0 + 0.8 * plan.normal()).exp();
+        mood = 0.8 * mood + 0.6 * noise.normal();
+        let noisy = (0.06 * mood + 0.08 * noise.normal()).exp();
+        let e2e = 1e7 * tokens * slower * noisy;
+        now += e2e / 8.0;
+        RequestSample {
+            id,
+            start: Stamp::EPOCH + Nanos::from_secs_f64(now / 1e9),
+            e2e,
+            ..RequestSample::default()
+        }
+    });
+    CellSamples {
+        cell: "c1".to_owned(),
+        requests: requests.collect(),
+    }
+}
+
+/// What a gate of `e2e:5%` says of two runs of one plan.
+fn verdict(run: &RunRecord, slower: f64, pair: u64) -> GateVerdict {
+    let (base, new) = (
+        [side(200, 1.0, 2 * pair)],
+        [side(200, slower, 2 * pair + 1)],
+    );
+    let samples = ComparedSamples {
+        base: &base,
+        new: &new,
+    };
+    let found = compare(&[run], &[run], samples, &CompareOptions::default()).unwrap();
+    gate(&found, &["e2e:5%"]).unwrap()[0].verdict
+}
+
+#[test]
+fn a_gate_on_paired_requests_finds_a_real_slowdown_and_raises_no_false_alarm() {
+    let mut run = load::run("concurrency-sweep");
+    run.cells.truncate(1);
+    // Nothing but the pairs is of interest here.
+    run.cells[0].metrics.clear();
+    let pairs = 100;
+    println!("slowdown  passed  cannot tell  missed   of {pairs}");
+    let told = [1.0, 1.03, 1.05, 1.10].map(|slower| {
+        let all: Vec<GateVerdict> = (0..pairs).map(|pair| verdict(&run, slower, pair)).collect();
+        let count = |wanted| all.iter().filter(|v| **v == wanted).count();
+        let row = [
+            GateVerdict::Passed,
+            GateVerdict::CannotTell,
+            GateVerdict::Regressed,
+        ]
+        .map(count);
+        println!(
+            "{:>6.0} %  {:>6}  {:>11}  {:>6}",
+            (slower - 1.0) * 100.0,
+            row[0],
+            row[1],
+            row[2]
+        );
+        row
+    });
+    let all = usize::try_from(pairs).unwrap();
+    assert_eq!(told[0][0], all, "false alarms: {:?}", told[0]);
+    assert!(told[3][0] <= 2, "a slowdown of 10 % passed: {:?}", told[3]);
+    assert!(told[3][2] * 10 >= all * 9, "{:?}", told[3]);
+}

@@ -1,0 +1,111 @@
+//! The same requests on both sides: what their lengths and prompts do to a latency cancels, and what is left is the change.
+
+use bench_schema::Direction;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::{CompareOptions, Comparison, Test};
+use crate::blocks::BlockMean;
+use crate::estimate::Estimate;
+use crate::num::{float, is_zero, mean, variance};
+use crate::sample::Sample;
+use crate::tables::{t_critical, t_quantile, t_two_sided};
+
+/// Blocks of consecutive pairs that are resampled together, because neighbours share batches and queues.
+const BLOCKS: usize = 20;
+/// Fewest pairs for a comparison.
+const FEWEST: usize = 20;
+
+/// How much longer the same requests take, on average over requests: the geometric mean of new over base, pairs in time order.
+///
+/// The mean of the logarithms has its error by blocks of time, so that dependence between neighbours counts; t interval. `None`
+/// below 20 pairs or where a value is not positive. Blind to what changes from run to run.
+pub fn compare_pairs(
+    base: &[f64],
+    new: &[f64],
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    let ratios = log_ratios(base, new)?;
+    let found = BlockMean::of_values(&ratios)?;
+    let logs: Vec<f64> = base.iter().map(|x| x.ln()).collect();
+    let level = mean(&logs)?.exp();
+    Some(of_log_ratio(
+        (level, found.value),
+        (found.std_err, found.df),
+        direction,
+        options,
+    ))
+}
+
+/// The change of the `q` quantile between the same requests: its error by resampling blocks of pairs, so that what both sides share is
+/// drawn on both sides at once. Cost: some hundred selections of n values.
+pub fn compare_paired_quantiles(
+    base: &[f64],
+    new: &[f64],
+    q: f64,
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    let n = log_ratios(base, new)?.len();
+    let at = |values: &[f64]| Some(Sample::of(values)?.quantile(q));
+    let (before, after) = (at(base)?, at(new)?);
+    let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
+    let replicates = (4_000_000 / n).clamp(100, 400);
+    let (mut left, mut right) = (Vec::with_capacity(n), Vec::with_capacity(n));
+    let mut changes = Vec::with_capacity(replicates);
+    for _ in 0..replicates {
+        left.clear();
+        right.clear();
+        for _ in 0..BLOCKS {
+            let block = rng.random_range(0..BLOCKS);
+            let range = n * block / BLOCKS..n * (block + 1) / BLOCKS;
+            left.extend_from_slice(&base[range.clone()]);
+            right.extend_from_slice(&new[range]);
+        }
+        changes.push((at(&right)? / at(&left)?).ln());
+    }
+    let std_err = variance(&changes)?.sqrt();
+    Some(of_log_ratio(
+        (before, (after / before).ln()),
+        (std_err, float(BLOCKS - 1)),
+        direction,
+        options,
+    ))
+}
+
+fn log_ratios(base: &[f64], new: &[f64]) -> Option<Vec<f64>> {
+    let positive = |values: &[f64]| values.iter().all(|x| *x > 0.0 && x.is_finite());
+    if base.len() != new.len() || base.len() < FEWEST || !positive(base) || !positive(new) {
+        return None;
+    }
+    Some(base.iter().zip(new).map(|(a, b)| (b / a).ln()).collect())
+}
+
+/// A change given as a logarithm, back in the unit of the data.
+fn of_log_ratio(
+    (base, change): (f64, f64),
+    (std_err, df): (f64, f64),
+    direction: Direction,
+    options: &CompareOptions,
+) -> Comparison {
+    let level = 1.0 - options.alpha;
+    let critical = t_critical(level, df);
+    let by = |log: f64| base * log.exp_m1();
+    let p = match (is_zero(std_err), is_zero(change)) {
+        (true, true) => 1.0,
+        (true, false) => 0.0,
+        _ => t_two_sided(change / std_err, df),
+    };
+    let half = critical * std_err;
+    Comparison {
+        base,
+        new: base + by(change),
+        difference: Estimate::bounded(by(change), by(change - half), by(change + half), level),
+        p,
+        adjusted_p: p,
+        test: Test::PairedRequests,
+        detectable: Some(by((critical + t_quantile(options.power, df)) * std_err)),
+        direction,
+    }
+}
