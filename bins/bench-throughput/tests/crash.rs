@@ -85,7 +85,7 @@ fn one_crash(crash: u64) -> Result<After> {
     let lost = server
         .shutdown()
         .into_iter()
-        .filter(|entry| !on_disk.contains(&entry.id) && entry.id != "calibration")
+        .filter(|entry| !on_disk.contains(&entry.id) && entry.id != "preflight")
         .filter_map(|entry| entry.end_ns.filter(|end| *end < killed_ns))
         .map(|end| (killed_ns - end) / 1_000_000)
         .collect::<Vec<_>>();

@@ -122,7 +122,7 @@ fn a_folder_that_cannot_be_written_is_an_error_before_anything_is_measured() -> 
     assert!(stderr(&output).contains("--out"), "{}", stderr(&output));
     let asked = server.shutdown();
     assert!(
-        asked.iter().all(|entry| entry.id == "calibration"),
+        asked.iter().all(|entry| entry.id == "preflight"),
         "{asked:?}"
     );
     Ok(())

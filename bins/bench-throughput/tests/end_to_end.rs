@@ -339,27 +339,36 @@ fn what_cannot_be_measured_is_one_clear_message_and_exit_code_one() -> Result {
 }
 
 #[test]
-fn a_wrong_model_is_said_with_the_servers_own_words() -> Result {
+fn a_wrong_model_is_said_once_with_the_servers_own_words() -> Result {
     let server = instant()?;
     let folder = tempfile::tempdir()?;
     let url = server.url();
-    let (output, run) = run_in(
-        folder.path(),
-        &[
-            "--url",
-            &url,
-            "--model",
-            "no-such-model",
-            "--concurrency",
-            "1",
-            "--requests",
-            "2",
-            "--warmup",
-            "0",
-        ],
-    )?;
+    let wrong = [
+        "--url",
+        &url,
+        "--model",
+        "no-such-model",
+        "--concurrency",
+        "1",
+        "--requests",
+        "2",
+        "--warmup",
+        "0",
+    ];
+    let out = folder.path().join("refused");
+    let refused = bench(&wrong).arg("--out").arg(&out).output()?;
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    assert!(said.contains("404") && said.contains("--model"), "{said}");
+    assert!(!out.exists(), "nothing was measured");
+    assert_eq!(server.shutdown().len(), 1, "it was asked once");
+
+    let server = instant()?;
+    let url = server.url();
+    let mut going_on = wrong;
+    going_on[1] = &url;
+    let (output, run) = run_in(folder.path(), &[&going_on[..], &["--keep-going"]].concat())?;
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("404"), "{}", stderr(&output));
     assert_eq!(
         run.cells
             .first()

@@ -1,8 +1,8 @@
 //! The run: configuration, pacing, execution, journal, progress, and the three binaries' shared [`main`].
 //!
 //! ```text
-//! config --design--> Cell --plan(seed)--> Planned --pace--> client.send --> RequestRecord --> journal
-//!                                                                                  \--> tally --> CellRecord --> RunRecord
+//! config --design--> Cell --plan(seed)--> planner --queue--> worker --client--> RequestRecord --> journal
+//!                                                                                         \--> tally --> CellRecord --> RunRecord
 //! ```
 //!
 //! A binary hands in a [`Program`]: its experiment design, the engine to start where no URL is given, and the reports to write.
@@ -12,12 +12,15 @@ pub mod config;
 mod console;
 mod entry;
 mod error;
-mod feed;
 mod folder;
+mod health;
 mod journal;
+mod open_record;
 mod phase;
+mod planner;
 mod program;
 mod progress;
+mod queue;
 mod ramp;
 mod recorder;
 mod redact;
@@ -25,9 +28,11 @@ mod run;
 mod server;
 mod stop;
 mod tally;
+mod timer_queue;
 mod tokenize;
 mod wall_clock;
-mod workers;
+mod worker;
+mod worker_pool;
 
 pub use cell::{Ask, Cell};
 pub use entry::main;

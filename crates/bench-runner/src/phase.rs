@@ -1,175 +1,280 @@
-//! One stretch of load: a warm-up, or one repeat of a cell.
+//! One stretch of load: a warm-up, a measurement, or both without a pause between them; what is started when, and when nothing is any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, OnceLock};
 
-use bench_client::Clock;
-use bench_schema::{
-    Exchange, Load, Outcome, Phase as PhaseKind, PlanHash, RequestRecord, Stamp, TokenSource,
-};
-use bench_workload::Plan;
+use bench_schema::{Load, Nanos, PlanHash, Stamp};
+use tokio::sync::Notify;
 
 use crate::RunError;
-use crate::feed::{Conversation, Feed, Turn};
-use crate::progress::Tally;
+use crate::health::Health;
+use crate::open_record::Conversation;
+use crate::planner::PlannerHandle;
+use crate::queue::{Next, Queue};
 use crate::ramp::Gate;
-use crate::recorder::Recorder;
-use crate::stop::Stop;
+use crate::stop::{Ending, Stop};
 
 /// What the workers need to know of the phase they are in; shared by all of them.
 pub(crate) struct Phase {
-    /// Cell it belongs to.
-    pub(crate) cell: String,
-    /// Repeat of the cell.
-    pub(crate) repeat: u32,
-    /// Warm-up or measured.
-    pub(crate) kind: PhaseKind,
-    /// What to ask. An open loop is split between the workers by the plan itself.
-    pub(crate) plan: Plan,
-    /// What the slots of a closed loop take from, whichever is free. Taken while an answer is under way, never between a read
-    /// and its stamp.
-    pub(crate) feed: Mutex<Feed>,
-    /// How.
+    /// How requests are started.
     pub(crate) load: Load,
+    /// When it begins.
+    pub(crate) start: Stamp,
+    /// Time over which the slots of a closed loop begin.
+    pub(crate) ramp_up: Nanos,
+    /// What is not measured yet, and then what is.
+    pub(crate) warmup: Option<Part>,
+    pub(crate) measure: Option<Part>,
     /// Moves the number in flight of a closed loop, where it is to move.
     pub(crate) gate: Option<Gate>,
-    /// Of all requests that were recorded so far.
-    pub(crate) hash: Mutex<PlanHash>,
-    /// Whether requests are chats: how a conversation goes on.
-    pub(crate) chat: bool,
-    /// When it begins: due times count from here.
-    pub(crate) start: Stamp,
-    /// When it ends, if time ends it.
-    pub(crate) until: Option<Stamp>,
-    /// Requests in flight, over all workers.
-    pub(crate) in_flight: AtomicU32,
-    /// Requests that the in-flight cap refused.
-    pub(crate) cap_hits: AtomicU64,
     /// Set when the asked precision is reached.
     pub(crate) enough: Arc<AtomicBool>,
+    /// Whether going on is of any use.
+    pub(crate) health: Arc<Health>,
     /// The run's end.
     pub(crate) stop: Stop,
-    /// The run's clock.
-    pub(crate) clock: Clock,
-    /// Where records go.
-    pub(crate) recorder: Recorder,
-    /// What the display shows.
-    pub(crate) tally: Arc<Tally>,
+    /// Who writes the turns of conversations.
+    pub(crate) planner: PlannerHandle,
+    /// When the measured part begins.
+    pub(crate) window: Window,
+    pub(crate) counts: PhaseCounts,
+}
+
+/// Ready requests, and how long they are for.
+pub(crate) struct Part {
+    /// One for all slots of a closed loop, for any of them may be free next; one for each worker of an open loop.
+    pub(crate) queues: Vec<Arc<Queue>>,
+    /// How long it lasts, where time ends it.
+    pub(crate) length: Option<Nanos>,
+}
+
+/// The instant at which measured requests begin.
+#[derive(Default)]
+pub(crate) struct Window {
+    opened: OnceLock<Stamp>,
+    change: Notify,
+}
+
+/// What the workers count together.
+#[derive(Default)]
+pub(crate) struct PhaseCounts {
+    in_flight: AtomicU32,
+    cap_hits: AtomicU64,
+    starved: AtomicU64,
+    backed_off: AtomicU64,
+}
+
+impl Part {
+    fn shared(&self) -> Option<&Queue> {
+        self.queues.first().map(AsRef::as_ref)
+    }
+
+    /// Wait until the first wave is ready.
+    pub(crate) async fn primed(&self) {
+        for queue in &self.queues {
+            queue.primed().await;
+        }
+    }
+
+    /// How many requests were handed out, and the sum of their hashes.
+    pub(crate) fn handed_out(&self) -> (u64, PlanHash) {
+        let mut sum = (0, PlanHash::default());
+        for queue in &self.queues {
+            let (requests, hash) = queue.handed_out();
+            sum.0 += requests;
+            sum.1 += hash;
+        }
+        sum
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        for queue in &self.queues {
+            queue.close();
+        }
+    }
+}
+
+impl Window {
+    /// Measured requests begin now, unless they have begun before.
+    fn open(&self, now: Stamp) {
+        if self.opened.set(now).is_ok() {
+            self.change.notify_one();
+        }
+    }
+
+    /// Wait for it.
+    pub(crate) async fn opened(&self) {
+        while self.opened.get().is_none() {
+            self.change.notified().await;
+        }
+    }
+}
+
+impl PhaseCounts {
+    pub(crate) fn cap_hits(&self) -> u64 {
+        self.cap_hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn starved(&self) -> u64 {
+        self.starved.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn backed_off(&self) -> u64 {
+        self.backed_off.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn back_off(&self) {
+        self.backed_off.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Phase {
-    /// Whether nothing more may be started: the run or the phase's time is over, or the precision is reached.
+    /// Whether nothing more may be started: the run or the phase's time is over, the precision is reached, or it is of no use.
     pub(crate) fn is_over(&self, now: Stamp) -> bool {
         self.stop.is_draining()
             || self.enough.load(Ordering::Relaxed)
-            || self.until.is_some_and(|until| now >= until)
+            || self.health.verdict().is_some()
+            || self.ends_at().is_some_and(|end| now >= end)
     }
 
-    /// The next conversation of a closed loop.
-    pub(crate) fn take(&self) -> Result<Option<Conversation>, RunError> {
-        let mut feed = self.feed.lock().map_err(|_| RunError::WorkerGone)?;
-        let taken = feed.next().map_err(RunError::Workload)?;
+    /// When time ends it. In an open loop the plan itself ends.
+    fn ends_at(&self) -> Option<Stamp> {
+        if self.load.is_open() {
+            return None;
+        }
+        match &self.measure {
+            Some(measure) => Some(*self.window.opened.get()? + measure.length?),
+            None => Some(self.start + self.warmup.as_ref()?.length?),
+        }
+    }
+
+    /// When the slot of this rank begins.
+    pub(crate) fn slot_begins(&self, rank: u32) -> Stamp {
+        let Load::Closed { concurrency, .. } = self.load else {
+            return self.start;
+        };
+        let share = f64::from(rank) / f64::from(concurrency.max(1));
+        self.start + Nanos::from_secs_f64(self.ramp_up.as_secs_f64() * share)
+    }
+
+    /// The next conversation for a slot of a closed loop that is free: of the warm-up until that is over, then of the measurement.
+    pub(crate) async fn next(
+        &self,
+        now: impl Fn() -> Stamp,
+    ) -> Result<Option<Conversation>, RunError> {
+        if self.is_over(now()) {
+            return Ok(None);
+        }
+        if let Some(warmup) = self.warmup.as_ref().filter(|_| !self.is_measuring()) {
+            let ends = warmup.length.map(|length| self.start + length);
+            if ends.is_none_or(|end| now() < end)
+                && let Some(taken) = self.take(warmup, &now).await?
+            {
+                return Ok(Some(taken));
+            }
+        }
+        let Some(measure) = &self.measure else {
+            return Ok(None);
+        };
+        self.window.open(now());
+        let taken = self.take(measure, &now).await?;
         if let (Some(gate), Some(conversation)) = (&self.gate, &taken) {
-            gate.taken(conversation.turns.len() as u64);
+            gate.taken(1 + conversation.later.len() as u64);
         }
         Ok(taken)
     }
 
-    /// The hash of what was recorded.
-    pub(crate) fn plan_hash(&self) -> PlanHash {
-        self.hash
-            .lock()
-            .map_or_else(|_| PlanHash::default(), |hash| *hash)
+    fn is_measuring(&self) -> bool {
+        self.window.opened.get().is_some()
     }
 
-    /// Count one more in flight, unless the cap is reached.
-    pub(crate) fn enter(&self) -> bool {
+    /// Take the next one; where the planner has none ready, that is counted and waited for.
+    async fn take(
+        &self,
+        part: &Part,
+        now: &impl Fn() -> Stamp,
+    ) -> Result<Option<Conversation>, RunError> {
+        let Some(queue) = part.shared() else {
+            return Ok(None);
+        };
+        let mut starved = false;
+        loop {
+            let change = queue.change();
+            match queue.take(now())? {
+                Next::Ready(conversation) => return Ok(Some(conversation)),
+                Next::Over => return Ok(None),
+                Next::Later => {}
+            }
+            if !std::mem::replace(&mut starved, true) {
+                self.starve();
+            }
+            tokio::select! {
+                () = self.stop.reached(Ending::Draining) => return Ok(None),
+                () = change => {}
+            }
+        }
+    }
+
+    /// A request was due when none was ready.
+    pub(crate) fn starve(&self) {
+        self.counts.starved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The parts of an open loop with the instant from which each one's due times count. The measurement goes on where the warm-up ends.
+    pub(crate) fn schedule(&self) -> impl Iterator<Item = (&Part, Stamp)> {
+        let warmup = self.warmup.as_ref().map(|part| (part, self.start));
+        let length = self.warmup.as_ref().and_then(|part| part.length);
+        let opens = self.start + length.unwrap_or(Nanos::ZERO);
+        let measure = self.measure.as_ref().map(|part| (part, opens));
+        warmup.into_iter().chain(measure)
+    }
+
+    /// The schedule has come to this part.
+    pub(crate) fn begin(&self, part: &Part, at: Stamp) {
+        if self
+            .measure
+            .as_ref()
+            .is_some_and(|measure| std::ptr::eq(measure, part))
+        {
+            self.window.open(at);
+        }
+    }
+
+    /// Whether it is the measured one.
+    pub(crate) fn measures(&self) -> bool {
+        self.measure.is_some() && self.is_measuring()
+    }
+
+    /// How many measured requests were handed out, and the sum of their hashes.
+    pub(crate) fn planned(&self) -> (u64, PlanHash) {
+        self.measure
+            .as_ref()
+            .map_or((0, PlanHash::default()), Part::handed_out)
+    }
+
+    /// Count one more in flight, unless the cap is reached. It is one less when what this returns is dropped.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<InFlight> {
         let cap = match self.load {
             Load::Open { in_flight_cap, .. } => in_flight_cap,
             Load::Closed { .. } => None,
         };
-        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let admitted = cap.is_none_or(|cap| before < cap);
-        if !admitted {
-            self.in_flight.fetch_sub(1, Ordering::Relaxed);
-            self.cap_hits.fetch_add(1, Ordering::Relaxed);
+        let before = self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        let entered = InFlight(Arc::clone(self));
+        if cap.is_none_or(|cap| before < cap) {
+            return Some(entered);
         }
-        admitted
-    }
-
-    /// One less in flight.
-    pub(crate) fn leave(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Record a request that was due and is not sent.
-    pub(crate) fn leave_unsent(&self, turn: &Turn, due: Stamp, worker: u32, reason: &str) {
-        let wire = Exchange::nothing(Outcome::Unsent {
-            reason: reason.to_owned(),
-        });
-        self.tally.started();
-        self.record(
-            turn,
-            Times {
-                due,
-                dispatched: None,
-                worker,
-            },
-            wire,
-        );
-    }
-
-    /// Hand a finished request to the recorder.
-    pub(crate) fn record(&self, turn: &Turn, times: Times, wire: Exchange) {
-        let (output_tokens, token_source) = output_tokens(&wire);
-        if let Ok(mut hash) = self.hash.lock() {
-            *hash += turn.hash;
-        }
-        let item = &turn.planned.item;
-        let record = RequestRecord {
-            id: turn.planned.index,
-            cell: self.cell.clone(),
-            repeat: self.repeat,
-            phase: self.kind,
-            use_case: item.use_case.clone(),
-            session: item.session,
-            turn: item.turn,
-            worker: Some(times.worker),
-            due: times.due,
-            dispatched: times.dispatched,
-            prompt: item.size.clone(),
-            asked_output_tokens: item.request.max_tokens.map(u64::from),
-            output_tokens,
-            token_source,
-            wire,
-        };
-        self.tally.ended(&record);
-        self.recorder.request(record);
+        self.counts.cap_hits.fetch_add(1, Ordering::Relaxed);
+        None
     }
 }
 
-/// The runner's own instants of a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Times {
-    pub(crate) due: Stamp,
-    pub(crate) dispatched: Option<Stamp>,
-    pub(crate) worker: u32,
-}
+/// One conversation among those in flight.
+pub(crate) struct InFlight(Arc<Phase>);
 
-/// Output tokens and how they are known: the server's usage, else counts in the stream.
-fn output_tokens(wire: &Exchange) -> (Option<u64>, TokenSource) {
-    if let Some(count) = wire
-        .usage
-        .as_ref()
-        .and_then(|usage| usage.completion_tokens)
-    {
-        return (Some(count), TokenSource::Usage);
-    }
-    match wire.events.tokens() {
-        Some(tokens) => (
-            Some(tokens.iter().copied().map(u64::from).sum()),
-            TokenSource::Stream,
-        ),
-        None => (None, TokenSource::Unknown),
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,9 +17,7 @@ use crate::redact::Secrets;
 use crate::tally::CellTally;
 
 /// Messages that may wait for the recorder; a request record is a few kilobytes.
-const CAPACITY: usize = 1 << 14;
-/// Messages that may wait beside the queue when it is full.
-const MOST_OVERFLOWED: usize = 1 << 15;
+const CAPACITY: usize = 1 << 15;
 /// Size at which a journal goes on in another file.
 const PART_BYTES: u64 = 256 << 20;
 /// Longest time that something measured stays in memory only.
@@ -40,13 +38,11 @@ enum Message {
 
 /// A handle to the recorder thread; cheap to clone.
 ///
-/// A full queue does not hold a worker up: what does not fit waits in an overflow list until there is room. Where even that is full, workers
-/// wait, for memory is not endless and a record must not be lost; it is counted, and the run says so.
+/// Messages come out in the order in which they went in. Where the queue is full workers wait, for memory is not endless and a record must not
+/// be lost; it is counted, and the run says so.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     queue: SyncSender<Message>,
-    overflow: Arc<Mutex<Vec<Message>>>,
-    overflowed: Arc<AtomicU64>,
     held_up: Arc<AtomicU64>,
 }
 
@@ -58,8 +54,8 @@ pub(crate) struct RecorderThread {
 
 impl Recorder {
     /// Keep a request.
-    pub(crate) fn request(&self, record: RequestRecord) {
-        self.push(Message::Request(Box::new(record)));
+    pub(crate) fn request(&self, record: Box<RequestRecord>) {
+        self.push(Message::Request(record));
     }
 
     /// Keep a reading.
@@ -90,33 +86,37 @@ impl Recorder {
     }
 
     fn push(&self, message: Message) {
-        let waiting = self.overflowed.load(Ordering::Relaxed) > 0;
-        let message = if waiting {
-            Some(message)
-        } else {
-            self.try_queue(message)
-        };
-        let Some(message) = message else { return };
-        let Ok(mut overflow) = self.overflow.lock() else {
-            return;
-        };
-        // orders to the recorder come after everything that was kept before them, so they never wait in the queue
-        let may_wait = matches!(message, Message::Request(_) | Message::Reading(_));
-        if may_wait && overflow.len() >= MOST_OVERFLOWED {
-            drop(overflow);
+        if let Err(TrySendError::Full(message)) = self.queue.try_send(message) {
             self.held_up.fetch_add(1, Ordering::Relaxed);
             let _recorder_is_gone = self.queue.send(message);
-            return;
         }
-        overflow.push(message);
-        self.overflowed.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn try_queue(&self, message: Message) -> Option<Message> {
-        match self.queue.try_send(message) {
-            Ok(()) => None,
-            Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => Some(message),
-        }
+    /// One that keeps requests in memory.
+    #[cfg(test)]
+    pub(crate) fn to_memory() -> (Self, Kept) {
+        let (queue, inbox) = mpsc::sync_channel(CAPACITY);
+        let recorder = Self {
+            queue,
+            held_up: Arc::default(),
+        };
+        (recorder, Kept(inbox))
+    }
+}
+
+/// What was recorded in memory.
+#[cfg(test)]
+pub(crate) struct Kept(mpsc::Receiver<Message>);
+
+#[cfg(test)]
+impl Kept {
+    /// Everything since this was last asked.
+    pub(crate) fn take(&self) -> Vec<RequestRecord> {
+        let requests = self.0.try_iter().filter_map(|message| match message {
+            Message::Request(record) => Some(*record),
+            _ => None,
+        });
+        requests.collect()
     }
 }
 
@@ -133,9 +133,7 @@ impl RecorderThread {
         let (queue, inbox) = mpsc::sync_channel(CAPACITY);
         let recorder = Recorder {
             queue,
-            overflow: Arc::new(Mutex::new(Vec::new())),
-            overflowed: Arc::new(AtomicU64::new(0)),
-            held_up: Arc::new(AtomicU64::new(0)),
+            held_up: Arc::default(),
         };
         let desk = Desk {
             requests,
@@ -143,7 +141,6 @@ impl RecorderThread {
             secrets,
             tally: None,
             latest: VecDeque::new(),
-            recorder: recorder.clone(),
             flushed: clock.now(),
             clock,
         };
@@ -175,7 +172,6 @@ struct Desk {
     tally: Option<Box<CellTally>>,
     /// Readings of the last [`LEAD`], for the cell that begins next.
     latest: VecDeque<Reading>,
-    recorder: Recorder,
     clock: Clock,
     flushed: Stamp,
 }
@@ -193,32 +189,19 @@ impl Desk {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => open = false,
             }
-            open &= self.take_waiting(inbox);
+            open = open && self.take_waiting(inbox);
             self.flush(say);
         }
         let requests = self.requests.close();
         self.readings.close().and(requests)
     }
 
-    /// Everything that waits, until a flush is due by size. What overflowed comes after what was queued, in its order.
+    /// Everything that waits, until a flush is due by size.
     fn take_waiting(&mut self, inbox: &mpsc::Receiver<Message>) -> bool {
         let mut open = true;
-        while self.requests.pending() < FLUSH_BYTES {
+        while open && self.requests.pending() < FLUSH_BYTES {
             let Ok(message) = inbox.try_recv() else { break };
-            open &= self.take(message);
-        }
-        let overflowed = match self.recorder.overflow.lock() {
-            Ok(mut overflow) if inbox_is_drained(self.requests.pending()) => {
-                std::mem::take(&mut *overflow)
-            }
-            _ => Vec::new(),
-        };
-        self.recorder.overflowed.fetch_sub(
-            u64::try_from(overflowed.len()).unwrap_or(0),
-            Ordering::Relaxed,
-        );
-        for message in overflowed {
-            open &= self.take(message);
+            open = self.take(message);
         }
         open
     }
@@ -277,11 +260,6 @@ impl Desk {
     }
 }
 
-/// The queue was emptied only if the size limit did not stop it.
-fn inbox_is_drained(pending: usize) -> bool {
-    pending < FLUSH_BYTES
-}
-
 #[cfg(test)]
 mod tests {
     use bench_schema::{Exchange, Outcome, Phase, TokenSource};
@@ -316,13 +294,13 @@ mod tests {
         let thread =
             RecorderThread::start(folder.path(), Clock::start(), Secrets::default(), |_| {})
                 .unwrap();
-        let many = u64::try_from(2 * (CAPACITY + MOST_OVERFLOWED)).unwrap();
+        let many = u64::try_from(3 * CAPACITY).unwrap();
         let senders: Vec<_> = (0..2)
             .map(|sender| {
                 let recorder = thread.recorder.clone();
                 std::thread::spawn(move || {
                     for id in (sender..many).step_by(2) {
-                        recorder.request(record(id));
+                        recorder.request(Box::new(record(id)));
                     }
                 })
             })

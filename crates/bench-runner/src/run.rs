@@ -4,24 +4,30 @@ mod cells;
 mod conclude;
 mod dry;
 mod ending;
+mod limits;
 mod own_up;
+mod phases;
+mod preflight;
 mod prepare;
+mod warmup;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bench_client::Clock;
+use bench_client::{Clock, RequestEncoder};
 use bench_schema::RunRecord;
+use ending::Signals;
 
 use crate::config::Settings;
+use crate::planner::Planner;
 use crate::program::{Engine, Program};
 use crate::progress::Progress;
 use crate::recorder::RecorderThread;
 use crate::redact::Secrets;
 use crate::server::Server;
 use crate::stop::Stop;
-use crate::workers::Workers;
+use crate::worker_pool::WorkerPool;
 use crate::{Cell, RunError, folder, wall_clock};
 
 /// What came of it.
@@ -31,7 +37,7 @@ pub(crate) enum Outcome {
     /// A run, whole or cut short.
     Done {
         /// The results.
-        record: Box<RunRecord>,
+        record: Arc<RunRecord>,
         /// Where they lie.
         folder: PathBuf,
         /// What went wrong although there are results.
@@ -80,7 +86,10 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let say = |line| crate::console::note(&format!("warning: {line}"));
     let recorder = RecorderThread::start(&folder, run.clock.clone(), Secrets::of(settings), say)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
-    let mut workers = Workers::start(
+    let encoder = RequestEncoder::new(&run.server.target)
+        .map_err(|error| RunError::Client(error.to_string()))?;
+    let planner = Planner::start(encoder, run.server.chat)?;
+    let mut pool = WorkerPool::start(
         run.worker_count(),
         &run.server.target,
         &run.clock,
@@ -92,8 +101,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let measured = run
         .all_cells(
             &cells,
-            &mut workers,
-            cells::Watch {
+            cells::Tools {
+                pool: &mut pool,
+                planner: planner.handle(),
                 recorder: &recorder.recorder,
                 sampler: sampler.as_ref(),
             },
@@ -102,8 +112,10 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         )
         .await;
 
+    let signals = Signals::listen();
     drop(ending);
-    workers.finish();
+    pool.finish();
+    drop(planner);
     let cost = sampler.map(bench_hardware::Sampler::stop);
     let held_up = recorder.recorder.held_up();
     let kept = recorder.close();
@@ -115,12 +127,13 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     own_up::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
     folder::write_run(&folder, &record)?;
-    run.write_reports(&record, &folder);
+    let record = Arc::new(record);
+    run.write_reports(&record, &folder, signals).await?;
     let trouble = failed
         .or(kept.err())
         .or_else(|| nothing_answered(&record, settings));
     Ok(Outcome::Done {
-        record: Box::new(record),
+        record,
         folder,
         trouble,
     })
@@ -133,16 +146,20 @@ fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError>
     let completed: u64 = counts().map(|counts| counts.completed).sum();
     let cancelled: u64 = counts().map(|counts| counts.cancelled).sum();
     let stopped = cancelled > 0 && settings.load.cancel_after.is_some();
-    if planned == 0 || completed > 0 || stopped {
+    let ended = record
+        .cells
+        .iter()
+        .find_map(|cell| cell.ended_early.clone());
+    if completed > 0 || stopped || (planned == 0 && ended.is_none()) {
         return None;
     }
     let reason = counts()
         .flat_map(|counts| &counts.messages)
         .max_by_key(|(_, count)| *count);
-    Some(RunError::NothingAnswered(reason.map_or_else(
-        || "all were cut short or timed out".to_owned(),
-        |(message, _)| message.clone(),
-    )))
+    let reason = reason.map(|(message, _)| message.clone()).or(ended);
+    Some(RunError::NothingAnswered(reason.unwrap_or_else(|| {
+        "all were cut short or timed out".to_owned()
+    })))
 }
 
 impl Run<'_> {
@@ -174,23 +191,48 @@ impl Run<'_> {
             .unwrap_or_else(|| (cpus / 2).clamp(1, 8))
     }
 
-    fn write_reports(&self, record: &RunRecord, folder: &std::path::Path) {
+    /// Make the reports. The page takes longest, on a thread of its own: who wants the program to end now need not wait for it.
+    async fn write_reports(
+        &self,
+        record: &Arc<RunRecord>,
+        folder: &Path,
+        mut signals: Signals,
+    ) -> Result<(), RunError> {
         let reports = self.program.reports;
-        let mut results = vec![
-            folder::write_report(folder, "report.md", &(reports.markdown)(record))
-                .map_err(|e| e.to_string()),
-        ];
-        if self.settings.output.html {
-            let page = (reports.html)(record, folder);
-            results.push(page.and_then(|page| {
-                folder::write_report(folder, "report.html", &page).map_err(|e| e.to_string())
-            }));
-        }
-        for error in results.into_iter().filter_map(Result::err) {
+        let note = |error: String| {
             crate::console::note(&format!(
                 "warning: a report could not be written: {error}; run.json has everything"
             ));
+        };
+        let markdown = folder::write_report(folder, "report.md", &(reports.markdown)(record));
+        let _said = markdown.map_err(|error| note(error.to_string()));
+        if !self.settings.output.html {
+            return Ok(());
         }
+        let (page_of, place) = (Arc::clone(record), folder.to_owned());
+        let (say, made) = tokio::sync::oneshot::channel();
+        std::thread::Builder::new()
+            .name("report".to_owned())
+            .spawn(move || {
+                let page = (reports.html)(&page_of, &place);
+                let written = page.and_then(|page| {
+                    folder::write_report(&place, "report.html", &page).map_err(|e| e.to_string())
+                });
+                // nobody listens any more where the program is to end
+                say.send(written).ok();
+            })
+            .map_err(RunError::Thread)?;
+        tokio::select! {
+            written = made => {
+                let gone = || "the thread that made it ended".to_owned();
+                let _said = written.unwrap_or_else(|_| Err(gone())).map_err(note);
+            }
+            who = signals.next() => crate::console::note(&format!(
+                "{who}: report.html is left out; `bench-report render {}` makes it",
+                folder.display()
+            )),
+        }
+        Ok(())
     }
 
     /// All cells of the design, empty: what was planned, should the program be killed.

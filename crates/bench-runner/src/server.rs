@@ -10,14 +10,14 @@ use bench_client::{
 use bench_schema::{
     ClockKind, GenerationRequest, Message, Prompt, Role, Sampling, Secret, ServerRecord,
 };
-use bench_workload::{Calibration, DatasetSpec};
+use bench_workload::Calibration;
 use hyper::header::HeaderName;
 
 use crate::config::{self, Address, Amount, Connections, Settings};
 use crate::{RunError, redact};
 
 /// Characters of an answer that are kept where that is asked for.
-const KEPT_TEXT: usize = 2_000;
+pub(crate) const KEPT_TEXT: usize = 2_000;
 
 /// A server that is ready to be measured.
 pub(crate) struct Server {
@@ -61,10 +61,6 @@ pub(crate) fn target(
         .map_err(unusable)?;
     let first = urls.first().map_or("http://127.0.0.1", String::as_str);
     let base = Target::new(first, protocol, model).map_err(unusable)?;
-    let conversations = matches!(
-        settings.workload.dataset,
-        Some(DatasetSpec::MultiTurn { .. } | DatasetSpec::File { .. })
-    );
     Ok(Target {
         endpoints: if endpoints.is_empty() {
             base.endpoints.clone()
@@ -87,11 +83,7 @@ pub(crate) fn target(
             Amount::Time(time) => CancelAfter::Time(time),
         }),
         limits: Limits::default(),
-        keep_text: if conversations {
-            Some(usize::MAX)
-        } else {
-            settings.workload.keep_text.then_some(KEPT_TEXT)
-        },
+        keep_text: settings.workload.keep_text.then_some(KEPT_TEXT),
         ..base
     })
 }

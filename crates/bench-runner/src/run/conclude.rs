@@ -14,7 +14,7 @@ use super::Run;
 use crate::cell::Cell;
 use crate::config::{self, Settings};
 use crate::tally::{self, Samples};
-use crate::workers::PhaseReport;
+use crate::worker_pool::PhaseReport;
 use crate::{RunError, wall_clock};
 
 /// The record of a run that has just begun.
@@ -139,7 +139,14 @@ impl Run<'_> {
     ) {
         record.duration = self.clock.now() - Stamp::EPOCH;
         let interrupted = self.stop.reason().map(|who| format!("ended by {who}"));
-        record.incomplete_reason = failed.map(ToString::to_string).or(interrupted);
+        let ended_early = record.cells.iter().find_map(|cell| {
+            let why = cell.ended_early.as_ref()?;
+            Some(format!("cell {} was ended early: {why}", cell.id))
+        });
+        record.incomplete_reason = failed
+            .map(ToString::to_string)
+            .or(interrupted)
+            .or(ended_early);
         record.complete = record.incomplete_reason.is_none();
         if let Some(report) = cost {
             record.host.unknown.extend(report.unknown.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bench_schema::{Load, Nanos, Phase};
+use bench_schema::{Load, Nanos};
 use bench_workload::{LengthSummary, PlanSummary};
 
 use super::Run;
@@ -40,7 +40,7 @@ impl Run<'_> {
     }
 
     fn describe(&self, text: &mut String, cell: &Cell) -> Result<(), RunError> {
-        let plan = self.plan(cell, 0, Phase::Measure)?;
+        let plan = self.plan(cell, 0)?;
         let summary = plan.summary(LOOK_AT).map_err(RunError::Workload)?;
         let requests = summary.requests.map_or_else(
             || "requests until it ends by time".to_owned(),

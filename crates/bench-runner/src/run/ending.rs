@@ -1,10 +1,39 @@
 //! Who may end a run early: Ctrl-C, SIGTERM, the deadline.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::Run;
 use crate::stop::Ending;
+
+/// The signals of somebody who wants the program to end, from the moment at which this is made.
+pub(super) struct Signals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+}
+
+impl Signals {
+    pub(super) fn listen() -> Self {
+        Self {
+            interrupt: signal(SignalKind::interrupt()).ok(),
+            terminate: signal(SignalKind::terminate()).ok(),
+        }
+    }
+
+    /// Who it is that comes next.
+    pub(super) async fn next(&mut self) -> &'static str {
+        async fn came(signals: &mut Option<Signal>) {
+            match signals {
+                Some(signals) => drop(signals.recv().await),
+                None => std::future::pending().await,
+            }
+        }
+        tokio::select! {
+            () = came(&mut self.interrupt) => "Ctrl-C",
+            () = came(&mut self.terminate) => "SIGTERM",
+        }
+    }
+}
 
 impl Run<'_> {
     /// Watch for the end as long as the returned set lives. The first signal stops sending and gives requests in flight their grace;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bench_client::{Client, Clock, Fetcher};
+use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
-use bench_schema::{GenerationRequest, Prompt, Sampling};
-use bench_workload::{Calibration, HfTokenizer, Sizer, Words};
+use bench_workload::{HfTokenizer, Sizer, Words};
 
 use super::Run;
 use crate::config::{self, Settings};
@@ -30,6 +29,9 @@ impl<'a> Run<'a> {
         let progress = Progress::new(output.progress && !output.quiet && !output.dry_run);
         let started = wall_clock::now();
         let clock = Clock::start();
+        if !output.dry_run {
+            super::limits::make_room_for(cells, settings)?;
+        }
         let mut engine = None;
         let server = if output.dry_run {
             Server::imagined(settings)?
@@ -57,7 +59,7 @@ impl<'a> Run<'a> {
             progress,
         };
         run.sizer = run.choose_sizer(cells).await?;
-        run.calibrate().await?;
+        run.preflight().await?;
         Ok(run)
     }
 
@@ -75,31 +77,6 @@ impl<'a> Run<'a> {
             return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
         }
         Ok(Arc::new(Words))
-    }
-
-    /// Learn what the server adds to a prompt (the chat template) from the usage of one small request, so that asked lengths are
-    /// those that the server counts.
-    async fn calibrate(&mut self) -> Result<(), RunError> {
-        if self.settings.output.dry_run || !self.sizer.counts_tokens() {
-            return Ok(());
-        }
-        let text = "one two three four five six seven eight";
-        let sent = self.sizer.count(text).map_err(RunError::Workload)?;
-        let request = GenerationRequest {
-            prompt: Prompt::Text(text.into()),
-            max_tokens: Some(1),
-            min_tokens: None,
-            ignore_eos: false,
-            sampling: Sampling::default(),
-            stream: self.settings.target.stream,
-            extra_body: None,
-        };
-        let client = Client::new(Arc::clone(&self.server.target), self.clock.clone());
-        let client = client.map_err(|error| RunError::Client(error.to_string()))?;
-        let answer = client.send(&request, "calibration").await;
-        let served = answer.usage.and_then(|usage| usage.prompt_tokens);
-        self.server.calibration = served.and_then(|served| Calibration::learn(sent, served));
-        Ok(())
     }
 
     /// Start the sampler, if it is wanted. Its readings go the way of the records.

@@ -1,0 +1,198 @@
+//! Whether going on is of any use: a cell in which nearly everything fails ends early, and a slot that is told to wait waits.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bench_schema::{Exchange, FailureKind, Nanos, Outcome};
+
+/// So many requests without one answer are enough to know.
+const FIRST: u64 = 10;
+/// So many are needed before half of them counts.
+const FEWEST: u64 = 100;
+
+/// Outcomes of a phase's requests as they come.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    keep_going: bool,
+    answered: AtomicU64,
+    failed: AtomicU64,
+    verdict: OnceLock<String>,
+}
+
+impl Health {
+    /// Nothing has happened yet. With `keep_going` nothing ever ends it.
+    pub(crate) fn new(keep_going: bool) -> Self {
+        Self {
+            keep_going,
+            ..Self::default()
+        }
+    }
+
+    /// One request is over. What the client did not send, or cancelled, says nothing of the server.
+    pub(crate) fn note(&self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Unsent { .. } | Outcome::Cancelled { .. } => return,
+            Outcome::Completed => {
+                self.answered.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            _ => {}
+        }
+        let failed = self.failed.fetch_add(1, Ordering::Relaxed) + 1;
+        let answered = self.answered.load(Ordering::Relaxed);
+        let all = failed + answered;
+        let hopeless = (answered == 0 && failed >= FIRST) || (all >= FEWEST && 2 * failed > all);
+        if hopeless && !self.keep_going {
+            self.verdict.get_or_init(|| {
+                let how = match outcome {
+                    Outcome::Failed { message, .. } | Outcome::Truncated { message } => message,
+                    _ => outcome.name(),
+                };
+                format!("{failed} of the first {all} requests failed ({how}); --keep-going goes on")
+            });
+        }
+    }
+
+    /// Why nothing more is to be sent, if that is so.
+    pub(crate) fn verdict(&self) -> Option<&str> {
+        self.verdict.get().map(String::as_str)
+    }
+}
+
+/// First pause of a slot whose server gives no time, and the longest.
+const SHORTEST: Nanos = Nanos::from_millis(100);
+const LONGEST: Nanos = Nanos::from_secs(5);
+
+/// Pauses of one slot of a closed loop.
+#[derive(Debug, Default)]
+pub(crate) struct BackOff {
+    last: Option<Nanos>,
+}
+
+impl BackOff {
+    /// How long to leave the server alone: as long as it asked for, else twice as long as the last time.
+    pub(crate) fn after(&mut self, hint: Option<BackOffHint>) -> Option<Nanos> {
+        let Some(BackOffHint(told)) = hint else {
+            self.last = None;
+            return None;
+        };
+        let own = self
+            .last
+            .map_or(SHORTEST, |last| (last + last).min(LONGEST));
+        self.last = Some(own);
+        Some(told.unwrap_or(own))
+    }
+}
+
+/// To be left alone: the server has too much to do, or is not there. How long, if it said so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackOffHint(Option<Nanos>);
+
+impl BackOffHint {
+    /// What an answer asks for.
+    pub(crate) fn of(wire: &Exchange) -> Option<Self> {
+        let refused = matches!(
+            wire.outcome,
+            Outcome::Failed {
+                failure: FailureKind::Refused,
+                ..
+            }
+        );
+        let overloaded = refused || matches!(wire.status, Some(429 | 503));
+        overloaded.then_some(Self(wire.retry_after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::Stage;
+
+    use super::*;
+
+    fn failed(failure: FailureKind, status: Option<u16>) -> Exchange {
+        let mut wire = Exchange::nothing(Outcome::Failed {
+            stage: Stage::Headers,
+            failure,
+            message: "no".to_owned(),
+        });
+        wire.status = status;
+        wire
+    }
+
+    #[test]
+    fn pauses_double_up_to_five_seconds_and_begin_anew_after_an_answer() {
+        let mut slot = BackOff::default();
+        let refused = failed(FailureKind::Refused, None);
+        let pauses: Vec<_> = (0..8)
+            .filter_map(|_| slot.after(BackOffHint::of(&refused)))
+            .collect();
+        let ms = [100, 200, 400, 800, 1600, 3200, 5000, 5000];
+        assert_eq!(pauses, ms.map(Nanos::from_millis));
+        assert_eq!(
+            slot.after(BackOffHint::of(&Exchange::nothing(Outcome::Completed))),
+            None
+        );
+        assert_eq!(
+            slot.after(BackOffHint::of(&refused)),
+            Some(Nanos::from_millis(100))
+        );
+    }
+
+    #[test]
+    fn the_servers_own_time_counts_and_other_failures_make_no_pause() {
+        let mut slot = BackOff::default();
+        let mut told = failed(FailureKind::Status, Some(429));
+        told.retry_after = Some(Nanos::from_secs(7));
+        assert_eq!(
+            slot.after(BackOffHint::of(&told)),
+            Some(Nanos::from_secs(7))
+        );
+        assert_eq!(
+            slot.after(BackOffHint::of(&failed(FailureKind::Status, Some(500)))),
+            None
+        );
+        assert!(
+            slot.after(BackOffHint::of(&failed(FailureKind::Status, Some(503))))
+                .is_some()
+        );
+    }
+
+    fn after(outcomes: &[(u64, bool)], keep_going: bool) -> Option<String> {
+        let health = Health::new(keep_going);
+        for &(count, answered) in outcomes {
+            for _ in 0..count {
+                health.note(&if answered {
+                    Outcome::Completed
+                } else {
+                    failed(FailureKind::Status, Some(500)).outcome
+                });
+            }
+        }
+        health.verdict().map(str::to_owned)
+    }
+
+    #[test]
+    fn a_cell_ends_when_its_first_requests_or_more_than_half_fail() {
+        assert_eq!(after(&[(9, false)], false), None);
+        assert!(
+            after(&[(10, false)], false)
+                .unwrap()
+                .contains("10 of the first 10")
+        );
+        assert_eq!(after(&[(10, false)], true), None);
+        assert_eq!(after(&[(1, true), (60, false)], false), None);
+        assert_eq!(after(&[(50, true), (50, false)], false), None);
+        assert!(after(&[(50, true), (51, false)], false).is_some());
+    }
+
+    #[test]
+    fn what_the_client_itself_did_not_send_or_cancelled_is_no_failure() {
+        let health = Health::new(false);
+        let reason = String::new;
+        for _ in 0..1000 {
+            health.note(&Outcome::Unsent { reason: reason() });
+            health.note(&Outcome::Cancelled { reason: reason() });
+        }
+        assert_eq!(health.verdict(), None);
+    }
+}

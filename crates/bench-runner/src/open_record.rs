@@ -1,0 +1,301 @@
+//! A planned request on its way: handed out once, recorded once, whatever happens to it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bench_client::{ClientError, PreparedRequest, RequestEncoder};
+use bench_schema::{
+    Exchange, FailureKind, GenerationRequest, Nanos, Outcome, Phase as PhaseKind, PlanHash, Prompt,
+    RequestRecord, Stage, Stamp, TokenSource,
+};
+use bench_workload::Planned;
+
+use crate::health::Health;
+use crate::progress::Tally;
+use crate::recorder::Recorder;
+use crate::server::KEPT_TEXT;
+
+const LOST: &str = "the client's own task ended unexpectedly";
+
+/// Where the records of a phase go, and what is noted of them on the way.
+pub(crate) struct RecordSink {
+    pub(crate) recorder: Recorder,
+    pub(crate) tally: Arc<Tally>,
+    pub(crate) health: Arc<Health>,
+    /// Whether answers are kept in their records.
+    pub(crate) keep_text: bool,
+}
+
+/// What requests of one part of a cell have in common.
+#[derive(Clone)]
+pub(crate) struct Label {
+    pub(crate) cell: String,
+    pub(crate) repeat: u32,
+    pub(crate) kind: PhaseKind,
+}
+
+impl Label {
+    /// The name under which a request goes out: no two requests of a run, or of its shards, share one.
+    fn name(&self, index: u64) -> String {
+        let warmup = match self.kind {
+            PhaseKind::Warmup => "w",
+            PhaseKind::Measure => "",
+        };
+        format!("{}-{}-{warmup}{index}", self.cell, self.repeat)
+    }
+}
+
+/// One planned request. From [`OpenRecord::hand_out`] on it becomes exactly one record: the one that is made of it, else one that says that it was lost.
+pub(crate) struct OpenRecord {
+    record: Option<Box<RequestRecord>>,
+    hash: PlanHash,
+    sink: Arc<RecordSink>,
+    handed_out: bool,
+}
+
+impl OpenRecord {
+    fn new(label: &Label, planned: &Planned, sink: &Arc<RecordSink>) -> Self {
+        let item = &planned.item;
+        let record = RequestRecord {
+            id: planned.index,
+            cell: label.cell.clone(),
+            repeat: label.repeat,
+            phase: label.kind,
+            use_case: item.use_case.clone(),
+            session: item.session,
+            turn: item.turn,
+            worker: None,
+            due: Stamp::EPOCH,
+            dispatched: None,
+            prompt: item.size.clone(),
+            asked_output_tokens: item.request.max_tokens.map(u64::from),
+            output_tokens: None,
+            token_source: TokenSource::Unknown,
+            wire: Exchange::nothing(Outcome::Failed {
+                stage: Stage::Whole,
+                failure: FailureKind::Other,
+                message: LOST.to_owned(),
+            }),
+        };
+        Self {
+            record: Some(Box::new(record)),
+            hash: planned.hash(),
+            sink: Arc::clone(sink),
+            handed_out: false,
+        }
+    }
+
+    /// From now on it counts.
+    fn hand_out(&mut self, now: Stamp) -> PlanHash {
+        self.handed_out = true;
+        if let Some(record) = &mut self.record {
+            record.due = now;
+        }
+        self.hash
+    }
+
+    /// A worker has taken it up.
+    pub(crate) fn begin(&mut self, due: Stamp, dispatched: Stamp, worker: u32) {
+        self.sink.tally.started();
+        if let Some(record) = &mut self.record {
+            record.due = due;
+            record.dispatched = Some(dispatched);
+            record.worker = Some(worker);
+        }
+    }
+
+    /// What became of it.
+    pub(crate) fn end(mut self, mut wire: Exchange) {
+        wire.text = wire.text.filter(|_| self.sink.keep_text).map(head);
+        if let Some(record) = &mut self.record {
+            (record.output_tokens, record.token_source) = output_tokens(&wire);
+            record.wire = wire;
+        }
+    }
+
+    /// It was due and is not sent.
+    pub(crate) fn leave_unsent(mut self, due: Stamp, worker: u32, reason: &str) {
+        self.sink.tally.started();
+        if let Some(record) = &mut self.record {
+            record.due = due;
+            record.worker = Some(worker);
+            record.wire = Exchange::nothing(Outcome::Unsent {
+                reason: reason.to_owned(),
+            });
+        }
+    }
+}
+
+/// The one place where a record leaves: no way through the code, a panic included, can lose or double it.
+impl Drop for OpenRecord {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.take().filter(|_| self.handed_out) {
+            self.sink.tally.ended(&record);
+            self.sink.health.note(&record.wire.outcome);
+            self.sink.recorder.request(record);
+        }
+    }
+}
+
+/// A request that can go out as it is.
+pub(crate) struct Ready {
+    pub(crate) open_record: OpenRecord,
+    pub(crate) request: PreparedRequest,
+    /// What was said, where a later turn goes on from it.
+    pub(crate) said: Option<Prompt>,
+}
+
+/// A turn that cannot be written before the answer to the one before it is there.
+pub(crate) struct Later {
+    open_record: OpenRecord,
+    /// Only the new message is its own.
+    request: GenerationRequest,
+    name: String,
+    /// From the end of that answer until it is due.
+    pub(crate) pause: Nanos,
+}
+
+/// Requests that follow each other, each waiting for the answer before it. Most are one request long.
+pub(crate) struct Conversation {
+    /// When it begins, from the beginning of its part; in a closed loop that is for the slot to say.
+    pub(crate) due: Nanos,
+    pub(crate) first: Ready,
+    pub(crate) later: VecDeque<Later>,
+}
+
+/// Makes conversations of what was planned.
+pub(crate) struct ConversationMaker {
+    pub(crate) label: Label,
+    pub(crate) sink: Arc<RecordSink>,
+    pub(crate) encoder: Arc<RequestEncoder>,
+}
+
+impl ConversationMaker {
+    /// A conversation that begins with `first`.
+    pub(crate) fn conversation(
+        &self,
+        first: Planned,
+        later: Vec<Planned>,
+    ) -> Result<Conversation, ClientError> {
+        let goes_on = !later.is_empty();
+        Ok(Conversation {
+            due: first.due.unwrap_or(Nanos::ZERO),
+            first: Ready {
+                open_record: OpenRecord::new(&self.label, &first, &self.sink),
+                request: encoded(
+                    &self.encoder,
+                    &first.item.request,
+                    &self.label.name(first.index),
+                    goes_on,
+                )?,
+                said: goes_on.then(|| first.item.request.prompt.clone()),
+            },
+            later: later
+                .into_iter()
+                .map(|planned| self.later(planned))
+                .collect(),
+        })
+    }
+
+    fn later(&self, planned: Planned) -> Later {
+        Later {
+            open_record: OpenRecord::new(&self.label, &planned, &self.sink),
+            name: self.label.name(planned.index),
+            pause: planned.item.after.map_or(Nanos::ZERO, |after| after.delay),
+            request: planned.item.request,
+        }
+    }
+}
+
+impl Conversation {
+    /// All its requests leave the planner. Returns how many they are, and the sum of their hashes.
+    pub(crate) fn hand_out(&mut self, now: Stamp) -> (u64, PlanHash) {
+        let mut sum = (1, self.first.open_record.hand_out(now));
+        for later in &mut self.later {
+            sum.0 += 1;
+            sum.1 += later.open_record.hand_out(now);
+        }
+        sum
+    }
+
+    /// None of it is sent.
+    pub(crate) fn leave_unsent(self, due: Stamp, worker: u32, reason: &str) {
+        self.first.open_record.leave_unsent(due, worker, reason);
+        leave_unsent(self.later, due, worker, reason);
+    }
+}
+
+/// What is left of a conversation is not sent.
+pub(crate) fn leave_unsent(
+    later: impl IntoIterator<Item = Later>,
+    due: Stamp,
+    worker: u32,
+    reason: &str,
+) {
+    for later in later {
+        later.open_record.leave_unsent(due, worker, reason);
+    }
+}
+
+impl Later {
+    /// The turn as it goes out: `write` makes the whole prompt of its own message.
+    pub(crate) fn continued(
+        self,
+        goes_on: bool,
+        encoder: &RequestEncoder,
+        write: impl FnOnce(&Prompt) -> Prompt,
+    ) -> Result<Ready, ClientError> {
+        let Self {
+            open_record,
+            mut request,
+            name,
+            ..
+        } = self;
+        request.prompt = write(&request.prompt);
+        Ok(Ready {
+            open_record,
+            request: encoded(encoder, &request, &name, goes_on)?,
+            said: goes_on.then(|| request.prompt.clone()),
+        })
+    }
+}
+
+/// The bytes that ask for it. An answer that somebody goes on from is kept until then.
+fn encoded(
+    encoder: &RequestEncoder,
+    request: &GenerationRequest,
+    name: &str,
+    goes_on: bool,
+) -> Result<PreparedRequest, ClientError> {
+    let prepared = encoder.prepare(request, name)?;
+    Ok(if goes_on {
+        prepared.keeping_text(Some(usize::MAX))
+    } else {
+        prepared
+    })
+}
+
+fn head(text: String) -> String {
+    match text.char_indices().nth(KEPT_TEXT) {
+        Some((end, _)) => text.get(..end).unwrap_or_default().to_owned(),
+        None => text,
+    }
+}
+
+/// Output tokens and how they are known: the server's usage, else counts in the stream.
+fn output_tokens(wire: &Exchange) -> (Option<u64>, TokenSource) {
+    if let Some(count) = wire
+        .usage
+        .as_ref()
+        .and_then(|usage| usage.completion_tokens)
+    {
+        return (Some(count), TokenSource::Usage);
+    }
+    match wire.events.tokens() {
+        Some(tokens) => (
+            Some(tokens.iter().copied().map(u64::from).sum()),
+            TokenSource::Stream,
+        ),
+        None => (None, TokenSource::Unknown),
+    }
+}

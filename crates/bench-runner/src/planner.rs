@@ -1,0 +1,322 @@
+//! Turns plans into requests that are ready to go out, ahead of the workers, on a thread of its own.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+
+use bench_client::RequestEncoder;
+use bench_schema::Prompt;
+use bench_workload::{PlanIter, Planned, WorkloadError, continue_conversation};
+use tokio::sync::oneshot;
+
+use crate::RunError;
+use crate::open_record::{ConversationMaker, Label, Later, Ready, RecordSink};
+use crate::queue::Queue;
+
+/// The planner of a run. It has two things to do: to fill the queues, and before that to write the turns that somebody waits for.
+pub(crate) struct Planner {
+    handle: PlannerHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What others leave for the planner; cheap to clone.
+#[derive(Clone)]
+pub(crate) struct PlannerHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inbox: Mutex<Inbox>,
+    /// Who is to be woken: nobody where a test does the work itself.
+    thread: OnceLock<Thread>,
+    encoder: Arc<RequestEncoder>,
+    /// Whether requests are chats: how a conversation goes on.
+    chat: bool,
+}
+
+#[derive(Default)]
+struct Inbox {
+    feeds: Vec<Feed>,
+    turns: VecDeque<NextTurn>,
+    closed: bool,
+}
+
+/// A turn to be written now that the answer before it is there.
+struct NextTurn {
+    said: Prompt,
+    answer: String,
+    later: Later,
+    goes_on: bool,
+    reply: oneshot::Sender<Ready>,
+}
+
+impl Planner {
+    /// Start its thread. With `chat`, conversations go on as messages.
+    pub(crate) fn start(encoder: RequestEncoder, chat: bool) -> Result<Self, RunError> {
+        let handle = PlannerHandle::new(encoder, chat);
+        let mut bench = PlannerLoop::new(handle.clone());
+        let thread = std::thread::Builder::new()
+            .name("planner".to_owned())
+            .spawn(move || {
+                bench_hardware::give_way();
+                while bench.is_open() {
+                    if !bench.work() {
+                        std::thread::park();
+                    }
+                }
+            })
+            .map_err(RunError::Thread)?;
+        handle.shared.thread.get_or_init(|| thread.thread().clone());
+        // what came before the thread was known is seen now
+        handle.wake();
+        Ok(Self {
+            handle,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where work for it is left.
+    pub(crate) fn handle(&self) -> &PlannerHandle {
+        &self.handle
+    }
+}
+
+impl Drop for Planner {
+    fn drop(&mut self) {
+        self.handle.inbox().closed = true;
+        self.handle.wake();
+        if let Some(thread) = self.thread.take() {
+            // one that panicked has left its queues ended, and whoever waited was told
+            let _joined = thread.join();
+        }
+    }
+}
+
+impl PlannerHandle {
+    pub(crate) fn new(encoder: RequestEncoder, chat: bool) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                encoder: Arc::new(encoder),
+                inbox: Mutex::default(),
+                thread: OnceLock::new(),
+                chat,
+            }),
+        }
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        // nothing is half done while it is held
+        self.shared
+            .inbox
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.shared.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Deal a plan's conversations to so many queues in turn, each `depth` of them ahead.
+    pub(crate) fn deal(
+        &self,
+        plan: PlanIter,
+        queues: usize,
+        depth: usize,
+        (label, sink): (Label, Arc<RecordSink>),
+    ) -> Vec<Arc<Queue>> {
+        let planner = self.shared.thread.get();
+        let queues: Vec<_> = (0..queues.max(1))
+            .map(|_| Arc::new(Queue::new(depth, planner.cloned())))
+            .collect();
+        let feed = Feed {
+            plan: plan.peekable(),
+            queues: queues.clone(),
+            dealt: 0,
+            maker: ConversationMaker {
+                label,
+                sink,
+                encoder: Arc::clone(&self.shared.encoder),
+            },
+        };
+        let mut inbox = self.inbox();
+        if inbox.closed {
+            drop(feed); // which ends its queues with an error
+        } else {
+            inbox.feeds.push(feed);
+        }
+        drop(inbox);
+        self.wake();
+        queues
+    }
+
+    /// The next turn of a conversation in which this was said and answered; `None` where the planner is gone.
+    pub(crate) async fn write_turn(
+        &self,
+        said: Prompt,
+        answer: String,
+        later: Later,
+        goes_on: bool,
+    ) -> Option<Ready> {
+        let (reply, written) = oneshot::channel();
+        let turn = NextTurn {
+            said,
+            answer,
+            later,
+            goes_on,
+            reply,
+        };
+        {
+            let mut inbox = self.inbox();
+            if inbox.closed {
+                return None; // the turn is dropped here, and recorded as lost
+            }
+            inbox.turns.push_back(turn);
+        }
+        self.wake();
+        written.await.ok()
+    }
+}
+
+/// A plan on its way into its queues.
+struct Feed {
+    plan: Peekable<PlanIter>,
+    queues: Vec<Arc<Queue>>,
+    /// Conversations dealt.
+    dealt: usize,
+    maker: ConversationMaker,
+}
+
+impl Feed {
+    fn queue(&self) -> Option<&Arc<Queue>> {
+        self.queues.get(self.dealt % self.queues.len().max(1))
+    }
+
+    fn is_over(&self) -> bool {
+        self.queues.iter().all(|queue| queue.is_over())
+    }
+
+    /// Make one conversation more, or end the queues.
+    fn make(&mut self) {
+        let planned = match self.planned() {
+            Ok(Some(planned)) => planned,
+            Ok(None) => return self.end(None),
+            Err(error) => return self.end(Some(RunError::Workload(error))),
+        };
+        match self.maker.conversation(planned.0, planned.1) {
+            Ok(conversation) => {
+                if let Some(queue) = self.queue() {
+                    queue.push(conversation);
+                }
+                self.dealt += 1;
+            }
+            Err(error) => self.end(Some(RunError::Client(error.to_string()))),
+        }
+    }
+
+    /// All requests of the next conversation, one where there are no turns.
+    fn planned(&mut self) -> Result<Option<(Planned, Vec<Planned>)>, WorkloadError> {
+        let Some(first) = self.plan.next().transpose()? else {
+            return Ok(None);
+        };
+        let mut later = Vec::new();
+        let is_later = |next: &Result<Planned, WorkloadError>| {
+            next.as_ref()
+                .is_ok_and(|planned| planned.item.after.is_some())
+        };
+        while let Some(turn) = self.plan.next_if(is_later) {
+            later.push(turn?);
+        }
+        Ok(Some((first, later)))
+    }
+
+    /// The first queue is told what was wrong.
+    fn end(&self, mut error: Option<RunError>) {
+        for queue in &self.queues {
+            queue.end(error.take());
+        }
+    }
+}
+
+/// Whoever waits must not wait for ever, whatever made an end of the planner.
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if !self.is_over() {
+            self.end(Some(RunError::WorkerGone));
+        }
+    }
+}
+
+/// The planner at work.
+pub(crate) struct PlannerLoop {
+    handle: PlannerHandle,
+    feeds: Vec<Feed>,
+}
+
+impl PlannerLoop {
+    pub(crate) fn new(handle: PlannerHandle) -> Self {
+        Self {
+            handle,
+            feeds: Vec::new(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        !self.handle.inbox().closed
+    }
+
+    /// Do one thing; false where there was nothing to do.
+    pub(crate) fn work(&mut self) -> bool {
+        let turn = {
+            let mut inbox = self.handle.inbox();
+            self.feeds.append(&mut inbox.feeds);
+            inbox.turns.pop_front()
+        };
+        if let Some(turn) = turn {
+            self.write(turn);
+            return true;
+        }
+        self.feeds.retain(|feed| !feed.is_over());
+        let room = |feed: &&mut Feed| feed.queue().is_some_and(|queue| queue.has_room());
+        match self.feeds.iter_mut().find(room) {
+            Some(feed) => {
+                feed.make();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn write(&self, turn: NextTurn) {
+        let NextTurn {
+            said,
+            answer,
+            later,
+            goes_on,
+            reply,
+        } = turn;
+        let Shared { chat, encoder, .. } = &*self.handle.shared;
+        let ready = later.continued(goes_on, encoder, |next| {
+            continue_conversation(&said, &answer, next, *chat)
+        });
+        // one that cannot be written, or that nobody waits for any more, is recorded as lost, here
+        if let Ok(ready) = ready {
+            reply.send(ready).ok();
+        }
+    }
+}
+
+impl Drop for PlannerLoop {
+    fn drop(&mut self) {
+        let left = {
+            let mut inbox = self.handle.inbox();
+            let left = std::mem::take(&mut *inbox);
+            inbox.closed = true;
+            left
+        };
+        // outside the lock: feeds end their queues, turns are recorded as lost
+        drop(left);
+    }
+}

@@ -1,0 +1,241 @@
+//! From a cell to phases: plans, requests that are ready before it begins, the load itself.
+
+use std::sync::Arc;
+
+use bench_schema::{Load, Nanos, Phase as PhaseKind};
+use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
+
+use super::Run;
+use super::cells::{Ends, Tools};
+use super::warmup::WarmUp;
+use crate::cell::Cell;
+use crate::config::BadLines;
+use crate::open_record::{Label, RecordSink};
+use crate::phase::{Part, Phase, PhaseCounts, Window};
+use crate::ramp::Gate;
+use crate::worker_pool::PhaseReport;
+use crate::{RunError, tokenize};
+
+/// Conversations of each worker of an open loop that are made ahead.
+const AHEAD: usize = 256;
+/// Those of a closed loop, where it has fewer slots.
+const FEWEST_AHEAD: usize = 32;
+/// From the order to the first due time of an open loop: for every worker to take it up.
+const LEAD: Nanos = Nanos::from_millis(20);
+
+/// What a phase is made of.
+pub(super) struct Design<'a> {
+    pub(super) cell: &'a Cell,
+    pub(super) repeat: u32,
+    pub(super) warmup: Option<&'a WarmUp>,
+    /// Whether a measurement follows, without a pause.
+    pub(super) measure: bool,
+}
+
+impl Run<'_> {
+    /// Make the first requests ready, begin, and wait until every request has come back.
+    pub(super) async fn carry_out(
+        &self,
+        design: &Design<'_>,
+        ends: &Ends,
+        tools: &mut Tools<'_>,
+    ) -> Result<(Arc<Phase>, Vec<PhaseReport>), RunError> {
+        let Design { cell, repeat, .. } = *design;
+        let load = match design.warmup {
+            Some(warmup) if !design.measure => &warmup.load,
+            _ => &cell.load,
+        };
+        let (mut requests, mut moves_over) = (Some(0), 0);
+        let mut parts = [None, None];
+        let of_warmup = design
+            .warmup
+            .map(|warmup| (PhaseKind::Warmup, warmup.length));
+        let of_measure = design
+            .measure
+            .then_some((PhaseKind::Measure, cell.stop.duration));
+        for ((kind, length), part) in of_warmup.into_iter().chain(of_measure).zip(&mut parts) {
+            let plan = match (kind, design.warmup) {
+                (PhaseKind::Warmup, Some(warmup)) => self.warmup_plan(cell, repeat, warmup)?,
+                _ => self.plan(cell, repeat)?,
+            };
+            let of_all = plan.requests();
+            requests = requests.zip(of_all).map(|(sum, more)| sum + more);
+            moves_over = of_all.unwrap_or(0) / u64::from(self.settings.client.part().1).max(1);
+            let label = Label {
+                cell: cell.id.clone(),
+                repeat,
+                kind,
+            };
+            *part = Some((kind, self.part(&plan, length, label, (ends, tools))?));
+        }
+        self.progress.begin(&name(design), requests);
+        for (_, part) in parts.iter().flatten() {
+            part.primed().await;
+        }
+        let start = self.clock.now() + if load.is_open() { LEAD } else { Nanos::ZERO };
+        let gate = load
+            .ramp()
+            .map(|ramp| Gate::new(ramp, start, cell.stop.duration, moves_over));
+        let mut of = |wanted: PhaseKind| {
+            let found = parts
+                .iter_mut()
+                .find_map(|part| part.take_if(|(kind, _)| *kind == wanted));
+            found.map(|(_, part)| part)
+        };
+        let phase = Arc::new(Phase {
+            load: load.clone(),
+            start,
+            ramp_up: self.settings.load.ramp_up.unwrap_or(Nanos::ZERO),
+            warmup: of(PhaseKind::Warmup),
+            measure: of(PhaseKind::Measure),
+            gate,
+            enough: Arc::clone(&ends.enough),
+            health: Arc::clone(&ends.health),
+            stop: self.stop.clone(),
+            planner: tools.planner.clone(),
+            window: Window::default(),
+            counts: PhaseCounts::default(),
+        });
+        let reports = self.watched(&phase, tools).await?;
+        Ok((phase, reports))
+    }
+
+    /// A plan's requests on their way to the workers: one queue for all slots of a closed loop, one for each worker of an open one.
+    fn part(
+        &self,
+        plan: &Plan,
+        length: Option<Nanos>,
+        label: Label,
+        (ends, tools): (&Ends, &Tools<'_>),
+    ) -> Result<Part, RunError> {
+        if self.sizer.name() == tokenize::NAME {
+            // every length is asked for now, so that the server is left alone while it is measured
+            plan.iter()
+                .try_for_each(|planned| planned.map(drop))
+                .map_err(RunError::Workload)?;
+        }
+        let (queues, depth) = match &plan.spec().load {
+            Load::Open { .. } => (tools.pool.count(), AHEAD),
+            Load::Closed { concurrency, .. } => {
+                let slots = usize::try_from(*concurrency).unwrap_or(usize::MAX);
+                (1, slots.max(FEWEST_AHEAD))
+            }
+        };
+        let sink = Arc::new(RecordSink {
+            recorder: tools.recorder.clone(),
+            tally: self.progress.tally(),
+            health: Arc::clone(&ends.health),
+            keep_text: self.settings.workload.keep_text,
+        });
+        let queues = usize::try_from(queues).unwrap_or(1);
+        Ok(Part {
+            queues: tools
+                .planner
+                .deal(plan.iter(), queues, depth, (label, sink)),
+            length,
+        })
+    }
+
+    /// Have the workers carry a phase out, while the display moves, the number in flight too where it is to, and the machines are read when
+    /// the measurement begins.
+    async fn watched(
+        &self,
+        phase: &Arc<Phase>,
+        tools: &mut Tools<'_>,
+    ) -> Result<Vec<PhaseReport>, RunError> {
+        let sampler = tools.sampler;
+        let moving = async {
+            match &phase.gate {
+                Some(gate) => gate.move_with(&self.clock).await,
+                None => std::future::pending().await,
+            }
+        };
+        let reading = async {
+            if phase.warmup.is_some() && phase.measure.is_some() {
+                phase.window.opened().await;
+                Tools::read(sampler);
+            }
+            std::future::pending::<()>().await;
+        };
+        let drawing = async {
+            let mut ticks = tokio::time::interval(crate::progress::Progress::EVERY);
+            loop {
+                ticks.tick().await;
+                self.progress.tick();
+            }
+        };
+        tokio::select! {
+            reports = tools.pool.run(phase) => reports,
+            () = moving => Ok(Vec::new()),
+            () = reading => Ok(Vec::new()),
+            () = drawing => Ok(Vec::new()),
+        }
+    }
+
+    fn warmup_plan(&self, cell: &Cell, repeat: u32, warmup: &WarmUp) -> Result<Plan, RunError> {
+        self.plan_of(PlanSpec {
+            load: warmup.load.clone(),
+            requests: warmup.requests,
+            // the number ends it where there is one; the length then says when the measurement goes on
+            duration: warmup.length.filter(|_| warmup.requests.is_none()),
+            phase: PhaseKind::Warmup,
+            ..self.spec(cell, repeat)
+        })
+    }
+
+    /// The plan of one repeat of a cell.
+    pub(super) fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, RunError> {
+        self.plan_of(self.spec(cell, repeat))
+    }
+
+    fn plan_of(&self, spec: PlanSpec) -> Result<Plan, RunError> {
+        Plan::new(spec, Arc::clone(&self.sizer)).map_err(RunError::Workload)
+    }
+
+    fn spec(&self, cell: &Cell, repeat: u32) -> PlanSpec {
+        let workload = &self.settings.workload;
+        let (index, count) = self.settings.client.part();
+        PlanSpec {
+            dataset: cell.ask.dataset.clone(),
+            input: cell.ask.input.clone(),
+            output: cell.ask.output.clone(),
+            load: cell.load.clone(),
+            requests: cell.stop.requests,
+            duration: cell.stop.duration,
+            seed: Seed::new(self.settings.seed),
+            cell: cell.id.clone(),
+            phase: PhaseKind::Measure,
+            repeat,
+            shard: Shard {
+                index: u64::from(index),
+                count: u64::from(count),
+            },
+            options: RequestOptions {
+                sampling: workload.sampling(),
+                ignore_eos: workload.ignore_eos,
+                min_tokens: workload.min_tokens,
+                stream: self.settings.target.stream,
+                extra_body: workload.extra_body.clone().map(Arc::new),
+            },
+            chat: self.server.chat,
+            on_bad_line: if workload.bad_lines == BadLines::Skip {
+                OnBadLine::Skip
+            } else {
+                OnBadLine::Stop
+            },
+            calibration: self.server.calibration.unwrap_or_default(),
+            salt: workload.salt,
+            cycle: workload.cycle,
+            ..PlanSpec::default()
+        }
+    }
+}
+
+fn name(design: &Design<'_>) -> String {
+    let Cell { label, repeats, .. } = design.cell;
+    match (design.measure, repeats) {
+        (false, _) => format!("{label} (warm-up)"),
+        (true, 1) => label.clone(),
+        (true, of) => format!("{label} ({} of {of})", design.repeat + 1),
+    }
+}

@@ -1,0 +1,170 @@
+//! One real request before anything else: what is wrong with the address, the key or the model is said once, and not a thousand times.
+
+use std::sync::Arc;
+
+use bench_client::Client;
+use bench_schema::{Exchange, GenerationRequest, Nanos, Outcome, Prompt};
+use bench_workload::Calibration;
+
+use super::Run;
+use crate::{RunError, redact};
+
+const TEXT: &str = "one two three four five six seven eight";
+/// Enough for a server whose first token is not text.
+const TOKENS: u32 = 4;
+/// A server that answers nine of ten requests is still worth measuring.
+const TRIES: u32 = 3;
+const PAUSE: Nanos = Nanos::from_millis(500);
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
+
+impl Run<'_> {
+    /// Ask one small question as the cells will, and learn from its usage what the server adds to a prompt (the chat template), so that asked
+    /// lengths are those that the server counts.
+    pub(super) async fn preflight(&mut self) -> Result<(), RunError> {
+        if self.settings.output.dry_run {
+            return Ok(());
+        }
+        let client = Client::new(Arc::clone(&self.server.target), self.clock.clone());
+        let client = client.map_err(|error| RunError::Client(error.to_string()))?;
+        let request = self.question();
+        let mut answer = client.send(&request, "preflight").await;
+        for again in 1..TRIES {
+            if !is_worth_another_try(&answer) {
+                break;
+            }
+            let pause = answer.retry_after.unwrap_or(PAUSE).min(LONGEST_PAUSE);
+            tokio::time::sleep(pause.to_duration()).await;
+            answer = client.send(&request, &format!("preflight-{again}")).await;
+        }
+        match refusal(&answer) {
+            Some((mut what, help)) => {
+                redact::Secrets::of(self.settings).hide(&mut what);
+                if !self.settings.limits.keep_going {
+                    let help = format!("{help}; --keep-going measures all the same");
+                    return Err(RunError::Server { what, help });
+                }
+                self.progress.note(&format!("warning: {what}"));
+            }
+            None => self.learn(&answer)?,
+        }
+        Ok(())
+    }
+
+    fn question(&self) -> GenerationRequest {
+        let workload = &self.settings.workload;
+        GenerationRequest {
+            prompt: Prompt::Text(TEXT.into()),
+            max_tokens: Some(TOKENS),
+            min_tokens: None,
+            ignore_eos: workload.ignore_eos,
+            sampling: workload.sampling(),
+            stream: self.settings.target.stream,
+            extra_body: workload.extra_body.clone().map(Arc::new),
+        }
+    }
+
+    fn learn(&mut self, answer: &Exchange) -> Result<(), RunError> {
+        let served = answer.usage.as_ref().and_then(|usage| usage.prompt_tokens);
+        let Some(served) = served.filter(|_| self.sizer.counts_tokens()) else {
+            return Ok(());
+        };
+        let sent = self.sizer.count(TEXT).map_err(RunError::Workload)?;
+        self.server.calibration = Calibration::learn(sent, served);
+        Ok(())
+    }
+}
+
+/// Trouble that may be gone at the next try. What the server understood and refused is not.
+fn is_worth_another_try(answer: &Exchange) -> bool {
+    match &answer.outcome {
+        Outcome::Failed { .. } => !matches!(answer.status, Some(400..=428 | 430..=499)),
+        Outcome::Truncated { .. } => true,
+        _ => false,
+    }
+}
+
+/// What came instead of an answer, and what to do.
+fn refusal(answer: &Exchange) -> Option<(String, &'static str)> {
+    let said = match &answer.outcome {
+        // stopping answers is what --cancel-after asks for
+        Outcome::Completed | Outcome::Cancelled { .. } => return None,
+        Outcome::Failed { message, .. } | Outcome::Truncated { message } => message.clone(),
+        Outcome::TimedOut { stage } => format!("no answer in time ({stage} stage)"),
+        Outcome::Unsent { reason } => reason.clone(),
+    };
+    let help = match answer.status {
+        Some(401 | 403) => "give the key with --api-key-env or --api-key-file",
+        Some(404 | 405) => "check --url, --api (its path) and --model",
+        Some(400..=428 | 430..=499) => {
+            "check --api, --model, --extra-body and the sampling options"
+        }
+        Some(429 | 503) => "the server has too much to do; try again later",
+        Some(500..) => "look at the server's own log",
+        _ if matches!(answer.outcome, Outcome::TimedOut { .. }) => {
+            "look at the server's own log, or give it more --timeout"
+        }
+        _ => "check --url and --api, and that this is the server that is meant",
+    };
+    Some((format!("the first request failed: {said}"), help))
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::{FailureKind, Stage};
+
+    use super::*;
+
+    fn answered(status: Option<u16>, outcome: Outcome) -> Exchange {
+        Exchange {
+            status,
+            ..Exchange::nothing(outcome)
+        }
+    }
+
+    fn failed(status: Option<u16>) -> Exchange {
+        answered(
+            status,
+            Outcome::Failed {
+                stage: Stage::Headers,
+                failure: FailureKind::Status,
+                message: "HTTP it is".to_owned(),
+            },
+        )
+    }
+
+    #[test]
+    fn what_was_understood_and_refused_is_not_asked_again() {
+        for (status, again) in [
+            (Some(400), false),
+            (Some(401), false),
+            (Some(404), false),
+            (Some(429), true),
+            (Some(500), true),
+            (Some(503), true),
+            (None, true),
+        ] {
+            assert_eq!(is_worth_another_try(&failed(status)), again, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_came_and_what_to_do() {
+        let (what, help) = refusal(&failed(Some(401))).unwrap();
+        assert!(what.contains("HTTP it is") && help.contains("--api-key-env"));
+        assert!(refusal(&failed(Some(404))).unwrap().1.contains("--model"));
+        assert!(refusal(&failed(None)).unwrap().1.contains("--url"));
+        let late = Outcome::TimedOut {
+            stage: Stage::Headers,
+        };
+        assert!(
+            refusal(&answered(None, late))
+                .unwrap()
+                .1
+                .contains("--timeout")
+        );
+        let stopped = Outcome::Cancelled {
+            reason: "after 2 content events".to_owned(),
+        };
+        assert!(refusal(&answered(Some(200), stopped)).is_none());
+    }
+}

@@ -1,0 +1,315 @@
+//! The life of a request: wait until it is due, have it sent and its answer stamped, record it.
+//!
+//! A worker is one thread; it takes what is ready and composes, counts and writes nothing itself. What it stands on (clock, timer, client) is
+//! a [`WorkerIo`], so that tests can give it a virtual one.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
+use bench_schema::{Exchange, Load, Nanos, Stamp};
+use tokio::task::JoinSet;
+
+use crate::RunError;
+use crate::health::{BackOff, BackOffHint};
+use crate::open_record::{Conversation, Ready, leave_unsent};
+use crate::phase::{Part, Phase};
+use crate::queue::Next;
+use crate::stop::Ending;
+use crate::timer_queue::TimerQueue;
+
+const CAP_REACHED: &str = "the in-flight cap was reached";
+const RUN_ENDED: &str = "the run was ended";
+/// How long a wait may hold a phase that is over.
+const LOOK_UP: Nanos = Nanos::from_millis(500);
+const NO_ANSWER_BEFORE: &str = "the answer that it waits for did not come";
+
+/// Clock and client of a worker.
+pub(crate) trait WorkerIo: 'static {
+    /// Now.
+    fn now(&self) -> Stamp;
+    /// Send, and follow the answer to its end.
+    fn send(&self, request: &PreparedRequest) -> impl Future<Output = Exchange>;
+    /// End everything that is under way.
+    fn recall(&self);
+}
+
+/// The one timer of a worker.
+pub(crate) trait WorkerTimer {
+    /// Wait until this instant; never shorter. Dropping the future is safe.
+    fn wait_until(&mut self, due: Stamp) -> impl Future<Output = ()>;
+}
+
+/// One worker thread.
+pub(crate) struct Worker<G> {
+    /// Which one of how many.
+    pub(crate) index: u32,
+    pub(crate) count: u32,
+    pub(crate) io: G,
+    pub(crate) timer_queue: TimerQueue,
+    /// When it first carried a measured request of this phase, and what it had cost by then.
+    pub(crate) since: Cell<Option<(Stamp, Option<SchedStat>)>>,
+}
+
+impl<G: WorkerIo> Worker<G> {
+    /// Carry this worker's share of a phase; when the run's grace is over, what is in flight is called back and keeps what it has.
+    pub(crate) async fn carry_out(
+        self: &Rc<Self>,
+        phase: &Arc<Phase>,
+        timer: &mut impl WorkerTimer,
+    ) -> Result<(), RunError> {
+        let mut under_way = JoinSet::new();
+        if phase.load.is_open() {
+            self.keep_the_schedule(phase, timer, &mut under_way).await?;
+        } else {
+            for rank in (self.index..slots(&phase.load)).step_by(self.count.max(1) as usize) {
+                under_way.spawn_local(Rc::clone(self).keep_a_slot_busy(Arc::clone(phase), rank));
+            }
+        }
+        self.until_all_are_back(phase, timer, &mut under_way).await
+    }
+
+    /// The open loop: conversations start when they are due, whatever the answers do.
+    async fn keep_the_schedule(
+        self: &Rc<Self>,
+        phase: &Arc<Phase>,
+        timer: &mut impl WorkerTimer,
+        under_way: &mut JoinSet<Result<(), RunError>>,
+    ) -> Result<(), RunError> {
+        for (part, begin) in phase.schedule() {
+            phase.begin(part, begin);
+            while let Some(due) = self.next_due(phase, part, begin).await? {
+                self.wait_for(phase, timer, due).await;
+                let now = self.io.now();
+                let over = phase.is_over(now);
+                // of a run that is ended, what was due by now counts as planned; the rest was not reached
+                if over && (due > now || !phase.stop.is_draining()) {
+                    return Ok(());
+                }
+                let Some(conversation) = self.take(part, now)? else {
+                    break;
+                };
+                if over {
+                    conversation.leave_unsent(due, self.index, RUN_ENDED);
+                } else if let Some(entered) = phase.enter() {
+                    let (worker, phase) = (Rc::clone(self), Arc::clone(phase));
+                    under_way.spawn_local(async move {
+                        worker.converse(&phase, conversation, due).await;
+                        drop(entered);
+                        Ok(())
+                    });
+                } else {
+                    conversation.leave_unsent(due, self.index, CAP_REACHED);
+                }
+                while under_way.try_join_next().is_some() {}
+            }
+        }
+        Ok(())
+    }
+
+    /// When this worker's next conversation is due. Where it was due before the planner had it ready, that is counted.
+    async fn next_due(
+        &self,
+        phase: &Phase,
+        part: &Part,
+        begin: Stamp,
+    ) -> Result<Option<Stamp>, RunError> {
+        let Some(queue) = part.queues.get(self.index as usize) else {
+            return Ok(None);
+        };
+        let mut waited = false;
+        loop {
+            let change = queue.change();
+            match queue.next_due()? {
+                Next::Ready(due) => {
+                    let due = begin + due;
+                    if waited && due < self.io.now() {
+                        phase.starve();
+                    }
+                    return Ok(Some(due));
+                }
+                Next::Over => return Ok(None),
+                Next::Later => waited = true,
+            }
+            tokio::select! {
+                () = phase.stop.reached(Ending::Draining) => return Ok(None),
+                () = change => {}
+            }
+        }
+    }
+
+    fn take(&self, part: &Part, now: Stamp) -> Result<Option<Conversation>, RunError> {
+        let queue = part.queues.get(self.index as usize);
+        match queue.map(|queue| queue.take(now)).transpose()? {
+            Some(Next::Ready(conversation)) => Ok(Some(conversation)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The closed loop: a slot has one conversation in flight, and takes the next one when that is over.
+    async fn keep_a_slot_busy(
+        self: Rc<Self>,
+        phase: Arc<Phase>,
+        rank: u32,
+    ) -> Result<(), RunError> {
+        let think_time = match phase.load {
+            Load::Closed { think_time, .. } => think_time,
+            Load::Open { .. } => None,
+        };
+        let mut back_off = BackOff::default();
+        let mut due = phase.slot_begins(rank);
+        loop {
+            self.pause_until(&phase, due).await;
+            if let Some(gate) = &phase.gate
+                && gate.open_for(rank).await
+            {
+                due = self.io.now();
+            }
+            let Some(conversation) = phase.next(|| self.io.now()).await? else {
+                break;
+            };
+            let hint = self.converse(&phase, conversation, due).await;
+            due = self.io.now();
+            if let Some(pause) = back_off.after(hint) {
+                phase.counts.back_off();
+                due = due + pause;
+            } else if let Some(pause) = think_time {
+                due = due + pause;
+            }
+        }
+        if let Some(gate) = &phase.gate {
+            gate.open_for_all();
+        }
+        Ok(())
+    }
+
+    /// A conversation: each turn waits for the answer before it, and is written by the planner while the user thinks. Most have one turn.
+    async fn converse(
+        &self,
+        phase: &Phase,
+        conversation: Conversation,
+        due: Stamp,
+    ) -> Option<BackOffHint> {
+        let Conversation {
+            first, mut later, ..
+        } = conversation;
+        let (mut ready, mut due) = (first, due);
+        loop {
+            let said = ready.said.take();
+            let (answer, hint) = self.one(phase, ready, due).await;
+            let Some(next) = later.pop_front() else {
+                return hint;
+            };
+            let Some((said, answer)) = said.zip(answer) else {
+                let unsent = std::iter::once(next).chain(later);
+                leave_unsent(unsent, self.io.now(), self.index, NO_ANSWER_BEFORE);
+                return hint;
+            };
+            due = self.io.now() + next.pause;
+            let goes_on = !later.is_empty();
+            let written = phase.planner.write_turn(said, answer, next, goes_on).await;
+            ready = written?; // without a planner what is left is recorded as lost
+            self.pause_until(phase, due).await;
+            if phase.stop.is_draining() {
+                ready.open_record.leave_unsent(due, self.index, RUN_ENDED);
+                leave_unsent(later, due, self.index, RUN_ENDED);
+                return hint;
+            }
+        }
+    }
+
+    /// One request's life: it is due, taken up, sent and answered, recorded. Returns the answer, where it is whole and kept.
+    async fn one(
+        &self,
+        phase: &Phase,
+        ready: Ready,
+        due: Stamp,
+    ) -> (Option<String>, Option<BackOffHint>) {
+        let Ready {
+            mut open_record,
+            request,
+            ..
+        } = ready;
+        let dispatched = self.io.now();
+        if phase.measures() && self.since.get().is_none() {
+            self.since.set(Some((dispatched, thread_schedstat())));
+        }
+        open_record.begin(due, dispatched, self.index);
+        let wire = self.io.send(&request).await;
+        let answer = wire.text.clone().filter(|_| wire.outcome.is_completed());
+        let hint = BackOffHint::of(&wire);
+        open_record.end(wire);
+        (answer, hint)
+    }
+
+    /// Wait on the worker's one timer, beside others. A long wait looks up now and then whether the phase is over.
+    async fn pause_until(&self, phase: &Phase, due: Stamp) {
+        loop {
+            let now = self.io.now();
+            if now >= due || phase.is_over(now) {
+                return;
+            }
+            tokio::select! {
+                () = phase.stop.reached(Ending::Draining) => return,
+                () = self.timer_queue.wait_until(due.min(now + LOOK_UP)) => {}
+            }
+        }
+    }
+
+    /// Wait until a conversation of the schedule is due, or the run is ended; whoever else waits meanwhile is woken in time.
+    async fn wait_for(&self, phase: &Phase, timer: &mut impl WorkerTimer, due: Stamp) {
+        while self.io.now() < due {
+            let wake = self.timer_queue.next().map_or(due, |next| next.min(due));
+            tokio::select! {
+                biased;
+                () = phase.stop.reached(Ending::Draining) => return,
+                () = self.timer_queue.changed() => {}
+                () = timer.wait_until(wake) => {}
+            }
+            self.timer_queue.ring(self.io.now());
+        }
+    }
+
+    /// Nothing more is started from here: the slots work until they find nothing, conversations go on to their ends.
+    async fn until_all_are_back(
+        &self,
+        phase: &Phase,
+        timer: &mut impl WorkerTimer,
+        under_way: &mut JoinSet<Result<(), RunError>>,
+    ) -> Result<(), RunError> {
+        let mut first_error = Ok(());
+        let mut recalled = false;
+        loop {
+            let wake = self.timer_queue.next();
+            tokio::select! {
+                biased;
+                ended = under_way.join_next() => match ended {
+                    None => return first_error,
+                    Some(Ok(ended)) => first_error = first_error.and(ended),
+                    // a conversation that panicked has been recorded as lost; a slot that did is missing from the load
+                    Some(Err(_)) if phase.load.is_open() => {}
+                    Some(Err(_)) => first_error = first_error.and(Err(RunError::WorkerGone)),
+                },
+                () = phase.stop.reached(Ending::Cutting), if !recalled => {
+                    self.io.recall();
+                    recalled = true;
+                }
+                () = self.timer_queue.changed() => {}
+                () = timer.wait_until(wake.unwrap_or(Stamp::EPOCH)), if wake.is_some() => {}
+            }
+            self.timer_queue.ring(self.io.now());
+        }
+    }
+}
+
+/// How many slots a closed loop has.
+fn slots(load: &Load) -> u32 {
+    match load {
+        Load::Closed { concurrency, .. } => *concurrency,
+        Load::Open { .. } => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! The worker threads of a run: each has a runtime, a client and a timer of its own, for as long as the run lasts.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use bench_client::{
+    Client, ClientError, Clock, PreparedRequest, ReadBatching, SchedStat, Target, Timer,
+    thread_schedstat,
+};
+use bench_schema::{Exchange, Nanos, Stamp};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+
+use crate::RunError;
+use crate::phase::Phase;
+use crate::timer_queue::TimerQueue;
+use crate::worker::{Worker, WorkerIo, WorkerTimer};
+
+/// Longest pause of a client that reads late on purpose.
+const MOST_LATE: Nanos = Nanos::from_millis(1);
+/// The timer is woken as much before an instant as the kernel is wont to be late, at most this, and spins the rest.
+const SPIN: Nanos = Nanos::from_micros(100);
+
+/// All workers.
+pub(crate) struct WorkerPool {
+    members: Vec<Member>,
+    reports: mpsc::Receiver<Result<PhaseReport, RunError>>,
+}
+
+struct Member {
+    orders: mpsc::Sender<Arc<Phase>>,
+    thread: JoinHandle<()>,
+}
+
+/// What one worker knows of itself after a phase, since its first measured request where there was one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PhaseReport {
+    /// Time on a CPU; absent where the kernel does not tell.
+    pub(crate) cpu: Option<Nanos>,
+    /// Time runnable but not running.
+    pub(crate) wait: Option<Nanos>,
+    /// Length of the phase for this worker.
+    pub(crate) wall: Nanos,
+    /// The longest pause that it made on purpose before it read.
+    pub(crate) pause: Option<Nanos>,
+}
+
+impl WorkerPool {
+    /// Start `count` threads that talk to `target`.
+    pub(crate) fn start(
+        count: u32,
+        target: &Arc<Target>,
+        clock: &Clock,
+        late_read: bool,
+    ) -> Result<Self, RunError> {
+        let (report, reports) = mpsc::channel(usize::try_from(count).unwrap_or(1));
+        let mut members = Vec::new();
+        for index in 0..count {
+            let (orders, inbox) = mpsc::channel(1);
+            let seat = Seat {
+                index,
+                count,
+                target: Arc::clone(target),
+                clock: clock.clone(),
+                report: report.clone(),
+                late: late_read.then(|| ReadBatching::new(clock.clone(), MOST_LATE)),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{index}"))
+                .spawn(move || seat.work(inbox))
+                .map_err(RunError::Thread)?;
+            members.push(Member { orders, thread });
+        }
+        Ok(Self { members, reports })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.members.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Carry out one phase; returns when every worker is done with it.
+    pub(crate) async fn run(&mut self, phase: &Arc<Phase>) -> Result<Vec<PhaseReport>, RunError> {
+        for member in &self.members {
+            member
+                .orders
+                .send(Arc::clone(phase))
+                .await
+                .map_err(|_| RunError::WorkerGone)?;
+        }
+        let mut reports = Vec::with_capacity(self.members.len());
+        for _ in &self.members {
+            reports.push(self.reports.recv().await.ok_or(RunError::WorkerGone)??);
+        }
+        Ok(reports)
+    }
+
+    /// Let the threads end, and wait for them.
+    pub(crate) fn finish(self) {
+        for Member { orders, thread } in self.members {
+            drop(orders);
+            // a worker that panicked has already been reported as gone
+            let _joined = thread.join();
+        }
+    }
+}
+
+/// What one worker thread is given.
+struct Seat {
+    index: u32,
+    count: u32,
+    target: Arc<Target>,
+    clock: Clock,
+    report: mpsc::Sender<Result<PhaseReport, RunError>>,
+    late: Option<ReadBatching>,
+}
+
+impl Seat {
+    fn work(self, mut inbox: mpsc::Receiver<Arc<Phase>>) {
+        let runtime = match self.runtime() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _run_is_over = self.report.blocking_send(Err(RunError::Thread(error)));
+                return;
+            }
+        };
+        LocalSet::new().block_on(&runtime, async {
+            let mut equipment = self.equipment().await;
+            while let Some(phase) = inbox.recv().await {
+                let result = match &mut equipment {
+                    Ok((worker, timer)) => self.carry_out(worker, timer, &phase).await,
+                    Err(error) => Err(RunError::Client(error.to_string())),
+                };
+                // the order is dropped before the report, so that a phase is nobody's any more when all have reported
+                drop(phase);
+                if self.report.send(result).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+
+    fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all();
+        if let Some(late) = &self.late {
+            builder.on_thread_park(late.park_hook());
+        }
+        builder.build()
+    }
+
+    /// One client and one timer for the whole run: what gives way to the timer holds this one.
+    async fn equipment(&self) -> Result<(Rc<Worker<Wire>>, Timer), ClientError> {
+        let timer = Timer::new(self.clock.clone(), SPIN)?;
+        let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
+        if let Some(late) = &self.late {
+            late.give_way_to(&timer);
+            client.batch_reads(late);
+        }
+        client.prewarm().await?;
+        let worker = Worker {
+            index: self.index,
+            count: self.count,
+            io: Wire {
+                client,
+                clock: self.clock.clone(),
+            },
+            timer_queue: TimerQueue::default(),
+            since: Cell::new(None),
+        };
+        Ok((Rc::new(worker), timer))
+    }
+
+    async fn carry_out(
+        &self,
+        worker: &Rc<Worker<Wire>>,
+        timer: &mut Timer,
+        phase: &Arc<Phase>,
+    ) -> Result<PhaseReport, RunError> {
+        let _of_earlier_phases = self.longest_pause();
+        worker.since.set(None);
+        let began = (self.clock.now(), thread_schedstat());
+        worker.carry_out(phase, timer).await?;
+        let (since, before) = worker.since.take().unwrap_or(began);
+        let (after, ended) = (thread_schedstat(), self.clock.now());
+        let spent =
+            |field: fn(&SchedStat) -> Nanos| Some(field(after.as_ref()?) - field(before.as_ref()?));
+        Ok(PhaseReport {
+            cpu: spent(|stat| stat.cpu),
+            wait: spent(|stat| stat.run_queue_wait),
+            wall: ended - since,
+            pause: self.longest_pause(),
+        })
+    }
+
+    /// Since it was last asked.
+    fn longest_pause(&self) -> Option<Nanos> {
+        let pause = self.late.as_ref()?.take_longest();
+        Some(pause).filter(|pause| *pause > Nanos::ZERO)
+    }
+}
+
+/// The real io: the run's clock and this thread's client.
+struct Wire {
+    client: Client,
+    clock: Clock,
+}
+
+impl WorkerIo for Wire {
+    fn now(&self) -> Stamp {
+        self.clock.now()
+    }
+
+    async fn send(&self, request: &PreparedRequest) -> Exchange {
+        self.client.send_prepared(request).await
+    }
+
+    fn recall(&self) {
+        self.client.recall();
+    }
+}
+
+impl WorkerTimer for Timer {
+    async fn wait_until(&mut self, due: Stamp) {
+        Timer::wait_until(self, due).await;
+    }
+}
