@@ -2,6 +2,7 @@
 
 mod collector;
 mod framer;
+mod repair;
 #[cfg(test)]
 mod tests;
 

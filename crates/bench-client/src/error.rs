@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use bench_schema::Stage;
 
 /// Why a client, a timer or a probe could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +55,16 @@ pub enum ClientError {
         url: String,
         /// Where it stopped and why.
         message: String,
+    },
+    /// A plain request that had no answer in time.
+    #[error("{url}: no answer within {waited:?} ({stage} stage)")]
+    NoAnswer {
+        /// The address.
+        url: String,
+        /// The limit.
+        waited: Duration,
+        /// What it was waiting for.
+        stage: Stage,
     },
     /// The server was not ready in time.
     #[error("{url} was not ready after {waited_s:.0} s (last answer: {last})")]

@@ -1,8 +1,12 @@
 //! Answers that are none: error statuses, redirects, pages of another kind.
 
-use bench_schema::Nanos;
+use bench_schema::{Nanos, Stamp};
 use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::http::response::Parts;
+
+/// Bytes of an error page that are read so that its connection can be used again, and how long that may take.
+const MOST_BYTES: usize = 64 << 10;
+const MOST_TIME: Nanos = Nanos::from_secs(1);
 
 /// Bytes of an error page that are kept for its message, and characters that are shown.
 const PAGE_BYTES: usize = 1200;
@@ -13,20 +17,27 @@ const PAGE_CHARS: usize = 300;
 pub(crate) struct ErrorBody {
     message: String,
     page: Vec<u8>,
+    bytes: usize,
+    /// When the rest of the page is no longer waited for.
+    pub(crate) give_up: Stamp,
 }
 
 impl ErrorBody {
-    pub(crate) fn new(head: &Parts) -> Self {
+    pub(crate) fn new(head: &Parts, now: Stamp) -> Self {
         Self {
             message: status_message(head),
             page: Vec::new(),
+            bytes: 0,
+            give_up: now + MOST_TIME,
         }
     }
 
-    /// The next bytes of the page; only its beginning is kept.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    /// The next bytes of the page, of which only the beginning is kept. Whether it is still worth reading on.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
         let room = PAGE_BYTES.saturating_sub(self.page.len());
         self.page.extend(bytes.iter().take(room));
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        self.bytes <= MOST_BYTES
     }
 
     pub(crate) fn into_message(self) -> String {

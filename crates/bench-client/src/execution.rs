@@ -198,7 +198,8 @@ impl<'a> RequestExecution<'a> {
         self.exchange.status = Some(head.status.as_u16());
         if !head.status.is_success() {
             self.exchange.retry_after = retry_after(&head.headers);
-            self.error_body = Some(ErrorBody::new(head));
+            self.error_body = Some(ErrorBody::new(head, mark.returned));
+            self.deadline.set(self.due());
             return None;
         }
         if let Some(problem) = unusable_content(&head.headers) {
@@ -231,7 +232,9 @@ impl<'a> RequestExecution<'a> {
         let len = bytes.len();
         self.exchange.response_bytes += u64::try_from(len).unwrap_or(u64::MAX);
         if let Some(error_body) = &mut self.error_body {
-            error_body.push(bytes);
+            if !error_body.push(bytes) {
+                return Some(Ending::Enough);
+            }
         } else if let Some(decoder) = &mut self.decoder {
             let progress = decoder.push(bytes, mark);
             if progress.content_events > 0 {
@@ -261,19 +264,20 @@ impl<'a> RequestExecution<'a> {
 
     fn finish(&mut self, ending: Ending, log: &ReadLog, peer: &str) {
         let now = self.clock.now();
+        if let Some(error_body) = self.error_body.take() {
+            // The status is the outcome, however its page ended.
+            let at = if let Ending::Whole(at) = ending {
+                at
+            } else {
+                now
+            };
+            let message = error_body.into_message();
+            let fault = Fault::new(Stage::Headers, FailureKind::Status, message);
+            return self.close(fault.into_outcome(), at);
+        }
         let stage = self.stage();
         let end = match ending {
-            Ending::Whole(at) => {
-                if let Some(error_body) = self.error_body.take() {
-                    let fault = Fault::new(
-                        Stage::Headers,
-                        FailureKind::Status,
-                        error_body.into_message(),
-                    );
-                    return self.close(fault.into_outcome(), at);
-                }
-                return self.finish_answer(StreamEnd::Eof, at);
-            }
+            Ending::Whole(at) => return self.finish_answer(StreamEnd::Eof, at),
             Ending::Enough => StreamEnd::Eof,
             Ending::Broken(Some(error)) => cut(Fault::hyper(stage, &error, log, peer)),
             Ending::Broken(None) => cut(Fault::new(
@@ -311,6 +315,9 @@ impl<'a> RequestExecution<'a> {
     /// The next limit, given what has happened so far.
     fn due(&self) -> Stamp {
         let mut due = self.whole_limit();
+        if let Some(error_body) = &self.error_body {
+            return due.min(error_body.give_up);
+        }
         let Some(ready) = self.ready else {
             return due;
         };

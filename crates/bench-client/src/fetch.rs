@@ -143,12 +143,18 @@ impl Fetcher {
         let mut deadline = Deadline::new(self.clock.clone(), due, Rc::default());
         let exchange = exchange(&connector, endpoint, request, &stage, limits.bytes);
         let local = tokio::task::LocalSet::new();
-        let message = match deadline.within(local.run_until(exchange)).await {
-            Some(Ok(fetched)) => return Ok(fetched),
-            Some(Err(fault)) => fault.message,
-            None => format!("no answer within {:?} ({} stage)", limits.time, stage.get()),
-        };
-        Err(ClientError::Fetch { url, message })
+        match deadline.within(local.run_until(exchange)).await {
+            Some(Ok(fetched)) => Ok(fetched),
+            Some(Err(fault)) => Err(ClientError::Fetch {
+                url,
+                message: fault.message,
+            }),
+            None => Err(ClientError::NoAnswer {
+                url,
+                waited: limits.time,
+                stage: stage.get(),
+            }),
+        }
     }
 
     pub(crate) fn target(&self) -> &Target {

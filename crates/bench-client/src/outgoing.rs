@@ -25,7 +25,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// `sent` will hold when the socket had accepted the last byte.
+    /// `sent` will hold when the last byte was handed to the socket.
     pub(crate) fn new(
         body: Bytes,
         http2: bool,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bench_schema::{Nanos, Stamp};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -13,6 +14,11 @@ use crate::{ClientError, Clock, Endpoint, Target};
 
 /// Between two looks at a server that is not ready.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// A page that tells what a server is comes at once or does not exist; some servers hang on paths that they do not know.
+const FACT_LIMITS: FetchLimits = FetchLimits {
+    time: Duration::from_secs(1),
+    bytes: 1 << 20,
+};
 const LIMITS: FetchLimits = FetchLimits {
     time: Duration::from_secs(10),
     bytes: 32 << 20,
@@ -37,6 +43,8 @@ pub struct ServerFacts {
     pub version: Option<String>,
     /// What it tells of the first model, in its own words: `max_model_len`.
     pub facts: BTreeMap<String, String>,
+    /// Pages that were asked for and not answered within a second.
+    pub silent: Vec<String>,
 }
 
 /// What `POST /tokenize` said.
@@ -61,6 +69,14 @@ struct ModelEntry {
     owned_by: Option<String>,
     /// vLLM's and SGLang's; of whatever type elsewhere.
     max_model_len: Value,
+}
+
+/// What came of a page that may tell a version.
+enum VersionPage {
+    Tells(String),
+    Nothing,
+    /// No answer in time.
+    Hangs,
 }
 
 /// One look at a server.
@@ -145,32 +161,48 @@ impl Probe {
             kind: kind_of(owner.as_deref(), header.as_deref()),
             version: None,
             facts: facts.into_iter().collect(),
+            silent: Vec::new(),
         };
-        // Each of these pages belongs to one kind of server; the known kind's is asked alone.
-        for (kind, page, keys) in VERSIONS {
-            if facts.kind.as_deref().is_some_and(|known| known != *kind) {
-                continue;
-            }
-            if let Some(version) = self.version(page, keys).await {
-                facts.kind = facts.kind.or_else(|| Some((*kind).to_owned()));
-                facts.version = Some(version);
-                break;
-            }
+        // Each of these pages belongs to one kind of server; the known kind's is asked alone. All at once, since a page that nobody
+        // serves may take as long as it is waited for.
+        let known = facts.kind.as_deref();
+        let mut pages: Vec<_> = VERSIONS
+            .iter()
+            .filter(|(kind, _, _)| known.is_none_or(|known| known == *kind))
+            .collect();
+        if known.is_some() && pages.iter().all(|(_, page, _)| *page != "/version") {
+            pages.push(&("", "/version", &["version"]));
         }
-        if facts.version.is_none() && facts.kind.is_some() {
-            facts.version = self.version("/version", &["version"]).await;
+        let asked = pages.iter().map(|(_, page, keys)| self.version(page, keys));
+        let answers = join_all(asked).await;
+        for ((kind, page, _), answer) in pages.into_iter().zip(answers) {
+            match answer {
+                VersionPage::Tells(version) if facts.version.is_none() => {
+                    facts.kind.get_or_insert_with(|| (*kind).to_owned());
+                    facts.version = Some(version);
+                }
+                VersionPage::Hangs => facts.silent.push((*page).to_owned()),
+                VersionPage::Tells(_) | VersionPage::Nothing => {}
+            }
         }
         facts
     }
 
-    async fn version(&self, page: &str, keys: &[&str]) -> Option<String> {
-        let fetched = self.get(&self.endpoint.root_path(page)).await.ok()?;
-        if !(200..300).contains(&fetched.status) {
-            return None;
-        }
-        let body: Value = serde_json::from_slice(&fetched.body).ok()?;
-        let text = |key: &&str| body.get(*key)?.as_str().map(str::to_owned);
-        keys.iter().find_map(text)
+    async fn version(&self, page: &str, keys: &[&str]) -> VersionPage {
+        let path = self.endpoint.root_path(page);
+        let fetched = self
+            .fetcher
+            .fetch(&self.endpoint, &path, Bytes::new(), FACT_LIMITS);
+        let fetched = match fetched.await {
+            Ok(fetched) if (200..300).contains(&fetched.status) => fetched,
+            Err(ClientError::NoAnswer { .. }) => return VersionPage::Hangs,
+            _ => return VersionPage::Nothing,
+        };
+        let body: Option<Value> = serde_json::from_slice(&fetched.body).ok();
+        let text = |key: &&str| body.as_ref()?.get(*key)?.as_str().map(str::to_owned);
+        keys.iter()
+            .find_map(text)
+            .map_or(VersionPage::Nothing, VersionPage::Tells)
     }
 
     /// How many tokens the server makes of `text`, special tokens left out; `None` where it has no `/tokenize`.

@@ -97,7 +97,7 @@ impl Transfer {
         }
     }
 
-    /// When the socket had accepted the last byte of the request.
+    /// When the last byte of the request was handed to the socket.
     pub(crate) fn sent(&self) -> Option<Stamp> {
         match self {
             Self::Http1(transfer) => transfer.sent(),

@@ -246,6 +246,43 @@ fn an_error_status_keeps_the_beginning_of_its_page_and_the_connection() {
 }
 
 #[test]
+fn an_error_page_without_an_end_ends_the_request_with_its_status() {
+    let head = "HTTP/1.1 500 Internal Server Error\r\ntransfer-encoding: chunked\r\n\r\n";
+    // One that never stops, and one that stalls after a few bytes.
+    let pages = [
+        chunk("out of memory ").repeat(20_000),
+        chunk("out of memory "),
+    ];
+    for page in pages {
+        let server = Scripted::start(vec![vec![
+            Act::Request,
+            text(head),
+            text(&page),
+            Act::Linger,
+        ]]);
+        let client = client(target(&server.url));
+        let exchange = run(async { ask(&client).await });
+        let (stage, kind, message) = failure(&exchange.outcome);
+        assert_eq!(
+            (stage, kind),
+            (Stage::Headers, FailureKind::Status),
+            "{message}"
+        );
+        assert!(
+            message.contains("500") && message.contains("out of memory"),
+            "{message}"
+        );
+        assert!(
+            exchange.response_bytes < 200_000,
+            "{}",
+            exchange.response_bytes
+        );
+        drop(client);
+        server.join();
+    }
+}
+
+#[test]
 fn redirects_html_pages_and_compressed_bodies_are_named_for_what_they_are() {
     for (head, kind, word) in [
         (

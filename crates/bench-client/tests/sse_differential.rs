@@ -110,7 +110,7 @@ proptest! {
 
 #[test]
 fn an_event_that_lies_within_one_read_is_not_copied() {
-    let bytes = b": x\ndata: one\n\nevent: e\ndata: two\n\n";
+    let bytes = b"data: one\n\ndata:two\n\n";
     let mut splitter = SseSplitter::new(1 << 20);
     let mut within = 0;
     let fed = splitter.feed(bytes, &mut |event| {
@@ -179,10 +179,20 @@ fn the_reference_yields_an_event_with_the_read_that_completed_it() {
 }
 
 #[test]
-fn the_reconnection_time_is_kept_where_it_is_a_number() {
-    let mut splitter = SseSplitter::new(100);
-    splitter
-        .feed(b"retry: 1500\nretry: soon\nretry\nretry: +7\n", &mut |_| {})
-        .unwrap();
-    assert_eq!(splitter.retry(), Some(1500));
+fn many_lines_of_one_event_take_no_longer_for_being_one_event() {
+    // Quadratic, this would be some 10^11 bytes copied.
+    let event = "data: x\n".repeat(1 << 17) + "\n";
+    let seen = events(&mut SseSplitter::new(1 << 24), &[event.as_bytes()]).unwrap();
+    assert_eq!(
+        seen.first().map(|event| event.data.len()),
+        Some((1 << 18) - 1)
+    );
+}
+
+#[test]
+fn an_id_holds_until_the_next_one_also_over_frames_of_one_line() {
+    let bytes = b"id: 7\n\ndata: a\n\nid: 8\ndata: b\n\ndata: c\n\nid\ndata: d\n\n";
+    let seen = events(&mut SseSplitter::new(100), &[bytes]).unwrap();
+    let ids: Vec<&str> = seen.iter().map(|event| event.id.as_str()).collect();
+    assert_eq!(ids, ["7", "8", "8", ""]);
 }

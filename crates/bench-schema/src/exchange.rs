@@ -13,7 +13,7 @@ pub struct Exchange {
     /// When the connection was ready; absent where the request never got one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<Stamp>,
-    /// When the last byte of the request was accepted by the socket.
+    /// When the last byte of the request was handed to the socket: the clock just before the system call that took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Stamp>,
     /// Arrival of the response head.

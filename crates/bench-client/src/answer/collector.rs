@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bench_schema::{Channel, Event, EventLog, FailureKind, Nanos, Outcome, Stage};
 
+use super::repair::repaired;
 use super::{Answer, StreamEnd};
 use crate::ReadMark;
 use crate::protocol::{DecodeError, Delta, Frame, Protocol};
@@ -146,7 +147,12 @@ impl Collector {
         if self.failure.is_some() {
             return;
         }
-        match self.protocol.decode_whole(body, &mut self.delta) {
+        let first = self.protocol.decode_whole(body, &mut self.delta);
+        let read = match first.is_err().then(|| repaired(body)).flatten() {
+            Some(body) => self.protocol.decode_whole(&body, &mut self.delta),
+            None => first,
+        };
+        match read {
             Ok(()) => self.take(0),
             Err(error) => {
                 let name = self.protocol.name();
@@ -195,7 +201,7 @@ impl Collector {
         }
     }
 
-    /// The protocol's reading of a document; invalid UTF-8 is replaced, as the standard says, when it gets in the way.
+    /// The protocol's reading of a document; what no JSON may hold is replaced when it gets in the way.
     fn decode(&mut self, frame: Frame<'_>) -> Result<(), DecodeError> {
         // No JSON, and the end of an answer in every dialect that has it: also where an API's own documentation does not.
         if frame.data.trim_ascii() == b"[DONE]" {
@@ -203,15 +209,14 @@ impl Collector {
             return Ok(());
         }
         let first = self.protocol.decode(frame, &mut self.delta);
-        if first.is_err() && std::str::from_utf8(frame.data).is_err() {
-            let replaced = String::from_utf8_lossy(frame.data);
-            let frame = Frame {
-                data: replaced.as_bytes(),
-                ..frame
-            };
-            return self.protocol.decode(frame, &mut self.delta);
+        match first.is_err().then(|| repaired(frame.data)).flatten() {
+            Some(data) => {
+                let data = data.as_slice();
+                self.protocol
+                    .decode(Frame { data, ..frame }, &mut self.delta)
+            }
+            None => first,
         }
-        first
     }
 
     /// A document was understood.

@@ -210,3 +210,17 @@ fn messages_are_short_and_show_what_came() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn half_of_an_emoji_in_an_escape_costs_no_answer() {
+    let half = r#"data: {"choices":[{"delta":{"content":"\ud83d"}}]}"#.to_owned() + "\n\n";
+    let other = r#"data: {"choices":[{"delta":{"content":"\ude00"}}]}"#.to_owned() + "\n\n";
+    let reads = [
+        (half.as_str(), mark(0, 10, 15)),
+        (&other, mark(15, 20, 25)),
+        (FINISH, mark(25, 30, 35)),
+    ];
+    let told = answer(&reads, StreamEnd::Eof);
+    assert_eq!(told.outcome, Outcome::Completed);
+    assert_eq!((told.events.len(), told.text_chars), (2, 2));
+}

@@ -2,6 +2,9 @@
 
 use bench_schema::{Channel, ServerTimings, Usage};
 
+/// Finish reasons are words; each is kept in a record.
+const FINISH_REASON_CHARS: usize = 64;
+
 /// Collects what the documents of one answer say: protocols write it, the answer decoder reads it.
 ///
 /// It keeps no text unless asked, and holds one document's content only until the decoder has taken it.
@@ -127,10 +130,11 @@ impl Delta {
         known.reasoning_tokens = usage.reasoning_tokens.or(known.reasoning_tokens);
     }
 
-    /// The answer's finish reason. An empty one is none.
+    /// The answer's finish reason. An empty one is none; of one that is no word, the beginning is kept.
     pub fn finish(&mut self, reason: &str) {
         if !reason.is_empty() {
-            self.whole.finish_reason = Some(reason.to_owned());
+            let kept = reason.chars().take(FINISH_REASON_CHARS).collect();
+            self.whole.finish_reason = Some(kept);
         }
     }
 
@@ -273,6 +277,14 @@ mod tests {
             Some(Some(2)),
             "ids are better than totals"
         );
+    }
+
+    #[test]
+    fn of_an_endless_finish_reason_only_the_beginning_is_kept() {
+        let mut delta = Delta::default();
+        delta.finish(&"stop".repeat(1 << 20));
+        let kept = delta.into_whole().finish_reason;
+        assert_eq!(kept.map(|reason| reason.len()), Some(FINISH_REASON_CHARS));
     }
 
     #[test]

@@ -1,59 +1,56 @@
-//! The decoder on the hot path: finds line ends with `memchr`, copies only what a read cut in two.
+//! The client's decoder: it finds where an event ends (with `memchr`), and with that its stamp. An event that is one `data` line,
+//! as nearly all are, is read here; any other one is decoded by `eventsource-stream`, one event at a time.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use eventsource_stream::{Event, EventStream};
+use futures_util::Stream;
+use futures_util::stream;
 
 use super::{SseDecoder, SseError, SseEvent};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// The default decoder. Linear in the bytes fed, whatever the cuts; no copy of an event that lies within one read and has
-/// one `data` line.
+/// The default decoder. Linear in the bytes fed, whatever the cuts; no copy of an event that lies within one read and is one
+/// `data` line.
 #[derive(Debug)]
 pub struct SseSplitter {
-    /// Largest event, and largest line, in bytes.
+    /// Largest event in bytes, its field names and line ends included.
     limit: usize,
-    /// The beginning of a line whose end has not come yet.
-    line: Vec<u8>,
-    /// The `data` lines of the open event, where they could not be borrowed.
-    data: Vec<u8>,
-    /// Whether the open event has a `data` line in `data` (which may be empty all the same).
-    has_data: bool,
-    event: String,
+    /// What earlier reads brought of the open event.
+    frame: Vec<u8>,
+    open: OpenFrame,
     id: String,
-    retry: Option<u64>,
     /// The last byte fed was a CR that ended a line: a LF that follows belongs to it.
     after_cr: bool,
     /// Bytes of a byte order mark seen so far; 3 once it can no longer come.
     bom: usize,
 }
 
-/// What a line means.
-enum Line<'a> {
-    Blank,
-    Data(&'a [u8]),
-    Event(&'a [u8]),
-    Id(&'a [u8]),
-    Retry(&'a [u8]),
-    Ignored,
+/// What is known of the open event.
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenFrame {
+    /// Lines that have ended.
+    lines: usize,
+    /// The line that has not ended has bytes in `frame`.
+    line_begun: bool,
+    /// A line ended with CR.
+    has_cr: bool,
 }
 
 impl SseSplitter {
-    /// A decoder for one stream; `limit` is the largest event, and line, in bytes.
+    /// A decoder for one stream; `limit` is the largest event in bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
-            line: Vec::new(),
-            data: Vec::new(),
-            has_data: false,
-            event: String::new(),
+            frame: Vec::new(),
+            open: OpenFrame::default(),
             id: String::new(),
-            retry: None,
             after_cr: false,
             bom: 0,
         }
-    }
-
-    /// The reconnection time that the stream asked for, in milliseconds.
-    pub fn retry(&self) -> Option<u64> {
-        self.retry
     }
 
     /// Drops a byte order mark at the start of the stream, which may come in pieces; says how many bytes to skip.
@@ -62,9 +59,7 @@ impl SseSplitter {
         while let (Some(expected), Some(byte)) = (BOM.get(self.bom), bytes.get(at)) {
             if byte != expected {
                 // It was the beginning of a line after all.
-                self.line
-                    .extend_from_slice(BOM.get(..self.bom).unwrap_or_default());
-                self.bom = BOM.len();
+                self.keep_partial_bom();
                 return 0;
             }
             self.bom += 1;
@@ -73,157 +68,163 @@ impl SseSplitter {
         at
     }
 
-    /// One whole line. `held` is the only `data` line of the open event, while it can still be borrowed.
-    fn line<'a>(&mut self, line: &'a [u8], held: &mut Option<&'a [u8]>) -> Result<bool, SseError> {
-        match classify(line) {
-            Line::Blank => return Ok(true),
-            Line::Data(value) if !self.has_data && held.is_none() => *held = Some(value),
-            Line::Data(value) => {
-                self.keep(held.take());
-                self.keep(Some(value));
-            }
-            Line::Event(value) => {
-                self.event.clear();
-                self.event.push_str(&String::from_utf8_lossy(value));
-            }
-            Line::Id(value) if !value.contains(&0) => {
-                self.id.clear();
-                self.id.push_str(&String::from_utf8_lossy(value));
-            }
-            Line::Retry(value) if value.iter().all(u8::is_ascii_digit) => {
-                let text = std::str::from_utf8(value).ok();
-                self.retry = text.and_then(|t| t.parse().ok()).or(self.retry);
-            }
-            Line::Id(_) | Line::Retry(_) | Line::Ignored => {}
-        }
-        self.check(held.map_or(0, <[u8]>::len))?;
-        Ok(false)
+    fn keep_partial_bom(&mut self) {
+        let seen = BOM.get(..self.bom).unwrap_or_default();
+        self.frame.extend_from_slice(seen);
+        self.open.line_begun = !self.frame.is_empty();
+        self.bom = BOM.len();
     }
 
-    /// Copies a `data` line that cannot stay borrowed.
-    fn keep(&mut self, value: Option<&[u8]>) {
-        let Some(value) = value else { return };
-        if self.has_data {
-            self.data.push(b'\n');
+    /// The open event is over; `rest` are its bytes in this read, without the blank line.
+    fn dispatch(
+        &mut self,
+        rest: &[u8],
+        end: usize,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Result<(), SseError> {
+        let open = std::mem::take(&mut self.open);
+        if self.frame.is_empty() {
+            self.check(rest.len())?;
+            return self.decode(open, rest, end, sink);
         }
-        self.data.extend_from_slice(value);
-        self.has_data = true;
-    }
-
-    fn check(&self, more: usize) -> Result<(), SseError> {
-        if self.line.len() + self.data.len() + more > self.limit {
-            return Err(SseError::TooLarge { limit: self.limit });
-        }
+        self.frame.extend_from_slice(rest);
+        self.check(0)?;
+        let frame = std::mem::take(&mut self.frame);
+        self.decode(open, &frame, end, sink)?;
+        self.frame = frame;
+        self.frame.clear();
         Ok(())
     }
 
-    /// The open event is over.
-    fn dispatch(&mut self, held: Option<&[u8]>, end: usize, sink: &mut dyn FnMut(SseEvent<'_>)) {
-        let kept = self.has_data.then_some(self.data.as_slice());
-        if let Some(data) = held.or(kept) {
+    fn decode(
+        &mut self,
+        open: OpenFrame,
+        frame: &[u8],
+        end: usize,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Result<(), SseError> {
+        let simple = (open.lines == 1 && !open.has_cr)
+            .then(|| only_data(frame))
+            .flatten();
+        if let Some(data) = simple {
             sink(SseEvent {
-                event: &self.event,
+                event: "",
                 data,
                 id: &self.id,
                 end,
                 terminated: true,
             });
+        } else if open.lines > 0 {
+            let event = self.decode_any(frame)?;
+            self.hand_out(event.as_ref(), end, true, sink);
         }
-        self.event.clear();
-        self.data.clear();
-        self.has_data = false;
+        Ok(())
     }
 
-    /// A line that began in an earlier read ends with `rest`.
-    fn carried_line(&mut self, rest: &[u8]) -> Result<bool, SseError> {
-        self.line.extend_from_slice(rest);
-        let line = std::mem::take(&mut self.line);
-        let mut held = None;
-        let blank = self.line(&line, &mut held);
-        self.keep(held);
-        self.line = line;
-        self.line.clear();
-        blank
+    /// One event of any form, if it is one, by `eventsource-stream`. The id of the stream goes in before it and comes out after it.
+    fn decode_any(&mut self, frame: &[u8]) -> Result<Option<Event>, SseError> {
+        let frame = String::from_utf8_lossy(frame);
+        // A comment first: it takes a byte order mark for one only at its very beginning.
+        let before = format!(":\nid: {}\n", self.id);
+        let blank = if frame.ends_with('\n') { "\n" } else { "\n\n" };
+        // Line by line, because it copies what is left of its buffer for each line.
+        let lines = [before.as_str()]
+            .into_iter()
+            .chain(frame.split_inclusive(['\r', '\n']))
+            .chain([blank, "data\n", "\n"]);
+        let mut events = pin!(EventStream::new(stream::iter(
+            lines.map(Ok::<&str, Infallible>)
+        )));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut decoded = Vec::with_capacity(2);
+        while let Poll::Ready(Some(event)) = events.as_mut().poll_next(&mut context) {
+            decoded.push(event.map_err(|_| SseError::Utf8)?);
+        }
+        // The last one is our own, and tells the id.
+        if let Some(last) = decoded.pop() {
+            self.id = last.id;
+        }
+        Ok(decoded.pop())
+    }
+
+    fn hand_out(
+        &self,
+        event: Option<&Event>,
+        end: usize,
+        terminated: bool,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) {
+        let Some(event) = event else { return };
+        let kind = event.event.as_str();
+        sink(SseEvent {
+            event: if kind == "message" { "" } else { kind },
+            data: event.data.as_bytes(),
+            id: &self.id,
+            end,
+            terminated,
+        });
+    }
+
+    fn check(&self, more: usize) -> Result<(), SseError> {
+        if self.frame.len() + more > self.limit {
+            return Err(SseError::TooLarge { limit: self.limit });
+        }
+        Ok(())
     }
 }
 
 impl SseDecoder for SseSplitter {
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), SseError> {
-        let mut from = self.skip_bom(bytes);
-        let mut held = None;
-        let mut lf_of_crlf = std::mem::take(&mut self.after_cr).then_some(from);
-        if bytes.len() == from {
+        let mut line = self.skip_bom(bytes);
+        let mut frame = line;
+        let mut lf_of_crlf = std::mem::take(&mut self.after_cr).then_some(line);
+        if bytes.len() == line {
             self.after_cr = lf_of_crlf.is_some();
             return Ok(());
         }
-        for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
-            let is_cr = bytes.get(end) == Some(&b'\r');
-            if !is_cr && lf_of_crlf == Some(end) {
-                from = end + 1;
+        for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+            let is_cr = bytes.get(at) == Some(&b'\r');
+            if !is_cr && lf_of_crlf == Some(at) {
+                line = at + 1;
+                if self.frame.is_empty() && frame == at {
+                    frame = line; // of a blank line: no event begins with it
+                }
                 continue;
             }
-            lf_of_crlf = is_cr.then_some(end + 1);
-            let rest = bytes.get(from..end).unwrap_or_default();
-            from = end + 1;
-            let blank = if self.line.is_empty() {
-                self.line(rest, &mut held)?
+            lf_of_crlf = is_cr.then_some(at + 1);
+            self.open.has_cr |= is_cr;
+            let is_blank = line == at && !self.open.line_begun;
+            self.open.line_begun = false;
+            if is_blank {
+                let rest = bytes.get(frame..at).unwrap_or_default();
+                self.dispatch(rest, at + 1, sink)?;
+                frame = at + 1;
             } else {
-                self.carried_line(rest)?
-            };
-            if blank {
-                self.dispatch(held.take(), from, sink);
+                self.open.lines += 1;
             }
+            line = at + 1;
         }
         self.after_cr = lf_of_crlf == Some(bytes.len());
-        self.keep(held);
-        let rest = bytes.get(from..).unwrap_or_default();
+        self.open.line_begun |= line < bytes.len();
+        let rest = bytes.get(frame..).unwrap_or_default();
         self.check(rest.len())?;
-        self.line.extend_from_slice(rest);
+        self.frame.extend_from_slice(rest);
         Ok(())
     }
 
     fn end(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
         if self.bom < BOM.len() {
-            self.line
-                .extend_from_slice(BOM.get(..self.bom).unwrap_or_default());
+            self.keep_partial_bom();
         }
-        if !self.line.is_empty() && self.carried_line(&[]).is_err() {
-            return;
-        }
-        if self.has_data {
-            let event = SseEvent {
-                event: &self.event,
-                data: &self.data,
-                id: &self.id,
-                end: 0,
-                terminated: false,
-            };
-            sink(event);
-            self.has_data = false;
+        let frame = std::mem::take(&mut self.frame);
+        if let Ok(event) = self.decode_any(&frame) {
+            self.hand_out(event.as_ref(), 0, false, sink);
         }
     }
 }
 
-/// Splits a line into field and value, as the standard's "process the line" does.
-fn classify(line: &[u8]) -> Line<'_> {
-    if line.is_empty() {
-        return Line::Blank;
-    }
-    let colon = memchr::memchr(b':', line);
-    let (name, value) = match colon {
-        Some(0) => return Line::Ignored,
-        Some(at) => (
-            line.get(..at).unwrap_or_default(),
-            line.get(at + 1..).unwrap_or_default(),
-        ),
-        None => (line, [].as_slice()),
-    };
-    let value = value.strip_prefix(b" ").unwrap_or(value);
-    match name {
-        b"data" => Line::Data(value),
-        b"event" => Line::Event(value),
-        b"id" => Line::Id(value),
-        b"retry" if !value.is_empty() => Line::Retry(value),
-        _ => Line::Ignored,
-    }
+/// The data of an event that is one `data` line ending with LF.
+fn only_data(frame: &[u8]) -> Option<&[u8]> {
+    let value = frame.strip_prefix(b"data:")?.strip_suffix(b"\n")?;
+    Some(value.strip_prefix(b" ").unwrap_or(value))
 }

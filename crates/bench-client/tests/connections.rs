@@ -1,0 +1,82 @@
+//! As many connections as streams: none is opened that no request uses.
+
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by failing"
+)]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bench_client::Client;
+use common::{ask, client, run, target, whole_stream};
+
+/// A server that keeps its connections, and how many it has been asked for.
+fn keeping_server() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            count.fetch_add(1, Ordering::SeqCst);
+            std::thread::Builder::new()
+                .stack_size(128 << 10)
+                .spawn(move || answer_all(stream))
+                .unwrap();
+        }
+    });
+    (url, accepted)
+}
+
+fn answer_all(mut stream: TcpStream) {
+    let answer = whole_stream(2);
+    let mut asked = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut buffer) {
+        asked.extend_from_slice(&buffer[..n]);
+        // The body of these requests ends with the only "}" at the end of a read.
+        if asked.ends_with(b"}") {
+            asked.clear();
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// So many requests after each other.
+async fn stream(client: Rc<Client>, requests: usize) {
+    for _ in 0..requests {
+        let exchange = ask(&client).await;
+        assert!(exchange.outcome.is_completed(), "{:?}", exchange.outcome);
+    }
+}
+
+#[test]
+fn a_closed_loop_opens_as_many_connections_as_it_has_streams() {
+    for streams in [64, 256] {
+        let (url, accepted) = keeping_server();
+        let client = Rc::new(client(target(&url)));
+        run(async {
+            // Waves that end together, then streams that give their connections back while others take theirs.
+            for requests in [1, 1, 1, 6] {
+                let mut slots = tokio::task::JoinSet::new();
+                for _ in 0..streams {
+                    slots.spawn_local(stream(Rc::clone(&client), requests));
+                }
+                while let Some(slot) = slots.join_next().await {
+                    slot.unwrap();
+                }
+            }
+            drop(client);
+        });
+        assert_eq!(accepted.load(Ordering::SeqCst), streams);
+    }
+}
