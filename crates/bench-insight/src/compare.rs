@@ -9,7 +9,7 @@ use bench_metrics::{CompareOptions, Comparison as Tested, Test, Verdict, settle}
 use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustVerdict, Unit};
 use serde::{Deserialize, Serialize};
 
-use crate::facts::CellSamples;
+use crate::samples::CellSamples;
 use crate::text;
 
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};

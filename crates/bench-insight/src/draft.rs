@@ -1,6 +1,8 @@
 //! How a finding is put together: nothing that is not a number gets into one.
 
-use bench_schema::{Evidence, Finding, FindingKind};
+use bench_schema::{
+    Cause, CellRecord, Code, Evidence, Experiment, Figure, Finding, RuledOut, Unit,
+};
 
 /// A finding in the making. A number that is not finite anywhere in it makes the whole finding vanish: what the data does
 /// not carry is not said.
@@ -10,89 +12,70 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// A claim with its severity, which is clamped to 0…1.
-    pub(crate) fn new(
-        code: &str,
-        kind: FindingKind,
-        severity: f64,
-        claim: impl Into<String>,
-    ) -> Self {
+    /// What was found, and the share of the users' time or of the requests that it costs.
+    pub(crate) fn new(code: impl Into<Code>, severity: f64) -> Self {
         Self {
-            finding: Finding {
-                code: code.to_owned(),
-                kind,
-                claim: claim.into(),
-                evidence: Vec::new(),
-                severity: severity.clamp(0.0, 1.0),
-                hypothesis: None,
-                confirm: None,
-                actions: Vec::new(),
-                cells: Vec::new(),
-            },
+            finding: Finding::new(code, severity),
             sound: severity.is_finite(),
         }
     }
 
+    /// The same about one cell.
+    pub(crate) fn in_cell(code: impl Into<Code>, severity: f64, cell: &CellRecord) -> Self {
+        let mut draft = Self::new(code, severity);
+        draft.finding.cells.push(cell.id.clone());
+        draft
+    }
+
     /// A number it rests on.
-    pub(crate) fn because(self, name: impl Into<String>, value: f64, unit: &str) -> Self {
-        self.push(name.into(), value, unit, None)
+    pub(crate) fn because(self, figure: impl Into<Figure>, value: f64, unit: Unit) -> Self {
+        self.push(Evidence::new(figure.into(), value, unit))
     }
 
-    /// A number it rests on, of one cell.
-    pub(crate) fn because_in(
+    /// A number it rests on, where it is known.
+    pub(crate) fn because_some(
         self,
-        cell: &str,
-        name: impl Into<String>,
-        value: f64,
-        unit: &str,
+        figure: impl Into<Figure>,
+        value: Option<f64>,
+        unit: Unit,
     ) -> Self {
-        self.push(name.into(), value, unit, Some(cell.to_owned()))
+        match value {
+            Some(value) => self.because(figure, value, unit),
+            None => self,
+        }
     }
 
-    /// A share it rests on, as a percentage.
-    pub(crate) fn because_share(self, cell: &str, name: impl Into<String>, share: f64) -> Self {
-        self.push(name.into(), share * 100.0, "%", Some(cell.to_owned()))
-    }
-
-    /// A duration it rests on, given in nanoseconds and shown in milliseconds.
-    pub(crate) fn because_time(self, cell: &str, name: impl Into<String>, ns: f64) -> Self {
-        self.push(name.into(), ns / 1e6, "ms", Some(cell.to_owned()))
-    }
-
-    fn push(mut self, name: String, value: f64, unit: &str, cell: Option<String>) -> Self {
-        self.sound &= value.is_finite();
-        self.finding.evidence.push(Evidence {
-            name,
-            value,
-            unit: unit.to_owned(),
-            cell,
-        });
+    /// A number it rests on, with its cell or whatever else it is of.
+    pub(crate) fn push(mut self, evidence: Evidence) -> Self {
+        self.sound &= evidence.value.is_finite();
+        self.finding.evidence.push(evidence);
         self
     }
 
-    /// Why it may be so; worded as a hypothesis by the caller.
-    pub(crate) fn perhaps(mut self, hypothesis: impl Into<String>) -> Self {
-        self.finding.hypothesis = Some(hypothesis.into());
+    /// Another cause that it is not, and the number that says so, where that is known.
+    pub(crate) fn rules_out(
+        mut self,
+        cause: Cause,
+        figure: impl Into<Figure>,
+        value: Option<f64>,
+        unit: Unit,
+    ) -> Self {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            let by = Evidence::new(figure.into(), value, unit);
+            self.finding.ruled_out.push(RuledOut { cause, by });
+        }
         self
     }
 
-    /// The measurement that would decide.
-    pub(crate) fn decided_by(mut self, confirm: impl Into<String>) -> Self {
-        self.finding.confirm = Some(confirm.into());
+    /// The measurement that would refute it.
+    pub(crate) fn refuted_by(mut self, experiment: Experiment) -> Self {
+        self.finding.refute = Some(experiment);
         self
     }
 
-    /// What to try, the most promising first.
-    pub(crate) fn attempt<S: Into<String>>(mut self, actions: impl IntoIterator<Item = S>) -> Self {
-        self.finding
-            .actions
-            .extend(actions.into_iter().map(Into::into));
-        self
-    }
-
-    /// The cells it is about.
-    pub(crate) fn about<S: Into<String>>(mut self, cells: impl IntoIterator<Item = S>) -> Self {
-        self.finding.cells.extend(cells.into_iter().map(Into::into));
+    /// Its sentence, where numbers alone do not make one.
+    pub(crate) fn saying(mut self, message: String) -> Self {
+        self.finding.message = Some(message);
         self
     }
 
@@ -102,20 +85,27 @@ impl Draft {
     }
 }
 
+/// A number of one cell.
+pub(crate) fn of_cell(figure: impl Into<Figure>, value: f64, unit: Unit, cell: &str) -> Evidence {
+    Evidence {
+        cell: Some(cell.to_owned()),
+        ..Evidence::new(figure.into(), value, unit)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bench_schema::Known;
 
     #[test]
     fn a_finding_with_a_number_that_is_none_is_not_made() {
-        let draft = || Draft::new("x", FindingKind::Scaling, 0.5, "x");
-        assert!(draft().because("a", 1.0, "").done().is_some());
-        assert!(draft().because("a", f64::NAN, "").done().is_none());
-        assert!(draft().because("a", f64::INFINITY, "").done().is_none());
-        assert!(
-            Draft::new("x", FindingKind::Scaling, f64::NAN, "x")
-                .done()
-                .is_none()
-        );
+        let with = |value| {
+            let draft = Draft::new(Cause::Queueing, 0.5);
+            draft.because(Known::QueueShare, value, Unit::Ratio).done()
+        };
+        assert!(with(1.0).is_some());
+        assert!(with(f64::NAN).is_none() && with(f64::INFINITY).is_none());
+        assert!(Draft::new(Cause::Queueing, f64::NAN).done().is_none());
     }
 }

@@ -1,67 +1,29 @@
-//! What the numbers say: every rule over a run, the most severe first.
+//! What a run says: the answers to what was asked, the causes that were found, the facts.
 
 mod capacity;
-mod cpu;
-mod groups;
+mod facts;
 mod lengths;
-mod load;
-mod measurement;
 mod objectives;
-mod phases;
-mod regimes;
-mod resources;
-mod spread;
-mod workloads;
 
-use bench_schema::{Analysis, CellRecord, Factor, Finding, RunRecord};
+use bench_schema::{Answer, CellRecord, Code, Factor, Finding, RunRecord};
 
 use crate::InsightError;
 use crate::analysis::analyse_run;
 use crate::capacity::CapacityAssumptions;
-use crate::facts::CellSamples;
+use crate::diagnosis;
+use crate::samples::CellSamples;
 use crate::scenario::{ScenarioSet, scenario_findings};
 use crate::view;
 
 pub use capacity::planning_findings;
 pub(crate) use lengths::prompt_effect;
-pub(crate) use objectives::{in_ms as objective_figure, name as objective_name};
+pub(crate) use objectives::name as objective_name;
 
-/// A run with its figures across cells: what every rule looks at.
-pub(crate) struct Scene<'a> {
-    pub(crate) run: &'a RunRecord,
-    pub(crate) analysis: Analysis,
-    pub(crate) samples: &'a [CellSamples],
-}
-
-impl Scene<'_> {
-    /// What kind of server it is, for the names of parameters.
-    pub(crate) fn server(&self) -> Option<&str> {
-        self.run.server.kind.as_deref()
-    }
-}
-
-/// One group of rules.
-type Rule = fn(&Scene<'_>) -> Vec<Finding>;
-
-const RULES: &[Rule] = &[
-    measurement::all,
-    objectives::all,
-    phases::all,
-    resources::all,
-    load::all,
-    lengths::all,
-    spread::all,
-    groups::all,
-    workloads::all,
-    regimes::all,
-    capacity::all,
-];
-
-/// Everything that the run says, the most severe first; empty for a run without data.
+/// Everything that the run says: answers first (missed before undecided before met), then causes, the costliest first, then
+/// facts; empty for a run without data.
 ///
-/// `samples` are the single requests, one entry per cell, for what is a matter of time (regimes, change points, head-of-line
-/// blocking); without them those findings are not made. Figures across cells are taken from `run.analysis`, or made where it is
-/// empty. Of several findings with the same code about the same cells, the most severe stays.
+/// `samples` are the single requests, one entry per cell; without them causes that are a matter of time are not looked for, and
+/// no run is called healthy. Figures across cells are taken from `run.analysis`, or made where it is empty.
 pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     let stored = &run.analysis;
     let analysis = if stored.scaling.is_empty() && stored.fits.is_empty() {
@@ -69,12 +31,11 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     } else {
         stored.clone()
     };
-    let scene = Scene {
-        run,
-        analysis,
-        samples,
-    };
-    ordered(RULES.iter().flat_map(|rule| rule(&scene)).collect())
+    let mut all = objectives::all(run);
+    all.extend(capacity::all(run));
+    all.extend(diagnosis::causes(run, samples));
+    all.extend(facts::all(run, &analysis));
+    ordered(all)
 }
 
 /// [`findings`] together with what scenarios and planning assumptions add, in one order.
@@ -96,20 +57,11 @@ pub fn findings_with(
 /// What several runs say that differ in a tag: a numeric one (`gpus`, `tensor_parallel`, `replicas`) as scaling along it, a named
 /// one (`model`, `dataset`) as a comparison of the rates, from the fastest cell of each. Empty with fewer than two levels.
 pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
-    let Some(first) = runs.first() else {
-        return Vec::new();
-    };
-    let scene = Scene {
-        run: first,
-        analysis: Analysis {
-            scaling: crate::scaling_by_tag(tag, runs),
-            ..Analysis::default()
-        },
-        samples: &[],
-    };
-    let mut found = load::of_rows(&scene);
-    found.extend(workloads::differ(&named_by_tag(tag, runs)));
-    ordered(found)
+    let mut found: Vec<Finding> = facts::scaling(&crate::scaling_by_tag(tag, runs))
+        .into_iter()
+        .collect();
+    found.extend(facts::workloads(&named_by_tag(tag, runs)));
+    found
 }
 
 /// The fastest cell of each run, the run's tag as its only factor.
@@ -133,24 +85,15 @@ fn named_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<CellRecord> {
         .collect()
 }
 
-/// Most severe first, then by code; the same statement about the same cells once.
+/// What was asked first, then what costs users most, then facts; each in the order in which it was made.
 fn ordered(mut found: Vec<Finding>) -> Vec<Finding> {
-    found.sort_by(|a, b| {
-        b.severity
-            .total_cmp(&a.severity)
-            .then_with(|| a.code.cmp(&b.code))
-            .then_with(|| a.claim.cmp(&b.claim))
+    found.sort_by_key(|finding| match finding.code {
+        Code::Answer(Answer::SloMissed | Answer::ScenarioMissed) => 0,
+        Code::Answer(Answer::SloUndecided | Answer::ScenarioUndecided) => 1,
+        Code::Answer(Answer::SloMet | Answer::ScenarioMet) => 2,
+        Code::Cause(_) => 3,
+        Code::Answer(Answer::Capacity | Answer::Planning) => 4,
+        Code::Fact(_) | Code::Other(_) => 5,
     });
-    let mut kept: Vec<Finding> = Vec::with_capacity(found.len());
-    for finding in found {
-        let repeated = kept.iter().any(|k| {
-            k.code == finding.code
-                && (k.claim == finding.claim
-                    || (!k.cells.is_empty() && k.cells == finding.cells && k.kind == finding.kind))
-        });
-        if !repeated {
-            kept.push(finding);
-        }
-    }
-    kept
+    found
 }

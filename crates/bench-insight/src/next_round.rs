@@ -1,14 +1,19 @@
 //! Targets for the next round, from what limits this one.
 
-use bench_schema::{Finding, RunRecord};
+use bench_schema::{
+    Advice, Answer, Cause, Code, Evidence, Fact, Finding, Known, Metric, RunRecord, Unit,
+};
 use serde::{Deserialize, Serialize};
+
+use crate::text;
+use crate::view;
 
 /// One thing to reach in the next round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NextTarget {
     /// The finding it comes from.
-    pub finding: String,
-    /// The quantity: `queue share`, `P95 over P50 of E2E`.
+    pub finding: Code,
+    /// The quantity: `queue share of E2E`, `P95 E2E`.
     pub quantity: String,
     /// What it is now.
     pub now: f64,
@@ -18,101 +23,207 @@ pub struct NextTarget {
     pub unit: String,
     /// What to try first; absent where nothing is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_try: Option<String>,
+    pub first_try: Option<Advice>,
     /// The cell; absent for the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
 }
 
-/// Code of the finding, name (or its beginning) of the evidence, quantity for people, and the target made of the value.
-type Goal = (&'static str, &'static str, &'static str, fn(f64) -> f64);
-
-/// What each limit should come down (or up) to: the point where it stops being one.
-const GOALS: &[Goal] = &[
-    ("queueing", "queue share", "queue share of E2E", |_| 50.0),
-    ("tail_gap", "P95 over P50", "P95 over P50 of E2E", |_| 2.0),
-    ("low_gpu_use", "mean GPU use", "mean GPU use", |_| 80.0),
-    ("memory_pressure", "peak use", "peak memory use", |_| 90.0),
-    (
-        "prefill_bound",
-        "prefill share",
-        "prefill share of E2E",
-        |_| 30.0,
-    ),
-    ("high_variance", "CoV", "coefficient of variation", |_| 50.0),
-    (
-        "scaling_efficiency",
-        "efficiency at",
-        "scaling efficiency",
-        |now| f64::midpoint(now, 100.0),
-    ),
-    (
-        "failures",
-        "their share",
-        "requests without a whole answer",
-        |_| 0.0,
-    ),
-];
-
-/// Findings whose figure should rise; the others' should fall.
-const WANT_MORE: &[&str] = &["low_gpu_use", "scaling_efficiency"];
-
-/// What to reach next, the most severe first: each limit of this run down to where it stops being one, each missed objective to
-/// its limit.
-pub fn next_round(run: &RunRecord) -> Vec<NextTarget> {
-    run.findings.iter().filter_map(target).collect()
+/// What a limit should come to: the point where it stops being one.
+struct Goal {
+    code: Code,
+    figure: Known,
+    quantity: &'static str,
+    target: fn(f64) -> f64,
+    /// Whether more is better.
+    up: bool,
 }
 
-fn target(finding: &Finding) -> Option<NextTarget> {
-    let made =
-        |quantity: String, now: f64, goal: f64, unit: &str, cell: Option<String>| NextTarget {
-            finding: finding.code.clone(),
-            quantity,
-            now,
-            target: goal,
-            unit: unit.to_owned(),
-            first_try: finding.actions.first().cloned(),
-            cell,
-        };
-    if finding.code == "slo_missed" {
-        let named = |name: &str| finding.evidence.iter().find(|e| e.name == name);
-        let (now, limit) = (named("measured")?, named("limit")?);
-        let quantity = finding
-            .claim
-            .split(" is ")
-            .next()
-            .unwrap_or("the objective")
-            .to_owned();
-        return Some(made(
-            quantity,
-            now.value,
-            limit.value,
-            &now.unit,
-            now.cell.clone(),
-        ));
-    }
-    let (_, prefix, quantity, goal) = GOALS.iter().find(|(code, ..)| *code == finding.code)?;
-    let evidence = finding
-        .evidence
-        .iter()
-        .rfind(|e| e.name.starts_with(prefix))?;
-    let goal = goal(evidence.value);
-    // A finding that praises, or one raised by another number, has nothing to reach.
-    let wants_more = WANT_MORE.contains(&finding.code.as_str());
-    let there = if wants_more {
-        evidence.value >= goal - 1e-9
-    } else {
-        evidence.value <= goal + 1e-9
+fn goals() -> [Goal; 7] {
+    let goal = |code: Code, figure, quantity, target: fn(f64) -> f64, up| Goal {
+        code,
+        figure,
+        quantity,
+        target,
+        up,
     };
-    (!there).then(|| {
-        made(
-            (*quantity).to_owned(),
-            evidence.value,
-            goal,
-            &evidence.unit,
-            evidence.cell.clone(),
-        )
+    [
+        goal(
+            Cause::Queueing.into(),
+            Known::QueueShare,
+            "queue share of E2E",
+            |_| 0.5,
+            false,
+        ),
+        goal(
+            Cause::Prefill.into(),
+            Known::PrefillShare,
+            "prefill share of E2E",
+            |_| 0.3,
+            false,
+        ),
+        goal(
+            Cause::MemoryPressure.into(),
+            Known::KvCachePeak,
+            "peak use of the KV cache",
+            |_| 0.9,
+            false,
+        ),
+        goal(
+            Cause::GpuLow.into(),
+            Known::GpuUse,
+            "mean GPU use",
+            |_| 0.8,
+            true,
+        ),
+        goal(
+            Cause::Failing.into(),
+            Known::FailedShare,
+            "requests without a whole answer",
+            |_| 0.0,
+            false,
+        ),
+        goal(
+            Fact::Tail.into(),
+            Known::TailRatio,
+            "P95 over P50 of E2E",
+            |_| 2.0,
+            false,
+        ),
+        goal(
+            Fact::Scaling.into(),
+            Known::Efficiency,
+            "scaling efficiency",
+            |now| f64::midpoint(now, 1.0),
+            true,
+        ),
+    ]
+}
+
+/// What to reach next: each missed objective to its limit, each limit of this run down to where it stops being one.
+pub fn next_round(run: &RunRecord) -> Vec<NextTarget> {
+    let goals = goals();
+    run.findings
+        .iter()
+        .filter_map(|finding| {
+            if finding.code == Answer::SloMissed.into() {
+                return objective(finding);
+            }
+            let goal = goals.iter().find(|goal| goal.code == finding.code)?;
+            target(run, finding, goal)
+        })
+        .collect()
+}
+
+fn made(finding: &Finding, quantity: String, evidence: &Evidence, target: f64) -> NextTarget {
+    let (unit, scale) = shown_unit(evidence.unit, evidence.figure == Known::TailRatio.into());
+    NextTarget {
+        finding: finding.code.clone(),
+        quantity,
+        now: evidence.value * scale,
+        target: target * scale,
+        unit: unit.to_owned(),
+        first_try: finding.advice.first().cloned(),
+        cell: evidence
+            .cell
+            .clone()
+            .or_else(|| finding.cells.first().cloned()),
+    }
+}
+
+fn shown_unit(unit: Unit, is_ratio: bool) -> (&'static str, f64) {
+    match unit {
+        Unit::Ns => ("ms", 1e-6),
+        Unit::Ratio => ("%", 100.0),
+        Unit::TokensPerS => ("tokens/s", 1.0),
+        Unit::RequestsPerS => ("requests/s", 1.0),
+        _ if is_ratio => ("×", 1.0),
+        _ => ("", 1.0),
+    }
+}
+
+fn objective(finding: &Finding) -> Option<NextTarget> {
+    let of = |figure: Known| finding.evidence.iter().find(|e| e.figure == figure.into());
+    let (now, limit) = (of(Known::Measured)?, of(Known::Limit)?);
+    Some(made(finding, now.of.clone()?, now, limit.value))
+}
+
+fn target(run: &RunRecord, finding: &Finding, goal: &Goal) -> Option<NextTarget> {
+    let figure = goal.figure.into();
+    let evidence = finding.evidence.iter().rfind(|e| e.figure == figure)?;
+    // Only devices are added to be used in full: more load may well bring less than its share.
+    if goal.figure == Known::Efficiency && !is_of_devices(run, evidence) {
+        return None;
+    }
+    let wanted = (goal.target)(evidence.value);
+    let there = if goal.up {
+        evidence.value >= wanted - 1e-9
+    } else {
+        evidence.value <= wanted + 1e-9
+    };
+    (!there).then(|| made(finding, goal.quantity.to_owned(), evidence, wanted))
+}
+
+fn is_of_devices(run: &RunRecord, evidence: &Evidence) -> bool {
+    let row = run
+        .analysis
+        .scaling
+        .iter()
+        .rfind(|row| Some(&row.cell) == evidence.cell.as_ref());
+    row.is_some_and(|row| view::DEVICE_FACTORS.contains(&row.factor.as_str()))
+}
+
+/// The same quantity in another run, in the target's unit: also where that run has no such finding.
+pub(crate) fn measure(target: &NextTarget, run: &RunRecord) -> Option<f64> {
+    let percent = |share: f64| share * 100.0;
+    if target.finding == Cause::Failing.into() {
+        return lost_share(run).map(percent);
+    }
+    let cell = run.cell(target.cell.as_deref()?)?;
+    let phases = cell.phases.as_ref();
+    let told = phases.filter(|p| p.queue_source != "none");
+    let signal = |signal: crate::signals::Signal| signal.of(cell);
+    match &target.finding {
+        Code::Cause(Cause::Queueing) => told.map(|p| percent(p.queue)),
+        Code::Cause(Cause::Prefill) => phases.map(|p| percent(p.prefill)),
+        Code::Cause(Cause::MemoryPressure) => {
+            signal(crate::signals::Signal::KvCache).map(|l| percent(l.peak))
+        }
+        Code::Cause(Cause::GpuLow) => {
+            signal(crate::signals::Signal::GpuUse).map(|l| percent(l.mean))
+        }
+        Code::Fact(Fact::Tail) => {
+            let at = |q| view::quantile(cell, Metric::E2e, q);
+            Some(at(0.95)? / at(0.5)?)
+        }
+        Code::Fact(Fact::Scaling) => {
+            let analysis = crate::analyse_run(run);
+            let row = analysis.scaling.iter().find(|row| row.cell == cell.id)?;
+            row.efficiency.map(percent)
+        }
+        Code::Answer(Answer::SloMissed) => measured_objective(target, cell),
+        _ => None,
+    }
+}
+
+fn measured_objective(target: &NextTarget, cell: &bench_schema::CellRecord) -> Option<f64> {
+    let groups = cell.groups.iter().flat_map(|group| group.slos.iter());
+    cell.slos.iter().chain(groups).find_map(|outcome| {
+        let scale = shown_unit(outcome.slo.metric.unit(), false).1;
+        let limit = outcome.slo.limit * scale;
+        let same = crate::findings::objective_name(outcome) == target.quantity
+            && (limit - target.target).abs() <= 1e-9 * limit.abs();
+        outcome.measured.filter(|_| same).map(|value| value * scale)
     })
+}
+
+fn lost_share(run: &RunRecord) -> Option<f64> {
+    let sum = |count: fn(&bench_schema::Counts) -> u64| -> u64 {
+        run.cells.iter().map(|cell| count(&cell.counts)).sum()
+    };
+    let planned = sum(|c| c.planned);
+    let lost = sum(|c| c.failed + c.timed_out + c.truncated);
+    (planned > 0).then(|| lost as f64 / planned as f64)
 }
 
 impl NextTarget {
@@ -124,5 +235,22 @@ impl NextTarget {
             self.shown(self.now),
             self.shown(self.target)
         )
+    }
+
+    /// A value in the target's unit: `85.5 %`.
+    pub fn shown(&self, value: f64) -> String {
+        if self.unit.is_empty() {
+            text::number(value)
+        } else {
+            format!("{} {}", text::number(value), self.unit)
+        }
+    }
+
+    /// The quantity, and the cell where there is one: `queue share of E2E (c16)`.
+    pub fn subject(&self) -> String {
+        match &self.cell {
+            Some(cell) => format!("{} ({cell})", self.quantity),
+            None => self.quantity.clone(),
+        }
     }
 }

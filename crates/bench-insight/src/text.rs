@@ -12,12 +12,6 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{} %", figures(share * 100.0, 2))
 }
 
-/// A ratio: `15.8×`.
-pub(crate) fn times(ratio: f64) -> String {
-    let digits = if ratio.abs() < 10.0 { 2 } else { 3 };
-    format!("{}×", figures(ratio, digits))
-}
-
 /// A plain number with three significant figures, whole from 100 up.
 pub(crate) fn number(x: f64) -> String {
     figures(x, 3)
@@ -45,13 +39,6 @@ pub(crate) fn grouped(x: f64) -> String {
     if x < -0.5 { format!("-{out}") } else { out }
 }
 
-/// A whole number that is not known to its last digit: three significant figures, grouped.
-pub(crate) fn rounded(x: f64) -> String {
-    let digits = x.abs().max(1.0).log10().floor();
-    let step = 10_f64.powf((digits - 2.0).max(0.0));
-    grouped((x / step).round() * step)
-}
-
 /// At least `digits` significant figures; all digits before the point are kept.
 fn figures(x: f64, digits: i32) -> String {
     if x.abs() <= 0.0 {
@@ -69,11 +56,6 @@ fn figures(x: f64, digits: i32) -> String {
         return shown.trim_end_matches(".0").to_owned();
     }
     shown
-}
-
-/// A ratio with two decimals: `1.59×`, where tables are quoted.
-pub(crate) fn times_exact(ratio: f64) -> String {
-    format!("{ratio:.2}×")
 }
 
 /// Whole and grouped from 100 up, three figures below.
@@ -103,19 +85,6 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
     }
 }
 
-/// `from` alone where both ends look the same, else `from–to`.
-pub(crate) fn span(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
-    let (low, high) = (show(low), show(high));
-    if low == high {
-        return low;
-    }
-    // One unit for both ends reads better: `75–83 %`.
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        (Some((value, unit)), Some((_, other))) if unit == other => format!("{value}–{high}"),
-        _ => format!("{low} to {high}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,15 +94,13 @@ mod tests {
         let shown = [
             percent(0.8547),
             percent(0.0041),
-            times(15.756),
-            times(2.993),
             number(949.1),
             number(4.6),
             percent(0.625),
         ];
         assert_eq!(
             shown,
-            ["85 %", "0.41 %", "15.8×", "3.0×", "949", "4.60", "63 %"].map(str::to_owned)
+            ["85 %", "0.41 %", "949", "4.60", "63 %"].map(str::to_owned)
         );
     }
 
@@ -143,15 +110,5 @@ mod tests {
             [grouped(397_440.0), grouped(12.0), grouped(-1_000.0)],
             ["397,440", "12", "-1,000"].map(str::to_owned)
         );
-        assert_eq!(
-            [rounded(6_267_129.0), rounded(12_070.0), rounded(12.4)],
-            ["6,270,000", "12,100", "12"].map(str::to_owned)
-        );
-    }
-
-    #[test]
-    fn a_span_names_its_unit_once() {
-        assert_eq!(span(0.75, 0.83, percent), "75–83 %");
-        assert_eq!(span(0.75, 0.75, percent), "75 %");
     }
 }

@@ -275,24 +275,26 @@ fn planning_findings_name_their_assumptions() {
         ..CapacityAssumptions::default()
     };
     let all = bench_insight::planning_findings(&run, &given).unwrap();
-    let codes: Vec<&str> = all.iter().map(|f| f.code.as_str()).collect();
+    let figures: Vec<_> = all.iter().map(|f| f.evidence[0].figure.clone()).collect();
     assert_eq!(
-        codes,
+        figures,
         [
             "replicas",
             "cost_per_million_output_tokens",
             "cost_per_thousand_requests"
         ]
+        .map(bench_schema::Figure::from)
+    );
+    let claim = |i: usize| all[i].message.clone().unwrap_or_default();
+    assert!(
+        claim(0).starts_with("replicas: 5 replicas, assuming"),
+        "{}",
+        claim(0)
     );
     assert!(
-        all[0].claim.starts_with("replicas: 5 replicas, assuming"),
+        claim(1).contains("0.351 per million tokens") && claim(1).contains("1.20 per hour"),
         "{}",
-        all[0].claim
-    );
-    assert!(
-        all[1].claim.contains("0.351 per million tokens") && all[1].claim.contains("1.20 per hour"),
-        "{}",
-        all[1].claim
+        claim(1)
     );
     let wrong = CapacityAssumptions {
         planned_use: Some(2.0),
@@ -302,7 +304,7 @@ fn planning_findings_name_their_assumptions() {
 }
 
 #[test]
-fn scenarios_and_plans_join_the_findings_in_order_of_severity() {
+fn scenarios_and_plans_join_the_findings_before_the_facts() {
     let run = load::run("week2-lengths");
     let scenarios: bench_insight::ScenarioSet = toml::from_str(
         "[[scenario]]\nname = \"long-form\"\nuse_cases = [\"long-form\"]\nslos = [\"p95:e2e=3s\"]",
@@ -310,6 +312,11 @@ fn scenarios_and_plans_join_the_findings_in_order_of_severity() {
     .unwrap();
     let all = bench_insight::findings_with(&run, &[], &scenarios, &CapacityAssumptions::default())
         .unwrap();
-    assert!(all.iter().any(|f| f.code == "scenario_missed"));
-    assert!(all.is_sorted_by(|a, b| a.severity >= b.severity));
+    assert!(
+        all.iter()
+            .any(|f| f.code == bench_schema::Answer::ScenarioMissed.into())
+    );
+    // What was asked stands before what was found.
+    let asked = |f: &bench_schema::Finding| matches!(f.code, bench_schema::Code::Answer(_));
+    assert!(asked(&all[0]));
 }

@@ -4,7 +4,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
-use bench_insight::{analyse_run, bottlenecks, findings, next_round, targets};
+use bench_insight::{analyse_run, findings, next_round, targets};
 use bench_schema::{Distribution, RunRecord};
 use proptest::prelude::*;
 
@@ -114,20 +114,15 @@ proptest! {
         let all = findings(&run, &[]);
         for f in &all {
             prop_assert!((0.0..=1.0).contains(&f.severity), "{f:?}");
-            prop_assert!(!f.evidence.is_empty(), "a claim without a number: {f:?}");
+            prop_assert!(!f.evidence.is_empty(), "without a number: {f:?}");
             prop_assert!(f.evidence.iter().all(|e| e.value.is_finite()), "{f:?}");
-            let texts = [Some(f.claim.as_str()), f.hypothesis.as_deref(), f.confirm.as_deref()];
-            for text in texts.into_iter().flatten().chain(f.actions.iter().map(String::as_str)) {
-                prop_assert!(is_clean(text), "{}: {text}", f.code);
-            }
-            prop_assert!(f.confirm.is_some(), "nothing would decide {}", f.code);
+            prop_assert!(f.cause().is_none() || f.refute.is_some(), "nothing would refute {f:?}");
+            prop_assert!(f.cause().is_some() || f.advice.is_empty(), "advice without a cause: {f:?}");
         }
-        prop_assert!(all.is_sorted_by(|a, b| a.severity >= b.severity));
+        let costs: Vec<f64> = all.iter().filter(|f| f.cause().is_some()).map(|f| f.severity).collect();
+        prop_assert!(costs.is_sorted_by(|a, b| a >= b));
         for (i, f) in all.iter().enumerate() {
-            prop_assert!(!all[..i].iter().any(|g| g.code == f.code && g.claim == f.claim));
-        }
-        for cell in &run.cells {
-            prop_assert!(bottlenecks(cell).iter().all(|b| (0.0..=1.0).contains(&b.severity) && is_clean(&b.evidence)));
+            prop_assert!(f.cause().is_none() || !all[..i].iter().any(|g| g.code == f.code));
         }
     }
 

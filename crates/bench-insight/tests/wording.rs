@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 
 use bench_insight::{CellFacts, TrustFacts, findings, trust};
 use bench_schema::{
-    Finding, HardwareSummary, ReadingSource, ResourceSummary, RunRecord, SeriesKey, Trust,
-    TrustReason, TrustVerdict, Unit,
+    Cause, Code, Fact, Figure, Finding, HardwareSummary, Known, ReadingSource, ResourceSummary,
+    RunRecord, SeriesKey, Trust, TrustReason, TrustVerdict, Unit,
 };
 
 #[path = "seeds/load.rs"]
 mod load;
 
-fn one<'a>(all: &'a [Finding], code: &str) -> &'a Finding {
+fn one(all: &[Finding], code: impl Into<Code>) -> &Finding {
+    let code = code.into();
     all.iter()
         .find(|f| f.code == code)
-        .unwrap_or_else(|| panic!("no `{code}`"))
+        .unwrap_or_else(|| panic!("no `{}`", code.as_str()))
 }
 
 fn series(source: ReadingSource, name: &str, unit: Unit, level: f64) -> ResourceSummary {
@@ -54,16 +55,10 @@ fn an_exporter_that_was_named_is_believed_before_this_hosts_gpus() {
     let used = |source, level| series(source, "utilisation_share", Unit::Ratio, level);
     for named in [ReadingSource::Dcgm, ReadingSource::Prometheus] {
         let run = with_resources(vec![used(ReadingSource::Gpu, 0.99), used(named, 0.2)]);
-        let idle = findings(&run, &[]);
-        let claim = &one(&idle, "low_gpu_use").claim;
-        assert!(claim.contains("use 20 % on average"), "{named:?}: {claim}");
+        let all = findings(&run, &[]);
+        let usage = one(&all, Fact::GpuUse).figure(&Known::GpuUse.into());
+        assert_eq!(usage, Some(0.2), "{named:?}");
     }
-    let run = with_resources(vec![used(ReadingSource::Gpu, 0.2)]);
-    assert!(
-        one(&findings(&run, &[]), "low_gpu_use")
-            .claim
-            .contains("20 %")
-    );
 }
 
 #[test]
@@ -75,11 +70,11 @@ fn memory_in_use_is_never_divided_by_another_hosts_memory() {
         bytes(ReadingSource::Gpu, "memory_total_bytes", 24e9),
     ]);
     // 70 of 24 GB would be a card that is three times full
-    assert!(
-        !findings(&run, &[])
-            .iter()
-            .any(|f| f.code == "memory_pressure")
-    );
+    let all = findings(&run, &[]);
+    let memory = all
+        .iter()
+        .find_map(|f| f.figure(&Known::GpuMemoryPeak.into()));
+    assert!(memory.is_none_or(|share| share <= 1.0));
 }
 
 #[test]
@@ -101,17 +96,17 @@ fn what_limits_the_client_is_named_with_its_unit() {
         reason("few_samples", 3.0),
     ]);
     let all = findings(&run, &[]);
-    let told: Vec<String> = one(&all, "client_limited")
+    let told: Vec<(Figure, f64, Unit)> = one(&all, Cause::ClientLimited)
         .evidence
         .iter()
-        .map(|e| format!("{}: {:.1} {}", e.name, e.value, e.unit))
+        .map(|e| (e.figure.clone(), e.value, e.unit))
         .collect();
+    // A cap that the user set is not the client's fault, nor are few samples.
     assert_eq!(
         told,
         [
-            "time that slots stood idle: 25.0 %",
-            "lateness p99: 4.2 ms",
-            "requests refused by the in-flight cap: 17.0 requests",
+            (Known::ClientOther.into(), 0.25, Unit::Ratio),
+            (Known::ClientLateness.into(), 4.2e6, Unit::Ns),
         ]
     );
 }
@@ -169,11 +164,7 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
             start: second(at),
             end: second(at + e2e / 1e9),
             ttft: Some(e2e / 10.0),
-            tpot: None,
             e2e,
-            input_tokens: None,
-            output_tokens: None,
-            use_case: None,
             id: u64::from(i),
             ..bench_insight::RequestSample::default()
         }
@@ -181,6 +172,7 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
     let samples = [bench_insight::CellSamples {
         cell: run.cells[0].id.clone(),
         requests: (0..160).map(request).collect(),
+        ..bench_insight::CellSamples::default()
     }];
     let both = bench_insight::ComparedSamples {
         base: &samples,

@@ -24,6 +24,7 @@ pub mod compare;
 pub mod export;
 #[cfg(feature = "figures")]
 pub mod figures;
+pub mod findings;
 pub mod html;
 pub mod markdown;
 pub mod terminal;

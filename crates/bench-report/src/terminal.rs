@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use bench_schema::{Evidence, Finding, RunRecord, TrustVerdict};
+use bench_schema::{Code, Finding, RunRecord, TrustVerdict};
 
 use crate::table::Table;
 use crate::table::terminal::{WIDTH, hanging};
-use crate::{number, tables, text};
+use crate::{findings as words, number, tables, text};
 
 /// Findings that the terminal shows; the reports have them all.
-const FINDINGS: usize = 8;
+const FINDINGS: usize = 3;
 
 /// Everything a person wants to see when a run is over.
 ///
@@ -135,49 +135,27 @@ pub(crate) fn commonest_message(run: &RunRecord) -> Option<(&str, u64)> {
         .map(|(message, n)| (message.as_str(), *n))
 }
 
+/// The answer to what was asked, then the gravest causes; facts stand in the reports.
 fn findings(run: &RunRecord) -> Option<String> {
+    let told: Vec<&Finding> = run
+        .findings
+        .iter()
+        .filter(|finding| !matches!(finding.code, Code::Fact(_)))
+        .collect();
     if run.findings.is_empty() {
         return None;
     }
     let mut out = "Findings\n".to_owned();
-    for (i, finding) in run.findings.iter().take(FINDINGS).enumerate() {
-        let mut words = text::plain(&finding.claim);
-        let numbers = evidence_words(finding);
-        if !numbers.is_empty() {
-            words.push_str(&format!(" [{numbers}]"));
-        }
+    for (i, finding) in told.iter().take(FINDINGS).enumerate() {
+        let words = words::headline(finding);
         out.push_str(&paragraph(&format!("{}. ", i + 1), &words));
-        if let Some(action) = finding.actions.first() {
-            out.push_str(&paragraph("   try: ", &text::plain(action)));
+        if let Some(advice) = finding.advice.first() {
+            out.push_str(&paragraph("   try: ", &words::advice(advice)));
         }
     }
-    let more = run.findings.len().saturating_sub(FINDINGS);
+    let more = run.findings.len() - told.len().min(FINDINGS);
     if more > 0 {
         out.push_str(&paragraph("", &format!("and {more} more in the reports")));
     }
     Some(out)
-}
-
-/// The numbers behind a finding, in one line.
-pub(crate) fn evidence_words(finding: &Finding) -> String {
-    finding
-        .evidence
-        .iter()
-        .take(5)
-        .map(evidence)
-        .collect::<Vec<_>>()
-        .join("; ")
-}
-
-fn evidence(evidence: &Evidence) -> String {
-    let cell = evidence.cell.as_deref().map_or_else(String::new, |cell| {
-        format!(" in {}", text::shortened(cell, 30))
-    });
-    let unit = text::shortened(&evidence.unit, 20);
-    let space = if unit.is_empty() { "" } else { "\u{a0}" };
-    format!(
-        "{} = {}{space}{unit}{cell}",
-        text::shortened(&evidence.name, 80),
-        tables::significant(evidence.value)
-    )
 }

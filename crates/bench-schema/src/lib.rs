@@ -42,7 +42,9 @@ pub use exchange::{
     ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,
 };
 pub use factor::Factor;
-pub use finding::{Evidence, Finding, FindingKind};
+pub use finding::{
+    Action, Advice, Answer, Code, Evidence, Experiment, Fact, Figure, Finding, Known, RuledOut,
+};
 pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampling};
 pub use hardware::{HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey};
 pub use journal_files::JournalFile;

@@ -160,7 +160,11 @@ pub(super) fn next(targets: &[NextTarget]) -> Grid {
             target.subject(),
             target.shown(target.now),
             target.shown(target.target),
-            target.first_try.clone().unwrap_or_default(),
+            target
+                .first_try
+                .as_ref()
+                .map(bench_report::findings::advice)
+                .unwrap_or_default(),
         ]);
     }
     grid

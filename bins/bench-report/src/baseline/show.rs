@@ -11,7 +11,7 @@ use crate::grid::{Grid, LONGEST, clean};
 use crate::run_folder::RunFolder;
 
 /// Findings below this severity are praise or remarks, no limits.
-const LIMIT: f64 = 0.3;
+const LIMIT: f64 = 0.03;
 /// Limits that are listed.
 const MOST: usize = 5;
 
@@ -119,7 +119,7 @@ fn limits(runs: &[RunFolder]) -> Grid {
     for finding in findings.iter().filter(|f| f.severity >= LIMIT).take(MOST) {
         grid.push(vec![
             format!("{:.2}", finding.severity),
-            finding.claim.clone(),
+            bench_report::findings::headline(finding),
         ]);
     }
     grid

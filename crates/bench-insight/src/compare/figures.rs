@@ -9,7 +9,7 @@ use bench_metrics::{
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
 use super::ComparedSamples;
-use crate::facts::{CellSamples, RequestSample};
+use crate::samples::{CellSamples, RequestSample};
 use crate::view;
 
 /// Something that both sides have.

@@ -1,14 +1,13 @@
 //! What the best cell comes to over a day, in users, in money, in energy.
 
 use bench_schema::{
-    Benchmark, CellRecord, Finding, FindingKind, Metric, RunRecord, SloVerdict, TrustVerdict,
+    Answer, Benchmark, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord,
+    SloVerdict, TrustVerdict, Unit,
 };
 
-use super::Scene;
 use crate::InsightError;
 use crate::capacity::{CapacityAssumptions, CapacityFigure, capacity};
 use crate::draft::Draft;
-use crate::text;
 use crate::view;
 
 /// Completed requests below which a rate is no capacity.
@@ -18,21 +17,17 @@ const MOST_LOST: f64 = 0.01;
 /// An open loop that is served less than this part of what it offers is an overload.
 const LEAST_SERVED: f64 = 0.95;
 
-pub(super) fn all(scene: &Scene<'_>) -> Vec<Finding> {
-    if scene.run.experiment != Benchmark::Throughput {
+pub(super) fn all(run: &RunRecord) -> Vec<Finding> {
+    if run.experiment != Benchmark::Throughput {
         return Vec::new();
     }
-    let Some(cell) = best_cell(scene.run) else {
+    let Some(cell) = best_cell(run) else {
         return Vec::new();
     };
+    let mut found: Vec<Finding> = daily(cell).into_iter().collect();
     let figures = capacity(cell, &CapacityAssumptions::default());
-    let mut found: Vec<Finding> = daily(scene.run, cell, &figures).into_iter().collect();
-    found.extend(
-        figures
-            .iter()
-            .filter(|f| f.name.starts_with("energy"))
-            .filter_map(|f| planned(cell, f)),
-    );
+    let energy = figures.iter().filter(|f| f.name.starts_with("energy"));
+    found.extend(energy.filter_map(|f| planned(cell, f)));
     found
 }
 
@@ -91,68 +86,33 @@ fn is_sustained(cell: &CellRecord) -> bool {
         && cell.slos.iter().all(|slo| slo.verdict == SloVerdict::Pass)
 }
 
-/// `cost_per_million_output_tokens` as people say it.
-fn spoken(name: &str) -> String {
-    name.replace('_', " ")
-}
-
 fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {
-    let claim = figure.sentence();
-    let mut draft = Draft::new(&figure.name, FindingKind::Capacity, 0.15, claim).because_in(
-        &cell.id,
-        spoken(&figure.name),
-        figure.value,
-        &figure.unit,
-    );
-    if let Some(i) = figure.interval {
-        draft = draft
-            .because_in(&cell.id, "lower end", i.low, &figure.unit)
-            .because_in(&cell.id, "upper end", i.high, &figure.unit);
-    }
-    draft
-        .decided_by("a longer run with the real mix of requests at that load")
-        .about([cell.id.clone()])
+    let value = Evidence {
+        of: Some(figure.unit.clone()),
+        ..Evidence::new(figure.name.as_str().into(), figure.value, Unit::Count)
+    };
+    Draft::in_cell(Answer::Planning, 0.0, cell)
+        .push(value)
+        .refuted_by(Experiment::Longer)
+        .saying(figure.sentence())
         .done()
 }
 
-fn daily(run: &RunRecord, cell: &CellRecord, figures: &[CapacityFigure]) -> Option<Finding> {
+fn daily(cell: &CellRecord) -> Option<Finding> {
     let rate = view::requests_per_s(cell)?;
-    let day = figures.iter().find(|f| f.name == "requests_per_day")?;
-    let under = if run.cells.iter().any(|c| !c.slos.is_empty()) {
-        ", every objective met"
-    } else {
-        ""
-    };
-    let requests = match day.interval {
-        None => format!("{} requests a day if sustained", text::grouped(day.value)),
-        Some(i) => format!(
-            "{} requests a day if sustained ({} to {})",
-            text::rounded(day.value),
-            text::rounded(i.low),
-            text::rounded(i.high)
-        ),
-    };
-    let claim = format!(
-        "{} requests/s served in {}{under}: {requests}",
-        text::number(rate),
-        cell.label,
-    );
-    let mut draft = Draft::new("capacity", FindingKind::Capacity, 0.2, claim)
-        .because_in(&cell.id, "requests per second", rate, "requests/s")
-        .because_in(&cell.id, "requests per day", day.value, "requests");
-    if let Some(tokens) = view::tokens_per_s(cell) {
-        draft = draft.because_in(&cell.id, "output tokens per second", tokens, "tokens/s");
-    }
-    if let Some(p95) = view::quantile(cell, Metric::E2e, 0.95) {
-        draft = draft.because_time(&cell.id, "E2E p95 at that rate", p95);
-    }
-    if let Some(i) = day.interval {
-        draft = draft
-            .because_in(&cell.id, "requests per day, lower end", i.low, "requests")
-            .because_in(&cell.id, "requests per day, upper end", i.high, "requests");
-    }
-    draft
-        .decided_by("an open loop at this rate for longer: E2E from due stays level if the rate is sustainable")
-        .about([cell.id.clone()])
+    Draft::in_cell(Answer::Capacity, 0.0, cell)
+        .because(Known::RequestRate, rate, Unit::RequestsPerS)
+        .because(Known::RequestsPerDay, rate * 86_400.0, Unit::Count)
+        .because_some(
+            Known::Throughput,
+            view::tokens_per_s(cell),
+            Unit::TokensPerS,
+        )
+        .because_some(
+            Known::E2eP95,
+            view::quantile(cell, Metric::E2e, 0.95),
+            Unit::Ns,
+        )
+        .refuted_by(Experiment::Longer)
         .done()
 }

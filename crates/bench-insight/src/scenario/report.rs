@@ -1,6 +1,6 @@
 //! What a scenario comes to, in a sentence.
 
-use bench_schema::{Finding, FindingKind, RunRecord, SloVerdict, Unit};
+use bench_schema::{Answer, Evidence, Experiment, Finding, Known, RunRecord, SloVerdict, Unit};
 
 use super::{Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet};
 use crate::InsightError;
@@ -53,13 +53,13 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
         .map_or(worst.cell.as_str(), |cell| cell.label.as_str());
     let (code, severity, claim) = match outcome.verdict {
         SloVerdict::Pass => (
-            "scenario_met",
-            0.1,
+            Answer::ScenarioMet,
+            0.0,
             format!("`{}` can be served: {what} in {label}", scenario.name),
         ),
         SloVerdict::Fail => (
-            "scenario_missed",
-            0.7,
+            Answer::ScenarioMissed,
+            1.0,
             format!(
                 "`{}` cannot be served: {what}, {} over",
                 scenario.name,
@@ -67,15 +67,23 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
             ),
         ),
         SloVerdict::CannotTell => (
-            "scenario_undecided",
-            0.3,
+            Answer::ScenarioUndecided,
+            0.0,
             format!("whether `{}` can be served is open: {what}", scenario.name),
         ),
     };
-    Draft::new(code, FindingKind::Objective, severity, claim)
-        .because_in(&worst.cell, "measured", measured / 1e6, "ms")
-        .because_in(&worst.cell, "limit", worst.slo.limit / 1e6, "ms")
-        .decided_by("the scenario's own requests alone, at the load that it will have")
-        .about([worst.cell.clone()])
-        .done()
+    let unit = worst.slo.metric.unit();
+    let made = |figure: Known, value: f64| Evidence {
+        cell: Some(worst.cell.clone()),
+        of: Some(scenario.name.clone()),
+        ..Evidence::new(figure.into(), value, unit)
+    };
+    let mut found = Draft::new(code, severity)
+        .push(made(Known::Measured, measured))
+        .push(made(Known::Limit, worst.slo.limit))
+        .refuted_by(Experiment::MoreRequests)
+        .saying(claim)
+        .done()?;
+    found.cells = vec![worst.cell.clone()];
+    Some(found)
 }

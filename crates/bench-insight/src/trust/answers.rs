@@ -215,7 +215,7 @@ pub(super) fn warm_cache(scene: &Scene<'_>) -> Option<Seen> {
     );
     let next = format!(
         "salt the prompts, or start the server without a prefix cache ({})",
-        crate::tuning::without_prefix_cache(scene.facts.server_kind),
+        crate::advice::without_prefix_cache(scene.facts.server_kind),
     );
     Some(Seen {
         next: Some(next),

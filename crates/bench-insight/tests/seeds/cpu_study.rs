@@ -1,8 +1,9 @@
 //! Performance Benchmarking, phase 4: GPT-2 on a CPU.
 
 use bench_insight::targets;
+use bench_schema::{Fact, Known};
 
-use super::{evidence, found, load, near, one, says};
+use super::{fact, figures, found, load, near};
 
 #[test]
 fn cpu_study_scales_by_1_50_and_1_64_with_75_and_41_percent_efficiency() {
@@ -18,37 +19,26 @@ fn cpu_study_scales_by_1_50_and_1_64_with_75_and_41_percent_efficiency() {
 }
 
 #[test]
-fn cpu_study_recommends_concurrency_2() {
+fn cpu_study_says_that_concurrency_2_pays_more_than_4() {
+    // "+50 % throughput for +33 % latency" at 2, "+64 % for +99 %" at 4.
     let (_, all) = found("gpt2-cpu");
-    let best = one(&all, "best_concurrency");
-    says(
-        best,
-        &[
-            "concurrency 2 is the best trade",
-            "+50 % throughput for +33 % latency",
-            "4 is +64 % throughput for +99 % latency",
-        ],
-    );
-    near(evidence(best, "best level"), 2.0, 0.0);
-}
-
-#[test]
-fn cpu_study_sees_diminishing_returns_at_4() {
-    let (_, all) = found("gpt2-cpu");
-    says(
-        one(&all, "diminishing_returns"),
-        &[
-            "concurrency 4 brings",
-            "more throughput than 2",
-            "75 % at 2 and 41 % at 4",
-        ],
-    );
+    let scaling = fact(&all, Fact::Scaling);
+    let factors = figures(scaling, Known::ScalingFactor);
+    let penalties = figures(scaling, Known::LatencyPenalty);
+    near(factors[1], 1.50, 0.01);
+    near(penalties[0], 0.33, 0.01);
+    near(factors[2], 1.64, 0.01);
+    near(penalties[1], 0.99, 0.01);
 }
 
 #[test]
 fn cpu_study_answers_every_request() {
     let (_, all) = found("gpt2-cpu");
-    says(one(&all, "all_answered"), &["17 of them"]);
+    near(
+        figures(fact(&all, Fact::AllAnswered), Known::Completed)[0],
+        17.0,
+        0.0,
+    );
 }
 
 /// The study's targets; its published rates have no intervals, so that these are given one of ± 10 % here.

@@ -1,70 +1,45 @@
 //! Benchmark results: a concurrency sweep on one L4.
 
-use super::{found, one, says};
+use bench_schema::{Cause, Fact, Known};
+
+use super::{causes, fact, figures, found, near};
 
 #[test]
 fn sweep_is_compute_bound_and_not_memory_bound() {
     let (_, all) = found("concurrency-sweep");
-    says(
-        one(&all, "compute_bound"),
-        &[
-            "compute is the limit, not memory",
-            "100 %",
-            "1.1 %",
-            "nothing waited",
-        ],
+    let gpu = fact(&all, Fact::GpuUse);
+    assert!(
+        figures(gpu, Known::GpuUsePeak)
+            .iter()
+            .any(|peak| *peak >= 0.99)
     );
     assert!(
-        !all.iter()
-            .any(|f| f.code == "memory_pressure" || f.code == "queueing")
+        figures(gpu, Known::KvCachePeak)
+            .iter()
+            .all(|peak| *peak <= 0.0111)
+    );
+    // Nothing waited, and the cache is empty: neither is named.
+    let named = causes(&all);
+    assert!(
+        !named.contains(&Cause::MemoryPressure) && !named.contains(&Cause::Queueing),
+        "{named:?}"
     );
 }
 
 #[test]
-fn sweep_degrades_in_ttft_first() {
+fn sweep_degrades_in_ttft_first_and_its_itl_stays_flat_until_concurrency_16() {
     let (_, all) = found("concurrency-sweep");
-    says(
-        one(&all, "ttft_degrades_first"),
-        &["5.0×", "27.0 ms → 135 ms", "concurrency 1 to 32"],
-    );
-}
-
-#[test]
-fn sweep_itl_stays_flat_until_concurrency_16() {
-    let (_, all) = found("concurrency-sweep");
-    says(
-        one(&all, "itl_flat"),
-        &[
-            "up to concurrency 16",
-            "6.00 ms against 5.10 ms",
-            "at 32 it is 7.10 ms, p95 12.0 ms",
-        ],
-    );
+    let effects = fact(&all, Fact::LoadEffects);
+    let ttft = figures(effects, Known::Ttft);
+    near(ttft[5] / ttft[0], 5.0, 0.05);
+    let itl = figures(effects, Known::Itl);
+    near(itl[4] / itl[0], 6.0 / 5.1, 0.01);
+    near(itl[5], 7.1e6, 1e3);
 }
 
 #[test]
 fn sweep_throughput_scales_22_times() {
     let (_, all) = found("concurrency-sweep");
-    says(
-        one(&all, "batching_speedup"),
-        &["22.5×", "168 to 3,773", "nearly in proportion"],
-    );
-    assert!(!all.iter().any(|f| f.code == "diminishing_returns"));
-    says(
-        one(&all, "best_concurrency"),
-        &["load pays up to concurrency 32, the end of the sweep"],
-    );
-}
-
-#[test]
-fn sweep_e2e_is_ttft_and_127_token_gaps() {
-    let (_, all) = found("concurrency-sweep");
-    let sum = one(&all, "decode_dominated");
-    says(sum, &["decode-dominated", "TTFT + (n − 1) × ITL"]);
-    assert!(
-        sum.evidence
-            .iter()
-            .filter(|e| e.name == "residual")
-            .all(|e| e.value.abs() < 5.0)
-    );
+    let factors = figures(fact(&all, Fact::Scaling), Known::ScalingFactor);
+    near(*factors.last().unwrap(), 22.5, 0.1);
 }

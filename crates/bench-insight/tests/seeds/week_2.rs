@@ -1,28 +1,17 @@
 //! Week 2 Benchmark Results: A Detailed Analysis.
 
-use bench_insight::{BottleneckKind, analyse_run, bottlenecks, findings, next_round};
+use bench_insight::{analyse_run, findings, next_round};
+use bench_schema::{Answer, Cause, Code, Fact, Known, Metric};
 
-use super::{evidence, found, load, near, one, says};
+use super::{causes, fact, figures, found, load, named, near};
 
 #[test]
 fn week_2_output_lengths_scale_linearly_at_ten_milliseconds_a_token() {
     let (run, all) = found("week2-latency");
-    let linear = one(&all, "linear_output_scaling");
-    says(
-        linear,
-        &[
-            "linearly",
-            "10.2 ms per output token",
-            "from 10 to 100 tokens",
-            "R² 1.000",
-        ],
-    );
-    near(
-        evidence(linear, "output tokens per second of one request"),
-        100.0,
-        3.0,
-    );
-    assert!(linear.actions[0].contains("within 2 s"));
+    let linear = fact(&all, Fact::OutputLength);
+    near(figures(linear, Known::TimePerOutputToken)[0], 10.2e6, 5e4);
+    near(figures(linear, Known::FewestTokens)[0], 10.0, 0.0);
+    near(figures(linear, Known::MostTokens)[0], 100.0, 0.0);
     let factors: Vec<f64> = run
         .analysis
         .scaling
@@ -38,71 +27,80 @@ fn week_2_output_lengths_scale_linearly_at_ten_milliseconds_a_token() {
 #[test]
 fn week_2_prompt_length_has_no_effect_from_5_to_106_words() {
     let (_, all) = found("week2-latency");
-    says(
-        one(&all, "prompt_length_no_effect"),
-        &["from 5 to 106 words", "50 output tokens", "512 ms"],
-    );
+    let effect = fact(&all, Fact::PromptLength);
+    assert!(figures(effect, Known::LatencyPenalty)[0] < 0.05);
+    near(figures(effect, Known::FewestTokens)[0], 5.0, 0.0);
+    near(figures(effect, Known::MostTokens)[0], 106.0, 0.0);
 }
 
 #[test]
 fn week_2_coefficients_of_variation_are_consistent() {
     let (_, all) = found("week2-latency");
-    let steady = one(&all, "consistent");
-    says(steady, &["0.080–0.41 %", "2 cells", "consistent"]);
-    assert!(steady.severity < 0.1);
+    let covs = figures(fact(&all, Fact::Consistency), Known::Cov);
+    assert!(
+        covs.iter().all(|cov| (0.0008..0.0042).contains(cov)),
+        "{covs:?}"
+    );
+    assert_eq!(causes(&all), []);
 }
 
 #[test]
 fn week_2_queue_takes_85_percent_of_the_latency() {
-    let (run, all) = found("week2-production");
-    let queue = one(&all, "queueing");
-    says(queue, &["85 %", "10.5 s", "1.78 s"]);
+    let (_, all) = found("week2-production");
+    let queue = named(&all, &Cause::Queueing.into());
     near(queue.severity, 0.855, 0.001);
-    assert!(queue.actions[0].starts_with("max_num_seqs"));
-    assert_eq!(queue.kind, bench_schema::FindingKind::Bottleneck);
-    assert_eq!(bottlenecks(&run.cells[1])[0].kind, BottleneckKind::Queueing);
+    near(figures(queue, Known::QueueTimeP50)[0], 10.5e9, 5e7);
+    near(figures(queue, Known::GenerationTimeP50)[0], 1.78e9, 1e7);
+    assert!(queue.refute.is_some() && !queue.advice.is_empty());
+    assert_eq!(causes(&all)[0], Cause::Queueing);
 }
 
 #[test]
 fn week_2_batching_multiplies_throughput_nine_to_ten_times() {
     let (_, all) = found("week2-production");
-    says(
-        one(&all, "batching_speedup"),
-        &["9.5×", "100 to 949 output tokens/s", "concurrency 1 to 16"],
+    near(
+        *figures(fact(&all, Fact::Scaling), Known::ScalingFactor)
+            .last()
+            .unwrap(),
+        9.5,
+        0.05,
     );
 }
 
 #[test]
 fn week_2_every_use_case_is_generated_at_about_the_same_speed() {
-    let (_, all) = found("week2-production");
-    says(one(&all, "speed_by_use_case"), &["72 to 99 tokens/s"]);
+    let (run, _) = found("week2-production");
+    let groups = run.cells.iter().flat_map(|cell| &cell.groups);
+    let speeds: Vec<f64> = groups
+        .filter_map(|group| Some(group.metrics.get(&Metric::TokensPerSUser)?.mean))
+        .collect();
+    assert!(
+        speeds.iter().all(|speed| (71.5..99.5).contains(speed)),
+        "{speeds:?}"
+    );
 }
 
 #[test]
 fn week_2_capacity_is_400_000_requests_a_day() {
     let (_, all) = found("week2-production");
-    says(
-        one(&all, "capacity"),
-        &["4.60 requests/s served", "397,440 requests a day"],
-    );
+    let capacity = named(&all, &Answer::Capacity.into());
+    near(figures(capacity, Known::RequestRate)[0], 4.6, 1e-9);
+    near(figures(capacity, Known::RequestsPerDay)[0], 397_440.0, 1.0);
 }
 
 #[test]
 fn week_2_p95_is_three_times_the_median() {
     let (_, all) = found("week2-lengths");
-    let tail = one(&all, "tail_gap");
-    says(tail, &["3.0×", "P95 2.54 s", "P50 850 ms"]);
-    near(tail.severity, 0.5, 0.01);
+    let tail = fact(&all, Fact::Tail);
+    near(figures(tail, Known::TailRatio)[0], 2.99, 0.01);
+    near(figures(tail, Known::E2eP95)[0], 2.544e9, 1e6);
+    // Lengths differ: no alarm.
+    assert_eq!(causes(&all), []);
 }
 
 #[test]
-fn week_2_length_categories_grow_15_8_times_and_so_faster_than_their_bounds() {
-    let (run, all) = found("week2-lengths");
-    let growth = one(&all, "superlinear_categories");
-    says(
-        growth,
-        &["15.8×", "faster than length", "very-long", "tiny"],
-    );
+fn week_2_length_categories_grow_15_8_times() {
+    let (run, _) = found("week2-lengths");
     let factors: Vec<f64> = run
         .analysis
         .scaling
@@ -113,40 +111,18 @@ fn week_2_length_categories_grow_15_8_times_and_so_faster_than_their_bounds() {
     for (got, table) in factors.iter().zip([1.0, 3.0, 6.5, 9.1, 15.8]) {
         near(*got, table, 0.06);
     }
-    // What the table cannot carry is said beside it.
-    assert!(
-        growth
-            .hypothesis
-            .as_deref()
-            .is_some_and(|why| why.contains("upper limit"))
-    );
 }
 
 #[test]
-fn week_2_p95_misses_two_seconds_and_would_pass_at_three() {
+fn week_2_p95_misses_two_seconds_and_passes_three() {
     let (_, all) = found("week2-lengths");
-    says(
-        one(&all, "slo_missed"),
-        &[
-            "P95 E2E is 2.54 s",
-            "misses 2.00 s by 27 %",
-            "would pass at 3.00 s",
-        ],
-    );
-    says(one(&all, "slo_met"), &["1 objective of 2 met"]);
-}
-
-#[test]
-fn week_2_use_cases_differ_fifteen_times_at_p95() {
-    let (_, all) = found("week2-lengths");
-    says(
-        one(&all, "use_case_latency"),
-        &[
-            "15.8×",
-            "ultra-short-qa takes 279 ms",
-            "long-form takes 4.40 s",
-        ],
-    );
+    let missed = named(&all, &Answer::SloMissed.into());
+    near(figures(missed, Known::Measured)[0], 2.544e9, 1e6);
+    near(figures(missed, Known::Limit)[0], 2e9, 1.0);
+    // What was asked comes first.
+    assert_eq!(all[0].code, Answer::SloMissed.into());
+    let met = named(&all, &Answer::SloMet.into());
+    assert_eq!(figures(met, Known::Limit).len(), 1);
 }
 
 #[test]
@@ -161,18 +137,32 @@ fn week_2_scenarios_chatbot_and_code_pass_and_long_form_fails_by_47_percent() {
     set.check().unwrap();
     let all = bench_insight::scenario_findings(&set, &run).unwrap();
     assert_eq!(all.len(), 3);
-    says(&all[0], &["`chatbot` can be served", "850 ms", "1.50 s"]);
-    says(
-        &all[1],
-        &[
-            "`code-assistant` can be served",
-            "P90 of E2E is 1.20 s",
-            "2.00 s",
-        ],
-    );
-    says(
-        &all[2],
-        &["`long-form` cannot be served", "4.40 s", "47 % over"],
+    let said = |i: usize| all[i].message.clone().unwrap_or_default();
+    for (i, parts) in [
+        (0, ["`chatbot` can be served", "850 ms", "1.50 s"]),
+        (
+            1,
+            [
+                "`code-assistant` can be served",
+                "P90 of E2E is 1.20 s",
+                "2.00 s",
+            ],
+        ),
+        (2, ["`long-form` cannot be served", "4.40 s", "47 % over"]),
+    ] {
+        for part in parts {
+            assert!(said(i).contains(part), "{part}: {}", said(i));
+        }
+    }
+    let codes: Vec<Code> = all.iter().map(|f| f.code.clone()).collect();
+    assert_eq!(
+        codes,
+        [
+            Answer::ScenarioMet,
+            Answer::ScenarioMet,
+            Answer::ScenarioMissed
+        ]
+        .map(Code::from)
     );
 }
 
@@ -235,12 +225,7 @@ fn week_2_a_queue_of_41_percent_has_reached_the_target_of_50() {
 
 #[test]
 fn week_2_every_target_is_measured_again_in_the_run_that_set_it() {
-    for fixture in [
-        "week2-production",
-        "week2-lengths",
-        "phases-rates",
-        "phases-gpus",
-    ] {
+    for fixture in ["week2-production", "week2-lengths", "phases-gpus"] {
         let (mut run, all) = found(fixture);
         run.findings = all;
         let progress = bench_insight::progress(&run, &run);
@@ -259,13 +244,8 @@ fn week_2_answers_of_about_200_tokens_meet_two_seconds() {
     run.cells[0].slos = load::run("week2-lengths").cells[0].slos.clone();
     run.analysis = analyse_run(&run);
     let all = findings(&run, &[]);
-    let longest = one(&all, "longest_output");
-    says(
-        longest,
-        &[
-            "up to 196 tokens",
-            "within 2.00 s",
-            "beyond the 100 tokens measured",
-        ],
-    );
+    let linear = fact(&all, Fact::OutputLength);
+    near(figures(linear, Known::LongestWithin)[0], 196.0, 1.0);
+    // Beyond what was measured, and said so by the range beside it.
+    near(figures(linear, Known::MostTokens)[0], 100.0, 0.0);
 }

@@ -1,9 +1,10 @@
 //! What a run's page says around its charts.
 
-use bench_schema::{Benchmark, CellRecord, Finding, Metric, RunRecord, TrustVerdict};
+use bench_schema::{Benchmark, CellRecord, Code, Finding, Metric, RunRecord, TrustVerdict};
 
 use super::Page;
-use crate::markdown::conclusions::{fastest, kind_words};
+use crate::findings as words;
+use crate::markdown::conclusions::fastest;
 use crate::number::{duration, short};
 use crate::table::Table;
 use crate::tables;
@@ -152,69 +153,96 @@ fn slowest(run: &RunRecord) -> Option<&CellRecord> {
         .map(|(cell, _)| cell)
 }
 
-/// Findings, the gravest first.
+/// Answers and causes, the gravest first; facts behind a line that opens.
 pub(super) fn findings(page: &mut Page, run: &RunRecord) {
     if run.findings.is_empty() {
         return;
     }
     page.section("findings", "Findings");
-    let list: String = run.findings.iter().map(finding).collect();
-    page.push(&format!("<ul class=\"findings\">{list}</ul>"));
+    let is_fact = |finding: &&Finding| matches!(finding.code, Code::Fact(_));
+    let told = run.findings.iter().filter(|finding| !is_fact(finding));
+    let list: String = told.map(finding).collect();
+    if !list.is_empty() {
+        page.push(&format!("<ul class=\"findings\">{list}</ul>"));
+    }
+    let facts: String = run
+        .findings
+        .iter()
+        .filter(is_fact)
+        .map(|finding| format!("<li>{}</li>", html(&claim(finding))))
+        .collect();
+    if !facts.is_empty() {
+        page.push(&format!(
+            "<details class=\"card\" data-print><summary>Facts</summary><ul>{facts}</ul></details>"
+        ));
+    }
+}
+
+fn claim(finding: &Finding) -> String {
+    text::heading(&words::headline(finding))
 }
 
 fn finding(finding: &Finding) -> String {
     let class = match finding.severity {
-        s if s >= 0.66 => "grave",
-        s if s >= 0.33 => "mid",
+        s if s >= 0.5 => "grave",
+        s if s >= 0.1 => "mid",
         _ => "light",
     };
     let mut out = format!(
         "<li class=\"{class}\"><span class=\"kind\">{}</span><h3>{}</h3>",
-        kind_words(finding.kind),
-        html(&text::heading(&finding.claim))
+        words::kind(finding),
+        html(&claim(finding))
     );
     if !finding.evidence.is_empty() {
-        out.push_str("<dl>");
-        for evidence in &finding.evidence {
-            let cell = evidence.cell.as_deref().map_or_else(String::new, |cell| {
-                format!(" <small>{}</small>", html(cell))
-            });
-            let number = tables::significant(evidence.value);
-            out.push_str(&format!(
-                "<div><dt>{}</dt><dd>{number} {}{cell}</dd></div>",
-                html(&evidence.name),
-                html(&evidence.unit)
-            ));
-        }
-        out.push_str("</dl>");
+        let lines: String = finding
+            .evidence
+            .iter()
+            .map(|evidence| format!("<li>{}</li>", html(&words::evidence(evidence))))
+            .collect();
+        out.push_str(&format!(
+            "<details data-print><summary>Its numbers</summary><ul>{lines}</ul></details>"
+        ));
     }
     out.push_str(&reasons(finding));
     out.push_str("</li>");
     out
 }
 
-/// Hypothesis, what would settle it, what to try: behind a line that opens.
+/// What follows, what was ruled out, what would refute it, what to try: behind a line that opens.
 fn reasons(finding: &Finding) -> String {
     let mut out = String::new();
+    let join = |words: Vec<String>| (!words.is_empty()).then(|| words.join("; "));
     let lines = [
-        ("Hypothesis", &finding.hypothesis),
-        ("What would settle it", &finding.confirm),
+        (
+            "What follows from it",
+            join(
+                words::consequences(finding)
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+        ),
+        ("Ruled out", join(words::ruled_out(finding))),
+        (
+            "What would refute it",
+            finding.refute.map(|e| words::experiment(e).to_owned()),
+        ),
     ];
     for (lead, words) in lines {
         if let Some(words) = words {
-            out.push_str(&format!("<p><em>{lead}:</em> {}</p>", html(words)));
+            out.push_str(&format!("<p><em>{lead}:</em> {}</p>", html(&words)));
         }
     }
-    if !finding.actions.is_empty() {
-        let actions: String = finding
-            .actions
+    if !finding.advice.is_empty() {
+        let advice: String = finding
+            .advice
             .iter()
-            .map(|action| format!("<li>{}</li>", html(action)))
+            .map(|advice| format!("<li>{}</li>", html(&words::advice(advice))))
             .collect();
-        out.push_str(&format!("<p><em>Try:</em></p><ol>{actions}</ol>"));
+        out.push_str(&format!("<p><em>Try:</em></p><ol>{advice}</ol>"));
     }
-    let asks = if finding.actions.is_empty() {
-        "Why, and what would settle it"
+    let asks = if finding.advice.is_empty() {
+        "Why, and what would refute it"
     } else {
         "Why, and what to try"
     };

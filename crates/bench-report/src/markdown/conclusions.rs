@@ -1,30 +1,24 @@
 //! What the numbers say: headline figures, findings with their evidence, what to try.
 
-use bench_schema::{Benchmark, CellRecord, Finding, FindingKind, Metric, RunRecord};
+use bench_schema::{Benchmark, CellRecord, Code, Finding, Metric, RunRecord};
 
+use crate::findings as words;
 use crate::number;
 use crate::table::Table;
 use crate::tables;
-use crate::terminal::evidence_words;
 use crate::text;
 
 /// Findings in the summary.
 const HEADLINES: usize = 6;
-/// Findings that become next steps, and actions of each: more are a catalogue.
-const STEPS: usize = 5;
-const ACTIONS: usize = 3;
 
 /// The conclusions with their numbers: the measured headline first, then the gravest findings.
 pub(super) fn summary(run: &RunRecord) -> String {
     let mut lines: Vec<String> = headline(run, MARKDOWN).into_iter().collect();
-    // Of findings that say the same of several cells, the gravest.
-    let mut codes: Vec<&str> = Vec::new();
-    for finding in &run.findings {
-        if codes.len() < HEADLINES && !codes.contains(&finding.code.as_str()) {
-            codes.push(&finding.code);
-            lines.push(claim(finding));
-        }
-    }
+    let told = run
+        .findings
+        .iter()
+        .filter(|finding| !matches!(finding.code, Code::Fact(_)));
+    lines.extend(told.take(HEADLINES).map(claim));
     if lines.is_empty() {
         return String::new();
     }
@@ -32,16 +26,8 @@ pub(super) fn summary(run: &RunRecord) -> String {
     format!("## In short\n\n{list}")
 }
 
-/// The claim; with its evidence where it has no number of its own.
 fn claim(finding: &Finding) -> String {
-    let numbers = evidence_words(finding);
-    let told = finding.claim.contains(|c: char| c.is_ascii_digit());
-    let behind = if told || numbers.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", text::markdown(&numbers))
-    };
-    format!("{}{behind}", text::markdown(&text::heading(&finding.claim)))
+    text::markdown(&text::heading(&words::headline(finding)))
 }
 
 /// How a sentence is dressed: names of strangers escaped, figures made to stand out.
@@ -160,113 +146,81 @@ pub(super) fn time(run: &RunRecord) -> String {
         .unwrap_or_default()
 }
 
-/// Every finding: claim, numbers, hypothesis, what would confirm it.
+/// Every answer and cause with its evidence, what was ruled out, what would refute it; facts, a line each.
 pub(super) fn findings(run: &RunRecord) -> String {
-    let mut out = String::new();
-    for finding in &run.findings {
-        out.push_str(&format!(
-            "### {}\n\n",
-            text::markdown(&text::heading(&finding.claim))
-        ));
-        out.push_str(&format!(
-            "{}, severity {}",
-            kind_words(finding.kind),
-            number::fixed(finding.severity, 2)
-        ));
-        if !finding.cells.is_empty() {
-            let cells: Vec<String> = finding
-                .cells
-                .iter()
-                .take(12)
-                .map(|cell| text::markdown(cell))
-                .collect();
-            out.push_str(&format!("; cells {}", cells.join(", ")));
-        }
-        out.push_str(".\n\n");
-        for evidence in &finding.evidence {
-            let cell = evidence
-                .cell
-                .as_deref()
-                .map_or_else(String::new, |cell| format!(" ({})", text::markdown(cell)));
-            let unit = if evidence.unit.is_empty() {
-                String::new()
-            } else {
-                format!(" {}", text::markdown(&evidence.unit))
-            };
-            out.push_str(&format!(
-                "- {}: {}{unit}{cell}\n",
-                text::markdown(&evidence.name),
-                tables::significant(evidence.value)
-            ));
-        }
-        if let Some(hypothesis) = &finding.hypothesis {
-            out.push_str(&format!("\n*Hypothesis:* {}\n", text::markdown(hypothesis)));
-        }
-        if let Some(confirm) = &finding.confirm {
-            out.push_str(&format!(
-                "\n*What would settle it:* {}\n",
-                text::markdown(confirm)
-            ));
-        }
-        if !finding.actions.is_empty() {
-            let actions: Vec<String> = finding.actions.iter().map(|a| text::markdown(a)).collect();
-            out.push_str(&format!("\n*Try:* {}\n", actions.join("; ")));
-        }
-        out.push('\n');
+    let is_fact = |finding: &&Finding| matches!(finding.code, Code::Fact(_));
+    let told = run.findings.iter().filter(|finding| !is_fact(finding));
+    let mut out: String = told.map(finding).collect();
+    let facts: String = run
+        .findings
+        .iter()
+        .filter(is_fact)
+        .map(|finding| format!("- {}\n", claim(finding)))
+        .collect();
+    if !facts.is_empty() {
+        out.push_str(&format!("### Facts\n\n{facts}"));
     }
     out
 }
 
-/// What sort of statement it is.
-pub(crate) fn kind_words(kind: FindingKind) -> &'static str {
-    match kind {
-        FindingKind::Bottleneck => "Bottleneck",
-        FindingKind::Scaling => "Scaling",
-        FindingKind::Stability => "Stability",
-        FindingKind::Capacity => "Capacity",
-        FindingKind::Objective => "Objective",
-        FindingKind::Measurement => "Measurement",
+fn finding(finding: &Finding) -> String {
+    let mut out = format!("### {}\n\n", claim(finding));
+    let cost = if finding.severity > 0.0 {
+        format!(", costs {} %", number::percent(finding.severity))
+    } else {
+        String::new()
+    };
+    out.push_str(&format!("{}{cost}", words::kind(finding)));
+    if !finding.cells.is_empty() {
+        let cells: Vec<String> = finding
+            .cells
+            .iter()
+            .take(12)
+            .map(|cell| text::markdown(cell))
+            .collect();
+        out.push_str(&format!("; cells {}", cells.join(", ")));
     }
+    out.push_str(".\n\n");
+    for evidence in &finding.evidence {
+        out.push_str(&format!(
+            "- {}\n",
+            text::markdown(&words::evidence(evidence))
+        ));
+    }
+    let advice: Vec<String> = finding.advice.iter().map(words::advice).collect();
+    let refute = finding.refute.map(words::experiment).map(str::to_owned);
+    let consequences: Vec<String> = words::consequences(finding)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for (lead, words) in [
+        ("What follows from it", consequences),
+        ("Ruled out", words::ruled_out(finding)),
+        ("What would refute it", refute.into_iter().collect()),
+        ("Try", advice),
+    ] {
+        if !words.is_empty() {
+            let words: Vec<String> = words.iter().map(|words| text::markdown(words)).collect();
+            out.push_str(&format!("\n*{lead}:* {}\n", words.join("; ")));
+        }
+    }
+    out.push('\n');
+    out
 }
 
-/// Next steps: what the gravest findings ask to try. A parameter is named once: where two findings pull it in two directions
-/// the graver one is followed, and the other's advice stands with it alone.
+/// Next steps: what each cause asks to try, the costliest first.
 pub(super) fn next_steps(run: &RunRecord) -> String {
-    let mut seen: Vec<&str> = Vec::new();
-    let mut lines: Vec<String> = Vec::new();
-    let mut left = 0;
-    for finding in &run.findings {
-        let mut fresh: Vec<&str> = Vec::new();
-        for action in &finding.actions {
-            let what = parameter(action).unwrap_or(action);
-            if seen.contains(&what) || fresh.len() == ACTIONS || lines.len() == STEPS {
-                left += 1;
-            } else {
-                seen.push(what);
-                fresh.push(action.strip_prefix("try ").unwrap_or(action));
-            }
-        }
-        if !fresh.is_empty() {
-            let reason = finding.claim.split("; ").next().unwrap_or_default();
-            lines.push(format!(
+    let causes = run.findings.iter().filter(|f| !f.advice.is_empty());
+    causes
+        .enumerate()
+        .map(|(i, finding)| {
+            let advice: Vec<String> = finding.advice.iter().map(words::advice).collect();
+            format!(
                 "{}. {}. Try: {}.\n",
-                lines.len() + 1,
-                text::markdown(&text::heading(reason)),
-                text::markdown(&fresh.join("; "))
-            ));
-        }
-    }
-    let mut out = lines.concat();
-    if left > 0 {
-        out.push_str(&format!(
-            "\n{left} more to try stand with their findings above. Where two findings pull a parameter in opposite directions, the graver one is followed here.\n"
-        ));
-    }
-    out
-}
-
-/// What an action would change: `max_num_seqs: raise it` names a parameter of the server.
-fn parameter(action: &str) -> Option<&str> {
-    let (name, _) = action.split_once(':')?;
-    (!name.contains(' ')).then_some(name)
+                i + 1,
+                claim(finding),
+                text::markdown(&advice.join("; "))
+            )
+        })
+        .collect()
 }

@@ -2,7 +2,8 @@
 
 use bench_report::{RunFiles, html, markdown, terminal};
 use bench_schema::{
-    Evidence, Factor, Finding, FindingKind, RunRecord, Trust, TrustReason, TrustVerdict,
+    Action, Advice, Cause, Code, Evidence, Factor, Finding, Known, RuledOut, RunRecord, Trust,
+    TrustReason, TrustVerdict, Unit,
 };
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -47,22 +48,31 @@ pub(crate) fn run_with(text: &str) -> RunRecord {
         measured: None,
         threshold: None,
     }]);
-    run.findings.push(Finding {
-        code: text.into(),
-        kind: FindingKind::Bottleneck,
-        claim: text.into(),
-        evidence: vec![Evidence {
-            name: text.into(),
-            value: 1.0,
-            unit: text.into(),
-            cell: Some(text.into()),
-        }],
-        severity: 1.0,
-        hypothesis: Some(text.into()),
-        confirm: Some(text.into()),
-        actions: vec![text.into()],
-        cells: vec![text.into()],
-    });
+    let hostile = Evidence {
+        cell: Some(text.into()),
+        of: Some(text.into()),
+        ..Evidence::new(text.into(), 1.0, Unit::Count)
+    };
+    let mut found = Finding::new(Code::Other(text.into()), 1.0);
+    found.message = Some(text.into());
+    found.evidence = vec![hostile.clone()];
+    found.ruled_out = vec![RuledOut {
+        cause: Cause::Overload,
+        by: hostile.clone(),
+    }];
+    found.advice = vec![Advice {
+        action: Action::RunMoreAtOnce,
+        parameter: Some(text.into()),
+    }];
+    found.cells = vec![text.into()];
+    run.findings.push(found);
+    // Its words are ours, but the endpoint's name is not.
+    let mut replica = Finding::new(Cause::SlowReplica, 1.0);
+    replica.evidence = vec![Evidence {
+        figure: Known::ReplicaRatio.into(),
+        ..hostile
+    }];
+    run.findings.push(replica);
     run
 }
 

@@ -72,30 +72,21 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
     }
 }
 
+/// A finding about a cell, with its numbers.
 fn finding(
-    code: &str,
-    kind: FindingKind,
-    claim: &str,
-    evidence: &[(&str, f64, &str)],
+    code: impl Into<Code>,
     severity: f64,
+    cell: &str,
+    evidence: &[(Known, f64, Unit, &str)],
 ) -> Finding {
-    Finding {
-        code: code.into(),
-        kind,
-        claim: claim.into(),
-        evidence: evidence
-            .iter()
-            .map(|(name, value, unit)| Evidence {
-                name: (*name).into(),
-                value: *value,
-                unit: (*unit).into(),
-                cell: None,
-            })
-            .collect(),
-        severity,
-        hypothesis: None,
-        confirm: None,
-        actions: Vec::new(),
-        cells: Vec::new(),
-    }
+    let mut made = Finding::new(code, severity);
+    made.cells = vec![cell.to_owned()];
+    made.evidence = evidence
+        .iter()
+        .map(|(figure, value, unit, of)| Evidence {
+            of: (!of.is_empty()).then(|| (*of).to_owned()),
+            ..Evidence::new((*figure).into(), *value, *unit)
+        })
+        .collect();
+    made
 }

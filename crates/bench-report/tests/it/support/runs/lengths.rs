@@ -81,11 +81,15 @@ pub(crate) fn grid() -> RunRecord {
         },
     );
     run.findings = vec![finding(
-        "linear_output_scaling",
-        FindingKind::Scaling,
-        "Latency is linear in the output: 10.2 ms per token, whatever the prompt",
-        &[("slope", 10.18, "ms/token"), ("R²", 0.9999, "")],
-        0.1,
+        Fact::OutputLength,
+        0.0,
+        "",
+        &[
+            (Known::TimePerOutputToken, 10.18e6, Unit::Ns, ""),
+            (Known::FewestTokens, 10.0, Unit::Tokens, ""),
+            (Known::MostTokens, 100.0, Unit::Tokens, ""),
+            (Known::RSquared, 0.9999, Unit::Ratio, ""),
+        ],
     )];
     run
 }
@@ -144,11 +148,14 @@ pub(crate) fn seqlen() -> RunRecord {
     });
     run.cells.push(one);
     run.findings = vec![finding(
-        "super_linear",
-        FindingKind::Scaling,
-        "P95 of the longest category is 15.8× that of the smallest",
-        &[("P95 factor", 15.8, "×")],
-        0.3,
+        Fact::Tail,
+        0.0,
+        "mixed",
+        &[
+            (Known::TailRatio, 2.99, Unit::Count, ""),
+            (Known::E2eP50, 850e6, Unit::Ns, ""),
+            (Known::E2eP95, 2544e6, Unit::Ns, ""),
+        ],
     )];
     run
 }

@@ -267,48 +267,46 @@ fn scaling_row(row: &[f64; 9]) -> ScalingRow {
 }
 
 fn sweep_findings() -> Vec<Finding> {
-    let mut limit = finding(
-        "saturated_compute",
-        FindingKind::Bottleneck,
-        "Compute is the limit: the GPU is at 100 % while the KV cache stays at 1.1 % and nothing waits",
+    let mut full = finding(
+        Cause::GpuSaturated,
+        0.4,
+        "c32",
         &[
-            ("GPU utilisation, peak", 100.0, "%"),
-            ("KV cache, peak", 1.1, "%"),
-            ("waiting, peak", 0.0, ""),
+            (Known::GpuUse, 0.98, Unit::Ratio, ""),
+            (Known::LoadAdded, 1.0, Unit::Ratio, ""),
+            (Known::ThroughputGained, 0.12, Unit::Ratio, ""),
         ],
-        0.7,
     );
-    limit.hypothesis = Some("For a 0.5B model each request's KV footprint is tiny, so compute runs out long before memory.".into());
-    limit.confirm =
-        Some("Repeat at concurrency 64: output tokens/s should stay flat while TTFT grows.".into());
-    limit.actions = vec![
-        "Add a replica on another GPU; more concurrency on this one only trades latency".into(),
-        "Try quantization (FP8) to raise the compute ceiling".into(),
-    ];
-    limit.cells = vec!["c32".into()];
-    vec![
-        limit,
-        finding(
-            "ttft_growth",
-            FindingKind::Scaling,
-            "TTFT degrades first: its p50 grows 5.0× from concurrency 1 to 32 while ITL grows 1.4×",
-            &[
-                ("TTFT p50 at 1", 27.0, "ms"),
-                ("TTFT p50 at 32", 135.3, "ms"),
-            ],
-            0.4,
-        ),
-        finding(
-            "throughput_scaling",
-            FindingKind::Scaling,
-            "Output rises 168 → 3773 tokens/s (22×) from concurrency 1 to 32",
-            &[
-                ("scaling factor at 32", 22.46, "×"),
-                ("efficiency at 32", 70.2, "%"),
-            ],
-            0.2,
-        ),
-    ]
+    full.ruled_out = vec![RuledOut {
+        cause: Cause::MemoryPressure,
+        by: Evidence::new(Known::KvCachePeak.into(), 0.011, Unit::Ratio),
+    }];
+    full.consequences = vec![Cause::DecodeSlowsWithLoad];
+    full.refute = Some(Experiment::MoreLevels);
+    full.advice = vec![Advice {
+        action: Action::RunFewerAtOnce,
+        parameter: Some("--max-num-seqs".into()),
+    }];
+    let effects = finding(
+        Fact::LoadEffects,
+        0.0,
+        "",
+        &[
+            (Known::Ttft, 27e6, Unit::Ns, "concurrency 1"),
+            (Known::Ttft, 135.3e6, Unit::Ns, "concurrency 32"),
+        ],
+    );
+    let scaling = finding(
+        Fact::Scaling,
+        0.0,
+        "",
+        &[
+            (Known::ScalingFactor, 1.0, Unit::Count, "concurrency 1"),
+            (Known::ScalingFactor, 22.46, Unit::Count, "concurrency 32"),
+            (Known::Efficiency, 0.702, Unit::Ratio, "concurrency 32"),
+        ],
+    );
+    vec![full, effects, scaling]
 }
 
 /// What a source calls its only instance.

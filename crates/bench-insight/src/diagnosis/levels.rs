@@ -5,14 +5,28 @@
 //! dropped until all that are left hold.
 
 use bench_metrics::{BlockMean, bin_by_time, change_points};
-use bench_schema::{Nanos, Stamp};
 
-use super::{Regime, STEP, apart};
+/// Least difference of two levels, over the smaller.
+const STEP: f64 = 0.25;
 
 /// Least difference of two levels, in standard errors. Five rather than two, because the segmentation looked for the largest ones.
 const ERRORS: f64 = 5.0;
 /// Values of a span below which its level is not known.
 const FEWEST: usize = 8;
+
+/// A stretch of time with one level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Level {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    /// Values in it.
+    pub(super) n: usize,
+    pub(super) mean: f64,
+}
+
+fn apart(a: f64, b: f64) -> f64 {
+    (a - b).abs() / a.abs().min(b.abs()).max(f64::MIN_POSITIVE)
+}
 
 /// A piece of the series: indices of its points, and its level.
 struct Span {
@@ -21,8 +35,8 @@ struct Span {
     mean: f64,
 }
 
-/// Spans between changes of level of `(seconds, value)` points in order of time; empty where there is one level only.
-pub(super) fn of(points: &[(f64, f64)]) -> Vec<Regime> {
+/// Levels of `(time, value)` points in order of time; empty where there is one level only.
+pub(super) fn of(points: &[(f64, f64)]) -> Vec<Level> {
     let mut spans = proposed(points);
     let memory = memory(points, &spans);
     while let Some(weakest) = weakest(points, &spans, memory) {
@@ -37,16 +51,13 @@ pub(super) fn of(points: &[(f64, f64)]) -> Vec<Regime> {
     let at = |index: usize| points.get(index).or(points.last()).map_or(0.0, |p| p.0);
     spans
         .iter()
-        .map(|s| Regime {
-            from: stamp(at(s.from)),
-            to: stamp(at(s.to)),
+        .map(|s| Level {
+            from: at(s.from),
+            to: at(s.to),
+            n: s.to - s.from,
             mean: s.mean,
         })
         .collect()
-}
-
-fn stamp(seconds: f64) -> Stamp {
-    Stamp::EPOCH + Nanos::from_secs_f64(seconds)
 }
 
 fn values(points: &[(f64, f64)], from: usize, to: usize) -> Vec<f64> {
@@ -212,7 +223,7 @@ mod tests {
                 let mut points = series(*seed, 0.5, 300);
                 points.iter_mut().skip(150).for_each(|p| p.1 *= 2.0);
                 let spans = of(&points);
-                spans.len() == 2 && (spans[0].to.as_secs_f64() - 15.0).abs() < 3.0
+                spans.len() == 2 && (spans[0].to - 15.0).abs() < 3.0
             })
             .count();
         assert!(found >= 40, "{found} of 50");

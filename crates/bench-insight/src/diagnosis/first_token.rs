@@ -1,0 +1,317 @@
+//! What the time to the first token is made of: waiting, the prompt, other people's prompts, or a known beginning.
+
+use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
+
+use super::load::in_flight;
+use super::look::{Line, Look, mean, median};
+use super::quiet::Quiet;
+use crate::draft::Draft;
+use crate::signals::Signal;
+use crate::view;
+
+/// Share of E2E from which waiting costs users something.
+const WAITING: f64 = 0.1;
+/// Share of E2E from which prefill does.
+const PREFILL: f64 = 0.3;
+/// A first token that takes as long as these many others is late.
+const LATE: f64 = 20.0;
+/// TTFT over that of the same prompts alone, from which something is in between.
+const SLOWER: f64 = 1.5;
+
+/// Why waiting is known to be small: the figure that says so.
+type Excluded = Option<(Known, f64, Unit)>;
+
+/// Shares of E2E until the first token.
+struct Start {
+    ttft: f64,
+    e2e: f64,
+    /// Whether a first token takes much longer than any other.
+    late: bool,
+}
+
+impl Start {
+    fn of(look: &Look<'_>) -> Option<Self> {
+        let ttft = look
+            .mean(|r| r.ttft)
+            .or_else(|| view::mean(look.cell, Metric::Ttft))?;
+        let e2e = look
+            .mean(|r| r.ttft.map(|_| r.e2e))
+            .or_else(|| view::mean(look.cell, Metric::E2e))?;
+        let gap = look.tpot().or_else(|| super::load::gap(look.cell));
+        Some(Self {
+            ttft,
+            e2e,
+            late: gap.is_some_and(|gap| ttft > LATE * gap),
+        })
+    }
+
+    fn share(&self) -> f64 {
+        self.ttft / self.e2e
+    }
+}
+
+/// Waiting, prefill, or that nothing here tells one from the other.
+pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Finding> {
+    if let Some(found) = queue_of_phases(look) {
+        return Some(found);
+    }
+    let start = Start::of(look)?;
+    let (waits, excluded) = waiting(look, quiet, &start);
+    if waits.is_some() {
+        return waits;
+    }
+    if excluded.is_some() {
+        return prefill(look, &start, excluded);
+    }
+    if start.share() <= PREFILL || !start.late {
+        return None;
+    }
+    Draft::in_cell(Cause::WaitingOrPrefill, start.share(), look.cell)
+        .because(Known::TtftShare, start.share(), Unit::Ratio)
+        .because(Known::Ttft, start.ttft, Unit::Ns)
+        .because_some(Known::InFlight, in_flight(look), Unit::Count)
+        .refuted_by(Experiment::WithServerMetrics)
+        .done()
+}
+
+/// The server's own queue time, or that of its answers.
+fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
+    let shares = look.cell.phases.as_ref()?;
+    let told = matches!(shares.queue_source.as_str(), "response" | "server_metrics");
+    if !told || shares.queue < WAITING {
+        return None;
+    }
+    let median = shares
+        .by_percentile
+        .iter()
+        .find(|(q, ..)| (q - 0.5).abs() < 1e-9);
+    let quiet = crate::signals::derived(look.cell, "server_prefill_mean");
+    Draft::in_cell(Cause::Queueing, shares.queue, look.cell)
+        .because(Known::QueueShare, shares.queue, Unit::Ratio)
+        .because_some(Known::QueueTimeP50, median.map(|m| m.1), Unit::Ns)
+        .because_some(Known::GenerationTimeP50, median.map(|m| m.2), Unit::Ns)
+        .because_some(Known::Waiting, level(look, Signal::Waiting), Unit::Count)
+        .because_some(Known::Running, level(look, Signal::Running), Unit::Count)
+        .rules_out(
+            Cause::Prefill,
+            Known::PrefillShare,
+            Some(shares.prefill).filter(|_| quiet.is_some()),
+            Unit::Ratio,
+        )
+        .refuted_by(Experiment::HigherLimit)
+        .done()
+}
+
+fn level(look: &Look<'_>, signal: Signal) -> Option<f64> {
+    signal.of(look.cell).map(|level| level.mean)
+}
+
+/// Waiting by the best reading there is, or what excludes it.
+fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> (Option<Finding>, Excluded) {
+    if let Some(waits) = level(look, Signal::Waiting) {
+        let running = level(look, Signal::Running).unwrap_or(0.0);
+        let share = waits / (waits + running).max(f64::MIN_POSITIVE);
+        if waits < 0.5 || share < WAITING {
+            return (None, Some((Known::Waiting, waits, Unit::Count)));
+        }
+        let found = Draft::in_cell(Cause::Queueing, share, look.cell)
+            .because(Known::Waiting, waits, Unit::Count)
+            .because(Known::Running, running, Unit::Count)
+            .because(Known::TtftShare, start.share(), Unit::Ratio)
+            .refuted_by(Experiment::HigherLimit)
+            .done();
+        return (found, None);
+    }
+    let shares = look.cell.phases.as_ref();
+    if let Some(told) =
+        shares.filter(|p| p.queue_source == "response" || p.queue_source == "server_metrics")
+    {
+        return (None, Some((Known::QueueShare, told.queue, Unit::Ratio)));
+    }
+    if look.concurrency() == Some(1) {
+        return (None, Some((Known::InFlight, 1.0, Unit::Count)));
+    }
+    if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
+        let waited = (start.ttft - alone) / start.e2e;
+        if start.ttft < SLOWER * alone || waited < WAITING {
+            return (None, Some((Known::QuietTtft, alone, Unit::Ns)));
+        }
+        let found = Draft::in_cell(Cause::Queueing, waited, look.cell)
+            .because(Known::Ttft, start.ttft, Unit::Ns)
+            .because(Known::QuietTtft, alone, Unit::Ns)
+            .because_some(Known::InFlight, in_flight(look), Unit::Count)
+            .rules_out(Cause::Prefill, Known::QuietTtft, Some(alone), Unit::Ns)
+            .refuted_by(Experiment::WithServerMetrics)
+            .done();
+        return (found, None);
+    }
+    let by_length = explained_by_length(look)
+        .filter(|share| *share >= 0.6)
+        .map(|share| (Known::TtftByLength, share, Unit::Ratio));
+    (None, by_length)
+}
+
+/// Share of the mean TTFT that a line over prompt length explains, where single requests lie near it: waiting does not grow with
+/// one's own prompt.
+fn explained_by_length(look: &Look<'_>) -> Option<f64> {
+    let points = prompts(look);
+    let line = Line::of(&points);
+    let input = mean(points.iter().map(|p| p.0))?;
+    let ttft = mean(points.iter().map(|p| p.1))?;
+    let off =
+        |at: &dyn Fn(f64) -> f64| median(points.iter().map(|p| (p.1 - at(p.0)).abs()).collect());
+    let (left, all) = (off(&|x| line.at(x))?, off(&|_| ttft)?);
+    (points.len() >= 10 && line.slope > 0.0 && left < 0.5 * all).then(|| line.slope * input / ttft)
+}
+
+fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
+    look.seen
+        .iter()
+        .filter_map(|s| Some((s.request.input_tokens? as f64, s.request.ttft?)))
+        .collect()
+}
+
+/// Prefill, once waiting is excluded.
+fn prefill(look: &Look<'_>, start: &Start, excluded: Excluded) -> Option<Finding> {
+    let waited = match excluded {
+        Some((Known::QueueShare, share, _)) => share,
+        _ => 0.0,
+    };
+    let share = start.share() - waited;
+    if share <= PREFILL || !start.late {
+        return None;
+    }
+    let points = prompts(look);
+    let slope = Line::of(&points).slope;
+    let mut draft = Draft::in_cell(Cause::Prefill, share, look.cell)
+        .because(Known::PrefillShare, share, Unit::Ratio)
+        .because(Known::Ttft, start.ttft, Unit::Ns)
+        .because_some(
+            Known::PromptTokens,
+            view::input_tokens(look.cell),
+            Unit::Tokens,
+        )
+        .because_some(
+            Known::TtftPerToken,
+            Some(slope).filter(|s| *s > 0.0),
+            Unit::Ns,
+        );
+    if let Some((figure, value, unit)) = excluded {
+        draft = draft.rules_out(Cause::Queueing, figure, Some(value), unit);
+    }
+    draft.refuted_by(Experiment::OneAtATime).done()
+}
+
+/// A prompt of this multiple of the median is long.
+const LONG: f64 = 4.0;
+/// Requests that are needed on each side.
+const FEWEST: usize = 5;
+
+/// Short requests beside a long prompt in prefill, against short requests at other times.
+pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
+    let lengths = look.seen.iter().filter_map(|s| s.request.input_tokens);
+    let typical = median(lengths.map(|n| n as f64).collect())?;
+    let is_long = |tokens: Option<u64>| tokens.is_some_and(|n| n as f64 >= LONG * typical);
+    let spans: Vec<(f64, f64)> = look
+        .seen
+        .iter()
+        .filter(|s| is_long(s.request.input_tokens))
+        .filter_map(|s| Some((s.sent, s.first?)))
+        .collect();
+    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    if spans.len() < 3 || whole <= 0.0 {
+        return None;
+    }
+    let short: Vec<_> = look
+        .seen
+        .iter()
+        .filter(|s| !is_long(s.request.input_tokens))
+        .collect();
+    let during = |from: f64, to: f64| spans.iter().any(|span| from < span.1 && to > span.0);
+    let (beside, alone): (Vec<_>, Vec<_>) = short
+        .iter()
+        .filter_map(|s| Some((s.sent, s.request.ttft?)))
+        .partition(|(sent, _)| during(*sent, *sent));
+    // Streams that stood still: how much of that lies beside a long prompt, and how much of the time does.
+    let stalls = || short.iter().flat_map(|s| &s.request.stalls);
+    let length_of = |of: &dyn Fn(f64, f64) -> bool| -> f64 {
+        let kept = stalls().filter(|(at, length)| {
+            let from = look.ns(*at);
+            of(from, from + length)
+        });
+        kept.map(|stall| stall.1).sum()
+    };
+    let (stood, beside_long) = (length_of(&|_, _| true), length_of(&during));
+    let streamed: f64 = short.iter().map(|s| s.end - s.sent).sum();
+    let times = |of: &[(f64, f64)]| median(of.iter().map(|t| t.1).collect());
+    let ratio = match (times(&beside), times(&alone)) {
+        (Some(a), Some(b)) if beside.len() >= FEWEST && alone.len() >= FEWEST => a / b,
+        _ => 1.0,
+    };
+    let occupied = covered(&spans) / whole;
+    let stalled =
+        stood > 0.0 && beside_long >= 0.6 * stood && beside_long >= 1.5 * occupied * stood;
+    if (ratio < SLOWER && !stalled) || occupied > 0.8 {
+        return None;
+    }
+    let late: f64 = times(&alone).map_or(0.0, |usual| {
+        beside.iter().map(|b| (b.1 - usual).max(0.0)).sum()
+    });
+    let cost = (beside_long + if ratio >= SLOWER { late } else { 0.0 }) / streamed;
+    Draft::in_cell(Cause::HeadOfLine, cost, look.cell)
+        .because(Known::LongPrompts, spans.len() as f64, Unit::Count)
+        .because(Known::BesideLong, ratio, Unit::Count)
+        .because_some(
+            Known::StallLength,
+            median(stalls().map(|s| s.1).collect()),
+            Unit::Ns,
+        )
+        .refuted_by(Experiment::WithoutLongPrompts)
+        .done()
+}
+
+/// Length of the union of spans.
+fn covered(spans: &[(f64, f64)]) -> f64 {
+    let mut sorted = spans.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut total, mut to) = (0.0, f64::NEG_INFINITY);
+    for (from, end) in sorted {
+        total += (end - from.max(to)).max(0.0);
+        to = to.max(end);
+    }
+    total
+}
+
+/// Requests whose beginning the server knew, beside those whose it did not.
+pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
+    let known: Vec<(f64, f64)> = look
+        .seen
+        .iter()
+        .filter_map(|s| {
+            let (cached, input) = (s.request.cached_tokens?, s.request.input_tokens?);
+            (input > 0).then_some((cached as f64 / input as f64, s.request.ttft?))
+        })
+        .collect();
+    let share = mean(known.iter().map(|k| k.0))?;
+    let of = |hit: bool| -> Vec<f64> {
+        let kept = known.iter().filter(|k| (k.0 >= 0.3) == hit);
+        kept.map(|k| k.1).collect()
+    };
+    let (hits, misses) = (of(true), of(false));
+    if hits.len() < FEWEST || misses.len() < FEWEST {
+        return None;
+    }
+    let n = hits.len() as f64;
+    let (with, without) = (median(hits)?, median(misses)?);
+    if with > 0.7 * without {
+        return None;
+    }
+    let e2e = look.mean(|r| Some(r.e2e))?;
+    let saved = (without - with) * n / known.len() as f64 / (e2e + without - with);
+    Draft::in_cell(Cause::PrefixCache, saved, look.cell)
+        .because(Known::CachedShare, share, Unit::Ratio)
+        .because(Known::CachedTtft, with, Unit::Ns)
+        .because(Known::Ttft, without, Unit::Ns)
+        .refuted_by(Experiment::ColdCache)
+        .done()
+}

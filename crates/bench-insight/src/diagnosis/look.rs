@@ -1,0 +1,256 @@
+//! One cell as the detectors look at it: its requests on one axis of time, with what lengths explain taken out.
+
+use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
+
+use crate::samples::{CellSamples, LostSample, RequestSample};
+
+/// A cell with its single requests, where those are known.
+pub(super) struct Look<'a> {
+    pub(super) run: &'a RunRecord,
+    pub(super) cell: &'a CellRecord,
+    /// Of the repeat with the most requests, in the order in which they were to start.
+    pub(super) seen: Vec<Seen<'a>>,
+    /// Of the same repeat.
+    pub(super) lost: Vec<&'a LostSample>,
+    /// When the first request was to start; all times are from it, in ns.
+    epoch: Stamp,
+}
+
+/// One completed request. Times are in ns from the cell's first request.
+pub(super) struct Seen<'a> {
+    pub(super) request: &'a RequestSample,
+    /// When it was to start (open loop) or was sent.
+    pub(super) from: f64,
+    pub(super) sent: f64,
+    /// First content event.
+    pub(super) first: Option<f64>,
+    pub(super) end: f64,
+    /// Requests that had started and not ended when it started, itself included.
+    pub(super) in_flight: f64,
+    /// Its time over what requests of its lengths take in this cell.
+    pub(super) slow: f64,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn of(
+        run: &'a RunRecord,
+        cell: &'a CellRecord,
+        samples: Option<&'a CellSamples>,
+    ) -> Self {
+        let empty = Self {
+            run,
+            cell,
+            seen: Vec::new(),
+            lost: Vec::new(),
+            epoch: Stamp::EPOCH,
+        };
+        let Some(samples) = samples else { return empty };
+        let repeat = fullest(samples);
+        let requests: Vec<&RequestSample> = samples
+            .requests
+            .iter()
+            .filter(|request| request.repeat == repeat)
+            .collect();
+        let lost: Vec<&LostSample> = samples
+            .lost
+            .iter()
+            .filter(|lost| lost.repeat == repeat)
+            .collect();
+        let open = cell.load.is_open();
+        let starts = |request: &RequestSample| {
+            if open { request.due } else { request.start }
+        };
+        let all = requests.iter().map(|request| starts(request));
+        let Some(epoch) = all.chain(lost.iter().map(|lost| lost.due)).min() else {
+            return empty;
+        };
+        let ns = |at: Stamp| (at - epoch).as_f64();
+        let expected = Expected::of(&requests);
+        let mut seen: Vec<Seen<'a>> = requests
+            .iter()
+            .map(|request| Seen {
+                request,
+                from: ns(starts(request)),
+                sent: ns(request.start),
+                first: request.ttft.map(|ttft| ns(request.start) + ttft),
+                end: ns(request.end),
+                in_flight: 0.0,
+                slow: request.e2e / expected.e2e(request),
+            })
+            .filter(|seen| seen.slow.is_finite() && seen.end >= seen.from)
+            .collect();
+        seen.sort_by(|a, b| a.from.total_cmp(&b.from));
+        let mut look = Self {
+            seen,
+            lost,
+            epoch,
+            ..empty
+        };
+        look.count_in_flight(samples.keep_every.max(1));
+        look
+    }
+
+    fn count_in_flight(&mut self, keep_every: u64) {
+        let held: Vec<(f64, f64)> = self
+            .lost
+            .iter()
+            .filter(|lost| lost.sent)
+            .map(|lost| (self.ns(lost.due), self.ns(lost.end)))
+            .collect();
+        let ends = |pick: fn(&(f64, f64)) -> f64| {
+            let spans = self.seen.iter().map(|seen| (seen.from, seen.end));
+            let mut all: Vec<f64> = spans
+                .chain(held.iter().copied())
+                .map(|s| pick(&s))
+                .collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let (started, ended) = (ends(|span| span.0), ends(|span| span.1));
+        for seen in &mut self.seen {
+            let count = |times: &[f64]| times.partition_point(|t| *t <= seen.from);
+            let inside = count(&started).saturating_sub(count(&ended)).max(1);
+            seen.in_flight = inside as f64 * keep_every as f64;
+        }
+    }
+
+    /// A stamp on the axis of this look.
+    pub(super) fn ns(&self, at: Stamp) -> f64 {
+        (at - self.epoch).as_f64()
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.cell.load.is_open()
+    }
+
+    /// Whether arrivals themselves come and go, so that a level that moves says nothing of the server.
+    pub(super) fn load_moves(&self) -> bool {
+        match &self.cell.load {
+            Load::Closed { ramp, .. } => ramp.is_some(),
+            Load::Open { arrival, .. } => !matches!(
+                arrival,
+                ArrivalKind::Poisson | ArrivalKind::Constant | ArrivalKind::Users { .. }
+            ),
+        }
+    }
+
+    /// The concurrency of a closed loop.
+    pub(super) fn concurrency(&self) -> Option<u32> {
+        match self.cell.load {
+            Load::Closed { concurrency, .. } => Some(concurrency),
+            Load::Open { .. } => None,
+        }
+    }
+
+    /// Mean of a figure over the requests that have it.
+    pub(super) fn mean(&self, value: impl Fn(&RequestSample) -> Option<f64>) -> Option<f64> {
+        mean(self.seen.iter().filter_map(|seen| value(seen.request)))
+    }
+
+    /// TTFT over prompt tokens.
+    pub(super) fn prompt_line(&self) -> Line {
+        let points = self.seen.iter().filter_map(|s| {
+            let input = s.request.input_tokens.unwrap_or(0) as f64;
+            Some((input, s.request.ttft?))
+        });
+        Line::of(&points.collect::<Vec<_>>())
+    }
+
+    /// Median of the time per token.
+    pub(super) fn tpot(&self) -> Option<f64> {
+        median(self.seen.iter().filter_map(|s| s.request.tpot).collect())
+    }
+}
+
+/// The repeat that most requests belong to.
+fn fullest(samples: &CellSamples) -> u32 {
+    let mut counts: std::collections::BTreeMap<u32, usize> = std::collections::BTreeMap::new();
+    let repeats = samples.requests.iter().map(|request| request.repeat);
+    for repeat in repeats.chain(samples.lost.iter().map(|lost| lost.repeat)) {
+        *counts.entry(repeat).or_default() += 1;
+    }
+    let most = counts
+        .iter()
+        .max_by_key(|(repeat, n)| (**n, u32::MAX - **repeat));
+    most.map_or(0, |(repeat, _)| *repeat)
+}
+
+/// What requests of given lengths take in a cell: TTFT along a line over prompt tokens, then the median time per token.
+struct Expected {
+    ttft: Line,
+    tpot: f64,
+    /// Where answers tell no tokens: the median as it is.
+    e2e: f64,
+}
+
+impl Expected {
+    fn of(requests: &[&RequestSample]) -> Self {
+        let points: Vec<(f64, f64)> = requests
+            .iter()
+            .filter_map(|r| Some((r.input_tokens.unwrap_or(0) as f64, r.ttft?)))
+            .collect();
+        let tpots = requests.iter().filter_map(|r| r.tpot).collect();
+        Self {
+            ttft: Line::of(&points),
+            tpot: median(tpots).unwrap_or(0.0),
+            e2e: median(requests.iter().map(|r| r.e2e).collect()).unwrap_or(f64::NAN),
+        }
+    }
+
+    fn e2e(&self, request: &RequestSample) -> f64 {
+        let (Some(_), Some(output)) = (request.ttft, request.output_tokens) else {
+            return self.e2e;
+        };
+        let input = request.input_tokens.unwrap_or(0) as f64;
+        self.ttft.at(input).max(0.0) + output.saturating_sub(1) as f64 * self.tpot
+    }
+}
+
+/// A line that a few strange points do not move: the median of slopes between points far apart in the list (Theil–Sen, thinned).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) intercept: f64,
+    pub(super) slope: f64,
+}
+
+impl Line {
+    pub(super) fn of(points: &[(f64, f64)]) -> Self {
+        let n = points.len();
+        let mut slopes = Vec::new();
+        for offset in [n / 2, n / 3, n / 5, 1] {
+            for (a, b) in points.iter().zip(points.iter().skip(offset.max(1))) {
+                if (b.0 - a.0).abs() > 0.0 {
+                    slopes.push((b.1 - a.1) / (b.0 - a.0));
+                }
+            }
+        }
+        let slope = median(slopes).filter(|s| *s > 0.0).unwrap_or(0.0);
+        let rest = points.iter().map(|p| p.1 - slope * p.0).collect();
+        Self {
+            intercept: median(rest).unwrap_or(0.0),
+            slope,
+        }
+    }
+
+    pub(super) fn at(self, x: f64) -> f64 {
+        self.intercept + self.slope * x
+    }
+}
+
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (n, sum) = values.fold((0_u64, 0.0), |(n, sum), value| (n + 1, sum + value));
+    (n > 0).then(|| sum / n as f64)
+}
+
+pub(super) fn median(values: Vec<f64>) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// An order statistic near a quantile.
+pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    let wanted = q * last as f64;
+    let index = (0..=last).find(|i| *i as f64 + 0.5 > wanted)?;
+    values.get(index).copied()
+}

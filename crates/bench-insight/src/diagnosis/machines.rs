@@ -1,0 +1,181 @@
+//! Machines: a server that is kept from its CPU, a client that is in the way, an endpoint that is slower than the others.
+
+use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit};
+
+use super::look::{Look, median};
+use crate::draft::{Draft, of_cell};
+use crate::signals::{Signal, derived};
+
+/// What tells that a server is kept from its CPU: the figure, its name, from which value it counts.
+const KEPT: [(&str, Known, f64); 3] = [
+    ("server_run_queue_wait", Known::ServerRunQueue, 0.2),
+    ("server_throttled_share", Known::ServerThrottled, 0.05),
+    ("host_steal_share", Known::HostSteal, 0.1),
+];
+
+/// A server whose threads wait for a CPU, are held back by a quota, or whose cores the hypervisor takes.
+pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Finding> {
+    let local = is_local(run);
+    let told = |name: &str| derived(cell, name).filter(|_| local || name.starts_with("server_"));
+    let cores = derived(cell, "server_cpu_cores");
+    let pressure = told("host_cpu_pressure_share");
+    let cpus = run.host.cpus.map(f64::from);
+    // Threads that wait little beside what they run lose little by it.
+    let share_of = |figure: Known, value: f64| match (figure, cores) {
+        (Known::ServerRunQueue, Some(cores)) => value / (value + cores).max(f64::MIN_POSITIVE),
+        _ => value.min(1.0),
+    };
+    let mut draft: Option<(f64, Draft)> = None;
+    for (name, figure, least) in KEPT {
+        let Some(value) = told(name).filter(|value| *value >= least) else {
+            continue;
+        };
+        let cost = share_of(figure, value);
+        if cost < 0.05 {
+            continue;
+        }
+        let (most, so_far) =
+            draft.unwrap_or((0.0, Draft::in_cell(Cause::ServerStarved, cost, cell)));
+        draft = Some((
+            most.max(cost),
+            so_far.because(figure, value, unit_of(figure)),
+        ));
+    }
+    let usage = Signal::Cpu
+        .of(cell)
+        .filter(|_| local || Signal::Cpu.is_of_server(cell));
+    // All cores full, and by the server.
+    let full = usage
+        .zip(cores.zip(cpus))
+        .filter(|(used, (cores, cpus))| used.mean >= 0.95 && *cores >= 0.8 * cpus);
+    if draft.is_none() && full.is_some() {
+        draft = Some((0.3, Draft::in_cell(Cause::ServerStarved, 0.3, cell)));
+    }
+    let (_, draft) = draft?;
+    draft
+        .because_some(Known::CpuPressure, pressure, Unit::Ratio)
+        .because_some(Known::HostCpu, usage.map(|used| used.mean), Unit::Ratio)
+        .because_some(Known::ServerCores, cores, Unit::Count)
+        .rules_out(
+            Cause::ClientLimited,
+            Known::ClientCpu,
+            cell.client.busiest_worker.filter(|share| *share < 0.9),
+            Unit::Ratio,
+        )
+        .refuted_by(Experiment::ServerOnOwnCores)
+        .done()
+}
+
+fn unit_of(figure: Known) -> Unit {
+    if figure == Known::ServerRunQueue {
+        Unit::Count
+    } else {
+        Unit::Ratio
+    }
+}
+
+/// Whether the server shares the host whose CPUs were read.
+pub(crate) fn is_local(run: &RunRecord) -> bool {
+    let here = ["127.0.0.1", "localhost", "[::1]", "unix:"];
+    let is_here = |url: &String| here.iter().any(|name| url.contains(name));
+    run.server.embedded || run.server.urls.iter().any(is_here)
+}
+
+/// Reasons of trust that mean the client, and what their number is. A cap that the user set is no limit of the client.
+const OF_CLIENT: &[(&str, Known, Unit)] = &[
+    ("client_lag", Known::ClientOther, Unit::Ratio),
+    ("client_cpu", Known::ClientCpu, Unit::Ratio),
+    ("run_queue", Known::ClientRunQueue, Unit::Ratio),
+    ("client_throttled", Known::ClientOther, Unit::Ratio),
+    ("lateness", Known::ClientLateness, Unit::Ns),
+    ("offered_rate", Known::ClientOffered, Unit::Ratio),
+    ("starved", Known::ClientOther, Unit::Count),
+    ("slots_idle", Known::ClientOther, Unit::Ratio),
+    ("bounded_stamps", Known::ClientOther, Unit::Ratio),
+];
+
+/// What trust says of the client.
+pub(super) fn client_limited(run: &RunRecord) -> Option<Finding> {
+    let reasons: Vec<_> = run
+        .trust
+        .reasons
+        .iter()
+        .filter(|reason| reason.verdict > TrustVerdict::Trusted)
+        .filter_map(|reason| {
+            let known = OF_CLIENT.iter().find(|(code, ..)| *code == reason.code)?;
+            Some((reason, known))
+        })
+        .collect();
+    let worst = reasons.iter().map(|(reason, _)| reason.verdict).max()?;
+    let cost = if worst == TrustVerdict::Untrusted {
+        0.6
+    } else {
+        0.2
+    };
+    let mut draft = Draft::new(Cause::ClientLimited, cost);
+    for (reason, (_, figure, unit)) in &reasons {
+        if let Some(measured) = reason.measured {
+            let mut evidence = of_cell(*figure, measured, *unit, "");
+            evidence.cell.clone_from(&reason.cell);
+            evidence.of = (*figure == Known::ClientOther).then(|| reason.code.clone());
+            draft = draft.push(evidence);
+        }
+    }
+    let mut found = draft.refuted_by(Experiment::TwoClients).done()?;
+    found.cells = reasons.iter().filter_map(|(r, _)| r.cell.clone()).collect();
+    found.cells.sort();
+    found.cells.dedup();
+    Some(found)
+}
+
+/// Requests of an endpoint below which it is not judged.
+const FEWEST: usize = 10;
+/// An endpoint is slow from this multiple of the others' times on.
+const SLOWER: f64 = 1.2;
+
+/// One endpoint whose requests take longer than the others' requests of the same lengths.
+pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
+    let mut endpoints: Vec<u32> = look.seen.iter().map(|s| s.request.endpoint).collect();
+    endpoints.sort_unstable();
+    endpoints.dedup();
+    if endpoints.len() < 2 {
+        return None;
+    }
+    let of = |own: bool, endpoint: u32| -> Vec<f64> {
+        let kept = look
+            .seen
+            .iter()
+            .filter(|s| (s.request.endpoint == endpoint) == own);
+        kept.map(|s| s.slow).collect()
+    };
+    let (endpoint, ratio, n) = endpoints
+        .iter()
+        .filter_map(|endpoint| {
+            let (own, others) = (of(true, *endpoint), of(false, *endpoint));
+            if own.len() < FEWEST || others.len() < FEWEST {
+                return None;
+            }
+            let usual = median(others)?;
+            // Nearly all of its requests, or it is chance.
+            let slower = own.iter().filter(|slow| **slow > usual).count();
+            let n = own.len();
+            (slower * 5 >= n * 4).then_some((*endpoint, median(own)? / usual, n))
+        })
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, ratio, _)| *ratio >= SLOWER)?;
+    let share = n as f64 / look.seen.len() as f64;
+    let name = usize::try_from(endpoint)
+        .ok()
+        .and_then(|index| look.run.server.urls.get(index).cloned())
+        .unwrap_or_else(|| endpoint.to_string());
+    let mut ratio_of = of_cell(Known::ReplicaRatio, ratio, Unit::Count, &look.cell.id);
+    ratio_of.of = Some(name);
+    // Its share of the users' time, beyond what the others' speed would make of it.
+    let cost = share * (ratio - 1.0) / (share * ratio + 1.0 - share);
+    Draft::in_cell(Cause::SlowReplica, cost, look.cell)
+        .push(ratio_of)
+        .because(Known::ReplicaShare, share, Unit::Ratio)
+        .because(Known::Requests, n as f64, Unit::Count)
+        .refuted_by(Experiment::ReplicaAlone)
+        .done()
+}

@@ -1,0 +1,300 @@
+//! What changes over a cell: a slow start, a level that drifts or steps, streams that stop together.
+
+use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
+
+use super::levels::{self, Level};
+use super::look::{Line, Look, mean, median, quantile};
+use crate::draft::Draft;
+
+/// Requests below which a change cannot be told from chance.
+const FEWEST: usize = 40;
+
+/// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
+pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
+    let points = slowness(look);
+    if let Some(cold) = slow_start(&points) {
+        return start_finding(look, &cold);
+    }
+    if points.len() < FEWEST {
+        return None;
+    }
+    let found = levels::of(&points);
+    let (first, last) = (found.first()?, found.last()?);
+    let best = found.iter().map(|l| l.mean).fold(f64::INFINITY, f64::min);
+    let whole = mean(points.iter().map(|p| p.1))?;
+    let cost = 1.0 - best / whole;
+    let total: usize = found.iter().map(|l| l.n).sum();
+    let rest = found.get(1..)?;
+    let calm = mean(rest.iter().map(|l| l.mean))?;
+    // The drain at the end, when fewer compete, is no change of the server.
+    if last.mean < first.mean && last.n * 10 < total && found.len() == 2 {
+        return None;
+    }
+    let cold = first.mean > 1.25 * calm && first.n * 2 < total;
+    let cause = if cold {
+        Cause::ColdStart
+    } else if is_drift(&points, &found) {
+        Cause::Drift
+    } else {
+        Cause::Step
+    };
+    let (before, after) = match cause {
+        Cause::ColdStart => (first.mean, calm),
+        _ => (first.mean, last.mean),
+    };
+    let at = if cause == Cause::Drift {
+        None
+    } else {
+        Some(first.to)
+    };
+    let experiment = if cold {
+        Experiment::LongerWarmUp
+    } else {
+        Experiment::Longer
+    };
+    Draft::in_cell(cause, cost, look.cell)
+        .because_some(Known::At, at, Unit::Ns)
+        .because(Known::LevelBefore, before, Unit::Ratio)
+        .because(Known::LevelAfter, after, Unit::Ratio)
+        .because(Known::Requests, total as f64, Unit::Count)
+        .refuted_by(experiment)
+        .done()
+}
+
+/// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
+/// taken out too.
+fn slowness(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let by_load: Vec<(f64, f64)> = look.seen.iter().map(|s| (s.in_flight, s.slow)).collect();
+    let line = Line::of(&by_load);
+    let usual = median(look.seen.iter().map(|s| s.in_flight).collect()).unwrap_or(1.0);
+    look.seen
+        .iter()
+        .map(|s| {
+            let by_load = if look.load_moves() && line.at(usual) > 0.0 {
+                (line.at(s.in_flight) / line.at(usual)).max(0.1)
+            } else {
+                1.0
+            };
+            (s.sent, s.slow / by_load)
+        })
+        .collect()
+}
+
+/// The first requests, where all of them are slower than nearly all others.
+struct SlowStart {
+    n: usize,
+    to: f64,
+    before: f64,
+    after: f64,
+    cost: f64,
+}
+
+fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
+    if points.len() < 20 {
+        return None;
+    }
+    let third = points.len() / 3;
+    let rest: Vec<f64> = points.get(third..)?.iter().map(|p| p.1).collect();
+    let (usual, high) = (median(rest.clone())?, quantile(rest, 0.95)?);
+    let least = high.max(1.3 * usual);
+    let early: Vec<f64> = points
+        .iter()
+        .take(third)
+        .map(|p| p.1)
+        .take_while(|slow| *slow > least)
+        .collect();
+    let n = early.len();
+    // A third that is slow to its end is a level of its own.
+    if n < 4 || n >= third {
+        return None;
+    }
+    let before = median(early.clone())?;
+    let lost: f64 = early.iter().map(|slow| slow - usual).sum();
+    let all: f64 = points.iter().map(|p| p.1).sum();
+    Some(SlowStart {
+        n,
+        to: points.get(n)?.0,
+        before,
+        after: usual,
+        cost: lost / all,
+    })
+}
+
+fn start_finding(look: &Look<'_>, start: &SlowStart) -> Option<Finding> {
+    Draft::in_cell(Cause::ColdStart, start.cost, look.cell)
+        .because(Known::At, start.to, Unit::Ns)
+        .because(Known::LevelBefore, start.before, Unit::Ratio)
+        .because(Known::LevelAfter, start.after, Unit::Ratio)
+        .because(Known::Requests, start.n as f64, Unit::Count)
+        .refuted_by(Experiment::LongerWarmUp)
+        .done()
+}
+
+/// Whether a straight line fits better than two levels.
+fn is_drift(points: &[(f64, f64)], found: &[Level]) -> bool {
+    let rising = found.windows(2).all(|pair| pair[1].mean >= pair[0].mean);
+    let falling = found.windows(2).all(|pair| pair[1].mean <= pair[0].mean);
+    if !rising && !falling {
+        return false;
+    }
+    let line = bench_metrics::linear_fit(points, bench_metrics::LEVEL);
+    let Some(line) = line else { return false };
+    let off_line: f64 = points.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum();
+    // The best single step, wherever it is.
+    let values: Vec<f64> = points.iter().map(|p| p.1).collect();
+    let (sum, squares): (f64, f64) = (values.iter().sum(), values.iter().map(|v| v * v).sum());
+    let (mut left, mut n, mut best) = (0.0, 0.0, f64::INFINITY);
+    for value in &values[..values.len().saturating_sub(1)] {
+        left += value;
+        n += 1.0;
+        let other = values.len() as f64 - n;
+        let right = sum - left;
+        best = f64::min(best, squares - left * left / n - right * right / other);
+    }
+    off_line < best
+}
+
+/// A stretch in which every stream stood still.
+#[derive(Clone, Copy, Debug)]
+struct Stall {
+    from: f64,
+    length: f64,
+    /// Streams that stood still.
+    streams: f64,
+}
+
+/// All streams stop together: again and again, or once or twice.
+pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
+    let all = together(look);
+    let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
+    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let cost = all.iter().map(|s| s.length * s.streams).sum::<f64>() / streamed;
+    let length = median(all.iter().map(|s| s.length).collect())?;
+    // As many as there are requests: each comes with somebody's prompt.
+    if all.len() * 3 > look.seen.len() && all.len() > 2 {
+        return None;
+    }
+    let period = period(&all).filter(|_| all.len() >= 3);
+    let usual = look.prompt_line();
+    let unexplained: Vec<Stall> = all
+        .iter()
+        .filter(|stall| period.is_some() || !with_a_prompt(look, stall, usual))
+        .copied()
+        .collect();
+    let first = unexplained.first()?;
+    let cause = match period {
+        Some(_) => Cause::PeriodicStall,
+        // One pause among thousands of tokens has to be long to be anything.
+        None if first.length >= 0.01 * whole => Cause::Frozen,
+        None => return None,
+    };
+    let client = &look.cell.client;
+    let paused = client.lag.as_ref().map(|lag| lag.max.as_f64());
+    let exact = look.run.clock.arrival == ClockKind::Kernel;
+    if !exact
+        && paused.is_none_or(|pause| pause >= 0.5 * length)
+        && client.run_queue_wait.is_none_or(|w| w > 0.1)
+    {
+        return None;
+    }
+    let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
+    let experiment = if period.is_some() {
+        Experiment::Longer
+    } else {
+        Experiment::AgainWithLog
+    };
+    Draft::in_cell(cause, cost, look.cell)
+        .because(Known::Stalls, unexplained.len() as f64, Unit::Count)
+        .because_some(Known::StallPeriod, period, Unit::Ns)
+        .because(
+            Known::StallLength,
+            if period.is_some() { length } else { longest },
+            Unit::Ns,
+        )
+        .because(Known::At, first.from, Unit::Ns)
+        .because(Known::InFlight, first.streams, Unit::Count)
+        .rules_out(
+            Cause::ClientLimited,
+            Known::ClientRunQueue,
+            client.run_queue_wait,
+            Unit::Ratio,
+        )
+        .refuted_by(experiment)
+        .done()
+}
+
+/// Stretches in which at least nine of ten streams (and two, where there are two) stood still.
+fn together(look: &Look<'_>) -> Vec<Stall> {
+    let mut edges: Vec<(f64, f64, f64)> = Vec::new();
+    for seen in &look.seen {
+        let Some(first) = seen.first else { continue };
+        edges.push((first, 1.0, 0.0));
+        edges.push((seen.end, -1.0, 0.0));
+        for (at, length) in &seen.request.stalls {
+            let from = look.ns(*at);
+            edges.push((from, 0.0, 1.0));
+            edges.push((from + length, 0.0, -1.0));
+        }
+    }
+    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
+    let (mut streams, mut still) = (0.0, 0.0);
+    let mut open: Option<Stall> = None;
+    let mut found: Vec<Stall> = Vec::new();
+    for (at, stream, stop) in edges {
+        streams += stream;
+        still += stop;
+        let stopped = still >= 1.0 && still >= 0.9 * streams;
+        match (&mut open, stopped) {
+            (None, true) => {
+                open = Some(Stall {
+                    from: at,
+                    length: 0.0,
+                    streams: still,
+                });
+            }
+            (Some(stall), true) => stall.streams = stall.streams.max(still),
+            (Some(stall), false) => {
+                stall.length = at - stall.from;
+                found.push(*stall);
+                open = None;
+            }
+            (None, false) => {}
+        }
+    }
+    // Short overlaps of stalls that are not one are left out.
+    let longest = found.iter().map(|s| s.length).fold(0.0, f64::max);
+    let most = found.iter().map(|s| s.streams).fold(0.0, f64::max);
+    found.retain(|s| s.length >= 0.3 * longest && (s.streams >= 2.0 || most < 2.0));
+    found
+}
+
+/// The time between stalls, where it is the same each time; one that was not seen counts as two periods.
+fn period(stalls: &[Stall]) -> Option<f64> {
+    let gaps: Vec<f64> = stalls.windows(2).map(|p| p[1].from - p[0].from).collect();
+    let shortest = quantile(gaps.clone(), 0.25).filter(|p| *p > 0.0)?;
+    let periods: f64 = gaps
+        .iter()
+        .map(|gap| (gap / shortest).round().max(1.0))
+        .sum();
+    let period = gaps.iter().sum::<f64>() / periods;
+    let off = median(
+        gaps.iter()
+            .map(|gap| (gap / period - (gap / period).round()).abs())
+            .collect(),
+    )?;
+    let missed = periods - gaps.len() as f64;
+    (off < 0.15 && missed <= gaps.len() as f64).then_some(period)
+}
+
+/// Whether somebody's prompt was processed from the stall's start to its end, and takes that long at other times too.
+fn with_a_prompt(look: &Look<'_>, stall: &Stall, usual: Line) -> bool {
+    let near = 0.15 * stall.length;
+    let to = stall.from + stall.length;
+    look.seen.iter().any(|s| {
+        let (Some(first), Some(ttft)) = (s.first, s.request.ttft) else {
+            return false;
+        };
+        let expected = usual.at(s.request.input_tokens.unwrap_or(0) as f64);
+        s.sent <= stall.from + near && (first - to).abs() <= near && ttft <= 2.0 * expected
+    })
+}

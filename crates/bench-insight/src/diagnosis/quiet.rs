@@ -1,0 +1,89 @@
+//! What requests take where nothing competes with them: a cell at lower load, or the moments of an open loop when few were in flight.
+
+use bench_schema::{CellRecord, Metric};
+
+use super::load::gap;
+use super::look::{Line, Look, mean, median, quantile};
+use crate::view;
+
+/// Requests below which a quiet moment is an accident.
+const FEWEST: usize = 8;
+
+/// Times without competition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    /// TTFT of prompts as long as those of the cell that is looked at.
+    pub(super) ttft: Option<f64>,
+    /// Time per token.
+    pub(super) tpot: Option<f64>,
+}
+
+impl Quiet {
+    /// For a cell: the lowest level of its series where that is at most half of its own, else its own quiet moments.
+    pub(super) fn of(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
+        Self::of_lower_level(look, all).or_else(|| Self::of_quiet_moments(look))
+    }
+
+    fn of_lower_level(look: &Look<'_>, all: &[Look<'_>]) -> Option<Self> {
+        let (factor, series) = view::load_series(&look.run.cells)
+            .filter(|(factor, _)| !view::DEVICE_FACTORS.contains(factor))?;
+        let own = view::level(look.cell, factor)?;
+        let members = series
+            .iter()
+            .find(|members| members.iter().any(|(_, cell)| cell.id == look.cell.id))?;
+        let (level, lowest) = members.first()?;
+        if *level > own / 2.0 {
+            return None;
+        }
+        let base = all.iter().find(|other| other.cell.id == lowest.id)?;
+        Some(Self {
+            ttft: ttft_of(base, look),
+            tpot: base.tpot().or_else(|| gap(lowest)),
+        })
+    }
+
+    fn of_quiet_moments(look: &Look<'_>) -> Option<Self> {
+        if !look.is_open() {
+            return None;
+        }
+        let counts: Vec<f64> = look.seen.iter().map(|s| s.in_flight).collect();
+        let few = quantile(counts.clone(), 0.1)?;
+        let many = quantile(counts, 0.75)?;
+        let quiet: Vec<_> = look.seen.iter().filter(|s| s.in_flight <= few).collect();
+        if quiet.len() < FEWEST || few > many / 3.0 {
+            return None;
+        }
+        let points: Vec<(f64, f64)> = quiet
+            .iter()
+            .filter_map(|s| Some((s.request.input_tokens.unwrap_or(0) as f64, s.request.ttft?)))
+            .collect();
+        let input = look.mean(|r| Some(r.input_tokens.unwrap_or(0) as f64))?;
+        Some(Self {
+            ttft: (points.len() >= FEWEST).then(|| Line::of(&points).at(input)),
+            tpot: median(quiet.iter().filter_map(|s| s.request.tpot).collect()),
+        })
+    }
+}
+
+/// TTFT of the quiet cell for prompts as long as those of the other; of tables, its median where lengths are alike.
+fn ttft_of(base: &Look<'_>, look: &Look<'_>) -> Option<f64> {
+    let points: Vec<(f64, f64)> = base
+        .seen
+        .iter()
+        .filter_map(|s| Some((s.request.input_tokens? as f64, s.request.ttft?)))
+        .collect();
+    if points.is_empty() || look.seen.is_empty() {
+        let alike = |a: &CellRecord, b: &CellRecord| {
+            let lengths = view::input_tokens(a).zip(view::input_tokens(b));
+            lengths.is_none_or(|(a, b)| (a - b).abs() <= 0.2 * a.max(b))
+        };
+        return view::quantile(base.cell, Metric::Ttft, 0.5)
+            .filter(|_| alike(base.cell, look.cell));
+    }
+    let input = mean(
+        look.seen
+            .iter()
+            .filter_map(|s| s.request.input_tokens.map(|n| n as f64)),
+    )?;
+    Some(Line::of(&points).at(input))
+}

@@ -1,0 +1,360 @@
+//! What was measured and is no fault: stated without an alarm and without advice.
+
+use bench_schema::{
+    Analysis, CellRecord, Evidence, Fact, Factor, Finding, Known, Metric, RunRecord, ScalingRow,
+    Unit,
+};
+
+use super::lengths;
+use crate::diagnosis::{gap, is_local};
+use crate::draft::{Draft, of_cell};
+use crate::signals::{Signal, derived};
+use crate::text;
+use crate::view;
+
+pub(super) fn all(run: &RunRecord, analysis: &Analysis) -> Vec<Finding> {
+    let cells = &run.cells;
+    [
+        scaling(&analysis.scaling),
+        load_effects(cells),
+        operating_point(cells),
+        lengths::output(cells, analysis),
+        lengths::prompt(cells),
+        phase_split(cells),
+        gpu_use(cells),
+        cpu_use(run),
+        workloads(cells),
+        tail(cells),
+        consistency(cells),
+        all_answered(cells),
+        tokens_per_chunk(cells),
+        server_disagrees(cells),
+        repeats_differ(cells),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn of_level(figure: Known, value: f64, unit: Unit, cell: &str, level: String) -> Evidence {
+    Evidence {
+        of: Some(level),
+        ..of_cell(figure, value, unit, cell)
+    }
+}
+
+/// `concurrency 8`, `2 gpus`.
+fn level_name(factor: &str, level: f64) -> String {
+    if view::DEVICE_FACTORS.contains(&factor) {
+        format!("{} {factor}", text::level(level))
+    } else {
+        format!("{factor} {}", text::level(level))
+    }
+}
+
+/// Throughput along load or devices, each level beside the first.
+pub(super) fn scaling(rows: &[ScalingRow]) -> Option<Finding> {
+    let rows: Vec<&ScalingRow> = rows
+        .iter()
+        .filter(|r| r.throughput_gain.is_some())
+        .collect();
+    if rows.len() < 2 {
+        return None;
+    }
+    let mut draft = Draft::new(Fact::Scaling, 0.0);
+    for row in rows {
+        let name = || level_name(&row.factor, row.level);
+        draft = draft.push(of_level(
+            Known::ScalingFactor,
+            row.scaling_factor,
+            Unit::Count,
+            &row.cell,
+            name(),
+        ));
+        let shares = [
+            (Known::Efficiency, row.efficiency),
+            (Known::LatencyPenalty, row.latency_penalty),
+        ];
+        for (figure, value) in shares {
+            if let Some(value) = value.filter(|_| row.throughput_gain != Some(0.0)) {
+                draft = draft.push(of_level(figure, value, Unit::Ratio, &row.cell, name()));
+            }
+        }
+    }
+    draft.done()
+}
+
+/// TTFT and token gaps along load.
+fn load_effects(cells: &[CellRecord]) -> Option<Finding> {
+    let (factor, series) =
+        view::load_series(cells).filter(|(f, _)| !view::DEVICE_FACTORS.contains(f))?;
+    let members = series.into_iter().max_by_key(Vec::len)?;
+    let mut draft = Draft::new(Fact::LoadEffects, 0.0);
+    let mut told = 0;
+    for (level, cell) in members {
+        let figures = [
+            (Known::Ttft, view::quantile(cell, Metric::Ttft, 0.5)),
+            (Known::Itl, gap(cell)),
+        ];
+        for (figure, value) in figures {
+            if let Some(value) = value {
+                told += 1;
+                let name = level_name(factor, level);
+                draft = draft.push(of_level(figure, value, Unit::Ns, &cell.id, name));
+            }
+        }
+    }
+    (told > 2).then_some(draft)?.done()
+}
+
+/// GPU use that leaves neither idle time nor a queue.
+const GOOD_USE: std::ops::RangeInclusive<f64> = 0.80..=0.90;
+
+/// The level of a sweep whose GPU use is 80–90 %; of several, the highest.
+fn operating_point(cells: &[CellRecord]) -> Option<Finding> {
+    let (factor, series) =
+        view::load_series(cells).filter(|(f, _)| !view::DEVICE_FACTORS.contains(f))?;
+    let members = series.iter().find(|members| members.len() > 1)?;
+    let (level, cell, usage) = members
+        .iter()
+        .filter_map(|(level, cell)| Some((*level, *cell, Signal::GpuUse.of(cell)?.mean)))
+        .filter(|(.., usage)| GOOD_USE.contains(usage))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Draft::in_cell(Fact::OperatingPoint, 0.0, cell)
+        .push(of_level(
+            Known::GpuUse,
+            usage,
+            Unit::Ratio,
+            &cell.id,
+            level_name(factor, level),
+        ))
+        .because_some(Known::E2eMean, view::mean(cell, Metric::E2e), Unit::Ns)
+        .done()
+}
+
+/// A fact with the same figures of each cell that has them; none where no cell has.
+fn by_cell(
+    fact: Fact,
+    cells: &[CellRecord],
+    figures: impl Fn(&CellRecord) -> Vec<(Known, f64, Unit)>,
+) -> Option<Finding> {
+    let mut draft = Draft::new(fact, 0.0);
+    let mut told = false;
+    for cell in cells {
+        for (figure, value, unit) in figures(cell) {
+            told = true;
+            draft = draft.push(of_cell(figure, value, unit, &cell.id));
+        }
+    }
+    told.then_some(draft)?.done()
+}
+
+fn phase_split(cells: &[CellRecord]) -> Option<Finding> {
+    by_cell(Fact::PhaseSplit, cells, |cell| {
+        let Some(shares) = &cell.phases else {
+            return Vec::new();
+        };
+        let residual = cell.analysis.decode_identity_residual;
+        [
+            (
+                Known::QueueShare,
+                Some(shares.queue),
+                shares.queue_source != "none",
+            ),
+            (Known::PrefillShare, Some(shares.prefill), true),
+            (Known::DecodeShare, Some(shares.decode), true),
+            (Known::IdentityResidual, residual, true),
+        ]
+        .into_iter()
+        .filter(|(.., told)| *told)
+        .filter_map(|(figure, share, _)| Some((figure, share?, Unit::Ratio)))
+        .collect()
+    })
+}
+
+fn gpu_use(cells: &[CellRecord]) -> Option<Finding> {
+    by_cell(Fact::GpuUse, cells, |cell| {
+        let usage = Signal::GpuUse.of(cell);
+        [
+            (Known::GpuUse, usage.map(|level| level.mean)),
+            (Known::GpuUsePeak, usage.map(|level| level.peak)),
+            (
+                Known::GpuMemoryPeak,
+                Signal::GpuMemory.of(cell).map(|l| l.peak),
+            ),
+            (Known::KvCachePeak, Signal::KvCache.of(cell).map(|l| l.peak)),
+        ]
+        .into_iter()
+        .filter_map(|(figure, share)| Some((figure, share?, Unit::Ratio)))
+        .collect()
+    })
+}
+
+/// CPUs of the server's host, where they are known to be its.
+fn cpu_use(run: &RunRecord) -> Option<Finding> {
+    by_cell(Fact::CpuUse, &run.cells, |cell| {
+        if !is_local(run) && !Signal::Cpu.is_of_server(cell) {
+            return Vec::new();
+        }
+        let Some(usage) = Signal::Cpu.of(cell) else {
+            return Vec::new();
+        };
+        let cores = |name| derived(cell, name);
+        [
+            (Known::HostCpu, Some(usage.mean), Unit::Ratio),
+            (Known::HostCpuPeak, Some(usage.peak), Unit::Ratio),
+            (Known::ServerCores, cores("server_cpu_cores"), Unit::Count),
+            (Known::ClientCores, cores("client_cpu_cores"), Unit::Count),
+        ]
+        .into_iter()
+        .filter_map(|(figure, value, unit)| Some((figure, value?, unit)))
+        .collect()
+    })
+}
+
+/// Factors whose levels are names, of workloads or of what serves them.
+const NAMED: &[&str] = &["dataset", "workload", "use_case", "model"];
+
+/// Cells that differ in one named factor only: workloads or models beside each other.
+pub(super) fn workloads(cells: &[CellRecord]) -> Option<Finding> {
+    let factor = *NAMED.iter().find(|factor| {
+        let named =
+            |cell: &&CellRecord| matches!(cell.factors.get(**factor), Some(Factor::Name(_)));
+        cells.iter().filter(named).count() > 1
+    })?;
+    let first = cells
+        .iter()
+        .find(|cell| cell.factors.contains_key(factor))?;
+    let same_load = view::key_without(first, factor);
+    let mut draft = Draft::new(Fact::WorkloadsDiffer, 0.0);
+    let mut told = 0;
+    for cell in cells
+        .iter()
+        .filter(|c| view::key_without(c, factor) == same_load)
+    {
+        let Some(name) = cell.factors.get(factor) else {
+            continue;
+        };
+        let figures = [
+            (
+                Known::RequestRate,
+                view::requests_per_s(cell),
+                Unit::RequestsPerS,
+            ),
+            (Known::PromptTokens, view::input_tokens(cell), Unit::Tokens),
+            (Known::E2eMean, view::mean(cell, Metric::E2e), Unit::Ns),
+            (
+                Known::GpuUse,
+                Signal::GpuUse.of(cell).map(|l| l.mean),
+                Unit::Ratio,
+            ),
+        ];
+        for (figure, value, unit) in figures {
+            if let Some(value) = value {
+                told += 1;
+                draft = draft.push(of_level(figure, value, unit, &cell.id, name.to_string()));
+            }
+        }
+    }
+    (told > 1).then_some(draft)?.done()
+}
+
+/// Values below which a P95 is a maximum.
+const TAIL_VALUES: u64 = 20;
+
+fn tail(cells: &[CellRecord]) -> Option<Finding> {
+    let (cell, p50, p95) = cells
+        .iter()
+        .filter_map(|cell| {
+            let e2e = cell.headline(Metric::E2e).filter(|d| d.n >= TAIL_VALUES)?;
+            let p50 = view::positive(e2e.p50()?)?;
+            Some((cell, p50, view::positive(e2e.quantile(0.95)?)?))
+        })
+        .max_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)))?;
+    let lengths = cell.metrics.get(&Metric::OutputTokens).and_then(|d| d.cov);
+    Draft::in_cell(Fact::Tail, 0.0, cell)
+        .push(of_cell(Known::TailRatio, p95 / p50, Unit::Count, &cell.id))
+        .because(Known::E2eP50, p50, Unit::Ns)
+        .because(Known::E2eP95, p95, Unit::Ns)
+        .because_some(
+            Known::LengthCov,
+            lengths.filter(|c| c.is_finite()),
+            Unit::Ratio,
+        )
+        .done()
+}
+
+/// The spread of cells that repeat one shape: it is the system's, not the workload's.
+fn consistency(cells: &[CellRecord]) -> Option<Finding> {
+    by_cell(Fact::Consistency, cells, |cell| {
+        let lengths = cell.metrics.get(&Metric::OutputTokens).and_then(|d| d.cov);
+        let kinds =
+            |group: &&bench_schema::GroupRecord| group.by == "use_case" || group.by == "category";
+        let mixed =
+            lengths.is_some_and(|cov| cov > 0.01) || cell.groups.iter().filter(kinds).count() > 1;
+        let cov = cell
+            .headline(Metric::E2e)
+            .filter(|d| d.n >= 5)
+            .and_then(|d| d.cov);
+        cov.filter(|cov| !mixed && cov.is_finite() && *cov >= 0.0)
+            .map(|cov| (Known::Cov, cov, Unit::Ratio))
+            .into_iter()
+            .collect()
+    })
+}
+
+fn all_answered(cells: &[CellRecord]) -> Option<Finding> {
+    let completed: u64 = cells.iter().map(|cell| cell.counts.completed).sum();
+    let lost: u64 = cells
+        .iter()
+        .map(|c| c.counts.failed + c.counts.timed_out + c.counts.truncated + c.counts.unsent)
+        .sum();
+    (completed > 0 && lost == 0)
+        .then(|| Draft::new(Fact::AllAnswered, 0.0))?
+        .because(Known::Completed, completed as f64, Unit::Count)
+        .done()
+}
+
+fn tokens_per_chunk(cells: &[CellRecord]) -> Option<Finding> {
+    let mean = |cell: &CellRecord| view::mean_tokens(&cell.metrics, Metric::TokensPerChunk);
+    let (cell, mean) = cells
+        .iter()
+        .filter_map(|cell| Some((cell, mean(cell)?)))
+        .max_by(|a, b| (a.1 - 1.0).abs().total_cmp(&(b.1 - 1.0).abs()))
+        .filter(|(_, mean)| (mean - 1.0).abs() > 0.05)?;
+    Draft::in_cell(Fact::TokensPerChunk, 0.0, cell)
+        .push(of_cell(Known::TokensPerChunk, mean, Unit::Count, &cell.id))
+        .done()
+}
+
+/// The server's own mean TTFT against the client's, where the server tells.
+fn server_disagrees(cells: &[CellRecord]) -> Option<Finding> {
+    let (cell, own, seen) = cells
+        .iter()
+        .filter_map(|cell| {
+            let own = derived(cell, "server_ttft_mean").and_then(view::positive)?;
+            // of the same requests, where the record has it: the server's histogram knows only those of the windows
+            let over = derived(cell, "server_ttft_over_client").and_then(view::positive);
+            let seen = over.map(|over| own / over);
+            let seen = seen.or_else(|| view::mean(cell, Metric::Ttft))?;
+            Some((cell, own, seen))
+        })
+        .max_by(|a, b| (a.2 - a.1).abs().total_cmp(&(b.2 - b.1).abs()))
+        // A network takes its time; what it cannot take is a fifth and 20 ms.
+        .filter(|(_, own, seen)| (seen - own).abs() > 0.2 * own && (seen - own).abs() > 2e7)?;
+    Draft::in_cell(Fact::ServerDisagrees, 0.0, cell)
+        .push(of_cell(Known::Ttft, seen, Unit::Ns, &cell.id))
+        .push(of_cell(Known::ServerTtft, own, Unit::Ns, &cell.id))
+        .done()
+}
+
+fn repeats_differ(cells: &[CellRecord]) -> Option<Finding> {
+    let (cell, between) = cells
+        .iter()
+        .filter_map(|cell| Some((cell, view::positive(cell.analysis.between_repeats_cov?)?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|(_, between)| *between > 0.05)?;
+    Draft::in_cell(Fact::RepeatsDiffer, 0.0, cell)
+        .push(of_cell(Known::Cov, between, Unit::Ratio, &cell.id))
+        .done()
+}

@@ -1,0 +1,226 @@
+//! Single requests, as far as time, length and outcome go: what the diagnosis looks at beside the cells.
+
+use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
+
+/// One completed request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestSample {
+    /// Index in the cell's plan; with `repeat` the same request in another run of the plan.
+    pub id: u64,
+    /// Which repeat of the cell, from 0.
+    pub repeat: u32,
+    /// When the schedule wanted it to start; in a closed loop, when its slot became free.
+    pub due: Stamp,
+    /// When it was sent.
+    pub start: Stamp,
+    /// Its last content event.
+    pub end: Stamp,
+    /// First content event − sent, ns; absent for an answer without content.
+    pub ttft: Option<f64>,
+    /// Time per output token after the first, ns; absent for fewer than two tokens.
+    pub tpot: Option<f64>,
+    /// Last content event − sent, ns.
+    pub e2e: f64,
+    /// Prompt tokens.
+    pub input_tokens: Option<u64>,
+    /// Output tokens.
+    pub output_tokens: Option<u64>,
+    /// Prompt tokens that the server found in its prefix cache, where it tells.
+    pub cached_tokens: Option<u64>,
+    /// Time in the server's queue, ns, where the answer tells.
+    pub queue: Option<f64>,
+    /// Index of the target URL.
+    pub endpoint: u32,
+    /// Gaps between content events that stand out: when each began, and its length in ns. At most eight, the longest, in order of time.
+    pub stalls: Vec<(Stamp, f64)>,
+    /// Label of the kind of request.
+    pub use_case: Option<String>,
+}
+
+/// A request that was sent or should have been, and got no whole answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LostSample {
+    /// Which repeat of the cell.
+    pub repeat: u32,
+    /// When it was to start.
+    pub due: Stamp,
+    /// When it was over.
+    pub end: Stamp,
+    /// Whether the whole request was handed to the socket.
+    pub sent: bool,
+    /// What became of it.
+    pub how: Lost,
+    /// HTTP status, once there was one.
+    pub status: Option<u16>,
+}
+
+/// How a request was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The server or the network failed.
+    Failed(Stage, FailureKind),
+    /// The client's limit was reached.
+    TimedOut,
+    /// The stream just ended.
+    Truncated,
+    /// It was never sent.
+    Unsent,
+}
+
+/// The measured requests of one cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CellSamples {
+    /// The cell.
+    pub cell: String,
+    /// The completed ones, ordered by `start`.
+    pub requests: Vec<RequestSample>,
+    /// The others, ordered by `due`; those that were stopped on purpose are not among them.
+    pub lost: Vec<LostSample>,
+    /// Of how many requests one is kept; 0 and 1 mean all.
+    pub keep_every: u64,
+}
+
+/// Beyond these many requests a cell's single requests are thinned out evenly: memory stays bounded.
+const MOST_SAMPLES: usize = 200_000;
+/// A gap stands out from this multiple of its answer's median gap on.
+const STANDS_OUT: f64 = 4.0;
+/// Gaps that are kept of one answer.
+const MOST_STALLS: usize = 8;
+
+/// Collects [`CellSamples`] record by record. Beyond 200,000 requests only every second, fourth, … one is kept.
+#[derive(Clone, Debug)]
+pub struct SampleKeeper {
+    samples: CellSamples,
+    seen: u64,
+}
+
+impl SampleKeeper {
+    /// Nothing of this cell yet.
+    pub fn new(cell: &str) -> Self {
+        Self {
+            samples: CellSamples {
+                cell: cell.to_owned(),
+                keep_every: 1,
+                ..CellSamples::default()
+            },
+            seen: 0,
+        }
+    }
+
+    /// Adds the record if it is measured.
+    pub fn push(&mut self, record: &RequestRecord) {
+        if record.phase != Phase::Measure {
+            return;
+        }
+        self.seen += 1;
+        let kept = &mut self.samples;
+        if !self.seen.is_multiple_of(kept.keep_every) {
+            return;
+        }
+        kept.requests.extend(sample(record));
+        kept.lost.extend(lost(record));
+        if kept.requests.len() + kept.lost.len() > MOST_SAMPLES {
+            let mut index = 0_u64;
+            kept.requests.retain(|_| every_second(&mut index));
+            kept.lost.retain(|_| every_second(&mut index));
+            kept.keep_every *= 2;
+        }
+    }
+
+    /// The samples, in the order in which the requests started.
+    pub fn finish(mut self) -> CellSamples {
+        self.samples.requests.sort_by_key(|request| request.start);
+        self.samples.lost.sort_by_key(|lost| lost.due);
+        self.samples
+    }
+}
+
+fn every_second(index: &mut u64) -> bool {
+    *index += 1;
+    index.is_multiple_of(2)
+}
+
+impl CellSamples {
+    /// From the records of a run: the measured requests of `cell`. All times are from `sent`.
+    pub fn of<'a>(cell: &str, records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
+        let mut keeper = SampleKeeper::new(cell);
+        records
+            .into_iter()
+            .filter(|record| record.cell == cell)
+            .for_each(|record| keeper.push(record));
+        keeper.finish()
+    }
+}
+
+fn sample(record: &RequestRecord) -> Option<RequestSample> {
+    let wire = &record.wire;
+    if !wire.outcome.is_completed() {
+        return None;
+    }
+    let start = wire.sent?;
+    let (first, end) = (wire.events.first()?, wire.events.last()?);
+    let ns = |span: Nanos| span.as_f64();
+    let tpot = record
+        .output_tokens
+        .filter(|n| *n > 1 && end > first)
+        .map(|n| ns(end - first) / (n - 1) as f64);
+    Some(RequestSample {
+        id: record.id,
+        repeat: record.repeat,
+        due: record.due,
+        start,
+        end,
+        ttft: wire.streamed.then(|| ns(first - start)),
+        tpot,
+        e2e: ns(end - start),
+        input_tokens: record.input_tokens(),
+        output_tokens: record.output_tokens,
+        cached_tokens: wire.usage.as_ref().and_then(|usage| usage.cached_tokens),
+        queue: wire.server.as_ref().and_then(|server| server.queue).map(ns),
+        endpoint: wire.connection.endpoint,
+        stalls: stalls(record),
+        use_case: record.use_case.clone(),
+    })
+}
+
+fn lost(record: &RequestRecord) -> Option<LostSample> {
+    let wire = &record.wire;
+    let how = match wire.outcome {
+        Outcome::Completed | Outcome::Cancelled { .. } => return None,
+        Outcome::Failed { stage, failure, .. } => Lost::Failed(stage, failure),
+        Outcome::TimedOut { .. } => Lost::TimedOut,
+        Outcome::Truncated { .. } => Lost::Truncated,
+        Outcome::Unsent { .. } => Lost::Unsent,
+    };
+    Some(LostSample {
+        repeat: record.repeat,
+        due: record.due,
+        end: record.last_instant(),
+        sent: wire.sent.is_some(),
+        how,
+        status: wire.status,
+    })
+}
+
+/// The gaps of an answer that stand out from its median gap.
+fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
+    let stamps: Vec<Stamp> = record.wire.events.stamps().collect();
+    let mut gaps: Vec<f64> = stamps
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_f64())
+        .collect();
+    let mut found: Vec<(Stamp, f64)> = stamps.iter().copied().zip(gaps.iter().copied()).collect();
+    let middle = gaps.len() / 2;
+    if gaps.len() < 3 {
+        return Vec::new();
+    }
+    // Where most events share a read, the median gap is nothing.
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
+    let least = STANDS_OUT * median.max(mean / 2.0);
+    found.retain(|(_, gap)| *gap > least);
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.truncate(MOST_STALLS);
+    found.sort_by_key(|(at, _)| *at);
+    found
+}

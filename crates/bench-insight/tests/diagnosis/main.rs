@@ -1,0 +1,447 @@
+//! Causes that were put in come out first, and no others: a simulated server with known faults, and healthy shapes that look like
+//! faults. Each with the server's metrics and without them.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+use bench_insight::findings;
+use bench_schema::{Cause, Finding};
+
+mod sim;
+
+use sim::{Asks, Cell, Draw, Lengths, Server, diagnose, run, scaled_run};
+
+fn equal(_: usize, _: &mut Draw) -> (u64, u64) {
+    (100, 64)
+}
+
+fn mixed(_: usize, draw: &mut Draw) -> (u64, u64) {
+    (
+        draw.between(20.0, 800.0) as u64,
+        draw.between(8.0, 200.0) as u64,
+    )
+}
+
+fn long_prompts(_: usize, draw: &mut Draw) -> (u64, u64) {
+    (draw.between(2000.0, 8000.0) as u64, 16)
+}
+
+fn one_in_ten_long(i: usize, _: &mut Draw) -> (u64, u64) {
+    if i % 10 == 3 { (8000, 32) } else { (50, 64) }
+}
+
+fn short_answers(_: usize, draw: &mut Draw) -> (u64, u64) {
+    (draw.between(20.0, 200.0) as u64, 3)
+}
+
+fn cell(asks: Asks, lengths: Lengths, server: Server) -> Cell {
+    Cell {
+        asks,
+        lengths,
+        seconds: 40.0,
+        server,
+    }
+}
+
+/// A situation: its name, its cells, what must come first with metrics and without, what may come beside.
+struct Situation {
+    name: &'static str,
+    cells: Vec<Cell>,
+    with: Cause,
+    without: Cause,
+}
+
+fn situation(name: &'static str, cells: Vec<Cell>, cause: Cause) -> Situation {
+    Situation {
+        name,
+        cells,
+        with: cause,
+        without: cause,
+    }
+}
+
+fn sweep(levels: &[usize], lengths: Lengths, server: &Server) -> Vec<Cell> {
+    levels
+        .iter()
+        .map(|n| cell(Asks::Closed(*n), lengths, server.clone()))
+        .collect()
+}
+
+fn healthy() -> Vec<Situation> {
+    let server = Server::default();
+    let roomy = Server {
+        step_each: 0.05,
+        ..Server::default()
+    };
+    let of = |name, asks, lengths, server: &Server| {
+        situation(
+            name,
+            vec![cell(asks, lengths, server.clone())],
+            Cause::Healthy,
+        )
+    };
+    vec![
+        of("mixed lengths, closed", Asks::Closed(8), mixed, &roomy),
+        of("mixed lengths, Poisson", Asks::Poisson(4.0), mixed, &roomy),
+        of(
+            "equal lengths, one at a time",
+            Asks::Closed(1),
+            equal,
+            &server,
+        ),
+        of(
+            "a closed loop that fills the server",
+            Asks::Closed(64),
+            equal,
+            &roomy,
+        ),
+        of(
+            "mixed lengths fill the server",
+            Asks::Closed(64),
+            mixed,
+            &roomy,
+        ),
+        of("bursts that drain", Asks::Bursts(20, 4.0), mixed, &roomy),
+        of("two requests a second", Asks::Even(2.0), equal, &server),
+        of(
+            "54 % of capacity",
+            Asks::Poisson(8.0),
+            mixed,
+            &Server {
+                slots: 18,
+                ..roomy.clone()
+            },
+        ),
+        of(
+            "answers of three tokens",
+            Asks::Closed(8),
+            short_answers,
+            &server,
+        ),
+        situation(
+            "a sweep within the server's room",
+            sweep(&[1, 4, 16], mixed, &roomy),
+            Cause::Healthy,
+        ),
+    ]
+}
+
+fn faulty() -> Vec<Situation> {
+    let server = Server::default();
+    let with = |change: fn(&mut Server)| {
+        let mut server = Server::default();
+        change(&mut server);
+        server
+    };
+    let of = |name, asks, lengths, server, cause| {
+        situation(name, vec![cell(asks, lengths, server)], cause)
+    };
+    let narrow = || with(|s| s.slots = 4);
+    vec![
+        of(
+            "overload, twice the capacity",
+            Asks::Poisson(12.0),
+            equal,
+            narrow(),
+            Cause::Overload,
+        ),
+        of(
+            "overload, a third too much",
+            Asks::Poisson(8.0),
+            equal,
+            narrow(),
+            Cause::Overload,
+        ),
+        of(
+            "overload, evenly",
+            Asks::Even(7.0),
+            mixed,
+            narrow(),
+            Cause::Overload,
+        ),
+        Situation {
+            without: Cause::WaitingOrPrefill,
+            ..of(
+                "a queue in front of four slots",
+                Asks::Closed(16),
+                equal,
+                narrow(),
+                Cause::Queueing,
+            )
+        },
+        situation(
+            "a queue in a sweep",
+            sweep(&[1, 4, 16], equal, &narrow()),
+            Cause::Queueing,
+        ),
+        of(
+            "long prompts",
+            Asks::Closed(4),
+            long_prompts,
+            with(|s| s.prefill_token = 0.2),
+            Cause::Prefill,
+        ),
+        of(
+            "long prompts, one at a time",
+            Asks::Closed(1),
+            long_prompts,
+            with(|s| s.prefill_token = 0.2),
+            Cause::Prefill,
+        ),
+        situation(
+            "decoding slows",
+            sweep(&[1, 8, 32], equal, &with(|s| s.step_each = 1.0)),
+            Cause::DecodeSlowsWithLoad,
+        ),
+        of(
+            "long prompts hold others up",
+            Asks::Poisson(4.0),
+            one_in_ten_long,
+            with(|s| {
+                s.blocking = true;
+                s.prefill_token = 0.1;
+            }),
+            Cause::HeadOfLine,
+        ),
+        of(
+            "a replica at 40 % of its speed",
+            Asks::Closed(8),
+            mixed,
+            with(|s| s.second = Some(2.5)),
+            Cause::SlowReplica,
+        ),
+        of(
+            "a replica at 60 %, open",
+            Asks::Poisson(4.0),
+            equal,
+            with(|s| s.second = Some(1.7)),
+            Cause::SlowReplica,
+        ),
+        of(
+            "all streams stop every 4 s",
+            Asks::Closed(8),
+            mixed,
+            with(|s| {
+                s.freezes = (0..10)
+                    .map(|i| (f64::from(i) * 4000.0 + 1500.0, 400.0))
+                    .collect();
+            }),
+            Cause::PeriodicStall,
+        ),
+        of(
+            "all streams stop every 4 s, open",
+            Asks::Poisson(6.0),
+            equal,
+            with(|s| {
+                s.freezes = (0..10)
+                    .map(|i| (f64::from(i) * 4000.0 + 1500.0, 400.0))
+                    .collect();
+            }),
+            Cause::PeriodicStall,
+        ),
+        of(
+            "frozen for 3 s",
+            Asks::Closed(8),
+            mixed,
+            with(|s| s.freezes = vec![(15_000.0, 3_000.0)]),
+            Cause::Frozen,
+        ),
+        of(
+            "frozen for 3 s, open",
+            Asks::Poisson(5.0),
+            equal,
+            with(|s| s.freezes = vec![(15_000.0, 3_000.0)]),
+            Cause::Frozen,
+        ),
+        of(
+            "slow for the first 5 s",
+            Asks::Closed(8),
+            mixed,
+            with(|s| s.pace = |t| if t < 5_000.0 { 3.0 } else { 1.0 }),
+            Cause::ColdStart,
+        ),
+        of(
+            "slow for the first 2 s, open",
+            Asks::Poisson(5.0),
+            equal,
+            with(|s| s.pace = |t| if t < 2_000.0 { 4.0 } else { 1.0 }),
+            Cause::ColdStart,
+        ),
+        of(
+            "times double over the cell",
+            Asks::Closed(8),
+            mixed,
+            with(|s| s.pace = |t| 1.0 + t / 40_000.0),
+            Cause::Drift,
+        ),
+        of(
+            "half the speed from 20 s on",
+            Asks::Closed(8),
+            mixed,
+            with(|s| s.pace = |t| if t < 20_000.0 { 1.0 } else { 2.0 }),
+            Cause::Step,
+        ),
+        of(
+            "a rate limit",
+            Asks::Poisson(10.0),
+            equal,
+            with(|s| s.limit = Some(4.0)),
+            Cause::RateLimited,
+        ),
+        of(
+            "one in twenty fails",
+            Asks::Closed(8),
+            equal,
+            with(|s| s.fails = Some(20)),
+            Cause::Failing,
+        ),
+        of(
+            "away for 2 s",
+            Asks::Closed(8),
+            equal,
+            with(|s| s.away = Some((10_000.0, 12_000.0))),
+            Cause::ServerGone,
+        ),
+        of(
+            "away for 3 s, open",
+            Asks::Poisson(8.0),
+            mixed,
+            with(|s| s.away = Some((10_000.0, 13_000.0))),
+            Cause::ServerGone,
+        ),
+        of(
+            "every second beginning is known",
+            Asks::Closed(4),
+            long_prompts,
+            Server {
+                cache: true,
+                prefill_token: 0.05,
+                ..server
+            },
+            Cause::PrefixCache,
+        ),
+    ]
+}
+
+fn causes(found: &[Finding]) -> Vec<Cause> {
+    found.iter().filter_map(Finding::cause).collect()
+}
+
+const SEEDS: [u64; 2] = [2, 3];
+
+fn misses(situations: &[Situation]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for situation in situations {
+        for metrics in [true, false] {
+            for seed in SEEDS {
+                let found = causes(&diagnose(&situation.cells, metrics, seed));
+                let wanted = if metrics {
+                    situation.with
+                } else {
+                    situation.without
+                };
+                if found.first() != Some(&wanted) || found.len() > 2 {
+                    wrong.push(format!(
+                        "{} (metrics {metrics}, seed {seed}): {found:?}",
+                        situation.name
+                    ));
+                }
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn what_was_put_in_comes_out_first() {
+    let wrong = misses(&faulty());
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn healthy_servers_are_called_healthy_and_nothing_else() {
+    let wrong = misses(&healthy());
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What hiding the server's metrics may turn a cause into: nothing, or that nothing tells.
+#[test]
+fn without_metrics_a_cause_may_be_missed_but_none_is_invented() {
+    for situation in healthy().iter().chain(&faulty()) {
+        let with = causes(&diagnose(&situation.cells, true, 5));
+        let without = causes(&diagnose(&situation.cells, false, 5));
+        for cause in without {
+            let allowed = with.contains(&cause)
+                || matches!(cause, Cause::Healthy | Cause::WaitingOrPrefill)
+                || situation.with == cause;
+            assert!(
+                allowed,
+                "{}: {cause} without metrics, {with:?} with",
+                situation.name
+            );
+        }
+    }
+}
+
+#[test]
+fn twice_the_time_loses_no_cause() {
+    for situation in faulty() {
+        let longer: Vec<Cell> = situation
+            .cells
+            .iter()
+            .map(|cell| Cell {
+                seconds: 2.0 * cell.seconds,
+                ..cell.clone()
+            })
+            .collect();
+        let found = causes(&diagnose(&longer, true, 4));
+        // What happened once is a smaller part of a longer run, but still there.
+        assert!(
+            found.contains(&situation.with),
+            "{}: {found:?}",
+            situation.name
+        );
+    }
+}
+
+#[test]
+fn labels_change_nothing() {
+    for situation in faulty().iter().chain(&healthy()) {
+        let (run, mut samples) = run(&situation.cells, true, 6);
+        let plain = findings(&run, &samples);
+        for (i, request) in samples.iter_mut().flat_map(|s| &mut s.requests).enumerate() {
+            request.use_case = Some(["a", "b", "c"][i * 7 % 3].to_owned());
+        }
+        assert_eq!(plain, findings(&run, &samples), "{}", situation.name);
+    }
+}
+
+#[test]
+fn a_scale_of_time_changes_no_cause() {
+    for situation in faulty().iter().chain(&healthy()) {
+        let found = |scale| {
+            let (run, samples) = scaled_run(&situation.cells, false, 7, scale);
+            causes(&findings(&run, &samples))
+        };
+        assert_eq!(found(1), found(10), "{}", situation.name);
+    }
+}
+
+#[test]
+fn nothing_is_advised_without_a_cause_and_every_cause_can_be_refuted() {
+    for situation in faulty().iter().chain(&healthy()) {
+        for finding in diagnose(&situation.cells, true, 8) {
+            match finding.cause() {
+                Some(Cause::Healthy | Cause::PrefixCache) | None => {
+                    assert!(finding.advice.is_empty())
+                }
+                Some(_) => assert!(
+                    !finding.advice.is_empty() && finding.refute.is_some(),
+                    "{finding:?}"
+                ),
+            }
+        }
+    }
+}

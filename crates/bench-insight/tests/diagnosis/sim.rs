@@ -1,0 +1,553 @@
+//! A server that is simulated step by step, with known faults: what the diagnosis should name is known because it was put in.
+
+use std::collections::VecDeque;
+
+use bench_insight::{CellSamples, analyse_run, findings};
+use bench_metrics::{CellContext, summarise_cell};
+use bench_schema::{
+    ArrivalKind, CellRecord, Channel, ConnectionFacts, Event, EventLog, Exchange, Factor,
+    FailureKind, Finding, HardwareSummary, Load, Nanos, Outcome, Phase, Quantity, RequestRecord,
+    RunRecord, Stage, Stamp, TokenSource, Unit, Usage,
+};
+
+/// Milliseconds.
+pub(crate) type Ms = f64;
+
+/// What is put in.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// Requests that run at once.
+    pub(crate) slots: usize,
+    /// A step of decoding, and what each running request adds to it.
+    pub(crate) step: Ms,
+    pub(crate) step_each: Ms,
+    /// Prefill of a prompt, fixed and for each token.
+    pub(crate) prefill: Ms,
+    pub(crate) prefill_token: Ms,
+    /// Whether a prompt's prefill holds everybody up.
+    pub(crate) blocking: bool,
+    /// Nothing moves from … for ….
+    pub(crate) freezes: Vec<(Ms, Ms)>,
+    /// Factor on every time, by time.
+    pub(crate) pace: fn(Ms) -> f64,
+    /// Factor on the times of the second of two endpoints.
+    pub(crate) second: Option<f64>,
+    /// Requests a second beyond which 429 is answered.
+    pub(crate) limit: Option<f64>,
+    /// Nobody listens from … to ….
+    pub(crate) away: Option<(Ms, Ms)>,
+    /// Every so many requests fail with 500.
+    pub(crate) fails: Option<usize>,
+    /// Beginnings are known for every second request.
+    pub(crate) cache: bool,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            slots: 64,
+            step: 10.0,
+            step_each: 0.0,
+            prefill: 20.0,
+            prefill_token: 0.05,
+            blocking: false,
+            freezes: Vec::new(),
+            pace: |_| 1.0,
+            second: None,
+            limit: None,
+            away: None,
+            fails: None,
+            cache: false,
+        }
+    }
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asks {
+    /// So many at once.
+    Closed(usize),
+    /// So many a second, by chance.
+    Poisson(f64),
+    /// So many a second, evenly.
+    Even(f64),
+    /// Groups of so many, so many requests a second.
+    Bursts(usize, f64),
+}
+
+/// Prompt and answer tokens of a request by its number and a draw.
+pub(crate) type Lengths = fn(usize, &mut Draw) -> (u64, u64);
+
+/// One cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(crate) asks: Asks,
+    pub(crate) lengths: Lengths,
+    pub(crate) seconds: f64,
+    pub(crate) server: Server,
+}
+
+/// Numbers that look random and are the same every time.
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut draw = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        (0..20).for_each(|_| {
+            draw.uniform();
+        });
+        draw
+    }
+
+    pub(crate) fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+}
+
+struct Request {
+    due: Ms,
+    input: u64,
+    output: u64,
+    endpoint: usize,
+    cached: bool,
+    events: Vec<Ms>,
+    ready: Ms,
+    started: bool,
+}
+
+/// What came out of one cell.
+struct Ran {
+    records: Vec<RequestRecord>,
+    waiting: f64,
+    running: f64,
+}
+
+fn run_cell(cell: &Cell, seed: u64) -> Ran {
+    let mut draw = Draw::new(seed);
+    let end = cell.seconds * 1e3;
+    let mut arrivals: VecDeque<Ms> = arrivals(cell, &mut draw, end).into();
+    let replicas = if cell.server.second.is_some() { 2 } else { 1 };
+    let mut queues: Vec<VecDeque<Request>> = (0..replicas).map(|_| VecDeque::new()).collect();
+    let mut running: Vec<Vec<Request>> = (0..replicas).map(|_| Vec::new()).collect();
+    let mut clocks = vec![0.0_f64; replicas];
+    let mut ran = Ran {
+        records: Vec::new(),
+        waiting: 0.0,
+        running: 0.0,
+    };
+    let (mut number, mut bucket, mut bucket_at) = (0, 5.0, 0.0);
+    let closed = matches!(cell.asks, Asks::Closed(_));
+    let mut busy = 0.0;
+    loop {
+        // The replica that is furthest behind moves next.
+        let replica = if clocks[0] <= clocks[replicas - 1] {
+            0
+        } else {
+            1
+        };
+        let mut now = clocks[replica];
+        for (from, length) in &cell.server.freezes {
+            if now >= *from && now < from + length {
+                now = from + length;
+            }
+        }
+        while arrivals.front().is_some_and(|due| *due <= now) {
+            let due = arrivals.pop_front().unwrap();
+            let (input, output) = (cell.lengths)(number, &mut draw);
+            let request = Request {
+                due,
+                input,
+                output,
+                endpoint: number % replicas,
+                cached: cell.server.cache && number % 2 == 1,
+                events: Vec::new(),
+                ready: 0.0,
+                started: false,
+            };
+            number += 1;
+            bucket = f64::min(
+                5.0,
+                bucket + (due - bucket_at) / 1e3 * cell.server.limit.unwrap_or(0.0),
+            );
+            bucket_at = due;
+            let refusal = if cell
+                .server
+                .away
+                .is_some_and(|(from, to)| due >= from && due < to)
+            {
+                Some((Stage::Connect, FailureKind::Refused, None))
+            } else if cell.server.limit.is_some() && bucket < 1.0 {
+                Some((Stage::Headers, FailureKind::Status, Some(429)))
+            } else if cell.server.fails.is_some_and(|every| number % every == 0) {
+                Some((Stage::Headers, FailureKind::Status, Some(500)))
+            } else {
+                None
+            };
+            if let Some((stage, kind, status)) = refusal {
+                ran.records
+                    .push(lost(number, &request, stage, kind, status));
+                if closed && due + 100.0 < end {
+                    insert(&mut arrivals, due + 100.0);
+                }
+            } else {
+                bucket -= 1.0;
+                queues[request.endpoint].push_back(request);
+            }
+        }
+        let idle = queues.iter().all(VecDeque::is_empty) && running.iter().all(Vec::is_empty);
+        if idle && arrivals.is_empty() {
+            break;
+        }
+        let factor = (cell.server.pace)(now)
+            * if replica == 1 {
+                cell.server.second.unwrap_or(1.0)
+            } else {
+                1.0
+            };
+        let mut step = 0.0;
+        while running[replica].len() < cell.server.slots && !queues[replica].is_empty() {
+            let mut request = queues[replica].pop_front().unwrap();
+            let tokens = if request.cached {
+                request.input / 10
+            } else {
+                request.input
+            };
+            let prefill =
+                (cell.server.prefill + cell.server.prefill_token * tokens as f64) * factor;
+            if cell.server.blocking {
+                step += prefill;
+                request.ready = now;
+            } else {
+                request.ready = now + prefill;
+            }
+            running[replica].push(request);
+        }
+        let active = running[replica].iter().filter(|r| r.ready <= now).count();
+        step += if active == 0 && step <= 0.0 {
+            1.0
+        } else {
+            (cell.server.step + cell.server.step_each * active as f64)
+                * factor
+                * draw.between(0.97, 1.03)
+        };
+        let mut then = now + step;
+        for (from, length) in &cell.server.freezes {
+            if now < *from && then > *from {
+                then += length;
+            }
+        }
+        if now < end {
+            ran.waiting += queues[replica].len() as f64 * (then - now);
+            ran.running += running[replica].len() as f64 * (then - now);
+            busy = f64::max(busy, then);
+        }
+        let mut kept = Vec::new();
+        for mut request in running[replica].drain(..) {
+            if request.ready <= now {
+                let at = if request.started || cell.server.blocking {
+                    then
+                } else {
+                    then.max(request.ready)
+                };
+                request.started = true;
+                request.events.push(at);
+            }
+            let gone = cell
+                .server
+                .away
+                .is_some_and(|(from, to)| then >= from && then < to);
+            if gone || request.events.len() as u64 == request.output {
+                let done = request.events.last().copied().unwrap_or(then);
+                if closed && done < end {
+                    insert(&mut arrivals, done);
+                }
+                number += usize::from(gone);
+                ran.records.push(if gone {
+                    lost(
+                        number,
+                        &request,
+                        Stage::Stream,
+                        FailureKind::Reset,
+                        Some(200),
+                    )
+                } else {
+                    completed(ran.records.len(), &request)
+                });
+            } else {
+                kept.push(request);
+            }
+        }
+        running[replica] = kept;
+        clocks[replica] = then;
+    }
+    ran.waiting /= busy;
+    ran.running /= busy;
+    ran.records.sort_by_key(|record| record.due);
+    for (id, record) in ran.records.iter_mut().enumerate() {
+        record.id = id as u64;
+    }
+    ran
+}
+
+fn insert(arrivals: &mut VecDeque<Ms>, at: Ms) {
+    let place = arrivals.partition_point(|due| *due <= at);
+    arrivals.insert(place, at);
+}
+
+fn arrivals(cell: &Cell, draw: &mut Draw, end: Ms) -> Vec<Ms> {
+    let mut due = Vec::new();
+    let mut at = 0.0;
+    match cell.asks {
+        Asks::Closed(n) => due = (0..n).map(|i| i as f64 * 0.01).collect(),
+        Asks::Poisson(rate) => {
+            while at < end {
+                due.push(at);
+                at -= draw.uniform().max(1e-12).ln() / rate * 1e3;
+            }
+        }
+        Asks::Even(rate) => {
+            while at < end {
+                due.push(at);
+                at += 1e3 / rate;
+            }
+        }
+        Asks::Bursts(size, rate) => {
+            while at < end {
+                due.extend((0..size).map(|_| at));
+                at += size as f64 * 1e3 / rate;
+            }
+        }
+    }
+    due
+}
+
+fn stamp(ms: Ms) -> Stamp {
+    Stamp::EPOCH + Nanos::from_secs_f64(1.0 + ms / 1e3)
+}
+
+fn blank(id: usize, request: &Request, outcome: Outcome) -> RequestRecord {
+    let mut wire = Exchange::nothing(outcome);
+    wire.connection = ConnectionFacts {
+        endpoint: u32::try_from(request.endpoint).unwrap(),
+        ..ConnectionFacts::default()
+    };
+    RequestRecord {
+        id: id as u64,
+        cell: "c".to_owned(),
+        repeat: 0,
+        phase: Phase::Measure,
+        use_case: None,
+        session: None,
+        turn: None,
+        worker: None,
+        due: stamp(request.due),
+        dispatched: Some(stamp(request.due)),
+        prompt: bench_schema::PromptSize::default(),
+        asked_output_tokens: Some(request.output),
+        output_tokens: None,
+        token_source: TokenSource::Usage,
+        wire,
+    }
+}
+
+fn completed(id: usize, request: &Request) -> RequestRecord {
+    let mut record = blank(id, request, Outcome::Completed);
+    record.output_tokens = Some(request.output);
+    let wire = &mut record.wire;
+    wire.sent = Some(stamp(request.due));
+    wire.status = Some(200);
+    let mut log = EventLog::default();
+    for at in &request.events {
+        log.push(Event {
+            at: stamp(*at),
+            lag: Nanos::ZERO,
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        });
+    }
+    wire.closed = log.last();
+    wire.events = log;
+    wire.usage = Some(Usage {
+        prompt_tokens: Some(request.input),
+        completion_tokens: Some(request.output),
+        cached_tokens: Some(if request.cached {
+            request.input * 9 / 10
+        } else {
+            0
+        }),
+        reasoning_tokens: None,
+    });
+    record
+}
+
+fn lost(
+    id: usize,
+    request: &Request,
+    stage: Stage,
+    failure: FailureKind,
+    status: Option<u16>,
+) -> RequestRecord {
+    let outcome = Outcome::Failed {
+        stage,
+        failure,
+        message: String::new(),
+    };
+    let mut record = blank(id, request, outcome);
+    if stage != Stage::Connect {
+        record.wire.sent = Some(stamp(request.due));
+    }
+    record.wire.status = status;
+    record.wire.closed = Some(stamp(request.due + 1.0));
+    record
+}
+
+/// A run of these cells, and its single requests.
+pub(crate) fn run(cells: &[Cell], metrics: bool, seed: u64) -> (RunRecord, Vec<CellSamples>) {
+    scaled_run(cells, metrics, seed, 1)
+}
+
+/// The same with every time multiplied.
+pub(crate) fn scaled_run(
+    cells: &[Cell],
+    metrics: bool,
+    seed: u64,
+    scale: i64,
+) -> (RunRecord, Vec<CellSamples>) {
+    let mut run = template();
+    let mut samples = Vec::new();
+    for (i, cell) in cells.iter().enumerate() {
+        let mut ran = run_cell(cell, seed + i as u64);
+        let id = name(cell.asks, cells.len(), i);
+        for record in &mut ran.records {
+            record.cell.clone_from(&id);
+            stretch(record, scale);
+        }
+        let mut made = cell_record(cell, &id, &ran.records, scale);
+        if metrics {
+            made.hardware = Some(hardware(&ran));
+        }
+        samples.push(CellSamples::of(&id, &ran.records));
+        run.cells.push(made);
+    }
+    run.analysis = analyse_run(&run);
+    (run, samples)
+}
+
+fn stretch(record: &mut RequestRecord, scale: i64) {
+    if scale == 1 {
+        return;
+    }
+    let times = |at: Stamp| Stamp::new(at.get() * scale);
+    record.due = times(record.due);
+    let wire = &mut record.wire;
+    for at in [&mut record.dispatched, &mut wire.sent, &mut wire.closed] {
+        *at = at.map(times);
+    }
+    let mut log = EventLog::default();
+    for at in wire.events.stamps() {
+        log.push(Event {
+            at: times(at),
+            lag: Nanos::ZERO,
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        });
+    }
+    wire.events = log;
+}
+
+fn name(asks: Asks, cells: usize, index: usize) -> String {
+    match asks {
+        Asks::Closed(n) => format!("c{n}"),
+        Asks::Poisson(rate) | Asks::Even(rate) | Asks::Bursts(_, rate) if cells > 1 => {
+            format!("r{rate}-{index}")
+        }
+        _ => "open".to_owned(),
+    }
+}
+
+fn cell_record(cell: &Cell, id: &str, records: &[RequestRecord], scale: i64) -> CellRecord {
+    let (load, factor, level) = match cell.asks {
+        Asks::Closed(n) => (
+            Load::closed(u32::try_from(n).unwrap()),
+            "concurrency",
+            n as f64,
+        ),
+        Asks::Poisson(rate) => (open(rate, ArrivalKind::Poisson), "rate", rate),
+        Asks::Even(rate) => (open(rate, ArrivalKind::Constant), "rate", rate),
+        Asks::Bursts(size, rate) => {
+            let size = u32::try_from(size).unwrap();
+            (open(rate, ArrivalKind::Burst { size }), "rate", rate)
+        }
+    };
+    let text = format!(
+        r#"{{"id": "{id}", "label": "{id}", "factors": {{}}, "load": {{"kind": "closed", "concurrency": 1}}, "stop": {{}}, "repeats": 1,
+        "plan": {{"hash": "", "requests": {}, "dataset": "sim", "sized_by": "words"}}, "headline": "sent",
+        "counts": {{"planned": 0, "completed": 0, "failed": 0, "timed_out": 0, "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 0}},
+        "windows": {{}}, "metrics": {{}}, "analysis": {{}}, "client": {{"workers": 1}}}}"#,
+        records.len()
+    );
+    let mut made: CellRecord = serde_json::from_str(&text).unwrap();
+    made.factors = [(factor.to_owned(), Factor::Number(level))].into();
+    made.load = load;
+    if made.load.is_open() {
+        made.headline = bench_schema::Origin::Due;
+        made.plan.requested_rate_per_s = Some(level / scale as f64);
+        made.plan.offered_rate_per_s = Some(level / scale as f64);
+    }
+    let context = CellContext::new(made.load.clone());
+    summarise_cell(records, context).fill(&mut made);
+    made
+}
+
+fn open(rate_per_s: f64, arrival: ArrivalKind) -> Load {
+    Load::Open {
+        rate_per_s,
+        arrival,
+        in_flight_cap: None,
+    }
+}
+
+fn hardware(ran: &Ran) -> HardwareSummary {
+    let quantity = |value| Quantity {
+        value,
+        unit: Unit::Count,
+        interval: None,
+    };
+    HardwareSummary {
+        derived: [
+            ("waiting_mean", ran.waiting),
+            ("waiting_peak", ran.waiting),
+            ("running_mean", ran.running),
+            ("running_peak", ran.running),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), quantity(value)))
+        .collect(),
+        ..HardwareSummary::default()
+    }
+}
+
+fn template() -> RunRecord {
+    serde_json::from_str(
+        r#"{"schema": {"name": "llm-bench-run", "major": 1, "minor": 2}, "experiment": "throughput", "title": "sim",
+        "trust": {"verdict": "trusted", "reasons": []}, "tool": {"name": "t", "version": "0"}, "started_at": "", "duration": 0,
+        "complete": true, "seed": 0, "config": null, "clock": {"arrival": "kernel"}, "host": {},
+        "server": {"urls": ["http://a", "http://b"], "embedded": false, "api": "openai-chat", "kind": "vllm"}, "cells": [], "findings": []}"#,
+    )
+    .unwrap()
+}
+
+/// What is found.
+pub(crate) fn diagnose(cells: &[Cell], metrics: bool, seed: u64) -> Vec<Finding> {
+    let (run, samples) = run(cells, metrics, seed);
+    findings(&run, &samples)
+}
