@@ -350,18 +350,12 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
             )
         }
         Answer::SloUndecided => {
-            let open: Vec<String> = n
-                .all(Known::Limit)
+            let limits = n.all(Known::Limit);
+            let open = limits
                 .iter()
                 .take(3)
-                .filter_map(|e| {
-                    Some(format!(
-                        "{} against {}",
-                        text::plain(e.of.as_deref()?),
-                        amount(e)
-                    ))
-                })
-                .collect();
+                .filter_map(|limit| undecided(&n, limit));
+            let open: Vec<String> = open.collect();
             format!("the data cannot decide: {}", open.join(", "))
         }
         Answer::Capacity => format!(
@@ -375,6 +369,25 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
         | Answer::ScenarioUndecided
         | Answer::Planning => return None,
     })
+}
+
+/// `P95 E2E against 2.00 s (1.90 s to 2.10 s; about 4 times as many requests would decide)`.
+fn undecided(n: &Numbers<'_>, limit: &Evidence) -> Option<String> {
+    let of = |figure: Known| {
+        let all = n.all(figure).into_iter();
+        let mut own = all.filter(|e| e.of == limit.of && e.cell == limit.cell);
+        own.next().map(amount)
+    };
+    let times = of(Known::TimesAsMany).map_or_else(String::new, |times| {
+        format!("; about {times} times as many requests would decide")
+    });
+    let ends = of(Known::Low)
+        .zip(of(Known::High))
+        .map_or_else(String::new, |(low, high)| {
+            format!(" ({low} to {high}{times})")
+        });
+    let name = text::plain(limit.of.as_deref()?);
+    Some(format!("{name} against {}{ends}", amount(limit)))
 }
 
 /// The objective that is nearest to its limit.
@@ -799,6 +812,9 @@ fn known_name(figure: Known) -> &'static str {
         Known::LongestWithin => "longest answer within the limit",
         Known::Limit => "limit",
         Known::Measured => "measured",
+        Known::Low => "at least",
+        Known::High => "at most",
+        Known::TimesAsMany => "times as many requests would decide",
         Known::Attainment => "requests that met it",
         Known::IdentityResidual => "E2E − TTFT − gaps, over E2E",
         Known::Completed => "whole answers",

@@ -309,12 +309,7 @@ mod tests {
         let request = |end: i64, e2e: f64| RequestSample {
             start: Stamp::EPOCH,
             end: Stamp::new(end),
-            ttft: None,
-            tpot: None,
             e2e,
-            input_tokens: None,
-            output_tokens: None,
-            use_case: None,
             ..RequestSample::default()
         };
         let samples = CellSamples {
@@ -325,6 +320,7 @@ mod tests {
                 request(25, 4.0),
                 request(35, 64.0),
             ],
+            ..CellSamples::default()
         };
         let window = |from, to| Window {
             from: Stamp::new(from),

@@ -452,6 +452,12 @@ names! {
         Limit "limit";
         /// What was measured against a limit.
         Measured "measured";
+        /// Lower end of an interval.
+        Low "low";
+        /// Upper end of an interval.
+        High "high";
+        /// How many times as many requests would decide.
+        TimesAsMany "times_as_many";
         /// Share of the requests that met an objective.
         Attainment "attainment";
         /// E2E less TTFT and the tokens' gaps, over E2E.

@@ -122,10 +122,12 @@ fn undecided(open: &[&(&str, &SloOutcome)]) -> Option<Finding> {
             (Known::High, Some(interval.high), unit),
             (Known::TimesAsMany, times.map(|t| t.ceil().max(2.0)), count),
         ] {
-            found.evidence.extend(value.filter(|x| x.is_finite()).map(|value| Evidence {
-                of: Some(name(outcome)),
-                ..crate::draft::of_cell(figure, value, unit, cell)
-            }));
+            found
+                .evidence
+                .extend(value.filter(|x| x.is_finite()).map(|value| Evidence {
+                    of: Some(name(outcome)),
+                    ..crate::draft::of_cell(figure, value, unit, cell)
+                }));
         }
     }
     Some(found)
