@@ -85,6 +85,26 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
     }
 }
 
+/// A whole number that is not known to its last digit: three significant figures, grouped.
+pub(crate) fn rounded(x: f64) -> String {
+    let digits = x.abs().max(1.0).log10().floor();
+    let step = 10_f64.powf((digits - 2.0).max(0.0));
+    grouped((x / step).round() * step)
+}
+
+/// `from` alone where both ends look the same, else `from–to`.
+pub(crate) fn span(low: f64, high: f64, show: impl Fn(f64) -> String) -> String {
+    let (low, high) = (show(low), show(high));
+    if low == high {
+        return low;
+    }
+    // One unit for both ends reads better: `75–83 %`.
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((value, unit)), Some((_, other))) if unit == other => format!("{value}–{high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
