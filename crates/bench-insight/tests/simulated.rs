@@ -115,7 +115,9 @@ fn capacity_within_an_objective_is_overstated_in_less_than_one_run_of_twenty() {
             .map(|(concurrency, p95)| cell(&like, concurrency, p95, &mut noise))
             .to_vec();
         let all = findings(&run, &[]);
-        let chosen = all.iter().find(|f| f.code == "capacity");
+        let chosen = all
+            .iter()
+            .find(|f| f.code == bench_schema::Answer::Capacity.into());
         match chosen.map(|f| f.cells[0].as_str()) {
             Some("c4" | "c8") => over += 1,
             Some("c2") => right += 1,
@@ -148,6 +150,7 @@ fn side(n: u64, slower: f64, run: u64) -> CellSamples {
     CellSamples {
         cell: "c1".to_owned(),
         requests: requests.collect(),
+        ..CellSamples::default()
     }
 }
 
