@@ -37,6 +37,16 @@ pub enum WorkloadError {
         #[source]
         cause: std::io::Error,
     },
+    /// A file, or a row of one, that is larger than any of its kind.
+    #[error("{}: {what} is larger than {limit_mib} MiB; check that it is the file that was meant", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// What of it.
+        what: &'static str,
+        /// The most, in MiB.
+        limit_mib: u64,
+    },
     /// A line of a dataset that is not what the format says.
     #[error("{}:{line}: {why}; mend the line, or skip bad lines", path.display())]
     BadLine {

@@ -26,6 +26,7 @@
 
 mod arrivals;
 mod bank;
+mod bounded;
 mod composer;
 mod dataset;
 mod error;

@@ -274,3 +274,66 @@ fn bad_gzip_is_a_file_error_not_an_end() -> Result<(), Problem> {
     );
     Ok(())
 }
+
+#[test]
+fn a_row_that_unpacks_to_more_than_any_prompt_is_refused_by_name() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let long = "a".repeat(33 << 20);
+    for (name, format, text) in [
+        (
+            "x.jsonl.gz",
+            "jsonl",
+            format!("{{\"prompt\": \"{long}\"}}\n"),
+        ),
+        (
+            "x.json.gz",
+            "sharegpt",
+            format!("[{{\"conversations\": [{{\"from\": \"human\", \"value\": \"{long}\"}}]}}]"),
+        ),
+        ("x.csv.gz", "csv", format!("prompt\n\"{long}\"\n")),
+        ("x.txt", "txt", long.clone()),
+    ] {
+        let file = folder.path().join(name);
+        let mut to = std::fs::File::create(&file)?;
+        if name.ends_with("gz") {
+            let mut packed = flate2::write::GzEncoder::new(to, flate2::Compression::fast());
+            packed.write_all(text.as_bytes())?;
+            packed.finish()?;
+        } else {
+            to.write_all(text.as_bytes())?;
+        }
+        let skip = PlanSpec {
+            on_bad_line: OnBadLine::Skip,
+            ..spec(&format!("{format}:{}", file.display()))?
+        };
+        let plan = Plan::new(skip, Arc::new(Words));
+        let error = match plan {
+            Ok(plan) => plan.iter().find_map(Result::err),
+            Err(error) => Some(error),
+        };
+        let message = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(
+            message.contains("one row is larger than 32 MiB"),
+            "{name}: {message}"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_path_that_never_ends_is_refused() {
+    let zeros = Path::new("/dev/zero");
+    let tokenizer = bench_workload::HfTokenizer::open(zeros).err();
+    let message = tokenizer.map(|error| error.to_string()).unwrap_or_default();
+    assert!(message.contains("larger than 128 MiB"), "{message}");
+    for format in ["jsonl", "txt", "sharegpt", "trace"] {
+        let spec = spec(&format!("{format}:/dev/zero")).unwrap();
+        let error = match Plan::new(spec, Arc::new(Words)) {
+            Ok(plan) => plan.iter().find_map(Result::err),
+            Err(error) => Some(error),
+        };
+        let message = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(message.contains("larger than"), "{format}: {message}");
+    }
+}

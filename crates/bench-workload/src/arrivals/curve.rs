@@ -5,7 +5,7 @@ use std::path::Path;
 use bench_schema::Nanos;
 
 use super::Extent;
-use crate::WorkloadError;
+use crate::{WorkloadError, bounded};
 
 /// A rate over time, in pieces that are straight lines; the last rate lasts for ever.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,11 +69,7 @@ impl RateCurve {
     ///
     /// Where the file cannot be read, a row is not two numbers, or times do not grow from 0.
     pub fn from_file(path: &Path) -> Result<Self, WorkloadError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| WorkloadError::File {
-            path: path.to_owned(),
-            doing: "reading a rate series",
-            cause,
-        })?;
+        let text = bounded::read_text(path, "reading a rate series")?;
         let bad = |line: usize, why: &str| WorkloadError::BadLine {
             path: path.to_owned(),
             line: line as u64 + 1,

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::{FileFormat, read};
-use crate::WorkloadError;
 use crate::length::MAX_LENGTH;
 use crate::source::Body;
+use crate::{WorkloadError, bounded};
 
 /// Which column of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,7 @@ pub(crate) enum Side {
 
 /// Whole numbers separated by blanks, or one side of the pairs of a trace.
 pub(crate) fn values(path: &Path, side: Side) -> Result<Vec<u64>, WorkloadError> {
-    let text = std::fs::read_to_string(path).map_err(|cause| WorkloadError::File {
-        path: path.to_owned(),
-        doing: "reading lengths",
-        cause,
-    })?;
+    let text = bounded::read_text(path, "reading lengths")?;
     let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
     match numbers {
         Ok(numbers) if !numbers.is_empty() => Ok(numbers

@@ -9,8 +9,8 @@ use tokenizers::Tokenizer;
 
 use super::Sizer;
 use super::pieces::{Measured, Pieces};
-use crate::WorkloadError;
 use crate::words::WordPool;
+use crate::{WorkloadError, bounded};
 
 /// Enough for prompts that do not repeat; looking for more only delays the start with large vocabularies.
 const POOL_WORDS: usize = 8192;
@@ -40,7 +40,12 @@ impl HfTokenizer {
             name: file.display().to_string(),
             why,
         };
-        let bytes = std::fs::read(&file).map_err(|cause| wrong(cause.to_string()))?;
+        let bytes = bounded::read(&file, "reading a tokenizer", bounded::TOKENIZER_BYTES).map_err(
+            |error| match error {
+                WorkloadError::File { cause, .. } => wrong(cause.to_string()),
+                other => other,
+            },
+        )?;
         let tokenizer = Tokenizer::from_bytes(bytes).map_err(|cause| wrong(cause.to_string()))?;
         Ok(Self::new(tokenizer, file.display().to_string()))
     }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::lines::{self, Lines};
 use crate::WorkloadError;
+use crate::bounded::{Rows, row_error};
 
 /// Values of a file, whichever way it holds them.
 pub(super) enum Values {
@@ -72,7 +73,7 @@ fn short(cause: &serde_json::Error) -> String {
 /// The elements of an array, cut out by counting brackets; nothing but the current element is in memory.
 pub(super) struct Elements {
     path: PathBuf,
-    from: Box<dyn BufRead + Send>,
+    from: Rows,
     /// Lines begun so far, and the one on which the current element begins.
     line: u64,
     begins: u64,
@@ -103,11 +104,10 @@ impl Elements {
     /// The next byte, left where it is.
     fn peek(&mut self) -> Result<Option<u8>, WorkloadError> {
         let path = &self.path;
-        let bytes = self.from.fill_buf().map_err(|cause| WorkloadError::File {
-            path: path.clone(),
-            doing: "reading a dataset",
-            cause,
-        })?;
+        let bytes = self
+            .from
+            .fill_buf()
+            .map_err(|cause| row_error(path, cause))?;
         Ok(bytes.first().copied())
     }
 
@@ -135,6 +135,7 @@ impl Elements {
     /// Reads one element into the buffer; false at the end of the array.
     fn next_element(&mut self) -> Result<bool, WorkloadError> {
         self.buffer.clear();
+        self.from.begin_row();
         if self.over {
             return Ok(false);
         }

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 
 use crate::WorkloadError;
+use crate::bounded::{Rows, row_error};
 
 /// Lines of a plain or gzipped file, numbered from 1.
 pub(crate) struct Lines {
     path: PathBuf,
-    from: Box<dyn BufRead + Send>,
+    from: Rows,
     line: u64,
     buffer: Vec<u8>,
 }
@@ -34,8 +35,9 @@ impl Lines {
     pub(crate) fn next_line(&mut self) -> Result<Option<&str>, WorkloadError> {
         loop {
             self.buffer.clear();
+            self.from.begin_row();
             let read = self.from.read_until(b'\n', &mut self.buffer);
-            let read = read.map_err(|cause| self.file_error(cause))?;
+            let read = read.map_err(|cause| row_error(&self.path, cause))?;
             if read == 0 {
                 return Ok(None);
             }
@@ -61,18 +63,10 @@ impl Lines {
             why: why.into(),
         }
     }
-
-    fn file_error(&self, cause: std::io::Error) -> WorkloadError {
-        WorkloadError::File {
-            path: self.path.clone(),
-            doing: "reading a dataset",
-            cause,
-        }
-    }
 }
 
 /// The bytes of a file, unpacked where its name ends in `.gz`.
-pub(crate) fn bytes(path: &Path) -> Result<Box<dyn BufRead + Send>, WorkloadError> {
+pub(crate) fn bytes(path: &Path) -> Result<Rows, WorkloadError> {
     let file = File::open(path).map_err(|cause| WorkloadError::File {
         path: path.to_owned(),
         doing: "opening a dataset",
@@ -82,9 +76,9 @@ pub(crate) fn bytes(path: &Path) -> Result<Box<dyn BufRead + Send>, WorkloadErro
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("gz"))
     {
-        return Ok(Box::new(buffered(MultiGzDecoder::new(file))));
+        return Ok(Rows::new(buffered(MultiGzDecoder::new(file))));
     }
-    Ok(Box::new(buffered(file)))
+    Ok(Rows::new(buffered(file)))
 }
 
 fn buffered<R: Read>(from: R) -> BufReader<R> {

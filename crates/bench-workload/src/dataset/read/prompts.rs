@@ -1,6 +1,6 @@
 //! Prompts of one's own: JSON lines, CSV, plain lines. C4 is JSON lines with `text`.
 
-use std::io::BufRead;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use super::RowReader;
 use super::json::Values;
 use super::lines::{self, Lines};
 use crate::WorkloadError;
+use crate::bounded::{self, Rows};
 use crate::source::{Body, Row};
 
 /// One prompt per line.
@@ -96,11 +97,7 @@ impl Jsonl {
         let folder = self.values.path().parent().unwrap_or(Path::new("."));
         match inside(folder, named) {
             Ok(Some(file)) => {
-                let text = std::fs::read_to_string(&file).map_err(|cause| WorkloadError::File {
-                    path: file,
-                    doing: "reading a prompt",
-                    cause,
-                })?;
+                let text = bounded::read_text(&file, "reading a prompt")?;
                 Ok(Prompt::Text(text.into()))
             }
             Ok(None) => match self.values.bad("") {
@@ -148,7 +145,7 @@ impl RowReader for Jsonl {
 /// A CSV file with a header.
 pub(super) struct Csv {
     path: PathBuf,
-    reader: csv::Reader<Box<dyn BufRead + Send>>,
+    reader: csv::Reader<Rows>,
     record: csv::StringRecord,
     prompt: usize,
     output: Option<usize>,
@@ -188,6 +185,9 @@ pub(super) fn column(header: &csv::StringRecord, names: &[&str]) -> Option<usize
 }
 
 pub(super) fn csv_error(path: &Path, cause: &csv::Error) -> WorkloadError {
+    if let csv::ErrorKind::Io(cause) = cause.kind() {
+        return bounded::row_error(path, io::Error::new(cause.kind(), cause.to_string()));
+    }
     WorkloadError::BadLine {
         path: path.to_owned(),
         line: cause.position().map_or(1, csv::Position::line),
@@ -197,6 +197,7 @@ pub(super) fn csv_error(path: &Path, cause: &csv::Error) -> WorkloadError {
 
 impl RowReader for Csv {
     fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
+        self.reader.get_mut().begin_row();
         let read = self.reader.read_record(&mut self.record);
         if !read.map_err(|cause| csv_error(&self.path, &cause))? {
             return Ok(None);

@@ -1,6 +1,5 @@
 //! Traces: times and lengths, without texts.
 
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use bench_schema::Nanos;
@@ -12,6 +11,7 @@ use super::lines;
 use super::prompts::{column, csv_error};
 use super::time::{self, Since};
 use crate::WorkloadError;
+use crate::bounded::Rows;
 use crate::length::MAX_LENGTH;
 use crate::source::{Body, Row};
 
@@ -37,7 +37,7 @@ const BLOCK_TOKENS: u64 = 512;
 /// A CSV trace: Azure's, `BurstGPT`'s, or one's own with columns of such names.
 pub(super) struct Csv {
     path: PathBuf,
-    reader: csv::Reader<Box<dyn BufRead + Send>>,
+    reader: csv::Reader<Rows>,
     record: csv::StringRecord,
     time: usize,
     input: usize,
@@ -86,6 +86,7 @@ impl Csv {
 
 impl RowReader for Csv {
     fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
+        self.reader.get_mut().begin_row();
         let read = self.reader.read_record(&mut self.record);
         if !read.map_err(|cause| csv_error(&self.path, &cause))? {
             return Ok(None);
