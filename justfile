@@ -9,23 +9,35 @@ default:
 
 # --- measure ---------------------------------------------------------------------------------------------------------------------
 
-# latency grid against URL (without: the embedded engine)
-latency url="" *args="":
-    {{release}} --bin bench-latency -- {{ if url == "" { "" } else { "--url " + url } }} {{args}}
+# latency grid against URL (without: the embedded engine): just latency http://127.0.0.1:8000 --quick
+[positional-arguments]
+latency *args:
+    @just _against latency "$@"
 
 # throughput sweep against URL (without: the embedded engine)
-throughput url="" *args="":
-    {{release}} --bin bench-throughput -- {{ if url == "" { "" } else { "--url " + url } }} {{args}}
+[positional-arguments]
+throughput *args:
+    @just _against throughput "$@"
 
 # cost of length against URL (without: the embedded engine)
-seqlen url="" *args="":
-    {{release}} --bin bench-seqlen -- {{ if url == "" { "" } else { "--url " + url } }} {{args}}
+[positional-arguments]
+seqlen *args:
+    @just _against seqlen "$@"
 
-# all three against URL, results beside each other under OUT
-suite url="" out="results/suite" *args="":
-    just latency "{{url}}" --out {{out}}/latency {{args}}
-    just throughput "{{url}}" --out {{out}}/throughput {{args}}
-    just seqlen "{{url}}" --out {{out}}/seqlen {{args}}
+# what is no flag is the URL
+[private, positional-arguments]
+_against name *args:
+    @name=$1; shift; case "${1-}" in ''|-*) ;; *) set -- --url "$@" ;; esac; {{release}} --bin bench-$name -- "$@"
+
+# where the suite's results go: just out=DIR suite URL
+out := "results/suite"
+
+# all three against URL, each in a folder of OUT; doubtful numbers and missed targets stop nothing, the worst exit code is the recipe's
+[positional-arguments]
+suite *args:
+    @worst=0; for name in latency throughput seqlen; do \
+      just _against $name "$@" --out {{out}}/$name; code=$?; \
+      case $code in 0|3|4) [ $code -gt $worst ] && worst=$code ;; *) exit $code ;; esac; done; exit $worst
 
 # run a configuration file: just config throughput examples/configs/mixed-production.toml
 config benchmark file *args="":
@@ -47,9 +59,29 @@ gallery bin="":
 compare base new *args="":
     {{release}} --bin bench-report -- compare {{base}} {{new}} {{args}}
 
-# fail when NEW is worse than BASE
-gate base new *args="":
-    {{release}} --bin bench-report -- gate {{base}} {{new}} {{args}}
+# fail when NEW is worse than BASE by more than MAX: just gate results/a results/b e2e.p95:5%,output_tokens_per_s:3%
+gate base new max="all:5%" *args="":
+    {{release}} --bin bench-report -- gate {{base}} {{new}} --max-regression {{max}} {{args}}
+
+# keep runs under a name, list, show or remove them: just baseline save NAME RUN…
+baseline *args:
+    {{release}} --bin bench-report -- baseline {{args}}
+
+# what a run comes to in days, users, replicas, money and energy
+capacity run *args="":
+    {{release}} --bin bench-report -- capacity {{run}} {{args}}
+
+# join the run directories of shards into OUT
+merge out *runs:
+    {{release}} --bin bench-report -- merge --out {{out}} {{runs}}
+
+# write a run in the words of another tool: vllm, aiperf, csv, parquet or json
+export run format="csv" *args="":
+    {{release}} --bin bench-report -- export {{run}} --format {{format}} {{args}}
+
+# make run.json and the reports again from the records of a run that was killed
+recover run:
+    {{release}} --bin bench-report -- recover {{run}}
 
 # --- check -----------------------------------------------------------------------------------------------------------------------
 
@@ -107,7 +139,7 @@ sampler-cost seconds="20":
 
 # write examples/configs/full.toml and the JSON Schemas anew
 golden:
-    UPDATE_GOLDEN=1 cargo test -p bench-runner -p bench-schema
+    UPDATE_GOLDEN=1 cargo test -p bench-config -p bench-schema
 
 # criterion benchmarks
 bench *args="":

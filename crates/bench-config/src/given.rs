@@ -120,7 +120,10 @@ pub fn flags(
         let texts = vec![true.to_string()];
         (key.get_id().to_string(), Entry { texts, place })
     });
-    let matches = command.try_get_matches_from(args)?;
+    let matches = command
+        .clone()
+        .try_get_matches_from(args)
+        .map_err(|error| keys::explained(error, command))?;
     let given = keys.get_arguments().filter(taken).filter_map(|key| {
         let texts = flagged(key, &matches)?;
         let place = Place::Flag(keys::flag(key));

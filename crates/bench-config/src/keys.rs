@@ -2,6 +2,7 @@
 
 use bench_schema::Benchmark;
 use clap::builder::{Resettable, ValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Args, Command};
 
 use crate::Settings;
@@ -149,7 +150,7 @@ pub(crate) fn command(benchmark: Benchmark, about: &'static str) -> Command {
 }
 
 const AFTER_HELP: &str = "Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 3 done, but the numbers should \
-not be trusted; 4 done, and a target or objective was missed. Ctrl-C ends a run early and keeps what it has.";
+not be trusted; 4 done, and a target or objective was missed; 5 ended early by Ctrl-C, SIGTERM or SIGHUP, which keeps what was measured.";
 
 fn for_people(key: &Arg) -> Arg {
     let said = help(key);
@@ -172,6 +173,77 @@ fn for_people(key: &Arg) -> Arg {
             .action(ArgAction::SetTrue),
         Shape::One => bare.allow_hyphen_values(true),
         Shape::List | Shape::Repeat => bare,
+    }
+}
+
+/// Flags of `vllm bench serve` that have no counterpart of one word, and what to write.
+const ELSEWHERE: &[(&str, &str)] = &[
+    (
+        "--append-result",
+        "each run has a folder of its own: --out DIR",
+    ),
+    (
+        "--burstiness",
+        "write --arrival gamma:COV, where COV is 1 / √burstiness",
+    ),
+    (
+        "--dataset-path",
+        "write --dataset sharegpt:FILE (or c4:FILE, jsonl:FILE, …)",
+    ),
+    ("--disable-tqdm", "write --no-progress"),
+    (
+        "--endpoint",
+        "write --api openai-chat for /v1/chat/completions, --api openai-completions for /v1/completions",
+    ),
+    ("--host", "write --url http://HOST:PORT"),
+    ("--port", "write --url http://HOST:PORT"),
+    ("--label", "write --tag label=TEXT"),
+    (
+        "--metric-percentiles",
+        "every metric has p50 to p99.9 in the result; leave it out",
+    ),
+    (
+        "--percentile-metrics",
+        "every metric has its percentiles in the result; leave it out",
+    ),
+    ("--ramp-up-strategy", "write --arrival ramp:FROM:TO"),
+    (
+        "--random-range-ratio",
+        "write a range of lengths: --input-tokens LOW..HIGH",
+    ),
+    (
+        "--result-filename",
+        "write --out DIR, then bench-report export DIR --format vllm",
+    ),
+    (
+        "--save-detailed",
+        "all requests are always stored; bench-report export DIR --format vllm writes that tool's file",
+    ),
+    (
+        "--save-result",
+        "results are always stored; bench-report export DIR --format vllm writes that tool's file",
+    ),
+    ("--served-model-name", "write --model NAME"),
+    ("--sharegpt-output-len", "write --output-tokens N"),
+    (
+        "--trust-remote-code",
+        "no code of a model is run here; leave it out",
+    ),
+];
+
+/// A usage error; where a flag of another tool is meant, what to write instead.
+pub(crate) fn explained(error: clap::Error, mut command: Command) -> clap::Error {
+    let named = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => flag.split('=').next().unwrap_or_default(),
+        _ => return error,
+    };
+    let known = ELSEWHERE.iter().find(|(flag, _)| *flag == named);
+    match known {
+        Some((flag, instead)) if error.kind() == ErrorKind::UnknownArgument => command.error(
+            ErrorKind::UnknownArgument,
+            format!("{flag} is a flag of `vllm bench serve`; {instead}"),
+        ),
+        _ => error,
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, arrival, body, instant, number, path,
+    Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, number, path,
     positive_time, query, rate, salt, shard, shown, slo, study, tag, target, time, whole,
 };
 
@@ -88,7 +88,7 @@ pub struct TargetSettings {
     #[arg(long, value_name = "URL", alias = "base-url", value_delimiter = ',')]
     pub url: Vec<Address>,
     /// Protocol: openai-chat, openai-completions, and the others of docs/protocols.md; template:FILE for anything else.
-    #[arg(long, value_name = "NAME", aliases = ["endpoint-type", "backend"], default_value = "openai-chat")]
+    #[arg(long, value_name = "NAME", aliases = ["endpoint-type", "backend"], default_value = "openai-chat", value_parser = api)]
     pub api: String,
     /// Model to ask for; default: the first that the server lists.
     #[arg(long, value_name = "NAME")]

@@ -391,9 +391,27 @@ pub(crate) fn salt(text: &str) -> Result<Salt, String> {
     }
 }
 
-/// An objective.
+/// The name of a protocol; whether there is one of this name the client knows. Backends of `vllm bench serve` that speak OpenAI's completions are those.
+pub(crate) fn api(text: &str) -> Result<String, String> {
+    Ok(match text {
+        "vllm" | "openai" | "lmdeploy" | "scalellm" => "openai-completions",
+        other => other,
+    }
+    .to_owned())
+}
+
+/// An objective, `ttft=200ms`, or as `vllm bench serve --goodput` has it, `ttft:200` in milliseconds.
 pub(crate) fn slo(text: &str) -> Result<Slo, String> {
-    bench_insight::parse_slo(text)
+    let there = text.split_once(':').and_then(|(metric, limit)| {
+        let metric = match metric.trim() {
+            "e2el" => "e2e",
+            known @ ("ttft" | "tpot") => known,
+            _ => return None,
+        };
+        let limit: f64 = limit.trim().parse().ok()?;
+        Some(format!("{metric}={limit}ms"))
+    });
+    bench_insight::parse_slo(there.as_deref().unwrap_or(text))
 }
 
 /// A gate, kept as it is written.

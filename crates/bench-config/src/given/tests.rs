@@ -123,6 +123,40 @@ fn the_words_of_vllm_bench_serve_are_understood() {
 }
 
 #[test]
+fn what_vllm_bench_serve_writes_differently_works_or_says_what_to_write() {
+    let args =
+        "--backend vllm --goodput ttft:200,e2el:1500 --num-warmups 3 --result-dir r --metadata a=b";
+    let settings = configured("", &args.split(' ').collect::<Vec<_>>()).unwrap();
+    assert_eq!(settings.target.api, "openai-completions");
+    let objectives: Vec<_> = settings
+        .objectives
+        .slo
+        .iter()
+        .map(|slo| slo.limit)
+        .collect();
+    assert_eq!(objectives, [200e6, 1500e6]);
+    for (args, said) in [
+        (["--save-result", "--quick"], "bench-report export"),
+        (
+            ["--endpoint", "/v1/completions"],
+            "--api openai-completions",
+        ),
+        (["--percentile-metrics", "ttft"], "leave it out"),
+        (["--dataset-path", "f.json"], "--dataset sharegpt:FILE"),
+    ] {
+        let args = std::iter::once("b").chain(args).map(OsString::from);
+        let error = flags(Benchmark::Throughput, "", args).unwrap_err();
+        assert!(
+            error.use_stderr() && error.to_string().contains(said),
+            "{error}"
+        );
+    }
+    let refused = |args: &[&str]| configured("", args).unwrap_err().join("\n");
+    assert!(refused(&["--request-rate", "inf"]).contains("set `concurrency`"));
+    assert!(refused(&["--ready-check-timeout-sec", "600"]).contains("write `600s`"));
+}
+
+#[test]
 fn tags_are_not_split_at_commas_and_numbers_may_be_negative() {
     let args = ["--tag", "a=1,2", "--tag", "b=3", "--top-k", "-1"];
     let settings = configured("", &args).unwrap();
