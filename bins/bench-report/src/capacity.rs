@@ -77,16 +77,16 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
     }
     let output = match arguments.output {
         Output::Json => serde_json::to_string_pretty(&all).unwrap_or_default() + "\n",
-        Output::Table => lines(&all, "", "  ", ""),
-        Output::Markdown => lines(&all, "## ", "- ", "\n"),
+        Output::Table => lines(&all, ["", "  ", ""], |text| text.escape_debug().to_string()),
+        Output::Markdown => lines(&all, ["## ", "- ", "\n"], bench_report::markdown_text),
     };
     Ok(Done::well(output, run.notes))
 }
 
-fn lines(all: &[OfCell], head: &str, item: &str, gap: &str) -> String {
+fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     for one in all {
-        out += &format!("{head}{}\n{gap}", one.cell.escape_debug());
+        out += &format!("{head}{}\n{gap}", name(&one.cell));
         for figure in &one.figures {
             out += &format!("{item}{}\n", figure.sentence());
         }

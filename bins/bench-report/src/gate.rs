@@ -144,7 +144,7 @@ fn markdown(verdict: &str, gates: &[GateOutcome]) -> String {
         out += &format!(
             "| {} | {} | {} | {} | {} |\n",
             word(gate),
-            gate.cell.escape_debug().to_string().replace('|', "\\|"),
+            bench_report::markdown_cell(&gate.cell),
             gate.quantity,
             percent(gate.regression),
             percent(gate.allowed),

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use bench_report::markdown_cell;
+
 /// Characters of a cell that are shown.
 pub(crate) const LONGEST: usize = 300;
 
@@ -70,7 +72,7 @@ impl Grid {
 
     pub(crate) fn markdown(&self) -> String {
         let line = |row: &Vec<String>| {
-            let cells: Vec<String> = row.iter().map(|text| text.replace('|', "\\|")).collect();
+            let cells: Vec<String> = row.iter().map(|text| markdown_cell(text)).collect();
             format!("| {} |\n", cells.join(" | "))
         };
         let mut lines = self.rows.iter().map(line);
@@ -104,13 +106,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_from_a_file_is_no_markup() {
+        let mut grid = Grid::of_words(&["model"]);
+        grid.push(vec![
+            "<script>x</script> ![i](http://h/i) [l](u)".to_owned(),
+        ]);
+        let shown = grid.markdown();
+        assert!(
+            !shown.contains("<script") && !shown.contains("![") && !shown.contains("://"),
+            "{shown}"
+        );
+    }
+
+    #[test]
     fn a_name_from_a_file_cannot_break_out_of_its_column() {
         let mut grid = Grid::of_numbers(&["cell", "value"]);
         grid.push(vec!["a|b\n\u{1b}[2Jc".to_owned(), "1".to_owned()]);
         assert_eq!(grid.text(), "cell     value\na|b[2Jc      1\n");
         assert_eq!(
             grid.markdown(),
-            "| cell | value |\n| --- | ---: |\n| a\\|b[2Jc | 1 |\n"
+            "| cell | value |\n| --- | ---: |\n| a\\|b\\[2Jc | 1 |\n"
         );
     }
 }

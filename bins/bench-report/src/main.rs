@@ -24,7 +24,7 @@ mod render;
 mod run_folder;
 mod settings;
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -59,12 +59,16 @@ fn main() -> ExitCode {
             for note in &done.notes {
                 say(note);
             }
-            // A closed pipe is the reader's choice.
-            std::io::stdout()
-                .lock()
-                .write_all(done.output.as_bytes())
-                .ok();
-            ExitCode::from(done.code)
+            let mut out = std::io::stdout().lock();
+            let written = out.write_all(done.output.as_bytes());
+            match written.and_then(|()| out.flush()) {
+                // A closed pipe is the reader's choice.
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    say(&format!("cannot write to standard output: {error}"));
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::from(done.code),
+            }
         }
         Err(error) => {
             say(&error.to_string());

@@ -31,3 +31,4 @@ pub mod terminal;
 
 pub use error::ReportError;
 pub use files::RunFiles;
+pub use text::{markdown as markdown_text, markdown_cell};

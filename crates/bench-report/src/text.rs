@@ -83,12 +83,12 @@ pub(crate) fn escape_html(text: &str) -> String {
 
 /// For running text and table cells of Markdown (`CommonMark` and GitHub's tables): every character that could begin markup
 /// is escaped, `<` and `&` as entities, so that neither a link, an image, code, a table cell nor HTML can come of it.
-pub(crate) fn markdown(text: &str) -> String {
+pub fn markdown(text: &str) -> String {
     escape_markdown(text, true)
 }
 
 /// The same where no block can begin: in a cell of a table.
-pub(crate) fn markdown_cell(text: &str) -> String {
+pub fn markdown_cell(text: &str) -> String {
     escape_markdown(text, false)
 }
 

@@ -132,21 +132,26 @@ pub(super) fn document(
     markdown: bool,
 ) -> Result<String, CommandError> {
     let head = if markdown { "# " } else { "" };
+    let safe = |text: &str| match (clean(text, LONGEST), markdown) {
+        (text, true) => bench_report::markdown_text(&text),
+        (text, false) => text,
+    };
     let mut out = format!(
         "{head}baseline {}, saved {}\n",
-        manifest.name, manifest.saved_at
+        safe(&manifest.name),
+        safe(&manifest.saved_at)
     );
     let item = if markdown { "\n- " } else { "  " };
     for run in &manifest.runs {
         out += &format!(
             "{item}{} ({}, {})\n",
-            clean(&run.title, LONGEST),
-            clean(&run.started_at, LONGEST),
+            safe(&run.title),
+            safe(&run.started_at),
             run.trust.as_str()
         );
     }
     if let Some(note) = &manifest.note {
-        out += &format!("{item}note: {}\n", clean(note, LONGEST));
+        out += &format!("{item}note: {}\n", safe(note));
     }
     if !markdown {
         out.push('\n');

@@ -45,7 +45,7 @@ pub(crate) fn text(found: &RunComparison) -> String {
 
 /// The same for a pull request.
 pub(crate) fn markdown(found: &RunComparison) -> String {
-    let safe = |text: &str| clean(text).replace('|', "\\|");
+    let safe = |text: &str| bench_report::markdown_text(&clean(text));
     let mut out = format!(
         "# {} against {}\n\n{} and {} runs: {}\n\n",
         safe(&found.new),
