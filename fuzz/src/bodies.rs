@@ -16,8 +16,8 @@ use bench_client::{
     Answer, AnswerDecoder, AnswerLimits, Client, Clock, Limits, ReadMark, StreamEnd, Target,
     Timeouts, protocol_by_name,
 };
+use bench_config as config;
 use bench_metrics::{CellAccumulator, CellContext};
-use bench_runner::config::{self, Reader};
 use bench_schema::{
     Benchmark, GenerationRequest, Nanos, Outcome, Phase, Prompt, Reading, RequestRecord, RunRecord,
     Sampling,
@@ -208,9 +208,9 @@ pub fn config(bytes: &[u8]) {
         return;
     };
     for benchmark in [Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen] {
-        let (entries, problems) = config::from_toml(text, Path::new("fuzz.toml"), benchmark);
-        let read = Reader::new(entries, problems);
-        if let Err(problems) = config::build(benchmark, read, &Nothing) {
+        let flags = config::flags(benchmark, "", ["bench".into()]).expect("no flags are right");
+        let file = Some((Path::new("fuzz.toml"), text));
+        if let Err(problems) = config::read(benchmark, flags, file, &Nothing) {
             assert!(!problems.is_empty());
             for problem in problems {
                 assert!(!problem.to_string().trim().is_empty());

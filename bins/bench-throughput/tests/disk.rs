@@ -153,3 +153,29 @@ fn rewrite_in_parts(run: &Path, lines: &[String], each: usize) -> Result {
     }
     Ok(())
 }
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() -> Result {
+    let program = bench(&["--help"]);
+    for (redirect, code) in [("> /dev/full", 1), ("| true; exit ${PIPESTATUS[0]}", 0)] {
+        let output = Command::new("bash")
+            .args(["-c", &format!("\"$0\" --help {redirect}")])
+            .arg(program.get_program())
+            .output()?;
+        assert_eq!(output.status.code(), Some(code), "{redirect}");
+        assert_eq!(
+            code == 1,
+            stderr(&output).contains("cannot write to standard output")
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_configuration_that_never_ends_is_refused() -> Result {
+    let output = bench(&["--config", "/dev/zero"]).output()?;
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("more than 1024 KiB"), "{said}");
+    Ok(())
+}

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
+//! Ctrl-C, SIGTERM, SIGHUP and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
 
 mod common;
 
@@ -69,14 +69,18 @@ fn ended(run: &Path, by: &str) -> Result<RunRecord> {
 
 #[test]
 fn a_signal_stops_sending_and_lets_the_answers_in_flight_finish() -> Result {
-    for (signal, name) in [(Signal::INT, "Ctrl-C"), (Signal::TERM, "SIGTERM")] {
+    for (signal, name) in [
+        (Signal::INT, "Ctrl-C"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::HUP, "SIGHUP"),
+    ] {
         let server = engine(None)?;
         let folder = tempfile::tempdir()?;
         let run = folder.path().join("run");
         let mut child = start(&server, &run, &["--grace", "60s"])?;
         until_requests_are_over(&mut child, &run)?;
         send(&child.0, signal)?;
-        let _code = child.0.wait()?;
+        assert_eq!(child.0.wait()?.code(), Some(5), "{name}");
         let record = ended(&run, name)?;
         let counts = record
             .cells

@@ -217,6 +217,69 @@ fn a_password_in_a_url_or_a_header_is_not_shown_by_errors_and_plans() -> Result 
 }
 
 #[test]
+fn a_secret_that_the_server_says_of_itself_reaches_no_file_and_no_terminal() -> Result {
+    // models that are named after what was sent: the key, a header's value, both in other forms
+    let models = format!(
+        "{{\"data\":[{{\"id\":\"{KEY}\"}},{{\"id\":\"tenant-4711-x\"}},{{\"id\":\"dGVuYW50LTQ3MTEteA==\"}},{{\"id\":\"q%2Fsecret\"}}]}}"
+    );
+    let url = parrot(page(
+        "200 OK",
+        "content-type: application/json\r\n",
+        &models,
+    ))?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let page = format!("{url}/metrics?key=q%2Fsecret");
+    let args = [
+        "--url",
+        &url,
+        "--server-metrics",
+        &page,
+        "--header",
+        "x-tenant: tenant-4711-x",
+        "--keep-going",
+    ];
+    let output = keyed(&args, &run).output()?;
+    let all = everything(&output, &run)?;
+    let models = stored(&run)?.server.models;
+    assert_eq!(models, ["***"; 4], "{all}");
+    for secret in [
+        WORD,
+        "tenant-4711-x",
+        "dGVuYW50LTQ3MTEteA",
+        "q%2Fsecret",
+        "q/secret",
+    ] {
+        assert!(!all.contains(secret), "{secret}: {all}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_header_without_a_colon_and_an_empty_key_file_are_told_without_values() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let empty = folder.path().join("empty");
+    std::fs::write(&empty, "\n")?;
+    let empty = empty.to_str().ok_or("a path that is no text")?;
+    let header = format!("Authorization=Bearer {KEY}");
+    for (args, said) in [
+        (["--header", &header], "`Name: value`"),
+        (["--api-key-file", empty], "there is no key in it"),
+    ] {
+        let output = bench(&["--url", "http://127.0.0.1:1"])
+            .args(args)
+            .arg("--out")
+            .arg(&run)
+            .output()?;
+        assert_eq!(output.status.code(), Some(2));
+        let all = everything(&output, &run)?;
+        assert!(all.contains(said) && !all.contains(WORD), "{all}");
+    }
+    Ok(())
+}
+
+#[test]
 fn no_program_that_a_run_starts_has_the_key_among_its_arguments() -> Result {
     let folder = tempfile::tempdir()?;
     let run = folder.path().join("run");

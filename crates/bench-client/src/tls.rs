@@ -1,5 +1,7 @@
 //! TLS as the target wants it: system roots, another authority, a client certificate, or no checking at all.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,8 +75,8 @@ const AUTHORITY: &str = "certificate authority";
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
     let what = "certificates";
-    let found = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let found = CertificateDer::pem_slice_iter(&bounded(what, path)?)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| file(what, path, &error))?;
     if found.is_empty() {
         return Err(file(what, path, &"it holds none; it must be PEM"));
@@ -83,7 +85,24 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ClientError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| file("a private key", path, &error))
+    let what = "a private key";
+    PrivateKeyDer::from_pem_slice(&bounded(what, path)?).map_err(|error| file(what, path, &error))
+}
+
+/// Bytes of a file of certificates: the bundle of a whole system has a quarter of it.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// A file that may be a device that never ends.
+fn bounded(what: &'static str, path: &Path) -> Result<Vec<u8>, ClientError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| file(what, path, &error))?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        let wrong = format!("it has more than {} KiB", LONGEST_FILE / 1024);
+        return Err(file(what, path, &wrong));
+    }
+    Ok(bytes)
 }
 
 fn file(what: &'static str, path: &Path, problem: &dyn std::fmt::Display) -> ClientError {
@@ -132,5 +151,22 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_never_ends_holds_no_certificate_and_no_key() {
+        let endless = Path::new("/dev/zero");
+        let said = [
+            certificates(endless).unwrap_err().to_string(),
+            private_key(endless).unwrap_err().to_string(),
+        ];
+        for said in said {
+            assert!(said.contains("more than 1024 KiB"), "{said}");
+        }
     }
 }

@@ -1,24 +1,31 @@
-//! The only place that writes to stdout and stderr. A closed pipe (`| head`) is not an error.
+//! The only place that writes to stdout and stderr.
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 
-/// A result, to stdout.
-pub(crate) fn result(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _closed_pipe = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+/// A result, to stdout. A closed pipe (`| head`) is the reader's choice.
+///
+/// # Errors
+/// Everything else for which it could not be written, such as a full disk.
+pub(crate) fn result(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Something to know, to stderr.
 pub(crate) fn note(line: &str) {
-    let _closed_pipe = writeln!(std::io::stderr().lock(), "{line}");
+    let _nobody_reads = writeln!(io::stderr().lock(), "{line}");
 }
 
-/// An error and its causes, to stderr: `error: …`, then `because: …` for each source.
-pub(crate) fn error(error: &dyn std::error::Error) {
-    note(&format!("error: {error}"));
+/// An error and its causes, as they are told: `error: …`, then `because: …` for each source.
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = format!("error: {error}");
     let mut source = error.source();
     while let Some(cause) = source {
-        note(&format!("  because: {cause}"));
+        text.push_str(&format!("\n  because: {cause}"));
         source = cause.source();
     }
+    text
 }

@@ -1,6 +1,8 @@
 //! The binaries' shared `main`: from the command line to the exit code.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,6 +10,7 @@ use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
 
 use crate::config::{self, Settings, Stdout, Surroundings};
 use crate::program::Program;
+use crate::redact::Secrets;
 use crate::run::{self, Outcome};
 use crate::{RunError, console};
 
@@ -20,6 +23,12 @@ const UNTRUSTED: u8 = 3;
 /// Done, and a target or objective was missed.
 const MISSED: u8 = 4;
 
+/// Ended early by a signal; what was measured is kept.
+const INTERRUPTED: u8 = 5;
+
+/// Bytes of a configuration, a file of scenarios or a key: whatever has more is none.
+const LONGEST_FILE: u64 = 1 << 20;
+
 /// Run a benchmark as the process's command line says, and give the process's exit code.
 pub fn main(program: &Program) -> ExitCode {
     let flags = match config::parse_flags(program.benchmark, program.about, std::env::args_os()) {
@@ -29,33 +38,32 @@ pub fn main(program: &Program) -> ExitCode {
     let settings = match settings(program, flags) {
         Ok(settings) => settings,
         Err(error) => {
-            console::error(&error);
+            console::note(&console::told(&error));
             return ExitCode::from(USAGE);
         }
     };
+    let secrets = Secrets::of(&settings);
+    let failed = |error: &dyn std::error::Error| {
+        let mut text = console::told(error);
+        secrets.hide(&mut text);
+        console::note(&text);
+        ExitCode::from(FAILED)
+    };
     match run::run(program, &settings) {
-        Ok(Outcome::Planned(plan)) => {
-            console::result(&plan);
-            ExitCode::SUCCESS
-        }
+        Ok(Outcome::Planned(plan)) => print(&plan),
         Ok(Outcome::Done {
             record,
             folder,
             trouble,
         }) => {
-            show(program, &settings, &record, &folder);
-            trouble.as_ref().map_or_else(
-                || code(&record),
-                |error| {
-                    console::error(error);
-                    ExitCode::from(FAILED)
-                },
-            )
+            let shown = print(&show(program, &settings, &record, &folder));
+            match trouble {
+                Some(error) => failed(&error),
+                None if shown == ExitCode::SUCCESS => code(&record),
+                None => shown,
+            }
         }
-        Err(error) => {
-            console::error(&error);
-            ExitCode::from(FAILED)
-        }
+        Err(error) => failed(&error),
     }
 }
 
@@ -66,15 +74,25 @@ fn usage(asked: &clap::Error) -> ExitCode {
         console::note(text.trim_end());
         ExitCode::from(USAGE)
     } else {
-        console::result(&text);
-        ExitCode::SUCCESS
+        print(&text)
+    }
+}
+
+/// A result to stdout: a run whose result reaches nobody has failed.
+fn print(text: &str) -> ExitCode {
+    match console::result(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            console::note(&format!("error: cannot write to standard output: {error}"));
+            ExitCode::from(FAILED)
+        }
     }
 }
 
 fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunError> {
     let path = flags.config.clone();
     let text = path.as_ref().map(|path| {
-        std::fs::read_to_string(path).map_err(|source| RunError::ConfigFile {
+        read_bounded(path).map_err(|source| RunError::ConfigFile {
             path: path.clone(),
             source,
         })
@@ -97,19 +115,28 @@ impl Surroundings for Process {
     }
 
     fn read(&self, file: &Path) -> Result<String, String> {
-        std::fs::read_to_string(file)
-            .map_err(|error| format!("cannot read {}: {error}", file.display()))
+        read_bounded(file).map_err(|error| format!("cannot read {}: {error}", file.display()))
     }
 }
 
-fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) {
-    let text = match settings.output.output {
+/// A small file as text. It may be a device that never ends.
+fn read_bounded(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let mut file = File::open(file)?.take(LONGEST_FILE + 1);
+    if file.read_to_string(&mut text)? as u64 > LONGEST_FILE {
+        let wrong = format!("it has more than {} KiB", LONGEST_FILE / 1024);
+        return Err(io::Error::other(wrong));
+    }
+    Ok(text)
+}
+
+fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) -> String {
+    match settings.output.output {
         _ if settings.output.quiet => one_line(record, folder),
         Stdout::Table => (program.reports.table)(record, folder),
         Stdout::Markdown => (program.reports.markdown)(record),
         Stdout::Json => serde_json::to_string_pretty(record).unwrap_or_default() + "\n",
-    };
-    console::result(&text);
+    }
 }
 
 fn one_line(record: &RunRecord, folder: &Path) -> String {
@@ -128,7 +155,7 @@ fn one_line(record: &RunRecord, folder: &Path) -> String {
     )
 }
 
-/// A missed target outranks doubt only where the numbers can be believed at all.
+/// An interruption outranks what its numbers come to. A missed target outranks doubt only where the numbers can be believed at all.
 fn code(record: &RunRecord) -> ExitCode {
     let missed_target = record.targets.iter().any(|target| !target.met);
     let failed_slo = record.cells.iter().flat_map(|cell| {
@@ -141,6 +168,7 @@ fn code(record: &RunRecord) -> ExitCode {
             .into_iter()
             .any(|slo| slo.verdict != SloVerdict::Pass);
     match record.trust.verdict {
+        _ if run::was_interrupted(record) => ExitCode::from(INTERRUPTED),
         TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),
         _ if missed => ExitCode::from(MISSED),
         _ => ExitCode::SUCCESS,

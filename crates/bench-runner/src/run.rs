@@ -11,6 +11,8 @@ mod preflight;
 mod prepare;
 mod warmup;
 
+pub(crate) use ending::was_interrupted;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -80,11 +82,13 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     }
     let folder = folder::create(&settings.output, settings.benchmark, run.started)?;
     let _held_until_the_end = folder::claim(&folder)?;
+    let secrets = Secrets::of(settings);
     let mut record = run.blank_record(&cells);
+    secrets.hide_in_run(&mut record);
     folder::write_run(&folder, &record)?;
 
     let say = |line| crate::console::note(&format!("warning: {line}"));
-    let recorder = RecorderThread::start(&folder, run.clock.clone(), Secrets::of(settings), say)?;
+    let recorder = RecorderThread::start(&folder, run.clock.clone(), secrets.clone(), say)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
@@ -126,6 +130,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.conclude(&mut record, &seen, cost.as_ref(), failed.as_ref());
     own_up::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
+    secrets.hide_in_run(&mut record);
     folder::write_run(&folder, &record)?;
     let record = Arc::new(record);
     run.write_reports(&record, &folder, signals).await?;

@@ -6,7 +6,7 @@ use bench_hardware::{SamplerReport, Surroundings};
 use bench_insight::{CapacityAssumptions, CellFacts, CellSamples, TrustFacts};
 use bench_schema::{
     Analysis, ClientRecord, ClockRecord, Load, Metric, Nanos, PlanRecord, RunRecord, Schema, Stamp,
-    ToolRecord, Trust, TrustVerdict,
+    ToolRecord, Trust, TrustReason, TrustVerdict,
 };
 use bench_workload::DatasetSpec;
 
@@ -31,10 +31,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         schema: Schema::current(),
         experiment: settings.benchmark,
         title: title(run),
-        trust: Trust {
-            verdict: TrustVerdict::Trusted,
-            reasons: Vec::new(),
-        },
+        trust: unfinished(),
         tool: ToolRecord {
             name: format!("bench-{}", settings.benchmark.name()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -56,6 +53,21 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         analysis: Analysis::default(),
         targets: Vec::new(),
         findings: Vec::new(),
+    }
+}
+
+/// Until a run has ended nobody may trust it: this stays where the program is killed.
+fn unfinished() -> Trust {
+    Trust {
+        verdict: TrustVerdict::Untrusted,
+        reasons: vec![TrustReason {
+            code: "incomplete".to_owned(),
+            verdict: TrustVerdict::Untrusted,
+            message: "the run has not ended, or the program was killed; `bench-report recover` concludes what was measured".to_owned(),
+            cell: None,
+            measured: None,
+            threshold: None,
+        }],
     }
 }
 
@@ -138,7 +150,7 @@ impl Run<'_> {
         failed: Option<&RunError>,
     ) {
         record.duration = self.clock.now() - Stamp::EPOCH;
-        let interrupted = self.stop.reason().map(|who| format!("ended by {who}"));
+        let interrupted = self.stop.reason().map(super::ending::ended_by);
         let ended_early = record.cells.iter().find_map(|cell| {
             let why = cell.ended_early.as_ref()?;
             Some(format!("cell {} was ended early: {why}", cell.id))

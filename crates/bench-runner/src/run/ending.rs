@@ -1,15 +1,20 @@
-//! Who may end a run early: Ctrl-C, SIGTERM, the deadline.
+//! Who may end a run early: Ctrl-C, SIGTERM, SIGHUP, the deadline.
 
+use bench_schema::RunRecord;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::Run;
 use crate::stop::Ending;
 
+/// Who sends the signals that end a run, for people.
+const NAMES: [&str; 3] = ["Ctrl-C", "SIGTERM", "SIGHUP"];
+
 /// The signals of somebody who wants the program to end, from the moment at which this is made.
 pub(super) struct Signals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -17,6 +22,7 @@ impl Signals {
         Self {
             interrupt: signal(SignalKind::interrupt()).ok(),
             terminate: signal(SignalKind::terminate()).ok(),
+            hangup: signal(SignalKind::hangup()).ok(),
         }
     }
 
@@ -28,11 +34,24 @@ impl Signals {
                 None => std::future::pending().await,
             }
         }
+        let [interrupt, terminate, hangup] = NAMES;
         tokio::select! {
-            () = came(&mut self.interrupt) => "Ctrl-C",
-            () = came(&mut self.terminate) => "SIGTERM",
+            () = came(&mut self.interrupt) => interrupt,
+            () = came(&mut self.terminate) => terminate,
+            () = came(&mut self.hangup) => hangup,
         }
     }
+}
+
+/// Why a run that `who` ended is not complete.
+pub(super) fn ended_by(who: &str) -> String {
+    format!("ended by {who}")
+}
+
+/// Whether a signal ended this run; a deadline that was asked for is none.
+pub(crate) fn was_interrupted(record: &RunRecord) -> bool {
+    let reason = record.incomplete_reason.as_deref();
+    NAMES.iter().any(|name| reason == Some(&ended_by(name)))
 }
 
 impl Run<'_> {
@@ -46,10 +65,12 @@ impl Run<'_> {
             tokio::time::sleep(grace).await;
             stop.advance(Ending::Cutting);
         });
-        for (kind, name) in [
-            (SignalKind::interrupt(), "Ctrl-C"),
-            (SignalKind::terminate(), "SIGTERM"),
-        ] {
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        for (kind, name) in kinds.into_iter().zip(NAMES) {
             let Ok(mut signals) = signal(kind) else {
                 continue;
             };
