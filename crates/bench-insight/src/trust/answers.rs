@@ -113,12 +113,14 @@ pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
         return None;
     }
     let what = format!(
-        "no answer under way got a token for {}, from {} after the cell began: {} of it",
+        "no answer under way got a token for {}, {} of the cell",
         text::time(stall.length.as_f64()),
-        text::time(stall.from.as_f64()),
         text::percent(still / seconds),
     );
-    Some(Seen::new(still / seconds, what))
+    Some(Seen {
+        detail: format!(", from {} after it began", text::time(stall.from.as_f64())),
+        ..Seen::new(still / seconds, what)
+    })
 }
 
 pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
@@ -148,17 +150,20 @@ pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
     Some(Seen::new(share, what))
 }
 
-/// Fewer told than seen is no matter: a token may come in pieces.
+/// Fewer told than seen is no matter: a token may come in pieces. What is more than was asked for is told by the rule above.
 pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|f| f.events > 0)?;
-    let more = seen.tokens_told as f64 / seen.events as f64 - 1.0;
+    if more_tokens_than_asked(scene).is_some_and(|long| long.value > 0.01) {
+        return None;
+    }
+    let ratio = seen.tokens_told as f64 / seen.events as f64;
     let what = format!(
-        "the server told {} tokens for {} content events, {} more",
+        "the server told {} tokens for {} content events, {} as many",
         text::grouped(seen.tokens_told as f64),
         text::grouped(seen.events as f64),
-        text::percent(more),
+        text::times_exact(ratio),
     );
-    Some(Seen::new(more, what))
+    Some(Seen::new(ratio - 1.0, what))
 }
 
 pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {

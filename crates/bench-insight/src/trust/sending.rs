@@ -38,13 +38,16 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
     let connecting = connecting.map_or(0.0, |d| d.mean * d.n as f64 / requests);
     let idle = from_due - from_sent - connecting;
     let share = idle / view::positive(from_due)?;
-    let what = format!(
-        "slots stood idle for {} of the time: {} on average from an answer to the next request, which then took {}",
-        text::percent(share),
+    let detail = format!(
+        ": {} on average from an answer to the next request, which then took {}",
         text::time(idle),
         text::time(from_sent),
     );
-    Some(Seen::new(share, what))
+    let what = format!("slots stood idle for {} of the time", text::percent(share));
+    Some(Seen {
+        detail,
+        ..Seen::new(share, what)
+    })
 }
 
 /// Whether the client sent when it should.
