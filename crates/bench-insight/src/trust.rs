@@ -208,6 +208,13 @@ const RULES: &[Rule] = &[
         next: "more workers (`--workers`), a higher in-flight cap, or a lower rate",
     },
     Rule {
+        code: "starved",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: sending::starved,
+        next: "prompts were not made fast enough: give the client more cores, or a dataset with shorter prompts",
+    },
+    Rule {
         code: "in_flight_cap",
         limits: Limits(ANY, NEVER),
         limit: Limit::None,

@@ -321,7 +321,7 @@ type Change = fn(&mut CellRecord);
 
 #[test]
 fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
-    let cases: [(&str, Change); 6] = [
+    let cases: [(&str, Change); 7] = [
         ("not_stationary", |c| {
             c.windows.stationarity = Some(Stationarity {
                 stationary: Some(false),
@@ -334,6 +334,9 @@ fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
         ("client_cpu", |c| c.client.busiest_worker = Some(0.95)),
         ("steal", |c| c.client.steal = Some(0.2)),
         ("in_flight_cap", |c| c.client.cap_hits = 3),
+        ("starved", |c| {
+            c.client.starved = Some(c.counts.planned / 20)
+        }),
         ("client_throttled", |c| {
             let mut hardware = bench_schema::HardwareSummary::default();
             let held = Quantity {

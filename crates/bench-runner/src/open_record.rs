@@ -108,7 +108,8 @@ impl OpenRecord {
     pub(crate) fn end(mut self, mut wire: Exchange) {
         wire.text = wire.text.filter(|_| self.sink.keep_text).map(head);
         if let Some(record) = &mut self.record {
-            (record.output_tokens, record.token_source) = output_tokens(&wire);
+            (record.output_tokens, record.token_source) =
+                output_tokens(&wire, record.asked_output_tokens);
             record.wire = wire;
         }
     }
@@ -283,13 +284,17 @@ fn head(text: String) -> String {
 }
 
 /// Output tokens and how they are known: the server's usage, else counts in the stream.
-fn output_tokens(wire: &Exchange) -> (Option<u64>, TokenSource) {
+///
+/// A server that tells more than was asked for, and more than it sent events, is believed up to the larger of the two; what it told stays
+/// in `usage`, and trust judges it.
+fn output_tokens(wire: &Exchange, asked: Option<u64>) -> (Option<u64>, TokenSource) {
     if let Some(count) = wire
         .usage
         .as_ref()
         .and_then(|usage| usage.completion_tokens)
     {
-        return (Some(count), TokenSource::Usage);
+        let most = asked.map_or(count, |asked| asked.max(wire.events.len() as u64));
+        return (Some(count.min(most)), TokenSource::Usage);
     }
     match wire.events.tokens() {
         Some(tokens) => (
@@ -297,5 +302,27 @@ fn output_tokens(wire: &Exchange) -> (Option<u64>, TokenSource) {
             TokenSource::Stream,
         ),
         None => (None, TokenSource::Unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::{Outcome, Usage};
+
+    use super::*;
+
+    #[test]
+    fn a_server_is_not_believed_beyond_what_was_asked_for_and_what_it_sent() {
+        let told = |tokens, asked| {
+            let mut wire = Exchange::nothing(Outcome::Completed);
+            wire.usage = Some(Usage {
+                completion_tokens: Some(tokens),
+                ..Usage::default()
+            });
+            output_tokens(&wire, asked).0
+        };
+        assert_eq!(told(1_000_000_000_000_000, Some(8)), Some(8));
+        assert_eq!(told(7, Some(8)), Some(7));
+        assert_eq!(told(16, None), Some(16));
     }
 }

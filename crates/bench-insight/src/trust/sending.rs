@@ -89,6 +89,19 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
+pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
+    let starved = scene.cell.client.starved?;
+    let planned = scene.cell.counts.planned.max(1);
+    let share = starved as f64 / planned as f64;
+    let what = format!(
+        "{} of {} requests were due when none was ready, {}",
+        text::grouped(starved as f64),
+        text::grouped(planned as f64),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
+}
+
 pub(super) fn in_flight_cap(scene: &Scene<'_>) -> Option<Seen> {
     let hits = scene.cell.client.cap_hits;
     let what = format!(
