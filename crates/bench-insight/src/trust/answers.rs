@@ -161,7 +161,7 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
         "the server told {} tokens for {} content events, {} as many",
         text::grouped(seen.tokens_told as f64),
         text::grouped(seen.events as f64),
-        text::times_exact(ratio),
+        text::times(ratio),
     );
     Some(Seen::new(ratio - 1.0, what))
 }
