@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use bench_insight::{CellSamples, analyse_run, findings};
+use bench_insight::{CellSamples, analyse_run};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{
     ArrivalKind, CellRecord, Channel, ConnectionFacts, Event, EventLog, Exchange, Factor,
-    FailureKind, Finding, HardwareSummary, Load, Nanos, Outcome, Phase, Quantity, RequestRecord,
-    RunRecord, Stage, Stamp, TokenSource, Unit, Usage,
+    FailureKind, HardwareSummary, Load, Nanos, Outcome, Phase, Quantity, RequestRecord, RunRecord,
+    Stage, Stamp, TokenSource, Unit, Usage,
 };
 
 /// Milliseconds.
@@ -544,10 +544,4 @@ fn template() -> RunRecord {
         "server": {"urls": ["http://a", "http://b"], "embedded": false, "api": "openai-chat", "kind": "vllm"}, "cells": [], "findings": []}"#,
     )
     .unwrap()
-}
-
-/// What is found.
-pub(crate) fn diagnose(cells: &[Cell], metrics: bool, seed: u64) -> Vec<Finding> {
-    let (run, samples) = run(cells, metrics, seed);
-    findings(&run, &samples)
 }
