@@ -46,7 +46,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         found.extend(machines::client_limited(run));
     }
     let mut found = fold(merge(found));
-    found.retain(|f| f.severity >= LEAST || is_outcome(f));
+    found.retain(|f| f.severity >= least(f));
     found.sort_by(|a, b| {
         b.severity
             .total_cmp(&a.severity)
@@ -83,16 +83,23 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
         .into_iter()
         .flatten(),
     );
-    found.retain(|f| f.severity >= LEAST || is_outcome(f));
+    found.retain(|f| f.severity >= least(f));
     found
 }
 
-/// What happened to requests counts from its own limit on.
-fn is_outcome(finding: &Finding) -> bool {
-    matches!(
-        finding.cause(),
-        Some(Cause::RateLimited | Cause::Failing | Cause::ServerGone)
-    )
+/// From which cost on a cause is told: what happens once costs less the longer the run is, and happened all the same.
+fn least(finding: &Finding) -> f64 {
+    match finding.cause() {
+        Some(
+            Cause::RateLimited
+            | Cause::Failing
+            | Cause::ServerGone
+            | Cause::Frozen
+            | Cause::PeriodicStall
+            | Cause::ColdStart,
+        ) => 0.01,
+        _ => LEAST,
+    }
 }
 
 /// What each cause explains, where both are found.

@@ -91,7 +91,7 @@ fn what_limits_the_client_is_named_with_its_unit() {
     };
     run.trust = Trust::from_reasons(vec![
         reason("slots_idle", 0.25),
-        reason("lateness", 4.2e6),
+        reason("lateness", 4.2e8),
         reason("in_flight_cap", 17.0),
         reason("few_samples", 3.0),
     ]);
@@ -106,7 +106,7 @@ fn what_limits_the_client_is_named_with_its_unit() {
         told,
         [
             (Known::ClientOther.into(), 0.25, Unit::Ratio),
-            (Known::ClientLateness.into(), 4.2e6, Unit::Ns),
+            (Known::ClientLateness.into(), 4.2e8, Unit::Ns),
         ]
     );
 }

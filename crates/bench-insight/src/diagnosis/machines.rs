@@ -1,10 +1,14 @@
 //! Machines: a server that is kept from its CPU, a client that is in the way, an endpoint that is slower than the others.
 
-use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit};
+use bench_schema::{
+    Cause, CellRecord, Experiment, Finding, Known, Metric, RunRecord, TrustReason, TrustVerdict,
+    Unit,
+};
 
 use super::look::{Look, median};
 use crate::draft::{Draft, of_cell};
 use crate::signals::{Signal, derived};
+use crate::view;
 
 /// What tells that a server is kept from its CPU: the figure, its name, from which value it counts.
 const KEPT: [(&str, Known, f64); 3] = [
@@ -94,6 +98,24 @@ const OF_CLIENT: &[(&str, Known, Unit)] = &[
     ("bounded_stamps", Known::ClientOther, Unit::Ratio),
 ];
 
+/// What a reason costs: a share as it stands, lateness as a share of E2E. Bounds of stamps cost nothing until they move a figure by a
+/// tenth; that they are there is told by trust.
+fn cost_of(run: &RunRecord, reason: &TrustReason) -> f64 {
+    let measured = reason.measured.unwrap_or(0.0);
+    let share = match reason.code.as_str() {
+        "lateness" => {
+            let cell = reason.cell.as_deref().and_then(|id| run.cell(id));
+            let e2e = cell.and_then(|cell| view::mean(cell, Metric::E2e));
+            e2e.map_or(0.0, |e2e| measured / e2e)
+        }
+        "bounded_stamps" | "client_lag" if measured < 0.1 => 0.0,
+        // How full it is, or a count: what it costs is not known.
+        "client_cpu" | "starved" => 0.2,
+        _ => measured,
+    };
+    share.clamp(0.0, 1.0)
+}
+
 /// What trust says of the client.
 pub(super) fn client_limited(run: &RunRecord) -> Option<Finding> {
     let reasons: Vec<_> = run
@@ -106,12 +128,12 @@ pub(super) fn client_limited(run: &RunRecord) -> Option<Finding> {
             Some((reason, known))
         })
         .collect();
-    let worst = reasons.iter().map(|(reason, _)| reason.verdict).max()?;
-    let cost = if worst == TrustVerdict::Untrusted {
-        0.6
-    } else {
-        0.2
-    };
+    let reasons: Vec<_> = reasons
+        .into_iter()
+        .filter(|(reason, _)| cost_of(run, reason) >= super::LEAST)
+        .collect();
+    let costs = reasons.iter().map(|(reason, _)| cost_of(run, reason));
+    let cost = costs.max_by(f64::total_cmp)?;
     let mut draft = Draft::new(Cause::ClientLimited, cost);
     for (reason, (_, figure, unit)) in &reasons {
         if let Some(measured) = reason.measured {
