@@ -158,10 +158,10 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
     }
     let ratio = seen.tokens_told as f64 / seen.events as f64;
     let what = format!(
-        "the server told {} tokens for {} content events, {} as many",
+        "the server told {} tokens for {} content events, {} times as many",
         text::grouped(seen.tokens_told as f64),
         text::grouped(seen.events as f64),
-        text::times(ratio),
+        text::number(ratio),
     );
     Some(Seen::new(ratio - 1.0, what))
 }
