@@ -1,4 +1,4 @@
-//! As many connections as streams: none is opened that no request uses.
+//! How many connections are opened, and what a server that answers only some paths costs.
 
 #![allow(
     clippy::allow_attributes,
@@ -14,7 +14,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bench_client::Client;
+use bench_client::{Client, Clock, Probe};
+use bench_schema::Nanos;
 use common::{ask, client, run, target, whole_stream};
 
 /// A server that keeps its connections, and how many it has been asked for.
@@ -79,4 +80,31 @@ fn a_closed_loop_opens_as_many_connections_as_it_has_streams() {
         });
         assert_eq!(accepted.load(Ordering::SeqCst), streams);
     }
+}
+
+#[test]
+fn pages_that_a_server_hangs_on_are_given_up_together_and_listed() {
+    const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(n @ 1..) = stream.read(&mut buffer) {
+                    if buffer[..n].starts_with(b"GET /v1/models ") {
+                        stream.write_all(MODELS.as_bytes()).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let probe = Probe::new(Arc::new(target(&url)), Clock::start()).unwrap();
+    let facts = run(async { probe.look(Nanos::ZERO).await.unwrap() });
+    assert_eq!(
+        (facts.models.as_slice(), facts.version),
+        ([String::from("m")].as_slice(), None)
+    );
+    assert!(facts.silent.iter().any(|page| page == "/version"));
+    assert_eq!(facts.silent.len(), 7, "{:?}", facts.silent);
 }

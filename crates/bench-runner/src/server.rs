@@ -147,6 +147,12 @@ impl Server {
             .look(settings.target.wait)
             .await
             .map_err(|error| cannot_measure(&error, settings, urls))?;
+        if !told.silent.is_empty() {
+            crate::console::note(&format!(
+                "the server did not answer {} within a second; what it is may be incomplete",
+                told.silent.join(", ")
+            ));
+        }
         let model = settings
             .target
             .model

@@ -1,6 +1,7 @@
 //! `template:FILE`: any other API, described by a body with placeholders and by paths into its answers.
 
 use std::borrow::Cow;
+use std::io::Read;
 
 use bench_schema::{Channel, GenerationRequest, Usage};
 use serde::Deserialize;
@@ -112,7 +113,7 @@ impl Template {
     /// [`ProtocolError::TemplateFile`] if it cannot be read, [`ProtocolError::TemplateSyntax`] if it is not one, and those of
     /// [`Template::new`].
     pub fn from_file(path: &str) -> Result<Self, ProtocolError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ProtocolError::TemplateFile {
+        let text = short_text(path).map_err(|source| ProtocolError::TemplateFile {
             path: path.to_owned(),
             source,
         })?;
@@ -235,6 +236,19 @@ impl Protocol for Template {
     fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
         self.tell(body, &self.whole_text, out)
     }
+}
+
+/// The text of a file that is no longer than a description can be.
+fn short_text(path: &str) -> std::io::Result<String> {
+    const MOST: u64 = 1 << 20;
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?
+        .take(MOST + 1)
+        .read_to_string(&mut text)?;
+    if read as u64 > MOST {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
 }
 
 fn pointer(key: &'static str, text: &str) -> Result<Pointer, ProtocolError> {
