@@ -114,7 +114,7 @@ impl Jsonl {
 }
 
 /// The file inside the folder; `None` where it lies outside, by its name or by a link.
-fn inside(folder: &Path, named: &str) -> std::io::Result<Option<PathBuf>> {
+fn inside(folder: &Path, named: &str) -> io::Result<Option<PathBuf>> {
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(named).components().all(plain) {
         return Ok(None);
