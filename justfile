@@ -160,6 +160,16 @@ verify-pacing benches="":
 truth *args="":
     cargo run --quiet --release -p bench-client --example truth -- {{args}}
 
+# what the three benchmarks say beside what the engine's ledger says, over the ways a run can go; --small: counts only, a few seconds (docs/verification.md)
+truth-matrix *args="":
+    cargo build --quiet --release --bins
+    {{release}} --bin truth-matrix -- {{args}}
+
+# runs against servers whose trouble is known: how often it is named, and what is named wrongly; 40 minutes, --quick 7, --only NAME (docs/insight.md)
+diagnose *args="":
+    cargo build --quiet --release --bins
+    {{release}} --bin diagnose -- {{args}}
+
 # the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
 verify-llama benches="":
     bash scripts/verify-llama {{benches}}

@@ -90,7 +90,7 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
     let server = &local.server;
     let open = matches!(
         request.path.as_str(),
-        "/health" | "/ping" | "/version" | "/metrics" | "/ledger"
+        "/health" | "/ping" | "/version" | "/metrics" | "/ledger" | "/connections"
     );
     if !open && !authorised(server.config.api_key.as_deref(), request) {
         return Reply::error(401, "Unauthorized: the API key is missing or wrong", None).into();
@@ -113,8 +113,9 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
             let version = concat!("bench-engine ", env!("CARGO_PKG_VERSION"));
             Reply::json(200, &serde_json::json!({ "version": version })).into()
         }
-        ("GET", "/metrics") => other::metrics(server).into(),
+        ("GET", "/metrics") if server.config.metrics_page => other::metrics(server).into(),
         ("GET", "/ledger") => other::ledger(server).into(),
+        ("GET", "/connections") => Reply::json(200, &serde_json::json!(*server.carried())).into(),
         ("DELETE", "/ledger") => {
             drop(server.ledger.take());
             Reply::text("").into()

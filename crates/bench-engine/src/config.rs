@@ -1,5 +1,6 @@
 //! What an engine is told: where to listen, what to be, which faults to play. TOML or JSON, every key with a default.
 
+mod conditions;
 mod profile;
 mod transformer;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
 use crate::fault::PlannedFault;
+pub use conditions::{Cold, Outage, Pause, PauseOf, RateLimit, Slowdown};
 pub use profile::PROFILES;
 pub use transformer::{Family, Shape, Transformer, Weights};
 
@@ -49,10 +51,20 @@ pub struct EngineConfig {
     pub end_of_text: Option<EndOfText>,
     /// The port is found and nothing listens on it: every connection is refused.
     pub refuse: bool,
+    /// Whether `GET /metrics` answers.
+    pub metrics_page: bool,
+    /// What a simulated engine does more slowly the first time.
+    pub cold: Cold,
+    /// Requests beyond it are answered 429.
+    pub rate_limit: Option<RateLimit>,
     /// Faults played without being asked for.
     pub faults: Vec<PlannedFault>,
     /// Times at which the server stands still.
     pub pauses: Vec<Pause>,
+    /// Changes of a simulated engine's speed; those that hold at one time multiply.
+    pub slowdowns: Vec<Slowdown>,
+    /// Times at which the server is gone.
+    pub outages: Vec<Outage>,
 }
 
 impl Default for EngineConfig {
@@ -74,8 +86,13 @@ impl Default for EngineConfig {
             engine: EngineKind::Fixed(Fixed::default()),
             end_of_text: None,
             refuse: false,
+            metrics_page: true,
+            cold: Cold::default(),
+            rate_limit: None,
             faults: Vec::new(),
             pauses: Vec::new(),
+            slowdowns: Vec::new(),
+            outages: Vec::new(),
         }
     }
 }
@@ -103,28 +120,6 @@ pub struct KeepAlive {
     pub close_after_stream: bool,
     /// After so many requests, with `connection: close` on the last.
     pub max_requests: Option<u64>,
-}
-
-/// A time at which the server stands still.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pause {
-    /// What stands still.
-    pub what: PauseOf,
-    /// Begins so long after the first connection was accepted, ms.
-    pub after_ms: u64,
-    /// Lasts so long, ms.
-    pub for_ms: u64,
-}
-
-/// What a pause holds up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PauseOf {
-    /// New connections wait in the kernel's backlog.
-    Accept,
-    /// Requests are read, and taken up when the pause is over.
-    Requests,
 }
 
 /// Where tokens come from.
@@ -243,6 +238,9 @@ pub struct EndOfText {
     pub median_tokens: f64,
     /// Standard deviation of the logarithm of its length.
     pub spread: f64,
+    /// Also where the request says `ignore_eos`, as servers do that do not know it.
+    #[serde(default)]
+    pub always: bool,
 }
 
 impl EngineConfig {
@@ -286,8 +284,22 @@ impl EngineConfig {
             path: path.to_owned(),
             source,
         })?;
-        toml::from_str(&text).map_err(|error| EngineError::Format {
-            path: path.to_owned(),
+        Self::from_toml(&text).map_err(|error| match error {
+            EngineError::Format { reason, .. } => EngineError::Format {
+                path: path.to_owned(),
+                reason,
+            },
+            other => other,
+        })
+    }
+
+    /// Reads TOML.
+    ///
+    /// # Errors
+    /// [`EngineError::Format`] with line, caret and expected keys.
+    pub fn from_toml(text: &str) -> Result<Self, EngineError> {
+        toml::from_str(text).map_err(|error| EngineError::Format {
+            path: PathBuf::from("the profile"),
             reason: error.to_string(),
         })
     }
@@ -311,6 +323,9 @@ impl EngineConfig {
         }
         if let Some(key) = self.bad_time() {
             return refuse(key, "must be a finite number, 0 or more");
+        }
+        if let Some((key, reason)) = self.bad_condition() {
+            return refuse(key, reason);
         }
         let limits = match &self.engine {
             EngineKind::Fixed(fixed)
@@ -343,8 +358,38 @@ impl EngineConfig {
         Ok(())
     }
 
+    fn bad_condition(&self) -> Option<(&'static str, &'static str)> {
+        let endless = |pause: &Pause| pause.every_ms.is_some_and(|every| every <= pause.for_ms);
+        let slow = |slow: &Slowdown| slow.factor.is_finite() && slow.factor > 0.0;
+        let tokens = |pause: &Pause| pause.what == PauseOf::Tokens;
+        let simulated = !matches!(self.engine, EngineKind::Transformer(_));
+        let needs_simulated = !self.slowdowns.is_empty()
+            || self.cold != Cold::default()
+            || self.pauses.iter().any(tokens);
+        if self.pauses.iter().any(endless) {
+            Some(("pauses.every_ms", "must be longer than for_ms"))
+        } else if !self.slowdowns.iter().all(slow) {
+            Some(("slowdowns.factor", "must be a finite number above 0"))
+        } else if self
+            .rate_limit
+            .as_ref()
+            .is_some_and(|l| !l.per_s.is_finite() || l.per_s <= 0.0)
+        {
+            Some(("rate_limit.per_s", "must be a finite number above 0"))
+        } else if self.unix.is_some() && !self.outages.is_empty() {
+            Some(("outages", "need TCP; leave `unix` out"))
+        } else if needs_simulated && !simulated {
+            Some((
+                "cold, slowdowns, pauses of tokens",
+                "need a simulated engine",
+            ))
+        } else {
+            None
+        }
+    }
+
     fn bad_time(&self) -> Option<&'static str> {
-        let times = match &self.engine {
+        let mut times = match &self.engine {
             EngineKind::Fixed(f) => vec![
                 ("engine.ttft_ms", f.ttft_ms),
                 ("engine.itl_ms", f.itl_ms),
@@ -363,6 +408,8 @@ impl EngineConfig {
             ],
             EngineKind::Transformer(_) => Vec::new(),
         };
+        times.push(("cold.first_token_ms", self.cold.first_token_ms));
+        times.push(("cold.shape_ms", self.cold.shape_ms));
         times
             .into_iter()
             .find(|(_, value)| !value.is_finite() || *value < 0.0)

@@ -102,6 +102,8 @@ faults! {
     NoDone = "no-done";
     /// No usage, although it was asked for.
     NoUsage = "no-usage";
+    /// Usage at the end names ARG percent more answer tokens than there were.
+    UsageLies = "usage-lies"(50);
     /// No finish reason in any event.
     NoFinish = "no-finish";
     /// An `error` object after ARG content events inside the 200, then the end.

@@ -11,7 +11,7 @@ pub(crate) use instead::instead;
 use crate::api::dialect::{PhaseTimes, Usage, Whole};
 use crate::api::{Job, Reply};
 use crate::engine::{Finish, Gen, Step};
-use crate::fault::FaultSet;
+use crate::fault::{FaultKind, FaultSet};
 use crate::http::Peer;
 use crate::ledger::{Entry, Outcome};
 use crate::local::Local;
@@ -70,7 +70,7 @@ async fn whole(
             Next::Over => break,
         }
     }
-    let body = dialect.whole(&generation.summary());
+    let body = dialect.whole(&generation.summary(faults));
     let reply = Reply::json(200, &body);
     send(generation.local, reply, faults, peer, entry).await
 }
@@ -223,7 +223,9 @@ impl<'a> Generation<'a> {
         self.phases.last_ns = self.phases.last_ns.max(step.due_ns);
     }
 
-    fn summary(&mut self) -> Whole {
+    fn summary(&mut self, faults: &FaultSet) -> Whole {
+        let mut usage = self.usage;
+        usage.completion += usage.completion * faults.get(FaultKind::UsageLies).unwrap_or(0) / 100;
         let phases = PhaseTimes {
             queue: self
                 .phases
@@ -244,7 +246,7 @@ impl<'a> Generation<'a> {
         };
         Whole {
             choices: self.choices.iter_mut().map(take).collect(),
-            usage: self.usage,
+            usage,
             phases,
         }
     }

@@ -18,6 +18,7 @@
 mod api;
 pub mod child;
 pub mod clock;
+mod conditions;
 pub mod config;
 mod engine;
 mod error;

@@ -1,11 +1,13 @@
 //! What requests share: one part for the whole server, one for each serving thread.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clock::now_ns;
-use crate::config::{EngineConfig, PauseOf};
+use tokio::sync::watch;
+
+use crate::conditions::Conditions;
+use crate::config::EngineConfig;
 use crate::engine::Engine;
 use crate::fault::{FaultKind, FaultSet};
 use crate::ledger::Ledger;
@@ -21,13 +23,16 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ledger: Ledger,
+    pub(crate) conditions: Arc<Conditions>,
+    /// Whether the server is gone: connections end.
+    pub(crate) gone: watch::Sender<bool>,
     /// Unix seconds.
     pub(crate) started: i64,
     requests: AtomicU64,
     sequences: AtomicU64,
     connections: AtomicU64,
-    /// When the first connection was accepted; 0 before.
-    first_ns: AtomicU64,
+    /// Requests read on each connection, in the order of accepting; as many as the ledger keeps entries.
+    carried: Mutex<Vec<u64>>,
 }
 
 /// One serving thread of it.
@@ -41,10 +46,12 @@ impl Shared {
         config: EngineConfig,
         text: Text,
         engine: Engine,
-        metrics: Arc<Metrics>,
+        (metrics, conditions): (Arc<Metrics>, Arc<Conditions>),
     ) -> Self {
         Self {
             ledger: Ledger::new(config.ledger_capacity),
+            conditions,
+            gone: watch::Sender::new(false),
             config,
             text,
             engine,
@@ -53,7 +60,7 @@ impl Shared {
             requests: AtomicU64::new(0),
             sequences: AtomicU64::new(0),
             connections: AtomicU64::new(0),
-            first_ns: AtomicU64::new(0),
+            carried: Mutex::default(),
         }
     }
 
@@ -66,11 +73,25 @@ impl Shared {
     }
 
     pub(crate) fn next_connection(&self) -> u64 {
-        // Only the first one succeeds; the others find the time set.
-        let _first = self
-            .first_ns
-            .compare_exchange(0, now_ns(), Relaxed, Relaxed);
+        self.conditions.connected();
+        let mut carried = self.carried();
+        if carried.len() < self.config.ledger_capacity {
+            carried.push(0);
+        }
         self.connections.fetch_add(1, Relaxed)
+    }
+
+    /// A request was read on a connection.
+    pub(crate) fn carried_one(&self, connection: u64) {
+        let at = usize::try_from(connection).unwrap_or(usize::MAX);
+        if let Some(carried) = self.carried().get_mut(at) {
+            *carried += 1;
+        }
+    }
+
+    /// Requests read on each connection, in the order of accepting.
+    pub(crate) fn carried(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.carried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The planned faults that strike a request, or a connection at its accepting.
@@ -81,24 +102,6 @@ impl Shared {
                 into.add(plan.fault);
             }
         }
-    }
-
-    /// When a pause that holds now is over.
-    pub(crate) fn paused_until(&self, what: PauseOf) -> Option<u64> {
-        let first = self.first_ns.load(Relaxed);
-        if first == 0 {
-            return None;
-        }
-        let now = now_ns();
-        let ms = |ms: u64| ms.saturating_mul(1_000_000);
-        self.config
-            .pauses
-            .iter()
-            .filter(|pause| pause.what == what)
-            .map(|pause| (first.saturating_add(ms(pause.after_ms)), ms(pause.for_ms)))
-            .filter(|(from, length)| now >= *from && now < from.saturating_add(*length))
-            .map(|(from, length)| from.saturating_add(length))
-            .max()
     }
 }
 

@@ -326,6 +326,11 @@ impl Occupancy {
         }
     }
 
+    /// How many sequences run now.
+    pub(crate) fn running(&self) -> usize {
+        usize::try_from(self.metrics.running.load(Relaxed)).unwrap_or(0)
+    }
+
     /// It was put back.
     pub(crate) fn wait(&mut self) {
         if self.running {

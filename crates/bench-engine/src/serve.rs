@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use crate::api::{self, Answer, Reply};
-use crate::clock::realtime_offset_ns;
+use crate::clock::{now_ns, realtime_offset_ns};
 use crate::config::PauseOf;
-use crate::fault::{FaultKind, FaultSet};
+use crate::fault::{Fault, FaultKind, FaultSet};
 use crate::generate;
 use crate::http::conn::Io;
 use crate::http::peer::Head;
@@ -102,6 +102,7 @@ async fn read(local: &Local, conn: &mut Conn) -> Result<Request, NoRequest> {
 /// Answers one request over whatever it came, and writes it into the ledger.
 pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u64, u64)) -> Left {
     let server = &local.server;
+    server.carried_one(on.0);
     // What looks at the server is not what is measured.
     let generates =
         request.method == "POST" && !matches!(request.path.as_str(), "/tokenize" | "/detokenize");
@@ -141,10 +142,14 @@ pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u6
         }
     };
     server.planned(number, false, &mut faults);
+    if let Some(argument) = server.conditions.turned_away(now_ns()) {
+        let kind = FaultKind::TooMany;
+        faults.add(Fault { kind, argument });
+    }
     if !faults.is_empty() {
         entry.fault = Some(faults.to_string());
     }
-    if let Some(until) = server.paused_until(PauseOf::Requests) {
+    if let Some(until) = server.conditions.paused_until(PauseOf::Requests, now_ns()) {
         local.pacer.until(until).await;
     }
     if replaces_answer(&faults) {

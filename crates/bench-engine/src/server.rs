@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
+use crate::conditions::Conditions;
 use crate::config::{EngineConfig, EngineKind, Simulation};
 use crate::engine::{Engine, Submission, fixed::FixedEngine, simulated};
 use crate::error::EngineError;
@@ -52,10 +53,11 @@ impl Server {
             threads: Vec::new(),
         };
         let metrics = Arc::new(Metrics::default());
-        let (text, engine) = start.engine(&mut config, &metrics)?;
+        let conditions = Arc::new(Conditions::new(&config));
+        let (text, engine) = start.engine(&mut config, &metrics, &conditions)?;
         let (address, unix) = (listener.address, config.unix.clone());
         let tls = config.tls.is_some();
-        let shared = Arc::new(Shared::new(config, text, engine, metrics));
+        let shared = Arc::new(Shared::new(config, text, engine, (metrics, conditions)));
         start.serve(&shared, listener)?;
         Ok(Self {
             address,
@@ -129,11 +131,12 @@ impl Start {
         &mut self,
         config: &mut EngineConfig,
         metrics: &Arc<Metrics>,
+        conditions: &Arc<Conditions>,
     ) -> Result<(Text, Engine), EngineError> {
         let (limits, text) = match &config.engine {
             EngineKind::Fixed(fixed) => {
-                let engine = Engine::Fixed(Arc::new(FixedEngine::new(fixed.clone(), VOCABULARY)));
-                return Ok((Text::words(VOCABULARY), engine));
+                let engine = FixedEngine::new(fixed.clone(), VOCABULARY, Arc::clone(conditions));
+                return Ok((Text::words(VOCABULARY), Engine::Fixed(Arc::new(engine))));
             }
             EngineKind::Scheduler(simulation) => {
                 let limits = simulation.scheduler.clone();
@@ -185,9 +188,8 @@ impl Start {
         let simulation = self.simulation.take();
         self.thread("serving thread", shared, move |local, tasks| {
             if let Some((simulation, inbox)) = simulation {
-                let seed = local.server.config.seed;
-                let parts = (Arc::clone(&local.server.metrics), Rc::clone(&local.pacer));
-                tasks.spawn_local(simulated::drive(simulation, seed, VOCABULARY, inbox, parts));
+                let driver = simulated::Driver::new(simulation, VOCABULARY, &local);
+                tasks.spawn_local(driver.run(inbox));
             }
             tasks.spawn_local(accept::accept(local, listener, others));
         })

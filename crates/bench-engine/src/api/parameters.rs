@@ -168,7 +168,7 @@ fn end_by_itself(local: &Local, sequence: &mut GenRequest) {
     let Some(end) = &local.server.config.end_of_text else {
         return;
     };
-    if sequence.ignore_eos {
+    if sequence.ignore_eos && !end.always {
         return;
     }
     let mut rng = ChaCha12Rng::seed_from_u64(mix(sequence.seed));

@@ -11,7 +11,8 @@ use rand_distr::{Distribution as _, StandardNormal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Finish, GenRequest, Step};
-use crate::clock::{from_ns_f64, now_ns};
+use crate::clock::now_ns;
+use crate::conditions::Conditions;
 use crate::config::Fixed;
 use crate::fault::mix;
 use crate::metrics::{Metrics, Occupancy};
@@ -23,15 +24,17 @@ pub(crate) struct FixedEngine {
     config: Fixed,
     places: Option<Arc<Semaphore>>,
     vocabulary: u32,
+    conditions: Arc<Conditions>,
 }
 
 impl FixedEngine {
-    pub(crate) fn new(config: Fixed, vocabulary: u32) -> Self {
+    pub(crate) fn new(config: Fixed, vocabulary: u32, conditions: Arc<Conditions>) -> Self {
         let places = config.max_num_seqs.map(|n| Arc::new(Semaphore::new(n)));
         Self {
             config,
             places,
             vocabulary,
+            conditions,
         }
     }
 
@@ -47,6 +50,7 @@ impl FixedEngine {
                 jitter: self.config.jitter,
                 itl_ns: self.config.itl_ms * 1e6,
             },
+            conditions: Arc::clone(&self.conditions),
             ttft_ns: self.config.ttft_ms * 1e6,
             prefill_ns: self.config.prefill_us_per_token * 1e3 * request.prompt.len() as f64,
             chunk: request
@@ -86,22 +90,23 @@ struct Times {
 
 impl Times {
     /// A time whose median is `ns`.
-    fn draw(&mut self, ns: f64) -> u64 {
+    fn draw(&mut self, ns: f64) -> f64 {
         if self.jitter <= 0.0 || ns <= 0.0 {
-            return from_ns_f64(ns);
+            return ns;
         }
         let z: f64 = StandardNormal.sample(&mut self.rng);
-        from_ns_f64(ns * (self.jitter * z).exp())
+        ns * (self.jitter * z).exp()
     }
 
-    fn gaps(&mut self, tokens: u32) -> u64 {
-        (0..tokens).map(|_| self.draw(self.itl_ns)).sum()
+    fn gaps(&mut self, tokens: u32) -> f64 {
+        (0..tokens).map(|_| self.draw(self.itl_ns).round()).sum()
     }
 }
 
 /// One sequence of the fixed model.
 pub(crate) struct Timetable {
     times: Times,
+    conditions: Arc<Conditions>,
     ttft_ns: f64,
     prefill_ns: f64,
     chunk: u32,
@@ -149,8 +154,10 @@ impl Timetable {
         self.place = Place::Taken { _permit: permit };
         self.occupancy.run();
         self.scheduled_ns = now_ns();
-        self.next_due_ns =
-            self.scheduled_ns + self.times.draw(self.ttft_ns) + from_ns_f64(self.prefill_ns);
+        let ns = self.times.draw(self.ttft_ns).round() + self.prefill_ns.round();
+        let cold = self.conditions.cold_request_ns()
+            + self.conditions.cold_shape_ns(self.occupancy.running());
+        self.next_due_ns = self.conditions.done(self.scheduled_ns, ns) + cold;
     }
 
     /// The first event carries one token, as the real servers' do whatever their stream interval is.
@@ -170,7 +177,8 @@ impl Timetable {
         if finished {
             self.place = Place::Taken { _permit: None };
         } else {
-            self.next_due_ns = due_ns + self.times.gaps(self.chunk.min(self.limit - self.made));
+            let ns = self.times.gaps(self.chunk.min(self.limit - self.made));
+            self.next_due_ns = self.conditions.done(due_ns, ns);
         }
         Step {
             due_ns,

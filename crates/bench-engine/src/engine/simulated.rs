@@ -1,5 +1,6 @@
 //! The simulated scheduler in real time: steps that compute nothing and take as long as computing would.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rand::SeedableRng as _;
@@ -9,58 +10,88 @@ use tokio::sync::mpsc;
 
 use super::Submission;
 use super::batch::Batch;
-use super::scheduler::Plan;
-use crate::clock::{from_ns_f64, now_ns};
+use super::scheduler::{Id, Plan};
+use crate::clock::now_ns;
+use crate::conditions::Conditions;
 use crate::config::Simulation;
 use crate::fault::mix;
-use crate::metrics::Metrics;
+use crate::local::Local;
 use crate::pacer::Pacer;
 
-/// Runs the scheduler until nobody can submit any more.
-pub(crate) async fn drive(
+/// The loop of the simulated scheduler.
+pub(crate) struct Driver {
     config: Simulation,
-    seed: u64,
     vocabulary: u32,
-    mut inbox: mpsc::Receiver<Submission>,
-    (metrics, pacer): (Arc<Metrics>, std::rc::Rc<Pacer>),
-) {
-    let mut batch = Batch::new(config.scheduler.clone(), metrics);
-    let mut rng = ChaCha12Rng::seed_from_u64(seed);
-    let mut begin = 0;
-    loop {
-        if batch.scheduler.is_idle() {
-            let Some(first) = inbox.recv().await else {
-                return;
-            };
-            batch.add(first);
-            begin = now_ns();
+    batch: Batch,
+    rng: ChaCha12Rng,
+    conditions: Arc<Conditions>,
+    pacer: Rc<Pacer>,
+}
+
+impl Driver {
+    pub(crate) fn new(config: Simulation, vocabulary: u32, local: &Local) -> Self {
+        Self {
+            batch: Batch::new(config.scheduler.clone(), Arc::clone(&local.server.metrics)),
+            rng: ChaCha12Rng::seed_from_u64(local.server.config.seed),
+            conditions: Arc::clone(&local.server.conditions),
+            pacer: Rc::clone(&local.pacer),
+            config,
+            vocabulary,
         }
-        while let Ok(more) = inbox.try_recv() {
-            batch.add(more);
+    }
+
+    /// Runs until nobody can submit any more.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Submission>) {
+        let mut begin = 0;
+        loop {
+            if self.batch.scheduler.is_idle() {
+                let Some(first) = inbox.recv().await else {
+                    return;
+                };
+                self.batch.add(first);
+                begin = now_ns();
+            }
+            while let Ok(more) = inbox.try_recv() {
+                self.batch.add(more);
+            }
+            self.batch.reap();
+            let plan = self.batch.plan(begin);
+            // The end follows from the beginning, not from when this thread woke: steps do not drift.
+            let end = self.end_of(&plan, begin);
+            self.pacer.until(end).await;
+            for item in &plan.items {
+                let token = item.sample.then(|| self.token(item.id));
+                self.batch.deliver(item, token, end, false);
+            }
+            begin = end;
         }
-        batch.reap();
-        let plan = batch.plan(begin);
-        // The end follows from the beginning, not from when this thread woke: steps do not drift.
-        let end = begin + step_ns(&config, &plan, &mut rng);
-        pacer.until(end).await;
-        for item in &plan.items {
-            let token = item.sample.then(|| {
-                let (seed, made) = batch
-                    .request(item.id)
-                    .map_or((0, 0), |(request, made)| (request.seed, made));
-                u32::try_from(mix(seed ^ (u64::from(made) << 32)) % u64::from(vocabulary))
-                    .unwrap_or(0)
-            });
-            batch.deliver(item, token, end, false);
-        }
-        begin = end;
+    }
+
+    fn end_of(&mut self, plan: &Plan, begin: u64) -> u64 {
+        let ns = step_ns(&self.config, plan, &mut self.rng);
+        let cold: u64 = plan
+            .admitted
+            .iter()
+            .map(|_| self.conditions.cold_request_ns())
+            .sum();
+        let cold = cold + self.conditions.cold_shape_ns(plan.items.len());
+        self.conditions.done(begin, ns) + cold
+    }
+
+    fn token(&self, id: Id) -> u32 {
+        let (seed, made) = self
+            .batch
+            .request(id)
+            .map_or((0, 0), |(request, made)| (request.seed, made));
+        let id = mix(seed ^ (u64::from(made) << 32)) % u64::from(self.vocabulary);
+        u32::try_from(id).unwrap_or(0)
     }
 }
 
 /// How long a step takes: its fixed part, its decodes, what they attend to, and the prompts beside them.
-fn step_ns(config: &Simulation, plan: &Plan, rng: &mut ChaCha12Rng) -> u64 {
+fn step_ns(config: &Simulation, plan: &Plan, rng: &mut ChaCha12Rng) -> f64 {
     if plan.items.is_empty() {
-        return 0;
+        return 0.0;
     }
     let decodes = plan
         .items
@@ -79,7 +110,7 @@ fn step_ns(config: &Simulation, plan: &Plan, rng: &mut ChaCha12Rng) -> u64 {
     } else {
         0.0
     };
-    from_ns_f64((fixed + batch + attention + prefill) * (config.jitter * z).exp())
+    (fixed + batch + attention + prefill) * (config.jitter * z).exp()
 }
 
 #[cfg(test)]
@@ -114,14 +145,12 @@ mod tests {
             ..Plan::default()
         };
         let ns = step_ns(&config, &plan, &mut ChaCha12Rng::seed_from_u64(1));
-        assert_eq!(ns, 5_000_000 + 1_000_000 + 1_000_000 + 20_000_000);
-        assert_eq!(
-            step_ns(
-                &config,
-                &Plan::default(),
-                &mut ChaCha12Rng::seed_from_u64(1)
-            ),
-            0
+        assert!((ns - (5e6 + 1e6 + 1e6 + 20e6)).abs() < 1e-3, "{ns}");
+        let idle = step_ns(
+            &config,
+            &Plan::default(),
+            &mut ChaCha12Rng::seed_from_u64(1),
         );
+        assert!(idle.abs() < 1e-9);
     }
 }

@@ -326,7 +326,7 @@ impl Stream<'_, '_> {
     }
 
     async fn close(&mut self, peer: &mut Peer, entry: &mut Entry) -> Result<(), Gone> {
-        let summary = self.generation.summary();
+        let summary = self.generation.summary(self.faults);
         if self.faults.has(K::EmptyStream) {
             self.events.data(b"[DONE]");
         } else {

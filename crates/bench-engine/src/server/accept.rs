@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
+use crate::clock::now_ns;
 use crate::config::{EngineConfig, PauseOf, TlsFiles};
 use crate::error::EngineError;
 use crate::http::conn::Io;
@@ -58,8 +59,7 @@ impl Listener {
             address: name.clone(),
             source,
         };
-        let socket = bind_with_backlog((config.host.as_str(), config.port), config.backlog)
-            .map_err(failed)?;
+        let socket = listen((config.host.as_str(), config.port), config.backlog).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         let socket = if config.refuse {
             Socket::None
@@ -75,7 +75,7 @@ impl Listener {
 }
 
 /// Binds with a queue of `backlog` connections that are to be accepted.
-fn bind_with_backlog(address: (&str, u16), backlog: u16) -> io::Result<StdListener> {
+fn listen(address: impl std::net::ToSocketAddrs, backlog: u16) -> io::Result<StdListener> {
     let socket = StdListener::bind(address)?;
     // The standard library has asked for a queue of its own choice; asking again changes its length.
     rustix::net::listen(&socket, i32::from(backlog))?;
@@ -135,23 +135,38 @@ pub(super) enum Accepted {
     Unix(std::os::unix::net::UnixStream, u64),
 }
 
-/// Accepts, and shares connections out in turn over this thread and the others.
+/// Accepts, and shares connections out in turn over this thread and the others. While the server is gone nothing listens.
 pub(super) async fn accept(
     local: Rc<Local>,
     listener: Listener,
     others: Vec<mpsc::Sender<Accepted>>,
 ) -> io::Result<()> {
-    let Listener { socket, tls, .. } = listener;
-    let socket = match socket {
+    let Listener {
+        address,
+        socket,
+        tls,
+    } = listener;
+    let mut socket = match socket {
         Socket::Tcp(socket) => Async::Tcp(TcpListener::from_std(socket)?),
         Socket::Unix(socket) => Async::Unix(UnixListener::from_std(socket)?),
         Socket::None => return Ok(()),
     };
     loop {
-        if let Some(until) = local.server.paused_until(PauseOf::Accept) {
-            local.pacer.until(until).await;
-        }
-        let Ok(stream) = socket.accept().await else {
+        let accepted = tokio::select! {
+            accepted = accept_one(&local, &socket) => accepted,
+            until = outage(&local) => {
+                drop(socket);
+                local.server.gone.send_replace(true);
+                let (Some(until), Some(address)) = (until, address) else {
+                    return Ok(());
+                };
+                local.pacer.until(until).await;
+                local.server.gone.send_replace(false);
+                socket = Async::Tcp(TcpListener::from_std(listen(address, local.server.config.backlog)?)?);
+                continue;
+            }
+        };
+        let Ok(stream) = accepted else {
             // Out of descriptors, or the client went away in between: wait a little rather than spin.
             local.pacer.pause(1_000_000).await;
             continue;
@@ -171,6 +186,24 @@ pub(super) async fn accept(
             }
         }
     }
+}
+
+async fn accept_one(local: &Local, socket: &Async) -> io::Result<Stream> {
+    let conditions = &local.server.conditions;
+    if let Some(until) = conditions.paused_until(PauseOf::Accept, now_ns()) {
+        local.pacer.until(until).await;
+    }
+    socket.accept().await
+}
+
+/// Waits for the next outage, and says when it ends, unless it is for ever. Without one, or before the first connection, it
+/// waits for ever itself.
+async fn outage(local: &Local) -> Option<u64> {
+    let Some((from, until)) = local.server.conditions.next_outage(now_ns()) else {
+        return std::future::pending().await;
+    };
+    local.pacer.until(from).await;
+    until
 }
 
 /// Serves what another thread accepted.
@@ -224,42 +257,46 @@ fn begin(local: &Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
         stream.set_nodelay(true).ok();
     }
     let local = Rc::clone(local);
+    let mut gone = local.server.gone.subscribe();
     // The thread's LocalSet owns it and ends it with the server.
     drop(tokio::task::spawn_local(async move {
-        let Some(io) = serve::at_accept(&local, io, number).await else {
-            return;
-        };
-        let (io, second) = match (io, tls) {
-            (Io::Tcp(stream), Some(Tls(acceptor))) => {
-                let Ok(stream) = acceptor.accept(stream).await else {
-                    return;
-                };
-                let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                (Io::Tls(Box::new(stream)), second)
-            }
-            (io, _) => {
-                let idle = local
-                    .server
-                    .config
-                    .keep_alive
-                    .idle_ms
-                    .map(|ms| ms.saturating_mul(1_000_000));
-                let second = match idle {
-                    None => speaks_h2(&io).await,
-                    Some(idle) => tokio::select! {
-                        second = speaks_h2(&io) => second,
-                        () = local.pacer.pause(idle) => return,
-                    },
-                };
-                (io, second)
-            }
-        };
-        if second {
-            h2::connection(local, io, number).await;
-        } else {
-            serve::connection(local, io, number).await;
+        tokio::select! {
+            () = connection(local, io, tls, number) => {}
+            // What is dropped is closed, as the kernel closes the sockets of a process that died.
+            _ = gone.wait_for(|gone| *gone) => {}
         }
     }));
+}
+
+async fn connection(local: Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
+    let Some(io) = serve::at_accept(&local, io, number).await else {
+        return;
+    };
+    let (io, second) = match (io, tls) {
+        (Io::Tcp(stream), Some(Tls(acceptor))) => {
+            let Ok(stream) = acceptor.accept(stream).await else {
+                return;
+            };
+            let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            (Io::Tls(Box::new(stream)), second)
+        }
+        (io, _) => {
+            let idle = local.server.config.keep_alive.idle_ms;
+            let second = match idle.map(|ms| ms.saturating_mul(1_000_000)) {
+                None => speaks_h2(&io).await,
+                Some(idle) => tokio::select! {
+                    second = speaks_h2(&io) => second,
+                    () = local.pacer.pause(idle) => return,
+                },
+            };
+            (io, second)
+        }
+    };
+    if second {
+        h2::connection(local, io, number).await;
+    } else {
+        serve::connection(local, io, number).await;
+    }
 }
 
 /// Whether a client without TLS begins with HTTP/2, as far as its first bytes tell.

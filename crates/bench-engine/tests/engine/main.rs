@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 mod common;
+mod conditions;
 mod faults;
 mod protocols;
 mod simulated;

@@ -263,3 +263,13 @@ fn the_scheduler_queues_preempts_and_finds_prefixes_and_every_request_gets_its_t
     assert!(value("num_requests_running").abs() < 0.5 && value("num_requests_waiting").abs() < 0.5);
     assert!(value("kv_cache_usage_perc") < 1e-9);
 }
+
+#[test]
+fn connections_are_told_with_the_requests_they_carried_and_0_where_nobody_used_them() {
+    let server = Server::start(fast()).unwrap();
+    let _unused = std::net::TcpStream::connect(server.addr().unwrap()).unwrap();
+    get(&server, "/health");
+    let raw = get(&server, "/connections");
+    let carried: Vec<u64> = serde_json::from_slice(&raw.body).unwrap();
+    assert_eq!(carried, [0, 1, 1], "the last is the one that asks");
+}

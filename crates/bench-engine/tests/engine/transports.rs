@@ -258,6 +258,7 @@ fn a_pause_holds_requests_until_it_is_over() {
         what: bench_engine::config::PauseOf::Requests,
         after_ms: 0,
         for_ms: 80,
+        every_ms: None,
     };
     let server = Server::start(EngineConfig {
         pauses: vec![pause],

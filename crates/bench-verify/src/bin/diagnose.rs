@@ -1,0 +1,127 @@
+//! `diagnose`: runs against servers whose trouble is known, and how often it was named.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a program; its output is its result"
+)]
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bench_verify::diagnosis::{Limits, Score, Situation, Trial, by_situation, play, situations};
+use bench_verify::{Programs, VerifyError};
+use clap::Parser;
+
+/// Hold what the benchmarks say of a server against what is wrong with it.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Only situations whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Seeds of each situation.
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    /// One seed, with the server's metrics only.
+    #[arg(long)]
+    quick: bool,
+    /// Folder of the built programs; those beside this one unless given.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+    /// Append what each run said to this file, a JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// List the situations and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
+    let chosen: Vec<Situation> = situations()
+        .into_iter()
+        .filter(|situation| situation.name.contains(&arguments.only))
+        .collect();
+    if arguments.list {
+        for situation in chosen {
+            println!("{:34} {}", situation.name, situation.causes.join(", "));
+        }
+        return Ok(true);
+    }
+    let programs = Programs::new(arguments.programs.clone())?;
+    let mut runs = Vec::new();
+    for trial in trials(arguments, &chosen) {
+        let judged = match play(&programs, &trial) {
+            Ok(judged) => judged,
+            Err(error) => {
+                eprintln!("error: {}: {error}", trial.situation.name);
+                return Ok(false);
+            }
+        };
+        eprintln!(
+            "{} {:34} seed {} {:11} {:9} {}",
+            if judged.is_right() { "   " } else { "NO " },
+            judged.name,
+            trial.seed,
+            if trial.metrics {
+                "metrics"
+            } else {
+                "no metrics"
+            },
+            judged.trust.0,
+            judged.claimed.join(", "),
+        );
+        if let Some(path) = &arguments.log {
+            let failed = |source| VerifyError::Io {
+                what: path.display().to_string(),
+                source,
+            };
+            let mut file = std::fs::File::options()
+                .append(true)
+                .create(true)
+                .open(path)
+                .map_err(failed)?;
+            writeln!(file, "{}", judged.to_json()).map_err(failed)?;
+        }
+        runs.push(judged);
+    }
+    let score = Score::of(&runs);
+    println!(
+        "{}\n{}",
+        score.table(Limits::default()),
+        by_situation(&runs)
+    );
+    Ok(score.holds(Limits::default()))
+}
+
+fn trials(arguments: &Arguments, chosen: &[Situation]) -> Vec<Trial> {
+    let seeds = if arguments.quick { 1 } else { arguments.seeds };
+    let ways: &[bool] = if arguments.quick {
+        &[true]
+    } else {
+        &[true, false]
+    };
+    let mut trials = Vec::new();
+    for seed in 1..=seeds {
+        for situation in chosen {
+            for metrics in ways {
+                trials.push(Trial {
+                    situation: *situation,
+                    seed,
+                    metrics: *metrics,
+                });
+            }
+        }
+    }
+    trials
+}

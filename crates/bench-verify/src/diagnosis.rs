@@ -1,0 +1,166 @@
+//! The diagnosis benchmark: runs against servers whose trouble is known, and what the runs said about it.
+//!
+//! A [`Situation`] is a server's profile, a command line, and a label: the causes that may be named first, what else is true, the
+//! trust that is due. Nothing that a situation is called or labelled reaches the program that is judged.
+
+mod judge;
+mod numbers;
+mod score;
+mod situations;
+
+use std::process::{Child, Command, Stdio};
+
+use bench_engine::EngineConfig;
+use bench_schema::TrustVerdict;
+
+pub use judge::Judged;
+pub use score::{Limits, Score, by_situation};
+pub use situations::situations;
+
+use crate::engines::{Engines, Known};
+use crate::error::VerifyError;
+use crate::programs::{Programs, Ran};
+
+/// A server's trouble, a load, and what a run against it has to say.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation {
+    /// Its name, for `--only` and the table.
+    pub name: &'static str,
+    /// One profile a server, in TOML.
+    pub engines: &'static [&'static str],
+    /// `bench-throughput` unless something else is said.
+    pub program: &'static str,
+    /// The command line, without servers, seed and output.
+    pub arguments: &'static str,
+    /// Whose core real busy loops take, and how many of them.
+    pub starve: Option<(Starved, usize)>,
+    /// Causes of which one has to be named first. Empty: there is nothing to name.
+    pub causes: &'static [&'static str],
+    /// The same where the server tells nothing of itself, if it differs.
+    pub hidden: Option<&'static [&'static str]>,
+    /// Causes that are true as well, or consequences: no merit, no fault.
+    pub also: &'static [&'static str],
+    /// Verdicts that are right.
+    pub trust: &'static [TrustVerdict],
+    /// Advice for the first finding: one of these words has to be in it. Empty: none is judged.
+    pub advice: &'static [&'static str],
+}
+
+/// Whose core is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Starved {
+    /// The server's.
+    Server,
+    /// The client's.
+    Client,
+}
+
+/// One run that is to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    /// Of what.
+    pub situation: Situation,
+    /// Seed of server and client.
+    pub seed: u64,
+    /// Whether the server tells of itself.
+    pub metrics: bool,
+}
+
+impl Situation {
+    /// Whether nothing is wrong with the server.
+    pub fn is_healthy(&self) -> bool {
+        self.causes.first() == Some(&"healthy")
+    }
+
+    /// Causes that may come first.
+    pub fn accepted(&self, metrics: bool) -> &'static [&'static str] {
+        self.hidden.filter(|_| !metrics).unwrap_or(self.causes)
+    }
+}
+
+/// Makes a run.
+///
+/// # Errors
+/// [`VerifyError`] where there is nothing to judge.
+pub fn play(programs: &Programs, trial: &Trial) -> Result<Judged, VerifyError> {
+    let folder = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
+    let (ran, known) = make(programs, trial, folder.path())?;
+    Ok(judge::judge(trial, &ran, &known))
+}
+
+fn make(
+    programs: &Programs,
+    trial: &Trial,
+    folder: &std::path::Path,
+) -> Result<(Ran, Known), VerifyError> {
+    let situation = &trial.situation;
+    let configs: Vec<EngineConfig> = situation
+        .engines
+        .iter()
+        .map(|text| profile(text, trial))
+        .collect::<Result<_, _>>()?;
+    let engines = Engines::start(programs, &configs, None)?;
+    let mut arguments: Vec<String> = Vec::new();
+    for url in engines.urls() {
+        arguments.extend(["--url".to_owned(), url]);
+    }
+    arguments.extend(["--seed".to_owned(), trial.seed.to_string()]);
+    if !trial.metrics {
+        arguments.extend(["--server-metrics".to_owned(), "none".to_owned()]);
+    }
+    arguments.extend(situation.arguments.split_whitespace().map(str::to_owned));
+    let loops = situation
+        .starve
+        .map(|starve| Loops::start(programs, starve));
+    let ran = programs.run(situation.program, &arguments, &folder.join("run"));
+    drop(loops.transpose()?);
+    // A server that is gone may have to come back first.
+    Ok((ran?, engines.known_patiently()?))
+}
+
+fn profile(text: &str, trial: &Trial) -> Result<EngineConfig, VerifyError> {
+    let mut config = EngineConfig::from_toml(text)?;
+    config.seed = trial.seed;
+    config.metrics_page = trial.metrics;
+    Ok(config)
+}
+
+/// Processes that only count, on one core.
+struct Loops(Vec<Child>);
+
+impl Loops {
+    fn start(programs: &Programs, (whose, count): (Starved, usize)) -> Result<Self, VerifyError> {
+        let mut loops = Self(Vec::new());
+        let core = programs.cores.map(|(client, server)| match whose {
+            Starved::Server => server,
+            Starved::Client => client,
+        });
+        for _ in 0..count {
+            let mut command = match core {
+                Some(core) => {
+                    let mut command = Command::new("taskset");
+                    command.args(["-c", &core.to_string(), "sh"]);
+                    command
+                }
+                None => Command::new("sh"),
+            };
+            let child = command
+                .args(["-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .spawn()
+                .map_err(VerifyError::io("a busy loop"))?;
+            loops.0.push(child);
+        }
+        Ok(loops)
+    }
+}
+
+impl Drop for Loops {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It cannot have ended by itself; if it has, all the better.
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What a run said, against its label.
+
+use bench_schema::{Cause, Code, Finding, RunRecord};
+use serde_json::{Value, json};
+
+use super::Trial;
+use super::numbers::{Number, numbers};
+use crate::engines::Known;
+use crate::programs::Ran;
+
+/// Codes of before there were causes, and the causes that they come nearest to.
+const FORMER: [(&str, &str); 11] = [
+    ("prefill_bound", "prefill"),
+    ("low_gpu_use", "gpu_low"),
+    ("saturated_compute", "gpu_saturated"),
+    ("compute_bound", "gpu_saturated"),
+    ("cpu_limit", "server_starved"),
+    ("cpu_quota", "server_starved"),
+    ("single_core_full", "server_starved"),
+    ("failures", "failing"),
+    ("ttft_degrades_first", "waiting_or_prefill"),
+    ("regime_change", "step"),
+    ("busy_host", "server_starved"),
+];
+
+/// Severity from which a finding of before there were causes is an alarm.
+const ALARM: f64 = 0.3;
+
+/// Of those, the ones that were no alarm at any severity.
+const INFORMATION: [&str; 4] = [
+    "best_concurrency",
+    "knee",
+    "longest_output",
+    "operating_point",
+];
+
+/// A run beside its label.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    /// The situation's name.
+    pub name: &'static str,
+    /// Its seed, and whether the server told of itself.
+    pub trial: (u64, bool),
+    /// Whether nothing was wrong.
+    pub healthy: bool,
+    /// Whether there was a cause to name.
+    pub has_cause: bool,
+    /// What was claimed, in order: causes, and alarms without one.
+    pub claimed: Vec<String>,
+    /// Place of the first right one in it, from 0.
+    pub place: Option<usize>,
+    /// Causes and alarms that are neither right nor true as well.
+    pub forbidden: Vec<String>,
+    /// Whether the first finding's advice is the label's; `None` where none is judged, or nothing right was claimed.
+    pub advice: Option<bool>,
+    /// The verdict, and whether it is right.
+    pub trust: (&'static str, bool),
+    /// Reasons of the verdict.
+    pub reasons: Vec<String>,
+    /// Figures beside the ledger's.
+    pub numbers: Vec<Number>,
+}
+
+/// Judges a run.
+pub(super) fn judge(trial: &Trial, ran: &Ran, known: &Known) -> Judged {
+    let situation = &trial.situation;
+    let claims: Vec<(String, &Finding)> = claims(&ran.run);
+    let claimed: Vec<String> = claims.iter().map(|(cause, _)| cause.clone()).collect();
+    let accepted = situation.accepted(trial.metrics);
+    let is_right = |cause: &String| accepted.contains(&cause.as_str());
+    let place = claimed.iter().position(is_right);
+    let forbidden = claimed
+        .iter()
+        .filter(|cause| !is_right(cause) && !situation.also.contains(&cause.as_str()))
+        .cloned()
+        .collect();
+    let advice = place
+        .filter(|_| !situation.advice.is_empty())
+        .and_then(|at| claims.get(at))
+        .map(|(_, finding)| advises(finding, situation.advice));
+    let verdict = ran.run.trust.verdict;
+    Judged {
+        name: situation.name,
+        trial: (trial.seed, trial.metrics),
+        healthy: situation.is_healthy(),
+        has_cause: !situation.is_healthy() && !accepted.is_empty(),
+        claimed,
+        place,
+        forbidden,
+        advice,
+        trust: (verdict.as_str(), situation.trust.contains(&verdict)),
+        reasons: ran
+            .run
+            .trust
+            .reasons
+            .iter()
+            .map(|reason| format!("{}: {}", reason.code, reason.message))
+            .collect(),
+        numbers: numbers(ran, known),
+    }
+}
+
+/// Causes and alarms of a run in the order in which it tells them, each once.
+fn claims(run: &RunRecord) -> Vec<(String, &Finding)> {
+    let mut claims: Vec<(String, &Finding)> = Vec::new();
+    for finding in &run.findings {
+        let Some(cause) = claim(finding) else {
+            continue;
+        };
+        if !claims.iter().any(|(known, _)| known == cause) {
+            claims.push((cause.to_owned(), finding));
+        }
+    }
+    claims
+}
+
+/// The cause that a finding names, or the alarm that it raises.
+fn claim(finding: &Finding) -> Option<&str> {
+    match &finding.code {
+        Code::Cause(Cause::Healthy) | Code::Answer(_) | Code::Fact(_) => None,
+        Code::Cause(cause) => Some(cause.as_str()),
+        Code::Other(code) if finding.severity >= ALARM && !INFORMATION.contains(&code.as_str()) => {
+            let former = FORMER.iter().find(|(known, _)| known == code);
+            Some(former.map_or(code.as_str(), |(_, cause)| cause))
+        }
+        Code::Other(_) => None,
+    }
+}
+
+/// Whether one of the words is in the advice, as it is stored.
+fn advises(finding: &Finding, words: &[&str]) -> bool {
+    let advice = json!([finding.advice, finding.message])
+        .to_string()
+        .to_lowercase();
+    words.iter().any(|word| advice.contains(word))
+}
+
+impl Judged {
+    /// Whether the run is as it should be in every respect.
+    pub fn is_right(&self) -> bool {
+        let named = !self.has_cause || self.place == Some(0);
+        named && self.forbidden.is_empty() && self.trust.1 && self.numbers.iter().all(Number::holds)
+    }
+
+    /// Everything, for a log.
+    pub fn to_json(&self) -> Value {
+        let off: Vec<Value> = self
+            .numbers
+            .iter()
+            .filter(|number| !number.holds())
+            .map(|number| json!([number.name, number.cell, number.said, number.so]))
+            .collect();
+        json!({
+            "situation": self.name, "seed": self.trial.0, "metrics": self.trial.1, "right": self.is_right(),
+            "claimed": self.claimed, "place": self.place, "forbidden": self.forbidden, "advice": self.advice,
+            "trust": self.trust.0, "trust_right": self.trust.1, "reasons": self.reasons, "off": off,
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! The ways a run can go, and a selection that has every pair of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// Levels of each factor, in the order of [`Row`]'s accessors.
+const LEVELS: [usize; 8] = [2, 3, 2, 2, 4, 2, 2, 2];
+
+/// How load is offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// A number in flight.
+    Closed,
+    /// A rate.
+    Open,
+    /// Conversations, a number in flight.
+    Sessions,
+}
+
+/// What requests travel on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// HTTP/1.1 over TCP.
+    Http1,
+    /// HTTP/2 over TCP, by prior knowledge.
+    Http2,
+    /// HTTP/1.1 over TLS.
+    Tls,
+    /// HTTP/1.1 over a Unix socket.
+    Unix,
+}
+
+/// One way a run can go: a level of each factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row([usize; LEVELS.len()]);
+
+impl Row {
+    /// Cells that follow each other, as repeats.
+    pub fn cells(self) -> u32 {
+        if self.0[0] == 0 { 1 } else { 3 }
+    }
+
+    /// How load is offered.
+    pub fn load(self) -> Load {
+        [Load::Closed, Load::Open, Load::Sessions][self.0[1]]
+    }
+
+    /// Whether prompts are made with a tokenizer.
+    pub fn tokenizer(self) -> bool {
+        self.0[2] == 1
+    }
+
+    /// Whether the run begins without warm-up.
+    pub fn cold(self) -> bool {
+        self.0[3] == 1
+    }
+
+    /// What requests travel on.
+    pub fn transport(self) -> Transport {
+        [
+            Transport::Http1,
+            Transport::Http2,
+            Transport::Tls,
+            Transport::Unix,
+        ][self.0[4]]
+    }
+
+    /// Worker threads.
+    pub fn workers(self) -> u32 {
+        if self.0[5] == 0 { 1 } else { 2 }
+    }
+
+    /// Servers that share the load.
+    pub fn urls(self) -> usize {
+        self.0[6] + 1
+    }
+
+    /// Whether reads are batched.
+    pub fn batching(self) -> bool {
+        self.0[7] == 0
+    }
+
+    /// One closed cell, without a tokenizer, warm, over HTTP/1.1, one worker, one server.
+    pub(super) fn plain() -> Self {
+        Self([0; LEVELS.len()])
+    }
+
+    fn pairs(self) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+        (0..LEVELS.len())
+            .flat_map(move |a| (a + 1..LEVELS.len()).map(move |b| (a, self.0[a], b, self.0[b])))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let load = match self.load() {
+            Load::Closed => "closed",
+            Load::Open => "open",
+            Load::Sessions => "sessions",
+        };
+        let transport = match self.transport() {
+            Transport::Http1 => "HTTP/1.1",
+            Transport::Http2 => "HTTP/2",
+            Transport::Tls => "TLS",
+            Transport::Unix => "Unix",
+        };
+        write!(
+            f,
+            "{} × {load}, {}{}, {transport}, {} w, {} url{}",
+            self.cells(),
+            if self.tokenizer() { "tokenizer, " } else { "" },
+            if self.cold() { "cold" } else { "warm" },
+            self.workers(),
+            self.urls(),
+            if self.batching() { "" } else { ", no batching" },
+        )
+    }
+}
+
+/// Rows in which every level of every factor is there.
+pub(super) fn each_level() -> Vec<Row> {
+    cover(|row| row.0.into_iter().enumerate().collect())
+}
+
+/// Rows in which every level of every factor meets every level of every other.
+pub fn pairwise() -> Vec<Row> {
+    cover(|row| row.pairs().collect())
+}
+
+/// Rows that have all features together: each next row is the one of the full product that has most which no row before it has,
+/// the first of those that are equal.
+fn cover<F: Ord>(features: impl Fn(&Row) -> Vec<F>) -> Vec<Row> {
+    let all = product();
+    let mut open: BTreeSet<F> = all.iter().flat_map(&features).collect();
+    let mut rows = Vec::new();
+    while !open.is_empty() {
+        let new = |row: &Row| {
+            features(row)
+                .iter()
+                .filter(|one| open.contains(one))
+                .count()
+        };
+        // `max_by_key` takes the last of equals; reversed, that is the first.
+        let Some(best) = all.iter().rev().copied().max_by_key(new) else {
+            break;
+        };
+        for one in features(&best) {
+            open.remove(&one);
+        }
+        rows.push(best);
+    }
+    rows
+}
+
+fn product() -> Vec<Row> {
+    let count = LEVELS.iter().product();
+    let row = |mut number: usize| {
+        let mut levels = [0; LEVELS.len()];
+        for (level, size) in levels.iter_mut().zip(LEVELS) {
+            *level = number % size;
+            number /= size;
+        }
+        Row(levels)
+    };
+    (0..count).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_is_in_one_of_few_rows() {
+        let rows = each_level();
+        assert_eq!(rows.len(), 4);
+        for (factor, levels) in LEVELS.into_iter().enumerate() {
+            let seen: BTreeSet<usize> = rows.iter().map(|row| row.0[factor]).collect();
+            assert_eq!(seen.len(), levels, "factor {factor}");
+        }
+    }
+
+    #[test]
+    fn every_pair_of_levels_is_in_a_row_and_the_rows_are_few() {
+        let rows = pairwise();
+        let covered: BTreeSet<_> = rows.iter().flat_map(|row| row.pairs()).collect();
+        let all: BTreeSet<_> = product().iter().flat_map(|row| row.pairs()).collect();
+        assert_eq!(covered, all);
+        assert!((12..=16).contains(&rows.len()), "{}", rows.len());
+    }
+}
