@@ -175,14 +175,14 @@ impl ConversationMaker {
     /// A conversation that begins with `first`.
     pub(crate) fn conversation(
         &self,
-        first: Planned,
+        first: &Planned,
         later: Vec<Planned>,
     ) -> Result<Conversation, ClientError> {
         let goes_on = !later.is_empty();
         Ok(Conversation {
             due: first.due.unwrap_or(Nanos::ZERO),
             first: Ready {
-                open_record: OpenRecord::new(&self.label, &first, &self.sink),
+                open_record: OpenRecord::new(&self.label, first, &self.sink),
                 request: encoded(
                     &self.encoder,
                     &first.item.request,

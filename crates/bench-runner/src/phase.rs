@@ -44,6 +44,8 @@ pub(crate) struct Phase {
 pub(crate) struct Part {
     /// One for all slots of a closed loop, for any of them may be free next; one for each worker of an open loop.
     pub(crate) queues: Vec<Arc<Queue>>,
+    /// How many requests its plan has, all shards, where it says.
+    pub(crate) requests: Option<u64>,
     /// How long it lasts, where time ends it.
     pub(crate) length: Option<Nanos>,
 }

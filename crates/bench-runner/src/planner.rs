@@ -205,7 +205,7 @@ impl Feed {
             Ok(None) => return self.end(None),
             Err(error) => return self.end(Some(RunError::Workload(error))),
         };
-        match self.maker.conversation(planned.0, planned.1) {
+        match self.maker.conversation(&planned.0, planned.1) {
             Ok(conversation) => {
                 if let Some(queue) = self.queue() {
                     queue.push(conversation);

@@ -12,7 +12,7 @@ use crate::open_record::Conversation;
 
 /// Conversations that are ready. Its lock is only ever held to move one of them.
 pub(crate) struct Queue {
-    shelf: Mutex<Shelf>,
+    stock: Mutex<Stock>,
     depth: usize,
     arrived: Notify,
     filled: Notify,
@@ -20,7 +20,7 @@ pub(crate) struct Queue {
 }
 
 #[derive(Default)]
-struct Shelf {
+struct Stock {
     ready: VecDeque<Conversation>,
     /// Nothing more will come; the first to see an error has it.
     over: bool,
@@ -43,7 +43,7 @@ impl Queue {
     /// Room for `depth` conversations; `planner` is woken when there is room again.
     pub(crate) fn new(depth: usize, planner: Option<Thread>) -> Self {
         Self {
-            shelf: Mutex::default(),
+            stock: Mutex::default(),
             depth: depth.max(1),
             arrived: Notify::new(),
             filled: Notify::new(),
@@ -51,23 +51,23 @@ impl Queue {
         }
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    fn stock(&self) -> MutexGuard<'_, Stock> {
         // nothing is half done while it is held
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the planner may put one more here.
     pub(crate) fn has_room(&self) -> bool {
-        let shelf = self.shelf();
-        !shelf.over && shelf.ready.len() < self.depth
+        let stock = self.stock();
+        !stock.over && stock.ready.len() < self.depth
     }
 
     /// One more is ready.
     pub(crate) fn push(&self, conversation: Conversation) {
         let full = {
-            let mut shelf = self.shelf();
-            shelf.ready.push_back(conversation);
-            shelf.ready.len() >= self.depth
+            let mut stock = self.stock();
+            stock.ready.push_back(conversation);
+            stock.ready.len() >= self.depth
         };
         self.arrived.notify_one();
         if full {
@@ -78,9 +78,9 @@ impl Queue {
     /// Nothing more will come.
     pub(crate) fn end(&self, error: Option<RunError>) {
         {
-            let mut shelf = self.shelf();
-            shelf.over = true;
-            shelf.error = shelf.error.take().or(error);
+            let mut stock = self.stock();
+            stock.over = true;
+            stock.error = stock.error.take().or(error);
         }
         self.arrived.notify_waiters();
         self.arrived.notify_one();
@@ -90,9 +90,9 @@ impl Queue {
     /// Nobody takes any more: what is here was never handed out.
     pub(crate) fn close(&self) {
         let left = {
-            let mut shelf = self.shelf();
-            shelf.over = true;
-            std::mem::take(&mut shelf.ready)
+            let mut stock = self.stock();
+            stock.over = true;
+            std::mem::take(&mut stock.ready)
         };
         drop(left);
         self.wake_planner();
@@ -100,7 +100,7 @@ impl Queue {
 
     /// Whether nothing more is put here.
     pub(crate) fn is_over(&self) -> bool {
-        self.shelf().over
+        self.stock().over
     }
 
     /// Wait until it is full, or holds all there is.
@@ -108,8 +108,8 @@ impl Queue {
         loop {
             let filled = self.filled.notified();
             {
-                let shelf = self.shelf();
-                if shelf.over || shelf.ready.len() >= self.depth {
+                let stock = self.stock();
+                if stock.over || stock.ready.len() >= self.depth {
                     return;
                 }
             }
@@ -120,14 +120,14 @@ impl Queue {
     /// Take one: from now on it counts as planned.
     pub(crate) fn take(&self, now: Stamp) -> Result<Next<Conversation>, RunError> {
         let (taken, left) = {
-            let mut shelf = self.shelf();
-            let Some(mut conversation) = shelf.ready.pop_front() else {
-                return nothing(&mut shelf);
+            let mut stock = self.stock();
+            let Some(mut conversation) = stock.ready.pop_front() else {
+                return nothing(&mut stock);
             };
             let (requests, hash) = conversation.hand_out(now);
-            shelf.handed_out += requests;
-            shelf.hash += hash;
-            (conversation, shelf.ready.len())
+            stock.handed_out += requests;
+            stock.hash += hash;
+            (conversation, stock.ready.len())
         };
         if left == self.depth / 2 {
             self.wake_planner();
@@ -137,10 +137,10 @@ impl Queue {
 
     /// When the next one is due.
     pub(crate) fn next_due(&self) -> Result<Next<Nanos>, RunError> {
-        let mut shelf = self.shelf();
-        match shelf.ready.front() {
+        let mut stock = self.stock();
+        match stock.ready.front() {
             Some(conversation) => Ok(Next::Ready(conversation.due)),
-            None => nothing(&mut shelf),
+            None => nothing(&mut stock),
         }
     }
 
@@ -151,8 +151,8 @@ impl Queue {
 
     /// How many requests were taken, and the sum of their hashes.
     pub(crate) fn handed_out(&self) -> (u64, PlanHash) {
-        let shelf = self.shelf();
-        (shelf.handed_out, shelf.hash)
+        let stock = self.stock();
+        (stock.handed_out, stock.hash)
     }
 
     fn wake_planner(&self) {
@@ -162,8 +162,8 @@ impl Queue {
     }
 }
 
-fn nothing<T>(shelf: &mut Shelf) -> Result<Next<T>, RunError> {
-    match (shelf.over, shelf.error.take()) {
+fn nothing<T>(stock: &mut Stock) -> Result<Next<T>, RunError> {
+    match (stock.over, stock.error.take()) {
         (_, Some(error)) => Err(error),
         (true, None) => Ok(Next::Over),
         (false, None) => Ok(Next::Later),

@@ -74,6 +74,10 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
     tokio::task::LocalSet::new().block_on(&runtime, carry_out(program, settings))
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "the order of things, read from top to bottom"
+)]
 async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
     let cells = (program.design)(settings);
     let run = Run::prepare(program, settings, &cells).await?;

@@ -164,6 +164,10 @@ impl Run<'_> {
     }
 
     /// A warm-up, if there is one, and a measurement; without a pause between them unless that is what is wanted.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a cell that a repeat needs, each once"
+    )]
     async fn one_repeat(
         &self,
         cell: &Cell,

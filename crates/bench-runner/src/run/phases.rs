@@ -13,6 +13,7 @@ use crate::config::BadLines;
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{Part, Phase, PhaseCounts, Window};
 use crate::ramp::Gate;
+use crate::stop::Ending;
 use crate::worker_pool::PhaseReport;
 use crate::{RunError, tokenize};
 
@@ -40,54 +41,32 @@ impl Run<'_> {
         ends: &Ends,
         tools: &mut Tools<'_>,
     ) -> Result<(Arc<Phase>, Vec<PhaseReport>), RunError> {
-        let Design { cell, repeat, .. } = *design;
+        let cell = design.cell;
         let load = match design.warmup {
             Some(warmup) if !design.measure => &warmup.load,
             _ => &cell.load,
         };
-        let (mut requests, mut moves_over) = (Some(0), 0);
-        let mut parts = [None, None];
-        let of_warmup = design
-            .warmup
-            .map(|warmup| (PhaseKind::Warmup, warmup.length));
-        let of_measure = design
-            .measure
-            .then_some((PhaseKind::Measure, cell.stop.duration));
-        for ((kind, length), part) in of_warmup.into_iter().chain(of_measure).zip(&mut parts) {
-            let plan = match (kind, design.warmup) {
-                (PhaseKind::Warmup, Some(warmup)) => self.warmup_plan(cell, repeat, warmup)?,
-                _ => self.plan(cell, repeat)?,
-            };
-            let of_all = plan.requests();
-            requests = requests.zip(of_all).map(|(sum, more)| sum + more);
-            moves_over = of_all.unwrap_or(0) / u64::from(self.settings.client.part().1).max(1);
-            let label = Label {
-                cell: cell.id.clone(),
-                repeat,
-                kind,
-            };
-            *part = Some((kind, self.part(&plan, length, label, (ends, tools))?));
-        }
+        let (warmup, measure) = self.parts(design, ends, tools)?;
+        let parts = || warmup.iter().chain(&measure);
+        let requests = parts().map(|part| part.requests).sum();
         self.progress.begin(&name(design), requests);
-        for (_, part) in parts.iter().flatten() {
-            part.primed().await;
+        for part in parts() {
+            tokio::select! {
+                () = self.stop.reached(Ending::Draining) => {}
+                () = part.primed() => {}
+            }
         }
         let start = self.clock.now() + if load.is_open() { LEAD } else { Nanos::ZERO };
+        let of_all = measure.as_ref().and_then(|part| part.requests).unwrap_or(0);
         let gate = load
             .ramp()
-            .map(|ramp| Gate::new(ramp, start, cell.stop.duration, moves_over));
-        let mut of = |wanted: PhaseKind| {
-            let found = parts
-                .iter_mut()
-                .find_map(|part| part.take_if(|(kind, _)| *kind == wanted));
-            found.map(|(_, part)| part)
-        };
+            .map(|ramp| Gate::new(ramp, start, cell.stop.duration, of_all / self.shards()));
         let phase = Arc::new(Phase {
             load: load.clone(),
             start,
             ramp_up: self.settings.load.ramp_up.unwrap_or(Nanos::ZERO),
-            warmup: of(PhaseKind::Warmup),
-            measure: of(PhaseKind::Measure),
+            warmup,
+            measure,
             gate,
             enough: Arc::clone(&ends.enough),
             health: Arc::clone(&ends.health),
@@ -100,21 +79,45 @@ impl Run<'_> {
         Ok((phase, reports))
     }
 
+    /// What is not measured, and what is.
+    fn parts(
+        &self,
+        design: &Design<'_>,
+        ends: &Ends,
+        tools: &Tools<'_>,
+    ) -> Result<(Option<Part>, Option<Part>), RunError> {
+        let (cell, repeat) = (design.cell, design.repeat);
+        let warmup = design.warmup.map(|warmup| {
+            let plan = self.warmup_plan(cell, repeat, warmup)?;
+            self.part(&plan, warmup.length, ends, tools)
+        });
+        let measure = design.measure.then(|| {
+            let plan = self.plan(cell, repeat)?;
+            self.part(&plan, cell.stop.duration, ends, tools)
+        });
+        Ok((warmup.transpose()?, measure.transpose()?))
+    }
+
+    fn shards(&self) -> u64 {
+        u64::from(self.settings.client.part().1).max(1)
+    }
+
     /// A plan's requests on their way to the workers: one queue for all slots of a closed loop, one for each worker of an open one.
     fn part(
         &self,
         plan: &Plan,
         length: Option<Nanos>,
-        label: Label,
-        (ends, tools): (&Ends, &Tools<'_>),
+        ends: &Ends,
+        tools: &Tools<'_>,
     ) -> Result<Part, RunError> {
+        let spec = plan.spec();
         if self.sizer.name() == tokenize::NAME {
             // every length is asked for now, so that the server is left alone while it is measured
             plan.iter()
                 .try_for_each(|planned| planned.map(drop))
                 .map_err(RunError::Workload)?;
         }
-        let (queues, depth) = match &plan.spec().load {
+        let (queues, depth) = match &spec.load {
             Load::Open { .. } => (tools.pool.count(), AHEAD),
             Load::Closed { concurrency, .. } => {
                 let slots = usize::try_from(*concurrency).unwrap_or(usize::MAX);
@@ -127,11 +130,17 @@ impl Run<'_> {
             health: Arc::clone(&ends.health),
             keep_text: self.settings.workload.keep_text,
         });
+        let label = Label {
+            cell: spec.cell.clone(),
+            repeat: spec.repeat,
+            kind: spec.phase,
+        };
         let queues = usize::try_from(queues).unwrap_or(1);
         Ok(Part {
             queues: tools
                 .planner
                 .deal(plan.iter(), queues, depth, (label, sink)),
+            requests: plan.requests(),
             length,
         })
     }
@@ -173,9 +182,16 @@ impl Run<'_> {
     }
 
     fn warmup_plan(&self, cell: &Cell, repeat: u32, warmup: &WarmUp) -> Result<Plan, RunError> {
+        let requests = match &warmup.load {
+            // every shard has slots of its own
+            Load::Closed { concurrency, .. } => {
+                (warmup.requests).map(|count| count.max(u64::from(*concurrency) * self.shards()))
+            }
+            Load::Open { .. } => warmup.requests,
+        };
         self.plan_of(PlanSpec {
             load: warmup.load.clone(),
-            requests: warmup.requests,
+            requests,
             // the number ends it where there is one; the length then says when the measurement goes on
             duration: warmup.length.filter(|_| warmup.requests.is_none()),
             phase: PhaseKind::Warmup,

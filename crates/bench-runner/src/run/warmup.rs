@@ -51,7 +51,7 @@ impl WarmUp {
                 drains,
                 ..closed(amount, 1, None)
             },
-            open => steady(open, amount),
+            open @ Load::Open { .. } => steady(open, amount),
         })
     }
 }

@@ -207,6 +207,10 @@ impl Play {
         LocalSet::new().block_on(&runtime, self.carried_out())
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "a whole phase is put together here, part by part"
+    )]
     async fn carried_out(self) -> Played {
         let stage = Rc::new(Stage {
             now: Cell::new(Stamp::new(5_000_000_000)),
@@ -242,6 +246,7 @@ impl Play {
             let sink = (label, Arc::clone(&sink));
             Part {
                 queues: handle.deal(plan.iter(), queues, self.depth, sink),
+                requests: plan.requests(),
                 length,
             }
         };
@@ -651,7 +656,7 @@ fn a_run_that_is_ended_drains_and_what_is_due_by_then_is_planned() {
     assert!(played.add_up());
     assert_eq!(
         played.outcomes().get("completed"),
-        Some(&(played.planned as usize))
+        Some(&usize::try_from(played.planned).unwrap())
     );
     assert!((9..=11).contains(&played.planned), "{}", played.planned);
 }
