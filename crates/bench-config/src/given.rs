@@ -104,7 +104,7 @@ pub fn flags(
     about: &'static str,
     args: impl IntoIterator<Item = OsString>,
 ) -> Result<Flags, clap::Error> {
-    let command = keys::command(benchmark, about);
+    let mut command = keys::command(benchmark, about);
     let keys = keys::typed();
     let taken = |key: &&Arg| keys::takers(key.get_id().as_str()).contains(&benchmark);
     // What is on unless turned off may be asked for all the same, as in `vllm bench serve --ignore-eos`: over a file that turns it off.
@@ -123,7 +123,7 @@ pub fn flags(
     let matches = command
         .clone()
         .try_get_matches_from(args)
-        .map_err(|error| keys::explained(error, command))?;
+        .map_err(|error| keys::explained(error, &mut command))?;
     let given = keys.get_arguments().filter(taken).filter_map(|key| {
         let texts = flagged(key, &matches)?;
         let place = Place::Flag(keys::flag(key));
@@ -159,6 +159,9 @@ pub struct Given {
 }
 
 /// Read a configuration: flags over the file (its name and text) over defaults.
+///
+/// # Errors
+/// Every problem there is, at once.
 pub fn read(
     benchmark: Benchmark,
     flags: Flags,

@@ -103,7 +103,9 @@ pub(crate) fn metavar(key: &Arg) -> String {
 pub(crate) fn typed() -> Command {
     let keys = Settings::augment_args(Command::new("keys").disable_help_flag(true));
     keys.mut_args(|key| {
-        let key = key.long_from_id();
+        // flags are named as their keys, with dashes
+        let name = key.get_id().as_str().replace('_', "-");
+        let key = key.long(name);
         if shape(&key) != Shape::Switch {
             return key;
         }
@@ -112,18 +114,6 @@ pub(crate) fn typed() -> Command {
             .num_args(1)
             .default_value(if on { "true" } else { "false" })
     })
-}
-
-/// Flags are named as their keys, with dashes.
-trait LongFromId {
-    fn long_from_id(self) -> Self;
-}
-
-impl LongFromId for Arg {
-    fn long_from_id(self) -> Self {
-        let name = self.get_id().as_str().replace('_', "-");
-        self.long(name)
-    }
 }
 
 /// The command line for people. It only tells flags apart: what their texts mean is for [`typed`], which reads those of the file too.
@@ -232,7 +222,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// A usage error; where a flag of another tool is meant, what to write instead.
-pub(crate) fn explained(error: clap::Error, mut command: Command) -> clap::Error {
+pub(crate) fn explained(error: clap::Error, command: &mut Command) -> clap::Error {
     let named = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(flag)) => flag.split('=').next().unwrap_or_default(),
         _ => return error,

@@ -363,7 +363,7 @@ pub struct ObjectiveSettings {
     #[arg(skip)]
     #[serde(skip_serializing_if = "no_scenario")]
     pub scenario_set: ScenarioSet,
-    /// Gates: output_tokens_per_s>=20,failed==0; exit code 4 when one is missed.
+    /// Gates: `output_tokens_per_s>=20,failed==0`; exit code 4 when one is missed.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = target)]
     pub target: Vec<String>,
     /// What the server costs per hour, for the cost per million tokens.

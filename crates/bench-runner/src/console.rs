@@ -24,7 +24,8 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
     let mut text = format!("error: {error}");
     let mut source = error.source();
     while let Some(cause) = source {
-        text.push_str(&format!("\n  because: {cause}"));
+        text.push_str("\n  because: ");
+        text.push_str(&cause.to_string());
         source = cause.source();
     }
     text

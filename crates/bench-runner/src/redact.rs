@@ -186,7 +186,7 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
         let letters = [bits >> 18, bits >> 12, bits >> 6, bits].map(letter);
         text.extend(letters.iter().take(chunk.len() + 1));
         text.extend(std::iter::repeat_n('=', 3 - chunk.len()));
