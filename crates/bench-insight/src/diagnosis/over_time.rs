@@ -237,22 +237,22 @@ fn together(look: &Look<'_>) -> Vec<Stall> {
         }
     }
     edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
-    let (mut streams, mut still) = (0.0, 0.0);
+    let (mut streams, mut at_rest) = (0.0, 0.0);
     let mut open: Option<Stall> = None;
     let mut found: Vec<Stall> = Vec::new();
     for (at, stream, stop) in edges {
         streams += stream;
-        still += stop;
-        let stopped = still >= 1.0 && still >= 0.9 * streams;
+        at_rest += stop;
+        let stopped = at_rest >= 1.0 && at_rest >= 0.9 * streams;
         match (&mut open, stopped) {
             (None, true) => {
                 open = Some(Stall {
                     from: at,
                     length: 0.0,
-                    streams: still,
+                    streams: at_rest,
                 });
             }
-            (Some(stall), true) => stall.streams = stall.streams.max(still),
+            (Some(stall), true) => stall.streams = stall.streams.max(at_rest),
             (Some(stall), false) => {
                 stall.length = at - stall.from;
                 found.push(*stall);

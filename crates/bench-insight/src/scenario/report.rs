@@ -72,18 +72,20 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
             format!("whether `{}` can be served is open: {what}", scenario.name),
         ),
     };
-    let unit = worst.slo.metric.unit();
-    let made = |figure: Known, value: f64| Evidence {
-        cell: Some(worst.cell.clone()),
-        of: Some(scenario.name.clone()),
-        ..Evidence::new(figure.into(), value, unit)
-    };
     let mut found = Draft::new(code, severity)
-        .push(made(Known::Measured, measured))
-        .push(made(Known::Limit, worst.slo.limit))
+        .push(evidence(scenario, worst, Known::Measured, measured))
+        .push(evidence(scenario, worst, Known::Limit, worst.slo.limit))
         .refuted_by(Experiment::MoreRequests)
         .saying(claim)
         .done()?;
     found.cells = vec![worst.cell.clone()];
     Some(found)
+}
+
+fn evidence(scenario: &Scenario, line: &ScenarioLine, figure: Known, value: f64) -> Evidence {
+    Evidence {
+        cell: Some(line.cell.clone()),
+        of: Some(scenario.name.clone()),
+        ..Evidence::new(figure.into(), value, line.slo.metric.unit())
+    }
 }
