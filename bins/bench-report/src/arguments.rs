@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::baseline::{Baseline, FromBaseline};
 use crate::capacity::Capacity;
+use crate::run_folder::Reads;
 
 /// Works on results of bench-latency, bench-throughput and bench-seqlen; it measures nothing.
 ///
@@ -70,6 +71,8 @@ pub(crate) struct Render {
     /// What stdout gets.
     #[arg(long, default_value = "table")]
     pub(crate) output: Output,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +97,8 @@ pub(crate) struct Compare {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) test: Test,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
 }
 
 #[derive(Debug, Args)]
@@ -129,6 +134,8 @@ pub(crate) struct Gate {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) test: Test,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
 }
 
 /// What an export looks like.
@@ -156,6 +163,8 @@ pub(crate) struct Export {
     /// Where to write; RUN/export unless given. The paths are printed.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
 }
 
 #[derive(Debug, Args)]
@@ -166,6 +175,8 @@ pub(crate) struct Merge {
     /// The new run directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
 }
 
 #[derive(Debug, Args)]

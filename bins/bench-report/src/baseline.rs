@@ -10,7 +10,7 @@ use bench_insight::RunComparison;
 use crate::Done;
 use crate::arguments::Output;
 use crate::error::CommandError;
-use crate::run_folder::{RunFolder, open_group};
+use crate::run_folder::{Reads, RunFolder, open_group};
 
 pub(crate) use arguments::{Baseline, FromBaseline};
 pub(crate) use goals::Goals;
@@ -35,7 +35,7 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
     let groups: Vec<Vec<RunFolder>> = arguments
         .runs
         .iter()
-        .map(|path| open_group(path))
+        .map(|path| open_group(path, arguments.reads))
         .collect::<Result<_, _>>()?;
     let runs: Vec<RunFolder> = groups.into_iter().flatten().collect();
     let goals = goals::read(&arguments.goal)?;
@@ -68,7 +68,7 @@ fn names(arguments: &List) -> Result<Done, CommandError> {
 fn document(arguments: &Show) -> Result<Done, CommandError> {
     let store = Store::at(&arguments.place.baselines);
     let (manifest, folder) = store.find(&arguments.name)?;
-    let runs = open_group(&folder)?;
+    let runs = open_group(&folder, Reads::default())?;
     let output = match arguments.output {
         Output::Json => {
             let whole = show::Whole::of(&manifest, &runs);

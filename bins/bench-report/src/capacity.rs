@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::Done;
 use crate::arguments::Output;
 use crate::error::CommandError;
-use crate::run_folder::RunFolder;
+use crate::run_folder::{Reads, RunFolder};
 
 #[derive(Debug, Args)]
 pub(crate) struct Capacity {
@@ -34,6 +34,8 @@ pub(crate) struct Capacity {
     /// What stdout gets.
     #[arg(long, default_value = "table")]
     output: Output,
+    #[command(flatten)]
+    reads: Reads,
 }
 
 #[derive(Serialize)]
@@ -43,7 +45,7 @@ struct OfCell {
 }
 
 pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
-    let run = RunFolder::open(&arguments.run)?;
+    let run = RunFolder::open(&arguments.run, arguments.reads)?;
     let given = CapacityAssumptions {
         think_time_s: arguments.think_time,
         target_rate_per_s: arguments.target_rate,

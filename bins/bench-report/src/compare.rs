@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     let (base, new) = arguments.from.sides(&arguments.runs)?;
     let groups: Vec<Vec<RunFolder>> = std::iter::once(&base)
         .chain(&new)
-        .map(|path| open_group(path))
+        .map(|path| open_group(path, arguments.reads))
         .collect::<Result<_, _>>()?;
     let base = groups.first().map_or(&[][..], Vec::as_slice);
     if let Some(beside) = beside(&arguments.from, base)? {

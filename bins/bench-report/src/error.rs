@@ -23,6 +23,22 @@ pub(crate) enum CommandError {
     NoRun(PathBuf),
     #[error("{0} is a folder of several runs; name one of them, such as {1}")]
     SeveralRuns(PathBuf, PathBuf),
+    #[error(
+        "{path}: the journals are not those that were written: {damage}; take them from a copy, or go on with --damaged-ok (the run is untrusted then)"
+    )]
+    Damaged { path: PathBuf, damage: String },
+    #[error(
+        "{0} has no run.json, but what it was to measure; make run.json again with `bench-report recover`"
+    )]
+    LostRecord(PathBuf),
+    #[error(
+        "{path}: request {id} of {cell} is in two shards, or twice in one; give each shard once, as it was measured"
+    )]
+    Twice {
+        path: PathBuf,
+        cell: String,
+        id: u64,
+    },
     #[error("cannot read {path}: {source}; check that it exists and may be read")]
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not a result: {source}")]
@@ -35,12 +51,6 @@ pub(crate) enum CommandError {
     UnsafeName { path: PathBuf, name: String },
     #[error("{0} is not empty; choose a new folder with --out, results are not overwritten")]
     OutExists(PathBuf),
-    #[error("{path}: `{key}` of its config cannot be read: {problem}; mend it in run.json")]
-    Config {
-        path: PathBuf,
-        key: &'static str,
-        problem: String,
-    },
     #[error(
         "{0} is still being measured (or recovered); wait for its end, or look at it meanwhile with render --stdout"
     )]

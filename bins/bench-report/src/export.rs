@@ -12,7 +12,7 @@ use crate::files;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
-    let mut run = RunFolder::open(&arguments.run)?;
+    let mut run = RunFolder::open(&arguments.run, arguments.reads)?;
     let out = arguments
         .out
         .clone()

@@ -40,7 +40,10 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
                 .to_owned(),
         ));
     };
-    let (base, new) = (open_group(&base)?, open_group(new)?);
+    let (base, new) = (
+        open_group(&base, arguments.reads)?,
+        open_group(new, arguments.reads)?,
+    );
     let mut found = hold(&base, &new, &options)?;
     if let Some(beside) = beside(&arguments.from, &base)? {
         beside.name(&mut found);

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::error::CommandError;
 
 /// Beyond this a line is damage: the record of a million tokens is a tenth of it.
-const LONGEST_LINE: u64 = 256 << 20;
+pub(crate) const LONGEST_LINE: u64 = 256 << 20;
 /// Line numbers that are kept for the message.
 const MOST_NAMED: usize = 5;
 

@@ -6,7 +6,6 @@
     reason = "texts are short; `write!` to a String would need its impossible error dropped each time"
 )]
 
-mod aggregate;
 mod arguments;
 mod baseline;
 mod capacity;
@@ -16,13 +15,13 @@ mod export;
 mod files;
 mod gate;
 mod grid;
+mod journal;
 mod lines;
 mod lock;
 mod merge;
 mod recover;
 mod render;
 mod run_folder;
-mod settings;
 
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;

@@ -2,19 +2,19 @@
 
 mod check;
 mod clocks;
-mod hardware;
 mod journals;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use bench_insight::{Conclusion, conclude_run};
 use bench_schema::{
-    CellRecord, ClientRecord, Factor, Load, PlanHash, RunRecord, TrustReason, TrustVerdict,
+    CellRecord, ClientRecord, Factor, Load, PlanHash, RunRecord, Stamp, TrustReason, TrustVerdict,
 };
 
 use crate::Done;
-use crate::aggregate::Aggregator;
 use crate::arguments::Merge;
 use crate::error::CommandError;
+use crate::journal::{self, Seen};
 use crate::run_folder::RunFolder;
 use crate::{files, render};
 
@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     let mut shards: Vec<RunFolder> = arguments
         .runs
         .iter()
-        .map(|path| RunFolder::open(path))
+        .map(|path| RunFolder::open(path, arguments.reads))
         .collect::<Result<_, _>>()?;
     shards.sort_by_key(|shard| check::index(&shard.record));
     check::one_run(&shards)?;
@@ -49,29 +49,42 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
         ));
     };
     let mut record = blank(&first.record, shards, clocks);
-    let mut sums = Aggregator::new(&record, &out.join("run.json"))?;
+    let mut conclusion = Conclusion::new(&record)?;
     let mut spans = clocks::Spans::default();
-    let (damage, last) = journals::requests(
-        shards,
-        clocks,
-        &out.join("requests.jsonl"),
-        |shard, request| {
-            spans.add(shard, request);
-            sums.push(request);
-        },
-    )?;
-    notes.extend(damage);
-    notes.extend(journals::readings(
-        shards,
-        clocks,
-        &out.join("hardware.jsonl"),
-    )?);
+    let mut seen = Seen::default();
+    let mut last = Stamp::EPOCH;
+    let requests = journals::requests(shards, clocks, out, |shard, request| {
+        if !seen.insert(&request.cell, request.repeat, request.phase, request.id) {
+            return Err(CommandError::Twice {
+                path: shards
+                    .get(shard)
+                    .map_or_else(PathBuf::new, |run| run.path.clone()),
+                cell: request.cell.clone(),
+                id: request.id,
+            });
+        }
+        last = last.max(request.last_instant());
+        spans.add(shard, request);
+        conclusion.push(request);
+        Ok(())
+    })?;
+    let readings = journals::readings(shards, clocks, out, |reading| {
+        conclusion.push_reading(reading);
+    })?;
+    notes.extend(requests.notes);
+    notes.extend(readings.notes);
+    record.journal = vec![requests.part, readings.part];
     record.duration = record.duration.max(last.since_epoch());
-    let done = sums.fill(&mut record);
-    record.cells.retain(|cell| !done.empty.contains(&cell.id));
-    own_costs(&mut record);
-    done.conclude(&mut record)?;
+    let done = conclusion.finish(&mut record);
+    conclude_run(&mut record, &done.evidence)?;
     distrust(&mut record, &spans, shards.len());
+    let damaged = shards
+        .iter()
+        .filter(|shard| journal::is_damaged(&shard.record));
+    let damaged: Vec<String> = damaged
+        .map(|shard| shard.path.display().to_string())
+        .collect();
+    journal::distrust(&mut record, &damaged);
     notes.push(format!(
         "{} shards joined: {} records, {} cells",
         shards.len(),
@@ -88,6 +101,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
 /// The first shard's record with what all of them say together, the aggregates still to come.
 fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord {
     let mut run = first.clone();
+    run.journal = Vec::new();
     run.title = format!("{} in {} shards", first.title, shards.len());
     if let Some(config) = run.config.as_object_mut() {
         for key in check::OWN {
@@ -138,8 +152,9 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
             cell.label = format!("{} × {} shards", cell.label, shards.len());
         }
         cell.plan.hash = plan_hash(&same);
+        cell.plan.requests = same.iter().map(|cell| cell.plan.requests).sum();
         cell.client = clients(&same.iter().map(|cell| &cell.client).collect::<Vec<_>>());
-        cell.hardware = hardware::join(shards, &cell.id);
+        cell.hardware = None;
     }
     run
 }
@@ -187,18 +202,6 @@ fn clients(all: &[&ClientRecord]) -> ClientRecord {
             .filter_map(|client| client.clock_step)
             .max_by_key(|step| step.get().abs()),
         ..ClientRecord::default()
-    }
-}
-
-/// What follows from the sum of CPU time and the sum of events.
-fn own_costs(run: &mut RunRecord) {
-    for cell in &mut run.cells {
-        let client = &mut cell.client;
-        client.cpu_seconds_per_million_events = client
-            .cpu_seconds
-            .zip(client.stamps.as_ref())
-            .filter(|(_, stamps)| stamps.n > 0)
-            .map(|(seconds, stamps)| seconds / (stamps.n as f64 / 1e6));
     }
 }
 

@@ -3,14 +3,17 @@
 use crate::Done;
 use crate::arguments::Recover;
 use crate::error::CommandError;
-use crate::run_folder::RunFolder;
-use crate::{files, lock, render};
+use crate::run_folder::{Reads, RunFolder};
+use crate::{files, journal, lock, render};
+
+/// A run is recovered from what there is.
+const WHATEVER_IS_LEFT: Reads = Reads { damaged_ok: true };
 
 pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
-    let run = RunFolder::stored(&arguments.run)?;
+    let run = RunFolder::stored_or_begun(&arguments.run)?;
     let _held = lock::hold(&run.path)?;
     // it may have ended between the reading and the lock
-    let mut run = RunFolder::stored(&arguments.run)?;
+    let mut run = RunFolder::stored_or_begun(&arguments.run)?;
     if run.record.complete {
         return Ok(Done::well(
             String::new(),
@@ -20,7 +23,9 @@ pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
             )],
         ));
     }
+    let damage = run.damage(WHATEVER_IS_LEFT)?;
     run.recover()?;
+    journal::distrust(&mut run.record, &damage);
     files::write_json(&run.path.join("run.json"), &run.record)?;
     render::reports(&run, None)?;
     let output = bench_report::terminal::render(&run.record, Some(&run.path));

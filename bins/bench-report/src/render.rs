@@ -14,7 +14,7 @@ use crate::run_folder::RunFolder;
 pub(crate) fn run(arguments: &Render) -> Result<Done, CommandError> {
     let mut done = Done::well(String::new(), Vec::new());
     for path in &arguments.runs {
-        let run = RunFolder::open(path)?;
+        let run = RunFolder::open(path, arguments.reads)?;
         reports(&run, arguments.figures)?;
         done.output += &match arguments.output {
             Output::Table => bench_report::terminal::render(&run.record, Some(&run.path)),

@@ -2,13 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_insight::CellSamples;
-use bench_schema::{CellRecord, JournalFile, Nanos, RequestRecord, RunRecord, Stamp};
+use bench_insight::{CellSamples, Conclusion, conclude_run};
+use bench_schema::{
+    BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, Stamp,
+};
+use clap::Args;
 
-use crate::aggregate::Aggregator;
 use crate::error::CommandError;
 use crate::lines::Lines;
-use crate::lock;
+use crate::{journal, lock};
+
+/// How runs are read.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Reads {
+    /// Go on where the journals are damaged, with what can be read; the run is untrusted then.
+    #[arg(long)]
+    pub(crate) damaged_ok: bool,
+}
 
 /// A run and where it lies.
 #[derive(Debug)]
@@ -22,9 +32,14 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Opens a run directory, or the one that a `run.json` lies in. A run that did not end is recovered in memory.
-    pub(crate) fn open(path: &Path) -> Result<Self, CommandError> {
+    /// Opens a run directory, or the one that a `run.json` lies in, and holds its journals against it. A run that did not end is
+    /// recovered in memory.
+    ///
+    /// # Errors
+    /// [`CommandError::Damaged`] where the journals are not those that were written, unless that was allowed.
+    pub(crate) fn open(path: &Path, reads: Reads) -> Result<Self, CommandError> {
         let mut run = Self::stored(path)?;
+        let damage = run.damage(reads)?;
         if !run.record.complete && run.record.cells.iter().any(is_blank) && run.has_requests() {
             if lock::is_held(&run.path) {
                 run.notes.push(format!(
@@ -34,6 +49,7 @@ impl RunFolder {
             }
             run.recover()?;
         }
+        journal::distrust(&mut run.record, &damage);
         Ok(run)
     }
 
@@ -47,12 +63,38 @@ impl RunFolder {
         if !file.is_file() {
             return Err(match runs_within(path).first() {
                 Some(one) => CommandError::SeveralRuns(path.to_owned(), one.clone()),
+                None if path.join(BEGIN_FILE).is_file() => {
+                    CommandError::LostRecord(path.to_owned())
+                }
                 None => CommandError::NoRun(path.to_owned()),
             });
         }
-        let text = std::fs::read_to_string(&file).map_err(CommandError::read(&file))?;
+        Self::read(&file)
+    }
+
+    /// What `run.json` says; where it is damaged or gone, what was planned when the run began.
+    pub(crate) fn stored_or_begun(path: &Path) -> Result<Self, CommandError> {
+        let begun = path.join(BEGIN_FILE);
+        match Self::stored(path) {
+            Err(why @ (CommandError::Schema { .. } | CommandError::LostRecord(_)))
+                if begun.is_file() =>
+            {
+                let mut run = Self::read(&begun)?;
+                run.notes.push(format!(
+                    "{why}; its configuration is taken from {BEGIN_FILE}"
+                ));
+                run.record.incomplete_reason = Some("run.json was damaged or lost".to_owned());
+                Ok(run)
+            }
+            other => other,
+        }
+    }
+
+    fn read(file: &Path) -> Result<Self, CommandError> {
+        let bytes = std::fs::read(file).map_err(CommandError::read(file))?;
+        let text = String::from_utf8_lossy(&bytes);
         let record = RunRecord::from_json(&text).map_err(|source| CommandError::Schema {
-            path: file.clone(),
+            path: file.to_owned(),
             source,
         })?;
         Ok(Self {
@@ -60,6 +102,22 @@ impl RunFolder {
             record,
             notes: Vec::new(),
         })
+    }
+
+    /// What is wrong with its journals, where that may be passed over.
+    pub(crate) fn damage(&mut self, reads: Reads) -> Result<Vec<String>, CommandError> {
+        let damage = journal::damage(&self.record, &self.path)?;
+        if !damage.is_empty() && !reads.damaged_ok {
+            return Err(CommandError::Damaged {
+                path: self.path.clone(),
+                damage: damage.join("; "),
+            });
+        }
+        let named = damage
+            .iter()
+            .map(|what| format!("{}: {what}", self.path.display()));
+        self.notes.extend(named);
+        Ok(damage)
     }
 
     /// Whether its records are there.
@@ -77,18 +135,22 @@ impl RunFolder {
         if !self.has_requests() {
             return Err(CommandError::NoRequests(self.path.clone()));
         }
-        let mut sums = Aggregator::new(&self.record, &self.path.join("run.json"))?;
+        let mut conclusion = Conclusion::new(&self.record)?;
         let mut lines = self.requests();
         let mut last = Stamp::EPOCH;
         while let Some(record) = lines.next()? {
             last = last.max(record.last_instant());
-            sums.push(&record);
+            conclusion.push(&record);
+        }
+        let mut readings = Lines::<Reading>::open(&self.path, JournalFile::Readings);
+        while let Some(reading) = readings.next()? {
+            conclusion.push_reading(&reading);
         }
         let run = &mut self.record;
         run.duration = run.duration.max(last - Stamp::EPOCH).max(Nanos::ZERO);
-        let done = sums.fill(run);
-        run.cells.retain(|cell| !done.empty.contains(&cell.id));
+        let done = conclusion.finish(run);
         self.notes.extend(lines.notes());
+        self.notes.extend(readings.notes());
         for (cell, records) in &done.unknown {
             self.notes.push(format!(
                 "{}: {records} records are of cell `{}`, which run.json does not have; they are left out",
@@ -99,7 +161,7 @@ impl RunFolder {
         if !run.complete {
             run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
         }
-        done.conclude(run)?;
+        conclude_run(run, &done.evidence)?;
         self.notes.push(format!(
             "{}: {} cells made again from {} records",
             self.path.display(),
@@ -114,12 +176,12 @@ impl RunFolder {
         if !self.has_requests() {
             return Ok(Vec::new());
         }
-        let mut sums = Aggregator::new(&self.record, &self.path.join("run.json"))?;
+        let mut conclusion = Conclusion::new(&self.record)?;
         let mut lines = self.requests();
         while let Some(record) = lines.next()? {
-            sums.push(&record);
+            conclusion.push(&record);
         }
-        Ok(sums.into_samples())
+        Ok(conclusion.into_samples())
     }
 }
 
@@ -157,14 +219,17 @@ pub(crate) fn runs_within(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A run, or every run of a folder of runs.
-pub(crate) fn open_group(path: &Path) -> Result<Vec<RunFolder>, CommandError> {
+pub(crate) fn open_group(path: &Path, reads: Reads) -> Result<Vec<RunFolder>, CommandError> {
     let within = if path.join("run.json").is_file() {
         Vec::new()
     } else {
         runs_within(path)
     };
     if within.is_empty() {
-        return Ok(vec![RunFolder::open(path)?]);
+        return Ok(vec![RunFolder::open(path, reads)?]);
     }
-    within.iter().map(|run| RunFolder::open(run)).collect()
+    within
+        .iter()
+        .map(|run| RunFolder::open(run, reads))
+        .collect()
 }

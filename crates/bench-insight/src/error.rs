@@ -30,6 +30,14 @@ pub enum InsightError {
         /// The key, what is wrong with it, and what to write.
         problem: String,
     },
+    /// An objective that cannot be read.
+    #[error("objective `{objective}`: {problem}")]
+    BadObjective {
+        /// As written.
+        objective: String,
+        /// What is wrong with it, and what to write.
+        problem: String,
+    },
     /// A price, a think time or another assumption that makes no sense.
     #[error("{name} is {value}; {next}")]
     BadAssumption {

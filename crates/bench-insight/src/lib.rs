@@ -9,6 +9,7 @@ mod advice;
 mod analysis;
 mod capacity;
 mod compare;
+mod conclude;
 mod diagnosis;
 mod draft;
 mod error;
@@ -33,6 +34,7 @@ pub use compare::{
     ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict, RegressionRule,
     RunComparison, compare, gate,
 };
+pub use conclude::{Asked, CellConclusion, CellEvidence, Concluded, Conclusion, conclude_run};
 pub use error::InsightError;
 pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{findings, findings_by_tag, findings_with, planning_findings};

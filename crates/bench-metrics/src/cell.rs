@@ -17,10 +17,12 @@ use bench_schema::{
 
 use std::collections::BTreeMap;
 
+use crate::blocks::Part;
 use crate::counts::CountKeeper;
-use crate::gaps::{EXACT, GapBatch, GapRange, GapStore};
+use crate::gaps::{EXACT, Gap, GapBatch, GapRange, GapStore, gaps, per_token};
 use crate::histogram::{Batch, Histogram, Layout};
 use crate::latency::Instants;
+use crate::num::float;
 use crate::timeline::{TimeCounts, Timeline};
 
 use rows::{GroupIds, GroupTable, Row};
@@ -53,6 +55,28 @@ impl CellContext {
         }
     }
 
+    /// Of one request's gaps, how many are within each objective on gaps, and of how many; `None` where no objective is on gaps. What
+    /// verdicts rest on once single gaps are no longer kept.
+    fn gaps_within(&self, gaps: impl Iterator<Item = Gap>) -> Option<Box<[Part]>> {
+        if !self.slos.iter().any(slo::is_on_gaps) {
+            return None;
+        }
+        let gaps: Vec<Gap> = gaps.collect();
+        let within = |slo: &Slo| {
+            let values = if slo.metric == Metric::Itl {
+                per_token(gaps.iter().copied())
+            } else {
+                gaps.iter().map(|gap| gap.length.as_f64()).collect()
+            };
+            Part {
+                num: float(values.iter().filter(|gap| **gap <= slo.limit).count()),
+                den: float(values.len()),
+            }
+        };
+        let on_gaps = self.slos.iter().filter(|slo| slo::is_on_gaps(slo));
+        Some(on_gaps.map(within).collect())
+    }
+
     /// The origin of the headline latencies: `due` in an open loop, `sent` in a closed one.
     pub fn headline(&self) -> Origin {
         if self.load.is_open() {
@@ -72,8 +96,8 @@ pub struct CellSummary {
     pub counts: Counts,
     /// Windows and the rates over them.
     pub windows: WindowRates,
-    /// The steady window of each repeat, where it has one.
-    pub steady: BTreeMap<u32, Window>,
+    /// The headline's window of each repeat: the steady part where there is one, else the whole.
+    pub headline_windows: BTreeMap<u32, Window>,
     /// Distributions of the completed requests that were sent in the headline window.
     pub metrics: BTreeMap<Metric, Distribution>,
     /// The same by use case, category, endpoint, turn.
@@ -136,6 +160,8 @@ pub struct CellAccumulator {
     counts: CountKeeper,
     groups: GroupTable,
     rows: Vec<Row>,
+    /// Repeat, start and end of warm-up requests.
+    warm: Vec<(u32, Stamp, Stamp)>,
     gaps: GapStore,
     timeline: Timeline,
     lag: Histogram,
@@ -152,6 +178,7 @@ impl CellAccumulator {
             counts: CountKeeper::default(),
             groups: GroupTable::default(),
             rows: Vec::new(),
+            warm: Vec::new(),
             gaps: GapStore::default(),
             timeline: Timeline::default(),
             lag: Histogram::new(exact_to_a_thousandth),
@@ -173,33 +200,50 @@ impl CellAccumulator {
         self.context.queue_baseline = ttft_ns;
     }
 
-    /// Adds a request. Warm-up is counted and otherwise left out. Cost: O(events).
+    /// Adds a request. Warm-up is counted apart; of it, what is in flight as the measurement begins is load, and its tokens are output.
+    /// Cost: O(events).
     pub fn push(&mut self, record: &RequestRecord) {
         self.counts.push(record);
+        let instants = Instants::of(record);
         if record.phase == Phase::Warmup {
+            self.carry_over(record, &instants);
             return;
         }
-        let instants = Instants::of(record);
         self.watch_client(record);
         self.place_in_time(record, &instants);
         let groups = self.groups.place(record, &self.context.categories);
-        let gaps = if instants.completed {
+        let range = if instants.completed {
             self.count_gaps(record, &instants, groups)
         } else {
             None
         };
-        self.rows.push(Row::new(record, instants, gaps, groups));
+        let mut row = Row::new(record, instants, range, groups);
+        if matches!(self.gaps, GapStore::Coarse(_)) && row.instants.completed {
+            row.within = self.context.gaps_within(gaps(record));
+        }
+        self.rows.push(row);
         if self.gaps.is_full(self.context.exact_gaps) {
             let ranges: Vec<_> = self
                 .rows
                 .iter()
-                .filter_map(|r| Some((r.gaps?, r.started())))
+                .filter_map(|r| Some((r.gaps?, r.repeat, r.started())))
                 .collect();
             self.groups.start_histograms(&self.rows, &self.gaps);
-            self.gaps.coarsen(&ranges);
-            for row in &mut self.rows {
-                row.gaps = None;
+            if let GapStore::Exact(exact) = &self.gaps {
+                for row in &mut self.rows {
+                    let gaps = row.gaps.take();
+                    row.within = gaps.and_then(|range| self.context.gaps_within(exact.of(range)));
+                }
             }
+            self.gaps.coarsen(&ranges);
+        }
+    }
+
+    /// A warm-up request may end within the measured window: its stay and its tokens are part of what happened there.
+    fn carry_over(&mut self, record: &RequestRecord, instants: &Instants) {
+        if let (Some(sent), Some(ended)) = (instants.sent, instants.ended()) {
+            self.place_in_time(record, instants);
+            self.warm.push((record.repeat, sent, ended));
         }
     }
 
@@ -214,7 +258,7 @@ impl CellAccumulator {
             GapStore::Exact(exact) => Some(exact.push(record)),
             GapStore::Coarse(coarse) => {
                 let request = GapBatch::of_record(record);
-                coarse.push(started(instants), &request);
+                coarse.push(record.repeat, started(instants), &request);
                 self.groups.record_gaps(groups, &request);
                 None
             }
@@ -246,6 +290,7 @@ impl CellAccumulator {
     /// Adds the request's events to the timeline.
     fn place_in_time(&mut self, record: &RequestRecord, instants: &Instants) {
         let events = &record.wire.events;
+        self.timeline.cover(Some(instants.due));
         self.timeline.cover(instants.sent);
         self.timeline.cover(instants.ended());
         let counts = events.tokens();
@@ -275,7 +320,7 @@ impl CellAccumulator {
         if let Some(end) = instants
             .last
             .or(instants.closed)
-            .filter(|_| instants.completed)
+            .filter(|_| instants.completed && record.phase == Phase::Measure)
         {
             self.timeline.at(end).completed += 1;
         }
@@ -284,13 +329,10 @@ impl CellAccumulator {
     /// Computes everything. Cost: O(n log n) in requests and kept gaps.
     pub fn finish(mut self) -> CellSummary {
         self.rows.sort_by_key(|row| (row.repeat, row.started()));
-        let repeats = rates::repeats(&self.rows, &self.context.load, &self.timeline);
-        let windows = rates::window_rates(&repeats, &self.timeline);
-        let steady: BTreeMap<u32, Window> = repeats
-            .iter()
-            .filter_map(|r| Some((r.index, r.steady?)))
-            .collect();
-        // With a steady part in some repeats only, those repeats are the headline, for rates and latencies alike.
+        let load = &self.context.load;
+        let repeats = rates::repeats(&self.rows, &self.warm, load, &self.timeline);
+        let steady = rates::steady_windows(&repeats);
+        let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);
         let inside = |row: &Row| {
             steady.is_empty()
                 || steady
@@ -298,18 +340,18 @@ impl CellAccumulator {
                     .is_some_and(|w| w.contains(row.started()))
         };
         let chosen: Vec<&Row> = self.rows.iter().filter(|row| inside(row)).collect();
-        let metrics = distributions::of_rows(&chosen, &self.gaps, gap_window(&steady));
-        let seconds = rates::headline_seconds(&repeats, &steady);
+        let metrics = distributions::of_rows(&chosen, &self.gaps, &steady);
         let headline = self.context.headline();
+        // Objectives are about everything that was planned, from the first due to the last end.
         let judge = slo::Judge::new(
             &self.context.slos,
             headline,
-            &chosen,
+            &self.rows,
             &self.gaps,
             self.groups.use_cases(),
         );
         let slos = judge.outcomes();
-        let goodput = judge.goodput(seconds);
+        let goodput = judge.goodput(rates::whole_seconds(&repeats));
         let groups = self.groups.records(&chosen, &self.gaps, &slos);
         let analysis = phases::analysis(&chosen, &metrics, &windows, headline);
         CellSummary {
@@ -320,26 +362,23 @@ impl CellAccumulator {
             lag: lag_record(&self.lag),
             stamps: stamp_record(&self.widths, self.events),
             offered_rate_per_s: rates::offered_rate(&self.rows),
-            gaps_ks: if self.context.load.is_open() {
+            gaps_ks: if load.is_open() {
                 rates::gaps_ks(&self.rows)
             } else {
                 None
             },
+            headline_windows: if steady.is_empty() {
+                repeats.iter().map(|r| (r.index, r.whole)).collect()
+            } else {
+                steady
+            },
             windows,
-            steady,
             metrics,
             groups,
             slos,
             goodput,
         }
     }
-}
-
-/// The window that coarse gaps are filtered by: from the first repeat's steady start to the last one's end.
-fn gap_window(steady: &BTreeMap<u32, Window>) -> Option<Window> {
-    let from = steady.values().map(|w| w.from).min()?;
-    let to = steady.values().map(|w| w.to).max()?;
-    Some(Window { from, to })
 }
 
 fn whole_ns(length: Nanos) -> u64 {

@@ -72,9 +72,13 @@ pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
 /// A gap whose event holds k tokens counts as k gaps of gap/k; the gap before an event without a token (an empty string) is
 /// added to the next one.
 pub fn token_gaps(record: &RequestRecord) -> Vec<f64> {
+    per_token(gaps(record))
+}
+
+pub(crate) fn per_token(gaps: impl Iterator<Item = Gap>) -> Vec<f64> {
     let mut out = Vec::new();
     let mut carried = 0.0;
-    for gap in gaps(record) {
+    for gap in gaps {
         let length = carried + gap.length.as_f64();
         match gap.tokens {
             None => return Vec::new(),

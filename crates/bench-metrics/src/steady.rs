@@ -1,16 +1,18 @@
-//! The steady part of a run: ramp-up and drain cut, the start's transient cut, and what is left tested for trends.
+//! The part of a run in which its load was whole, and a test of it for trends.
 
 use bench_schema::{Load, Stamp, Stationarity, Window};
 
 use crate::density::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
-use crate::num::{float, mean, variance};
+use crate::num::{float, mean};
 
-/// A steady part needs this many requests started in it.
+/// A steady part is the headline only where it holds more than this share of all requests.
+const LEAST_SHARE: f64 = 0.80;
+/// Where more than this share of the requests was lost, nothing is cut: an outage must not look like a drain.
+const LOST_SHARE: f64 = 0.01;
+/// Fewer requests than this are not tested for trends.
 const FEWEST: usize = 20;
-/// And this share of all requests.
-const LEAST_SHARE: f64 = 0.25;
 /// Bins of the trend test.
 const BINS: i64 = 20;
 /// The same, as a length.
@@ -23,9 +25,9 @@ const TREND_SHARE: f64 = 0.10;
 /// One request on the time axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flight {
-    /// When it was sent.
+    /// When it was sent; of one that never was, when it should have been.
     pub sent: Stamp,
-    /// When it left.
+    /// When it left; of one that was never sent, the same instant.
     pub ended: Stamp,
     /// Its TTFT (or another latency), where it has one.
     pub latency: Option<f64>,
@@ -33,95 +35,88 @@ pub struct Flight {
     pub tokens: Option<u64>,
     /// Whether the client stopped it, at the end of a timed cell for instance.
     pub cancelled: bool,
+    /// Whether it failed, timed out, was cut short or was never sent.
+    pub lost: bool,
 }
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steady {
-    /// The steady window; absent where there is none.
+    /// The steady window; absent where everything counts.
     pub window: Option<Window>,
-    /// Whether it is stationary, and how it was found or why there is none.
+    /// Whether the load's full part is stationary, and how the window was found or why there is none.
     pub stationarity: Stationarity,
 }
 
-impl Steady {
-    fn none(reason: String) -> Self {
-        Self {
-            window: None,
-            stationarity: Stationarity {
-                stationary: None,
-                reason,
-            },
-        }
-    }
-}
-
-/// Finds the steady part of one repeat.
+/// Finds the steady part of one repeat; `in_flight` is made of its requests and of those of the warm-up that were still under way. Only the number in flight is looked at, never the latencies that are reported over it.
 ///
-/// 1. *Ramp and drain.* Closed loop: from when the concurrency was first reached to when it last was. Open loop (or closed
-///    with think time): from when the number in flight first reached its median to the last request sent.
-///    Where requests were cancelled at the end, the window ends with the first of them that was sent: of the later ones only
-///    the short ones completed.
-/// 2. *Transient.* MSER-5 (White 1997) over latencies in order of sending; a head is cut only where it differs from the
-///    rest by more than three standard errors, and never more than half.
-/// 3. *Trend.* Lines through twenty bins of latency, output tokens/s and, in an open loop, number in flight: a slope that
-///    is significant at 99 % and worth more than 10 % over the window makes it not stationary.
+/// - *Closed loop*: from when the concurrency (95 % of it from 20 on) was first reached to when it last was. Where nothing had ended before it was reached, it
+///   begins with the first request: a first wave that is sent at once is part of the load. With think time, from when the number
+///   in flight first reached its median to the last request sent.
+/// - Where requests were cancelled at the end, it ends with the first of them that was sent: of the later ones only the short ones
+///   completed.
+/// - *Open loop*: there is none, and every request counts.
 ///
-/// No window where fewer than 20 requests, or less than a quarter of all, started in it.
-pub fn find_steady(flights: &[Flight], load: &Load) -> Steady {
-    if flights.len() < FEWEST {
-        return Steady::none(format!(
-            "{} requests are too few to look for a steady part ({FEWEST} needed)",
-            flights.len()
-        ));
-    }
+/// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
+/// latency, output tokens/s and, in an open loop, number in flight test the full part for trends: a slope that is significant at 99 %
+/// and worth more than 10 % over the window makes it not stationary.
+pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Steady {
     let mut flights = flights.to_vec();
     flights.sort_by_key(|f| f.sent);
-    let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
-    let (full, how) = match cut_ramps(&flights, &in_flight, load) {
+    let found = full_load(&flights, in_flight, load)
+        .map(|(full, how)| before_cancelled(full, how, &flights));
+    let (full, how) = match found {
         Ok(found) => found,
-        Err(reason) => return Steady::none(reason),
+        Err(reason) => {
+            return Steady {
+                window: None,
+                stationarity: Stationarity {
+                    stationary: None,
+                    reason,
+                },
+            };
+        }
     };
-    let (full, how) = before_cancelled(full, how, &flights);
     let started: Vec<Flight> = flights
         .iter()
         .copied()
         .filter(|f| full.contains(f.sent))
         .collect();
-    let head = transient(&started);
-    let window = match started.get(head) {
-        Some(first) if head > 0 => Window {
-            from: first.sent,
-            ..full
-        },
-        _ => full,
+    let (window, how) = match why_whole(&flights, &started, load) {
+        Some(why) => (None, format!("{why}: every request counts; tested {how}")),
+        None => (Some(full), how),
     };
-    let kept = started.len() - head;
-    if kept < FEWEST || float(kept) < LEAST_SHARE * float(flights.len()) {
-        return Steady::none(format!(
-            "only {kept} of {} requests started between ramp-up and drain",
-            flights.len()
-        ));
-    }
-    let cut = if head > 0 {
-        format!(", first {head} requests cut as transient")
-    } else {
-        String::new()
-    };
-    let (stationary, found) = match trend(&started[head..], &flights, &in_flight, window, load) {
+    let (stationary, tested) = match trend(&started, &flights, in_flight, full, load) {
         Trend::Untested => (None, "too short to test for trends".to_owned()),
         Trend::Absent => (Some(true), "no trend found".to_owned()),
         Trend::Found(trend) => (Some(false), trend),
     };
-    let reason = format!("{how}{cut}; {found}");
     Steady {
-        window: Some(window),
-        stationarity: Stationarity { stationary, reason },
+        window,
+        stationarity: Stationarity {
+            stationary,
+            reason: format!("{how}; {tested}"),
+        },
+    }
+}
+
+/// Why nothing is cut although the load had a full part; nothing where it is the window.
+fn why_whole(all: &[Flight], started: &[Flight], load: &Load) -> Option<String> {
+    let (n, held) = (all.len(), started.len());
+    let lost = all.iter().filter(|f| f.lost).count();
+    if load.is_open() {
+        Some("an open loop".to_owned())
+    } else if float(lost) > LOST_SHARE * float(n) {
+        Some(format!("{lost} of {n} requests were lost"))
+    } else if float(held) <= LEAST_SHARE * float(n) {
+        Some(format!("the full part holds {held} of {n} requests"))
+    } else {
+        None
     }
 }
 
 /// The window without ramp-up and drain, and how it was found; or why there is none.
-fn cut_ramps(
+fn full_load(
     flights: &[Flight],
     in_flight: &InFlight,
     load: &Load,
@@ -129,24 +124,34 @@ fn cut_ramps(
     if load.ramp().is_some() {
         return Err("the number in flight is moved over the cell".to_owned());
     }
+    let (Some(first), Some(last)) = (flights.first(), flights.last()) else {
+        return Err("there were no requests".to_owned());
+    };
     if let Load::Closed {
         concurrency,
         think_time: None,
         ..
     } = load
     {
-        let full = in_flight.span_at_least(u64::from(*concurrency));
+        // A twentieth less is full as well: between two requests of a slot there is a moment.
+        let full = in_flight.span_at_least(u64::from(concurrency - concurrency / 20));
         let full = full.ok_or_else(|| {
             format!(
                 "the number in flight reached {} of {concurrency}",
                 in_flight.peak()
             )
         })?;
-        return Ok((full, format!("while {concurrency} were in flight")));
+        let at_once = flights.iter().all(|f| f.ended >= full.from);
+        let from = if at_once {
+            first.sent
+        } else {
+            full.from.max(first.sent)
+        };
+        return Ok((
+            Window { from, ..full },
+            format!("while {concurrency} were in flight"),
+        ));
     }
-    let (Some(first), Some(last)) = (flights.first(), flights.last()) else {
-        return Err("nothing was sent".to_owned());
-    };
     let arrivals = Window {
         from: first.sent,
         to: last.sent,
@@ -173,65 +178,21 @@ fn cut_ramps(
 /// Ends the window where the first request was sent that was cancelled later, unless that leaves too little: then requests are
 /// cancelled all along, and not at the end.
 fn before_cancelled(full: Window, how: String, flights: &[Flight]) -> (Window, String) {
-    let Some(first) = flights
+    let cancelled = flights
         .iter()
-        .filter(|f| f.cancelled && full.contains(f.sent))
-        .map(|f| f.sent)
-        .min()
-    else {
+        .filter(|f| f.cancelled && full.contains(f.sent));
+    let Some(first) = cancelled.map(|f| f.sent).min() else {
         return (full, how);
     };
     let shorter = Window { to: first, ..full };
     let left = flights.iter().filter(|f| shorter.contains(f.sent)).count();
-    if left < FEWEST || float(left) < LEAST_SHARE * float(flights.len()) {
+    if float(left) <= LEAST_SHARE * float(flights.len()) {
         return (full, how);
     }
     (
         shorter,
         format!("{how}, before the first request that was cancelled"),
     )
-}
-
-/// How many requests at the start are a transient: MSER-5, accepted only where the head differs clearly from the rest.
-fn transient(started: &[Flight]) -> usize {
-    let values: Vec<(usize, f64)> = started
-        .iter()
-        .enumerate()
-        .filter_map(|(i, f)| f.latency.map(|l| (i, l)))
-        .collect();
-    let batches: Vec<f64> = values
-        .chunks_exact(5)
-        .filter_map(|c| mean(&c.iter().map(|v| v.1).collect::<Vec<_>>()))
-        .collect();
-    let best = least_error_cut(&batches);
-    let (head, rest) = batches.split_at(best);
-    let clear = || {
-        let error = (variance(rest)? * (1.0 / float(head.len()) + 1.0 / float(rest.len()))).sqrt();
-        Some((mean(head)? - mean(rest)?).abs() > 3.0 * error)
-    };
-    if clear().unwrap_or(false) {
-        values.get(best * 5).map_or(0, |v| v.0)
-    } else {
-        0
-    }
-}
-
-/// The cut d within the first half at which the rest's squared error of the mean, SS / m², is least. Cost: O(n).
-fn least_error_cut(batches: &[f64]) -> usize {
-    let (mut m, mut centre, mut squares) = (0.0, 0.0, 0.0);
-    let mut best = (f64::INFINITY, 0);
-    // From the back, so that each rest is the one before and one more (Welford).
-    for (d, x) in batches.iter().enumerate().rev() {
-        m += 1.0;
-        let off = x - centre;
-        centre += off / m;
-        squares += off * (x - centre);
-        let error = squares / (m * m);
-        if d <= batches.len() / 2 && error <= best.0 {
-            best = (error, d);
-        }
-    }
-    best.1
 }
 
 /// The outcome of a test for a trend.
@@ -250,6 +211,9 @@ fn trend(
     window: Window,
     load: &Load,
 ) -> Trend {
+    if started.len() < FEWEST {
+        return Trend::Untested;
+    }
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
     let middle = |start: f64, end: f64| f64::midpoint(start, end);
     let latency = bin_by_time(

@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bench_schema::{Benchmark, RunRecord};
+use bench_schema::{BEGIN_FILE, Benchmark, RunRecord};
 
 use crate::config::OutputSettings;
 use crate::journal::{JournalError, replace_file};
@@ -58,6 +58,12 @@ fn unused(wanted: &Path) -> PathBuf {
         .chain(numbered)
         .find(|folder| !folder.exists())
         .unwrap_or_else(|| wanted.to_owned())
+}
+
+/// Write what is to be measured, once: enough to recover the records where `run.json` is lost.
+pub(crate) fn write_begin(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
+    let text = serde_json::to_string_pretty(record).unwrap_or_default();
+    Ok(replace_file(&folder.join(BEGIN_FILE), &(text + "\n"))?)
 }
 
 /// Write `run.json` as it stands.

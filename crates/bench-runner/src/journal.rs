@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use bench_schema::JournalFile;
+use bench_schema::{JournalFile, JournalPart};
 use serde::Serialize;
 
 use part::Part;
@@ -53,6 +53,8 @@ pub(crate) struct Journal {
     folder: PathBuf,
     file: JournalFile,
     parts: VecDeque<Part>,
+    /// What the parts hold that are not kept open any more.
+    full: Vec<JournalPart>,
     part_bytes: u64,
     next_part: u32,
     pending: Vec<u8>,
@@ -74,6 +76,7 @@ impl Journal {
             folder: folder.to_owned(),
             file,
             parts: VecDeque::from([part]),
+            full: Vec::new(),
             part_bytes,
             next_part: 1,
             pending: Vec::new(),
@@ -138,7 +141,8 @@ impl Journal {
             self.parts.push_back(Part::create(path)?);
             self.next_part += 1;
             if self.parts.len() > KEPT_PARTS {
-                self.parts.pop_front();
+                self.full
+                    .extend(self.parts.pop_front().map(|part| part.record()));
             }
         }
         Ok(())
@@ -149,9 +153,19 @@ impl Journal {
             .join(self.file.part_name(self.next_part.saturating_sub(1)))
     }
 
-    /// Write everything and make sure that it is on disk.
-    pub(crate) fn close(mut self) -> Result<(), JournalError> {
+    /// What every part holds on disk.
+    fn record(&self) -> Vec<JournalPart> {
+        let open = self.parts.iter().map(Part::record);
+        self.full.iter().cloned().chain(open).collect()
+    }
+
+    /// Write everything and make sure that it is on disk. Also tells what the parts hold.
+    pub(crate) fn close(mut self) -> (Vec<JournalPart>, Result<(), JournalError>) {
         let _said_before = self.flush();
+        (self.record(), self.outcome())
+    }
+
+    fn outcome(&mut self) -> Result<(), JournalError> {
         let waiting = self.pending.split(|&byte| byte == b'\n').count() - 1;
         let lost_lines = waiting + self.dropped_lines;
         let path = self.current();

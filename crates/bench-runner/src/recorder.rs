@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bench_client::Clock;
-use bench_schema::{JournalFile, Nanos, Reading, RequestRecord, Stamp};
+use bench_schema::{JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
 
 use crate::RunError;
 use crate::journal::{Journal, JournalError};
@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
 /// The running thread, and the way to end it.
 pub(crate) struct RecorderThread {
     pub(crate) recorder: Recorder,
-    thread: JoinHandle<Result<(), JournalError>>,
+    thread: JoinHandle<(Vec<JournalPart>, Result<(), JournalError>)>,
 }
 
 impl Recorder {
@@ -154,13 +154,13 @@ impl RecorderThread {
         Ok(Self { recorder, thread })
     }
 
-    /// Write everything and end.
-    pub(crate) fn close(self) -> Result<(), RunError> {
+    /// Write everything and end. Also tells what the journals hold.
+    pub(crate) fn close(self) -> (Vec<JournalPart>, Result<(), RunError>) {
         self.recorder.push(Message::Close);
-        self.thread
-            .join()
-            .map_err(|_| RunError::RecorderGone)?
-            .map_err(RunError::Journal)
+        match self.thread.join() {
+            Ok((parts, kept)) => (parts, kept.map_err(RunError::Journal)),
+            Err(_) => (Vec::new(), Err(RunError::RecorderGone)),
+        }
     }
 }
 
@@ -181,7 +181,7 @@ impl Desk {
         mut self,
         inbox: &mpsc::Receiver<Message>,
         say: &dyn Fn(String),
-    ) -> Result<(), JournalError> {
+    ) -> (Vec<JournalPart>, Result<(), JournalError>) {
         let mut open = true;
         while open {
             match inbox.recv_timeout(FLUSH_EVERY) {
@@ -192,8 +192,10 @@ impl Desk {
             open = open && self.take_waiting(inbox);
             self.flush(say);
         }
-        let requests = self.requests.close();
-        self.readings.close().and(requests)
+        let (mut parts, requests) = self.requests.close();
+        let (more, readings) = self.readings.close();
+        parts.extend(more);
+        (parts, readings.and(requests))
     }
 
     /// Everything that waits, until a flush is due by size.
@@ -308,7 +310,7 @@ mod tests {
         for sender in senders {
             sender.join().unwrap();
         }
-        thread.close().unwrap();
+        thread.close().1.unwrap();
         let mut seen = vec![false; usize::try_from(many).unwrap()];
         for part in JournalFile::Requests.parts_in(folder.path()) {
             for line in std::fs::read_to_string(part).unwrap().lines() {

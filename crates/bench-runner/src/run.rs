@@ -89,6 +89,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let secrets = Secrets::of(settings);
     let mut record = run.blank_record(&cells);
     secrets.hide_in_run(&mut record);
+    folder::write_begin(&folder, &record)?;
     folder::write_run(&folder, &record)?;
 
     let say = |line| crate::console::note(&format!("warning: {line}"));
@@ -126,7 +127,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     drop(planner);
     let cost = sampler.map(bench_hardware::Sampler::stop);
     let held_up = recorder.recorder.held_up();
-    let kept = recorder.close();
+    let (journal, kept) = recorder.close();
+    record.journal = journal;
     let (seen, failed) = match measured {
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),

@@ -194,10 +194,11 @@ impl Window {
 /// Rates over the windows of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowRates {
-    /// First sent to last end; absent where nothing was sent.
+    /// First due to last end, requests that never connected included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Rates>,
-    /// The steady part, ramp-up and drain cut; the headline where it exists.
+    /// The part in which a closed loop's load was whole; the headline where it exists, and there only where it holds more than 80 % of
+    /// the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Rates>,
     /// Whether the steady part is stationary, or why there is none.
@@ -222,11 +223,21 @@ pub struct Rates {
     pub window: Window,
     /// Its length in seconds, over all repeats.
     pub seconds: f64,
-    /// Completed requests per second.
+    /// Requests that started in it, those without an answer included: the population of every table over this window. Since 2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Completed requests per second: in the steady part of a closed loop by Little's law, else completions over the window.
     pub requests_per_s: f64,
     /// Interval of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s_interval: Option<Interval>,
+    /// Open loop: requests due per second, from the first due to the last. Since 2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_requests_per_s: Option<f64>,
+    /// Open loop: the same requests' ends per second, from the first end to the last, whatever came of them; lower than what was
+    /// offered where the queue grew. Since 2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_requests_per_s: Option<f64>,
     /// Output tokens per second; absent where token counts are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens_per_s: Option<f64>,
@@ -279,7 +290,11 @@ pub struct PhaseShares {
 /// Figures that relate a cell to itself and to its baseline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CellAnalysis {
-    /// Mean in flight by Little's law (arrival rate × mean E2E) over the measured one.
+    /// How each rule of `--precision` came out. Since 2.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub precision: Vec<PrecisionOutcome>,
+    /// Mean in flight by Little's law (arrival rate × mean E2E) over the measured one; absent where fewer than 20 waves make it a
+    /// matter of where the window was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub littles_law_ratio: Option<f64>,
     /// Mean of (E2E − TTFT − (n−1)·ITL) / E2E.
@@ -294,6 +309,21 @@ pub struct CellAnalysis {
     /// Spread between repeats: sd of the repeats' mean E2E over their mean; absent for one repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_repeats_cov: Option<f64>,
+}
+
+/// How well a figure is known whose precision was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PrecisionOutcome {
+    /// The rule as written: `p99:ttft=5%`.
+    pub rule: String,
+    /// Whether it was met when the cell ended.
+    pub reached: bool,
+    /// Relative half-width of the interval; absent where it has an open end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_width: Option<f64>,
+    /// About how many requests it would take in all; absent where the data cannot say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<u64>,
 }
 
 /// What the client knows of itself.

@@ -2,6 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was to be measured, as `run.json` stood when the run began: written once, so that the records are enough where `run.json` is lost.
+pub const BEGIN_FILE: &str = "begin.json";
+
 /// The two journals of a run. A long run writes each in parts, so that no file grows without end.
 ///
 /// The first part has the plain name (`requests.jsonl`), the following ones carry a number (`requests.0001.jsonl`). Lines are never torn between
@@ -44,7 +50,8 @@ impl JournalFile {
             .collect()
     }
 
-    fn stem(self) -> &'static str {
+    /// What the names of all its parts begin with.
+    pub fn stem(self) -> &'static str {
         match self {
             Self::Requests => "requests",
             Self::Readings => "hardware",
@@ -73,6 +80,43 @@ impl JournalFile {
             Some(digits) => digits.parse().ok()?,
         };
         (self.part_name(number) == name).then_some(number)
+    }
+}
+
+/// What one part of a journal holds, so that a reader can tell whether it is whole. Since 2.0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JournalPart {
+    /// File name within the run directory.
+    pub file: String,
+    /// Lines.
+    pub lines: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// FNV-1a of all of its bytes, 64 bits, in hexadecimal: guards against damage, not against forgery.
+    pub hash: String,
+}
+
+/// A running FNV-1a hash, 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunningHash(u64);
+
+impl Default for RunningHash {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl RunningHash {
+    /// Takes further bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    /// As stored in [`JournalPart::hash`].
+    pub fn hex(self) -> String {
+        format!("{:016x}", self.0)
     }
 }
 

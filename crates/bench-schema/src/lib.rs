@@ -33,7 +33,7 @@ mod version;
 pub use cause::Cause;
 pub use cell::{
     CellAnalysis, CellRecord, ClientRecord, Counts, GroupRecord, LagRecord, PhaseShares,
-    PlanRecord, Rates, StampRecord, Stationarity, Window, WindowRates,
+    PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates,
 };
 pub use distribution::{Distribution, FailureView, Interval, Quantile};
 pub use error::SchemaError;
@@ -47,7 +47,7 @@ pub use finding::{
 };
 pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampling};
 pub use hardware::{HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey};
-pub use journal_files::JournalFile;
+pub use journal_files::{BEGIN_FILE, JournalFile, JournalPart, RunningHash};
 pub use json_schema::json_schemas;
 pub use load::{ArrivalKind, ConcurrencyRamp, Load, StopRule};
 pub use metric::{Direction, Metric, Origin, Unit};

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CellRecord, Finding, Interval, Nanos, Schema, SchemaError, TargetOutcome, Trust};
+use crate::{
+    CellRecord, Finding, Interval, JournalPart, Nanos, Schema, SchemaError, TargetOutcome, Trust,
+};
 
 /// Everything about a run but its single requests and readings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +35,9 @@ pub struct RunRecord {
     pub seed: u64,
     /// The effective configuration, secrets redacted.
     pub config: serde_json::Value,
+    /// What each part of the journals holds; empty in files before 2.0.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub journal: Vec<JournalPart>,
     /// Metadata from `--tag`.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,

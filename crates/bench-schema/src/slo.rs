@@ -53,8 +53,14 @@ pub struct SloOutcome {
 /// Requests that met every objective, over planned ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Goodput {
-    /// Requests per second that met every objective.
+    /// Requests per second that met every objective, from the first due to the last end.
     pub requests_per_s: f64,
+    /// Planned requests that the attainment is over. Since 2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u64>,
+    /// Length of that window in seconds, over all repeats. Since 2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
     /// Output tokens per second in them.
     pub tokens_per_s: f64,
     /// Share of planned requests.

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use super::store::Store;
 use crate::arguments::Output;
 use crate::error::CommandError;
+use crate::run_folder::Reads;
 
 #[derive(Debug, Args)]
 pub(crate) struct Baseline {
@@ -55,6 +56,8 @@ pub(super) struct Save {
     /// Also save what cannot be trusted.
     #[arg(long)]
     pub(super) untrusted: bool,
+    #[command(flatten)]
+    pub(super) reads: Reads,
     #[command(flatten)]
     pub(super) place: Place,
 }

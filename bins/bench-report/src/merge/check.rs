@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use crate::error::CommandError;
 use crate::run_folder::RunFolder;
-use crate::settings;
 
 /// Keys that are each shard's own business.
 pub(super) const OWN: &[&str] = &[
@@ -27,10 +26,11 @@ pub(super) const OWN: &[&str] = &[
 
 /// Its place among the shards; runs without one come last, in the order given.
 pub(super) fn index(run: &RunRecord) -> u64 {
-    let name = settings::texts(run, "shard");
+    let name = name(run);
     let index = name
-        .first()
-        .and_then(|text| text.split('/').next()?.trim().parse().ok());
+        .split('/')
+        .next()
+        .and_then(|text| text.trim().parse().ok());
     index.unwrap_or(u64::MAX)
 }
 
@@ -46,10 +46,8 @@ pub(super) fn missing(shards: &[RunFolder]) -> Option<String> {
 
 /// `0/4`, or `?`.
 pub(super) fn name(run: &RunRecord) -> String {
-    settings::texts(run, "shard")
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| UNKNOWN.to_owned())
+    let shard = run.config.get("shard").and_then(Value::as_str);
+    shard.unwrap_or(UNKNOWN).to_owned()
 }
 
 /// Nothing where all belong together; else the first key in which they differ.

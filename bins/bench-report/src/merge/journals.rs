@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use bench_schema::{JournalFile, Reading, ReadingSource, RequestRecord, Stamp};
+use bench_schema::{
+    JournalFile, JournalPart, Reading, ReadingSource, RequestRecord, RunningHash, Stamp,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,32 +16,30 @@ use crate::error::CommandError;
 use crate::lines::Lines;
 use crate::run_folder::RunFolder;
 
-/// Join `requests.jsonl`; each record is handed on with its shard's place. Returns what was passed over, and the last instant.
+/// A joined journal.
+pub(super) struct Joined {
+    /// What it holds.
+    pub(super) part: JournalPart,
+    /// What was passed over.
+    pub(super) notes: Vec<String>,
+}
+
+/// Join `requests.jsonl` in `out`; each record is handed on with its shard's place.
 pub(super) fn requests(
     shards: &[RunFolder],
     clocks: &Clocks,
     out: &Path,
-    mut each: impl FnMut(usize, &RequestRecord),
-) -> Result<(Vec<String>, Stamp), CommandError> {
+    each: impl FnMut(usize, &RequestRecord) -> Result<(), CommandError>,
+) -> Result<Joined, CommandError> {
     let first_workers = first_workers(shards);
-    let mut last = Stamp::EPOCH;
-    let notes = join(
-        shards,
-        out,
-        JournalFile::Requests,
-        |shard, mut record: RequestRecord| {
-            record.shift(clocks.offset(shard));
-            // Worker 0 of one shard is not worker 0 of another.
-            let before = first_workers.get(shard).copied().unwrap_or(0);
-            record.worker = record.worker.map(|worker| worker.saturating_add(before));
-            (record.last_instant(), record)
-        },
-        |shard, record| {
-            last = last.max(record.last_instant());
-            each(shard, record);
-        },
-    )?;
-    Ok((notes, last))
+    let place = |shard, mut record: RequestRecord| {
+        record.shift(clocks.offset(shard));
+        // Worker 0 of one shard is not worker 0 of another.
+        let before = first_workers.get(shard).copied().unwrap_or(0);
+        record.worker = record.worker.map(|worker| worker.saturating_add(before));
+        (record.last_instant(), record)
+    };
+    join(shards, (out, JournalFile::Requests), place, each)
 }
 
 /// Join `hardware.jsonl`: what a shard says of its own machine carries the shard's name.
@@ -47,29 +47,28 @@ pub(super) fn readings(
     shards: &[RunFolder],
     clocks: &Clocks,
     out: &Path,
-) -> Result<Vec<String>, CommandError> {
+    mut each: impl FnMut(&Reading),
+) -> Result<Joined, CommandError> {
     let names: Vec<String> = shards
         .iter()
         .map(|shard| check::name(&shard.record))
         .collect();
-    join(
-        shards,
-        out,
-        JournalFile::Readings,
-        |shard, mut reading: Reading| {
-            let by = clocks.offset(shard);
-            (reading.from, reading.to) = (reading.from + by, reading.to + by);
-            if let Some(name) = names.get(shard) {
-                reading.instance = instance(reading.source, &reading.instance, name);
-            }
-            (reading.from, reading)
-        },
-        |_, _| {},
-    )
+    let place = |shard, mut reading: Reading| {
+        let by = clocks.offset(shard);
+        (reading.from, reading.to) = (reading.from + by, reading.to + by);
+        if let Some(name) = names.get(shard) {
+            reading.instance = instance(reading.source, &reading.instance, name);
+        }
+        (reading.from, reading)
+    };
+    join(shards, (out, JournalFile::Readings), place, |_, reading| {
+        each(reading);
+        Ok(())
+    })
 }
 
 /// The instance of a series after the merge: the client's side of things is one a shard.
-pub(super) fn instance(source: ReadingSource, instance: &str, shard: &str) -> String {
+fn instance(source: ReadingSource, instance: &str, shard: &str) -> String {
     match source {
         ReadingSource::Host
         | ReadingSource::Client
@@ -107,11 +106,18 @@ struct Source<T> {
 /// Merge streams that are each in order; where a shard lacks the file it adds nothing.
 fn join<T: DeserializeOwned + Serialize>(
     shards: &[RunFolder],
-    out: &Path,
-    file: JournalFile,
+    (folder, file): (&Path, JournalFile),
     mut place: impl FnMut(usize, T) -> (Stamp, T),
-    mut each: impl FnMut(usize, &T),
-) -> Result<Vec<String>, CommandError> {
+    mut each: impl FnMut(usize, &T) -> Result<(), CommandError>,
+) -> Result<Joined, CommandError> {
+    let name = file.part_name(0);
+    let out = &folder.join(&name);
+    let mut part = JournalPart {
+        file: name,
+        ..JournalPart::default()
+    };
+    let mut hash = RunningHash::default();
+    let mut line = Vec::new();
     let mut sources: Vec<(usize, Source<T>)> = Vec::new();
     let mut notes = Vec::new();
     for (shard, run) in shards.iter().enumerate() {
@@ -141,14 +147,19 @@ fn join<T: DeserializeOwned + Serialize>(
         let Some((_, value)) = source.next.take() else {
             break;
         };
-        each(*shard, &value);
-        serde_json::to_writer(&mut writer, &value)
-            .map_err(std::io::Error::from)
-            .and_then(|()| writer.write_all(b"\n"))
-            .map_err(CommandError::write(out))?;
+        each(*shard, &value)?;
+        line.clear();
+        serde_json::to_writer(&mut line, &value)
+            .map_err(|error| CommandError::write(out)(error.into()))?;
+        line.push(b'\n');
+        writer.write_all(&line).map_err(CommandError::write(out))?;
+        hash.update(&line);
+        part.lines += 1;
+        part.bytes += line.len() as u64;
         source.next = source.lines.next()?.map(|value| place(*shard, value));
     }
     writer.flush().map_err(CommandError::write(out))?;
     notes.extend(sources.iter().flat_map(|(_, source)| source.lines.notes()));
-    Ok(notes)
+    part.hash = hash.hex();
+    Ok(Joined { part, notes })
 }

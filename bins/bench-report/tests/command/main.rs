@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod baselines;
+mod journals;
 mod support;
 
 use std::fs;

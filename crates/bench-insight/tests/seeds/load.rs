@@ -107,6 +107,7 @@ pub(crate) fn run(fixture: &str) -> RunRecord {
         incomplete_reason: None,
         seed: 0,
         config: serde_json::Value::Null,
+        journal: Vec::new(),
         tags: BTreeMap::new(),
         clock: ClockRecord {
             arrival: ClockKind::Kernel,
@@ -188,6 +189,9 @@ fn rates(from: &Cell) -> Option<Rates> {
     (from.requests_per_s.is_some() || from.output_tokens_per_s.is_some()).then(|| Rates {
         window,
         seconds: 1.0,
+        requests: None,
+        offered_requests_per_s: None,
+        served_requests_per_s: None,
         requests_per_s: from.requests_per_s.unwrap_or(0.0),
         requests_per_s_interval: None,
         output_tokens_per_s: from.output_tokens_per_s,

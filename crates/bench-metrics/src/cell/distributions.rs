@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Distribution, Metric, Unit, Window};
+use bench_schema::{Distribution, FailureView, Metric, Unit, Window};
 
 use crate::gaps::GapStore;
 use crate::latency::Within;
@@ -11,11 +11,11 @@ use crate::summary::{failure_view, summarise, summarise_clusters};
 
 use super::rows::Row;
 
-/// Every metric that has a value in these rows, in time order. `window` filters coarse gaps.
+/// Every metric that has a value in these rows, in time order. `steady` filters coarse gaps, by repeat; empty means all of them.
 pub(super) fn of_rows(
     rows: &[&Row],
     gaps: &GapStore,
-    window: Option<Window>,
+    steady: &BTreeMap<u32, Window>,
 ) -> BTreeMap<Metric, Distribution> {
     let lost = rows.iter().filter(|r| r.lost).count() as u64;
     let per_request = Metric::ALL
@@ -25,7 +25,7 @@ pub(super) fn of_rows(
         .filter_map(|&m| Some((m, of_requests(rows, m, lost)?)))
         .collect();
     for metric in [Metric::Icl, Metric::Itl] {
-        if let Some(found) = of_gaps(rows, gaps, metric, window, lost) {
+        if let Some(found) = of_gaps(rows, gaps, metric, steady, lost) {
             all.insert(metric, found);
         }
     }
@@ -67,11 +67,15 @@ fn of_gaps(
     rows: &[&Row],
     gaps: &GapStore,
     metric: Metric,
-    window: Option<Window>,
+    steady: &BTreeMap<u32, Window>,
     lost: u64,
 ) -> Option<Distribution> {
     let exact = match gaps {
-        GapStore::Coarse(coarse) => return coarse.distribution(window, metric == Metric::Itl),
+        GapStore::Coarse(coarse) => {
+            let mut found = coarse.distribution(steady, metric == Metric::Itl)?;
+            found.with_failures = coarse_failures(&found, lost);
+            return Some(found);
+        }
         GapStore::Exact(exact) => exact,
     };
     let mut bounded = 0;
@@ -112,6 +116,23 @@ fn of_gaps(
         }
     }
     Some(found)
+}
+
+/// The view with failures of a distribution of which only quantiles are kept.
+fn coarse_failures(found: &Distribution, lost: u64) -> Option<FailureView> {
+    let n = found.n + lost;
+    let at = |q: f64| {
+        let rank = q * n as f64 / found.n as f64;
+        let entries = &found.quantiles;
+        let next = entries.iter().position(|entry| entry.q >= rank)?;
+        let (high, low) = (entries.get(next)?, entries.get(next.checked_sub(1)?)?);
+        Some(low.value + (high.value - low.value) * (rank - low.q) / (high.q - low.q))
+    };
+    (lost > 0).then(|| FailureView {
+        n,
+        failed: lost,
+        quantiles: found.quantiles.iter().map(|e| (e.q, at(e.q))).collect(),
+    })
 }
 
 /// Sets between which values each quantile lies. A quantile never falls when a value rises, so that every value at its least gives the

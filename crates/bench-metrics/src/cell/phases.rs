@@ -99,6 +99,7 @@ pub(super) fn analysis(
     let tail_ratio = e2e.and_then(|d| Some(d.quantile(0.95)? / d.p50().filter(|p| *p > 0.0)?));
     let tokens = metrics.get(&Metric::OutputTokens).filter(|d| d.mean > 0.0);
     CellAnalysis {
+        precision: Vec::new(),
         littles_law_ratio: littles_law(rows, windows),
         decode_identity_residual: decode_identity(rows, metrics),
         tail_ratio,
@@ -107,7 +108,10 @@ pub(super) fn analysis(
     }
 }
 
-/// Arrival rate × mean time in the system over the mean number in flight, in the headline window.
+/// Fewer waves than this in a window and the check tells where it was cut, not what the server did.
+const LEAST_WAVES: f64 = 20.0;
+
+/// Arrival rate × mean time in the system over the mean number in flight, in the headline window; `None` below twenty waves.
 fn littles_law(rows: &[&Row], windows: &WindowRates) -> Option<f64> {
     let rates = windows.steady.as_ref().or(windows.whole.as_ref())?;
     let stays: Vec<f64> = rows
@@ -117,6 +121,7 @@ fn littles_law(rows: &[&Row], windows: &WindowRates) -> Option<f64> {
     let arrivals = float(stays.len()) / rates.seconds;
     crate::scaling::little_check(rates.mean_in_flight, arrivals, mean(&stays)?)
         .filter(|check| check.observed > 0.0)
+        .filter(|check| float(stays.len()) >= LEAST_WAVES * check.observed)
         .map(|check| check.expected / check.observed)
 }
 

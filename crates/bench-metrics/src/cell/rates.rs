@@ -2,122 +2,140 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Load, Rates, Stamp, Stationarity, Window, WindowRates};
+use bench_schema::{Interval, Load, Metric, Rates, Stamp, Stationarity, Window, WindowRates};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
 use crate::ks::ks_two_samples;
-use crate::num::float;
+use crate::num::{float, mean};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
-use crate::summary::interval;
+use crate::summary::{interval, interval_of};
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::rows::Row;
 
 /// One repeat on the time axis.
 #[derive(Clone, Debug)]
-pub(super) struct Repeat {
+pub(super) struct Repeat<'a> {
     pub(super) index: u32,
     pub(super) whole: Window,
     pub(super) steady: Option<Window>,
     stationarity: Stationarity,
     in_flight: InFlight,
-    /// When each completed request ended.
-    ends: Vec<Stamp>,
-}
-
-impl Repeat {
-    /// Requests completed in a window. Its end belongs to it: a steady part ends as a request does, and that one was served
-    /// within it.
-    fn completed(&self, window: Window) -> u64 {
-        self.ends
-            .iter()
-            .filter(|end| window.from < **end && **end <= window.to)
-            .count() as u64
-    }
+    rows: &'a [Row],
 }
 
 /// A window of one repeat.
 #[derive(Clone, Copy)]
 struct Span<'a> {
-    repeat: &'a Repeat,
+    repeat: &'a Repeat<'a>,
     window: Window,
     /// The part of it that events are counted in: whole bins of the timeline for a steady part.
     counted: Window,
+    steady: bool,
 }
 
-/// The repeats of rows sorted by repeat and start.
-pub(super) fn repeats(rows: &[Row], load: &Load, timeline: &Timeline) -> Vec<Repeat> {
+impl Span<'_> {
+    /// The requests that started in it.
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        let rows = self.repeat.rows.iter();
+        rows.filter(|row| !self.steady || self.window.contains(row.started()))
+    }
+}
+
+/// The repeats of rows sorted by repeat and start; `warm` are repeat, start and end of warm-up requests.
+pub(super) fn repeats<'a>(
+    rows: &'a [Row],
+    warm: &[(u32, Stamp, Stamp)],
+    load: &Load,
+    timeline: &Timeline,
+) -> Vec<Repeat<'a>> {
     let runs = rows.chunk_by(|a, b| a.repeat == b.repeat);
     runs.filter_map(|run| {
-        let flights: Vec<Flight> = run.iter().filter_map(flight).collect();
-        let from = flights.iter().map(|f| f.sent).min()?;
-        let ends = run
+        let flights: Vec<Flight> = run.iter().map(flight).collect();
+        let from = run.iter().map(|r| r.instants.due).min()?;
+        let to = run.iter().map(Row::left).max().filter(|to| *to > from)?;
+        let index = run.first()?.repeat;
+        let carried = warm
             .iter()
-            .filter(|r| r.instants.sent.is_some())
-            .filter_map(|r| r.instants.last.or(r.instants.closed));
-        let to = ends.max().filter(|to| *to > from)?;
-        let found = find_steady(&flights, load);
-        let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
-        let steady = found.window.filter(|w| timeline.snap(*w).is_some());
-        let completed = run.iter().filter(|r| r.instants.completed);
+            .filter(|(repeat, _, ended)| *repeat == index && *ended > from);
+        let carried = carried.map(|(_, sent, ended)| (*sent, *ended));
+        let measured = flights.iter().map(|f| (f.sent, f.ended));
+        let in_flight = InFlight::of(measured.chain(carried));
+        let found = find_steady(&flights, &in_flight, load);
         Some(Repeat {
-            index: run.first()?.repeat,
+            index,
             whole: Window { from, to },
-            steady,
+            steady: found.window.filter(|w| timeline.snap(*w).is_some()),
             stationarity: found.stationarity,
             in_flight,
-            ends: completed
-                .filter_map(|r| r.instants.last.or(r.instants.closed))
-                .collect(),
+            rows: run,
         })
     })
     .collect()
 }
 
-fn flight(row: &Row) -> Option<Flight> {
+fn flight(row: &Row) -> Flight {
     let instants = &row.instants;
-    let latency = instants
-        .value(bench_schema::Metric::Ttft)
-        .filter(|_| instants.completed);
-    Some(Flight {
-        sent: instants.sent?,
-        ended: instants.ended()?,
+    let latency = instants.value(Metric::Ttft).filter(|_| instants.completed);
+    let sent = row.started();
+    Flight {
+        sent,
+        // one that never reached the server is none of its load
+        ended: instants.sent.and(instants.ended()).unwrap_or(sent),
         latency,
         tokens: instants.tokens,
         cancelled: !row.counts(),
-    })
+        lost: row.lost,
+    }
+}
+
+/// The steady window of each repeat; none unless every repeat has one, so that all tables have one population.
+pub(super) fn steady_windows(repeats: &[Repeat<'_>]) -> BTreeMap<u32, Window> {
+    let all: Option<BTreeMap<u32, Window>> =
+        repeats.iter().map(|r| Some((r.index, r.steady?))).collect();
+    all.unwrap_or_default()
 }
 
 /// Rates over whole and steady windows, repeats together.
-pub(super) fn window_rates(repeats: &[Repeat], timeline: &Timeline) -> WindowRates {
+pub(super) fn window_rates(
+    repeats: &[Repeat<'_>],
+    steady: &BTreeMap<u32, Window>,
+    load: &Load,
+    timeline: &Timeline,
+) -> WindowRates {
     let whole: Vec<Span<'_>> = repeats
         .iter()
         .map(|repeat| Span {
             repeat,
             window: repeat.whole,
             counted: repeat.whole,
+            steady: false,
         })
         .collect();
-    let steady = |repeat| {
-        Some(Span {
-            repeat,
-            window: repeat.steady?,
-            counted: timeline.snap(repeat.steady?)?,
+    let steady: Vec<Span<'_>> = repeats
+        .iter()
+        .filter_map(|repeat| {
+            let window = *steady.get(&repeat.index)?;
+            Some(Span {
+                repeat,
+                window,
+                counted: timeline.snap(window)?,
+                steady: true,
+            })
         })
-    };
-    let steady: Vec<Span<'_>> = repeats.iter().filter_map(steady).collect();
+        .collect();
     WindowRates {
-        whole: rates(&whole, timeline),
-        steady: rates(&steady, timeline),
-        stationarity: stationarity(repeats, steady.len()),
+        whole: rates(&whole, load, timeline),
+        steady: rates(&steady, load, timeline),
+        stationarity: stationarity(repeats),
     }
 }
 
 /// The stationarity of all repeats: that of the first one that is worst.
-fn stationarity(repeats: &[Repeat], found: usize) -> Option<Stationarity> {
+fn stationarity(repeats: &[Repeat<'_>]) -> Option<Stationarity> {
     let badness = |s: &Stationarity| match s.stationary {
         Some(false) => 2,
         None => 1,
@@ -130,6 +148,7 @@ fn stationarity(repeats: &[Repeat], found: usize) -> Option<Stationarity> {
         .max_by_key(|r| badness(&r.stationarity))?;
     let mut worst_of_all = worst.stationarity.clone();
     if repeats.len() > 1 {
+        let found = repeats.iter().filter(|r| r.steady.is_some()).count();
         worst_of_all.reason = format!(
             "{} (repeat {}; {found} of {} repeats have a steady part)",
             worst_of_all.reason,
@@ -140,7 +159,7 @@ fn stationarity(repeats: &[Repeat], found: usize) -> Option<Stationarity> {
     Some(worst_of_all)
 }
 
-fn rates(spans: &[Span<'_>], timeline: &Timeline) -> Option<Rates> {
+fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> {
     let length = |of: fn(&Span<'_>) -> Window| {
         spans
             .iter()
@@ -164,37 +183,38 @@ fn rates(spans: &[Span<'_>], timeline: &Timeline) -> Option<Rates> {
     };
     let tokens_of =
         |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
-    let block_mean = |count: &dyn Fn(&TimeCounts) -> f64| {
-        let parts: Vec<Part> = spans
-            .iter()
-            .flat_map(|s| timeline.parts(s.counted, count))
-            .collect();
-        BlockMean::of_parts(&parts)
-    };
-    // The interval's width is that of the bins, its centre the exact rate.
-    let around = |value: f64, error: Option<BlockMean>| {
-        interval(&BlockMean { value, ..error? }.interval(LEVEL))
-    };
-    let requests_per_s = spans
-        .iter()
-        .map(|s| s.repeat.completed(s.window))
-        .sum::<u64>() as f64
-        / seconds;
     let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
     let area = |s: &Span<'_>| {
         s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
     };
+    let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
+    let requests = spans.iter().flat_map(Span::rows).count();
+    let by_little = spans.iter().all(|s| s.steady) && !load.is_open();
+    let (requests_per_s, requests_per_s_interval) = by_little
+        .then(|| by_littles_law(spans, mean_in_flight))
+        .flatten()
+        .unwrap_or_else(|| {
+            let completed = spans
+                .iter()
+                .flat_map(Span::rows)
+                .filter(|r| r.instants.completed);
+            let rate = float(completed.count()) / seconds;
+            (rate, around(rate, spans, timeline, &|c| c.completed as f64))
+        });
     Some(Rates {
         window: spans.first()?.window,
         seconds,
+        requests: Some(requests as u64),
         requests_per_s,
-        requests_per_s_interval: around(requests_per_s, block_mean(&|c| c.completed as f64)),
+        requests_per_s_interval,
+        offered_requests_per_s: load.is_open().then(|| offered(spans)).flatten(),
+        served_requests_per_s: load.is_open().then(|| served(spans)).flatten(),
         output_tokens_per_s: output,
         output_tokens_per_s_interval: output
-            .and_then(|value| around(value, block_mean(&tokens_of))),
+            .and_then(|value| around(value, spans, timeline, &tokens_of)),
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,
-        mean_in_flight: spans.iter().map(area).sum::<f64>() / seconds,
+        mean_in_flight,
         peak_in_flight: spans
             .iter()
             .map(|s| s.repeat.in_flight.peak_within(s.window))
@@ -203,20 +223,69 @@ fn rates(spans: &[Span<'_>], timeline: &Timeline) -> Option<Rates> {
     })
 }
 
-/// Length of the headline windows in seconds.
-pub(super) fn headline_seconds(repeats: &[Repeat], steady: &BTreeMap<u32, Window>) -> f64 {
-    let window = |r: &Repeat| {
-        if steady.is_empty() {
-            Some(r.whole)
-        } else {
-            r.steady
-        }
-    };
-    repeats
+/// An interval around an exact rate, as wide as the bins of time make it.
+fn around(
+    value: f64,
+    spans: &[Span<'_>],
+    timeline: &Timeline,
+    count: &dyn Fn(&TimeCounts) -> f64,
+) -> Option<Interval> {
+    let parts: Vec<Part> = spans
         .iter()
-        .filter_map(window)
-        .map(|w| w.length().as_secs_f64())
-        .sum()
+        .flat_map(|s| timeline.parts(s.counted, count))
+        .collect();
+    let error = BlockMean::of_parts(&parts)?;
+    interval(&BlockMean { value, ..error }.interval(LEVEL))
+}
+
+/// A closed loop's rate by Little's law, `X = L / W` times the share that completed: L the mean in flight while the load was whole, W the
+/// mean time in the system of the requests that started then. Exact for loads that finish in waves, where the number of ends in a window
+/// says more of where it was cut than of the server. The interval is that of W.
+fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<(f64, Option<Interval>)> {
+    let mut stays = Vec::new();
+    let (mut ended, mut completed) = (0_usize, 0_usize);
+    for row in spans.iter().flat_map(Span::rows) {
+        ended += 1;
+        completed += usize::from(row.instants.completed);
+        if let (Some(sent), Some(left)) = (row.instants.sent, row.instants.ended()) {
+            stays.push((left - sent).as_secs_f64());
+        }
+    }
+    let stay = mean(&stays).filter(|stay| *stay > 0.0)?;
+    let throughput = mean_in_flight * float(completed) / float(ended);
+    let bounds = BlockMean::of_values(&stays).and_then(|m| m.interval(LEVEL).bounds());
+    let interval = bounds
+        .filter(|(low, _)| *low > 0.0)
+        .and_then(|(low, high)| interval_of(throughput / high, throughput / low, LEVEL));
+    Some((throughput / stay, interval))
+}
+
+/// Requests due per second, first due to last due.
+fn offered(spans: &[Span<'_>]) -> Option<f64> {
+    per_second(spans, |row| Some(row.instants.due))
+}
+
+/// Requests completed per second, first end to last end.
+fn served(spans: &[Span<'_>]) -> Option<f64> {
+    per_second(spans, |row| row.instants.completed.then(|| row.left()))
+}
+
+/// Events per second from the first to the last of them, repeats together; `None` below two.
+fn per_second(spans: &[Span<'_>], at: impl Fn(&Row) -> Option<Stamp>) -> Option<f64> {
+    let (mut gaps, mut seconds) = (0_usize, 0.0);
+    for span in spans {
+        let stamps: Vec<Stamp> = span.rows().filter_map(&at).collect();
+        if let (Some(first), Some(last)) = (stamps.iter().min(), stamps.iter().max()) {
+            gaps += stamps.len() - 1;
+            seconds += (*last - *first).as_secs_f64();
+        }
+    }
+    (seconds > 0.0).then(|| float(gaps) / seconds)
+}
+
+/// Length of the whole windows in seconds: what goodput is over.
+pub(super) fn whole_seconds(repeats: &[Repeat<'_>]) -> f64 {
+    repeats.iter().map(|r| r.whole.length().as_secs_f64()).sum()
 }
 
 /// Requests sent per second, first to last sent of each repeat; `None` below two.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_schema::{GroupRecord, Metric, Outcome, RequestRecord, SloOutcome, Stamp};
 
+use crate::blocks::Part;
 use crate::counts::CountKeeper;
 use crate::gaps::{GapBatch, GapHistograms, GapRange, GapStore};
 use crate::latency::Instants;
@@ -25,6 +26,8 @@ pub(crate) struct Row {
     pub(crate) repeat: u32,
     /// Absent where nothing was kept one by one.
     pub(crate) gaps: Option<GapRange>,
+    /// Of its gaps, how many are within each objective on gaps: kept where the gaps themselves are not.
+    pub(crate) within: Option<Box<[Part]>>,
     pub(crate) groups: GroupIds,
     /// Counts as +∞: failed, timed out, truncated or never sent.
     pub(crate) lost: bool,
@@ -45,6 +48,7 @@ impl Row {
             instants,
             repeat: record.repeat,
             gaps,
+            within: None,
             groups,
             lost,
         }
@@ -53,6 +57,19 @@ impl Row {
     /// When it was sent, or due where it never was.
     pub(crate) fn started(&self) -> Stamp {
         started(&self.instants)
+    }
+
+    /// Its last known instant: the last content event of a whole answer, else when the client was done with it.
+    pub(crate) fn left(&self) -> Stamp {
+        let instants = &self.instants;
+        let end = if instants.completed {
+            instants.last.or(instants.closed)
+        } else {
+            instants.closed.or(instants.last)
+        };
+        end.or(instants.sent)
+            .or(instants.dispatched)
+            .map_or(instants.due, |at| at.max(instants.due))
     }
 
     /// Whether it ended one way or the other by itself: cancelled requests say nothing about the server.
@@ -169,7 +186,7 @@ impl GroupTable {
                 .copied()
                 .filter(|row| row.groups.iter().any(|g| usize::from(*g) == id))
                 .collect();
-            let mut metrics = distributions::of_rows(&members, gaps, None);
+            let mut metrics = distributions::of_rows(&members, gaps, &BTreeMap::new());
             if let Some(coarse) = &group.coarse {
                 metrics.remove(&Metric::Icl);
                 metrics.remove(&Metric::Itl);

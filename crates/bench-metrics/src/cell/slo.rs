@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Goodput, Interval, Metric, Origin, Slo, SloOutcome, SloVerdict};
+use bench_schema::{Distribution, Goodput, Interval, Metric, Origin, Slo, SloOutcome, SloVerdict};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::{Estimate, LEVEL};
@@ -10,18 +10,22 @@ use crate::gaps::GapStore;
 use crate::latency::Within;
 use crate::num::{float, is_zero};
 use crate::proportion::wilson_effective;
-use crate::quantile::{Dependence, Ranks, clusters_below};
+use crate::quantile::{Dependence, Ranks, clusters_below, share_bounds};
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
 use super::rows::Row;
 
-/// Judges the requests of the headline window, sorted by time.
+/// Whether single gaps are what it limits.
+pub(super) fn is_on_gaps(slo: &Slo) -> bool {
+    matches!(slo.metric, Metric::Itl | Metric::Icl)
+}
+
+/// Judges everything that was planned, sorted by time.
 pub(super) struct Judge<'a> {
     slos: &'a [Slo],
     headline: Origin,
-    /// Requests that count: completed or lost; cancelled ones say nothing.
-    rows: Vec<&'a Row>,
+    rows: &'a [Row],
     gaps: &'a GapStore,
     use_cases: BTreeMap<String, u16>,
 }
@@ -30,11 +34,10 @@ impl<'a> Judge<'a> {
     pub(super) fn new(
         slos: &'a [Slo],
         headline: Origin,
-        rows: &[&'a Row],
+        rows: &'a [Row],
         gaps: &'a GapStore,
         use_cases: BTreeMap<String, u16>,
     ) -> Self {
-        let rows = rows.iter().copied().filter(|r| r.counts()).collect();
         Self {
             slos,
             headline,
@@ -49,7 +52,8 @@ impl<'a> Judge<'a> {
         self.slos.iter().map(|slo| self.outcome(slo)).collect()
     }
 
-    /// Requests that met every objective, per second; `None` where there is no objective or no window.
+    /// Requests that met every objective, per second from the first due to the last end, and as a share of all that were planned;
+    /// `None` where there is no objective or no window.
     pub(super) fn goodput(&self, seconds: f64) -> Option<Goodput> {
         if self.slos.is_empty() || seconds <= 0.0 || self.rows.is_empty() {
             return None;
@@ -69,7 +73,7 @@ impl<'a> Judge<'a> {
                 .iter()
                 .zip(&met)
                 .filter(|(_, met)| **met)
-                .map(|(row, _)| *row)
+                .map(|(row, _)| row)
         };
         let vacuous = |row: &&Row| {
             self.slos
@@ -81,6 +85,8 @@ impl<'a> Judge<'a> {
         let (attainment, attainment_interval) = attainment(&met);
         Some(Goodput {
             requests_per_s: float(good().count()) / seconds,
+            planned: Some(self.rows.len() as u64),
+            seconds: Some(seconds),
             tokens_per_s: tokens as f64 / seconds,
             attainment,
             attainment_interval,
@@ -117,16 +123,22 @@ impl<'a> Judge<'a> {
     }
 
     fn outcome(&self, slo: &Slo) -> SloOutcome {
-        let rows: Vec<&Row> = self
-            .rows
-            .iter()
-            .copied()
-            .filter(|r| self.is_for(slo, r))
-            .collect();
+        let rows: Vec<&Row> = self.rows.iter().filter(|r| self.is_for(slo, r)).collect();
         let met: Vec<bool> = rows.iter().map(|row| self.meets(slo, row).0).collect();
         let (attainment, attainment_interval) = attainment(&met);
-        let clusters: Vec<Vec<f64>> = rows.iter().map(|row| self.values(slo, row)).collect();
-        let seen = judge(&clusters, slo.q, slo.limit);
+        // What the client stopped on purpose says nothing of how long it would have taken.
+        let told: Vec<&Row> = rows.iter().copied().filter(|r| r.counts()).collect();
+        let seen = match self.gaps {
+            GapStore::Coarse(coarse) if is_on_gaps(slo) => {
+                let all = coarse.distribution(&BTreeMap::new(), slo.metric == Metric::Itl);
+                all.and_then(|all| judge_counted(&self.gaps_within(slo, &told), &all, slo))
+            }
+            _ => {
+                let clusters: Vec<Vec<f64>> =
+                    told.iter().map(|row| self.values(slo, row)).collect();
+                judge(&clusters, slo.q, slo.limit)
+            }
+        };
         let verdict = seen
             .as_ref()
             .map_or(SloVerdict::CannotTell, |seen| seen.verdict);
@@ -140,6 +152,21 @@ impl<'a> Judge<'a> {
             attainment,
             attainment_interval,
         }
+    }
+
+    /// How many gaps of each request are within an objective, where only that was kept; a lost one counts as one that is not.
+    fn gaps_within(&self, slo: &Slo, rows: &[&Row]) -> Vec<Part> {
+        let on_gaps = self.slos.iter().filter(|slo| is_on_gaps(slo));
+        let place = on_gaps.take_while(|other| *other != slo).count();
+        let part = |row: &&Row| {
+            if row.lost {
+                Some(Part { num: 0.0, den: 1.0 })
+            } else {
+                row.within.as_ref()?.get(place).copied()
+            }
+        };
+        let parts = rows.iter().filter_map(part);
+        parts.filter(|part| part.den > 0.0).collect()
     }
 
     /// A request's values of an objective's metric: its gaps for ITL and ICL, else one; +∞ where it was lost.
@@ -157,6 +184,31 @@ impl<'a> Judge<'a> {
             // Without single gaps, the request's mean gap stands in.
             (metric, _, _) => row.instants.value(metric).into_iter().collect(),
         }
+    }
+}
+
+/// The verdict from counts of gaps within the limit, request by request; the quantile itself is that of the histograms.
+fn judge_counted(within: &[Part], all: &Distribution, slo: &Slo) -> Option<Seen> {
+    let n: f64 = within.iter().map(|part| part.den).sum();
+    let below = BlockMean::of_parts(within)?;
+    let share = below.value.clamp(0.0, 1.0);
+    let effective = Dependence::at_median(n, None, LEVEL).effective(n, share, &below, LEVEL);
+    // A quantile that histograms do not report is not shown, and is judged all the same; their intervals know nothing of lost requests.
+    let value = all.quantile_entry(slo.q).map_or(f64::INFINITY, |e| e.value);
+    Some(Seen {
+        value,
+        low: None,
+        high: None,
+        verdict: verdict_of(share, effective, slo.q),
+    })
+}
+
+/// What the interval of the share within the limit says of the quantile.
+fn verdict_of(share: f64, effective: f64, q: f64) -> SloVerdict {
+    match share_bounds(effective, share, LEVEL) {
+        (low, _) if low >= q => SloVerdict::Pass,
+        (_, high) if high < q => SloVerdict::Fail,
+        _ => SloVerdict::CannotTell,
     }
 }
 

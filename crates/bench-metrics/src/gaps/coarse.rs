@@ -1,5 +1,7 @@
 //! Gaps as histograms: of a request, of a group, of a block of requests.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{Distribution, RequestRecord, Stamp, Unit, Window};
 
 use crate::blocks::{BlockMean, Part};
@@ -145,9 +147,10 @@ impl GapHistograms {
     }
 }
 
-/// A run of requests, in the order they ended.
+/// A run of requests of one repeat, in the order they ended.
 #[derive(Clone, Debug, Default)]
 struct Block {
+    repeat: u32,
     requests: usize,
     /// Sum of the requests' start times, for their mean.
     starts: i128,
@@ -176,16 +179,16 @@ impl CoarseGaps {
         }
     }
 
-    pub(crate) fn push(&mut self, started: Stamp, request: &GapBatch) {
-        if self
-            .blocks
-            .last()
-            .is_none_or(|b| b.requests >= self.per_block)
-        {
+    pub(crate) fn push(&mut self, repeat: u32, started: Stamp, request: &GapBatch) {
+        let goes_on = |b: &Block| b.repeat == repeat && b.requests < self.per_block;
+        if !self.blocks.last().is_some_and(goes_on) {
             if self.blocks.len() >= 2 * BLOCKS {
                 self.pair_up();
             }
-            self.blocks.push(Block::default());
+            self.blocks.push(Block {
+                repeat,
+                ..Block::default()
+            });
         }
         if let Some(block) = self.blocks.last_mut() {
             block.requests += 1;
@@ -199,7 +202,7 @@ impl CoarseGaps {
         let mut joined: Vec<Block> = Vec::with_capacity(BLOCKS);
         for block in self.blocks.drain(..) {
             match joined.last_mut() {
-                Some(last) if last.requests < 2 * self.per_block => {
+                Some(last) if last.requests < 2 * self.per_block && last.repeat == block.repeat => {
                     last.gaps.join(&block.gaps);
                     last.requests += block.requests;
                     last.starts += block.starts;
@@ -211,13 +214,18 @@ impl CoarseGaps {
         self.per_block *= 2;
     }
 
-    /// The distribution over the blocks whose requests, on average, started within the window.
+    /// The distribution over the blocks whose requests, on average, started within their repeat's window; over all of them where there are
+    /// no windows.
     pub(crate) fn distribution(
         &self,
-        window: Option<Window>,
+        windows: &BTreeMap<u32, Window>,
         per_token: bool,
     ) -> Option<Distribution> {
-        let inside = |b: &&Block| window.is_none_or(|w| w.contains(b.mean_start()));
+        let within = |b: &Block| {
+            let window = windows.get(&b.repeat);
+            window.is_some_and(|w| w.contains(b.mean_start()))
+        };
+        let inside = |b: &&Block| windows.is_empty() || within(b);
         let mut chosen: Vec<&Block> = self.blocks.iter().filter(inside).collect();
         chosen.sort_by_key(|b| b.mean_start());
         if per_token && chosen.iter().any(|b| !b.gaps.has_tokens) {

@@ -48,12 +48,12 @@ impl GapStore {
         matches!(self, Self::Exact(exact) if exact.lengths.len() > limit)
     }
 
-    /// Turns the exact store into a coarse one; `requests` are their ranges and starts, in the order they ended.
-    pub(crate) fn coarsen(&mut self, requests: &[(GapRange, Stamp)]) {
+    /// Turns the exact store into a coarse one; `requests` are their ranges, repeats and starts, in the order they ended.
+    pub(crate) fn coarsen(&mut self, requests: &[(GapRange, u32, Stamp)]) {
         if let Self::Exact(exact) = self {
             let mut coarse = CoarseGaps::new(requests.len().div_ceil(BLOCKS).max(1));
-            for (range, started) in requests {
-                coarse.push(*started, &GapBatch::of(exact.of(*range)));
+            for (range, repeat, started) in requests {
+                coarse.push(*repeat, *started, &GapBatch::of(exact.of(*range)));
             }
             *self = Self::Coarse(coarse);
         }
@@ -86,7 +86,8 @@ impl ExactGaps {
         GapBatch::of(self.of(range))
     }
 
-    fn of(&self, range: GapRange) -> impl Iterator<Item = Gap> + '_ {
+    /// The single gaps of one request.
+    pub(crate) fn of(&self, range: GapRange) -> impl Iterator<Item = Gap> + '_ {
         let start = range.start as usize;
         (start..start + range.len as usize).map(|i| {
             let (longer, shorter) = self.ends.get(i).copied().unwrap_or((0, 0));

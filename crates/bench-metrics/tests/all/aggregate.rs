@@ -245,7 +245,7 @@ fn repeats_have_their_own_windows_and_a_spread() {
     );
     // Mean E2E of 120, 121 and 122 ms: sd 1 over 121.
     assert_near(cell.analysis.between_repeats_cov, 1.0 / 121.0, 1e-6);
-    assert_eq!(cell.steady.len(), 3);
+    assert_eq!(cell.headline_windows.len(), 3);
 }
 
 #[test]

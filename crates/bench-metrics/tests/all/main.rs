@@ -13,3 +13,4 @@ mod scipy;
 mod seeds;
 mod steadiness;
 mod trends;
+mod windows;

@@ -1,6 +1,6 @@
 //! Finding the steady part.
 
-use bench_metrics::{Flight, find_steady};
+use bench_metrics::{Flight, InFlight, Steady, find_steady};
 use bench_schema::{ArrivalKind, Load, Nanos, Stamp};
 
 use crate::noise::Noise;
@@ -13,6 +13,7 @@ fn flight(sent_ms: f64, stay_ms: f64, ttft_ms: f64) -> Flight {
         latency: Some(ttft_ms * 1e6),
         tokens: Some(100),
         cancelled: false,
+        lost: false,
     }
 }
 
@@ -30,6 +31,11 @@ fn closed_loop(c: u32, each: u32, noise: &mut Noise, ttft: impl Fn(f64) -> f64) 
     flights
 }
 
+fn steady(flights: &[Flight], load: &Load) -> Steady {
+    let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
+    find_steady(flights, &in_flight, load)
+}
+
 fn closed(concurrency: u32) -> Load {
     Load::closed(concurrency)
 }
@@ -45,10 +51,10 @@ fn open(rate_per_s: f64) -> Load {
 #[test]
 fn a_closed_loop_is_steady_while_full() {
     let flights = closed_loop(8, 40, &mut Noise::seeded(1), |_| 50.0);
-    let found = find_steady(&flights, &closed(8));
+    let found = steady(&flights, &closed(8));
     let window = found.window.unwrap();
     assert!(
-        window.from >= Stamp::new(7_000_000) && window.to.as_secs_f64() < 21.0,
+        window.from == Stamp::EPOCH && window.to.as_secs_f64() < 21.0,
         "{window:?}"
     );
     assert_eq!(
@@ -60,17 +66,11 @@ fn a_closed_loop_is_steady_while_full() {
 }
 
 #[test]
-fn a_slow_start_is_cut_off() {
+fn a_slow_start_is_not_cut_off_by_its_latencies() {
     let cold = |now: f64| if now < 3_000.0 { 400.0 } else { 50.0 };
     let flights = closed_loop(8, 60, &mut Noise::seeded(2), cold);
-    let found = find_steady(&flights, &closed(8));
-    let from = found.window.unwrap().from.as_secs_f64();
-    assert!(
-        (2.5..4.5).contains(&from),
-        "{from}: {}",
-        found.stationarity.reason
-    );
-    assert!(found.stationarity.reason.contains("transient"));
+    let found = steady(&flights, &closed(8));
+    assert_eq!(found.window.unwrap().from, Stamp::EPOCH);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_overloaded_open_loop_is_not_stationary() {
             flight(50.0 * f64::from(i), ttft + 500.0, ttft)
         })
         .collect();
-    let found = find_steady(&flights, &open(20.0));
+    let found = steady(&flights, &open(20.0));
     assert_eq!(
         found.stationarity.stationary,
         Some(false),
@@ -105,7 +105,7 @@ fn a_healthy_open_loop_is_stationary() {
             )
         })
         .collect();
-    let found = find_steady(&flights, &open(20.0));
+    let found = steady(&flights, &open(20.0));
     assert_eq!(
         found.stationarity.stationary,
         Some(true),
@@ -115,20 +115,33 @@ fn a_healthy_open_loop_is_stationary() {
 }
 
 #[test]
-fn few_requests_and_loops_that_never_fill_have_no_steady_part_and_say_why() {
-    let few = closed_loop(2, 3, &mut Noise::seeded(5), |_| 50.0);
-    let found = find_steady(&few, &closed(2));
-    assert!(found.window.is_none() && found.stationarity.reason.contains("too few"));
+fn loops_that_never_fill_or_lose_requests_and_open_ones_have_no_steady_part_and_say_why() {
     let thin = closed_loop(2, 30, &mut Noise::seeded(5), |_| 50.0);
-    let found = find_steady(&thin, &closed(16));
+    let found = steady(&thin, &closed(16));
     assert!(
         found.window.is_none() && found.stationarity.reason.contains("reached 2 of 16"),
         "{}",
         found.stationarity.reason
     );
-    // As many requests as slots: all ramp and drain.
-    let burst = closed_loop(32, 1, &mut Noise::seeded(5), |_| 50.0);
-    assert!(find_steady(&burst, &closed(32)).window.is_none());
+    let mut losing = closed_loop(8, 40, &mut Noise::seeded(5), |_| 50.0);
+    for f in losing.iter_mut().take(8) {
+        f.lost = true;
+    }
+    let found = steady(&losing, &closed(8));
+    assert!(
+        found.window.is_none()
+            && found
+                .stationarity
+                .reason
+                .contains("8 of 320 requests were lost"),
+        "{}",
+        found.stationarity.reason
+    );
+    let found = steady(
+        &closed_loop(8, 40, &mut Noise::seeded(5), |_| 50.0),
+        &open(16.0),
+    );
+    assert!(found.window.is_none() && found.stationarity.reason.contains("open loop"));
 }
 
 #[test]
@@ -136,7 +149,7 @@ fn steady_noise_is_seldom_called_a_trend() {
     let alarms = (0..60)
         .filter(|seed| {
             let flights = closed_loop(4, 60, &mut Noise::seeded(100 + seed), |_| 50.0);
-            find_steady(&flights, &closed(4)).stationarity.stationary != Some(true)
+            steady(&flights, &closed(4)).stationarity.stationary != Some(true)
         })
         .count();
     assert!(alarms <= 4, "{alarms} of 60");
@@ -159,8 +172,9 @@ fn requests_cut_off_at_the_end_do_not_leave_only_the_short_ones() {
         latency: None,
         tokens: None,
         cancelled: true,
+        lost: false,
     });
-    let found = find_steady(&flights, &closed(8));
+    let found = steady(&flights, &closed(8));
     assert_eq!(
         found.window.unwrap().to,
         early,

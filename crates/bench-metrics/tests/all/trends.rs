@@ -6,7 +6,7 @@
     reason = "whole tokens from formulas of the tests' own, and helpers that fail as tests do"
 )]
 
-use bench_metrics::{Flight, Steady, find_steady};
+use bench_metrics::{Flight, InFlight, Steady, find_steady};
 use bench_schema::{ArrivalKind, Load, Nanos, Stamp};
 
 /// What a request sent at that millisecond is like: how long it stays and how long its first token takes (ms), and its tokens.
@@ -20,6 +20,7 @@ fn flight(sent_ms: f64, (stay, ttft, tokens): (f64, f64, u64)) -> Flight {
         latency: Some(ttft * 1e6),
         tokens: Some(tokens),
         cancelled: false,
+        lost: false,
     }
 }
 
@@ -38,7 +39,12 @@ fn slots(each: u32, kind: Kind) -> Vec<Flight> {
 }
 
 fn steady(flights: &[Flight]) -> Steady {
-    find_steady(flights, &Load::closed(4))
+    under(flights, &Load::closed(4))
+}
+
+fn under(flights: &[Flight], load: &Load) -> Steady {
+    let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
+    find_steady(flights, &in_flight, load)
 }
 
 fn found(flights: &[Flight]) -> (Option<bool>, String) {
@@ -80,8 +86,7 @@ fn tokens_are_counted_when_they_are_decoded_and_not_when_the_request_ends() {
 
 #[test]
 fn a_slope_counts_from_a_tenth_of_the_level_on() {
-    // TTFT rises by 5 % over ten seconds, then by 60 %: without noise both are as certain as can be. (Half of so smooth a rise
-    // may be cut off as a transient, so that it has to be steep.)
+    // TTFT rises by 5 % over ten seconds, then by 60 %: without noise both are as certain as can be.
     let small = found(&slots(100, |now| {
         (100.0, 20.0 * (1.0 + 0.05 * now / 10_000.0), 100)
     }));
@@ -112,7 +117,7 @@ fn an_open_loop_whose_arrivals_hurry_fills_up() {
         arrival: ArrivalKind::Poisson,
         in_flight_cap: None,
     };
-    let found = find_steady(&flights, &load).stationarity;
+    let found = under(&flights, &load).stationarity;
     assert_eq!(found.stationary, Some(false), "{}", found.reason);
     assert!(
         found.reason.contains("number in flight rises"),
@@ -137,8 +142,8 @@ fn with_one_cancelled(mut flights: Vec<Flight>, at_ms: f64) -> (Vec<Flight>, Sta
 #[test]
 fn a_cancelled_request_ends_the_window_only_where_enough_is_left() {
     let even: Kind = |_| (100.0, 20.0, 100);
-    // 100 a slot; cancelled in the middle: half is left
-    let (flights, sent) = with_one_cancelled(slots(100, even), 5_000.0);
+    // 100 a slot; cancelled after nine tenths: enough is left
+    let (flights, sent) = with_one_cancelled(slots(100, even), 9_000.0);
     let found = steady(&flights);
     assert_eq!(
         found.window.map(|w| w.to),
@@ -152,8 +157,8 @@ fn a_cancelled_request_ends_the_window_only_where_enough_is_left() {
             .reason
             .contains("before the first request that was cancelled")
     );
-    // cancelled after a tenth: less than a quarter would be left
-    let (flights, sent) = with_one_cancelled(slots(100, even), 1_000.0);
+    // cancelled in the middle: half would be left, and that is not the run
+    let (flights, sent) = with_one_cancelled(slots(100, even), 5_000.0);
     let found = steady(&flights);
     assert!(
         found.window.is_some_and(|w| w.to > sent),
@@ -161,52 +166,41 @@ fn a_cancelled_request_ends_the_window_only_where_enough_is_left() {
         found.stationarity.reason
     );
     assert!(!found.stationarity.reason.contains("cancelled"));
-    // twelve a slot; cancelled after four: a third, but fewer than twenty
-    let (flights, sent) = with_one_cancelled(slots(12, even), 405.0);
-    let found = steady(&flights);
-    assert!(
-        found.window.is_some_and(|w| w.to > sent),
-        "{}",
-        found.stationarity.reason
-    );
 }
 
 #[test]
-fn nineteen_requests_are_too_few_and_twenty_are_not() {
+fn sixteen_requests_are_too_few_for_trends_and_forty_are_not() {
     let even: Kind = |_| (100.0, 20.0, 100);
-    let all = slots(8, even);
-    assert!(found(&all[..19]).1.contains("too few to look for"));
-    let twenty: Vec<Flight> = slots(5, even);
-    assert_eq!(twenty.len(), 20);
-    // the drain is cut off, which leaves fewer than twenty
-    let found = steady(&twenty);
-    assert!(found.window.is_none(), "{found:?}");
+    assert!(found(&slots(4, even)).1.contains("too short to test"));
+    let all = slots(10, even);
+    assert_eq!(found(&all).0, Some(true), "{}", found(&all).1);
+}
+
+#[test]
+fn a_part_is_the_headline_only_where_it_holds_more_than_four_fifths() {
+    // Four slots of which two leave early: full for a tenth of the time, for all of it but a tenth.
+    let run = |early: u32| {
+        let mut flights = Vec::new();
+        for slot in 0..4_u32 {
+            let each = if slot < 2 { early } else { 100 };
+            for i in 0..each {
+                let sent = f64::from(slot) + 100.001 * f64::from(i);
+                flights.push(flight(sent, (100.0, 20.0, 100)));
+            }
+        }
+        steady(&flights)
+    };
+    let short = run(10);
+    assert!(short.window.is_none(), "{short:?}");
     assert!(
-        found
+        short
             .stationarity
             .reason
-            .contains("between ramp-up and drain"),
+            .contains("holds 40 of 220 requests"),
         "{}",
-        found.stationarity.reason
+        short.stationarity.reason
     );
-    assert!(steady(&slots(8, even)).window.is_some());
-}
-
-#[test]
-fn a_head_is_cut_only_where_it_differs_and_never_more_than_half() {
-    let cut = |flights: &[Flight]| steady(flights).stationarity.reason.contains("transient");
-    assert!(!cut(&slots(100, |_| (100.0, 20.0, 100))), "nothing differs");
-    assert!(cut(&slots(100, |now| (
-        100.0,
-        if now < 2_000.0 { 200.0 } else { 20.0 },
-        100
-    ))));
-    // slow for three quarters of the time: that is no start, and the window keeps at least half
-    let late = slots(100, |now| {
-        (100.0, if now < 7_500.0 { 200.0 } else { 20.0 }, 100)
-    });
-    let window = steady(&late).window.expect("a window");
-    assert!(window.from.as_secs_f64() < 5.1, "{window:?}");
+    assert!(run(90).window.is_some());
 }
 
 #[test]

@@ -12,8 +12,8 @@ const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 ///
 /// `requests` are the cell's records in the order they were sent (others are passed over). ITL are the gaps between
 /// content events; TPOT is (latency − TTFT) / (output tokens − 1) of answers of two tokens and more; the standard deviation
-/// is that of the population; a failed request is an empty entry with its error. Latencies begin when the request was taken
-/// up, as that tool's do. Lists are in seconds. A role or a finish chunk is no token here, so a server's first TTFT may be
+/// is that of the population; a failed request is an empty entry with its error. Latencies begin
+/// just before the connection was asked for, as that tool's do. Lists are in seconds. A role or a finish chunk is no token here, so a server's first TTFT may be
 /// later than that tool would say. `generated_texts` are empty unless the run kept texts.
 pub fn vllm(
     run: &RunRecord,

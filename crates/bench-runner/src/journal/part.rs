@@ -5,6 +5,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use bench_schema::{JournalPart, RunningHash};
+
 /// A file that is only ever appended to, open as long as the journal remembers it: its content can be had even when its name is gone.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -12,6 +14,8 @@ pub(super) struct Part {
     file: File,
     inode: u64,
     bytes: u64,
+    lines: u64,
+    hash: RunningHash,
 }
 
 impl Part {
@@ -36,7 +40,20 @@ impl Part {
             file,
             inode,
             bytes: 0,
+            lines: 0,
+            hash: RunningHash::default(),
         })
+    }
+
+    /// What it holds, for `run.json`.
+    pub(super) fn record(&self) -> JournalPart {
+        let name = self.path.file_name().unwrap_or_default();
+        JournalPart {
+            file: name.to_string_lossy().into_owned(),
+            lines: self.lines,
+            bytes: self.bytes,
+            hash: self.hash.hex(),
+        }
     }
 
     /// Bytes written so far.
@@ -69,6 +86,9 @@ impl Part {
             }
         };
         self.bytes += u64::try_from(written).unwrap_or(0);
+        let written_bytes = bytes.get(..written).unwrap_or_default();
+        self.hash.update(written_bytes);
+        self.lines += written_bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         (written, result)
     }
 
@@ -93,7 +113,7 @@ impl Part {
         self.file.seek(SeekFrom::Start(0))?;
         match io::copy(&mut (&self.file).take(self.bytes), &mut again.file) {
             Ok(bytes) => {
-                again.bytes = bytes;
+                (again.bytes, again.lines, again.hash) = (bytes, self.lines, self.hash);
                 again.sync()?;
                 *self = again;
                 Ok(())

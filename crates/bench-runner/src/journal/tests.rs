@@ -23,7 +23,7 @@ fn lines_are_written_in_order_and_whole() {
     journal.append(&"two");
     assert_eq!(journal.flush(), None);
     journal.append(&[3]);
-    journal.close().unwrap();
+    journal.close().1.unwrap();
     assert_eq!(text_of(folder.path()), "1\n\"two\"\n[3]\n");
 }
 
@@ -40,7 +40,7 @@ fn a_folder_that_vanishes_is_made_again_with_everything_in_all_its_parts() {
     assert_eq!(REQUESTS.parts_in(&inner).len(), 3);
     fs::remove_dir_all(&inner).unwrap();
     journal.append(&4);
-    journal.close().unwrap();
+    journal.close().1.unwrap();
     assert_eq!(text_of(&inner), "1\n2\n3\n4\n");
 }
 
@@ -54,7 +54,7 @@ fn a_file_that_somebody_replaced_is_trouble_and_not_overwritten() {
     fs::write(&path, "mine").unwrap();
     assert!(journal.flush().is_some_and(|said| said.contains("exists")));
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
-    assert!(journal.close().is_err());
+    assert!(journal.close().1.is_err());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_disk_that_is_full_is_said_once_and_named_at_the_end() {
     assert_eq!(journal.flush(), None);
     assert_eq!(journal.pending(), 4);
     assert!(matches!(
-        journal.close(),
+        journal.close().1,
         Err(JournalError::Lost { lost_lines: 2, .. })
     ));
 }
@@ -119,7 +119,7 @@ proptest! {
                 prop_assert_eq!(journal.flush(), None);
             }
         }
-        journal.close().unwrap();
+        journal.close().1.unwrap();
         prop_assert_eq!(text_of(folder.path()), expected);
         for part in REQUESTS.parts_in(folder.path()) {
             let text = fs::read_to_string(&part).unwrap();

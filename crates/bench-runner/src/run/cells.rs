@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bench_hardware::Sampler;
-use bench_schema::{CellRecord, Load, Metric, Nanos, PlanHash, RunRecord};
+use bench_insight::{Asked, CellEvidence};
+use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
 use super::conclude::plan_record;
@@ -18,7 +19,7 @@ use crate::phase::Phase;
 use crate::planner::PlannerHandle;
 use crate::recorder::Recorder;
 use crate::stop::Ending;
-use crate::tally::{self, CellTally, Samples};
+use crate::tally::{self, CellTally};
 use crate::worker_pool::{PhaseReport, WorkerPool};
 use crate::{RunError, folder};
 
@@ -43,8 +44,11 @@ impl Tools<'_> {
     }
 }
 
+/// Least time between two writings of `run.json`: it holds all cells, and a run may have a thousand.
+const WRITE_EVERY: Nanos = Nanos::from_secs(10);
+
 /// What one cell came to, beside its record.
-pub(super) type Measured = Result<Vec<Samples>, (Vec<Samples>, RunError)>;
+pub(super) type Measured = Result<Vec<CellEvidence>, (Vec<CellEvidence>, RunError)>;
 
 /// What ends a cell before its plan does.
 pub(super) struct Ends {
@@ -76,7 +80,7 @@ impl Sums {
 }
 
 impl Run<'_> {
-    /// Run every cell. After each one `run.json` is whole again, so that a later failure loses nothing.
+    /// Run every cell. `run.json` is written again after one of them, every ten seconds at most: the journal has what came since.
     pub(super) async fn all_cells(
         &self,
         cells: &[Cell],
@@ -84,32 +88,43 @@ impl Run<'_> {
         folder: &Path,
         record: &mut RunRecord,
     ) -> Measured {
-        let mut samples = Vec::new();
+        let mut evidence = Vec::new();
+        let mut written: Option<Stamp> = None;
         for (index, cell) in cells.iter().enumerate() {
             if self.stop.is_draining() {
                 record.cells.truncate(index);
                 break;
             }
             self.cool_down(index).await;
-            let baseline = baseline(&record.cells);
-            let measured = self.one_cell(cell, baseline, &mut tools).await;
+            let before = record.cells.get(..index).unwrap_or_default();
+            let measured = self.one_cell(cell, before, &mut tools).await;
             match measured {
-                Ok((cell_record, cell_samples)) => {
+                Ok((cell_record, cell_evidence)) => {
                     if let Some(place) = record.cells.get_mut(index) {
                         *place = cell_record;
                     }
-                    samples.push(cell_samples);
+                    evidence.push(cell_evidence);
                 }
                 Err(error) => {
                     record.cells.truncate(index);
-                    return Err((samples, error));
+                    return Err((evidence, error));
                 }
             }
-            if let Err(error) = folder::write_run(folder, record) {
-                crate::console::note(&format!("warning: {error}"));
+            let now = self.clock.now();
+            if written.is_none_or(|before| now - before >= WRITE_EVERY) {
+                written = Some(now);
+                if let Err(error) = folder::write_run(folder, record) {
+                    crate::console::note(&format!("warning: {error}"));
+                }
             }
         }
-        Ok(samples)
+        Ok(evidence)
+    }
+
+    /// What the results are held against, as it will be read from the result. The settings were checked; what cannot be read all the same is
+    /// told when the run is concluded.
+    fn asked(&self) -> Asked {
+        Asked::of(&self.settings.stored()).unwrap_or_default()
     }
 
     async fn cool_down(&self, index: usize) {
@@ -124,18 +139,18 @@ impl Run<'_> {
     async fn one_cell(
         &self,
         cell: &Cell,
-        baseline: Option<f64>,
+        before: &[CellRecord],
         tools: &mut Tools<'_>,
-    ) -> Result<(CellRecord, Samples), RunError> {
+    ) -> Result<(CellRecord, CellEvidence), RunError> {
         let ends = Ends {
             enough: Arc::default(),
             health: Arc::new(Health::new(self.settings.limits.keep_going)),
         };
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();
-        tools
-            .recorder
-            .begin(CellTally::new(cell, self.settings, baseline, enough));
+        let mut record = tally::blank(cell, plan_record(self, cell));
+        let tally = CellTally::new(&record, &self.asked(), enough);
+        tools.recorder.begin(tally);
         let mut sums = Sums::default();
         for repeat in 0..cell.repeats {
             self.one_repeat(cell, repeat, &ends, tools, &mut sums)
@@ -144,23 +159,21 @@ impl Run<'_> {
                 break;
             }
         }
-        let mut blank = tally::blank(cell, plan_record(self, cell));
-        blank.client = self.own_facts(&sums.reports, sums.cap_hits, tools.pool.count());
-        blank.client.starved = Some(sums.starved);
-        blank.ended_early = ends.health.verdict().map(str::to_owned);
-        if let Some(why) = &blank.ended_early {
+        record.client = self.own_facts(&sums.reports, sums.cap_hits, tools.pool.count());
+        record.client.starved = Some(sums.starved);
+        record.ended_early = ends.health.verdict().map(str::to_owned);
+        if let Some(why) = &record.ended_early {
             self.progress
                 .note(&format!("{}: ended early: {why}", cell.label));
         }
-        let (mut record, samples) = tools.recorder.end()?.finish(blank);
+        let conclusion = tools.recorder.end()?.into_conclusion();
+        let evidence = conclusion.finish(&mut record, before, &self.server.record.urls);
         record.plan.hash = sums.hash.to_string();
         // what the planner handed out, whatever came back: a record that is missing is one that the counts do not add up to
         record.plan.requests = sums.planned;
         record.counts.planned = sums.planned;
         record.counts.backed_off = sums.backed_off;
-        record.name_endpoints(&self.server.record.urls);
-        record.client.cpu_seconds_per_million_events = per_million_events(&record);
-        Ok((record, samples))
+        Ok((record, evidence))
     }
 
     /// A warm-up, if there is one, and a measurement; without a pause between them unless that is what is wanted.
@@ -197,17 +210,4 @@ impl Run<'_> {
         sums.add(&phase, reports);
         Ok(())
     }
-}
-
-/// Median TTFT of the cell at concurrency 1, where it has run: what a request waits without a queue.
-fn baseline(cells: &[CellRecord]) -> Option<f64> {
-    let alone = cells
-        .iter()
-        .find(|cell| matches!(cell.load, Load::Closed { concurrency: 1, .. }))?;
-    alone.metrics.get(&Metric::Ttft)?.p50()
-}
-
-fn per_million_events(record: &CellRecord) -> Option<f64> {
-    let events = record.client.stamps.as_ref()?.n;
-    Some(record.client.cpu_seconds? / (events as f64 / 1e6))
 }

@@ -1,19 +1,16 @@
 //! From measured cells to the run record: trust, figures across cells, gates, findings.
 
-use std::collections::BTreeMap;
-
 use bench_hardware::{SamplerReport, Surroundings};
-use bench_insight::{CapacityAssumptions, CellFacts, CellSamples, TrustFacts};
+use bench_insight::CellEvidence;
 use bench_schema::{
-    Analysis, ClientRecord, ClockRecord, Load, Metric, Nanos, PlanRecord, RunRecord, Schema, Stamp,
+    Analysis, ClientRecord, ClockRecord, Load, Nanos, PlanRecord, RunRecord, Schema, Stamp,
     ToolRecord, Trust, TrustReason, TrustVerdict,
 };
-use bench_workload::DatasetSpec;
 
 use super::Run;
 use crate::cell::Cell;
 use crate::config::{self, Settings};
-use crate::tally::{self, Samples};
+use crate::tally;
 use crate::worker_pool::PhaseReport;
 use crate::{RunError, wall_clock};
 
@@ -42,6 +39,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         incomplete_reason: Some("the run has not ended, or the program was killed".to_owned()),
         seed: settings.seed,
         config: settings.stored(),
+        journal: Vec::new(),
         tags: settings.output.tag.iter().cloned().collect(),
         clock,
         host: bench_hardware::host_record(&surroundings(settings)),
@@ -145,7 +143,7 @@ impl Run<'_> {
     pub(super) fn conclude(
         &self,
         record: &mut RunRecord,
-        samples: &[Samples],
+        evidence: &[CellEvidence],
         cost: Option<&SamplerReport>,
         failed: Option<&RunError>,
     ) {
@@ -170,69 +168,8 @@ impl Run<'_> {
                     .insert("sampler_cpu_share".to_owned(), format!("{share:.5}"));
             }
         }
-        record.analysis = bench_insight::analyse_run(record);
-        record.targets = bench_insight::targets(&self.settings.objectives.target, &record.cells)
-            .unwrap_or_default();
-        record.trust = self.trust(record, samples);
-        let by_cell: Vec<CellSamples> =
-            samples.iter().map(|samples| samples.cell.clone()).collect();
-        let objectives = &self.settings.objectives;
-        let assumptions = CapacityAssumptions {
-            price_per_hour: objectives.price_per_hour,
-            ..CapacityAssumptions::default()
-        };
-        record.findings =
-            bench_insight::findings_with(record, &by_cell, &objectives.scenario_set, &assumptions)
-                .unwrap_or_else(|_| bench_insight::findings(record, &by_cell));
+        if let Err(error) = bench_insight::conclude_run(record, evidence) {
+            crate::console::note(&format!("warning: {error}"));
+        }
     }
-
-    fn trust(&self, record: &RunRecord, samples: &[Samples]) -> Trust {
-        let cells: BTreeMap<String, CellFacts> = samples
-            .iter()
-            .map(|samples| (samples.cell.cell.clone(), samples.facts.clone()))
-            .collect();
-        let asked = self.asked_quantiles();
-        let facts = TrustFacts {
-            complete: record.complete,
-            incomplete_reason: record.incomplete_reason.as_deref(),
-            server_kind: record.server.kind.as_deref(),
-            ignore_eos: self.settings.workload.ignore_eos,
-            shared_prefixes: self
-                .settings
-                .workload
-                .dataset
-                .as_ref()
-                .is_some_and(repeats_prompts),
-            asked_quantiles: &asked,
-            ..TrustFacts::of(&record.clock, &cells)
-        };
-        bench_insight::trust(&facts, &record.cells)
-    }
-
-    /// Quantiles that the user asked to know.
-    fn asked_quantiles(&self) -> Vec<(Metric, f64)> {
-        let objectives = &self.settings.objectives;
-        let mut asked: Vec<_> = objectives
-            .slo
-            .iter()
-            .map(|slo| (slo.metric, slo.q))
-            .collect();
-        asked.extend(
-            objectives
-                .target
-                .iter()
-                .filter_map(|text| bench_insight::Target::parse(text).ok()?.quantile()),
-        );
-        asked
-    }
-}
-
-/// Datasets whose prompts share their beginnings, or repeat, on purpose.
-fn repeats_prompts(dataset: &DatasetSpec) -> bool {
-    matches!(
-        dataset,
-        DatasetSpec::Prefix { .. }
-            | DatasetSpec::MultiTurn { .. }
-            | DatasetSpec::Study(bench_workload::Study::Gpt2)
-    )
 }

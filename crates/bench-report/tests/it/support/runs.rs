@@ -28,6 +28,7 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
         incomplete_reason: None,
         seed: 42,
         config: serde_json::json!({"url": "http://127.0.0.1:8000", "seed": 42, "ignore_eos": true}),
+        journal: Vec::new(),
         tags: BTreeMap::from([
             ("gpus".to_owned(), "1".to_owned()),
             ("commit".to_owned(), "8e78aaa".to_owned()),

@@ -161,6 +161,8 @@ fn sweep_cell(i: usize, row: &[f64; 9]) -> CellRecord {
     ];
     cell.goodput = Some(Goodput {
         requests_per_s: row[1] * 0.9,
+        planned: None,
+        seconds: None,
         tokens_per_s: row[2] * 0.9,
         attainment: 0.9,
         attainment_interval: Interval {

@@ -1,0 +1,287 @@
+//! One conclusion however a run is read, and journals that are not those that were written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bench_insight::{CellConclusion, conclude_run};
+use bench_schema::{
+    ArrivalKind, BEGIN_FILE, ClientRecord, JournalFile, JournalPart, Load, Nanos, RequestRecord,
+    RunRecord, RunningHash, TrustVerdict,
+};
+use serde_json::{Value, json};
+
+use crate::support::{EPOCH, blank, command, ended, killed, lines, requests, stored};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A run of one open-loop cell, held against everything that can be asked.
+fn open_run() -> Value {
+    let mut run = blank();
+    let mut cell = run["cells"][1].clone();
+    cell["load"] = serde_json::to_value(Load::Open {
+        rate_per_s: 30.0,
+        arrival: ArrivalKind::Constant,
+        in_flight_cap: None,
+    })
+    .unwrap();
+    cell["headline"] = "due".into();
+    cell["factors"] = json!({"rate": 30.0});
+    cell["stop"] = json!({"precision": ["p90:e2e=50%"]});
+    run["cells"] = json!([cell]);
+    run["config"] = json!({
+        "slo": ["e2e=200ms"], "target": ["failed<=1000", "ttft.p95<=1s"], "price_per_hour": 2.5,
+        "scenario_set": {"scenario": [{"name": "chat", "use_cases": ["short-qa"], "slos": ["p90:e2e=10ms"]}]},
+    });
+    run
+}
+
+/// What does not depend on who measured: everything but the client's own facts and the plan's counts.
+fn told(mut run: RunRecord) -> Value {
+    for cell in &mut run.cells {
+        cell.client = ClientRecord::default();
+        cell.plan.hash = String::new();
+    }
+    json!({
+        "cells": run.cells, "analysis": run.analysis, "targets": run.targets, "findings": run.findings,
+        "trust": run.trust.reasons.iter().map(|reason| &reason.code).filter(|code| *code != "incomplete").collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    // live: cell by cell, as the recorder saw the requests
+    let mut live = RunRecord::from_json(&open_run().to_string()).unwrap();
+    let asked = bench_insight::Asked::of(&live.config).unwrap();
+    let mut cell = live.cells.remove(0);
+    let mut conclusion = CellConclusion::new(&cell, &asked);
+    records.iter().for_each(|record| conclusion.push(record));
+    assert!(
+        conclusion.is_precise(),
+        "a rule of ± 50 % is met by 120 requests"
+    );
+    let evidence = conclusion.finish(&mut cell, &[], &live.server.urls);
+    live.cells.push(cell);
+    conclude_run(&mut live, &[evidence]).unwrap();
+    assert!(live.cells[0].analysis.precision[0].reached);
+    assert_eq!(
+        live.cells[0].slos.len(),
+        2,
+        "the scenario's objective is judged too"
+    );
+    assert!(
+        live.findings
+            .iter()
+            .any(|finding| finding.code.contains("scenario")),
+        "{:?}",
+        live.findings
+    );
+
+    let recovered = killed(&folder.path().join("killed"), &open_run(), &records);
+    fs::remove_file(recovered.join("hardware.jsonl")).unwrap();
+    assert_eq!(command(&["recover", text(&recovered)]).code, Some(0));
+    assert_eq!(told(stored(&recovered)), told(read_again(&live)));
+
+    let shards: Vec<PathBuf> = (0..2_u64)
+        .map(|index| {
+            let mut run = open_run();
+            run["config"]["shard"] = format!("{index}/2").into();
+            run["clock"]["unix_epoch_ns"] = EPOCH.into();
+            let mine: Vec<RequestRecord> = records
+                .iter()
+                .filter(|record| record.id % 2 == index)
+                .cloned()
+                .collect();
+            let at = ended(&folder.path().join(format!("shard-{index}")), &run, &mine);
+            fs::remove_file(at.join("hardware.jsonl")).unwrap();
+            at
+        })
+        .collect();
+    let out = folder.path().join("merged");
+    let said = command(&[
+        "merge",
+        text(&shards[0]),
+        text(&shards[1]),
+        "--out",
+        text(&out),
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let merged = stored(&out);
+    assert_eq!(told(merged.clone()), told(read_again(&live)));
+    // and it is whole by its own list
+    assert_eq!(command(&["render", text(&out)]).code, Some(0));
+    assert_eq!(merged.journal[0].lines, 120);
+}
+
+fn read_again(run: &RunRecord) -> RunRecord {
+    RunRecord::from_json(&serde_json::to_string(run).unwrap()).unwrap()
+}
+
+/// A run that ended, its requests in three parts, and run.json telling what each holds.
+fn listed(folder: &Path) -> PathBuf {
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let mut run = blank();
+    run["cells"].as_array_mut().unwrap().remove(0);
+    let run = ended(&folder.join("run"), &run, &records);
+    let mut parts = Vec::new();
+    for (number, part) in records.chunks(40).enumerate() {
+        let name = JournalFile::Requests.part_name(u32::try_from(number).unwrap());
+        let text = lines(part);
+        fs::write(run.join(&name), &text).unwrap();
+        let mut hash = RunningHash::default();
+        hash.update(text.as_bytes());
+        parts.push(JournalPart {
+            file: name,
+            lines: 40,
+            bytes: text.len() as u64,
+            hash: hash.hex(),
+        });
+    }
+    fs::remove_file(run.join("hardware.jsonl")).unwrap();
+    let mut record = stored(&run);
+    record.journal = parts;
+    fs::write(
+        run.join("run.json"),
+        serde_json::to_string(&record).unwrap(),
+    )
+    .unwrap();
+    run
+}
+
+/// Every command that reads a run refuses it, names `what`, and goes on where it is told to, with an untrusted run.
+fn is_refused(run: &Path, what: &[&str]) {
+    let out = run.with_file_name("out");
+    let name = text(run);
+    let mut commands = vec![
+        vec!["render", name],
+        vec!["compare", name, name],
+        vec!["gate", name, name, "--max-regression", "e2e:50%"],
+        vec!["capacity", name],
+        vec!["export", name, "--format", "vllm", "--out", text(&out)],
+        vec!["baseline", "save", "b", name, "--baselines", text(&out)],
+    ];
+    for arguments in &commands {
+        let said = command(arguments);
+        assert_eq!(said.code, Some(1), "{arguments:?}: {}", said.err);
+        for what in what {
+            assert!(said.err.contains(what), "{arguments:?}: {}", said.err);
+        }
+    }
+    let mut render = commands.swap_remove(0);
+    render.push("--damaged-ok");
+    let said = command(&render);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("UNTRUSTED"), "{}", said.out);
+    assert!(said.err.contains(what[0]), "{}", said.err);
+}
+
+#[test]
+fn a_missing_part_is_refused() {
+    for name in [
+        "requests.jsonl",
+        "requests.0001.jsonl",
+        "requests.0002.jsonl",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = listed(folder.path());
+        assert_eq!(command(&["render", text(&run)]).code, Some(0));
+        fs::remove_file(run.join(name)).unwrap();
+        is_refused(&run, &[name, "missing"]);
+    }
+}
+
+#[test]
+fn a_truncated_part_is_refused_with_the_line_it_ends_after() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    let path = run.join("requests.0001.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let some: String = whole.split_inclusive('\n').take(25).collect();
+    fs::write(&path, some).unwrap();
+    is_refused(
+        &run,
+        &["requests.0001.jsonl ends after line 25; 40 lines were written"],
+    );
+}
+
+#[test]
+fn a_flipped_bit_is_refused_even_where_every_line_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    let path = run.join("requests.0002.jsonl");
+    let whole = fs::read_to_string(&path).unwrap();
+    let digit = whole.find("\"sent\":").unwrap() + 12;
+    let mut bytes = whole.into_bytes();
+    bytes[digit] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    is_refused(&run, &["requests.0002.jsonl was changed"]);
+    bytes[3] = b'\\';
+    fs::write(&path, &bytes).unwrap();
+    is_refused(&run, &["requests.0002.jsonl, line 1, cannot be read"]);
+}
+
+#[test]
+fn a_part_that_was_copied_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    fs::copy(run.join("requests.jsonl"), run.join("requests.0003.jsonl")).unwrap();
+    is_refused(&run, &["requests.0003.jsonl is no part of this run"]);
+}
+
+#[test]
+fn a_run_of_an_older_program_is_held_against_its_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    let mut record = stored(&run);
+    record.journal.clear();
+    fs::write(
+        run.join("run.json"),
+        serde_json::to_string(&record).unwrap(),
+    )
+    .unwrap();
+    assert_eq!(command(&["render", text(&run)]).code, Some(0));
+    fs::remove_file(run.join("requests.0002.jsonl")).unwrap();
+    is_refused(&run, &["has 80 records of c4; run.json counts 120"]);
+}
+
+#[test]
+fn a_shard_that_is_there_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let half: Vec<RequestRecord> = records.into_iter().filter(|r| r.id % 2 == 0).collect();
+    let shard = |index: u64| {
+        let mut run = open_run();
+        run["config"]["shard"] = format!("{index}/2").into();
+        ended(&folder.path().join(format!("shard-{index}")), &run, &half)
+    };
+    let (zero, one) = (shard(0), shard(1));
+    let out = folder.path().join("merged");
+    let said = command(&["merge", text(&zero), text(&one), "--out", text(&out)]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("is in two shards"), "{}", said.err);
+}
+
+#[test]
+fn a_run_whose_run_json_is_damaged_or_gone_is_recovered_from_its_records() {
+    for damage in [Some("{\"schema\": {\"na"), None] {
+        let folder = tempfile::tempdir().unwrap();
+        let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+        let run = ended(folder.path(), &open_run(), &records);
+        let before = stored(&run);
+        fs::write(run.join(BEGIN_FILE), open_run().to_string()).unwrap();
+        match damage {
+            Some(text) => fs::write(run.join("run.json"), text).unwrap(),
+            None => fs::remove_file(run.join("run.json")).unwrap(),
+        }
+        let said = command(&["render", text(&run)]);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        let said = command(&["recover", text(&run)]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let found = stored(&run);
+        assert_eq!(found.cells, before.cells);
+        assert!(!found.complete && found.trust.verdict != TrustVerdict::Trusted);
+    }
+}

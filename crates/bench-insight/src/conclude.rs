@@ -1,0 +1,319 @@
+//! The one conclusion of a run: from records, readings and what was asked to cells, figures, targets, trust and findings.
+//!
+//! A live run concludes each cell as it ends ([`CellConclusion`]) and then itself ([`conclude_run`]); whoever reads a journal pushes
+//! every record and then every reading into a [`Conclusion`], which does the same. Nothing else aggregates.
+
+mod asked;
+mod machines;
+
+use std::collections::BTreeMap;
+
+use bench_metrics::{CellAccumulator, CellContext, Precision};
+use bench_schema::{
+    CellRecord, Load, Metric, Nanos, Phase, PrecisionOutcome, Reading, RequestRecord, RunRecord,
+    Stamp, Window,
+};
+
+use crate::facts::{CellFacts, CellSamples, FactKeeper, SampleKeeper, TrustFacts};
+use crate::{CapacityAssumptions, InsightError};
+use machines::Thinned;
+
+pub use asked::Asked;
+
+/// How far around a cell its readings reach: beyond the slowest period of any source, so that counters have a value before and after it.
+const LEAD: Nanos = Nanos::from_secs(2);
+
+/// What single requests and readings of one cell come to, added up as they end.
+///
+/// Memory: about 300 bytes a request; what is kept of gaps, readings and single requests is bounded.
+pub struct CellConclusion {
+    accumulator: CellAccumulator,
+    readings: Thinned,
+    samples: SampleKeeper,
+    facts: FactKeeper,
+    precision: Vec<Precision>,
+    next_look: usize,
+    precise: bool,
+    measured: usize,
+    workers: u32,
+    span: Option<(Stamp, Stamp)>,
+}
+
+/// What a concluded cell leaves for the findings of the run.
+#[derive(Clone, Debug)]
+pub struct CellEvidence {
+    /// Its single requests.
+    pub samples: CellSamples,
+    /// What only single requests tell of the measurement.
+    pub facts: CellFacts,
+}
+
+impl CellConclusion {
+    /// Nothing of this cell yet. Its design is what counts: load, stop rule, id.
+    pub fn new(cell: &CellRecord, asked: &Asked) -> Self {
+        let precision: Vec<Precision> = cell
+            .stop
+            .precision
+            .iter()
+            .filter_map(|text| text.parse().ok())
+            .collect();
+        let fewest = precision.iter().map(Precision::fewest).max();
+        Self {
+            accumulator: CellAccumulator::new(CellContext {
+                slos: asked.all_slos(),
+                ..CellContext::new(cell.load.clone())
+            }),
+            readings: Thinned::default(),
+            samples: SampleKeeper::new(&cell.id),
+            facts: FactKeeper::default(),
+            precision,
+            next_look: fewest.unwrap_or(usize::MAX),
+            precise: false,
+            measured: 0,
+            workers: 0,
+            span: None,
+        }
+    }
+
+    /// Adds a request, in the order they ended.
+    pub fn push(&mut self, record: &RequestRecord) {
+        let (from, to) = (record.due, record.last_instant());
+        let span = self.span.get_or_insert((from, to));
+        *span = (span.0.min(from), span.1.max(to));
+        let worker = record.worker.map_or(0, |worker| worker.saturating_add(1));
+        self.workers = self.workers.max(worker);
+        self.accumulator.push(record);
+        if record.phase == Phase::Warmup {
+            return;
+        }
+        self.measured += 1;
+        self.facts.push(record);
+        self.samples.push(record);
+        if self.measured >= self.next_look {
+            self.look_at_precision();
+        }
+    }
+
+    /// Adds a reading, in the order they were taken; one beyond the cell and two seconds around it counts for nothing.
+    pub fn push_reading(&mut self, reading: Reading) {
+        self.readings.push(reading);
+    }
+
+    /// Whether every rule of `--precision` was met when it was last looked at.
+    pub fn is_precise(&self) -> bool {
+        self.precise
+    }
+
+    /// Whether there was no request, warm-up included.
+    pub fn is_empty(&self) -> bool {
+        self.span.is_none()
+    }
+
+    /// Looking often raises the chance of stopping on a lucky streak, so the looks get rarer.
+    fn look_at_precision(&mut self) {
+        let outcomes = self.precision();
+        self.precise = outcomes.iter().all(|outcome| outcome.reached);
+        let next = self
+            .precision
+            .iter()
+            .map(|rule| rule.next_look(self.measured));
+        self.next_look = next.max().unwrap_or(usize::MAX);
+    }
+
+    fn precision(&self) -> Vec<PrecisionOutcome> {
+        let outcome = |rule: &Precision| {
+            let found = rule.check(&self.accumulator.values(rule.metric));
+            PrecisionOutcome {
+                rule: rule.to_string(),
+                reached: found.reached,
+                half_width: found.half_width,
+                needed: found.needed.map(|n| n as u64),
+            }
+        };
+        self.precision.iter().map(outcome).collect()
+    }
+
+    /// Whether a reading was taken during the cell or shortly before or after it.
+    fn is_near(&self, reading: &Reading) -> bool {
+        is_near(self.span, reading)
+    }
+
+    /// Writes everything that follows into the cell's record; `before` are the cells that ran earlier. What only a running program knows
+    /// (CPU time, plan, cap hits) is left as it is, as is the hardware where there are no readings.
+    pub fn finish(
+        mut self,
+        cell: &mut CellRecord,
+        before: &[CellRecord],
+        urls: &[String],
+    ) -> CellEvidence {
+        self.accumulator.set_queue_baseline(baseline(before));
+        let precision = self.precision();
+        let summary = self.accumulator.finish();
+        self.readings.retain(|reading| is_near(self.span, reading));
+        let samples = self.samples.finish();
+        let windows: Vec<Window> = summary.headline_windows.values().copied().collect();
+        let planned = summary.counts.planned;
+        summary.fill(cell);
+        cell.analysis.precision = precision;
+        if cell.plan.requests == 0 {
+            cell.plan.requests = planned;
+        }
+        if cell.client.workers == 0 {
+            cell.client.workers = self.workers;
+        }
+        if let Some(hardware) = machines::summary(&self.readings, &windows, cell, &samples) {
+            cell.hardware = Some(hardware);
+        }
+        // What the server itself says of waiting counts more than an estimate, or than nothing.
+        if let Some(phases) = crate::server_phases(cell) {
+            cell.phases = Some(phases);
+        }
+        cell.name_endpoints(urls);
+        cell.client.cpu_seconds_per_million_events = per_million_events(cell);
+        CellEvidence {
+            samples,
+            facts: self.facts.finish(),
+        }
+    }
+}
+
+fn is_near(span: Option<(Stamp, Stamp)>, reading: &Reading) -> bool {
+    span.is_some_and(|(from, to)| reading.to >= from - LEAD && reading.from <= to + LEAD)
+}
+
+/// Median TTFT of the cell at concurrency 1, where it has run: what a request waits without a queue.
+fn baseline(cells: &[CellRecord]) -> Option<f64> {
+    let alone = cells
+        .iter()
+        .find(|cell| matches!(cell.load, Load::Closed { concurrency: 1, .. }))?;
+    alone.metrics.get(&Metric::Ttft)?.p50()
+}
+
+fn per_million_events(cell: &CellRecord) -> Option<f64> {
+    let events = cell.client.stamps.as_ref()?.n;
+    (events > 0).then_some(cell.client.cpu_seconds? / (events as f64 / 1e6))
+}
+
+/// Everything that follows from the cells together: figures across them, targets, trust, findings. Duration, completeness and what the
+/// host is are the caller's.
+///
+/// # Errors
+/// [`InsightError`] where something that was asked cannot be read.
+pub fn conclude_run(run: &mut RunRecord, evidence: &[CellEvidence]) -> Result<(), InsightError> {
+    let asked = Asked::of(&run.config)?;
+    run.analysis = crate::analyse_run(run);
+    run.targets = crate::targets(&asked.targets, &run.cells)?;
+    let facts: BTreeMap<String, CellFacts> = evidence
+        .iter()
+        .map(|of| (of.samples.cell.clone(), of.facts.clone()))
+        .collect();
+    let quantiles = asked.quantiles(&run.cells);
+    let facts = TrustFacts {
+        complete: run.complete,
+        incomplete_reason: run.incomplete_reason.as_deref(),
+        server_kind: run.server.kind.as_deref(),
+        ignore_eos: asked.ignore_eos,
+        shared_prefixes: run
+            .cells
+            .iter()
+            .any(|cell| asked::repeats_prompts(&cell.plan.dataset)),
+        asked_quantiles: &quantiles,
+        ..TrustFacts::of(&run.clock, &facts)
+    };
+    run.trust = crate::trust(&facts, &run.cells);
+    let samples: Vec<CellSamples> = evidence.iter().map(|of| of.samples.clone()).collect();
+    let assumptions = CapacityAssumptions {
+        price_per_hour: asked.price_per_hour,
+        ..CapacityAssumptions::default()
+    };
+    run.findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions)?;
+    Ok(())
+}
+
+/// The conclusion of a whole run from its journals: all cells side by side.
+pub struct Conclusion {
+    cells: BTreeMap<String, CellConclusion>,
+    unknown: BTreeMap<String, u64>,
+    records: u64,
+}
+
+/// What was added up beside the run's own record.
+#[derive(Clone, Debug, Default)]
+pub struct Concluded {
+    /// Single requests and facts, cell by cell.
+    pub evidence: Vec<CellEvidence>,
+    /// Requests that were added, those of unknown cells left out.
+    pub requests: u64,
+    /// Cells without a single record; they are taken out of the run.
+    pub empty: Vec<String>,
+    /// Records of cells that the run does not have, by that name.
+    pub unknown: BTreeMap<String, u64>,
+}
+
+impl Conclusion {
+    /// For the cells of `run`.
+    ///
+    /// # Errors
+    /// [`InsightError`] where something that was asked cannot be read.
+    pub fn new(run: &RunRecord) -> Result<Self, InsightError> {
+        let asked = Asked::of(&run.config)?;
+        let cells = run
+            .cells
+            .iter()
+            .map(|cell| (cell.id.clone(), CellConclusion::new(cell, &asked)))
+            .collect();
+        Ok(Self {
+            cells,
+            unknown: BTreeMap::new(),
+            records: 0,
+        })
+    }
+
+    /// Adds a request, in the order they ended.
+    pub fn push(&mut self, record: &RequestRecord) {
+        if let Some(cell) = self.cells.get_mut(&record.cell) {
+            cell.push(record);
+            self.records += 1;
+        } else {
+            *self.unknown.entry(record.cell.clone()).or_default() += 1;
+        }
+    }
+
+    /// Adds a reading, after all requests: only they tell when each cell was.
+    pub fn push_reading(&mut self, reading: &Reading) {
+        for cell in self.cells.values_mut() {
+            if cell.is_near(reading) {
+                cell.push_reading(reading.clone());
+            }
+        }
+    }
+
+    /// Only the single requests, for tests that permute time.
+    pub fn into_samples(self) -> Vec<CellSamples> {
+        let cells = self.cells.into_values();
+        cells.map(|cell| cell.samples.finish()).collect()
+    }
+
+    /// Writes the cells into the run; those without a request are taken out. [`conclude_run`] does the rest, once the run's duration and
+    /// completeness are set.
+    pub fn finish(mut self, run: &mut RunRecord) -> Concluded {
+        let mut done = Concluded {
+            requests: self.records,
+            unknown: self.unknown,
+            ..Concluded::default()
+        };
+        let mut finished: Vec<CellRecord> = Vec::with_capacity(run.cells.len());
+        for mut cell in std::mem::take(&mut run.cells) {
+            let own = self.cells.remove(&cell.id);
+            let Some(own) = own.filter(|own| !own.is_empty()) else {
+                done.empty.push(cell.id);
+                continue;
+            };
+            let evidence = own.finish(&mut cell, &finished, &run.server.urls);
+            done.evidence.push(evidence);
+            finished.push(cell);
+        }
+        run.cells = finished;
+        done
+    }
+}

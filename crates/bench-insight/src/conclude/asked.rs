@@ -1,0 +1,128 @@
+//! What a run's results are held against, from the configuration that is stored with it.
+
+use bench_metrics::Figure;
+use bench_schema::{CellRecord, Metric, Slo};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::InsightError;
+use crate::scenario::{ScenarioSet, parse_slo};
+use crate::target::Target;
+
+/// What a run's results are held against.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    /// Objectives that were given one by one.
+    pub slos: Vec<Slo>,
+    /// Named sets of objectives.
+    pub scenarios: ScenarioSet,
+    /// Gates, as written.
+    pub targets: Vec<String>,
+    /// Price of the server per hour, in any currency.
+    pub price_per_hour: Option<f64>,
+    /// Whether answers of exactly the asked length were asked for.
+    pub ignore_eos: bool,
+}
+
+impl Asked {
+    /// From the configuration that a result stores. That of schema 1 has texts only, and its scenarios lay in a file of their own: they are
+    /// not known.
+    ///
+    /// # Errors
+    /// [`InsightError::BadObjective`] for an objective that cannot be read.
+    pub fn of(config: &Value) -> Result<Self, InsightError> {
+        let bad = |objective: &str, problem: String| InsightError::BadObjective {
+            objective: objective.to_owned(),
+            problem,
+        };
+        let slos = texts(config, "slo")
+            .into_iter()
+            .map(|text| parse_slo(&text).map_err(|problem| bad(&text, problem)));
+        let scenarios = config.get("scenario_set").map(ScenarioSet::deserialize);
+        Ok(Self {
+            slos: slos.collect::<Result<_, _>>()?,
+            scenarios: scenarios
+                .transpose()
+                .map_err(|error| bad("scenario_set", error.to_string()))?
+                .unwrap_or_default(),
+            targets: texts(config, "target"),
+            price_per_hour: texts(config, "price_per_hour")
+                .first()
+                .and_then(|text| text.parse().ok()),
+            ignore_eos: texts(config, "ignore_eos")
+                .iter()
+                .any(|text| text == "true"),
+        })
+    }
+
+    /// Objectives that were given one by one, and those of the scenarios.
+    pub(super) fn all_slos(&self) -> Vec<Slo> {
+        let mut all = self.slos.clone();
+        all.extend(self.scenarios.slos().unwrap_or_default());
+        all
+    }
+
+    /// Quantiles that the user asked to know: by an objective, a target or a precision rule.
+    pub(super) fn quantiles(&self, cells: &[CellRecord]) -> Vec<(Metric, f64)> {
+        let slos = self.all_slos();
+        let mut all: Vec<(Metric, f64)> = slos.iter().map(|slo| (slo.metric, slo.q)).collect();
+        let gates = self.targets.iter().flat_map(|text| text.split(','));
+        all.extend(gates.filter_map(|text| Target::parse(text.trim()).ok()?.quantile()));
+        let rules = cells.iter().flat_map(|cell| &cell.stop.precision);
+        all.extend(rules.filter_map(|text| {
+            let rule: bench_metrics::Precision = text.parse().ok()?;
+            match rule.figure {
+                Figure::Quantile(q) => Some((rule.metric, q)),
+                Figure::Mean => None,
+            }
+        }));
+        all
+    }
+}
+
+/// The texts of a key: a single value or a list of them; none where it was not set.
+fn texts(config: &Value, key: &str) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    };
+    match config.get(key) {
+        Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
+        Some(value) => text(value).into_iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+/// Datasets whose prompts share their beginnings, or repeat, on purpose.
+pub(super) fn repeats_prompts(dataset: &str) -> bool {
+    let kind = dataset.split(':').next().unwrap_or_default();
+    matches!(kind, "prefix" | "multiturn") || dataset == "study:gpt2"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn typed_values_and_the_texts_of_schema_1_ask_the_same() {
+        let typed = json!({
+            "slo": ["e2e=200ms"], "target": ["failed<=1000"], "price_per_hour": 2.5, "ignore_eos": true,
+            "scenario_set": {"scenario": [{"name": "chat", "slos": ["p90:ttft=1s"]}]},
+        });
+        let texts = json!({
+            "slo": "e2e=200ms", "target": "failed<=1000", "price_per_hour": "2.5", "ignore_eos": "true", "scenarios": "gone.toml",
+        });
+        let (typed, texts) = (Asked::of(&typed).unwrap(), Asked::of(&texts).unwrap());
+        assert_eq!(typed.all_slos().len(), 2);
+        let alike = Asked {
+            scenarios: ScenarioSet::default(),
+            ..typed
+        };
+        assert_eq!(alike, texts);
+        assert_eq!(texts.quantiles(&[]), [(Metric::E2e, 0.95)]);
+        assert!(Asked::of(&json!({"slo": "fast"})).is_err());
+    }
+}

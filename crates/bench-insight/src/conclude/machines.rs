@@ -1,0 +1,189 @@
+//! What machines and server did during a cell, from the readings that were taken meanwhile.
+
+use std::collections::BTreeMap;
+
+use bench_hardware::Work;
+use bench_schema::{
+    CellRecord, HardwareSummary, Metric, Nanos, Reading, ReadingSource, Stamp, Window,
+};
+
+use crate::facts::{CellSamples, RequestSample};
+
+/// Beyond these many readings of a cell every second one of each source is left out of its summary, about 60 MB; the journal has them all.
+const MOST_READINGS: usize = 30_000;
+
+/// Readings of which, beyond a number, only every second, fourth, … of each source is kept: memory stays bounded however long the cell.
+pub(super) struct Thinned {
+    kept: Vec<Reading>,
+    most: usize,
+    keep_every: usize,
+    seen: BTreeMap<(ReadingSource, String), usize>,
+}
+
+impl Default for Thinned {
+    fn default() -> Self {
+        Self::new(MOST_READINGS)
+    }
+}
+
+impl Thinned {
+    fn new(most: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            most,
+            keep_every: 1,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    /// Leaves out what `wanted` does not want.
+    pub(super) fn retain(&mut self, wanted: impl Fn(&Reading) -> bool) {
+        self.kept.retain(wanted);
+    }
+
+    pub(super) fn push(&mut self, reading: Reading) {
+        let seen = self.seen.entry(key(&reading)).or_default();
+        let wanted = seen.is_multiple_of(self.keep_every);
+        *seen += 1;
+        if !wanted {
+            return;
+        }
+        self.kept.push(reading);
+        if self.kept.len() > self.most {
+            // what is kept of a source are its numbers 0, k, 2k, …: every second of them stays
+            let mut kept: BTreeMap<(ReadingSource, String), usize> = BTreeMap::new();
+            self.kept.retain(|reading| {
+                let index = kept.entry(key(reading)).or_default();
+                *index += 1;
+                !index.is_multiple_of(2)
+            });
+            self.keep_every *= 2;
+        }
+    }
+}
+
+fn key(reading: &Reading) -> (ReadingSource, String) {
+    (reading.source, reading.instance.clone())
+}
+
+/// The summary over the headline's windows; `None` where there is nothing to summarise.
+pub(super) fn summary(
+    readings: &Thinned,
+    windows: &[Window],
+    cell: &CellRecord,
+    samples: &CellSamples,
+) -> Option<HardwareSummary> {
+    if readings.kept.is_empty() || windows.is_empty() {
+        return None;
+    }
+    let rates = cell.headline_rates();
+    let latencies: Vec<(Stamp, f64)> = samples
+        .requests
+        .iter()
+        .map(|request| (request.start, request.e2e))
+        .collect();
+    let work = Work {
+        output_tokens: rates.and_then(|rates| Some(rates.output_tokens_per_s? * rates.seconds)),
+        requests: rates.map(|rates| rates.requests_per_s * rates.seconds),
+        latencies: &latencies,
+        // A server's histograms count what happened within the windows, not the requests that were sent within them.
+        ttft_mean: mean_within(windows, samples, |request| {
+            let ttft = request.ttft?;
+            Some((request.start + Nanos::from_secs_f64(ttft / 1e9), ttft))
+        }),
+        itl_mean: cell.metrics.get(&Metric::Itl).map(|itl| itl.mean),
+        e2e_mean: mean_within(windows, samples, |request| Some((request.end, request.e2e))),
+    };
+    Some(bench_hardware::summarise(&readings.kept, windows, &work))
+}
+
+/// Mean of what `value` gives for those requests for which that happened, by its stamp, within the windows.
+fn mean_within(
+    windows: &[Window],
+    samples: &CellSamples,
+    value: impl Fn(&RequestSample) -> Option<(Stamp, f64)>,
+) -> Option<f64> {
+    let happened = samples.requests.iter().filter_map(value);
+    let within = happened.filter(|(at, _)| windows.iter().any(|window| window.contains(*at)));
+    let (count, sum) = within.fold((0_u64, 0.0), |(n, sum), (_, value)| (n + 1, sum + value));
+    (count > 0).then(|| sum / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reading(source: ReadingSource, at: i64) -> Reading {
+        let at = Stamp::EPOCH + Nanos::new(at);
+        Reading {
+            from: at,
+            to: at,
+            source,
+            instance: String::new(),
+            values: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn of_many_readings_every_source_keeps_evenly_spaced_ones_from_its_first(
+            most in 4_usize..40,
+            sources in prop::collection::vec(any::<bool>(), 1..600),
+        ) {
+            let mut readings = Thinned::new(most);
+            let mut counts = [0_i64; 2];
+            for host in sources {
+                let source = if host { ReadingSource::Host } else { ReadingSource::Client };
+                let count = &mut counts[usize::from(host)];
+                readings.push(reading(source, *count));
+                *count += 1;
+            }
+            prop_assert!(readings.kept.len() <= most);
+            for (source, count) in [(ReadingSource::Client, counts[0]), (ReadingSource::Host, counts[1])] {
+                let kept: Vec<i64> = readings
+                    .kept
+                    .iter()
+                    .filter(|reading| reading.source == source)
+                    .map(|reading| (reading.from - Stamp::EPOCH).get())
+                    .collect();
+                let every = i64::try_from(readings.keep_every).unwrap();
+                let expected: Vec<i64> = (0..count).filter(|n| n % every == 0).collect();
+                prop_assert_eq!(kept, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_mean_is_of_what_happened_within_the_windows() {
+        let request = |end: i64, e2e: f64| RequestSample {
+            start: Stamp::EPOCH,
+            end: Stamp::new(end),
+            e2e,
+            ..RequestSample::default()
+        };
+        let samples = CellSamples {
+            cell: "c".to_owned(),
+            requests: vec![
+                request(5, 1.0),
+                request(15, 2.0),
+                request(25, 4.0),
+                request(35, 64.0),
+            ],
+            ..CellSamples::default()
+        };
+        let window = |from, to| Window {
+            from: Stamp::new(from),
+            to: Stamp::new(to),
+        };
+        let mean = |windows: &[Window]| {
+            mean_within(windows, &samples, |request| {
+                Some((request.end, request.e2e))
+            })
+        };
+        assert_eq!(mean(&[window(10, 20), window(20, 30)]), Some(3.0));
+        assert_eq!(mean(&[window(100, 200)]), None);
+    }
+}

@@ -1,0 +1,304 @@
+//! Windows and rates against truths that are known beforehand, and against plain sums over the records.
+
+use bench_metrics::{CellContext, CellSummary, summarise_cell};
+use bench_schema::{
+    ArrivalKind, Load, Metric, Nanos, Outcome, Phase, Rates, RequestRecord, Slo, SloVerdict,
+};
+use proptest::prelude::*;
+
+use crate::aggregate::{assert_near, closed};
+use crate::noise::Noise;
+use crate::records::{at, ended, even, refused};
+
+/// 128 tokens, 60 ms to the first and 12.78 ms a token.
+fn answer_at(id: u64, sent: f64, stretch: f64) -> RequestRecord {
+    even(id, sent, 60.0 * stretch, 12.78 * stretch, 128)
+}
+
+/// `n` requests over `slots` slots, each slot sending as its last one ends; `stretch` is how much longer a request takes.
+fn waves(slots: u64, n: u64, mut stretch: impl FnMut() -> f64) -> Vec<RequestRecord> {
+    let mut free: Vec<f64> = (0..slots).map(|slot| 0.01 * slot as f64).collect();
+    let mut records = Vec::new();
+    for id in 0..n {
+        let slot = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b]));
+        let slot = slot.unwrap();
+        let record = answer_at(id, free[slot], stretch());
+        free[slot] = record.wire.closed.unwrap().as_secs_f64() * 1e3 + 0.005;
+        records.push(record);
+    }
+    records.sort_by_key(RequestRecord::last_instant);
+    records
+}
+
+fn headline(cell: &CellSummary) -> &Rates {
+    let windows = &cell.windows;
+    windows.steady.as_ref().or(windows.whole.as_ref()).unwrap()
+}
+
+#[test]
+fn a_closed_loop_that_ends_in_waves_has_the_rate_of_its_load_however_many_it_was() {
+    // 60 + 127 × 12.78 + 1 ms in the system: 32 at once are 18.99 a second.
+    let truth = 32.0 / 1.684_06;
+    for n in [40, 50, 96, 100, 115, 200, 400, 1_000] {
+        let mut noise = Noise::seeded(n);
+        let records = waves(32, n, || 1.0 + 0.002 * noise.normal());
+        let cell = summarise_cell(&records, closed(32));
+        let rates = headline(&cell);
+        assert_near(Some(rates.requests_per_s), truth, 0.03);
+        assert_near(
+            rates.output_tokens_per_s.map(|t| t / 128.0),
+            truth,
+            if n < 96 { 0.25 } else { 0.03 },
+        );
+        let interval = rates.requests_per_s_interval.unwrap();
+        assert!(
+            interval.low <= truth && truth <= interval.high,
+            "{n}: {interval:?}"
+        );
+        assert!(
+            interval.high < 1.03 * interval.low,
+            "{n}: an interval that says nothing: {interval:?}"
+        );
+    }
+}
+
+#[test]
+fn a_table_over_a_window_is_of_the_requests_that_started_in_it_and_says_how_many() {
+    let mut noise = Noise::seeded(7);
+    let cell = summarise_cell(
+        &waves(16, 400, || 1.0 + 0.2 * noise.normal().abs()),
+        closed(16),
+    );
+    let steady = cell.windows.steady.as_ref().unwrap();
+    assert_eq!(steady.requests, Some(cell.metrics[&Metric::E2e].n));
+    assert_eq!(cell.windows.whole.as_ref().unwrap().requests, Some(400));
+    assert!(cell.metrics[&Metric::E2e].n > 320);
+    // As many as slots and half as many again: most of the run is drain, and everything counts.
+    let cell = summarise_cell(
+        &waves(4, 4, || 1.0 + 0.5 * noise.normal().abs()),
+        closed(16),
+    );
+    assert!(cell.windows.steady.is_none());
+    assert_eq!(cell.metrics[&Metric::E2e].n, 4);
+}
+
+#[test]
+fn tokens_of_the_warm_up_that_arrive_in_the_window_are_output_and_its_requests_are_load() {
+    // One slot is busy with a warm-up request for the first 800 ms of the measurement.
+    let mut warm = even(0, -1_000.0, 100.0, 100.0, 18);
+    warm.phase = Phase::Warmup;
+    let mut records = vec![warm];
+    records.extend((0..20).map(|i| even(i, 121.0 * i as f64, 20.0, 10.0, 11)));
+    let cell = summarise_cell(&records, closed(1));
+    let whole = cell.windows.whole.as_ref().unwrap();
+    let seconds = 20.0 * 0.121 - 0.001;
+    // Its 11th token comes at 0: eight of its tokens arrive from there on.
+    assert_near(whole.output_tokens_per_s, (220.0 + 9.0) / seconds, 0.005);
+    assert_near(Some(whole.mean_in_flight), 1.0 + 0.801 / seconds, 0.01);
+    assert_eq!((cell.counts.planned, cell.counts.warmup), (20, 1));
+    assert_eq!(cell.metrics[&Metric::E2e].n, 20);
+}
+
+fn open_at(rate_per_s: f64) -> CellContext {
+    CellContext::new(Load::Open {
+        rate_per_s,
+        arrival: ArrivalKind::Constant,
+        in_flight_cap: None,
+    })
+}
+
+/// Refused at once: it was due and dispatched, and never sent.
+fn refused_at(record: RequestRecord) -> RequestRecord {
+    let due = record.due;
+    let mut record = ended(record, refused());
+    record.wire.sent = None;
+    record.wire.closed = Some(due + Nanos::new(100_000));
+    record
+}
+
+#[test]
+fn a_server_that_dies_halfway_has_half_the_rate_and_half_the_attainment() {
+    let mut context = open_at(200.0);
+    context.slos = vec![Slo {
+        metric: Metric::E2e,
+        q: 0.95,
+        limit: 1e9,
+        use_case: None,
+    }];
+    let records: Vec<RequestRecord> = (0..8_000)
+        .map(|i| even(i, 5.0 * i as f64, 20.0, 10.0, 11))
+        .map(|r| {
+            if r.due < at(21_000.0) {
+                r
+            } else {
+                refused_at(r)
+            }
+        })
+        .collect();
+    let cell = summarise_cell(&records, context);
+    assert_eq!((cell.counts.completed, cell.counts.failed), (4_200, 3_800));
+    assert_near(
+        Some(headline(&cell).requests_per_s),
+        4_200.0 / 39.9951,
+        1e-6,
+    );
+    assert_eq!(cell.slos[0].verdict, SloVerdict::Fail);
+    assert_near(Some(cell.slos[0].attainment), 4_200.0 / 8_000.0, 1e-9);
+    let goodput = cell.goodput.unwrap();
+    assert_near(Some(goodput.requests_per_s), 4_200.0 / 39.9951, 1e-6);
+    assert_eq!(goodput.planned, Some(8_000));
+    let failures = cell.metrics[&Metric::TtftDue]
+        .with_failures
+        .as_ref()
+        .unwrap();
+    assert_eq!((failures.n, failures.failed), (8_000, 3_800));
+    assert!(
+        failures
+            .quantiles
+            .iter()
+            .any(|(q, x)| *q < 0.51 && x.is_some())
+    );
+    assert!(
+        failures
+            .quantiles
+            .iter()
+            .all(|(q, x)| *q < 0.6 || x.is_none())
+    );
+}
+
+#[test]
+fn a_queue_that_grows_shows_as_less_served_than_offered_and_a_burst_does_not() {
+    // 20 a second are offered; one at a time of 100 ms is served.
+    let overloaded: Vec<RequestRecord> = (0..400)
+        .map(|i| {
+            let mut r = even(i, 100.0 * i as f64, 20.0, 7.9, 11);
+            r.due = at(50.0 * i as f64);
+            r
+        })
+        .collect();
+    let cell = summarise_cell(&overloaded, open_at(20.0));
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 20.0, 1e-6);
+    assert_near(rates.served_requests_per_s, 10.0, 1e-6);
+    let healthy: Vec<RequestRecord> = (0..400)
+        .map(|i| even(i, 50.0 * i as f64, 20.0, 150.0, 11))
+        .collect();
+    let cell = summarise_cell(&healthy, open_at(20.0));
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 20.0, 1e-6);
+    assert_near(rates.served_requests_per_s, 20.0, 1e-6);
+}
+
+#[test]
+fn verdicts_on_gaps_are_on_gaps_also_where_only_histograms_are_kept() {
+    // One gap in twelve of every answer is 60 ms: the mean of a request's gaps is far within 30 ms, their p95 is not.
+    let records: Vec<RequestRecord> = (0..300)
+        .map(|i| {
+            let mut stamps = vec![20.0];
+            for k in 1..25_u32 {
+                let gap = if k % 12 == 0 { 60.0 } else { 10.0 };
+                stamps.push(stamps.last().unwrap() + gap);
+            }
+            let sent = 400.0 * i as f64;
+            let stamps: Vec<f64> = stamps.iter().map(|ms| sent + ms).collect();
+            crate::records::answer(i, sent, &stamps)
+        })
+        .collect();
+    for exact_gaps in [1 << 20, 1_000] {
+        let context = CellContext {
+            slos: [(0.95, 30.0), (0.90, 30.0)]
+                .map(|(q, ms)| Slo {
+                    metric: Metric::Itl,
+                    q,
+                    limit: ms * 1e6,
+                    use_case: None,
+                })
+                .into(),
+            exact_gaps,
+            ..closed(1)
+        };
+        let cell = summarise_cell(&records, context);
+        let verdicts: Vec<SloVerdict> = cell.slos.iter().map(|s| s.verdict).collect();
+        assert_eq!(
+            verdicts,
+            [SloVerdict::Fail, SloVerdict::Pass],
+            "{exact_gaps}"
+        );
+        assert_near(cell.slos[0].measured, 60e6, 0.01);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a server's deaths: the counts add up, and attainment, goodput, rate and quantiles are those of plain sums.
+    #[test]
+    fn for_any_schedule_of_deaths_the_figures_are_those_of_a_plain_script(
+        deaths in prop::collection::vec((0.0_f64..40.0, 0.0_f64..15.0), 0..5),
+        n in 50_u64..600,
+        is_open in any::<bool>(),
+        stay in 20.0_f64..2_000.0,
+        unsent_every in 5_u64..2_000,
+    ) {
+        let dead = |ms: f64| deaths.iter().any(|(from, length)| {
+            ms >= from * 1e3 && ms < (from + length) * 1e3
+        });
+        let limit_ms = 1_000.0;
+        let mut records = Vec::new();
+        for id in 0..n {
+            let due = 40_000.0 * id as f64 / n as f64;
+            let whole = even(id, due, stay / 2.0, stay / 20.0, 11);
+            let end = due + stay;
+            records.push(if id % unsent_every == unsent_every - 1 {
+                let mut unsent = ended(whole, Outcome::Unsent { reason: "cap".to_owned() });
+                unsent.dispatched = None;
+                unsent
+            } else if dead(due) {
+                refused_at(whole)
+            } else if dead(end) {
+                ended(whole, refused())
+            } else {
+                whole
+            });
+        }
+        let mut context = if is_open { open_at(15.0) } else { closed(8) };
+        context.slos = vec![Slo { metric: Metric::E2e, q: 0.95, limit: limit_ms * 1e6, use_case: None }];
+        let cell = summarise_cell(&records, context);
+
+        // The plain script.
+        let completed: Vec<&RequestRecord> =
+            records.iter().filter(|r| r.wire.outcome.is_completed()).collect();
+        let last_end = records.iter().map(|r| match r.wire.outcome {
+            Outcome::Completed => r.wire.events.last().unwrap(),
+            _ => r.wire.closed.unwrap_or(r.due),
+        }).max().unwrap();
+        let seconds = (last_end - records.iter().map(|r| r.due).min().unwrap()).as_secs_f64();
+        let e2e = |r: &RequestRecord| (r.wire.events.last().unwrap() - r.due).as_secs_f64() * 1e3;
+        let met = completed.iter().filter(|r| e2e(r) <= limit_ms).count() as f64;
+
+        let counts = &cell.counts;
+        prop_assert_eq!(counts.planned, n);
+        prop_assert!(counts.add_up());
+        prop_assert_eq!(counts.completed, completed.len() as u64);
+        let goodput = cell.goodput.as_ref().unwrap();
+        prop_assert!((goodput.attainment - met / n as f64).abs() < 1e-9);
+        prop_assert!((cell.slos[0].attainment - met / n as f64).abs() < 1e-9);
+        prop_assert!((goodput.requests_per_s - met / seconds).abs() < 1e-9);
+        let whole = cell.windows.whole.as_ref().unwrap();
+        prop_assert_eq!(whole.requests, Some(n));
+        prop_assert!((whole.seconds - seconds).abs() < 1e-9);
+        prop_assert!((whole.requests_per_s - completed.len() as f64 / seconds).abs() < 1e-9);
+        let lost = n - completed.len() as u64;
+        if lost as f64 > 0.01 * n as f64 {
+            prop_assert!(cell.windows.steady.is_none(), "an outage was cut away");
+            if let Some(e2e) = cell.metrics.get(&Metric::E2e) {
+                let view = e2e.with_failures.as_ref().unwrap();
+                prop_assert_eq!((view.n, view.failed), (n, lost));
+            }
+        }
+        // A quantile that reaches into the lost ones is +∞, which is no pass.
+        if lost as f64 > 0.06 * n as f64 {
+            prop_assert!(cell.slos[0].verdict != SloVerdict::Pass);
+        }
+    }
+}
