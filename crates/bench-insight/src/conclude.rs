@@ -14,8 +14,8 @@ use bench_schema::{
     Stamp, Window,
 };
 
-use crate::facts::{CellFacts, CellSamples, FactKeeper, SampleKeeper, TrustFacts};
-use crate::{CapacityAssumptions, InsightError};
+use crate::facts::{CellFacts, FactKeeper, TrustFacts};
+use crate::{CapacityAssumptions, CellSamples, InsightError, SampleKeeper};
 use machines::Thinned;
 
 pub use asked::Asked;

@@ -7,7 +7,7 @@ use bench_schema::{
     CellRecord, HardwareSummary, Metric, Nanos, Reading, ReadingSource, Stamp, Window,
 };
 
-use crate::facts::{CellSamples, RequestSample};
+use crate::{CellSamples, RequestSample};
 
 /// Beyond these many readings of a cell every second one of each source is left out of its summary, about 60 MB; the journal has them all.
 const MOST_READINGS: usize = 30_000;
