@@ -73,7 +73,10 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
         "the scenario's objective is judged too"
     );
     let findings = serde_json::to_string(&live.findings).unwrap();
-    assert!(findings.contains("chat"), "the scenario is told: {findings}");
+    assert!(
+        findings.contains("chat"),
+        "the scenario is told: {findings}"
+    );
 
     let recovered = killed(&folder.path().join("killed"), &open_run(), &records);
     fs::remove_file(recovered.join("hardware.jsonl")).unwrap();
