@@ -52,7 +52,7 @@ fn told(mut run: RunRecord) -> Value {
 #[test]
 fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     let folder = tempfile::tempdir().unwrap();
-    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let records = requests("c4", 4, 240, Nanos::ZERO, 1.0);
     // live: cell by cell, as the recorder saw the requests
     let mut live = RunRecord::from_json(&open_run().to_string()).unwrap();
     let asked = bench_insight::Asked::of(&live.config).unwrap();
@@ -61,7 +61,7 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     records.iter().for_each(|record| conclusion.push(record));
     assert!(
         conclusion.is_precise(),
-        "a rule of ± 50 % is met by 120 requests"
+        "a rule of ± 50 % is met by 240 requests"
     );
     let evidence = conclusion.finish(&mut cell, &[], &live.server.urls);
     live.cells.push(cell);
@@ -74,8 +74,8 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     );
     let findings = serde_json::to_string(&live.findings).unwrap();
     assert!(
-        findings.contains("chat"),
-        "the scenario is told: {findings}"
+        findings.contains("P90 E2E of short-qa"),
+        "the scenario's objective is told: {findings}"
     );
 
     let recovered = killed(&folder.path().join("killed"), &open_run(), &records);
@@ -111,7 +111,7 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     assert_eq!(told(merged.clone()), told(read_again(&live)));
     // and it is whole by its own list
     assert_eq!(command(&["render", text(&out)]).code, Some(0));
-    assert_eq!(merged.journal[0].lines, 120);
+    assert_eq!(merged.journal[0].lines, 240);
 }
 
 fn read_again(run: &RunRecord) -> RunRecord {
