@@ -127,25 +127,14 @@ pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u6
         entry: entry_of(request, number, on),
     };
     let entry = &mut draft.entry;
-    let mut faults = match FaultSet::parse(request.header("x-fault").unwrap_or_default()) {
+    let faults = match faults_of(local, request, number) {
         Ok(faults) => faults,
         Err(error) => {
             entry.outcome = Outcome::Refused;
-            return send(
-                local,
-                Reply::error(400, &error.to_string(), Some("x-fault")),
-                &FaultSet::default(),
-                peer,
-                entry,
-            )
-            .await;
+            let reply = Reply::error(400, &error.to_string(), Some("x-fault"));
+            return send(local, reply, &FaultSet::default(), peer, entry).await;
         }
     };
-    server.planned(number, false, &mut faults);
-    if let Some(argument) = server.conditions.turned_away(now_ns()) {
-        let kind = FaultKind::TooMany;
-        faults.add(Fault { kind, argument });
-    }
     if !faults.is_empty() {
         entry.fault = Some(faults.to_string());
     }
@@ -165,6 +154,22 @@ pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u6
         }
         Answer::Generate(job) => generate::run(local, job, &faults, peer, entry).await,
     }
+}
+
+/// The faults that a request asks for, those that are planned for it, and the rate limit's.
+fn faults_of(
+    local: &Local,
+    request: &Request,
+    number: u64,
+) -> Result<FaultSet, crate::EngineError> {
+    let server = &local.server;
+    let mut faults = FaultSet::parse(request.header("x-fault").unwrap_or_default())?;
+    server.planned(number, false, &mut faults);
+    if let Some(argument) = server.conditions.turned_away(now_ns()) {
+        let kind = FaultKind::TooMany;
+        faults.add(Fault { kind, argument });
+    }
+    Ok(faults)
 }
 
 /// Sends an answer in one piece.

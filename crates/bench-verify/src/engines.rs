@@ -75,12 +75,12 @@ impl Engines {
                 .filter(|line| !line.is_empty())
             {
                 let entry = serde_json::from_slice(line)
-                    .map_err(|error| VerifyError::read("the ledger", error))?;
+                    .map_err(|error| VerifyError::read("the ledger", &error))?;
                 known.entries.push((at, entry));
             }
             let page = http::get(child.url(), "/connections", self.ca.as_deref())?;
             let carried: Vec<u64> = serde_json::from_slice(&page)
-                .map_err(|error| VerifyError::read("the connections", error))?;
+                .map_err(|error| VerifyError::read("the connections", &error))?;
             known.unused += carried.iter().filter(|carried| **carried == 0).count();
         }
         Ok(known)

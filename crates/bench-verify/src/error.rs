@@ -56,7 +56,7 @@ impl VerifyError {
         move |source| Self::Io { what, source }
     }
 
-    pub(crate) fn read(what: impl Into<String>, reason: impl ToString) -> Self {
+    pub(crate) fn read(what: impl Into<String>, reason: &impl ToString) -> Self {
         Self::Read {
             what: what.into(),
             reason: reason.to_string(),

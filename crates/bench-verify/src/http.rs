@@ -13,7 +13,7 @@ use rustls_pki_types::{CertificateDer, ServerName};
 use crate::error::VerifyError;
 
 /// Longest wait for a page.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The body of `path` at `base` (`http://…`, `https://…` by the certificate in `ca`, or `unix:PATH`).
 pub(crate) fn get(base: &str, path: &str, ca: Option<&Path>) -> Result<Vec<u8>, VerifyError> {
@@ -25,11 +25,11 @@ pub(crate) fn get(base: &str, path: &str, ca: Option<&Path>) -> Result<Vec<u8>, 
     let split = all
         .windows(4)
         .position(|four| four == b"\r\n\r\n")
-        .ok_or_else(|| VerifyError::read(format!("GET {base}{path}"), "no response head"))?;
+        .ok_or_else(|| VerifyError::read(format!("GET {base}{path}"), &"no response head"))?;
     let (head, body) = all.split_at(split + 4);
     if !head.starts_with(b"HTTP/1.1 200") {
         let status = String::from_utf8_lossy(head.split(|b| *b == b'\r').next().unwrap_or(&[]));
-        return Err(VerifyError::read(format!("GET {base}{path}"), status));
+        return Err(VerifyError::read(format!("GET {base}{path}"), &status));
     }
     Ok(body.to_vec())
 }

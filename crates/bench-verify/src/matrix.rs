@@ -122,7 +122,7 @@ pub fn judge(programs: &Programs, case: &Case) -> Result<Judged, VerifyError> {
         Err(VerifyError::Missing { .. }) if case.size == Size::Small => Vec::new(),
         other => other?,
     };
-    let checks = checks::of_run(&ran, &matched, &known, &vllm, case.expected());
+    let checks = checks::of_run(&ran, (&matched, &known), &vllm, case.expected());
     Ok(Judged {
         name: case.name.clone(),
         command: format!("{} {}", case.program, arguments.join(" ")),
@@ -266,7 +266,7 @@ impl Case {
 }
 
 fn certificate(folder: &Path) -> Result<TlsFiles, VerifyError> {
-    let failed = |error: rcgen::Error| VerifyError::read("a certificate", error);
+    let failed = |error: rcgen::Error| VerifyError::read("a certificate", &error);
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).map_err(failed)?;
     let files = TlsFiles {
         cert: folder.join("cert.pem"),
@@ -288,7 +288,7 @@ fn tokenizer(folder: &Path) -> Result<PathBuf, VerifyError> {
     use tokenizers::pre_tokenizers::byte_level::ByteLevel;
     use tokenizers::{DecoderWrapper, Tokenizer};
 
-    let failed = |error| VerifyError::read("the tokenizer", error);
+    let failed = |error| VerifyError::read("the tokenizer", &error);
     let mut tokenizer = Tokenizer::new(BPE::default());
     tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
     tokenizer.with_decoder(Some(DecoderWrapper::from(ByteLevel::default())));

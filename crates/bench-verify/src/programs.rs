@@ -96,7 +96,7 @@ impl Programs {
             });
         };
         let run = RunRecord::from_json(&text)
-            .map_err(|error| VerifyError::read(out.display().to_string(), error))?;
+            .map_err(|error| VerifyError::read(out.display().to_string(), &error))?;
         Ok(Ran {
             run,
             records: records(out)?,
@@ -113,7 +113,7 @@ impl Programs {
         for path in listed.lines() {
             let text = std::fs::read(path).map_err(VerifyError::io(path))?;
             let value: serde_json::Value =
-                serde_json::from_slice(&text).map_err(|error| VerifyError::read(path, error))?;
+                serde_json::from_slice(&text).map_err(|error| VerifyError::read(path, &error))?;
             let cell = Path::new(path).file_stem().unwrap_or_default();
             let cell = cell.to_string_lossy().replacen("vllm-", "", 1);
             if let Some(p99) = value.get("p99_ttft_ms").and_then(serde_json::Value::as_f64) {
@@ -153,7 +153,7 @@ fn records(out: &Path) -> Result<Vec<RequestRecord>, VerifyError> {
         let text = std::fs::read_to_string(&part).map_err(VerifyError::io(&what))?;
         for line in text.lines() {
             let record =
-                serde_json::from_str(line).map_err(|error| VerifyError::read(&what, error))?;
+                serde_json::from_str(line).map_err(|error| VerifyError::read(&what, &error))?;
             records.push(record);
         }
     }

@@ -36,58 +36,31 @@ impl<'a> Matched<'a> {
         known: &'a Known,
     ) -> Result<Self, VerifyError> {
         let epoch = run.clock.monotonic_epoch_ns;
-        let epoch = epoch.ok_or_else(|| VerifyError::read("run.json", "no monotonic epoch"))?;
-        let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
-        for (at, (_, entry)) in known.entries.iter().enumerate() {
-            by_id.entry(&entry.id).or_default().push(at);
-        }
-        let mut taken = BTreeSet::new();
+        let epoch = epoch.ok_or_else(|| VerifyError::read("run.json", &"no monotonic epoch"))?;
+        let mut entries = Entries::new(known, epoch);
+        let sent = records.iter().filter(|record| record.wire.sent.is_some());
+        let mut open: Vec<&RequestRecord> = sent.collect();
         let mut pairs = Vec::new();
-        let mut open: Vec<&RequestRecord> = records
-            .iter()
-            .filter(|record| record.wire.sent.is_some())
-            .collect();
         // A turn of a conversation that began in warm-up may have gone out under a warm-up's name and count as measured.
         for own_name in [true, false] {
-            open.retain(|record| {
-                let sent = record.wire.sent.map_or(0, |sent| sent.get() + epoch);
-                let distance = |at: &usize| {
-                    let head = known.entries.get(*at).map_or(0, |(_, entry)| entry.head_ns);
-                    head.cast_signed().abs_diff(sent)
-                };
-                let called = by_id.get(name(record, own_name).as_str());
-                let untaken = called.into_iter().flatten().copied();
-                let nearest = untaken
-                    .filter(|at| !taken.contains(at))
-                    .min_by_key(distance);
-                let Some((at, (server, entry))) =
-                    nearest.and_then(|at| Some((at, known.entries.get(at)?)))
-                else {
-                    return true;
-                };
-                taken.insert(at);
-                pairs.push(Pair {
-                    record,
-                    server: *server,
-                    entry,
-                });
-                false
+            open.retain(|record| match entries.take(record, own_name) {
+                Some((server, entry)) => {
+                    pairs.push(Pair {
+                        record,
+                        server: *server,
+                        entry,
+                    });
+                    false
+                }
+                None => true,
             });
         }
         // What never got as far as a server is a failure, not a fault of the record.
-        let unknown = open
-            .iter()
-            .filter(|record| record.wire.headers.is_some())
-            .count();
-        let unrecorded = |(at, (_, entry)): &(usize, &(usize, Entry))| {
-            entry.outcome == Outcome::Completed
-                && !taken.contains(at)
-                && !OWN_QUESTIONS.iter().any(|own| entry.id.starts_with(own))
-        };
+        let answered = open.iter().filter(|record| record.wire.headers.is_some());
         Ok(Self {
-            unrecorded: known.entries.iter().enumerate().filter(unrecorded).count(),
+            unknown: answered.count(),
+            unrecorded: entries.left_over(),
             pairs,
-            unknown,
             epoch,
         })
     }
@@ -118,7 +91,7 @@ impl<'a> Matched<'a> {
 
     /// Most streams at once that each worker had with each server, added up: what it needs in connections over HTTP/1.1.
     pub(crate) fn streams(&self) -> usize {
-        let mut ends: BTreeMap<(Option<u32>, usize), Vec<(i64, i64)>> = BTreeMap::new();
+        let mut ends = BTreeMap::<_, Vec<(i64, i64)>>::new();
         for pair in &self.pairs {
             let record = pair.record;
             let from = record.dispatched.unwrap_or(record.due).get();
@@ -127,6 +100,55 @@ impl<'a> Matched<'a> {
             ends.entry(key).or_default().extend([(from, 1), (to, -1)]);
         }
         ends.into_values().map(peak).sum()
+    }
+}
+
+/// The ledgers' entries by id, and which of them have their record.
+struct Entries<'a> {
+    known: &'a Known,
+    by_id: HashMap<&'a str, Vec<usize>>,
+    taken: BTreeSet<usize>,
+    epoch: i64,
+}
+
+impl<'a> Entries<'a> {
+    fn new(known: &'a Known, epoch: i64) -> Self {
+        let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, (_, entry)) in known.entries.iter().enumerate() {
+            by_id.entry(&entry.id).or_default().push(at);
+        }
+        Self {
+            known,
+            by_id,
+            taken: BTreeSet::new(),
+            epoch,
+        }
+    }
+
+    /// The entry of a record, which is then taken.
+    fn take(&mut self, record: &RequestRecord, own_name: bool) -> Option<&'a (usize, Entry)> {
+        let sent = record.wire.sent?.get() + self.epoch;
+        let distance = |at: &usize| {
+            let entry = self.known.entries.get(*at);
+            entry.map_or(0, |(_, entry)| entry.head_ns.cast_signed().abs_diff(sent))
+        };
+        let called = self.by_id.get(name(record, own_name).as_str())?;
+        let untaken = called.iter().copied().filter(|at| !self.taken.contains(at));
+        let nearest = untaken.min_by_key(distance)?;
+        self.taken.insert(nearest);
+        self.known.entries.get(nearest)
+    }
+
+    /// Answers that were given whole and that no record speaks of.
+    fn left_over(&self) -> usize {
+        let entries = self.known.entries.iter().enumerate();
+        entries
+            .filter(|(at, (_, entry))| {
+                entry.outcome == Outcome::Completed
+                    && !self.taken.contains(at)
+                    && !OWN_QUESTIONS.iter().any(|own| entry.id.starts_with(own))
+            })
+            .count()
     }
 }
 

@@ -121,7 +121,7 @@ fn requests_beyond_the_rate_limit_are_429_and_told_when_to_come_again() {
     let limit = "[rate_limit]\nper_s = 0.001\nburst = 2\nretry_after_s = 7";
     let server = Server::start(config(fixed(), limit)).unwrap();
     let answers: Vec<_> = (0..4).map(|_| post(&server, CHAT, "", &chat(1))).collect();
-    let statuses: Vec<u16> = answers.iter().map(|raw| raw.status()).collect();
+    let statuses: Vec<u16> = answers.iter().map(crate::common::Raw::status).collect();
     assert_eq!(statuses, [200, 200, 429, 429]);
     assert!(
         answers[3].head.contains("retry-after: 7\r\n"),

@@ -81,8 +81,9 @@ impl Score {
     /// Whether the limits are kept.
     pub fn holds(&self, limits: Limits) -> bool {
         let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
-        (self.faulty == 0 || share(self.first, self.faulty) >= limits.first)
-            && (self.faulty == 0 || share(self.third, self.faulty) >= limits.third)
+        let recalled = share(self.first, self.faulty) >= limits.first
+            && share(self.third, self.faulty) >= limits.third;
+        (self.faulty == 0 || recalled)
             && share(self.forbidden, self.runs) <= limits.forbidden
             && (self.healthy == 0 || share(self.quiet, self.healthy) >= limits.quiet)
             && share(self.trust_wrong, self.runs) <= limits.trust

@@ -49,6 +49,7 @@ pub fn situations() -> Vec<Situation> {
     all
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn healthy() -> [Situation; 17] {
     let of = |name, engines, arguments| Situation {
         name,
@@ -153,6 +154,7 @@ fn healthy() -> [Situation; 17] {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn loaded() -> [Situation; 13] {
     const QUEUE: Situation = Situation {
         causes: &["queueing"],
@@ -283,15 +285,8 @@ fn loaded() -> [Situation; 13] {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn over_time() -> [Situation; 12] {
-    let of = |name, engines, arguments, causes| Situation {
-        name,
-        engines,
-        arguments,
-        causes,
-        hidden: None,
-        ..FAULTY
-    };
     const CLOSED: &str =
         "--concurrency 8 --duration 10s --dataset random --input-tokens 64 --output-tokens 32";
     const OPEN: &str =
@@ -302,6 +297,14 @@ fn over_time() -> [Situation; 12] {
     const STEP: &str = "engine = { kind = 'fixed', ttft_ms = 40.0, itl_ms = 10.0 }\nslowdowns = [{ factor = 1.8, after_ms = 6000 }]";
     const COLD: &str = "engine = { kind = 'fixed', ttft_ms = 40.0, itl_ms = 10.0 }\ncold = { requests = 10, first_token_ms = 900.0 }";
     const SHAPES: &str = "engine = { kind = 'scheduler', step_ms = 8.0, prefill_tokens_per_s = 16000.0, scheduler = { max_num_seqs = 32 } }\ncold = { shape_ms = 500.0 }";
+    let of = |name, engines, arguments, causes| Situation {
+        name,
+        engines,
+        arguments,
+        causes,
+        hidden: None,
+        ..FAULTY
+    };
     [
         of("stalls, closed", &[STALLS], CLOSED, &["periodic_stall"]),
         of("stalls, open", &[STALLS], OPEN, &["periodic_stall"]),
@@ -352,14 +355,8 @@ fn over_time() -> [Situation; 12] {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn failing() -> [Situation; 11] {
-    let of = |name, engines, arguments, causes| Situation {
-        name,
-        engines,
-        arguments,
-        causes,
-        ..BROKEN
-    };
     const CLOSED: &str =
         "--concurrency 8 --duration 8s --dataset random --input-tokens 64 --output-tokens 24";
     const OPEN: &str =
@@ -372,6 +369,13 @@ fn failing() -> [Situation; 11] {
     const FULL: &str = "engine = { kind = 'scheduler', step_ms = 8.0, scheduler = { max_num_seqs = 4, max_waiting = 4 } }";
     const LIES: &str = "engine = { kind = 'fixed', ttft_ms = 40.0, itl_ms = 10.0 }\nfaults = [{ fault = 'usage-lies:50' }]";
     const SHORT: &str = "engine = { kind = 'fixed', ttft_ms = 40.0, itl_ms = 10.0 }\nend_of_text = { median_tokens = 10.0, spread = 0.3, always = true }";
+    let of = |name, engines, arguments, causes| Situation {
+        name,
+        engines,
+        arguments,
+        causes,
+        ..BROKEN
+    };
     [
         Situation {
             advice: &["rate", "limit", "quota", "concurrency"],
@@ -428,6 +432,7 @@ fn failing() -> [Situation; 11] {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn machines() -> [Situation; 7] {
     const SLOW: &str = "engine = { kind = 'fixed', ttft_ms = 100.0, itl_ms = 25.0 }\n";
     const SLIGHTLY: &str = "engine = { kind = 'fixed', ttft_ms = 60.0, itl_ms = 15.0 }\n";

@@ -67,11 +67,10 @@ pub(super) struct Expected {
     pub(super) kernel_stamps: bool,
 }
 
-/// All checks of a run.
+/// All checks of a run; `vllm` is TTFT p99 of each cell in that tool's words, ms.
 pub(super) fn of_run(
     ran: &Ran,
-    matched: &Matched<'_>,
-    known: &Known,
+    (matched, known): (&Matched<'_>, &Known),
     vllm: &[(String, f64)],
     expected: Expected,
 ) -> Vec<Check> {
