@@ -159,13 +159,13 @@ fn loaded() -> [Situation; 13] {
     const QUEUE: Situation = Situation {
         causes: &["queueing"],
         hidden: Some(&["queueing", "waiting_or_prefill"]),
-        advice: &["max_num_seqs", "max-num-seqs", "replica", "concurrency"],
+        advice: &["run_more_at_once", "replica", "run_fewer_at_once"],
         ..FAULTY
     };
     const OVERLOAD: Situation = Situation {
         causes: &["overload"],
         also: &["queueing", "waiting_or_prefill"],
-        advice: &["rate", "replica", "max_num_seqs", "max-num-seqs"],
+        advice: &["replica", "run_more_at_once"],
         ..FAULTY
     };
     let over = |name, arguments| Situation {
@@ -256,7 +256,7 @@ fn loaded() -> [Situation; 13] {
             arguments: "--concurrency 8 --duration 12s --dataset joint:12*32/24+1*5000/8",
             causes: &["head_of_line"],
             also: &["prefill", "waiting_or_prefill"],
-            advice: &["chunked"],
+            advice: &["chunk_prefill", "separate_long_prompts"],
             ..FAULTY
         },
         Situation {
@@ -267,7 +267,7 @@ fn loaded() -> [Situation; 13] {
             arguments: "--rate 12 --duration 13s --dataset joint:14*32/24+1*5000/8",
             causes: &["head_of_line"],
             also: &["prefill", "waiting_or_prefill"],
-            advice: &["chunked"],
+            advice: &["chunk_prefill", "separate_long_prompts"],
             ..FAULTY
         },
         Situation {
@@ -279,7 +279,7 @@ fn loaded() -> [Situation; 13] {
             causes: &["memory_pressure"],
             hidden: Some(&["memory_pressure", "queueing", "waiting_or_prefill"]),
             also: &["queueing", "waiting_or_prefill"],
-            advice: &["kv", "max_model_len", "max-model-len", "memory", "preempt"],
+            advice: &["cache", "shorter_context", "run_fewer_at_once"],
             ..FAULTY
         },
     ]
@@ -315,7 +315,7 @@ fn over_time() -> [Situation; 12] {
         of("step, closed", &[STEP], CLOSED, &["step"]),
         of("step, open", &[STEP], OPEN, &["step"]),
         Situation {
-            advice: &["warmup", "warm-up", "ramp"],
+            advice: &["warm_up"],
             ..of(
                 "cold start, closed",
                 &[COLD],
@@ -324,7 +324,7 @@ fn over_time() -> [Situation; 12] {
             )
         },
         Situation {
-            advice: &["warmup", "warm-up", "ramp"],
+            advice: &["warm_up"],
             ..of(
                 "cold start, open",
                 &[COLD],
@@ -333,7 +333,7 @@ fn over_time() -> [Situation; 12] {
             )
         },
         Situation {
-            advice: &["warmup", "warm-up", "ramp"],
+            advice: &["warm_up"],
             ..of(
                 "cold batch sizes",
                 &[SHAPES],
@@ -378,11 +378,11 @@ fn failing() -> [Situation; 11] {
     };
     [
         Situation {
-            advice: &["rate", "limit", "quota", "concurrency"],
+            advice: &["stay_below_limit"],
             ..of("429, closed", &[LIMIT], CLOSED, &["rate_limited"])
         },
         Situation {
-            advice: &["rate", "limit", "quota", "concurrency"],
+            advice: &["stay_below_limit"],
             ..of("429, open", &[LIMIT], OPEN, &["rate_limited"])
         },
         of("500, closed", &[ERRORS], CLOSED, &["failing"]),
@@ -441,7 +441,7 @@ fn machines() -> [Situation; 7] {
     const MODEL: &str = "model = 'tiny'\nmax_model_len = 1024\nengine = { kind = 'transformer', threads = 1, scheduler = { max_num_seqs = 8, enable_prefix_caching = false } }\n";
     const REPLICA: Situation = Situation {
         causes: &["slow_replica"],
-        advice: &["replica", "endpoint", "http://"],
+        advice: &["look_at_replica"],
         ..FAULTY
     };
     [
