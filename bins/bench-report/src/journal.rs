@@ -80,7 +80,7 @@ fn changed(part: &JournalPart, dir: &Path) -> Result<Option<String>, CommandErro
         };
         hash.update(new);
         bytes += new.len() as u64;
-        lines += new.iter().filter(|byte| **byte == b'\n').count() as u64;
+        lines += memchr::memchr_iter(b'\n', new).count() as u64;
     }
     if bytes == part.bytes && hash.hex() == part.hash {
         return Ok(None);

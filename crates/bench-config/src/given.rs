@@ -487,7 +487,10 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
         return source.to_string();
     }
     let words = key.map(Arg::get_possible_values).unwrap_or_default();
-    let words: Vec<_> = words.iter().map(|word| word.get_name()).collect();
+    let words: Vec<_> = words
+        .iter()
+        .map(clap::builder::PossibleValue::get_name)
+        .collect();
     match (error.kind(), words.as_slice()) {
         (ErrorKind::InvalidValue, [rest @ .., last]) if !rest.is_empty() => {
             format!("must be {} or {last} (got `{text}`)", rest.join(", "))

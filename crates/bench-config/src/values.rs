@@ -392,6 +392,7 @@ pub(crate) fn salt(text: &str) -> Result<Salt, String> {
 }
 
 /// The name of a protocol; whether there is one of this name the client knows. Backends of `vllm bench serve` that speak OpenAI's completions are those.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers may fail")]
 pub(crate) fn api(text: &str) -> Result<String, String> {
     Ok(match text {
         "vllm" | "openai" | "lmdeploy" | "scalellm" => "openai-completions",

@@ -1,6 +1,5 @@
 //! Comparison, gates and capacity.
 #![expect(
-    clippy::panic,
     clippy::unwrap_used,
     reason = "helpers of tests fail by panicking, as tests do"
 )]

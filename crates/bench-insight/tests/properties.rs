@@ -1,8 +1,4 @@
 //! Nothing is said that the data does not carry: no finding from nothing, no NaN in any text, whatever the numbers are.
-#![expect(
-    clippy::panic,
-    reason = "helpers of tests fail by panicking, as tests do"
-)]
 
 use bench_insight::{analyse_run, findings, next_round, targets};
 use bench_schema::{Distribution, RunRecord};

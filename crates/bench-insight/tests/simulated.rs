@@ -133,12 +133,12 @@ fn capacity_within_an_objective_is_overstated_in_less_than_one_run_of_twenty() {
 /// a memory, as queues and batches do.
 fn side(n: u64, slower: f64, run: u64) -> CellSamples {
     let (mut plan, mut noise) = (Noise(7), Noise(1_000 + run));
-    let (mut mood, mut now) = (0.0, 0.0);
+    let (mut memory, mut now) = (0.0, 0.0);
     let requests = (0..n).map(|id| {
         let tokens = (5.0 + 0.8 * plan.normal()).exp();
-        mood = 0.8 * mood + 0.6 * noise.normal();
-        let noisy = (0.06 * mood + 0.08 * noise.normal()).exp();
-        let e2e = 1e7 * tokens * slower * noisy;
+        memory = 0.8 * memory + 0.6 * noise.normal();
+        let times = (0.06 * memory + 0.08 * noise.normal()).exp();
+        let e2e = 1e7 * tokens * slower * times;
         now += e2e / 8.0;
         RequestSample {
             id,

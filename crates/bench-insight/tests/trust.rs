@@ -335,7 +335,7 @@ fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
         ("steal", |c| c.client.steal = Some(0.2)),
         ("in_flight_cap", |c| c.client.cap_hits = 3),
         ("starved", |c| {
-            c.client.starved = Some(c.counts.planned / 20)
+            c.client.starved = Some(c.counts.planned / 20);
         }),
         ("client_throttled", |c| {
             let mut hardware = bench_schema::HardwareSummary::default();
@@ -356,6 +356,7 @@ fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one case after another")]
 fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     let told_of = |facts: CellFacts| BTreeMap::from([("c8".to_owned(), facts)]);
     let clock = clock(ClockKind::Kernel);

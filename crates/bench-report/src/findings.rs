@@ -150,6 +150,7 @@ fn place(finding: &Finding) -> String {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each cause")]
 fn of_cause(cause: Cause, finding: &Finding) -> Option<String> {
     let n = Numbers(finding);
     let place = place(finding);
@@ -417,6 +418,7 @@ fn grouped(x: f64) -> String {
     out
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each fact")]
 fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
     let n = Numbers(finding);
     Some(match fact {
@@ -727,6 +729,7 @@ fn name(figure: &Figure) -> String {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each name")]
 fn known_name(figure: Known) -> &'static str {
     match figure {
         Known::OfferedRate => "offered",

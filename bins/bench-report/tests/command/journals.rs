@@ -58,7 +58,9 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     let asked = bench_insight::Asked::of(&live.config).unwrap();
     let mut cell = live.cells.remove(0);
     let mut conclusion = CellConclusion::new(&cell, &asked);
-    records.iter().for_each(|record| conclusion.push(record));
+    for record in &records {
+        conclusion.push(record);
+    }
     assert!(
         conclusion.is_precise(),
         "a rule of ± 50 % is met by 240 requests"

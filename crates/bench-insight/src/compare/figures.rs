@@ -129,12 +129,12 @@ pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
         let quantiles = QUANTILES.iter().filter(|q| !thin(**q));
         all.extend(quantiles.map(|q| Quantity::Quantile(*metric, *q)));
     }
-    all.retain(|quantity| match quantity {
-        Quantity::Paired(metric) => sides.pairs(*metric).is_some(),
-        _ => {
-            let steady = sides.have_steady();
-            quantity.of(a, steady).is_some() && quantity.of(b, steady).is_some()
+    all.retain(|quantity| {
+        if let Quantity::Paired(metric) = quantity {
+            return sides.pairs(*metric).is_some();
         }
+        let steady = sides.have_steady();
+        quantity.of(a, steady).is_some() && quantity.of(b, steady).is_some()
     });
     all
 }

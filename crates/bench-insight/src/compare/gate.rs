@@ -140,8 +140,8 @@ pub fn gate<S: AsRef<str>>(
         }
     }
     let lost = comparison.rows.iter().filter(|row| {
-        row.quantity == "success_rate" && row.base - row.new > MOST_LOST
-            || row.quantity == "success_rate" && row.verdict == ComparisonVerdict::Worse
+        row.quantity == "success_rate"
+            && (row.base - row.new > MOST_LOST || row.verdict == ComparisonVerdict::Worse)
     });
     outcomes.extend(lost.map(|row| GateOutcome {
         rule: "lost requests".to_owned(),

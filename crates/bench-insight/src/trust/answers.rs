@@ -9,6 +9,10 @@ use crate::text;
 /// Tokens that a chat template adds at most to a prompt that the server counted.
 const TEMPLATE_TOKENS: f64 = 40.0;
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "every rule of the table has this shape"
+)]
 pub(super) fn counts(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
     let ended = counts.completed
@@ -106,7 +110,7 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     let stall = scene.requests()?.stall.as_ref()?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
-    let still = stall.length.as_secs_f64();
+    let stood = stall.length.as_secs_f64();
     let usual = crate::view::quantile(scene.cell, Metric::Icl, 0.5).unwrap_or(0.0);
     // A server whose tokens are seconds apart does nothing unusual.
     if seconds <= 0.0 || stall.length.as_f64() < 10.0 * usual {
@@ -115,11 +119,11 @@ pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     let what = format!(
         "no answer under way got a token for {}, {} of the cell",
         text::time(stall.length.as_f64()),
-        text::percent(still / seconds),
+        text::percent(stood / seconds),
     );
     Some(Seen {
         detail: format!(", from {} after it began", text::time(stall.from.as_f64())),
-        ..Seen::new(still / seconds, what)
+        ..Seen::new(stood / seconds, what)
     })
 }
 

@@ -102,6 +102,10 @@ pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
     Some(Seen::new(share, what))
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "every rule of the table has this shape"
+)]
 pub(super) fn in_flight_cap(scene: &Scene<'_>) -> Option<Seen> {
     let hits = scene.cell.client.cap_hits;
     let what = format!(

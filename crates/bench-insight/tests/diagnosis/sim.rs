@@ -106,6 +106,15 @@ impl Draw {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a small positive number"
+    )]
+    pub(crate) fn whole(&mut self, low: f64, high: f64) -> u64 {
+        self.between(low, high) as u64
+    }
+
     pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.uniform()
     }
@@ -129,6 +138,7 @@ struct Ran {
     running: f64,
 }
 
+#[expect(clippy::too_many_lines, reason = "one step of a server after another")]
 fn run_cell(cell: &Cell, seed: u64) -> Ran {
     let mut draw = Draw::new(seed);
     let end = cell.seconds * 1e3;
@@ -147,11 +157,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
     let mut busy = 0.0;
     loop {
         // The replica that is furthest behind moves next.
-        let replica = if clocks[0] <= clocks[replicas - 1] {
-            0
-        } else {
-            1
-        };
+        let replica = usize::from(clocks[0] > clocks[replicas - 1]);
         let mut now = clocks[replica];
         for (from, length) in &cell.server.freezes {
             if now >= *from && now < from + length {

@@ -1,7 +1,7 @@
 //! Performance Benchmarking, phase 4: GPT-2 on a CPU.
 
 use bench_insight::targets;
-use bench_schema::{Fact, Known};
+use bench_schema::{Fact, Known, SloVerdict};
 
 use super::{fact, figures, found, load, near};
 
@@ -86,7 +86,14 @@ fn cpu_study_would_miss_a_target_that_is_too_high() {
     let outcomes = targets(&gates, &run.cells).unwrap();
     let verdicts: Vec<_> = outcomes.iter().filter_map(|o| o.verdict).collect();
     // TTFT was not measured there; 5 + 6 + 6 requests; a rate without an interval is not known to be above anything.
-    use bench_schema::SloVerdict::{CannotTell, Fail, Pass};
-    assert_eq!(verdicts, [Fail, CannotTell, Pass, CannotTell]);
+    assert_eq!(
+        verdicts,
+        [
+            SloVerdict::Fail,
+            SloVerdict::CannotTell,
+            SloVerdict::Pass,
+            SloVerdict::CannotTell
+        ]
+    );
     assert_eq!(outcomes[1].measured, None);
 }

@@ -88,6 +88,10 @@ struct Group {
 }
 
 /// The run that a fixture describes; it carries no analysis, findings or verdict of its own.
+#[expect(
+    clippy::panic,
+    reason = "a fixture that cannot be read fails its tests"
+)]
 pub(crate) fn run(fixture: &str) -> RunRecord {
     let path = format!(
         "{}/../../fixtures/seeds/{fixture}.json",

@@ -88,7 +88,7 @@ impl Part {
         self.bytes += u64::try_from(written).unwrap_or(0);
         let written_bytes = bytes.get(..written).unwrap_or_default();
         self.hash.update(written_bytes);
-        self.lines += written_bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.lines += memchr::memchr_iter(b'\n', written_bytes).count() as u64;
         (written, result)
     }
 

@@ -80,14 +80,13 @@ impl Pieces {
         {
             let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
             for part in parts(text) {
-                let count = match known.young.get(part) {
-                    Some(count) => *count,
-                    None => {
-                        let before = known.old.get(part).copied();
-                        let count = before.map_or_else(|| anchor.count(tokenizer, part), Ok)?;
-                        new.push((part, count));
-                        count
-                    }
+                let count = if let Some(count) = known.young.get(part) {
+                    *count
+                } else {
+                    let before = known.old.get(part).copied();
+                    let count = before.map_or_else(|| anchor.count(tokenizer, part), Ok)?;
+                    new.push((part, count));
+                    count
                 };
                 let Some(count) = count else {
                     return Ok(None);
