@@ -251,7 +251,7 @@ pub fn results(bytes: &[u8]) {
 
 /// The journals of a run: records are added up, readings are kept as series.
 pub fn records(bytes: &[u8]) {
-    let mut history = bench_hardware::History::default();
+    let mut history = bench_metrics::readings::History::default();
     let mut cell = CellAccumulator::new(CellContext::new(PlanSpec::default().load));
     let mut planned = 0;
     for line in bytes.split(|&byte| byte == b'\n').take(64) {

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use bench_hardware::{History, NoFetch, Sampler, SamplerConfig, Surroundings, Work, host_record};
+use bench_hardware::{NoFetch, Sampler, SamplerConfig, Surroundings, host_record};
+use bench_metrics::readings::{History, Work};
 use bench_schema::{HardwareSummary, Nanos, ReadingSource, ResourceSummary, Stamp, Window};
 
 const LENGTH: Duration = Duration::from_secs(3);

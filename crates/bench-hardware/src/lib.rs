@@ -3,16 +3,14 @@
 //! A [`Sampler`] reads on threads of its own: the client's host and process, the server's processes, GPUs through NVML, and
 //! pages of metrics of the server, of a DCGM exporter, of a Prometheus server. Each [`Reading`](bench_schema::Reading) says when
 //! it was taken (from, to); counters are stored as they stand. What cannot be read is named with its reason, once, and is
-//! never 0 and never an error. Afterwards [`History`] turns readings into what happened within a window, and [`host_record`] says
+//! never 0 and never an error. Afterwards `bench_metrics::readings` turns them into what happened within a window, and [`host_record`] says
 //! what machine this is. `docs/hardware.md` lists every source, every name and what it costs.
 
 mod config;
-mod derive;
 mod error;
 mod exposition;
 mod fetch;
 mod gpu;
-mod history;
 mod host;
 mod kernel;
 mod names;
@@ -24,11 +22,9 @@ mod sampler;
 mod scrape;
 
 pub use config::{Gpus, PrometheusQueries, SamplerConfig, ServerProcess};
-pub use derive::{Work, summarise};
 pub use error::HardwareError;
 pub use exposition::{Kind, MAX_SAMPLES, Page, Sample};
 pub use fetch::{Fetch, FetchLimits, NoFetch};
-pub use history::{Bracketed, HistogramDelta, History, Point};
-pub use names::{is_counter, server_kind};
+pub use names::server_kind;
 pub use record::{Surroundings, host_record};
 pub use sampler::{Sampler, SamplerReport, SourceCost, give_way};

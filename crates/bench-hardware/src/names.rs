@@ -164,18 +164,6 @@ pub(crate) fn bucket_name(histogram: &str, bound: f64) -> String {
     format!("{histogram}.le.{rounded}")
 }
 
-/// The histogram and the bound of a bucket's name.
-pub(crate) fn bucket(name: &str) -> Option<(&str, f64)> {
-    let (histogram, bound) = name.split_once(".le.")?;
-    Some((histogram, bound.parse().ok()?))
-}
-
-/// Whether a series of this name only grows, but for a restart.
-pub fn is_counter(name: &str) -> bool {
-    let last = name.rsplit('.').next();
-    name.ends_with("_total") || matches!(last, Some("sum" | "count")) || name.contains(".le.")
-}
-
 /// What kind of server writes such a page: `vllm`, `sglang`, `tgi`, `triton`, `tensorrt-llm`, `llama.cpp`.
 ///
 /// A simulator or the embedded engine that uses vLLM's names is taken for vLLM.

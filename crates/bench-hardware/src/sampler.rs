@@ -50,7 +50,8 @@ const GRACE: Duration = Duration::from_secs(2);
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
-/// use bench_hardware::{History, NoFetch, Sampler, SamplerConfig, Work};
+/// use bench_hardware::{NoFetch, Sampler, SamplerConfig};
+/// use bench_metrics::readings::{History, Work, summarise};
 /// use bench_schema::{Nanos, Stamp, Window};
 ///
 /// let epoch = std::time::Instant::now();

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bench_schema::{Reading, ReadingSource, Stamp};
+use bench_schema::{Reading, ReadingSource, Stamp, is_counter};
 
 use crate::exposition::Page;
 use crate::fetch::{Fetch, FetchLimits};
-use crate::names::{Facts, Part, SERVER_RULES, canonical, dcgm_by_gpu, is_counter};
+use crate::names::{Facts, Part, SERVER_RULES, canonical, dcgm_by_gpu};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 

@@ -13,7 +13,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_hardware::{Gpus, History, NoFetch, SamplerConfig, Surroundings, Work, host_record};
+use bench_hardware::{Gpus, NoFetch, SamplerConfig, Surroundings, host_record};
+use bench_metrics::readings::{History, Work};
 use bench_schema::{Reading, ReadingSource, Window};
 use tempfile::TempDir;
 

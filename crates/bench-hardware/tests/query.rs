@@ -10,7 +10,8 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_hardware::{Fetch, FetchLimits, History, PrometheusQueries, SamplerConfig, Work};
+use bench_hardware::{Fetch, FetchLimits, PrometheusQueries, SamplerConfig};
+use bench_metrics::readings::{History, Work};
 use bench_schema::{HardwareSummary, Reading, ReadingSource, Stamp, Window};
 
 use common::{sample, without_gpus};

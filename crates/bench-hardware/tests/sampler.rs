@@ -42,7 +42,7 @@ fn host_and_client_are_read_with_windows_that_move_forward_and_counters_that_do_
             assert!(pair[0].to <= pair[1].from);
             for (name, value) in &pair[0].values {
                 let later = pair[1].values.get(name);
-                let counter = bench_hardware::is_counter(name) && name != "cpu_iowait_s_total";
+                let counter = bench_schema::is_counter(name) && name != "cpu_iowait_s_total";
                 assert!(
                     !counter || later.is_none_or(|later| later >= value),
                     "{name} fell"

@@ -12,9 +12,8 @@ mod fixtures;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bench_hardware::{
-    Fetch, FetchLimits, History, NoFetch, Page, SamplerConfig, Work, server_kind,
-};
+use bench_hardware::{Fetch, FetchLimits, NoFetch, Page, SamplerConfig, server_kind};
+use bench_metrics::readings::{History, Work};
 use bench_schema::{Reading, ReadingSource, Stamp, Window};
 
 use common::{sample, without_gpus};

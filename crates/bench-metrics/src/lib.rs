@@ -47,6 +47,7 @@ mod planning;
 mod precision;
 mod proportion;
 mod quantile;
+pub mod readings;
 mod repeats;
 mod sample;
 mod scaling;

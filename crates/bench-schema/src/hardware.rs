@@ -136,3 +136,15 @@ impl HardwareSummary {
         })
     }
 }
+
+/// The histogram and the bound of a bucket's name in a reading: `ttft_s.le.0.25`. `None` for every other name.
+pub fn histogram_bucket(name: &str) -> Option<(&str, f64)> {
+    let (histogram, bound) = name.split_once(".le.")?;
+    Some((histogram, bound.parse().ok()?))
+}
+
+/// Whether a reading's value of this name only grows, but for a restart.
+pub fn is_counter(name: &str) -> bool {
+    let last = name.rsplit('.').next();
+    name.ends_with("_total") || matches!(last, Some("sum" | "count")) || name.contains(".le.")
+}

@@ -46,7 +46,10 @@ pub use finding::{
     Action, Advice, Answer, Code, Evidence, Experiment, Fact, Figure, Finding, Known, RuledOut,
 };
 pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampling};
-pub use hardware::{HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey};
+pub use hardware::{
+    HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey,
+    histogram_bucket, is_counter,
+};
 pub use journal_files::{BEGIN_FILE, JournalFile, JournalPart, RunningHash};
 pub use json_schema::json_schemas;
 pub use load::{ArrivalKind, ConcurrencyRamp, Load, StopRule};

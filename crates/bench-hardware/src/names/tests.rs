@@ -54,8 +54,11 @@ fn histograms_are_kept_with_their_buckets_in_seconds() {
     );
     assert!(close(values["ttft_s.sum"], 0.5) && close(values["ttft_s.count"], 4.0));
     assert!(close(values["ttft_s.le.0.1"], 3.0) && close(values["ttft_s.le.inf"], 4.0));
-    assert_eq!(bucket("ttft_s.le.inf"), Some(("ttft_s", f64::INFINITY)));
-    assert!(values.keys().all(|name| is_counter(name)));
+    assert_eq!(
+        bench_schema::histogram_bucket("ttft_s.le.inf"),
+        Some(("ttft_s", f64::INFINITY))
+    );
+    assert!(values.keys().all(|name| bench_schema::is_counter(name)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_hardware::Work;
+use bench_metrics::readings::{self, Work};
 use bench_schema::{
     CellRecord, HardwareSummary, Metric, Nanos, Reading, ReadingSource, Stamp, Window,
 };
@@ -94,7 +94,7 @@ pub(super) fn summary(
         itl_mean: cell.metrics.get(&Metric::Itl).map(|itl| itl.mean),
         e2e_mean: mean_within(windows, samples, |request| Some((request.end, request.e2e))),
     };
-    Some(bench_hardware::summarise(&readings.kept, windows, &work))
+    Some(readings::summarise(&readings.kept, windows, &work))
 }
 
 /// Mean of what `value` gives for those requests for which that happened, by its stamp, within the windows.

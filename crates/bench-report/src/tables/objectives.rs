@@ -91,16 +91,17 @@ pub(crate) fn verdict_words(verdict: SloVerdict) -> &'static str {
 
 /// One row for each `--target`.
 pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
-    let columns = vec![
+    let noted = run.targets.iter().any(|outcome| outcome.note.is_some());
+    let mut columns = vec![
         Column::text("target"),
         Column::text("measured"),
         Column::text("decided by"),
         Column::text("met"),
-        Column::text(""),
     ];
+    columns.extend(noted.then(|| Column::text("note")));
     let mut table = Table::new("Targets", columns);
     for outcome in &run.targets {
-        table.push(vec![
+        let mut cells = vec![
             Cell::text(text::shortened(&outcome.target, 60)),
             measured(&outcome.target, outcome.measured),
             outcome
@@ -112,11 +113,10 @@ pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
                 Some(SloVerdict::CannotTell) => Cell::text("cannot tell").toned(Tone::Warn),
                 _ => Cell::text("NO").toned(Tone::Bad),
             },
-            outcome
-                .note
-                .as_deref()
-                .map_or_else(Cell::default, Cell::text),
-        ]);
+        ];
+        let note = outcome.note.as_deref();
+        cells.extend(noted.then(|| note.map_or_else(Cell::default, Cell::text)));
+        table.push(cells);
     }
     table.not_empty()
 }

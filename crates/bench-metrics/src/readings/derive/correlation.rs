@@ -3,7 +3,7 @@
 use bench_schema::{Nanos, ReadingSource, Stamp, Unit, Window};
 
 use super::Derived;
-use crate::names::is_counter;
+use bench_schema::is_counter;
 
 /// Name of the figure, source, series.
 const PAIRS: [(&str, ReadingSource, &str); 8] = [

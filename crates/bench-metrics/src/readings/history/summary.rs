@@ -3,7 +3,7 @@
 use bench_schema::{ReadingSource, ResourceSummary, SeriesKey, Unit, Window};
 
 use super::{History, Point, counter, gauge};
-use crate::names::is_counter;
+use bench_schema::is_counter;
 
 impl History {
     /// Each series that was read within `windows`: gauges as levels, counters as rates with their increase.

@@ -7,7 +7,7 @@ mod server;
 
 use bench_schema::{HardwareSummary, Interval, Quantity, Reading, Stamp, Unit, Window};
 
-use crate::history::{Bracketed, History, seconds};
+use super::history::{Bracketed, History, seconds};
 
 /// What the client did within the windows: without it there is no energy per token and nothing to compare the server's view with.
 #[derive(Clone, Debug, Default)]

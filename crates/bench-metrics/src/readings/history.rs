@@ -14,7 +14,7 @@ pub(crate) use counter::Increase;
 pub(crate) use gauge::Level;
 pub use histogram::{Bracketed, HistogramDelta};
 
-use crate::names::bucket;
+use bench_schema::histogram_bucket;
 
 /// All readings of a run, by series. Sixteen bytes a value: an hour at the default rates is about 40 MB.
 #[derive(Clone, Debug, Default)]
@@ -140,7 +140,8 @@ impl History {
         let mut by_bound: BTreeMap<String, f64> = BTreeMap::new();
         for names in self.series.get(&source).into_iter().flatten() {
             for (series, points) in names.1 {
-                let is_ours = bucket(series).is_some_and(|(histogram, _)| histogram == name);
+                let is_ours =
+                    histogram_bucket(series).is_some_and(|(histogram, _)| histogram == name);
                 if let Some(increase) = counter::increase(points, windows).filter(|_| is_ours) {
                     *by_bound.entry(series.clone()).or_default() += increase.amount;
                 }
@@ -148,7 +149,7 @@ impl History {
         }
         delta.buckets = by_bound
             .into_iter()
-            .filter_map(|(series, amount)| Some((bucket(&series)?.1, amount)))
+            .filter_map(|(series, amount)| Some((histogram_bucket(&series)?.1, amount)))
             .collect();
         delta.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
         Some(delta)
