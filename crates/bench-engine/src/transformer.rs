@@ -28,13 +28,13 @@ pub(crate) struct Loaded {
     pub(crate) text: Text,
     /// Ids that end an answer.
     pub(crate) ends: Vec<u32>,
-    /// Threads that compute.
+    /// Threads that compute; 0: one for each processor.
     pub(crate) threads: usize,
 }
 
 /// Reads a model folder, or makes random weights.
 pub(crate) fn load(config: &Transformer, seed: u64) -> Result<Loaded, EngineError> {
-    let threads = compute_threads(config.threads);
+    let threads = config.threads;
     if let Some(folder) = &config.model_dir {
         let (model, ends) = files::load(folder, config.weights)?;
         let text = Text::load(&folder.join("tokenizer.json"))?;
@@ -54,16 +54,6 @@ pub(crate) fn load(config: &Transformer, seed: u64) -> Result<Loaded, EngineErro
         ends: Vec::new(),
         threads,
     })
-}
-
-/// All processors but one, unless told: what measures this engine usually runs on the same machine, and a client that has to wait
-/// for a processor finds several tokens in one read and cannot tell when each arrived.
-fn compute_threads(asked: usize) -> usize {
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    match asked {
-        0 => processors().saturating_sub(1).max(1),
-        asked => asked,
-    }
 }
 
 /// Refuses shapes that cannot be computed.

@@ -16,7 +16,7 @@ pub struct Transformer {
     pub weights: Weights,
     /// Folder with `config.json`, `*.safetensors` and `tokenizer.json`; absent: random weights, and the text is noise.
     pub model_dir: Option<PathBuf>,
-    /// Threads that compute; 0: one for each processor but one, which is left to the client and to the engine's own HTTP side.
+    /// Threads that compute; 0: one for each processor.
     pub threads: usize,
     /// The scheduler's limits. Prefix caching is not available here.
     pub scheduler: Limits,
