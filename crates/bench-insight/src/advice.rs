@@ -2,122 +2,107 @@
 
 use bench_schema::{Action, Advice, Cause, Finding, Known};
 
-/// How a server names what an action changes; empty where it has nothing of the kind.
-struct Names {
-    action: Action,
-    vllm: &'static str,
-    sglang: &'static str,
-    llama: &'static str,
-    tgi: &'static str,
-    trtllm: &'static str,
-    engine: &'static str,
-}
+/// Servers by parts of their names, in the order of the columns of [`NAMES`].
+const SERVERS: [&[&str]; 6] = [
+    &["vllm"],
+    &["sglang"],
+    &["llama"],
+    &["tgi", "text-generation"],
+    &["tensorrt", "trtllm"],
+    &["bench-engine"],
+];
 
-const NAMES: &[Names] = &[
-    Names {
-        action: Action::RunMoreAtOnce,
-        vllm: "--max-num-seqs",
-        sglang: "--max-running-requests",
-        llama: "--parallel",
-        tgi: "--max-batch-size",
-        trtllm: "max_batch_size",
-        engine: "max_running",
-    },
-    Names {
-        action: Action::RunFewerAtOnce,
-        vllm: "--max-num-seqs",
-        sglang: "--max-running-requests",
-        llama: "--parallel",
-        tgi: "--max-batch-size",
-        trtllm: "max_batch_size",
-        engine: "max_running",
-    },
-    Names {
-        action: Action::ChunkPrefill,
-        vllm: "--enable-chunked-prefill",
-        sglang: "--chunked-prefill-size",
-        llama: "--ubatch-size",
-        tgi: "",
-        trtllm: "enable_chunked_prefill",
-        engine: "",
-    },
-    Names {
-        action: Action::SmallerPrefillSteps,
-        vllm: "--max-num-batched-tokens",
-        sglang: "--chunked-prefill-size",
-        llama: "--batch-size",
-        tgi: "--max-batch-prefill-tokens",
-        trtllm: "max_num_tokens",
-        engine: "",
-    },
-    Names {
-        action: Action::LargerPrefillSteps,
-        vllm: "--max-num-batched-tokens",
-        sglang: "--chunked-prefill-size",
-        llama: "--batch-size",
-        tgi: "--max-batch-prefill-tokens",
-        trtllm: "max_num_tokens",
-        engine: "",
-    },
-    Names {
-        action: Action::CachePrefixes,
-        vllm: "--enable-prefix-caching",
-        sglang: "--disable-radix-cache (leave it out)",
-        llama: "--cache-reuse",
-        tgi: "PREFIX_CACHING=1",
-        trtllm: "enable_block_reuse",
-        engine: "",
-    },
-    Names {
-        action: Action::MoreCacheMemory,
-        vllm: "--gpu-memory-utilization",
-        sglang: "--mem-fraction-static",
-        llama: "--ctx-size",
-        tgi: "--cuda-memory-fraction",
-        trtllm: "free_gpu_memory_fraction",
-        engine: "",
-    },
-    Names {
-        action: Action::SmallerCacheFormat,
-        vllm: "--kv-cache-dtype",
-        sglang: "--kv-cache-dtype",
-        llama: "--cache-type-k",
-        tgi: "--kv-cache-dtype",
-        trtllm: "kv_cache_config.dtype",
-        engine: "",
-    },
-    Names {
-        action: Action::ShorterContext,
-        vllm: "--max-model-len",
-        sglang: "--context-length",
-        llama: "--ctx-size",
-        tgi: "--max-total-tokens",
-        trtllm: "max_seq_len",
-        engine: "",
-    },
+/// How each server names what an action changes; nothing where it has nothing of the kind.
+type Row = (&'static [Action], [Option<&'static str>; SERVERS.len()]);
+
+const NAMES: [Row; 7] = [
+    (
+        &[Action::RunMoreAtOnce, Action::RunFewerAtOnce],
+        [
+            Some("--max-num-seqs"),
+            Some("--max-running-requests"),
+            Some("--parallel"),
+            Some("--max-batch-size"),
+            Some("max_batch_size"),
+            Some("max_num_seqs"),
+        ],
+    ),
+    (
+        &[Action::ChunkPrefill],
+        [
+            Some("--enable-chunked-prefill"),
+            Some("--chunked-prefill-size"),
+            Some("--ubatch-size"),
+            None,
+            Some("enable_chunked_prefill"),
+            Some("enable_chunked_prefill"),
+        ],
+    ),
+    (
+        &[Action::SmallerPrefillSteps, Action::LargerPrefillSteps],
+        [
+            Some("--max-num-batched-tokens"),
+            Some("--chunked-prefill-size"),
+            Some("--batch-size"),
+            Some("--max-batch-prefill-tokens"),
+            Some("max_num_tokens"),
+            Some("max_num_batched_tokens"),
+        ],
+    ),
+    (
+        &[Action::CachePrefixes],
+        [
+            Some("--enable-prefix-caching"),
+            Some("--disable-radix-cache (leave it out)"),
+            Some("--cache-reuse"),
+            Some("PREFIX_CACHING=1"),
+            Some("enable_block_reuse"),
+            Some("enable_prefix_caching"),
+        ],
+    ),
+    (
+        &[Action::MoreCacheMemory],
+        [
+            Some("--gpu-memory-utilization"),
+            Some("--mem-fraction-static"),
+            Some("--ctx-size"),
+            Some("--cuda-memory-fraction"),
+            Some("free_gpu_memory_fraction"),
+            Some("num_blocks"),
+        ],
+    ),
+    (
+        &[Action::SmallerCacheFormat],
+        [
+            Some("--kv-cache-dtype"),
+            Some("--kv-cache-dtype"),
+            Some("--cache-type-k"),
+            Some("--kv-cache-dtype"),
+            Some("kv_cache_config.dtype"),
+            None,
+        ],
+    ),
+    (
+        &[Action::ShorterContext],
+        [
+            Some("--max-model-len"),
+            Some("--context-length"),
+            Some("--ctx-size"),
+            Some("--max-total-tokens"),
+            Some("max_seq_len"),
+            None,
+        ],
+    ),
 ];
 
 /// The server's own name for what an action changes.
 fn parameter(action: Action, kind: Option<&str>) -> Option<String> {
-    let names = NAMES.iter().find(|names| names.action == action)?;
+    let (_, names) = NAMES.iter().find(|(of, _)| of.contains(&action))?;
     let kind = kind?.to_ascii_lowercase();
-    let is = |part: &str| kind.contains(part);
-    let own = if is("vllm") {
-        names.vllm
-    } else if is("sglang") {
-        names.sglang
-    } else if is("llama") {
-        names.llama
-    } else if is("tgi") || is("text-generation") {
-        names.tgi
-    } else if is("tensorrt") || is("trtllm") {
-        names.trtllm
-    } else if is("bench-engine") {
-        names.engine
-    } else {
-        ""
-    };
-    (!own.is_empty()).then(|| own.to_owned())
+    let server = SERVERS
+        .iter()
+        .position(|parts| parts.iter().any(|part| kind.contains(part)))?;
+    names.get(server).copied().flatten().map(str::to_owned)
 }
 
 /// What a cause asks to try, the most promising first.
@@ -228,6 +213,7 @@ mod tests {
         assert_eq!(first(None), None);
         assert_eq!(first(Some("vLLM")).as_deref(), Some("--max-num-seqs"));
         assert_eq!(first(Some("llama.cpp")).as_deref(), Some("--parallel"));
+        assert_eq!(first(Some("bench-engine")).as_deref(), Some("max_num_seqs"));
     }
 
     #[test]

@@ -102,6 +102,18 @@ fn least(finding: &Finding) -> f64 {
     }
 }
 
+/// What streams that stand still explain, once or again and again.
+const OF_STANDSTILL: &[Cause] = &[
+    Cause::Step,
+    Cause::Drift,
+    Cause::ColdStart,
+    Cause::Queueing,
+    Cause::WaitingOrPrefill,
+    Cause::HeadOfLine,
+    Cause::Overload,
+    Cause::DecodeSlowsWithLoad,
+];
+
 /// What each cause explains, where both are found.
 const FOLLOWS: &[(Cause, &[Cause])] = &[
     (
@@ -135,32 +147,8 @@ const FOLLOWS: &[(Cause, &[Cause])] = &[
             Cause::Step,
         ],
     ),
-    (
-        Cause::PeriodicStall,
-        &[
-            Cause::Step,
-            Cause::Drift,
-            Cause::ColdStart,
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::HeadOfLine,
-            Cause::Overload,
-            Cause::DecodeSlowsWithLoad,
-        ],
-    ),
-    (
-        Cause::Frozen,
-        &[
-            Cause::Step,
-            Cause::Drift,
-            Cause::ColdStart,
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::HeadOfLine,
-            Cause::Overload,
-            Cause::DecodeSlowsWithLoad,
-        ],
-    ),
+    (Cause::PeriodicStall, OF_STANDSTILL),
+    (Cause::Frozen, OF_STANDSTILL),
     (
         Cause::HeadOfLine,
         &[

@@ -282,7 +282,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         code: "tokens_told",
-        limits: Limits(0.01, 0.10),
+        limits: Limits(answers::LONG, 0.10),
         limit: Limit::Share,
         look: answers::more_tokens_than_asked,
         next: "do not believe the server's usage: give the model's own `--tokenizer`, and report it to the server's authors",

@@ -8,6 +8,7 @@ mod numbers;
 mod score;
 mod situations;
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bench_engine::EngineConfig;
@@ -66,6 +67,16 @@ pub struct Trial {
     pub metrics: bool,
 }
 
+impl Trial {
+    /// Where its run is kept, below the folder of all.
+    fn folder(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = self.situation.name.chars().map(plain).collect();
+        let told = if self.metrics { "metrics" } else { "blind" };
+        format!("{name}-{}-{told}", self.seed)
+    }
+}
+
 impl Situation {
     /// Whether nothing is wrong with the server.
     pub fn is_healthy(&self) -> bool {
@@ -78,20 +89,48 @@ impl Situation {
     }
 }
 
-/// Makes a run.
+/// What the servers knew, beside the run that is kept.
+const KNOWN_FILE: &str = "known.json";
+
+/// Makes a run and judges it; what it left and what the servers knew stays in `keep`, where that is given.
 ///
 /// # Errors
 /// [`VerifyError`] where there is nothing to judge.
-pub fn play(programs: &Programs, trial: &Trial) -> Result<Judged, VerifyError> {
-    let folder = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
-    let (ran, known) = make(programs, trial, folder.path())?;
+pub fn play(
+    programs: &Programs,
+    trial: &Trial,
+    keep: Option<&Path>,
+) -> Result<Judged, VerifyError> {
+    let Some(keep) = keep else {
+        let folder = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
+        let (ran, known) = make(programs, trial, folder.path())?;
+        return Ok(judge::judge(trial, &ran, &known));
+    };
+    let folder = keep.join(trial.folder());
+    let failed = |source| VerifyError::io(folder.display().to_string())(source);
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let (ran, known) = make(programs, trial, &folder)?;
+    std::fs::write(folder.join(KNOWN_FILE), known.to_json()?).map_err(failed)?;
+    Ok(judge::judge(trial, &ran, &known))
+}
+
+/// Judges a kept run as `bench-report recover` concludes it now: no server, no load.
+///
+/// # Errors
+/// [`VerifyError`] where the run was not kept or cannot be concluded.
+pub fn again(programs: &Programs, trial: &Trial, kept: &Path) -> Result<Judged, VerifyError> {
+    let folder = kept.join(trial.folder());
+    let known = folder.join(KNOWN_FILE);
+    let what = known.display().to_string();
+    let known = Known::from_json(&std::fs::read(&known).map_err(VerifyError::io(&what))?)?;
+    let ran = programs.conclude_again(&folder.join("run"))?;
     Ok(judge::judge(trial, &ran, &known))
 }
 
 fn make(
     programs: &Programs,
     trial: &Trial,
-    folder: &std::path::Path,
+    folder: &Path,
 ) -> Result<(Ran, Known), VerifyError> {
     let situation = &trial.situation;
     let configs: Vec<EngineConfig> = situation

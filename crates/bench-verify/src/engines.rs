@@ -25,6 +25,19 @@ pub(crate) struct Known {
     pub(crate) unused: usize,
 }
 
+impl Known {
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, VerifyError> {
+        serde_json::to_vec(&(&self.entries, self.unused))
+            .map_err(|error| VerifyError::read("what the servers know", &error))
+    }
+
+    pub(crate) fn from_json(text: &[u8]) -> Result<Self, VerifyError> {
+        let (entries, unused) = serde_json::from_slice(text)
+            .map_err(|error| VerifyError::read("what the servers knew", &error))?;
+        Ok(Self { entries, unused })
+    }
+}
+
 impl Engines {
     /// Starts one process for each configuration; they listen when it returns.
     pub(crate) fn start(

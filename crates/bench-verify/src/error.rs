@@ -56,6 +56,16 @@ impl VerifyError {
         move |source| Self::Io { what, source }
     }
 
+    pub(crate) fn no_result(command: String, code: Option<i32>, said: &str) -> Self {
+        let tail = said.len().saturating_sub(2_000);
+        let said = said.get(tail..).unwrap_or(said).to_owned();
+        Self::NoResult {
+            command,
+            code,
+            said,
+        }
+    }
+
     pub(crate) fn read(what: impl Into<String>, reason: &impl ToString) -> Self {
         Self::Read {
             what: what.into(),

@@ -86,20 +86,22 @@ impl Programs {
             .stderr(Stdio::piped());
         let child = command.spawn().map_err(VerifyError::io(name))?;
         let (code, said) = wait(child)?;
-        let text = std::fs::read_to_string(out.join("run.json"));
-        let Ok(text) = text else {
-            let tail = said.len().saturating_sub(2_000);
-            return Err(VerifyError::NoResult {
-                command: format!("{name} {}", arguments.join(" ")),
-                code,
-                said: said.get(tail..).unwrap_or(&said).to_owned(),
-            });
-        };
-        let run = RunRecord::from_json(&text)
-            .map_err(|error| VerifyError::read(out.display().to_string(), &error))?;
-        Ok(Ran {
-            run,
-            records: records(out)?,
+        left(out).unwrap_or_else(|| {
+            let command = format!("{name} {}", arguments.join(" "));
+            Err(VerifyError::no_result(command, code, &said))
+        })
+    }
+
+    /// Concludes a run again from its journals, with `bench-report recover`.
+    pub(crate) fn conclude_again(&self, out: &Path) -> Result<Ran, VerifyError> {
+        let mut command = self.client("bench-report")?;
+        command.arg("recover").arg(out);
+        let output = command.output().map_err(VerifyError::io("bench-report"))?;
+        let told = left(out).filter(|_| output.status.success());
+        told.unwrap_or_else(|| {
+            let command = format!("bench-report recover {}", out.display());
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(VerifyError::no_result(command, output.status.code(), &said))
         })
     }
 
@@ -122,6 +124,18 @@ impl Programs {
         }
         Ok(found)
     }
+}
+
+/// What a run left; nothing where it left no `run.json`.
+fn left(out: &Path) -> Option<Result<Ran, VerifyError>> {
+    let text = std::fs::read_to_string(out.join("run.json")).ok()?;
+    let read = || {
+        let run = RunRecord::from_json(&text)
+            .map_err(|error| VerifyError::read(out.display().to_string(), &error))?;
+        let records = records(out)?;
+        Ok(Ran { run, records })
+    };
+    Some(read())
 }
 
 /// Waits for a program, at most five minutes; gives its code and what it said.

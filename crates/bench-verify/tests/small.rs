@@ -70,7 +70,7 @@ fn failures_are_named_by_what_they_are() -> Result {
             seed: 1,
             metrics: true,
         };
-        let judged = diagnosis::play(&programs, &trial)?;
+        let judged = diagnosis::play(&programs, &trial, None)?;
         let named = judged.claimed.iter().any(|claim| claim == cause.as_str());
         assert!(named, "{name}: {:?}", judged.claimed);
         assert!(judged.trust.1, "{name}: {:?}", judged.trust);

@@ -142,12 +142,29 @@ pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
+/// Share of answers longer than asked from which on that is told.
+pub(super) const LONG: f64 = 0.01;
+
 pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
-    let seen = scene.requests().filter(|f| f.answers_counted > 0)?;
-    let share = seen.answers_long as f64 / seen.answers_counted as f64;
+    let seen = scene.requests()?;
+    let how = "longer than the `max_tokens` asked for, by the server's own count";
+    share_of_answers(seen, seen.answers_long, how)
+}
+
+pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {
+    let seen = scene.requests().filter(|_| scene.facts.ignore_eos)?;
+    let how = "shorter than asked although `ignore_eos` was set";
+    share_of_answers(seen, seen.answers_short, how)
+}
+
+fn share_of_answers(seen: &crate::CellFacts, n: u64, how: &str) -> Option<Seen> {
+    if seen.answers_counted == 0 {
+        return None;
+    }
+    let share = n as f64 / seen.answers_counted as f64;
     let what = format!(
-        "{} of {} answers are longer than the `max_tokens` asked for, by the server's own count: {}",
-        text::grouped(seen.answers_long as f64),
+        "{} of {} answers are {how}: {}",
+        text::grouped(n as f64),
         text::grouped(seen.answers_counted as f64),
         text::percent(share),
     );
@@ -157,7 +174,7 @@ pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
 /// Fewer told than seen is no matter: a token may come in pieces. What is more than was asked for is told by the rule above.
 pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|f| f.events > 0)?;
-    if more_tokens_than_asked(scene).is_some_and(|long| long.value > 0.01) {
+    if more_tokens_than_asked(scene).is_some_and(|long| long.value > LONG) {
         return None;
     }
     let ratio = seen.tokens_told as f64 / seen.events as f64;
@@ -168,19 +185,6 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
         text::number(ratio),
     );
     Some(Seen::new(ratio - 1.0, what))
-}
-
-pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {
-    let counted = |f: &&crate::CellFacts| scene.facts.ignore_eos && f.answers_counted > 0;
-    let seen = scene.requests().filter(counted)?;
-    let share = seen.answers_short as f64 / seen.answers_counted as f64;
-    let what = format!(
-        "{} of {} answers are shorter than asked although `ignore_eos` was set: {}",
-        text::grouped(seen.answers_short as f64),
-        text::grouped(seen.answers_counted as f64),
-        text::percent(share),
-    );
-    Some(Seen::new(share, what))
 }
 
 pub(super) fn prompt_length(scene: &Scene<'_>) -> Option<Seen> {

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bench_verify::diagnosis::{Limits, Score, Situation, Trial, by_situation, play, situations};
+use bench_verify::diagnosis::{Limits, Score, Situation, Trial, again, by_situation, play, situations};
 use bench_verify::{Programs, VerifyError};
 use clap::Parser;
 
@@ -31,6 +31,12 @@ struct Arguments {
     /// Append what each run said to this file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Keep every run, and what its servers knew, in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "again")]
+    keep: Option<PathBuf>,
+    /// Make no run: judge those kept in this folder, as `bench-report recover` concludes them now.
+    #[arg(long, value_name = "DIR")]
+    again: Option<PathBuf>,
     /// List the situations and stop.
     #[arg(long)]
     list: bool,
@@ -61,7 +67,11 @@ fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
     let programs = Programs::new(arguments.programs.clone())?;
     let mut runs = Vec::new();
     for trial in trials(arguments, &chosen) {
-        let judged = match play(&programs, &trial) {
+        let judged = match &arguments.again {
+            Some(kept) => again(&programs, &trial, kept),
+            None => play(&programs, &trial, arguments.keep.as_deref()),
+        };
+        let judged = match judged {
             Ok(judged) => judged,
             Err(error) => {
                 eprintln!("error: {}: {error}", trial.situation.name);
