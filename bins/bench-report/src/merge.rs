@@ -194,7 +194,6 @@ fn clients(all: &[&ClientRecord]) -> ClientRecord {
         cpu_seconds: all.iter().map(|client| client.cpu_seconds).sum(),
         busiest_worker: worst(|client| client.busiest_worker),
         run_queue_wait: worst(|client| client.run_queue_wait),
-        steal: worst(|client| client.steal),
         workers: all.iter().map(|client| client.workers).sum(),
         cap_hits: all.iter().map(|client| client.cap_hits).sum(),
         clock_step: all

@@ -8,7 +8,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use bench_schema::{EventLog, FailureKind, Outcome, ServerTimings, Stage, Usage};
+use bench_schema::{EventLog, FailureKind, Nanos, Outcome, ServerTimings, Stage, Usage};
 
 use crate::ReadMark;
 use crate::protocol::{Framing, Protocol};
@@ -91,6 +91,8 @@ pub struct Answer {
     pub outcome: Outcome,
     /// The content events.
     pub events: EventLog,
+    /// From the last content event to the read with the closing events, where that was another read and the former's stamp is exact.
+    pub closing_delay: Option<Nanos>,
     /// The server's token counts, where it gave any.
     pub usage: Option<Usage>,
     /// The server's finish reason; of several choices, the last one's.

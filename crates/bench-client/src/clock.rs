@@ -1,6 +1,6 @@
 //! The one place where time is read.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,10 +16,9 @@ const OFFSET_AGE: Nanos = Nanos::from_millis(100);
 const STEP_FLOOR: Nanos = Nanos::new(20_000);
 /// A kernel stamp older than this against the read's return hints at a clock step; the offset is sampled again before it is believed.
 const IMPLAUSIBLE_LAG: Nanos = Nanos::from_millis(500);
-/// Reads before the lags of a thread say how long it takes to be woken.
-const FEWEST_READS: u32 = 16;
-/// Each read takes this part off the longest lag that is remembered: it is that of some hundred reads.
-const FORGETTING: i64 = 64;
+/// Lags and closing delays of a thread that are remembered, and how many of them have to be known.
+const REMEMBERED: usize = 64;
+const FEWEST: usize = 8;
 
 /// The run's clock: nanoseconds on the machine's monotonic clock since the run's epoch.
 ///
@@ -105,9 +104,50 @@ pub(crate) struct KernelStamps {
     clock: Clock,
     offset: Cell<i64>,
     sampled: Cell<Stamp>,
-    /// The longest from an arrival to its read that this thread has lately taken, and how many reads it is known from.
-    longest_lag: Cell<Nanos>,
-    reads: Cell<u32>,
+    /// From arrivals to their reads.
+    lags: Recent,
+    /// From last tokens to the closing events after them, where they were read apart.
+    closings: Recent,
+}
+
+/// What nineteen of twenty of the latest durations stay below.
+#[derive(Debug)]
+struct Recent {
+    values: RefCell<[i64; REMEMBERED]>,
+    seen: Cell<usize>,
+    usual: Cell<Option<Nanos>>,
+}
+
+impl Recent {
+    fn new() -> Self {
+        Self {
+            values: RefCell::new([0; REMEMBERED]),
+            seen: Cell::new(0),
+            usual: Cell::new(None),
+        }
+    }
+
+    fn push(&self, value: Nanos) {
+        let seen = self.seen.get();
+        if let Some(slot) = self.values.borrow_mut().get_mut(seen % REMEMBERED) {
+            *slot = value.get();
+        }
+        self.seen.set(seen.wrapping_add(1));
+        // Looked at now and then: a read must not pay for a sort.
+        if self.seen.get().is_multiple_of(FEWEST) {
+            self.usual.set(self.quantile());
+        }
+    }
+
+    fn quantile(&self) -> Option<Nanos> {
+        let mut sorted = *self.values.borrow();
+        let known = sorted.get_mut(..self.seen.get().min(REMEMBERED))?;
+        known.sort_unstable();
+        known
+            .get((known.len() * 19).div_ceil(20) - 1)
+            .copied()
+            .map(Nanos::new)
+    }
 }
 
 impl KernelStamps {
@@ -115,8 +155,8 @@ impl KernelStamps {
         Self {
             offset: Cell::new(sample_offset()),
             sampled: Cell::new(clock.now()),
-            longest_lag: Cell::new(Nanos::ZERO),
-            reads: Cell::new(0),
+            lags: Recent::new(),
+            closings: Recent::new(),
             clock,
         }
     }
@@ -140,14 +180,23 @@ impl KernelStamps {
         self.convert(realtime_ns).min(returned)
     }
 
-    /// A read took this long from the arrival of its last segment; what the longest has lately been, where enough is known.
-    pub(crate) fn longest_lag(&self, lag: Nanos) -> Option<Nanos> {
-        let before = self.longest_lag.get();
-        let faded = Nanos::new(before.get() - before.get() / FORGETTING);
-        let longest = lag.max(faded);
-        self.longest_lag.set(longest);
-        self.reads.set(self.reads.get().saturating_add(1));
-        (self.reads.get() > FEWEST_READS).then_some(longest)
+    /// A read took this long from the arrival of its last segment.
+    pub(crate) fn note_lag(&self, lag: Nanos) {
+        self.lags.push(lag);
+    }
+
+    /// The closing events of an answer came this long after its last token, which had been read before them.
+    pub(crate) fn note_closing(&self, delay: Nanos) {
+        self.closings.push(delay);
+    }
+
+    /// How long before its closing events a last token arrived that was read together with them; absent while that is not known.
+    ///
+    /// What was read apart tells how long a server takes to close, rather too long: the slow ones are read apart. Where nothing is, it
+    /// takes less than this thread takes to be woken.
+    pub(crate) fn closing(&self) -> Option<Nanos> {
+        let (apart, lag) = (self.closings.usual.get(), self.lags.usual.get());
+        apart.into_iter().chain(lag).min()
     }
 
     fn convert(&self, realtime_ns: i64) -> Stamp {
@@ -243,17 +292,25 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_lag_is_known_after_some_reads_and_forgotten_after_some_hundred() {
+    fn how_long_closing_takes_is_what_was_seen_apart_or_else_below_the_lag_of_reads_and_a_stall_is_neither()
+     {
         let stamps = KernelStamps::new(Clock::start());
         let usual = Nanos::new(50_000);
-        let early: Vec<_> = (0..16).map(|_| stamps.longest_lag(usual)).collect();
-        assert!(early.iter().all(Option::is_none));
-        assert_eq!(stamps.longest_lag(usual), Some(usual));
-        let stall = Nanos::from_millis(5);
-        assert_eq!(stamps.longest_lag(stall), Some(stall));
-        assert!(stamps.longest_lag(usual).unwrap() > Nanos::from_millis(4));
-        let later = (0..500).map(|_| stamps.longest_lag(usual)).last().unwrap();
-        assert_eq!(later, Some(usual));
+        (1..FEWEST).for_each(|_| stamps.note_lag(usual));
+        assert_eq!(stamps.closing(), None);
+        stamps.note_lag(usual);
+        assert_eq!(stamps.closing(), Some(usual));
+        stamps.note_lag(Nanos::from_millis(5));
+        (0..31).for_each(|_| stamps.note_lag(usual));
+        assert_eq!(stamps.closing(), Some(usual));
+        // One in ten is no stall.
+        for _ in 0..8 {
+            stamps.note_lag(Nanos::from_millis(1));
+            (0..7).for_each(|_| stamps.note_lag(usual));
+        }
+        assert_eq!(stamps.closing(), Some(Nanos::from_millis(1)));
+        (0..FEWEST).for_each(|_| stamps.note_closing(Nanos::new(20_000)));
+        assert_eq!(stamps.closing(), Some(Nanos::new(20_000)));
     }
 
     #[test]

@@ -276,26 +276,30 @@ impl<'a> RequestExecution<'a> {
             return self.close(fault.into_outcome(), at);
         }
         let stage = self.stage();
-        let end = match ending {
-            Ending::Whole(at) => return self.finish_answer(StreamEnd::Eof, at),
-            Ending::Enough => StreamEnd::Eof,
-            Ending::Broken(Some(error)) => cut(Fault::hyper(stage, &error, log, peer)),
-            Ending::Broken(None) => cut(Fault::new(
-                stage,
-                FailureKind::Closed,
-                format!("{peer} closed the connection before the answer was complete"),
-            )),
-            Ending::Fault(fault) => cut(fault),
-            Ending::Cancelled(reason) => StreamEnd::Cancelled(reason),
-            Ending::Late => self.late(stage).0,
+        let (end, at) = match ending {
+            Ending::Whole(at) => (StreamEnd::Eof, at),
+            Ending::Enough => (StreamEnd::Eof, now),
+            Ending::Broken(Some(error)) => (cut(Fault::hyper(stage, &error, log, peer)), now),
+            Ending::Broken(None) => {
+                let message =
+                    format!("{peer} closed the connection before the answer was complete");
+                (cut(Fault::new(stage, FailureKind::Closed, message)), now)
+            }
+            Ending::Fault(fault) => (cut(fault), now),
+            Ending::Cancelled(reason) => (StreamEnd::Cancelled(reason), now),
+            Ending::Late => (self.late(stage).0, now),
         };
-        self.finish_answer(end, now);
+        if let Some(delay) = self.finish_answer(end, at) {
+            log.note_closing(delay);
+        }
     }
 
-    fn finish_answer(&mut self, end: StreamEnd, at: Stamp) {
+    /// Gives how long the closing events took to follow the last token, where that was seen.
+    fn finish_answer(&mut self, end: StreamEnd, at: Stamp) -> Option<Nanos> {
         let Some(decoder) = self.decoder.take() else {
             let outcome = outcome_without_answer(end);
-            return self.close(outcome, at);
+            self.close(outcome, at);
+            return None;
         };
         let answer = decoder.finish(end);
         self.exchange.events = answer.events;
@@ -305,6 +309,7 @@ impl<'a> RequestExecution<'a> {
         self.exchange.text_chars = answer.text_chars;
         self.exchange.text = answer.text;
         self.close(answer.outcome, at);
+        answer.closing_delay
     }
 
     fn close(&mut self, outcome: Outcome, at: Stamp) {

@@ -216,7 +216,7 @@ mod tests {
             arrival: now,
             returned: now,
             previous_return: now,
-            woken: now,
+            last_token_from: now,
             merged: false,
         };
         for &(gap, events) in reads {

@@ -98,6 +98,30 @@ enum Limit {
     None,
 }
 
+/// Rules whose usual next step is about the client's own cores.
+const OF_CLIENT: [&str; 5] = [
+    "bounded_stamps",
+    "lateness",
+    "slots_idle",
+    "offered_rate",
+    "starved",
+];
+
+/// The next step where the client had cores to spare and its machine was taken from it: no flag of ours helps there.
+fn stolen(scene: &Scene<'_>) -> Option<String> {
+    const NOTICED: f64 = 0.01;
+    const BUSY: f64 = 0.7;
+    let share = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED)?;
+    let busiest = scene.cell.client.busiest_worker;
+    let spare = busiest.is_some_and(|busy| busy < BUSY);
+    spare.then(|| {
+        format!(
+            "the client was not busy, but the hypervisor gave {} of this machine's CPU time to others: use a machine that is not shared, or a quieter time",
+            text::percent(share)
+        )
+    })
+}
+
 /// One way in which numbers can be wrong.
 struct Rule {
     code: &'static str,
@@ -123,7 +147,11 @@ impl Rule {
             Limit::Time => format!(" (limit {})", text::time(crossed)),
             Limit::None => String::new(),
         };
-        let next = seen.next.as_deref().unwrap_or(self.next);
+        let stolen = stolen(scene).filter(|_| OF_CLIENT.contains(&self.code));
+        let next = stolen
+            .as_deref()
+            .or(seen.next.as_deref())
+            .unwrap_or(self.next);
         Some(TrustReason {
             code: self.code.to_owned(),
             verdict,
@@ -248,11 +276,8 @@ const RULES: &[Rule] = &[
         limits: Limits(0.1, NEVER),
         limit: Limit::Share,
         look: |scene| {
-            of_cpu_time(
-                scene,
-                scene.cell.client.steal,
-                "the hypervisor took from this host",
-            )
+            let taken = derived(scene.cell, "host_steal_share");
+            of_cpu_time(scene, taken, "the hypervisor took from this host")
         },
         next: "use a machine that is not shared",
     },

@@ -319,6 +319,18 @@ fn counts_that_do_not_add_up_and_cells_without_an_answer_are_untrusted() {
 /// A change of one cell.
 type Change = fn(&mut CellRecord);
 
+/// Readings that come to one share.
+fn derived(name: &str, share: f64) -> bench_schema::HardwareSummary {
+    let mut hardware = bench_schema::HardwareSummary::default();
+    let share = Quantity {
+        value: share,
+        unit: Unit::Ratio,
+        interval: None,
+    };
+    hardware.derived.insert(name.to_owned(), share);
+    hardware
+}
+
 #[test]
 fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
     let cases: [(&str, Change); 7] = [
@@ -332,22 +344,15 @@ fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
             c.client.clock_step = Some(Nanos::from_millis(-5));
         }),
         ("client_cpu", |c| c.client.busiest_worker = Some(0.95)),
-        ("steal", |c| c.client.steal = Some(0.2)),
+        ("steal", |c| {
+            c.hardware = Some(derived("host_steal_share", 0.2))
+        }),
         ("in_flight_cap", |c| c.client.cap_hits = 3),
         ("starved", |c| {
             c.client.starved = Some(c.counts.planned / 20);
         }),
         ("client_throttled", |c| {
-            let mut hardware = bench_schema::HardwareSummary::default();
-            let held = Quantity {
-                value: 0.05,
-                unit: Unit::Ratio,
-                interval: None,
-            };
-            hardware
-                .derived
-                .insert("client_throttled_share".to_owned(), held);
-            c.hardware = Some(hardware);
+            c.hardware = Some(derived("client_throttled_share", 0.05));
         }),
     ];
     for (code, change) in cases {

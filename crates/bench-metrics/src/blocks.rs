@@ -4,8 +4,12 @@
 //! cut into blocks that follow each other in time; block totals are nearly independent, and their spread gives the error.
 //! Twenty blocks (Schmeiser 1982: 10 to 30) are corrected with forty: the bias of batch means is about c/b for blocks of
 //! length b, so 2·V₂₀ − V₄₀ removes it (the "lugsail" of Vats and Flegal 2022); the larger of the two is taken.
+//!
+//! Blocks see a memory only as far as they are longer than it, which those of a few hundred requests are not. So the error is never
+//! taken as less than [`Memory`] makes of it: that of parts that know nothing of each other, inflated by how alike neighbours are.
 
 use crate::estimate::Estimate;
+use crate::memory::Memory;
 use crate::num::{float, is_zero, variance};
 use crate::tables::t_critical;
 
@@ -28,10 +32,14 @@ pub struct Part {
 pub struct BlockMean {
     /// Σ num / Σ den.
     pub value: f64,
-    /// Standard error by blocks.
+    /// Standard error by blocks, or by memory where that is larger.
     pub std_err: f64,
-    /// Degrees of freedom of the error: blocks − 1.
+    /// Degrees of freedom of the error: blocks − 1, or what memory leaves of the parts.
     pub df: f64,
+    /// Standard error if no part knew another.
+    pub(crate) alone: f64,
+    /// How alike neighbouring parts are.
+    pub(crate) memory: Memory,
 }
 
 impl BlockMean {
@@ -50,10 +58,26 @@ impl BlockMean {
         } else {
             coarse
         };
+        let residuals: Vec<f64> = parts.iter().map(|p| p.num - value * p.den).collect();
+        let memory = Memory::of(&residuals);
+        let alone = ratio_variance(parts, parts.len(), value, den);
+        let (inflation, n) = (memory.of_mean(), float(parts.len()));
+        // What neighbours share is missing from the spread around their own mean.
+        let remembered = alone * inflation * n / (n - inflation);
+        let (squared, df) = if inflation > 1.0 && remembered > squared {
+            (
+                remembered,
+                (n / inflation - 1.0).clamp(1.0, float(blocks - 1)),
+            )
+        } else {
+            (squared, float(blocks - 1))
+        };
         Some(Self {
             value,
             std_err: squared.sqrt(),
-            df: float(blocks - 1),
+            df,
+            alone: alone.sqrt(),
+            memory,
         })
     }
 

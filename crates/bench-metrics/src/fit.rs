@@ -1,7 +1,7 @@
 //! Straight lines and power laws through (length, latency) points, by least squares.
 
 use crate::estimate::Estimate;
-use crate::num::{float, mean, squared_deviations, sum};
+use crate::num::{float, sum};
 use crate::tables::t_critical;
 
 /// `y = intercept + slope·x`, ordinary least squares.
@@ -49,28 +49,45 @@ impl PowerFit {
 /// `None` with fewer than two different x. Points with NaN or infinity are left out. The intervals assume errors of equal
 /// size; fit cell means, not raw requests, where the spread grows with length.
 pub fn linear_fit(points: &[(f64, f64)], level: f64) -> Option<LinearFit> {
-    let points: Vec<_> = points
+    weighted_fit(points, |_| 1.0, level)
+}
+
+/// The same where errors grow in proportion to `y`, as those of latencies do with their length: long ones count for less, and the
+/// intervals are right all the same. Weights are from the line itself, found in a few rounds.
+pub fn proportional_fit(points: &[(f64, f64)], level: f64) -> Option<LinearFit> {
+    const ROUNDS: usize = 4;
+    let highest = points.iter().map(|p| p.1).fold(0.0, f64::max);
+    let mut fit = linear_fit(points, level)?;
+    for _ in 0..ROUNDS {
+        // A line may cross zero; no point counts for a thousand others.
+        let size = |x: f64| fit.at(x).max(highest / 30.0);
+        fit = weighted_fit(points, |x| size(x).powi(-2), level)?;
+    }
+    Some(fit)
+}
+
+fn weighted_fit(
+    points: &[(f64, f64)],
+    weight: impl Fn(f64) -> f64,
+    level: f64,
+) -> Option<LinearFit> {
+    let points: Vec<(f64, f64, f64)> = points
         .iter()
         .filter(|(x, y)| x.is_finite() && y.is_finite())
+        .map(|(x, y)| (*x, *y, weight(*x)))
         .collect();
-    let xs: Vec<f64> = points.iter().map(|p| p.0).collect();
-    let ys: Vec<f64> = points.iter().map(|p| p.1).collect();
-    let (mean_x, mean_y) = (mean(&xs)?, mean(&ys)?);
-    let (sxx, syy) = (
-        squared_deviations(&xs, mean_x),
-        squared_deviations(&ys, mean_y),
-    );
-    if sxx <= 0.0 {
+    let all = |of: &dyn Fn(&(f64, f64, f64)) -> f64| sum(points.iter().map(|p| p.2 * of(p)));
+    let total = all(&|_| 1.0);
+    let (mean_x, mean_y) = (all(&|p| p.0) / total, all(&|p| p.1) / total);
+    let sxx = all(&|p| (p.0 - mean_x).powi(2));
+    let syy = all(&|p| (p.1 - mean_y).powi(2));
+    if points.is_empty() || sxx.is_nan() || sxx <= 0.0 {
         return None;
     }
-    let sxy = sum(points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)));
-    let slope = sxy / sxx;
+    let slope = all(&|p| (p.0 - mean_x) * (p.1 - mean_y)) / sxx;
     let intercept = mean_y - slope * mean_x;
-    let residual = sum(points
-        .iter()
-        .map(|(x, y)| (y - intercept - slope * x).powi(2)));
-    let n = float(points.len());
-    let df = n - 2.0;
+    let residual = all(&|p| (p.1 - intercept - slope * p.0).powi(2));
+    let df = float(points.len()) - 2.0;
     let with_error = |value: f64, unit_variance: f64| {
         if df < 1.0 {
             return Estimate::unbounded(value, level);
@@ -79,7 +96,7 @@ pub fn linear_fit(points: &[(f64, f64)], level: f64) -> Option<LinearFit> {
         Estimate::bounded(value, value - half, value + half, level)
     };
     Some(LinearFit {
-        intercept: with_error(intercept, 1.0 / n + mean_x * mean_x / sxx),
+        intercept: with_error(intercept, 1.0 / total + mean_x * mean_x / sxx),
         slope: with_error(slope, 1.0 / sxx),
         r2: if syy > 0.0 {
             (1.0 - residual / syy).max(0.0)
@@ -115,6 +132,23 @@ mod tests {
         let fit = linear_fit(&[(1.0, 3.0), (2.0, 5.0)], 0.95).unwrap();
         assert!((fit.at(10.0) - 21.0).abs() < 1e-12);
         assert_eq!(fit.slope.bounds(), None);
+    }
+
+    #[test]
+    fn errors_in_proportion_are_seen_as_such() {
+        // Off by 10 % up and down: a plain fit hears the long ones only.
+        let points: Vec<(f64, f64)> = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]
+            .iter()
+            .enumerate()
+            .map(|(i, x)| (*x, (50.0 + 10.0 * x) * if i % 2 == 0 { 1.1 } else { 0.9 }))
+            .collect();
+        let fit = proportional_fit(&points, 0.95).unwrap();
+        assert!(
+            fit.slope.covers(10.0) && fit.intercept.covers(50.0),
+            "{fit:?}"
+        );
+        let exact = [(1.0, 3.0), (2.0, 5.0), (3.0, 7.0)];
+        assert!((proportional_fit(&exact, 0.95).unwrap().at(10.0) - 21.0).abs() < 1e-9);
     }
 
     #[test]

@@ -7,11 +7,13 @@
 //! Korn and Graubard 1998). No distribution is assumed, and the cost is one pass: nothing is resampled.
 //!
 //! A tail has few values, and how they cluster is seen badly from them alone. The median shows it well, and tails depend less
-//! than the median does: so dependence is never taken as less than the median's to the power 0.8. That exponent is no theory;
-//! it was chosen by simulation on autoregressive values (`docs/metrics.md` has the coverage).
+//! than the median does: so dependence is never taken as less than the median's to the power 0.8, nor than the memory that the values
+//! below the median show makes of this quantile. That exponent is no theory; it was chosen by simulation on autoregressive values
+//! (`docs/metrics.md` has the coverage).
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::Estimate;
+use crate::memory::Memory;
 use crate::num::{float, is_zero};
 use crate::sample::Sample;
 use crate::tables::{beta_quantile, t_critical, z_critical};
@@ -129,6 +131,7 @@ pub(crate) fn quantile_with(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dependence {
     least: f64,
+    memory: Memory,
 }
 
 impl Dependence {
@@ -137,6 +140,15 @@ impl Dependence {
         let effect = below_median.map_or(1.0, |b| design_effect(n, 0.5, &b, level));
         Self {
             least: effect.max(1.0).powf(TAIL_EXPONENT),
+            memory: below_median.map_or_else(Memory::default, |b| b.memory),
+        }
+    }
+
+    /// Of a share that is known by itself only: its own memory stands for that of the median.
+    pub(crate) fn of_share(below: &BlockMean) -> Self {
+        Self {
+            least: 1.0,
+            memory: below.memory,
         }
     }
 
@@ -158,7 +170,20 @@ impl Dependence {
 
     /// How many independent values the share `below` of n values is worth; between 1 and n.
     pub(crate) fn effective(self, n: f64, share: f64, below: &BlockMean, level: f64) -> f64 {
-        (n / design_effect(n, share, below, level).max(self.least)).clamp(1.0, n)
+        let seen = design_effect(n, share, below, level).max(self.least);
+        (n / seen.max(self.remembered(n, share, below, level))).clamp(1.0, n)
+    }
+
+    /// The design effect of parts that know nothing of each other, inflated by memory and discounted for how little that leaves.
+    fn remembered(self, n: f64, share: f64, below: &BlockMean, level: f64) -> f64 {
+        let independent = share * (1.0 - share) / n;
+        let inflation = self.memory.of_share(share);
+        if inflation <= 1.0 || independent <= 0.0 || is_zero(below.alone) {
+            return 0.0;
+        }
+        let effect = below.alone.powi(2) / independent * inflation;
+        let df = (n / effect - 1.0).max(1.0);
+        effect * (t_critical(level, df) / z_critical(level)).powi(2)
     }
 }
 
@@ -245,9 +270,10 @@ mod tests {
 
     #[test]
     fn clustered_values_widen_the_interval() {
-        let flat: Vec<f64> = (0..4000).map(|i| f64::from(i * 7919 % 4001)).collect();
+        // 1547 is 0.387 of 4001: neighbours are unlike each other.
+        let flat: Vec<f64> = (0..4000).map(|i| f64::from(i * 1547 % 4001)).collect();
         let runs: Vec<f64> = (0..4000)
-            .map(|i| f64::from((i / 50) * 7919 % 4001))
+            .map(|i| f64::from((i / 50) * 1547 % 4001))
             .collect();
         let width = |v: &[f64]| {
             let (low, high) = quantile_in_time(&Sample::of(v).unwrap(), v, 0.5, 0.95)

@@ -11,14 +11,15 @@ use crate::num::{float, mean};
 const LEAST_SHARE: f64 = 0.80;
 /// Where more than this share of the requests was lost, nothing is cut: an outage must not look like a drain.
 const LOST_SHARE: f64 = 0.01;
-/// Fewer requests than this are not tested for trends.
+/// Fewer requests than this are not tested for trends; fewer than three times as many in an open loop, where by chance alone more may
+/// arrive early than late, and wait for each other.
 const FEWEST: usize = 20;
 /// Bins of the trend test.
 const BINS: i64 = 20;
 /// The same, as a length.
 const MANY_BINS: usize = 20;
-/// A trend is one that is significant at this level …
-const TREND_LEVEL: f64 = 0.99;
+/// A trend is one that is significant at this level, in each of up to three figures of every cell, neighbours' likeness considered …
+const TREND_LEVEL: f64 = 0.999;
 /// … and moves the figure by more than this share over the window.
 const TREND_SHARE: f64 = 0.10;
 
@@ -58,7 +59,7 @@ pub struct Steady {
 /// - *Open loop*: there is none, and every request counts.
 ///
 /// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
-/// latency, output tokens/s and, in an open loop, number in flight test the full part for trends: a slope that is significant at 99 %
+/// latency, time per token and, in an open loop, number in flight test the full part for trends: a slope that is significant at 99.9 %
 /// and worth more than 10 % over the window makes it not stationary.
 pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Steady {
     let mut flights = flights.to_vec();
@@ -86,7 +87,7 @@ pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Ste
         Some(why) => (None, format!("{why}: every request counts; tested {how}")),
         None => (Some(full), how),
     };
-    let (stationary, tested) = match trend(&started, &flights, in_flight, full, load) {
+    let (stationary, tested) = match trend(&started, in_flight, full, load) {
         Trend::Untested => (None, "too short to test for trends".to_owned()),
         Trend::Absent => (Some(true), "no trend found".to_owned()),
         Trend::Found(trend) => (Some(false), trend),
@@ -203,37 +204,16 @@ enum Trend {
     Found(String),
 }
 
-/// Tests latency, output rate and, in an open loop, the number in flight.
-fn trend(
-    started: &[Flight],
-    all: &[Flight],
-    in_flight: &InFlight,
-    window: Window,
-    load: &Load,
-) -> Trend {
-    if started.len() < FEWEST {
+/// Tests latency, time per token and, in an open loop, the number in flight.
+fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) -> Trend {
+    if started.len() < FEWEST * if load.is_open() { 3 } else { 1 } {
         return Trend::Untested;
     }
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
-    let middle = |start: f64, end: f64| f64::midpoint(start, end);
-    let latency = bin_by_time(
-        started
-            .iter()
-            .filter_map(|f| Some((f.sent.as_secs_f64(), f.latency?))),
-        from,
-        to,
-        MANY_BINS,
-    );
-    let latency: Vec<(f64, f64)> = latency
-        .iter()
-        .filter_map(|b| Some((middle(b.start, b.end), b.mean()?)))
-        .collect();
-    let tokens = bin_by_time(all.iter().flat_map(spread_tokens), from, to, MANY_BINS);
-    let tokens: Vec<(f64, f64)> = tokens
-        .iter()
-        .map(|b| (middle(b.start, b.end), b.rate()))
-        .collect();
-    let mut series = vec![("latency", latency), ("output tokens/s", tokens)];
+    let mut series = vec![
+        ("latency", binned(started, |f| f.latency, window)),
+        ("time per token", binned(started, per_token, window)),
+    ];
     if load.is_open() {
         let width = window.length().get() / BINS;
         let edge = |b: i64| Stamp::new(window.from.get() + b * width);
@@ -268,17 +248,27 @@ fn trend(
     }
 }
 
-/// A request's tokens spread evenly over its decode, as ten weights: fine enough for twenty bins.
-fn spread_tokens(flight: &Flight) -> impl Iterator<Item = (f64, f64)> + use<> {
-    let tokens = flight.tokens.unwrap_or(0) as f64;
-    let (end, start) = (flight.ended.as_secs_f64(), flight.sent.as_secs_f64());
-    let start = (start + flight.latency.unwrap_or(0.0) / 1e9).min(end);
-    (0..10).map(move |i| {
-        (
-            start + (end - start) * (f64::from(i) + 0.5) / 10.0,
-            tokens / 10.0,
-        )
-    })
+/// Means of a figure of single requests over bins of when they were sent.
+fn binned(
+    flights: &[Flight],
+    of: impl Fn(&Flight) -> Option<f64>,
+    window: Window,
+) -> Vec<(f64, f64)> {
+    let points = flights
+        .iter()
+        .filter_map(|f| Some((f.sent.as_secs_f64(), of(f)?)));
+    let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
+    let bins = bin_by_time(points, from, to, MANY_BINS);
+    bins.iter()
+        .filter_map(|b| Some((f64::midpoint(b.start, b.end), b.mean()?)))
+        .collect()
+}
+
+/// Time per token after the first, where a request has some; what an answer takes to close is in it.
+fn per_token(flight: &Flight) -> Option<f64> {
+    let gaps = flight.tokens?.checked_sub(1).filter(|gaps| *gaps > 0)?;
+    let streamed = (flight.ended - flight.sent).as_f64() - flight.latency?;
+    (streamed > 0.0 && !flight.lost && !flight.cancelled).then(|| streamed / gaps as f64)
 }
 
 /// A line through the points that is steep and certain enough to be a trend.
@@ -291,12 +281,36 @@ fn drift(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
         return Trend::Untested;
     }
     let share = fit.slope.value * span / level;
-    if fit.slope.covers(0.0) || share.abs() <= TREND_SHARE {
+    let residuals: Vec<f64> = points.iter().map(|p| p.1 - fit.at(p.0)).collect();
+    let Some(high) = fit.slope.high else {
+        return Trend::Untested;
+    };
+    let error = (high - fit.slope.value) * inflation(&residuals);
+    if fit.slope.value.abs() <= error || share.abs() <= TREND_SHARE {
         return Trend::Absent;
     }
+    let third = points.len() / 3;
+    let level = |of: &[(f64, f64)]| mean(&of.iter().map(|p| p.1).collect::<Vec<_>>());
+    let (first, last) = (points.get(..third), points.get(points.len() - third..));
+    let ratio = last.and_then(level).zip(first.and_then(level));
     let way = if share > 0.0 { "rises" } else { "falls" };
-    Trend::Found(format!(
-        "{name} {way} by {:.0} % over the window",
-        100.0 * share.abs()
-    ))
+    Trend::Found(match ratio.filter(|(_, first)| *first > 0.0) {
+        Some((last, first)) => format!(
+            "{name} {way}, in the last third of the window to {:.2} times that of the first",
+            last / first
+        ),
+        None => format!("{name} {way} over the window"),
+    })
+}
+
+/// By how much likeness of neighbours widens the error of a slope: √((1 + ρ) / (1 − ρ)), at least 1.
+fn inflation(residuals: &[f64]) -> f64 {
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    let products: f64 = residuals.windows(2).map(|w| w[0] * w[1]).sum();
+    if squares <= 0.0 {
+        return 1.0;
+    }
+    // A step leaves residuals that are alike, and is none the less a change.
+    let rho = (products / squares).clamp(0.0, 0.5);
+    ((1.0 + rho) / (1.0 - rho)).sqrt()
 }

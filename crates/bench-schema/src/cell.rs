@@ -348,9 +348,6 @@ pub struct ClientRecord {
     /// Time the worker threads were runnable but not running, over their wall time (`schedstat`'s second field).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_queue_wait: Option<f64>,
-    /// Share of CPU time stolen by the hypervisor, of the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub steal: Option<f64>,
     /// Worker threads.
     pub workers: u32,
     /// Requests refused by the in-flight cap.

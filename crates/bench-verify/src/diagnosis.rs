@@ -7,6 +7,7 @@ mod judge;
 mod numbers;
 mod score;
 mod situations;
+mod steal;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -103,15 +104,35 @@ pub fn play(
 ) -> Result<Judged, VerifyError> {
     let Some(keep) = keep else {
         let folder = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
-        let (ran, known) = make(programs, trial, folder.path())?;
+        let (ran, known) = undisturbed(programs, trial, folder.path())?;
         return Ok(judge::judge(trial, &ran, &known));
     };
     let folder = keep.join(trial.folder());
     let failed = |source| VerifyError::io(folder.display().to_string())(source);
     std::fs::create_dir_all(&folder).map_err(failed)?;
-    let (ran, known) = make(programs, trial, &folder)?;
+    let (ran, known) = undisturbed(programs, trial, &folder)?;
     std::fs::write(folder.join(KNOWN_FILE), known.to_json()?).map_err(failed)?;
     Ok(judge::judge(trial, &ran, &known))
+}
+
+/// Runs that are made until one is not disturbed by the machine's other tenants: the last is taken as it is.
+const ATTEMPTS: usize = 2;
+
+fn undisturbed(
+    programs: &Programs,
+    trial: &Trial,
+    folder: &Path,
+) -> Result<(Ran, Known), VerifyError> {
+    for _ in 1..ATTEMPTS {
+        let made = make(programs, trial, folder)?;
+        if !steal::disturbs(made.1.stolen) {
+            return Ok(made);
+        }
+        // The benchmarks write into no folder that holds a run.
+        let run = folder.join("run");
+        std::fs::remove_dir_all(&run).map_err(VerifyError::io(run.display().to_string()))?;
+    }
+    make(programs, trial, folder)
 }
 
 /// Judges a kept run as `bench-report recover` concludes it now: no server, no load.
@@ -127,11 +148,7 @@ pub fn again(programs: &Programs, trial: &Trial, kept: &Path) -> Result<Judged, 
     Ok(judge::judge(trial, &ran, &known))
 }
 
-fn make(
-    programs: &Programs,
-    trial: &Trial,
-    folder: &Path,
-) -> Result<(Ran, Known), VerifyError> {
+fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known), VerifyError> {
     let situation = &trial.situation;
     let configs: Vec<EngineConfig> = situation
         .engines
@@ -151,10 +168,13 @@ fn make(
     let loops = situation
         .starve
         .map(|starve| Loops::start(programs, starve));
+    let before = steal::now();
     let ran = programs.run(situation.program, &arguments, &folder.join("run"));
+    let stolen = steal::share(before, steal::now());
     drop(loops.transpose()?);
     // A server that is gone may have to come back first.
-    Ok((ran?, engines.known_patiently()?))
+    let known = engines.known_patiently()?;
+    Ok((ran?, Known { stolen, ..known }))
 }
 
 fn profile(text: &str, trial: &Trial) -> Result<EngineConfig, VerifyError> {

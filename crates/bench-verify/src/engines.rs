@@ -23,18 +23,24 @@ pub(crate) struct Known {
     pub(crate) entries: Vec<(usize, Entry)>,
     /// Connections that were accepted and carried nothing.
     pub(crate) unused: usize,
+    /// Share of this machine's CPU time that its host gave to others meanwhile, where it tells.
+    pub(crate) stolen: Option<f64>,
 }
 
 impl Known {
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, VerifyError> {
-        serde_json::to_vec(&(&self.entries, self.unused))
+        serde_json::to_vec(&(&self.entries, self.unused, self.stolen))
             .map_err(|error| VerifyError::read("what the servers know", &error))
     }
 
     pub(crate) fn from_json(text: &[u8]) -> Result<Self, VerifyError> {
-        let (entries, unused) = serde_json::from_slice(text)
+        let (entries, unused, stolen) = serde_json::from_slice(text)
             .map_err(|error| VerifyError::read("what the servers knew", &error))?;
-        Ok(Self { entries, unused })
+        Ok(Self {
+            entries,
+            unused,
+            stolen,
+        })
     }
 }
 

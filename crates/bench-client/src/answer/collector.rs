@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bench_schema::{Channel, Event, EventLog, FailureKind, Nanos, Outcome, Stage};
+use bench_schema::{Channel, Event, EventLog, FailureKind, Nanos, Outcome, Stage, Stamp};
 
 use super::repair::repaired;
 use super::{Answer, StreamEnd};
@@ -39,6 +39,8 @@ pub(super) struct Collector {
     mark: ReadMark,
     /// Content events of the read that is being decoded.
     events_of_read: usize,
+    /// The last content event's arrival, where that is exact.
+    last_exact: Option<Stamp>,
     /// Documents that were understood.
     documents: u64,
     bytes: u64,
@@ -57,6 +59,7 @@ impl Collector {
             pending: None,
             mark: ReadMark::default(),
             events_of_read: 0,
+            last_exact: None,
             documents: 0,
             bytes: 0,
             head: Vec::new(),
@@ -190,7 +193,12 @@ impl Collector {
         self.flush();
         let outcome = self.outcome(end);
         let said = self.delta.into_whole();
+        // The read that is described last brought the closing events, unless it brought the last token.
+        let apart = |at: &Stamp| self.mark.arrival > *at && !self.mark.merged;
+        let whole = outcome == Outcome::Completed;
+        let closing = self.last_exact.filter(|_| whole).filter(apart);
         Answer {
+            closing_delay: closing.map(|at| self.mark.arrival - at),
             outcome,
             events: self.log,
             usage: said.usage,
@@ -249,14 +257,15 @@ impl Collector {
             return;
         };
         let mark = event.mark;
-        // Alone among closing events it was there when the thread was woken; among others, whenever the socket was not seen empty.
+        // Alone among closing events it came right before them; among others, whenever the socket was not seen empty.
         let alone = self.events_of_read == 1 && !mark.merged;
         let earliest = if alone {
-            mark.woken
+            mark.last_token_from
         } else {
             mark.previous_return
         };
         let bound = (mark.arrival - earliest).or_zero();
+        self.last_exact = event.exact.then_some(mark.arrival);
         self.log.push(Event {
             at: mark.arrival,
             lag: (mark.returned - mark.arrival).or_zero(),

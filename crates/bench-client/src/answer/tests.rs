@@ -18,7 +18,7 @@ fn mark(previous_return: i64, arrival: i64, returned: i64) -> ReadMark {
         arrival: Stamp::new(arrival),
         returned: Stamp::new(returned),
         previous_return: Stamp::new(previous_return),
-        woken: Stamp::new(previous_return),
+        last_token_from: Stamp::new(previous_return),
         merged: false,
     }
 }
@@ -76,7 +76,7 @@ fn a_closing_event_in_the_same_read_makes_the_last_stamp_a_bound_also_in_a_later
 fn a_last_token_among_closing_events_is_bounded_by_what_woke_the_thread_and_not_by_the_gap_before()
 {
     let read = ReadMark {
-        woken: Stamp::new(95),
+        last_token_from: Stamp::new(95),
         ..mark(30, 100, 105)
     };
     let whole = format!("{TOKEN}{FINISH}data: [DONE]\n\n");

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 
-use bench_schema::Stamp;
+use bench_schema::{Nanos, Stamp};
 
 use crate::ReadMark;
 use crate::clock::KernelStamps;
@@ -79,20 +79,18 @@ impl ReadLog {
 
     /// A read began at `started`, returned at `returned` and left the queue empty if `drained`.
     pub(crate) fn note_read(&self, read: Read) {
-        let (arrival, longest_lag) = match read.realtime_ns {
-            Some(at) => {
-                let arrival = self.stamps.arrival(at, read.returned);
-                (arrival, self.stamps.longest_lag(read.returned - arrival))
-            }
-            None => (read.returned, None),
-        };
+        let arrival = read.realtime_ns.map_or(read.returned, |at| {
+            let arrival = self.stamps.arrival(at, read.returned);
+            self.stamps.note_lag(read.returned - arrival);
+            arrival
+        });
         let previous_return = self.drained.get().min(arrival);
-        let woken = longest_lag.map_or(previous_return, |lag| read.returned - lag);
+        let closing = self.stamps.closing().map(|delay| arrival - delay);
         self.mark.set(ReadMark {
             arrival,
             returned: read.returned,
             previous_return,
-            woken: woken.max(previous_return).min(arrival),
+            last_token_from: closing.map_or(previous_return, |at| at.max(previous_return)),
             merged: false,
         });
         if read.drained {
@@ -105,6 +103,11 @@ impl ReadLog {
         if self.opening.get().is_none() {
             self.opening.set(Some(read.opening));
         }
+    }
+
+    /// The closing events of an answer came this long after its last token, which had been read before them.
+    pub(crate) fn note_closing(&self, delay: Nanos) {
+        self.stamps.note_closing(delay);
     }
 
     /// The queue was seen empty by a call that began at `started`.

@@ -26,7 +26,7 @@ fn mark(read: usize) -> ReadMark {
         arrival: returned - Nanos::new(LAG),
         returned,
         previous_return: returned - Nanos::new(PERIOD),
-        woken: returned - Nanos::new(PERIOD),
+        last_token_from: returned - Nanos::new(PERIOD),
         merged: false,
     }
 }

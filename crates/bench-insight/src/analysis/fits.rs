@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Estimate, LEVEL, linear_fit, power_fit, usl_fit};
+use bench_metrics::{Estimate, LEVEL, LinearFit, power_fit, proportional_fit, usl_fit};
 use bench_schema::{CellRecord, FitRecord, GroupRecord, Metric};
 
 use crate::lengths::{LengthPoint, category_tokens, output_points};
@@ -94,9 +94,23 @@ fn record(
     }
 }
 
+/// Off the law by more than this, root mean square, the points follow another one.
+const MISFIT: f64 = 0.10;
+/// The same for a power law, which tails of whole categories are laid along.
+const POWER_MISFIT: f64 = 0.20;
+/// The same for throughput, whose points are known better.
+const USL_MISFIT: f64 = 0.05;
+
+/// Whether the points bear the line: enough lengths, and near it.
+fn is_borne(fit: &LinearFit, points: &[(f64, f64)]) -> bool {
+    let off = points.iter().map(|(x, y)| ((y - fit.at(*x)) / y).powi(2));
+    let off = (off.sum::<f64>() / points.len() as f64).sqrt();
+    distinct(points) >= POINTS && off <= MISFIT
+}
+
 fn line(points: &[LengthPoint]) -> Option<FitRecord> {
     let xy: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
-    let fit = linear_fit(&xy, LEVEL).filter(|_| distinct(&xy) >= POINTS)?;
+    let fit = proportional_fit(&xy, LEVEL).filter(|fit| is_borne(fit, &xy))?;
     let parameters = [
         ("a", fit.intercept),
         ("b", fit.slope),
@@ -137,7 +151,11 @@ fn power(cells: &[CellRecord], points: &[LengthPoint]) -> Option<FitRecord> {
     });
     let means: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
     let fit = |formula: &'static str, xy: &[(f64, f64)]| {
-        let fit = power_fit(xy, LEVEL).filter(|_| distinct(xy) >= POINTS)?;
+        let fit = power_fit(xy, LEVEL).filter(|fit| {
+            let off = xy.iter().map(|(x, y)| (y / fit.at(*x)).ln().powi(2));
+            let off = (off.sum::<f64>() / xy.len() as f64).sqrt();
+            distinct(xy) >= POINTS && off <= POWER_MISFIT
+        })?;
         Some((formula, fit))
     };
     let (formula, fit) = [
@@ -173,13 +191,13 @@ fn usl(cells: &[CellRecord]) -> Option<FitRecord> {
             Some((*n, rate?))
         })
         .collect();
-    let fit = usl_fit(&points, LEVEL, SEED)?;
+    let fit = usl_fit(&points, LEVEL, SEED).filter(|fit| fit.relative_residual <= USL_MISFIT)?;
     let mut parameters = vec![
         ("lambda", fit.lambda),
         ("sigma", fit.sigma),
         ("kappa", fit.kappa),
     ];
-    if let Some(knee) = fit.knee {
+    if let Some(knee) = fit.knee.filter(|knee| is_seen(*knee, &points)) {
         parameters.push(("knee", knee));
     }
     Some(record(
@@ -190,6 +208,16 @@ fn usl(cells: &[CellRecord]) -> Option<FitRecord> {
     ))
 }
 
+/// Whether a peak lies in what was measured: bounded, below the highest level, and throughput is lower there.
+fn is_seen(knee: Estimate, points: &[(f64, f64)]) -> bool {
+    const LOWER: f64 = 0.02;
+    let highest = points.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = points.iter().map(|p| p.1).fold(0.0, f64::max);
+    highest.is_some_and(|(level, rate)| {
+        knee.high.is_some() && knee.value < *level && *rate < (1.0 - LOWER) * best
+    })
+}
+
 /// TTFT against prompt tokens: what a prompt token costs before the first answer token.
 fn prefill(cells: &[CellRecord]) -> Option<FitRecord> {
     let xy: Vec<(f64, f64)> = cells
@@ -197,8 +225,8 @@ fn prefill(cells: &[CellRecord]) -> Option<FitRecord> {
         .filter_map(|cell| Some((view::input_tokens(cell)?, view::mean(cell, Metric::Ttft)?)))
         .collect();
     // A load factor would be on the same line and bend it.
-    let fit = linear_fit(&xy, LEVEL)
-        .filter(|_| distinct(&xy) >= POINTS && view::load_series(cells).is_none())?;
+    let fit = proportional_fit(&xy, LEVEL)
+        .filter(|fit| is_borne(fit, &xy) && view::load_series(cells).is_none())?;
     let parameters = [
         ("a", fit.intercept),
         ("b", fit.slope),

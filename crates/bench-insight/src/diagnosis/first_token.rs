@@ -3,7 +3,7 @@
 use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
 
 use super::load::in_flight;
-use super::look::{Line, Look, mean, median};
+use super::look::{Line, Look, covered, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::signals::Signal;
@@ -213,10 +213,10 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
     let typical = median(lengths.map(|n| n as f64).collect())?;
     let is_long = |tokens: Option<u64>| tokens.is_some_and(|n| n as f64 >= LONG * typical);
     let spans: Vec<(f64, f64)> = look
-        .seen
-        .iter()
-        .filter(|s| is_long(s.request.input_tokens))
-        .filter_map(|s| Some((s.sent, s.first?)))
+        .prefills()
+        .into_iter()
+        .filter(|(tokens, ..)| is_long(Some(*tokens)))
+        .map(|(_, from, to)| (from, to))
         .collect();
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
     if spans.len() < 3 || whole <= 0.0 {
@@ -248,7 +248,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         (Some(a), Some(b)) if beside.len() >= FEWEST && alone.len() >= FEWEST => a / b,
         _ => 1.0,
     };
-    let occupied = covered(&spans) / whole;
+    let occupied = covered(&spans, (0.0, whole)) / whole;
     let stalled =
         stood > 0.0 && beside_long >= 0.6 * stood && beside_long >= 1.5 * occupied * stood;
     if (ratio < SLOWER && !stalled) || occupied > 0.8 {
@@ -268,18 +268,6 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         )
         .refuted_by(Experiment::WithoutLongPrompts)
         .done()
-}
-
-/// Length of the union of spans.
-fn covered(spans: &[(f64, f64)]) -> f64 {
-    let mut sorted = spans.to_vec();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut total, mut to) = (0.0, f64::NEG_INFINITY);
-    for (from, end) in sorted {
-        total += (end - from.max(to)).max(0.0);
-        to = to.max(end);
-    }
-    total
 }
 
 /// Requests whose beginning the server knew, beside those whose it did not.

@@ -4,7 +4,7 @@
 //! queue remembers). So each proposed change must also be large against the error of both levels, correlation included; the weakest is
 //! dropped until all that are left hold.
 
-use bench_metrics::{BlockMean, bin_by_time, change_points};
+use bench_metrics::{bin_by_time, change_points};
 
 /// Least difference of two levels, over the smaller.
 const STEP: f64 = 0.25;
@@ -132,13 +132,12 @@ fn memory(points: &[(f64, f64)], spans: &[Span]) -> f64 {
     (1.0 + rho) / (1.0 - rho)
 }
 
-/// Variance of a span's mean: from blocks of time, and not below what `memory` makes of its values.
+/// Variance of a span's mean: that of its values, inflated by `memory`.
 fn error(points: &[(f64, f64)], s: &Span, memory: f64) -> Option<f64> {
     let own = values(points, s.from, s.to);
-    let blocks = BlockMean::of_values(&own)?;
     let n = own.len() as f64;
     let spread = own.iter().map(|v| (v - s.mean).powi(2)).sum::<f64>() / (n - 1.0);
-    Some(blocks.std_err.powi(2).max(spread / n * memory))
+    (own.len() > 1).then_some(spread / n * memory)
 }
 
 /// The first span of the pair whose difference holds least; `None` where all hold.

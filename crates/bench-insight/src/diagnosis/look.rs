@@ -1,5 +1,7 @@
 //! One cell as the detectors look at it: its requests on one axis of time, with what lengths explain taken out.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
 use crate::samples::{CellSamples, LostSample, RequestSample};
@@ -147,13 +149,31 @@ impl<'a> Look<'a> {
         mean(self.seen.iter().filter_map(|seen| value(seen.request)))
     }
 
-    /// TTFT over prompt tokens.
-    pub(super) fn prompt_line(&self) -> Line {
-        let points = self.seen.iter().filter_map(|s| {
-            let input = s.request.input_tokens.unwrap_or(0) as f64;
-            Some((input, s.request.ttft?))
-        });
-        Line::of(&points.collect::<Vec<_>>())
+    /// When each prompt was worked on, up to its first token: for as long as the quick quarter of prompts of about its length takes, for
+    /// what is beyond that it waited. With the prompt's tokens.
+    pub(super) fn prefills(&self) -> Vec<(u64, f64, f64)> {
+        // Half octaves: prompts of about one length.
+        let about = |tokens: u64| (2.0 * (tokens.max(1) as f64).log2()).round() as i32;
+        let told = || {
+            self.seen.iter().filter_map(|s| {
+                let tokens = s.request.input_tokens.unwrap_or(0);
+                Some((tokens, s.sent, s.first?, s.request.ttft?))
+            })
+        };
+        let mut times: BTreeMap<i32, Vec<f64>> = BTreeMap::new();
+        for (tokens, _, _, ttft) in told() {
+            times.entry(about(tokens)).or_default().push(ttft);
+        }
+        let quick: BTreeMap<i32, f64> = times
+            .into_iter()
+            .filter_map(|(length, of)| Some((length, quantile(of, 0.25)?)))
+            .collect();
+        told()
+            .map(|(tokens, sent, first, ttft)| {
+                let own = quick.get(&about(tokens)).copied().unwrap_or(ttft);
+                (tokens, sent.max(first - 1.2 * own), first)
+            })
+            .collect()
     }
 
     /// Median of the time per token.
@@ -164,7 +184,7 @@ impl<'a> Look<'a> {
 
 /// The repeat that most requests belong to.
 fn fullest(samples: &CellSamples) -> u32 {
-    let mut counts: std::collections::BTreeMap<u32, usize> = std::collections::BTreeMap::new();
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     let repeats = samples.requests.iter().map(|request| request.repeat);
     for repeat in repeats.chain(samples.lost.iter().map(|lost| lost.repeat)) {
         *counts.entry(repeat).or_default() += 1;
@@ -253,4 +273,16 @@ pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     let wanted = q * last as f64;
     let index = (0..=last).find(|i| *i as f64 + 0.5 > wanted)?;
     values.get(index).copied()
+}
+
+/// Length of the union of spans within a stretch of time.
+pub(super) fn covered(spans: &[(f64, f64)], (from, to): (f64, f64)) -> f64 {
+    let mut sorted = spans.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut total, mut reached) = (0.0, from);
+    for (start, end) in sorted {
+        total += (end.min(to) - start.max(reached)).max(0.0);
+        reached = reached.max(end);
+    }
+    total
 }

@@ -24,9 +24,10 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
     let cores = derived(cell, "server_cpu_cores");
     let pressure = told("host_cpu_pressure_share");
     let cpus = run.host.cpus.map(f64::from);
-    // Threads that wait little beside what they run lose little by it.
+    // Threads that wait little beside what they run lose little by it; a server that hardly computes loses nothing to a thief.
     let share_of = |figure: Known, value: f64| match (figure, cores) {
         (Known::ServerRunQueue, Some(cores)) => value / (value + cores).max(f64::MIN_POSITIVE),
+        (Known::HostSteal, Some(cores)) if cores < 0.5 => 0.0,
         _ => value.min(1.0),
     };
     let mut draft: Option<(f64, Draft)> = None;
@@ -85,9 +86,9 @@ pub(crate) fn is_local(run: &RunRecord) -> bool {
     run.server.embedded || run.server.urls.iter().any(is_here)
 }
 
-/// Reasons of trust that mean the client, and what their number is. A cap that the user set is no limit of the client.
+/// Reasons of trust that mean the client, and what their number is. A cap that the user set is no limit of the client, and stamps that
+/// are bounded keep no user waiting.
 const OF_CLIENT: &[(&str, Known, Unit)] = &[
-    ("client_lag", Known::ClientOther, Unit::Ratio),
     ("client_cpu", Known::ClientCpu, Unit::Ratio),
     ("run_queue", Known::ClientRunQueue, Unit::Ratio),
     ("client_throttled", Known::ClientOther, Unit::Ratio),
@@ -95,11 +96,9 @@ const OF_CLIENT: &[(&str, Known, Unit)] = &[
     ("offered_rate", Known::ClientOffered, Unit::Ratio),
     ("starved", Known::ClientOther, Unit::Count),
     ("slots_idle", Known::ClientOther, Unit::Ratio),
-    ("bounded_stamps", Known::ClientOther, Unit::Ratio),
 ];
 
-/// What a reason costs: a share as it stands, lateness as a share of E2E. Bounds of stamps cost nothing until they move a figure by a
-/// tenth; that they are there is told by trust.
+/// What a reason costs: a share as it stands, lateness as a share of E2E.
 fn cost_of(run: &RunRecord, reason: &TrustReason) -> f64 {
     let measured = reason.measured.unwrap_or(0.0);
     let share = match reason.code.as_str() {
@@ -108,7 +107,6 @@ fn cost_of(run: &RunRecord, reason: &TrustReason) -> f64 {
             let e2e = cell.and_then(|cell| view::mean(cell, Metric::E2e));
             e2e.map_or(0.0, |e2e| measured / e2e)
         }
-        "bounded_stamps" | "client_lag" if measured < 0.1 => 0.0,
         // How full it is, or a count: what it costs is not known.
         "client_cpu" | "starved" => 0.2,
         _ => measured,

@@ -3,7 +3,7 @@
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
 use super::levels::{self, Level};
-use super::look::{Line, Look, mean, median, quantile};
+use super::look::{Line, Look, covered, mean, median, quantile};
 use crate::draft::Draft;
 
 /// Requests below which a change cannot be told from chance.
@@ -59,6 +59,13 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Requests, total as f64, Unit::Count)
         .refuted_by(experiment)
         .done()
+}
+
+/// When the level held that most requests belong to; nothing where there was but one.
+pub(super) fn longest_level(look: &Look<'_>) -> Option<(f64, f64)> {
+    let found = levels::of(&slowness(look));
+    let longest = found.into_iter().max_by_key(|level| level.n)?;
+    Some((longest.from, longest.to))
 }
 
 /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
@@ -163,29 +170,50 @@ struct Stall {
     streams: f64,
 }
 
+/// Share of a stall in which prompts were worked on, from which on they are what the streams waited for.
+const OF_PROMPTS: f64 = 0.7;
+/// Share of the time in which all stalls of a slow start lie.
+const EARLY: f64 = 0.4;
+
 /// All streams stop together: again and again, or once or twice.
 pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     let all = together(look);
     let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
-    let cost = all.iter().map(|s| s.length * s.streams).sum::<f64>() / streamed;
-    let length = median(all.iter().map(|s| s.length).collect())?;
     // As many as there are requests: each comes with somebody's prompt.
     if all.len() * 3 > look.seen.len() && all.len() > 2 {
         return None;
     }
-    let period = period(&all).filter(|_| all.len() >= 3);
-    let usual = look.prompt_line();
+    let prefills = look.prefills().into_iter();
+    let prefills: Vec<(f64, f64)> = prefills.map(|(_, from, to)| (from, to)).collect();
+    let of_prompts = |stall: &Stall| {
+        let within = (stall.from, stall.from + stall.length);
+        covered(&prefills, within) >= OF_PROMPTS * stall.length
+    };
     let unexplained: Vec<Stall> = all
         .iter()
-        .filter(|stall| period.is_some() || !with_a_prompt(look, stall, usual))
+        .filter(|stall| !of_prompts(stall))
         .copied()
         .collect();
-    let first = unexplained.first()?;
+    // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
+    let mostly_prompts = unexplained.len() * 2 < all.len();
+    let period = period(&unexplained).filter(|_| unexplained.len() >= 3 && !mostly_prompts);
+    let (first, last) = (unexplained.first()?, unexplained.last()?);
+    // Several at the beginning and none later: a slow start, which levels tell.
+    if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
+        return None;
+    }
+    let cost = unexplained
+        .iter()
+        .map(|s| s.length * s.streams)
+        .sum::<f64>()
+        / streamed;
+    let length = median(unexplained.iter().map(|s| s.length).collect())?;
+    let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
     let cause = match period {
         Some(_) => Cause::PeriodicStall,
         // One pause among thousands of tokens has to be long to be anything.
-        None if first.length >= 0.01 * whole => Cause::Frozen,
+        None if longest >= 0.01 * whole => Cause::Frozen,
         None => return None,
     };
     let client = &look.cell.client;
@@ -197,7 +225,6 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     {
         return None;
     }
-    let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
     let experiment = if period.is_some() {
         Experiment::Longer
     } else {
@@ -284,17 +311,4 @@ fn period(stalls: &[Stall]) -> Option<f64> {
     )?;
     let missed = periods - gaps.len() as f64;
     (off < 0.15 && missed <= gaps.len() as f64).then_some(period)
-}
-
-/// Whether somebody's prompt was processed from the stall's start to its end, and takes that long at other times too.
-fn with_a_prompt(look: &Look<'_>, stall: &Stall, usual: Line) -> bool {
-    let near = 0.15 * stall.length;
-    let to = stall.from + stall.length;
-    look.seen.iter().any(|s| {
-        let (Some(first), Some(ttft)) = (s.first, s.request.ttft) else {
-            return false;
-        };
-        let expected = usual.at(s.request.input_tokens.unwrap_or(0) as f64);
-        s.sent <= stall.from + near && (first - to).abs() <= near && ttft <= 2.0 * expected
-    })
 }

@@ -4,6 +4,7 @@ use bench_schema::{CellRecord, Metric};
 
 use super::load::gap;
 use super::look::{Line, Look, mean, median, quantile};
+use super::over_time::longest_level;
 use crate::view;
 
 /// Requests below which a quiet moment is an accident.
@@ -46,10 +47,13 @@ impl Quiet {
         if !look.is_open() {
             return None;
         }
-        let counts: Vec<f64> = look.seen.iter().map(|s| s.in_flight).collect();
+        // Of one level of the server: where it became slower, the quick times are not the quiet ones.
+        let (from, to) = longest_level(look).unwrap_or((0.0, f64::INFINITY));
+        let within = || look.seen.iter().filter(|s| (from..=to).contains(&s.sent));
+        let counts: Vec<f64> = within().map(|s| s.in_flight).collect();
         let few = quantile(counts.clone(), 0.1)?;
         let many = quantile(counts, 0.75)?;
-        let quiet: Vec<_> = look.seen.iter().filter(|s| s.in_flight <= few).collect();
+        let quiet: Vec<_> = within().filter(|s| s.in_flight <= few).collect();
         if quiet.len() < FEWEST || few > many / 3.0 {
             return None;
         }

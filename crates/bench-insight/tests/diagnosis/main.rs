@@ -410,3 +410,32 @@ fn neither_labels_nor_the_unit_of_time_change_a_cause() {
         assert_eq!(causes(&plain), causes(&scaled), "{}", situation.name);
     }
 }
+
+/// Of so many runs at `load` times what the server can do, how many are called overloaded.
+fn overloaded(load: f64, runs: u64) -> usize {
+    let server = Server {
+        slots: 16,
+        ..Server::default()
+    };
+    let (full, _) = run(&[cell(Asks::Closed(48), mixed, server.clone())], false, 1);
+    let most = full.cells[0].headline_rates().unwrap().requests_per_s;
+    let named = |seed: &u64| {
+        let one = cell(Asks::Poisson(load * most), mixed, server.clone());
+        let (run, samples) = run(&[one], false, *seed);
+        causes(&findings(&run, &samples)).contains(&Cause::Overload)
+    };
+    (1..=runs).filter(named).count()
+}
+
+#[test]
+fn overload_is_named_beyond_what_a_server_can_do_and_not_below() {
+    assert_eq!((overloaded(0.85, 3), overloaded(1.5, 3)), (0, 3));
+}
+
+#[test]
+#[ignore = "the curve that stands in docs/insight.md: run with --release, takes minutes"]
+fn overload_from_half_to_twice_of_what_a_server_can_do() {
+    for load in [0.5, 0.7, 0.85, 0.95, 1.05, 1.2, 1.5, 2.0] {
+        println!("{load}: {} of 20", overloaded(load, 20));
+    }
+}

@@ -288,13 +288,14 @@ pub(super) fn whole_seconds(repeats: &[Repeat<'_>]) -> f64 {
     repeats.iter().map(|r| r.whole.length().as_secs_f64()).sum()
 }
 
-/// Requests sent per second, first to last sent of each repeat; `None` below two.
+/// Requests offered per second, first to last of each repeat; `None` below two. One that found nobody to take it was offered all the same.
 pub(super) fn offered_rate(rows: &[Row]) -> Option<f64> {
     let (mut gaps, mut seconds) = (0_usize, 0.0);
     for run in rows.chunk_by(|a, b| a.repeat == b.repeat) {
-        let sent: Vec<_> = run.iter().filter_map(|r| r.instants.sent).collect();
-        if let (Some(first), Some(last)) = (sent.iter().min(), sent.iter().max()) {
-            gaps += sent.len() - 1;
+        let offered = |r: &Row| r.instants.sent.or(r.instants.dispatched);
+        let offered: Vec<_> = run.iter().filter_map(offered).collect();
+        if let (Some(first), Some(last)) = (offered.iter().min(), offered.iter().max()) {
+            gaps += offered.len() - 1;
             seconds += (*last - *first).as_secs_f64();
         }
     }

@@ -192,7 +192,7 @@ fn judge_counted(within: &[Part], all: &Distribution, slo: &Slo) -> Option<Seen>
     let n: f64 = within.iter().map(|part| part.den).sum();
     let below = BlockMean::of_parts(within)?;
     let share = below.value.clamp(0.0, 1.0);
-    let effective = Dependence::at_median(n, None, LEVEL).effective(n, share, &below, LEVEL);
+    let effective = Dependence::of_share(&below).effective(n, share, &below, LEVEL);
     // A quantile that histograms do not report is not shown, and is judged all the same; their intervals know nothing of lost requests.
     let value = all.quantile_entry(slo.q).map_or(f64::INFINITY, |e| e.value);
     Some(Seen {
@@ -267,11 +267,10 @@ fn attainment(met: &[bool]) -> (f64, Interval) {
         })
         .collect();
     let n = float(met.len());
-    let effective = BlockMean::of_parts(&parts)
-        .filter(|b| !is_zero(b.std_err))
-        .map_or(n, |b| {
-            (b.value * (1.0 - b.value) / b.std_err.powi(2)).clamp(1.0, n)
-        });
+    let below = BlockMean::of_parts(&parts).filter(|b| !is_zero(b.std_err));
+    let effective = below.map_or(n, |b| {
+        Dependence::of_share(&b).effective(n, b.value, &b, LEVEL)
+    });
     let nothing = Estimate::bounded(0.0, 0.0, 1.0, LEVEL);
     let wilson = wilson_effective(hits, met.len(), effective, LEVEL).unwrap_or(nothing);
     let (low, high) = wilson.bounds().unwrap_or((0.0, 1.0));

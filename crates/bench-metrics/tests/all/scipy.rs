@@ -254,7 +254,9 @@ fn the_quantile_of_independent_values_lies_between_jeffreys_ranks() {
 fn a_bound_is_given_from_the_first_number_of_values_that_has_such_a_rank() {
     // scipy.stats.beta.ppf: the upper share times n is at most n − 1 (and the lower one at least 1) from these n on
     let bounds = |n: u32, q: f64| {
-        let values: Vec<f64> = (0..n).map(|i| f64::from((i * 17 + 5) % n)).collect();
+        // multiples of the golden ratio: neighbours are unlike each other
+        let value = |i: u32| f64::from(i.wrapping_mul(2_654_435_769));
+        let values: Vec<f64> = (0..n).map(value).collect();
         let sample = Sample::of(&values).unwrap();
         let estimate = quantile_in_time(&sample, &values, q, 0.95).estimate;
         (estimate.low.is_some(), estimate.high.is_some())

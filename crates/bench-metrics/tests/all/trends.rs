@@ -53,24 +53,24 @@ fn found(flights: &[Flight]) -> (Option<bool>, String) {
 }
 
 #[test]
-fn a_falling_output_rate_is_a_trend_though_ttft_is_level() {
+fn slower_tokens_are_a_trend_though_ttft_is_level() {
     // 100 requests a slot of 100 ms: ten seconds, over which answers shrink from 100 tokens to 50
     let (stationary, reason) = found(&slots(100, |now| (100.0, 20.0, 100 - (now / 200.0) as u64)));
     assert_eq!(stationary, Some(false), "{reason}");
-    assert!(reason.contains("output tokens/s falls"), "{reason}");
+    assert!(reason.contains("time per token rises"), "{reason}");
     assert!(!reason.contains("latency"), "{reason}");
 }
 
 #[test]
-fn a_rising_output_rate_is_a_trend_too() {
+fn quicker_tokens_are_a_trend_too() {
     let (stationary, reason) = found(&slots(100, |now| (100.0, 20.0, 50 + (now / 200.0) as u64)));
     assert_eq!(stationary, Some(false), "{reason}");
-    assert!(reason.contains("output tokens/s rises"), "{reason}");
+    assert!(reason.contains("time per token falls"), "{reason}");
 }
 
 #[test]
-fn tokens_are_counted_when_they_are_decoded_and_not_when_the_request_ends() {
-    // Answers of 4 s within 12 s: booked at their ends, the rate would jump; spread over their decode it is level.
+fn long_answers_are_no_trend_and_slower_ones_are() {
+    // Answers of 4 s within 12 s, then some with fewer tokens in that time.
     let (stationary, reason) = found(&slots(30, |_| (400.0, 20.0, 100)));
     assert_eq!(stationary, Some(true), "{reason}");
     let long = slots(40, |now| {

@@ -9,7 +9,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bench_verify::diagnosis::{Limits, Score, Situation, Trial, again, by_situation, play, situations};
+use bench_verify::diagnosis::{
+    Limits, Score, Situation, Trial, again, by_situation, play, situations,
+};
 use bench_verify::{Programs, VerifyError};
 use clap::Parser;
 
@@ -80,7 +82,11 @@ fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
         };
         eprintln!(
             "{} {:34} seed {} {:11} {:9} {}",
-            if judged.is_right() { "   " } else { "NO " },
+            match (judged.disturbed, judged.is_right()) {
+                (true, _) => " ~ ",
+                (false, true) => "   ",
+                (false, false) => "NO ",
+            },
             judged.name,
             trial.seed,
             if trial.metrics {

@@ -1,10 +1,11 @@
 //! What a run said, against its label.
 
-use bench_schema::{Cause, Code, Finding, RunRecord};
+use bench_schema::{Cause, Code, Finding, RunRecord, Trust, TrustVerdict};
 use serde_json::{Value, json};
 
 use super::Trial;
 use super::numbers::{Number, numbers};
+use super::steal::disturbs;
 use crate::engines::Known;
 use crate::programs::Ran;
 
@@ -41,6 +42,8 @@ pub struct Judged {
     pub name: &'static str,
     /// Its seed, and whether the server told of itself.
     pub trial: (u64, bool),
+    /// Whether the machine's other tenants took so much of it that the label says nothing of the run.
+    pub disturbed: bool,
     /// Whether nothing was wrong.
     pub healthy: bool,
     /// Whether there was a cause to name.
@@ -78,26 +81,40 @@ pub(super) fn judge(trial: &Trial, ran: &Ran, known: &Known) -> Judged {
         .filter(|_| !situation.advice.is_empty())
         .and_then(|at| claims.get(at))
         .map(|(_, finding)| advises(finding, situation.advice));
-    let verdict = ran.run.trust.verdict;
+    let trust = &ran.run.trust;
     Judged {
         name: situation.name,
         trial: (trial.seed, trial.metrics),
+        disturbed: disturbs(known.stolen),
         healthy: situation.is_healthy(),
         has_cause: !situation.is_healthy() && !accepted.is_empty(),
         claimed,
         place,
         forbidden,
         advice,
-        trust: (verdict.as_str(), situation.trust.contains(&verdict)),
-        reasons: ran
-            .run
-            .trust
+        trust: (trust.verdict.as_str(), is_due(trial, trust, known)),
+        reasons: trust
             .reasons
             .iter()
             .map(|reason| format!("{}: {}", reason.code, reason.message))
             .collect(),
         numbers: numbers(ran, known),
     }
+}
+
+/// A share of stolen CPU time from which on a verdict may rest on it.
+const STOLEN: f64 = 0.01;
+
+/// Whether a verdict is one of the label's; where the machine's CPU time went to others, reasons that say so are as right.
+fn is_due(trial: &Trial, trust: &Trust, known: &Known) -> bool {
+    let due = |verdict| trial.situation.trust.contains(&verdict);
+    let stolen = known.stolen.is_some_and(|share| share >= STOLEN);
+    let others = trust
+        .reasons
+        .iter()
+        .filter(|reason| !reason.message.contains("hypervisor"));
+    let of_others = others.map(|reason| reason.verdict).max();
+    due(trust.verdict) || (stolen && due(of_others.unwrap_or(TrustVerdict::Trusted)))
 }
 
 /// Causes and alarms of a run in the order in which it tells them, each once.
@@ -151,7 +168,7 @@ impl Judged {
             .map(|number| json!([number.name, number.cell, number.said, number.so]))
             .collect();
         json!({
-            "situation": self.name, "seed": self.trial.0, "metrics": self.trial.1, "right": self.is_right(),
+            "situation": self.name, "seed": self.trial.0, "metrics": self.trial.1, "disturbed": self.disturbed, "right": self.is_right(),
             "claimed": self.claimed, "place": self.place, "forbidden": self.forbidden, "advice": self.advice,
             "trust": self.trust.0, "trust_right": self.trust.1, "reasons": self.reasons, "off": off,
         })

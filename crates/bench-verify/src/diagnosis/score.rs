@@ -36,6 +36,8 @@ impl Default for Limits {
 /// Counts over runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Score {
+    /// Runs that are not judged, and in nothing below.
+    disturbed: usize,
     runs: usize,
     faulty: usize,
     first: usize,
@@ -62,6 +64,10 @@ impl Score {
 
     fn add(&mut self, run: &Judged) {
         let one = usize::from;
+        if run.disturbed {
+            self.disturbed += 1;
+            return;
+        }
         self.runs += 1;
         self.faulty += one(run.has_cause);
         self.first += one(run.has_cause && run.place == Some(0));
@@ -129,6 +135,11 @@ impl Score {
             (
                 "figures of trusted runs beyond 2 % (rates 3 %)",
                 of(self.numbers_off, self.numbers),
+                "–".to_owned(),
+            ),
+            (
+                "not judged: the machine was taken from them",
+                of(self.disturbed, self.disturbed + self.runs),
                 "–".to_owned(),
             ),
         ];

@@ -1,0 +1,121 @@
+//! How alike neighbours are, and what that does to errors: a first-order autoregression.
+//!
+//! The correlation of neighbours is underestimated in short series by about (1 + 3ρ)/n (Kendall 1954), which is put back; what chance
+//! alone makes of independent values is taken for nothing. For a mean, ρ inflates the variance by 1 + 2 Σ (1 − k/n) ρᵏ. The share of values
+//! below a quantile forgets more slowly than its own neighbours say, since being below is a coarse look at a value: what is seen there is
+//! turned into the ρ of the values (for the median, sin(π/2 · c)), and that into the share's inflation, as for normal values.
+
+use crate::num::float;
+use crate::tables::normal_quantile;
+
+/// Correlations of neighbours below this many standard errors of independent values are chance.
+const CHANCE: f64 = 1.3;
+/// Nothing remembers longer than this can tell.
+const MOST: f64 = 0.98;
+/// Powers of ρ below this add nothing.
+const FORGOTTEN: f64 = 1e-3;
+
+/// How alike neighbours of a series are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Memory {
+    rho: f64,
+    n: f64,
+}
+
+impl Memory {
+    /// Of residuals in time order, whose mean is zero.
+    pub(crate) fn of(residuals: &[f64]) -> Self {
+        let n = float(residuals.len());
+        let squares: f64 = residuals.iter().map(|r| r * r).sum();
+        let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        if squares <= 0.0 || residuals.len() < 4 {
+            return Self { rho: 0.0, n };
+        }
+        let seen = products / squares;
+        let unbiased = seen + (1.0 + 3.0 * seen) / n;
+        let rho = if seen < CHANCE / n.sqrt() {
+            0.0
+        } else {
+            unbiased.clamp(0.0, MOST)
+        };
+        Self { rho, n }
+    }
+
+    /// By how much it inflates the variance of a mean, at least 1 and below n.
+    pub(crate) fn of_mean(self) -> f64 {
+        self.sum(|rho| rho)
+    }
+
+    /// By how much the values' memory inflates the variance of the share of them below their `q` quantile, given that of the share below
+    /// the median.
+    pub(crate) fn of_share(self, q: f64) -> f64 {
+        let values = Self {
+            rho: (std::f64::consts::FRAC_PI_2 * self.rho).sin().min(MOST),
+            ..self
+        };
+        values.sum(|rho| together(q, rho))
+    }
+
+    fn sum(self, correlation: impl Fn(f64) -> f64) -> f64 {
+        let (mut power, mut k, mut inflation) = (self.rho, 1.0, 1.0);
+        while power > FORGOTTEN && k < self.n {
+            inflation += 2.0 * (1.0 - k / self.n) * correlation(power);
+            power *= self.rho;
+            k += 1.0;
+        }
+        inflation.clamp(1.0, (self.n / 1.5).max(1.0))
+    }
+}
+
+/// Correlation of being below the `q` quantile, of two normal values with correlation `rho`: ∫ exp(−z²/(1 + sin θ)) dθ / 2π up to
+/// asin ρ, over q (1 − q); by Simpson's rule.
+fn together(q: f64, rho: f64) -> f64 {
+    const STEPS: u32 = 8;
+    let z = normal_quantile(q);
+    let to = rho.asin();
+    let height = |i: u32| {
+        let angle = to * f64::from(i) / f64::from(STEPS);
+        (-z * z / (1.0 + angle.sin())).exp()
+    };
+    let weight = |i: u32| match i {
+        0 | STEPS => 1.0,
+        odd if odd % 2 == 1 => 4.0,
+        _ => 2.0,
+    };
+    let sum: f64 = (0..=STEPS).map(|i| weight(i) * height(i)).sum();
+    let integral = to / (3.0 * f64::from(STEPS)) * sum;
+    integral / (std::f64::consts::TAU * q * (1.0 - q))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn being_below_the_median_together_is_the_arc_sine() {
+        for rho in [0.1, 0.5, 0.9] {
+            let exact = 2.0 / std::f64::consts::PI * f64::asin(rho);
+            assert!((together(0.5, rho) - exact).abs() < 1e-9);
+        }
+        // Two values that are one are below together, always.
+        assert!((together(0.95, 1.0) - 1.0).abs() < 0.01);
+        assert!(together(0.99, 0.5) < together(0.9, 0.5));
+    }
+
+    #[test]
+    fn a_mean_of_alike_neighbours_is_worth_fewer() {
+        let memory = Memory { rho: 0.5, n: 1e6 };
+        assert!((memory.of_mean() - 3.0).abs() < 0.01);
+        assert!((Memory { rho: 0.0, n: 50.0 }.of_mean() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_chance_makes_of_neighbours_is_no_memory() {
+        let alternating: Vec<f64> = (0..50)
+            .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
+            .collect();
+        assert!((Memory::of(&alternating).of_mean() - 1.0).abs() < 1e-12);
+        assert!((Memory::of(&[]).of_mean() - 1.0).abs() < 1e-12);
+        assert!((Memory::of(&[0.0; 9]).of_share(0.9) - 1.0).abs() < 1e-12);
+    }
+}
