@@ -178,3 +178,64 @@ impl AsyncWrite for Socket {
         Poll::Ready(self.shut_down())
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+
+    use bench_schema::{Nanos, Stamp};
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+    use crate::Clock;
+    use crate::clock::KernelStamps;
+
+    /// What it says of the instant: within the call, and nearer to its beginning, where the stamp is taken, than to its end.
+    #[tokio::test]
+    async fn the_kernel_hands_a_request_on_within_the_call_and_nearer_to_sent_than_to_its_return() {
+        const REQUESTS: usize = 300;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_nonblocking(true).unwrap();
+        near.set_nodelay(true).unwrap();
+        let mut far = listener.accept().unwrap().0;
+        // A server that waits in its read: the call wakes it, as that of a real request does.
+        let server = std::thread::spawn(move || {
+            let mut request = [0; 1000];
+            while far.read_exact(&mut request).is_ok() && far.write_all(b"x").is_ok() {}
+        });
+        let clock = Clock::start();
+        let stamps = Rc::new(KernelStamps::new(clock.clone()));
+        let log = ReadLog::new(Rc::clone(&stamps));
+        sys::sending::ask_for_stamps(near.as_fd()).unwrap();
+        let mut socket = Socket::new(near.into(), Rc::clone(&log)).unwrap();
+        let (mut after_sent, mut before_return) = (Vec::new(), Vec::new());
+        for _ in 0..REQUESTS {
+            let sent = Rc::new(Cell::new(None::<Stamp>));
+            log.note_body_taken(&sent);
+            let written = poll_fn(|cx| socket.poll_send(cx, &[b'x'; 1000])).await;
+            let returned = clock.now();
+            assert_eq!(written.unwrap(), 1000);
+            log.note_flush();
+            let handed = sys::sending::take_stamp(socket.fd.get_ref().as_fd());
+            let handed = stamps.arrival(handed.expect("a stamp for each segment"), returned);
+            after_sent.push(handed - sent.get().unwrap());
+            before_return.push(returned - handed);
+            assert_eq!(socket.read(&mut [0; 8]).await.unwrap(), 1);
+        }
+        drop(socket);
+        server.join().unwrap();
+        // The two clocks are read one after the other: a conversion is wrong by less than this.
+        let slack = Nanos::new(50_000);
+        assert!(after_sent.iter().all(|late| *late > Nanos::ZERO - slack));
+        let median = |times: &mut Vec<Nanos>| {
+            times.sort();
+            times[REQUESTS / 2]
+        };
+        let (begun, left) = (median(&mut after_sent), median(&mut before_return));
+        assert!(begun < left, "{begun} from the stamp, {left} to the return");
+    }
+}

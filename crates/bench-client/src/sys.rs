@@ -42,14 +42,22 @@ pub(crate) fn watch(fd: Arc<OwnedFd>, interest: Interest) -> io::Result<AsyncFd<
 /// Ask the kernel for a receive stamp on everything that arrives from now on.
 #[cfg(target_os = "linux")]
 pub(crate) fn ask_for_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
-    let on: libc::c_int = 1;
+    set_socket_option(fd, libc::SO_TIMESTAMPNS, 1)
+}
+
+#[cfg(target_os = "linux")]
+fn set_socket_option(
+    fd: BorrowedFd<'_>,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: the option's value is a c_int that lives across the call, and its size is given.
     let rc = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            (&raw const on).cast(),
+            option,
+            (&raw const value).cast(),
             socklen_of::<libc::c_int>(),
         )
     };
@@ -106,13 +114,25 @@ pub(crate) fn poll_tokio_read<R: AsyncRead>(
     }
 }
 
-/// Room for one `SCM_TIMESTAMPNS` and a neighbour, aligned as control messages must be.
+/// Room for one `SCM_TIMESTAMPNS` and a neighbour, or for one `SCM_TIMESTAMPING`, aligned as control messages must be.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
 /// # Safety
 /// `start` must be valid for writes of `len` bytes.
 unsafe fn recv(fd: BorrowedFd<'_>, start: *mut u8, len: usize) -> io::Result<Received> {
+    // SAFETY: as this function's own.
+    unsafe { recv_with(fd, start, len, 0) }
+}
+
+/// # Safety
+/// `start` must be valid for writes of `len` bytes.
+unsafe fn recv_with(
+    fd: BorrowedFd<'_>,
+    start: *mut u8,
+    len: usize,
+    flags: libc::c_int,
+) -> io::Result<Received> {
     let mut iov = libc::iovec {
         iov_base: start.cast(),
         iov_len: len,
@@ -126,7 +146,7 @@ unsafe fn recv(fd: BorrowedFd<'_>, start: *mut u8, len: usize) -> io::Result<Rec
     // The field's type differs between C libraries.
     message.msg_controllen = 64_u32.try_into().unwrap_or_default();
     // SAFETY: `message` points at one iovec over memory the caller vouches for, and at `control`, which outlives the call.
-    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, 0) };
+    let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     let mut opening = Opening::default();
     // SAFETY: the kernel has written `len` bytes at `start`; no more than that, nor than `opening` holds, are copied.
@@ -145,8 +165,10 @@ fn stamp_in(message: &libc::msghdr) -> Option<i64> {
     while !header.is_null() {
         // SAFETY: not null, so it points at a whole header inside the control buffer.
         let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
-            // SAFETY: a message of this kind carries one timespec; it need not be aligned.
+        if level == libc::SOL_SOCKET
+            && (kind == libc::SCM_TIMESTAMPNS || kind == libc::SCM_TIMESTAMPING)
+        {
+            // SAFETY: a message of these kinds begins with a timespec; it need not be aligned.
             let time: libc::timespec =
                 unsafe { std::ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
             #[expect(
@@ -173,6 +195,29 @@ fn stamp_in(_message: &libc::msghdr) -> Option<i64> {
 #[cfg(target_os = "linux")]
 fn socklen_of<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).unwrap_or(libc::socklen_t::MAX)
+}
+
+/// The kernel's own stamps of what is sent: too dear for each request, but they say where within the call the instant lies.
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) mod sending {
+    use super::{BorrowedFd, io, recv_with, set_socket_option};
+
+    /// Ask for a stamp of each segment when it leaves the socket for the device.
+    pub(crate) fn ask_for_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
+        let flags = libc::SOF_TIMESTAMPING_TX_SCHED
+            | libc::SOF_TIMESTAMPING_SOFTWARE
+            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+        set_socket_option(fd, libc::SO_TIMESTAMPING, flags.cast_signed())
+    }
+
+    /// The oldest stamp that was not taken yet, nanoseconds of the real-time clock.
+    pub(crate) fn take_stamp(fd: BorrowedFd<'_>) -> Option<i64> {
+        let mut nothing = [0_u8; 8];
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the array is valid for writes of its length.
+        let received = unsafe { recv_with(fd, nothing.as_mut_ptr(), nothing.len(), flags) };
+        received.ok()?.realtime_ns
+    }
 }
 
 #[cfg(target_os = "linux")]
