@@ -20,7 +20,7 @@ use crate::{ClientError, Clock, ConnectionPolicy, Endpoint, ReadBatching, Target
 
 /// How often a request is tried again because a reused connection turned out to be closed. The second try is on a new
 /// connection, which cannot be stale; the third covers a server that closes new ones at once.
-const REPLACEMENTS: u32 = 2;
+pub(crate) const REPLACEMENTS: u32 = 2;
 
 /// Sends requests and times their answers. One for each worker thread: it is neither `Send` nor `Sync`, and takes no locks.
 ///

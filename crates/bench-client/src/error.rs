@@ -48,6 +48,9 @@ pub enum ClientError {
     /// The kernel gave no timer for pacing.
     #[error("no timer for pacing; are there file descriptors left (ulimit -n)?")]
     Timer(#[source] io::Error),
+    /// Nothing to fetch pages with.
+    #[error("no thread to fetch pages on: {0}")]
+    FetchThread(io::Error),
     /// A plain request (probe, scrape) that did not get an answer.
     #[error("{url}: {message}")]
     Fetch {

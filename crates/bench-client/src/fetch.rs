@@ -1,23 +1,38 @@
 //! Plain requests beside the measured ones: probes, metric pages, tokenising.
+//!
+//! One thread fetches for everybody who holds a clone of a [`Fetcher`], and keeps its connections: a server sees one of them, however many
+//! pages are asked for one after the other and by whom.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, mpsc as blocking};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bench_schema::{Nanos, Secret, Stage};
+use bench_schema::{FailureKind, Nanos, Secret, Stage};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, LocalSet};
 
+use crate::client::REPLACEMENTS;
 use crate::clock::KernelStamps;
 use crate::connect::Connector;
 use crate::deadline::Deadline;
 use crate::fault::Fault;
+use crate::pool::{Checkout, Pool};
 use crate::protocol::page_error;
 use crate::request::{HttpRequest, PreparedRequest, Route};
-use crate::transfer::{Connection, Http1, Http2, LocalTasks, Step};
+use crate::socket::ReadLog;
+use crate::transfer::{LocalTasks, Step, Transfer};
 use crate::{ClientError, Clock, Endpoint, Target};
+
+/// Fetches that may wait for the thread. Whoever fetches waits for the page, so that there are as many as there are callers.
+const WAITING: usize = 256;
 
 /// A whole response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +45,14 @@ pub struct Fetched {
     pub body: Vec<u8>,
 }
 
-/// Gets pages of the target's servers and of others, one connection each, with limits on time and size. `Send` and `Sync`: for a
-/// sampler's own thread.
-#[derive(Clone, Debug)]
+/// Gets pages of the target's servers and of others, with limits on time and size. `Send` and `Sync`; clones share the thread and its
+/// connections, which end with the last of them.
+#[derive(Clone)]
 pub struct Fetcher {
     target: Arc<Target>,
-    clock: Clock,
     /// What another server than the target's wants to be told.
     authorization: Option<(Endpoint, HeaderValue)>,
+    thread: Arc<FetchThread>,
 }
 
 /// What a fetch may cost.
@@ -47,19 +62,72 @@ pub(crate) struct FetchLimits {
     pub(crate) bytes: usize,
 }
 
+/// A page that is to be fetched, and who wants it.
+struct Job {
+    endpoint: Endpoint,
+    path: String,
+    prepared: PreparedRequest,
+    limits: FetchLimits,
+    reply: Box<dyn FnOnce(Result<Fetched, ClientError>) + Send>,
+}
+
+struct FetchThread {
+    /// Taken when it is to end.
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    /// CPU time that it has spent, and how much of it has been told.
+    cpu: Arc<AtomicI64>,
+    told: AtomicI64,
+}
+
+impl Drop for FetchThread {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // what it panicked with was an answer that did not come
+            let _joined = thread.join();
+        }
+    }
+}
+
 impl Fetcher {
     /// A fetcher with the target's certificates. Its headers and API key go to the target's own hosts only.
     ///
     /// # Errors
-    /// [`ClientError`] where a certificate file of the target cannot be used.
+    /// [`ClientError`] where a certificate file of the target cannot be used, or no thread can be started.
     pub fn new(target: &Target) -> Result<Self, ClientError> {
         let clock = Clock::start();
         // To fail now rather than at the first page.
         Connector::new(target, Rc::new(KernelStamps::new(clock.clone())))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ClientError::FetchThread)?;
+        let (jobs, inbox) = mpsc::channel(WAITING);
+        let cpu = Arc::new(AtomicI64::new(0));
+        let (own_target, own_cpu) = (target.clone(), Arc::clone(&cpu));
+        let serve = move || {
+            let servers = Servers {
+                target: own_target,
+                clock,
+                known: RefCell::default(),
+                cpu: own_cpu,
+            };
+            LocalSet::new().block_on(&runtime, servers.serve(inbox));
+        };
+        let thread = std::thread::Builder::new()
+            .name("fetcher".to_owned())
+            .spawn(serve)
+            .map_err(ClientError::FetchThread)?;
         Ok(Self {
             target: Arc::new(target.clone()),
-            clock,
             authorization: None,
+            thread: Arc::new(FetchThread {
+                jobs: Some(jobs),
+                thread: Some(thread),
+                cpu,
+                told: AtomicI64::new(0),
+            }),
         })
     }
 
@@ -81,21 +149,20 @@ impl Fetcher {
         })
     }
 
-    /// Get `url` from a thread without a runtime; 2xx only, at most `most_bytes`.
+    /// Get `url`; 2xx only, at most `most_bytes`. Blocks the calling thread.
     ///
     /// # Errors
     /// A sentence: no connection, another status, too slow, too large.
     pub fn get(&self, url: &str, timeout: Duration, most_bytes: usize) -> Result<Vec<u8>, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| format!("no runtime for a page: {error}"))?;
         let limits = FetchLimits {
             time: timeout,
             bytes: most_bytes,
         };
-        let fetched = runtime
-            .block_on(self.fetch_url(url, limits))
+        // The path belongs to the page, not to a base URL.
+        let fetched = Endpoint::parse_page(url)
+            .and_then(|(endpoint, path)| {
+                self.fetch_blocking(&endpoint, &path, Bytes::new(), limits)
+            })
             .map_err(|error| error.to_string())?;
         if (200..300).contains(&fetched.status) {
             return Ok(fetched.body);
@@ -107,14 +174,10 @@ impl Fetcher {
         Err(format!("{page}: HTTP {}{said}", fetched.status))
     }
 
-    pub(crate) async fn fetch_url(
-        &self,
-        url: &str,
-        limits: FetchLimits,
-    ) -> Result<Fetched, ClientError> {
-        // The path belongs to the page, not to a base URL.
-        let (endpoint, path) = Endpoint::parse_page(url)?;
-        self.fetch(&endpoint, &path, Bytes::new(), limits).await
+    /// CPU time that the fetcher's thread has spent since this was last asked, by whoever holds a clone.
+    pub fn take_cpu(&self) -> Nanos {
+        let spent = self.thread.cpu.load(Ordering::Relaxed);
+        Nanos::new(spent - self.thread.told.swap(spent, Ordering::Relaxed)).or_zero()
     }
 
     /// `GET`, or `POST` of JSON where there is a body.
@@ -125,35 +188,54 @@ impl Fetcher {
         body: Bytes,
         limits: FetchLimits,
     ) -> Result<Fetched, ClientError> {
-        let headers = self.headers_for(endpoint);
-        let proxy = self.target.proxy.as_ref();
-        let prepared = PreparedRequest::plain(body, headers);
-        let route = Route::new(endpoint, path, proxy)?;
-        let request = HttpRequest {
-            prepared: &prepared,
-            route: &route,
+        let (reply, answer) = oneshot::channel();
+        // a caller that has gone away needs no page
+        let reply = Box::new(|fetched| {
+            reply.send(fetched).ok();
+        });
+        self.order(endpoint, path, body, limits, reply)?;
+        answer.await.unwrap_or_else(|_| Err(thread_gone(endpoint)))
+    }
+
+    /// The same, from a thread that may block.
+    pub(crate) fn fetch_blocking(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        body: Bytes,
+        limits: FetchLimits,
+    ) -> Result<Fetched, ClientError> {
+        let (reply, answer) = blocking::sync_channel(1);
+        let reply = Box::new(move |fetched| {
+            reply.send(fetched).ok();
+        });
+        self.order(endpoint, path, body, limits, reply)?;
+        answer.recv().unwrap_or_else(|_| Err(thread_gone(endpoint)))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a page's address, limits and reader"
+    )]
+    fn order(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        body: Bytes,
+        limits: FetchLimits,
+        reply: Box<dyn FnOnce(Result<Fetched, ClientError>) + Send>,
+    ) -> Result<(), ClientError> {
+        let job = Job {
+            endpoint: endpoint.clone(),
+            path: path.to_owned(),
+            prepared: PreparedRequest::plain(body, self.headers_for(endpoint)),
+            limits,
+            reply,
         };
-        let url = format!("{endpoint}");
-        let stamps = Rc::new(KernelStamps::new(self.clock.clone()));
-        let mut target = Target::clone(&self.target);
-        target.endpoints = vec![endpoint.clone()];
-        let connector = Connector::new(&target, stamps)?;
-        let stage = Cell::new(Stage::Connect);
-        let due = self.clock.now() + Nanos::from_duration(limits.time);
-        let mut deadline = Deadline::new(self.clock.clone(), due, Rc::default());
-        let exchange = exchange(&connector, endpoint, request, &stage, limits.bytes);
-        let local = tokio::task::LocalSet::new();
-        match deadline.within(local.run_until(exchange)).await {
-            Some(Ok(fetched)) => Ok(fetched),
-            Some(Err(fault)) => Err(ClientError::Fetch {
-                url,
-                message: fault.message,
-            }),
-            None => Err(ClientError::NoAnswer {
-                url,
-                waited: limits.time,
-                stage: stage.get(),
-            }),
+        let sent = (self.thread.jobs.as_ref()).map(|jobs| jobs.try_send(job).is_ok());
+        match sent {
+            Some(true) => Ok(()),
+            _ => Err(thread_gone(endpoint)),
         }
     }
 
@@ -191,29 +273,144 @@ impl Fetcher {
     }
 }
 
-async fn exchange(
-    connector: &Connector,
-    endpoint: &Endpoint,
-    request: HttpRequest<'_>,
-    stage: &Cell<Stage>,
-    most_bytes: usize,
+fn thread_gone(endpoint: &Endpoint) -> ClientError {
+    ClientError::Fetch {
+        url: endpoint.to_string(),
+        message: "the thread that fetches pages has ended, or has too many to fetch".to_owned(),
+    }
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetcher")
+            .field("target", &self.target)
+            .field("authorization", &self.authorization)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the thread has: the servers that were asked for pages, each with its connections.
+struct Servers {
+    target: Target,
+    clock: Clock,
+    known: RefCell<Vec<Rc<Server>>>,
+    cpu: Arc<AtomicI64>,
+}
+
+struct Server {
+    connector: Connector,
+    pool: Pool,
+}
+
+impl Servers {
+    /// Fetch until nobody can ask any more; what is under way then is dropped.
+    async fn serve(self, mut inbox: mpsc::Receiver<Job>) {
+        let servers = Rc::new(self);
+        let mut under_way = JoinSet::new();
+        while let Some(job) = inbox.recv().await {
+            while under_way.try_join_next().is_some() {}
+            let servers = Rc::clone(&servers);
+            under_way.spawn_local(async move {
+                let fetched = servers.fetch(&job).await;
+                let spent = clock_gettime(ClockId::ThreadCPUTime);
+                let spent = Nanos::from_secs(spent.tv_sec) + Nanos::new(spent.tv_nsec);
+                servers.cpu.store(spent.get(), Ordering::Relaxed);
+                (job.reply)(fetched);
+            });
+        }
+    }
+
+    async fn fetch(&self, job: &Job) -> Result<Fetched, ClientError> {
+        let server = self.server(&job.endpoint)?;
+        let route = Route::new(&job.endpoint, &job.path, self.target.proxy.as_ref())?;
+        let request = HttpRequest {
+            prepared: &job.prepared,
+            route: &route,
+        };
+        let stage = Cell::new(Stage::Connect);
+        let due = self.clock.now() + Nanos::from_duration(job.limits.time);
+        let mut deadline = Deadline::new(self.clock.clone(), due, Rc::default());
+        let page = server.page(request, &stage, job.limits.bytes);
+        let url = || job.endpoint.to_string();
+        match deadline.within(page).await {
+            Some(Ok(fetched)) => Ok(fetched),
+            Some(Err(fault)) => Err(ClientError::Fetch {
+                url: url(),
+                message: fault.message,
+            }),
+            None => Err(ClientError::NoAnswer {
+                url: url(),
+                waited: job.limits.time,
+                stage: stage.get(),
+            }),
+        }
+    }
+
+    fn server(&self, endpoint: &Endpoint) -> Result<Rc<Server>, ClientError> {
+        let mut known = self.known.borrow_mut();
+        let of = |server: &&Rc<Server>| server.pool.endpoint().same_server(endpoint);
+        if let Some(server) = known.iter().find(of) {
+            return Ok(Rc::clone(server));
+        }
+        let target = Target {
+            endpoints: vec![endpoint.clone()],
+            ..self.target.clone()
+        };
+        let stamps = Rc::new(KernelStamps::new(self.clock.clone()));
+        let server = Rc::new(Server {
+            connector: Connector::new(&target, stamps)?,
+            pool: Pool::new(endpoint.clone(), &target, LocalTasks::default()),
+        });
+        known.push(Rc::clone(&server));
+        Ok(server)
+    }
+}
+
+impl Server {
+    /// A page over a connection that is there, else over a new one. One that the server had closed meanwhile is replaced.
+    async fn page(
+        &self,
+        request: HttpRequest<'_>,
+        stage: &Cell<Stage>,
+        most_bytes: usize,
+    ) -> Result<Fetched, Fault> {
+        let mut replaced = 0;
+        loop {
+            let checkout = self.pool.checkout(&self.connector, replaced > 0, stage);
+            let Checkout {
+                connection, facts, ..
+            } = checkout.await?;
+            stage.set(Stage::Headers);
+            let log = Rc::clone(connection.log());
+            let begin = log.begin(log.now());
+            let sent = Rc::default();
+            let outgoing = request.on(connection.is_http2(), &log, &sent);
+            let mut transfer = connection.start(outgoing, sent);
+            let peer = &request.route.peer;
+            let fault = match whole_page(&mut transfer, &log, (peer, most_bytes)).await {
+                Ok(fetched) => {
+                    if let Some(connection) = transfer.into_reusable() {
+                        self.pool.give_back(connection);
+                    }
+                    return Ok(fetched);
+                }
+                Err(fault) => fault,
+            };
+            let nothing_came = log.position().bytes_read == begin.bytes_read;
+            if !(facts.reused && nothing_came) || replaced == REPLACEMENTS {
+                return Err(fault);
+            }
+            replaced += 1;
+        }
+    }
+}
+
+async fn whole_page(
+    transfer: &mut Transfer,
+    log: &ReadLog,
+    (peer, most_bytes): (&str, usize),
 ) -> Result<Fetched, Fault> {
-    let peer = endpoint.to_string();
-    let raw = connector.connect(endpoint, stage).await?;
-    let log = Rc::clone(&raw.log);
-    let tasks = LocalTasks::default();
-    let connection = if raw.http2 {
-        Http2::open(raw, &tasks).await.map(Connection::Http2)
-    } else {
-        let opened = Http1::open(raw, 64 << 10).await;
-        opened.map(|connection| Connection::Http1(Box::new(connection)))
-    };
-    stage.set(Stage::Headers);
-    let broken = |error: &hyper::Error| Fault::hyper(Stage::Headers, error, &log, &peer);
-    let connection = connection.map_err(|error| broken(&error))?;
-    let sent = Rc::default();
-    let request = request.on(connection.is_http2(), &log, &sent);
-    let mut transfer = connection.start(request, sent);
+    let fault = |kind, message: &str| Fault::new(Stage::Headers, kind, message);
     let mut fetched = Fetched {
         status: 0,
         server: None,
@@ -231,21 +428,13 @@ async fn exchange(
             Step::Data(bytes, _) => {
                 if fetched.body.len() + bytes.len() > most_bytes {
                     let message = format!("the page is larger than {most_bytes} bytes");
-                    let kind = bench_schema::FailureKind::TooLarge;
-                    return Err(Fault::new(Stage::Tail, kind, message));
+                    return Err(Fault::new(Stage::Tail, FailureKind::TooLarge, message));
                 }
                 fetched.body.extend_from_slice(&bytes);
             }
             Step::End(_) => return Ok(fetched),
-            Step::Broken(error) => return Err(broken(&error)),
-            Step::Lost => {
-                let kind = bench_schema::FailureKind::Closed;
-                return Err(Fault::new(
-                    Stage::Headers,
-                    kind,
-                    "the connection was closed",
-                ));
-            }
+            Step::Broken(error) => return Err(Fault::hyper(Stage::Headers, &error, log, peer)),
+            Step::Lost => return Err(fault(FailureKind::Closed, "the connection was closed")),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::fetch::{FetchLimits, Fetched, Fetcher};
-use crate::{ClientError, Clock, Endpoint, Target};
+use crate::{ClientError, Clock, Endpoint};
 
 /// Between two looks at a server that is not ready.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -86,16 +86,15 @@ enum Look {
 }
 
 impl Probe {
-    /// A probe of `target`'s first endpoint.
+    /// A probe of the first endpoint of the fetcher's target.
     ///
     /// # Errors
-    /// [`ClientError::NoEndpoint`], or a certificate that cannot be used.
-    pub fn new(target: impl AsRef<Target>, clock: Clock) -> Result<Self, ClientError> {
-        let target = target.as_ref();
-        let endpoint = target.endpoints.first().ok_or(ClientError::NoEndpoint)?;
+    /// [`ClientError::NoEndpoint`].
+    pub fn new(fetcher: Fetcher, clock: Clock) -> Result<Self, ClientError> {
+        let endpoint = fetcher.target().endpoints.first();
         Ok(Self {
-            endpoint: endpoint.clone(),
-            fetcher: Fetcher::new(target)?,
+            endpoint: endpoint.ok_or(ClientError::NoEndpoint)?.clone(),
+            fetcher,
             clock,
         })
     }
@@ -163,8 +162,7 @@ impl Probe {
             facts: facts.into_iter().collect(),
             silent: Vec::new(),
         };
-        // Each of these pages belongs to one kind of server; the known kind's is asked alone. All at once, since a page that nobody
-        // serves may take as long as it is waited for.
+        // Each of these pages belongs to one kind of server; the known kind's is asked alone.
         let known = facts.kind.as_deref();
         let mut pages: Vec<_> = VERSIONS
             .iter()
@@ -173,8 +171,15 @@ impl Probe {
         if known.is_some() && pages.iter().all(|(_, page, _)| *page != "/version") {
             pages.push(&("", "/version", &["version"]));
         }
-        let asked = pages.iter().map(|(_, page, keys)| self.version(page, keys));
-        let answers = join_all(asked).await;
+        // One after the other over one connection, until one is waited for in vain: the rest then at once, or the waits would add up.
+        let mut answers = Vec::new();
+        while let Some((_, page, keys)) = pages.get(answers.len())
+            && !matches!(answers.last(), Some(VersionPage::Hangs))
+        {
+            answers.push(self.version(page, keys).await);
+        }
+        let left = pages.iter().skip(answers.len());
+        answers.extend(join_all(left.map(|(_, page, keys)| self.version(page, keys))).await);
         for ((kind, page, _), answer) in pages.into_iter().zip(answers) {
             match answer {
                 VersionPage::Tells(version) if facts.version.is_none() => {
@@ -205,15 +210,15 @@ impl Probe {
             .map_or(VersionPage::Nothing, VersionPage::Tells)
     }
 
-    /// How many tokens the server makes of `text`, special tokens left out; `None` where it has no `/tokenize`.
+    /// How many tokens the server makes of `text` for `model`, special tokens left out; `None` where it has no `/tokenize`. Blocks.
     ///
     /// vLLM wants the text as `prompt`, llama.cpp as `content`, TGI as `inputs`; each ignores the others' keys.
     ///
     /// # Errors
     /// [`ClientError::Fetch`] where there was no answer at all.
-    pub async fn tokenize(&self, text: &str) -> Result<Option<Tokenized>, ClientError> {
+    pub fn tokenize(&self, model: &str, text: &str) -> Result<Option<Tokenized>, ClientError> {
         let body = json!({
-            "model": self.fetcher.target().model,
+            "model": model,
             "prompt": text,
             "content": text,
             "inputs": text,
@@ -221,10 +226,7 @@ impl Probe {
         });
         let path = self.endpoint.root_path("/tokenize");
         let bytes = Bytes::from(body.to_string());
-        let fetched = self
-            .fetcher
-            .fetch(&self.endpoint, &path, bytes, LIMITS)
-            .await?;
+        let fetched = (self.fetcher).fetch_blocking(&self.endpoint, &path, bytes, LIMITS)?;
         if !(200..300).contains(&fetched.status) {
             return Ok(None);
         }

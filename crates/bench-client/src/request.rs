@@ -17,6 +17,7 @@ use crate::outgoing::Outgoing;
 use crate::socket::ReadLog;
 use crate::{ClientError, ConnectionPolicy, Endpoint, Protocol, Proxy, Target};
 
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const AGENT: &str = concat!("llm-bench/", env!("CARGO_PKG_VERSION"));
 
 /// Encodes generations as a target wants them. Any thread may do it, ahead of time: it opens no connection and reads no clock.
@@ -91,7 +92,6 @@ impl RequestEncoder {
         request: &GenerationRequest,
         request_id: &str,
     ) -> Result<PreparedRequest, ClientError> {
-        const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
         let streaming = request.stream && self.protocol.streams();
         let mut headers = self.headers.clone();
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static(
@@ -131,6 +131,11 @@ impl PreparedRequest {
     /// Characters of the answer to keep in its record.
     pub fn kept_text(&self) -> Option<usize> {
         self.keep_text
+    }
+
+    /// What it is called: its `x-request-id`.
+    pub fn request_id(&self) -> Option<&str> {
+        self.headers.get(REQUEST_ID)?.to_str().ok()
     }
 
     /// The request's body.

@@ -13,8 +13,9 @@ use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use bench_client::{Client, Clock, Probe};
+use bench_client::{Client, Clock, Fetcher, Probe};
 use bench_schema::Nanos;
 use common::{ask, client, run, target, whole_stream};
 
@@ -82,6 +83,59 @@ fn a_closed_loop_opens_as_many_connections_as_it_has_streams() {
     }
 }
 
+/// A server of pages that closes a connection after so many, and how many connections it has accepted.
+fn page_server(pages: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            count.fetch_add(1, Ordering::SeqCst);
+            std::thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                for _ in 0..pages {
+                    let Ok(1..) = stream.read(&mut buffer) else {
+                        return;
+                    };
+                    let page = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+                    stream.write_all(page.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    (url, accepted)
+}
+
+#[test]
+fn whoever_fetches_from_one_server_does_so_over_one_connection() {
+    let (url, accepted) = page_server(usize::MAX);
+    let fetcher = Fetcher::new(&target(&url)).unwrap();
+    let probe = Probe::new(fetcher.clone(), Clock::start()).unwrap();
+    run(async { probe.look(Nanos::ZERO).await.unwrap() });
+    let get = |fetcher: &Fetcher| {
+        let page = fetcher.get(&format!("{url}/metrics"), Duration::from_secs(10), 100);
+        assert_eq!(page.unwrap(), b"{}");
+    };
+    get(&fetcher);
+    let sampler = fetcher.clone();
+    std::thread::scope(|scope| scope.spawn(|| (0..20).for_each(|_| get(&sampler))).join()).unwrap();
+    assert!(probe.tokenize("m", "text").unwrap().is_none());
+    assert_eq!(accepted.load(Ordering::SeqCst), 1);
+    assert!(fetcher.take_cpu() > Nanos::ZERO);
+}
+
+#[test]
+fn a_page_that_is_asked_for_on_a_closed_connection_is_asked_for_again() {
+    let (url, accepted) = page_server(3);
+    let fetcher = Fetcher::new(&target(&url)).unwrap();
+    for _ in 0..10 {
+        let page = fetcher.get(&url, Duration::from_secs(10), 100);
+        assert_eq!(page.unwrap(), b"{}");
+    }
+    assert_eq!(accepted.load(Ordering::SeqCst), 4);
+}
+
 #[test]
 fn pages_that_a_server_hangs_on_are_given_up_together_and_listed() {
     const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-length: 21\r\n\r\n{\"data\":[{\"id\":\"m\"}]}";
@@ -99,7 +153,7 @@ fn pages_that_a_server_hangs_on_are_given_up_together_and_listed() {
             });
         }
     });
-    let probe = Probe::new(Arc::new(target(&url)), Clock::start()).unwrap();
+    let probe = Probe::new(Fetcher::new(&target(&url)).unwrap(), Clock::start()).unwrap();
     let facts = run(async { probe.look(Nanos::ZERO).await.unwrap() });
     assert_eq!(
         (facts.models.as_slice(), facts.version),

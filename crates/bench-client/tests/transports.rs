@@ -477,7 +477,7 @@ fn a_unix_socket_works_and_says_that_its_stamps_are_not_the_kernels() {
 fn a_probe_finds_models_kind_version_and_counts_tokens() {
     let mut aim = target(&format!("http://{}", plain_server(false)));
     aim.api_key = Some(Secret::new("k"));
-    let probe = Probe::new(Arc::new(aim), Clock::start()).unwrap();
+    let probe = Probe::new(Fetcher::new(&aim).unwrap(), Clock::start()).unwrap();
     run(async {
         let facts = probe.look(Nanos::ZERO).await.unwrap();
         assert_eq!(facts.models, ["m-1"]);
@@ -486,7 +486,7 @@ fn a_probe_finds_models_kind_version_and_counts_tokens() {
             (facts.kind.as_deref(), facts.version.as_deref()),
             (Some("vllm"), Some("0.32.0"))
         );
-        let tokens = probe.tokenize("hello world").await.unwrap().unwrap();
+        let tokens = probe.tokenize("m", "hello world").unwrap().unwrap();
         assert_eq!((tokens.count, tokens.ids), (2, Some(vec![7, 8])));
     });
 }
@@ -496,7 +496,7 @@ fn a_server_that_is_not_there_is_not_ready_and_the_last_look_is_told() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let probe = Probe::new(Arc::new(target(&url)), Clock::start()).unwrap();
+    let probe = Probe::new(Fetcher::new(&target(&url)).unwrap(), Clock::start()).unwrap();
     let error = run(async { probe.look(Nanos::from_millis(1)).await })
         .unwrap_err()
         .to_string();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bench_schema::Nanos;
+
 /// Brings a page. Called on the sampler's threads, one call at a time per page, and may block.
 pub trait Fetch: Send + Sync {
     /// The body of a successful (2xx) answer to `GET url`.
@@ -10,6 +12,11 @@ pub trait Fetch: Send + Sync {
     /// What went wrong, in words that do not change from one failure to the next of the same kind, so that they are said once:
     /// no answer within `limits.timeout`, a status other than 2xx, a body of more than `limits.max_bytes`.
     fn get(&self, url: &str, limits: FetchLimits) -> Result<Vec<u8>, String>;
+
+    /// CPU time that other threads than the callers' have spent on pages since this was last asked.
+    fn take_cpu(&self) -> Nanos {
+        Nanos::ZERO
+    }
 }
 
 /// Bounds of one fetch.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bench_schema::{Reading, ReadingSource, Stamp};
+use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 use serde::Deserialize;
 
 use crate::config::PrometheusQueries;
@@ -61,6 +61,10 @@ impl QuerySource {
 impl Source for QuerySource {
     fn name(&self) -> &'static str {
         "prometheus"
+    }
+
+    fn cpu_elsewhere(&self) -> Nanos {
+        self.fetch.take_cpu()
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

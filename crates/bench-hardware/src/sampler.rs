@@ -34,6 +34,11 @@ pub(crate) trait Source: Send {
     /// Read once and hand on what was read.
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading));
 
+    /// CPU time that another thread has spent for it since this was last asked.
+    fn cpu_elsewhere(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// What was found out on the way about the server, and does not change.
     fn facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bench_schema::{Reading, ReadingSource, Stamp, is_counter};
+use bench_schema::{Nanos, Reading, ReadingSource, Stamp, is_counter};
 
 use crate::exposition::Page;
 use crate::fetch::{Fetch, FetchLimits};
@@ -99,6 +99,10 @@ impl Source for ScrapeSource {
             ScrapeKind::Server => "server_metrics",
             ScrapeKind::Dcgm => "dcgm",
         }
+    }
+
+    fn cpu_elsewhere(&self) -> Nanos {
+        self.fetch.take_cpu()
     }
 
     fn facts(&self) -> BTreeMap<String, String> {

@@ -80,10 +80,17 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
 )]
 async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
     let cells = (program.design)(settings);
-    let run = Run::prepare(program, settings, &cells).await?;
+    let mut run = Run::prepare(program, settings, &cells).await?;
     if settings.output.dry_run {
         return run.plan_as_text(&cells).map(Outcome::Planned);
     }
+    let mut pool = WorkerPool::start(
+        run.worker_count(),
+        &run.server.target,
+        &run.clock,
+        settings.client.late_read,
+    )?;
+    run.preflight(&pool).await?;
     let folder = folder::create(&settings.output, settings.benchmark, run.started)?;
     let _held_until_the_end = folder::claim(&folder)?;
     let secrets = Secrets::of(settings);
@@ -98,12 +105,6 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
     let planner = Planner::start(encoder, run.server.chat)?;
-    let mut pool = WorkerPool::start(
-        run.worker_count(),
-        &run.server.target,
-        &run.clock,
-        settings.client.late_read,
-    )?;
     let ending = run.watch_for_the_end();
 
     run.wait_for_the_start().await;

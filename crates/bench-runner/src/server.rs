@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bench_client::protocol::{ProtocolOptions, UsageRequest, protocol_with_options};
 use bench_client::{
-    CancelAfter, Client, Clock, ConnectionPolicy, Endpoint, HttpVersion, Limits, Probe, Protocol,
-    Target, Timeouts, TlsOptions,
+    CancelAfter, Client, Clock, ConnectionPolicy, Endpoint, Fetcher, HttpVersion, Limits, Probe,
+    Protocol, Target, Timeouts, TlsOptions,
 };
 use bench_schema::{
     ClockKind, GenerationRequest, Message, Prompt, Role, Sampling, Secret, ServerRecord,
@@ -31,6 +31,8 @@ pub(crate) struct Server {
     pub(crate) calibration: Option<Calibration>,
     /// What arrival stamps are.
     pub(crate) arrival: (ClockKind, Option<String>),
+    /// Its pages, all over one connection; absent where nobody asks it.
+    pub(crate) fetcher: Option<Fetcher>,
 }
 
 /// The target as the settings describe it; `urls` are the settings' own or the embedded engine's.
@@ -140,9 +142,9 @@ impl Server {
         embedded: bool,
         clock: &Clock,
     ) -> Result<Self, RunError> {
-        let unnamed = target(settings, urls, "")?;
-        let probe = Probe::new(Arc::new(unnamed), clock.clone())
-            .map_err(|error| RunError::Client(error.to_string()))?;
+        let unusable = |error: bench_client::ClientError| RunError::Client(error.to_string());
+        let fetcher = Fetcher::new(&target(settings, urls, "")?).map_err(unusable)?;
+        let probe = Probe::new(fetcher.clone(), clock.clone()).map_err(unusable)?;
         let told = probe
             .look(settings.target.wait)
             .await
@@ -162,7 +164,7 @@ impl Server {
         let target = Arc::new(target(settings, urls, &model)?);
         let arrival = Client::new(Arc::clone(&target), clock.clone())
             .map(|client| client.clock_kind())
-            .map_err(|error| RunError::Client(error.to_string()))?;
+            .map_err(unusable)?;
         let record = ServerRecord {
             urls: shown(urls),
             embedded,
@@ -181,6 +183,7 @@ impl Server {
             target,
             calibration: None,
             arrival,
+            fetcher: Some(fetcher),
         })
     }
 
@@ -196,6 +199,7 @@ impl Server {
             target,
             calibration: None,
             arrival: (ClockKind::ReadReturn, None),
+            fetcher: None,
         })
     }
 }

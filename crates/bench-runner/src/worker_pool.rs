@@ -9,8 +9,8 @@ use bench_client::{
     Client, ClientError, Clock, PreparedRequest, ReadBatching, SchedStat, Target, Timer,
     thread_schedstat,
 };
-use bench_schema::{Exchange, Nanos, Stamp};
-use tokio::sync::mpsc;
+use bench_schema::{Exchange, GenerationRequest, Nanos, Stamp};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::RunError;
@@ -30,8 +30,21 @@ pub(crate) struct WorkerPool {
 }
 
 struct Member {
-    orders: mpsc::Sender<Arc<Phase>>,
+    orders: mpsc::Sender<Order>,
     thread: JoinHandle<()>,
+}
+
+/// What a worker is told to do.
+enum Order {
+    CarryOut(Arc<Phase>),
+    Ask(Box<Question>),
+}
+
+/// One request beside the plan.
+struct Question {
+    request: GenerationRequest,
+    name: String,
+    reply: oneshot::Sender<Result<Exchange, RunError>>,
 }
 
 /// What one worker knows of itself after a phase, since its first measured request where there was one.
@@ -86,7 +99,7 @@ impl WorkerPool {
         for member in &self.members {
             member
                 .orders
-                .send(Arc::clone(phase))
+                .send(Order::CarryOut(Arc::clone(phase)))
                 .await
                 .map_err(|_| RunError::WorkerGone)?;
         }
@@ -95,6 +108,24 @@ impl WorkerPool {
             reports.push(self.reports.recv().await.ok_or(RunError::WorkerGone)??);
         }
         Ok(reports)
+    }
+
+    /// Have the first worker ask one thing. Its connection is then there for that worker's first request of the plan.
+    pub(crate) async fn ask(
+        &self,
+        request: GenerationRequest,
+        name: &str,
+    ) -> Result<Exchange, RunError> {
+        let (reply, answer) = oneshot::channel();
+        let question = Box::new(Question {
+            request,
+            name: name.to_owned(),
+            reply,
+        });
+        let first = self.members.first().ok_or(RunError::WorkerGone)?;
+        let sent = first.orders.send(Order::Ask(question)).await;
+        sent.map_err(|_| RunError::WorkerGone)?;
+        answer.await.unwrap_or(Err(RunError::WorkerGone))
     }
 
     /// Let the threads end, and wait for them.
@@ -118,7 +149,7 @@ struct Seat {
 }
 
 impl Seat {
-    fn work(self, mut inbox: mpsc::Receiver<Arc<Phase>>) {
+    fn work(self, mut inbox: mpsc::Receiver<Order>) {
         let runtime = match self.runtime() {
             Ok(runtime) => runtime,
             Err(error) => {
@@ -128,15 +159,31 @@ impl Seat {
         };
         LocalSet::new().block_on(&runtime, async {
             let mut equipment = self.equipment().await;
-            while let Some(phase) = inbox.recv().await {
-                let result = match &mut equipment {
-                    Ok((worker, timer)) => self.carry_out(worker, timer, &phase).await,
-                    Err(error) => Err(RunError::Client(error.to_string())),
-                };
-                // the order is dropped before the report, so that a phase is nobody's any more when all have reported
-                drop(phase);
-                if self.report.send(result).await.is_err() {
-                    break;
+            while let Some(order) = inbox.recv().await {
+                let unusable = |error: &ClientError| RunError::Client(error.to_string());
+                match order {
+                    Order::CarryOut(phase) => {
+                        let result = match &mut equipment {
+                            Ok((worker, timer)) => self.carry_out(worker, timer, &phase).await,
+                            Err(error) => Err(unusable(error)),
+                        };
+                        // the order is dropped before the report, so that a phase is nobody's any more when all have reported
+                        drop(phase);
+                        if self.report.send(result).await.is_err() {
+                            break;
+                        }
+                    }
+                    Order::Ask(question) => {
+                        let answer = match &equipment {
+                            Ok((worker, _)) => {
+                                let client = &worker.io.client;
+                                Ok(client.send(&question.request, &question.name).await)
+                            }
+                            Err(error) => Err(unusable(error)),
+                        };
+                        // whoever asked may have given up
+                        question.reply.send(answer).ok();
+                    }
                 }
             }
         });

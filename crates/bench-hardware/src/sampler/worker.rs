@@ -157,7 +157,7 @@ impl Worker {
         for (source, cost) in self.sources.iter_mut().zip(costs) {
             let (began, cpu) = (now(), thread_cpu());
             source.read(now.as_ref(), &mut |reading| hand_on(reading, queue, cost));
-            cost.cpu += thread_cpu() - cpu;
+            cost.cpu += thread_cpu() - cpu + source.cpu_elsewhere();
             cost.ticks += 1;
             cost.longest = cost.longest.max(now() - began);
         }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use bench_client::Client;
 use bench_schema::{Exchange, GenerationRequest, Nanos, Outcome, Prompt};
 use bench_workload::Calibration;
 
 use super::Run;
+use crate::worker_pool::WorkerPool;
 use crate::{RunError, redact};
 
 const TEXT: &str = "one two three four five six seven eight";
@@ -18,23 +18,32 @@ const PAUSE: Nanos = Nanos::from_millis(500);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
 
 impl Run<'_> {
-    /// Ask one small question as the cells will, and learn from its usage what the server adds to a prompt (the chat template), so that asked
+    /// Have a worker ask one small question as the cells will, and learn from its usage what the server adds to a prompt (the chat template), so that asked
     /// lengths are those that the server counts.
-    pub(super) async fn preflight(&mut self) -> Result<(), RunError> {
-        if self.settings.output.dry_run {
-            return Ok(());
-        }
-        let client = Client::new(Arc::clone(&self.server.target), self.clock.clone());
-        let client = client.map_err(|error| RunError::Client(error.to_string()))?;
+    pub(super) async fn preflight(&mut self, pool: &WorkerPool) -> Result<(), RunError> {
         let request = self.question();
-        let mut answer = client.send(&request, "preflight").await;
+        let protocol = &self.server.target.protocol;
+        let mut left_out = protocol.unsupported(&GenerationRequest {
+            min_tokens: self.settings.workload.min_tokens,
+            ..request.clone()
+        });
+        left_out.retain(|what| *what != "stream"); // asked for by default
+        if !left_out.is_empty() {
+            self.progress.note(&format!(
+                "warning: {} has no name for {}: requests go out without",
+                protocol.name(),
+                left_out.join(", ")
+            ));
+        }
+        let mut answer = pool.ask(request.clone(), "preflight").await?;
         for again in 1..TRIES {
             if !is_worth_another_try(&answer) {
                 break;
             }
             let pause = answer.retry_after.unwrap_or(PAUSE).min(LONGEST_PAUSE);
             tokio::time::sleep(pause.to_duration()).await;
-            answer = client.send(&request, &format!("preflight-{again}")).await;
+            let name = format!("preflight-{again}");
+            answer = pool.ask(request.clone(), &name).await?;
         }
         match refusal(&answer) {
             Some((mut what, help)) => {

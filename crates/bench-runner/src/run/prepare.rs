@@ -58,22 +58,23 @@ impl<'a> Run<'a> {
             stop: Stop::new(),
             progress,
         };
-        run.sizer = run.choose_sizer(cells).await?;
-        run.preflight().await?;
+        run.sizer = run.choose_sizer(cells)?;
         Ok(run)
     }
 
     /// What sizes prompts: the tokenizer that was given, else the server's, else words. The server is asked before a measurement,
     /// never during it, so its tokenizer is used only where every plan can be walked beforehand.
-    async fn choose_sizer(&self, cells: &[Cell]) -> Result<Arc<dyn Sizer>, RunError> {
+    fn choose_sizer(&self, cells: &[Cell]) -> Result<Arc<dyn Sizer>, RunError> {
         if let Some(path) = &self.settings.workload.tokenizer {
             return Ok(Arc::new(
                 HfTokenizer::open(path).map_err(RunError::Workload)?,
             ));
         }
         let walkable = |cell: &Cell| cell.stop.requests.is_some_and(|n| n <= MOST_ASKED);
-        if !self.settings.output.dry_run && cells.iter().all(walkable) {
-            let asked = tokenize::sizer(&self.server.target, &self.clock).await?;
+        if let Some(fetcher) = &self.server.fetcher
+            && cells.iter().all(walkable)
+        {
+            let asked = tokenize::sizer(fetcher, &self.server.target.model, &self.clock)?;
             return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
         }
         Ok(Arc::new(Words))
@@ -107,14 +108,7 @@ impl<'a> Run<'a> {
             ..SamplerConfig::default()
         };
         let (clock, recorder) = (self.clock.clone(), recorder.clone());
-        let failed = |error: bench_client::ClientError| RunError::Client(error.to_string());
-        let mut fetcher = Fetcher::new(&self.server.target).map_err(failed)?;
-        if let (Some(server), Some(told)) =
-            (&config.prometheus, &self.settings.credentials.prometheus)
-        {
-            fetcher = fetcher.authorized(&server.url, told).map_err(failed)?;
-        }
-        let fetch = Arc::new(Pages { fetcher });
+        let fetch = self.pages(&config)?;
         let sampler = Sampler::start(
             &config,
             move || clock.now(),
@@ -124,6 +118,21 @@ impl<'a> Run<'a> {
         sampler
             .map(Some)
             .map_err(|error| RunError::Client(error.to_string()))
+    }
+
+    /// What brings the sampler its pages: the fetcher that has asked the server what it is.
+    fn pages(&self, config: &SamplerConfig) -> Result<Arc<dyn bench_hardware::Fetch>, RunError> {
+        let Some(mut fetcher) = self.server.fetcher.clone() else {
+            return Ok(Arc::new(bench_hardware::NoFetch));
+        };
+        if let (Some(server), Some(told)) =
+            (&config.prometheus, &self.settings.credentials.prometheus)
+        {
+            fetcher = (fetcher.authorized(&server.url, told))
+                .map_err(|error| RunError::Client(error.to_string()))?;
+        }
+        let _for_the_probe = fetcher.take_cpu();
+        Ok(Arc::new(Pages { fetcher }))
     }
 
     /// The server's pages: those that were named, else the usual place of each URL.
@@ -185,6 +194,10 @@ struct Pages {
 impl bench_hardware::Fetch for Pages {
     fn get(&self, url: &str, limits: bench_hardware::FetchLimits) -> Result<Vec<u8>, String> {
         self.fetcher.get(url, limits.timeout, limits.max_bytes)
+    }
+
+    fn take_cpu(&self) -> bench_schema::Nanos {
+        self.fetcher.take_cpu()
     }
 }
 

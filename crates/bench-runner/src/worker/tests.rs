@@ -41,7 +41,8 @@ struct Stage {
     /// Everybody who waits for time to pass.
     waiting: TimerQueue,
     script: Box<dyn Fn(usize) -> Does>,
-    sent: RefCell<Vec<(Stamp, String)>>,
+    /// When which request came, with its body.
+    sent: RefCell<Vec<(Stamp, String, String)>>,
     recalled: Cell<bool>,
     recall: Notify,
 }
@@ -87,7 +88,8 @@ impl WorkerIo for Rc<Stage> {
     async fn send(&self, request: &PreparedRequest) -> Exchange {
         let number = self.sent.borrow().len();
         let body = String::from_utf8_lossy(request.body()).into_owned();
-        self.sent.borrow_mut().push((self.now(), body));
+        let name = request.request_id().unwrap().to_owned();
+        self.sent.borrow_mut().push((self.now(), name, body));
         let mut wire = Exchange::nothing(Outcome::Completed);
         wire.sent = Some(self.now());
         if self.recalled.get() {
@@ -164,6 +166,7 @@ struct Played {
     warm_planned: u64,
     phase: Arc<Phase>,
     bodies: Vec<String>,
+    names: Vec<String>,
     result: Result<(), RunError>,
 }
 
@@ -339,8 +342,9 @@ fn played(phase: Arc<Phase>, kept: &Kept, stage: &Stage, result: Result<(), RunE
             .sent
             .borrow()
             .iter()
-            .map(|sent| sent.1.clone())
+            .map(|sent| sent.2.clone())
             .collect(),
+        names: stage.sent.borrow().iter().map(|s| s.1.clone()).collect(),
         phase,
         result,
     }
@@ -373,6 +377,22 @@ impl Played {
         ids.len() == self.records.len()
             && self.measured().len() as u64 == self.planned
             && self.of(PhaseKind::Warmup).len() as u64 == self.warm_planned
+    }
+
+    /// Every request that was sent has a record, and went out under the name of what it is recorded as.
+    fn names_agree(&self) -> bool {
+        let name = |r: &&RequestRecord| {
+            let warmup = if r.phase == PhaseKind::Warmup {
+                "w"
+            } else {
+                ""
+            };
+            format!("{}-{}-{warmup}{}", r.cell, r.repeat, r.id)
+        };
+        let recorded = self.records.iter().filter(|r| r.dispatched.is_some());
+        let recorded: BTreeSet<_> = recorded.map(|r| name(&r)).collect();
+        let sent: BTreeSet<_> = self.names.iter().cloned().collect();
+        sent.len() == self.names.len() && sent == recorded
     }
 
     fn dispatched_ms(&self) -> Vec<i64> {
@@ -737,6 +757,7 @@ proptest! {
         let played = play.run();
         prop_assert!(played.result.is_ok());
         prop_assert!(played.add_up(), "{:?} of {} + {}", played.outcomes(), played.warm_planned, played.planned);
+        prop_assert!(played.names_agree(), "{:?}", played.names);
         if ends == (None, None, None) && keep_going {
             prop_assert_eq!(played.planned, requests);
         }
