@@ -1,5 +1,8 @@
 //! One function for each fuzz target: it must come back from any bytes, soon and within bounded memory, and what it computes must hold together.
 
+#[path = "../../crates/bench-client/tests/common/reference.rs"]
+mod reference;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 
 use bench_client::protocol::PROTOCOLS;
-use bench_client::sse::{ReferenceDecoder, SseDecoder, SseEvent, SseSplitter};
+use bench_client::sse::{SseDecoder, SseEvent, SseSplitter};
 use bench_client::{
     Answer, AnswerDecoder, AnswerLimits, Client, Clock, Limits, ReadMark, StreamEnd, Target,
     Timeouts, protocol_by_name,
@@ -23,6 +26,7 @@ use bench_schema::{
     Sampling,
 };
 use bench_workload::{DatasetSpec, FileFormat, OnBadLine, Plan, PlanSpec, Words};
+use reference::ReferenceDecoder;
 
 /// A name and what to do with some bytes.
 pub type FuzzTarget = (&'static str, fn(&[u8]));

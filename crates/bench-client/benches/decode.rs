@@ -5,15 +5,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark may panic")]
 
+#[path = "../tests/common/reference.rs"]
+mod reference;
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use bench_client::protocol::protocol_by_name;
-use bench_client::sse::{ReferenceDecoder, SseDecoder, SseSplitter};
+use bench_client::sse::{SseDecoder, SseSplitter};
 use bench_client::{AnswerDecoder, AnswerLimits, ReadMark, StreamEnd};
 use bench_schema::Stamp;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use reference::ReferenceDecoder;
 use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time of this thread.

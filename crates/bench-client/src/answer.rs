@@ -105,6 +105,26 @@ pub struct Answer {
     pub text: Option<String>,
 }
 
+impl StreamEnd {
+    /// What it comes to where the answer itself says nothing: `whole` for a transfer that ended properly.
+    pub(crate) fn into_outcome(self, whole: impl FnOnce() -> Outcome) -> Outcome {
+        match self {
+            Self::Eof => whole(),
+            Self::Cut {
+                stage,
+                failure,
+                message,
+            } => Outcome::Failed {
+                stage,
+                failure,
+                message: collector::shorten(&message),
+            },
+            Self::TimedOut(stage) => Outcome::TimedOut { stage },
+            Self::Cancelled(reason) => Outcome::Cancelled { reason },
+        }
+    }
+}
+
 impl AnswerDecoder {
     /// A decoder for one answer of `protocol`, asked for as a stream or not.
     pub fn new(protocol: Arc<dyn Protocol>, streaming: bool, limits: AnswerLimits) -> Self {

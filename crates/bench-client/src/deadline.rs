@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bench_schema::Stamp;
 use tokio::sync::Notify;
@@ -24,6 +24,8 @@ pub(crate) struct Deadline {
     recall: Rc<Recall>,
     /// Registered at the first wait, with the waker that the request keeps; afterwards the flag is enough.
     recalled: Option<Pin<Box<OwnedNotified>>>,
+    /// Who is woken by `sleep`: one that waits already need not say so again for every event.
+    waiting: Option<Waker>,
 }
 
 /// A client's way to end all of its requests at once.
@@ -51,6 +53,7 @@ impl Deadline {
             sleep,
             recall,
             recalled: None,
+            waiting: None,
         }
     }
 
@@ -84,8 +87,13 @@ impl Deadline {
         if self.is_recalled() {
             return Poll::Ready(());
         }
+        let waits = self.waiting.as_ref();
+        if waits.is_some_and(|waker| waker.will_wake(cx.waker())) && !self.sleep.is_elapsed() {
+            return Poll::Pending;
+        }
         loop {
             if self.sleep.as_mut().poll(cx).is_pending() {
+                self.waiting = Some(cx.waker().clone());
                 return Poll::Pending;
             }
             if self.has_passed(self.clock.now()) {
@@ -109,6 +117,7 @@ impl Deadline {
         let at = self.clock.timer_instant(self.due);
         self.sleep.as_mut().reset(at);
         self.armed = self.due;
+        self.waiting = None;
     }
 }
 

@@ -113,7 +113,7 @@ impl<'a> RequestExecution<'a> {
     ) -> Option<Connection> {
         let limit = self.clock.now() + self.target.timeouts.connect;
         self.deadline.set(limit.min(self.whole_limit()));
-        let outcome = match self.deadline.within(checkout).await {
+        let end = match self.deadline.within(checkout).await {
             Some(Ok(checkout)) => {
                 let facts = &mut self.exchange.connection;
                 *facts = bench_schema::ConnectionFacts {
@@ -124,10 +124,10 @@ impl<'a> RequestExecution<'a> {
                 self.exchange.connected = Some(checkout.ready);
                 return Some(checkout.connection);
             }
-            Some(Err(fault)) => fault.into_outcome(),
-            None => self.late(stage.get()).1,
+            Some(Err(fault)) => cut(fault),
+            None => self.late(stage.get()),
         };
-        self.close(outcome, self.clock.now());
+        self.finish_answer(end, self.clock.now());
         None
     }
 
@@ -287,7 +287,7 @@ impl<'a> RequestExecution<'a> {
             }
             Ending::Fault(fault) => (cut(fault), now),
             Ending::Cancelled(reason) => (StreamEnd::Cancelled(reason), now),
-            Ending::Late => (self.late(stage).0, now),
+            Ending::Late => (self.late(stage), now),
         };
         if let Some(delay) = self.finish_answer(end, at) {
             log.note_closing(delay);
@@ -297,8 +297,12 @@ impl<'a> RequestExecution<'a> {
     /// Gives how long the closing events took to follow the last token, where that was seen.
     fn finish_answer(&mut self, end: StreamEnd, at: Stamp) -> Option<Nanos> {
         let Some(decoder) = self.decoder.take() else {
-            let outcome = outcome_without_answer(end);
-            self.close(outcome, at);
+            let nothing = Fault::new(
+                Stage::Headers,
+                FailureKind::Closed,
+                "the connection ended without an answer",
+            );
+            self.close(end.into_outcome(|| nothing.into_outcome()), at);
             return None;
         };
         let answer = decoder.finish(end);
@@ -352,31 +356,20 @@ impl<'a> RequestExecution<'a> {
     }
 
     /// Which limit it was that has just been reached.
-    fn late(&self, stage: Stage) -> (StreamEnd, Outcome) {
+    fn late(&self, stage: Stage) -> StreamEnd {
         if self.deadline.is_recalled() {
-            let reason = "the run was ended".to_owned();
-            return (
-                StreamEnd::Cancelled(reason.clone()),
-                Outcome::Cancelled { reason },
-            );
+            return StreamEnd::Cancelled("the run was ended".to_owned());
         }
         let now = self.clock.now();
-        if let (Some(limit), Some(ready)) = (self.cancel_limit(), self.ready)
-            && now >= ready + limit
-            && now < self.whole_limit()
-        {
-            let reason = format!("after {limit}");
-            return (
-                StreamEnd::Cancelled(reason.clone()),
-                Outcome::Cancelled { reason },
-            );
+        if now >= self.whole_limit() {
+            return StreamEnd::TimedOut(Stage::Whole);
         }
-        let stage = if now >= self.whole_limit() {
-            Stage::Whole
-        } else {
-            stage
-        };
-        (StreamEnd::TimedOut(stage), Outcome::TimedOut { stage })
+        match (self.cancel_limit(), self.ready) {
+            (Some(limit), Some(ready)) if now >= ready + limit => {
+                StreamEnd::Cancelled(format!("after {limit}"))
+            }
+            _ => StreamEnd::TimedOut(stage),
+        }
     }
 
     /// What the request is waiting for.
@@ -405,26 +398,5 @@ fn cut(fault: Fault) -> StreamEnd {
         stage: fault.stage,
         failure: fault.kind,
         message: fault.message,
-    }
-}
-
-fn outcome_without_answer(end: StreamEnd) -> Outcome {
-    match end {
-        StreamEnd::Cut {
-            stage,
-            failure,
-            message,
-        } => Outcome::Failed {
-            stage,
-            failure,
-            message,
-        },
-        StreamEnd::TimedOut(stage) => Outcome::TimedOut { stage },
-        StreamEnd::Cancelled(reason) => Outcome::Cancelled { reason },
-        StreamEnd::Eof => Outcome::Failed {
-            stage: Stage::Headers,
-            failure: FailureKind::Closed,
-            message: "the connection ended without an answer".to_owned(),
-        },
     }
 }

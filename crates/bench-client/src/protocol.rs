@@ -1,9 +1,10 @@
 //! Protocols: how a generation is asked for, and what each event of the answer means.
 //!
-//! One small module each behind [`Protocol`]. Adding one is a file here, a line in [`PROTOCOLS`], a fixture and a line of
-//! `docs/protocols.md`.
+//! One small file each: a table (`api.rs`), the documents of its answers and what they say. Adding one is that file, a line in
+//! `registry.rs`, its fixtures and a line of `docs/protocols.md`.
 
 mod anthropic_messages;
+mod api;
 mod body;
 mod delta;
 mod embeddings;
@@ -13,9 +14,7 @@ mod llamacpp_completion;
 mod ollama;
 mod openai;
 mod openai_chat;
-mod openai_chunk;
 mod openai_completions;
-mod openai_content;
 mod openai_responses;
 mod pointer;
 mod registry;
@@ -30,23 +29,18 @@ use std::fmt;
 
 use bench_schema::GenerationRequest;
 
-pub use anthropic_messages::AnthropicMessages;
 pub use delta::Delta;
-pub use embeddings::Embeddings;
 pub use error::{DecodeError, ProtocolError};
 pub(crate) use json::page_error;
-pub use llamacpp_completion::LlamaCppCompletion;
-pub use ollama::{OllamaChat, OllamaGenerate};
-pub use openai_chat::OpenAiChat;
-pub use openai_completions::OpenAiCompletions;
-pub use openai_responses::OpenAiResponses;
 pub use registry::{
     PROTOCOLS, ProtocolOptions, UsageRequest, protocol_by_name, protocol_with_options,
 };
-pub use sglang_generate::SglangGenerate;
 pub use template::{StreamFraming, Template, TemplateConfig};
-pub use tgi_generate::TgiGenerate;
-pub use triton_generate::{TritonDialect, TritonGenerate};
+
+/// The header of a bearer token.
+fn bearer(key: &str) -> (&'static str, String) {
+    ("authorization", format!("Bearer {key}"))
+}
 
 /// How the bytes of an answer are cut into documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,7 +111,7 @@ pub trait Protocol: fmt::Debug + Send + Sync {
 
     /// The header that carries an API key. The value is a secret: do not print it.
     fn auth_header(&self, key: &str) -> (&'static str, String) {
-        ("authorization", format!("Bearer {key}"))
+        bearer(key)
     }
 
     /// Whether a proper end of the transfer is the end marker, because the API has no other.

@@ -1,14 +1,12 @@
 //! Server-sent events, as the WHATWG text defines them, from bytes that may be cut anywhere.
 //!
-//! [`SseSplitter`] is what the client uses; [`ReferenceDecoder`] runs `eventsource-stream` behind the same trait, and a
-//! property test holds the two together. `docs/adr/0001-sse-decoder.md` says why there are two.
+//! [`SseSplitter`] is what the client uses. A property test holds it against `eventsource-stream` behind the same trait
+//! (`tests/sse_differential.rs`); `docs/adr/0001-sse-decoder.md` says why it is not used alone.
 
 mod lines;
-mod reference;
 mod splitter;
 
 pub(crate) use lines::LineSplitter;
-pub use reference::ReferenceDecoder;
 pub use splitter::SseSplitter;
 
 /// One event of a stream, borrowed from the decoder or straight from the bytes that were fed.

@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
-use bench_client::sse::{ReferenceDecoder, SseDecoder, SseError, SseEvent, SseSplitter};
+#[path = "common/reference.rs"]
+mod reference;
+
+use bench_client::sse::{SseDecoder, SseError, SseEvent, SseSplitter};
 use proptest::prelude::*;
+use reference::ReferenceDecoder;
 
 /// An event as the standard's consumer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

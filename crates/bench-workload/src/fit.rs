@@ -1,7 +1,7 @@
 //! Texts of an exact length.
 
 use crate::words::WordPool;
-use crate::{Draw, Sizer, WorkloadError};
+use crate::{Draw, Measured, Sizer, WorkloadError};
 
 /// Repairs of a text before giving up. Pools of single-token words need none or one; the rest is for words of unknown length.
 const REPAIRS: u32 = 64;
@@ -83,8 +83,12 @@ impl Fitter<'_> {
         let guess = length as f64 * self.sizer.words_per_unit();
         let mut words = crate::sizer::count_words(&text);
         let mut grow_to = guess * 1.15 + 8.0;
-        let (mut whole, mut end) = (0, None);
-        while whole < length {
+        let mut measured = Measured {
+            tokens: 0,
+            end: None,
+            is_exact: false,
+        };
+        while measured.tokens < length {
             while (words as f64) < grow_to {
                 let sentence = more(draw);
                 if !text.is_empty() {
@@ -93,12 +97,16 @@ impl Fitter<'_> {
                 text.push_str(sentence);
                 words += crate::sizer::count_words(sentence);
             }
-            (whole, end) = self.sizer.measure(&text, length)?;
+            measured = self.sizer.measure(&text, length)?;
             grow_to *= 1.25;
         }
-        let text = match end {
+        let text = match measured.end {
+            Some(end) if measured.is_exact => {
+                text.truncate(end);
+                return Ok(text);
+            }
             Some(end) => words_before(text, end),
-            None => self.longest_start(text, length, whole)?,
+            None => self.longest_start(text, length, measured.tokens)?,
         };
         self.settle(text, length, draw)
     }

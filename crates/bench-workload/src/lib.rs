@@ -52,6 +52,6 @@ pub use plan::{
     RequestOptions, Salt, Shard,
 };
 pub use seed::{Draw, Seed, Streams};
-pub use sizer::{CountWith, HfTokenizer, Sizer, Words};
+pub use sizer::{CountWith, HfTokenizer, Measured, Sizer, Words};
 pub use spread::{LengthCategory, LengthTarget};
 pub use words::WordPool;

@@ -13,6 +13,17 @@ use std::sync::Arc;
 use crate::WorkloadError;
 use crate::words::WordPool;
 
+/// A text's length, and where a text of so many tokens would end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Tokens of the whole text.
+    pub tokens: u64,
+    /// The byte at which the asked number of tokens ends, or the last whole word before it; absent where that is not known.
+    pub end: Option<usize>,
+    /// The text up to there was counted, and has exactly as many; what is cut there without that has to be counted again.
+    pub is_exact: bool,
+}
+
 /// Counts the tokens of a text, special tokens and chat template excluded.
 pub trait Sizer: Send + Sync + fmt::Debug {
     /// What results call it: `words`, `tokenizer`, `server /tokenize`.
@@ -25,14 +36,17 @@ pub trait Sizer: Send + Sync + fmt::Debug {
     /// Where a tokenizer or a server fails.
     fn count(&self, text: &str) -> Result<u64, WorkloadError>;
 
-    /// The length of a text, and the byte at which its first `length` tokens end where that is known. It only saves
-    /// counting: what is cut there is counted again.
+    /// The length of a text, and where its first `length` tokens end.
     ///
     /// # Errors
     ///
     /// Where a tokenizer or a server fails.
-    fn measure(&self, text: &str, _length: u64) -> Result<(u64, Option<usize>), WorkloadError> {
-        Ok((self.count(text)?, None))
+    fn measure(&self, text: &str, _length: u64) -> Result<Measured, WorkloadError> {
+        Ok(Measured {
+            tokens: self.count(text)?,
+            end: None,
+            is_exact: false,
+        })
     }
 
     /// Whether it counts tokens; words are only a stand-in for them.

@@ -283,20 +283,7 @@ impl Collector {
                 message,
             };
         }
-        match end {
-            StreamEnd::Eof => self.outcome_of_a_whole_transfer(),
-            StreamEnd::Cut {
-                stage,
-                failure,
-                message,
-            } => Outcome::Failed {
-                stage,
-                failure,
-                message: shorten(&message),
-            },
-            StreamEnd::TimedOut(stage) => Outcome::TimedOut { stage },
-            StreamEnd::Cancelled(reason) => Outcome::Cancelled { reason },
-        }
+        end.into_outcome(|| self.outcome_of_a_whole_transfer())
     }
 
     fn outcome_of_a_whole_transfer(&self) -> Outcome {
@@ -359,6 +346,6 @@ fn excerpt(bytes: &[u8]) -> String {
         .collect()
 }
 
-fn shorten(message: &str) -> String {
+pub(super) fn shorten(message: &str) -> String {
     message.chars().take(MESSAGE_CHARS).collect()
 }

@@ -1,21 +1,32 @@
 //! `anthropic-messages`: `POST /v1/messages`, a stream of typed events that ends with `message_stop`.
 
-use std::borrow::Cow;
-
-use bench_schema::{Channel, GenerationRequest, Message, Prompt, Role, Usage};
+use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
-use super::body::Object;
-use super::json::{Count, ErrorField, List, Text, parse};
-use super::openai::{self, names};
-use super::{DecodeError, Delta, Frame, Protocol};
+use super::api::{Api, Document, Parameters, PromptForm};
+use super::json::{Count, ErrorField, List, Text};
+use super::{DecodeError, Delta};
 
 /// The API insists on `max_tokens`; what is sent where the request leaves it to the server.
 const MAX_TOKENS: u32 = 4096;
 
 /// The messages API of Anthropic and of the servers that copy it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AnthropicMessages;
+pub(crate) const API: Api = Api {
+    name: "anthropic-messages",
+    paths: ["/v1/messages"; 2],
+    headers: &[("anthropic-version", "2023-06-01")],
+    key_header: Some("x-api-key"),
+    prompt: PromptForm::MessagesAndSystem,
+    parameters: Parameters {
+        samples: true,
+        top_k: Some("top_k"),
+        stop: Some("stop_sequences"),
+        ..Parameters::NONE
+    },
+    more: |body, request, _| body.set("max_tokens", &request.max_tokens.unwrap_or(MAX_TOKENS)),
+    read,
+    ..Api::COMMON
+};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -85,7 +96,7 @@ struct AnthropicUsage {
 
 impl AnthropicUsage {
     /// `input_tokens` leaves out what the cache took part in; a prompt's length is the sum.
-    fn tell(&self, out: &mut Delta) {
+    fn emit(&self, out: &mut Delta) {
         let cached = self.cache_read.0;
         let written = self.cache_written.0;
         let prompt = self.input.0;
@@ -98,30 +109,44 @@ impl AnthropicUsage {
     }
 }
 
+impl Answer<'_> {
+    fn emit(&self, out: &mut Delta) {
+        if let Some(usage) = &self.usage {
+            usage.emit(out);
+        }
+        for block in &self.content.0 {
+            block.emit(out);
+            out.text(Channel::Tool, block.input.map_or("", |raw| raw.get()));
+        }
+        out.finish(self.stop_reason.get().unwrap_or_default());
+        self.error.emit(out);
+    }
+}
+
 impl Block<'_> {
-    fn tell(&self, out: &mut Delta) {
-        out.text(Channel::Reasoning, self.thinking.get().unwrap_or_default());
-        out.text(Channel::Tool, self.name.get().unwrap_or_default());
-        out.text(Channel::Answer, self.text.get().unwrap_or_default());
+    fn emit(&self, out: &mut Delta) {
+        self.thinking.emit(Channel::Reasoning, out);
+        self.name.emit(Channel::Tool, out);
+        self.text.emit(Channel::Answer, out);
     }
 }
 
 impl StreamEvent<'_> {
-    fn tell(&self, kind: &str, out: &mut Delta) {
+    fn emit(&self, kind: &str, out: &mut Delta) {
         let usage = self
             .message
             .as_ref()
             .and_then(|message| message.usage.as_ref());
         if let Some(usage) = self.usage.as_ref().or(usage) {
-            usage.tell(out);
+            usage.emit(out);
         }
         if let Some(block) = &self.content_block {
-            block.tell(out);
+            block.emit(out);
         }
         if let Some(delta) = &self.delta {
-            out.text(Channel::Reasoning, delta.thinking.get().unwrap_or_default());
-            out.text(Channel::Tool, delta.partial_json.get().unwrap_or_default());
-            out.text(Channel::Answer, delta.text.get().unwrap_or_default());
+            delta.thinking.emit(Channel::Reasoning, out);
+            delta.partial_json.emit(Channel::Tool, out);
+            delta.text.emit(Channel::Answer, out);
             if delta.text.is_empty_string() {
                 out.empty_token(Channel::Answer);
             }
@@ -130,92 +155,19 @@ impl StreamEvent<'_> {
         if kind == "message_stop" {
             out.end_marker();
         }
-        if let Some(message) = &self.error.0 {
-            out.error(message);
-        } else if kind == "error" {
+        if kind == "error" {
             out.error("an error without a message");
         }
+        self.error.emit(out);
     }
 }
 
-impl Protocol for AnthropicMessages {
-    fn name(&self) -> &'static str {
-        "anthropic-messages"
+fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+    if document.whole {
+        document.parse::<Answer<'_>>()?.emit(out);
+    } else {
+        let event: StreamEvent<'_> = document.parse()?;
+        event.emit(event.kind.get().unwrap_or(document.event), out);
     }
-
-    fn path(&self, _: &str, _: bool) -> Cow<'_, str> {
-        "/v1/messages".into()
-    }
-
-    fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
-        let (system, turns): (Vec<Message>, Vec<Message>) = openai::messages(&request.prompt)
-            .iter()
-            .cloned()
-            .partition(|message| message.role == Role::System);
-        let mut body = Object::new(request.extra_body.as_deref(), openai::room(&request.prompt));
-        body.set("model", model);
-        body.set("max_tokens", &request.max_tokens.unwrap_or(MAX_TOKENS));
-        if !system.is_empty() {
-            body.set("system", &*openai::plain_text(&Prompt::Messages(system)));
-        }
-        body.set("messages", &turns);
-        body.set("stream", &request.stream);
-        body.set_some("temperature", request.sampling.temperature);
-        body.set_some("top_p", request.sampling.top_p);
-        body.set_some("top_k", request.sampling.top_k);
-        if !request.sampling.stop.is_empty() {
-            body.set("stop_sequences", &request.sampling.stop);
-        }
-        body.finish()
-    }
-
-    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        let sampling = &request.sampling;
-        names([
-            (
-                matches!(request.prompt, Prompt::TokenIds(_)),
-                "token-id prompts",
-            ),
-            (request.min_tokens.is_some(), "min_tokens"),
-            (request.ignore_eos, "ignore_eos"),
-            (sampling.min_p.is_some(), "min_p"),
-            (sampling.frequency_penalty.is_some(), "frequency_penalty"),
-            (sampling.presence_penalty.is_some(), "presence_penalty"),
-            (sampling.repetition_penalty.is_some(), "repetition_penalty"),
-            (sampling.seed.is_some(), "seed"),
-        ])
-    }
-
-    fn extra_headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[("anthropic-version", "2023-06-01")]
-    }
-
-    fn auth_header(&self, key: &str) -> (&'static str, String) {
-        ("x-api-key", key.to_owned())
-    }
-
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        let event: StreamEvent<'_> = parse(frame.data)?;
-        let kind = event.kind.get().unwrap_or(frame.event);
-        event.tell(kind, out);
-        Ok(())
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        let answer: Answer<'_> = parse(body)?;
-        if let Some(usage) = &answer.usage {
-            usage.tell(out);
-        }
-        for block in &answer.content.0 {
-            block.tell(out);
-            if let Some(input) = block.input {
-                out.text(Channel::Tool, input.get());
-            }
-        }
-        out.finish(answer.stop_reason.get().unwrap_or_default());
-        if let Some(message) = &answer.error.0 {
-            out.error(message);
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -39,10 +39,10 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A member that is only said when it is true.
-    pub(crate) fn set_true(&mut self, key: &'static str, value: bool) {
-        if value {
-            self.set(key, &true);
+    /// A member, where it has a name and a value.
+    pub(crate) fn set_named<T: Serialize>(&mut self, key: Option<&'static str>, value: Option<T>) {
+        if let Some(key) = key {
+            self.set_some(key, value);
         }
     }
 

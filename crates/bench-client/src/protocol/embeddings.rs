@@ -1,18 +1,24 @@
 //! `embeddings`: `POST /v1/embeddings`. Nothing is generated: one event when the answer is there.
 
-use std::borrow::Cow;
-
-use bench_schema::{Channel, GenerationRequest, Prompt};
+use bench_schema::Channel;
 use serde::Deserialize;
 
-use super::body::Object;
-use super::json::{ErrorField, List, parse};
-use super::openai::{self, OpenAiUsage, names};
-use super::{DecodeError, Delta, Frame, Protocol};
+use super::api::{Api, Document, Parameters, PromptForm};
+use super::json::{ErrorField, List};
+use super::openai::OpenAiUsage;
+use super::{DecodeError, Delta, Framing};
 
 /// The embeddings API of OpenAI and of all servers that copy it. Only E2E has a meaning.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Embeddings;
+pub(crate) const API: Api = Api {
+    name: "embeddings",
+    paths: ["/v1/embeddings"; 2],
+    framing: Framing::Json,
+    stream: false,
+    prompt: PromptForm::TextOrIds("input", "input"),
+    parameters: Parameters::NONE,
+    read,
+    ..Api::COMMON
+};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -22,57 +28,18 @@ struct Answer {
     error: ErrorField,
 }
 
-impl Protocol for Embeddings {
-    fn name(&self) -> &'static str {
-        "embeddings"
+fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+    let answer: Answer = document.parse()?;
+    if let Some(message) = &answer.error.0 {
+        out.error(message);
+        return Ok(());
     }
-
-    fn path(&self, _: &str, _: bool) -> Cow<'_, str> {
-        "/v1/embeddings".into()
+    if answer.data.0.is_empty() {
+        return Err(DecodeError::new("`data` holds no embedding"));
     }
-
-    fn streams(&self) -> bool {
-        false
+    out.empty_token(Channel::Answer);
+    if let Some(usage) = &answer.usage {
+        usage.emit(out);
     }
-
-    fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
-        let mut body = Object::new(request.extra_body.as_deref(), openai::room(&request.prompt));
-        body.set("model", model);
-        match &request.prompt {
-            Prompt::TokenIds(ids) => body.set("input", ids),
-            other => body.set("input", &*openai::plain_text(other)),
-        }
-        body.finish()
-    }
-
-    /// Everything about an output is: there is none. `max_tokens` is not listed, because every request carries one.
-    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        let mut found = names([
-            (request.stream, "stream"),
-            (request.min_tokens.is_some(), "min_tokens"),
-            (request.ignore_eos, "ignore_eos"),
-        ]);
-        found.extend(openai::conversation_unsupported(request));
-        found
-    }
-
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        self.decode_whole(frame.data, out)
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        let answer: Answer = parse(body)?;
-        if let Some(message) = &answer.error.0 {
-            out.error(message);
-            return Ok(());
-        }
-        if answer.data.0.is_empty() {
-            return Err(DecodeError::new("`data` holds no embedding"));
-        }
-        out.empty_token(Channel::Answer);
-        if let Some(usage) = &answer.usage {
-            usage.tell(out);
-        }
-        Ok(())
-    }
+    Ok(())
 }

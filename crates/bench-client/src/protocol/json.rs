@@ -4,10 +4,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
+use bench_schema::Channel;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::DecodeError;
+use super::{DecodeError, Delta};
 
 /// Parses a document.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, DecodeError> {
@@ -19,12 +21,6 @@ pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, DecodeE
 /// `Option<Cow<str>>` would do, but serde never borrows inside an `Option`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text<'a>(Option<Cow<'a, str>>);
-
-impl<'a> From<Cow<'a, str>> for Text<'a> {
-    fn from(text: Cow<'a, str>) -> Self {
-        Self(Some(text))
-    }
-}
 
 impl Text<'_> {
     pub(crate) fn get(&self) -> Option<&str> {
@@ -39,6 +35,11 @@ impl Text<'_> {
     /// Present, and empty.
     pub(crate) fn is_empty_string(&self) -> bool {
         self.get() == Some("")
+    }
+
+    /// Content on this channel, where there is any.
+    pub(crate) fn emit(&self, channel: Channel, out: &mut Delta) {
+        out.text(channel, self.get().unwrap_or_default());
     }
 }
 
@@ -68,79 +69,91 @@ impl<T> Default for List<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorField(pub(crate) Option<String>);
 
-/// The visitor methods that take a value as absent.
-macro_rules! otherwise_absent {
-    ($($method:ident($kind:ty)),*) => {
-        $(fn $method<E>(self, _: $kind) -> Result<Self::Value, E> { Ok(Default::default()) })*
-    };
-    (unit) => {
-        fn visit_unit<E>(self) -> Result<Self::Value, E> { Ok(Default::default()) }
-    };
-    (seq) => {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Default::default())
+impl ErrorField {
+    /// The server says that it failed, where it does.
+    pub(crate) fn emit(&self, out: &mut Delta) {
+        if let Some(message) = &self.0 {
+            out.error(message);
         }
-    };
-    (map) => {
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(Default::default())
+    }
+}
+
+/// Any JSON value, as far as a scalar or a list's length is wanted of it.
+enum Any<'a> {
+    Text(Cow<'a, str>),
+    Number(f64),
+    List(usize),
+    Nothing,
+}
+
+struct AnyVisitor;
+
+impl<'de> Visitor<'de> for AnyVisitor {
+    type Value = Any<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Any<'de>, E> {
+        Ok(Any::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Any<'de>, E> {
+        Ok(Any::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Any<'de>, E> {
+        Ok(Any::Number(number as f64))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Any<'de>, E> {
+        Ok(Any::Number(number as f64))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Any<'de>, E> {
+        Ok(Any::Number(number))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Any<'de>, E> {
+        Ok(Any::Nothing)
+    }
+
+    fn visit_unit<E>(self) -> Result<Any<'de>, E> {
+        Ok(Any::Nothing)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Any<'de>, A::Error> {
+        let mut length = 0;
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            length += 1;
         }
-    };
+        Ok(Any::List(length))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Any::Nothing)
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Borrowed(text))))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Owned(text.to_owned()))))
-            }
-            otherwise_absent!(
-                visit_bool(bool),
-                visit_u64(u64),
-                visit_i64(i64),
-                visit_f64(f64)
-            );
-            otherwise_absent!(unit);
-            otherwise_absent!(seq);
-            otherwise_absent!(map);
-        }
-        deserializer.deserialize_any(TextVisitor)
+        let any = deserializer.deserialize_any(AnyVisitor)?;
+        Ok(Self(match any {
+            Any::Text(text) => Some(text),
+            _ => None,
+        }))
     }
 }
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NumberVisitor;
-        impl<'de> Visitor<'de> for NumberVisitor {
-            type Value = Number;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
-                Ok(Number(Some(number as f64)))
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
-                Ok(Number(Some(number as f64)))
-            }
-            fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
-                Ok(Number(Some(number)))
-            }
-            otherwise_absent!(visit_bool(bool), visit_str(&str));
-            otherwise_absent!(unit);
-            otherwise_absent!(seq);
-            otherwise_absent!(map);
-        }
-        deserializer.deserialize_any(NumberVisitor)
+        let any = deserializer.deserialize_any(AnyVisitor)?;
+        Ok(Self(match any {
+            Any::Number(number) => Some(number),
+            _ => None,
+        }))
     }
 }
 
@@ -161,59 +174,98 @@ impl<'de> Deserialize<'de> for Count {
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct LengthVisitor;
-        impl<'de> Visitor<'de> for LengthVisitor {
-            type Value = Length;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Length, A::Error> {
-                let mut length = 0;
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    length += 1;
-                }
-                Ok(Length(Some(length)))
-            }
-            otherwise_absent!(
-                visit_bool(bool),
-                visit_u64(u64),
-                visit_i64(i64),
-                visit_f64(f64),
-                visit_str(&str)
-            );
-            otherwise_absent!(unit);
-            otherwise_absent!(map);
+        let any = deserializer.deserialize_any(AnyVisitor)?;
+        Ok(Self(match any {
+            Any::List(length) => Some(length),
+            _ => None,
+        }))
+    }
+}
+
+/// A string, or a list of items; anything else is neither.
+#[derive(Debug)]
+pub(crate) struct TextOrList<'a, T> {
+    pub(crate) text: Text<'a>,
+    pub(crate) list: Vec<T>,
+}
+
+impl<T> Default for TextOrList<'_, T> {
+    fn default() -> Self {
+        Self {
+            text: Text::default(),
+            list: Vec::new(),
         }
-        deserializer.deserialize_any(LengthVisitor)
+    }
+}
+
+struct TextOrListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrListVisitor<T> {
+    type Value = TextOrList<'de, T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text or a list")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(TextOrList {
+            text: Text(Some(Cow::Borrowed(text))),
+            list: Vec::new(),
+        })
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(TextOrList {
+            text: Text(Some(Cow::Owned(text.to_owned()))),
+            list: Vec::new(),
+        })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            list.push(item);
+        }
+        Ok(TextOrList {
+            text: Text::default(),
+            list,
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        AnyVisitor.visit_map(map).map(|_| TextOrList::default())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(TextOrList::default())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(TextOrList::default())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(TextOrList::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(TextOrList::default())
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(TextOrList::default())
+    }
+}
+
+impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for TextOrList<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrListVisitor(PhantomData))
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ListVisitor<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
-            type Value = List<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = seq.next_element()? {
-                    items.push(item);
-                }
-                Ok(List(items))
-            }
-            otherwise_absent!(
-                visit_bool(bool),
-                visit_u64(u64),
-                visit_i64(i64),
-                visit_f64(f64),
-                visit_str(&str)
-            );
-            otherwise_absent!(unit);
-            otherwise_absent!(map);
-        }
-        deserializer.deserialize_any(ListVisitor(std::marker::PhantomData))
+        Ok(Self(TextOrList::deserialize(deserializer)?.list))
     }
 }
 

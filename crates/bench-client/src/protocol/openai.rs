@@ -1,14 +1,11 @@
-//! What the OpenAI-compatible protocols share: parameters, usage, timings.
+//! What the OpenAI-compatible protocols share: usage, token counts, timings, and what an event looks like around its choices.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use bench_schema::{GenerationRequest, Message, Nanos, Prompt, Role, Usage};
+use bench_schema::{Channel, GenerationRequest, Nanos, Usage};
 use serde::Deserialize;
 
 use super::body::Object;
-use super::json::{Count, Length, Number};
-use super::{Delta, UsageRequest};
+use super::json::{Count, ErrorField, Length, List, Number, Text, TextOrList};
+use super::{Delta, ProtocolOptions, UsageRequest};
 
 /// `usage`, with the details that some servers add.
 #[derive(Debug, Default, Deserialize)]
@@ -16,20 +13,16 @@ use super::{Delta, UsageRequest};
 pub(crate) struct OpenAiUsage {
     prompt_tokens: Count,
     completion_tokens: Count,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
+    prompt_tokens_details: Option<TokenDetails>,
+    completion_tokens_details: Option<TokenDetails>,
 }
 
+/// What some servers add about the tokens of a prompt, and of an answer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct PromptDetails {
-    cached_tokens: Count,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CompletionDetails {
-    reasoning_tokens: Count,
+pub(crate) struct TokenDetails {
+    pub(crate) cached_tokens: Count,
+    pub(crate) reasoning_tokens: Count,
 }
 
 impl OpenAiUsage {
@@ -37,8 +30,8 @@ impl OpenAiUsage {
         self.completion_tokens.0
     }
 
-    /// Tells `out`, as a running total too: servers repeat `usage` in each chunk when asked to.
-    pub(crate) fn tell(&self, out: &mut Delta) {
+    /// Said to `out`, as a running total too: servers repeat `usage` in each chunk when asked to.
+    pub(crate) fn emit(&self, out: &mut Delta) {
         let cached = self.prompt_tokens_details.as_ref();
         let reasoning = self.completion_tokens_details.as_ref();
         out.usage(&Usage {
@@ -63,7 +56,7 @@ pub(crate) struct LlamaTimings {
 }
 
 impl LlamaTimings {
-    pub(crate) fn tell(&self, out: &mut Delta) {
+    pub(crate) fn emit(&self, out: &mut Delta) {
         let millis = |ms: f64| Nanos::from_secs_f64(ms / 1e3);
         if let Some(ms) = self.prompt_ms.0 {
             out.server().prefill = Some(millis(ms));
@@ -96,102 +89,29 @@ pub(crate) fn tokens_of(ids: Length, logprobs: Option<&Logprobs>) -> Option<usiz
         .or(logged.filter(|&count| count > 0))
 }
 
-/// The parameters that vLLM, SGLang, llama-server and OpenAI itself (the standard ones) take in the same place.
-pub(crate) fn parameters(
+/// The usage that is asked for with a stream.
+pub(crate) fn stream_options(
     body: &mut Object<'_>,
     request: &GenerationRequest,
-    max_tokens_key: &'static str,
+    options: &ProtocolOptions,
 ) {
-    let sampling = &request.sampling;
-    body.set_some(max_tokens_key, request.max_tokens);
-    body.set_some("min_tokens", request.min_tokens);
-    body.set_true("ignore_eos", request.ignore_eos);
-    body.set_some("temperature", sampling.temperature);
-    body.set_some("top_p", sampling.top_p);
-    body.set_some("top_k", sampling.top_k);
-    body.set_some("min_p", sampling.min_p);
-    body.set_some("frequency_penalty", sampling.frequency_penalty);
-    body.set_some("presence_penalty", sampling.presence_penalty);
-    body.set_some("repetition_penalty", sampling.repetition_penalty);
-    body.set_some("seed", sampling.seed);
-    if !sampling.stop.is_empty() {
-        body.set("stop", &sampling.stop);
-    }
-}
-
-/// `stream`, and the usage that is asked for with it.
-pub(crate) fn streaming(body: &mut Object<'_>, request: &GenerationRequest, usage: UsageRequest) {
-    body.set("stream", &request.stream);
-    if !request.stream || usage == UsageRequest::None {
+    if !request.stream || options.usage == UsageRequest::None {
         return;
     }
+    let continuous = options.usage == UsageRequest::Continuous;
     body.nest("stream_options", |options| {
         options.set("include_usage", &true);
-        options.set_true("continuous_usage_stats", usage == UsageRequest::Continuous);
+        options.set_some("continuous_usage_stats", continuous.then_some(true));
     });
 }
 
-/// The prompt as a conversation. Token ids have no place in one: they are reported by `unsupported`.
-pub(crate) fn messages(prompt: &Prompt) -> Cow<'_, [Message]> {
-    let content = match prompt {
-        Prompt::Messages(messages) => return Cow::Borrowed(messages),
-        Prompt::Text(text) => Arc::clone(text),
-        Prompt::TokenIds(_) => plain_text(prompt).into(),
-    };
-    Cow::Owned(vec![Message {
-        role: Role::User,
-        content,
-    }])
-}
-
-/// The prompt as one text: a conversation's turns on lines of their own, token ids as decimal numbers (which no one wants:
-/// they are reported by `unsupported`).
-pub(crate) fn plain_text(prompt: &Prompt) -> Cow<'_, str> {
-    match prompt {
-        Prompt::Text(text) => Cow::Borrowed(text),
-        Prompt::Messages(messages) => {
-            let turns: Vec<&str> = messages.iter().map(|message| &*message.content).collect();
-            turns.join("\n").into()
-        }
-        Prompt::TokenIds(ids) => {
-            let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
-            ids.join(" ").into()
-        }
-    }
-}
-
-/// Room for a body with this prompt, so that it is written without growing.
-pub(crate) fn room(prompt: &Prompt) -> usize {
-    let prompt = match prompt {
-        Prompt::Text(text) => text.len(),
-        Prompt::Messages(messages) => messages.iter().map(|m| m.content.len() + 40).sum(),
-        Prompt::TokenIds(ids) => ids.len() * 7,
-    };
-    prompt + prompt / 8 + 512
-}
-
 /// `openai-processing-ms`: the server's own total.
-pub(crate) fn header(name: &str, value: &str, out: &mut Delta) {
+pub(crate) fn read_header(name: &str, value: &str, out: &mut Delta) {
     if name == "openai-processing-ms"
         && let Ok(ms) = value.trim().parse::<f64>()
     {
         out.server().total = Some(Nanos::from_secs_f64(ms / 1e3));
     }
-}
-
-/// What a list of conditions found: the names whose condition holds.
-pub(crate) fn names<const N: usize>(found: [(bool, &'static str); N]) -> Vec<&'static str> {
-    found
-        .into_iter()
-        .filter(|(is, _)| *is)
-        .map(|(_, name)| name)
-        .collect()
-}
-
-/// For an API that takes one text: a conversation of several turns has no form there.
-pub(crate) fn conversation_unsupported(request: &GenerationRequest) -> Vec<&'static str> {
-    let several = matches!(&request.prompt, Prompt::Messages(messages) if messages.len() > 1);
-    names([(several, "conversations")])
 }
 
 /// A choice's finish reason. vLLM and gateways say `abort` and `error` where an answer did not come to its end.
@@ -202,5 +122,79 @@ pub(crate) fn finish(reason: Option<&str>, out: &mut Delta) {
         out.error(format!(
             "the server gave up: its finish reason is `{reason}`"
         ));
+    }
+}
+
+/// An event or a whole answer; `C` is the API's choice.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "C: Deserialize<'de> + Default"))]
+pub(crate) struct Chunk<'a, C> {
+    choices: List<C>,
+    usage: Option<OpenAiUsage>,
+    timings: Option<LlamaTimings>,
+    error: ErrorField,
+    #[serde(borrow)]
+    object: Text<'a>,
+    #[serde(borrow)]
+    message: Text<'a>,
+}
+
+/// What both APIs' choices have.
+pub(crate) trait Choice {
+    /// Its text, on every channel that it has. `whole` is for an answer that is not streamed; `generated` for one in which the server
+    /// counted tokens.
+    fn emit_text(&self, whole: bool, generated: bool, out: &mut Delta);
+
+    /// Why it ended, where it did.
+    fn finish_reason(&self) -> Option<&str>;
+
+    /// What its tokens can be counted by.
+    fn counted(&self) -> (Length, Option<&Logprobs>);
+}
+
+impl<C: Choice> Chunk<'_, C> {
+    pub(crate) fn emit(&self, whole: bool, out: &mut Delta) {
+        if let Some(usage) = &self.usage {
+            usage.emit(out);
+        }
+        if let Some(timings) = &self.timings {
+            timings.emit(out);
+        }
+        let generated = self.usage.as_ref().and_then(OpenAiUsage::completion_tokens) > Some(0);
+        for choice in &self.choices.0 {
+            choice.emit_text(whole, generated, out);
+            let (ids, logprobs) = choice.counted();
+            if let Some(tokens) = tokens_of(ids, logprobs) {
+                out.tokens(tokens);
+            }
+            finish(choice.finish_reason(), out);
+        }
+        if let Some(message) = &self.error.0 {
+            out.error(message);
+        } else if self.object.get() == Some("error") {
+            out.error(self.message.get().unwrap_or("an error without a message"));
+        }
+    }
+}
+
+/// A chat's `content`: a text, or parts (Mistral, and servers that think in parts).
+pub(crate) type Content<'a> = TextOrList<'a, Part<'a>>;
+
+/// `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [parts]}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Part<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    #[serde(borrow)]
+    thinking: List<Part<'a>>,
+}
+
+impl Part<'_> {
+    pub(crate) fn emit(&self, channel: Channel, out: &mut Delta) {
+        self.text.emit(channel, out);
+        for thought in &self.thinking.0 {
+            thought.emit(Channel::Reasoning, out);
+        }
     }
 }

@@ -1,24 +1,31 @@
 //! `openai-chat`: `POST /v1/chat/completions`.
 
-use std::borrow::Cow;
-
-use bench_schema::{Channel, GenerationRequest, Prompt};
+use bench_schema::Channel;
 use serde::Deserialize;
 
-use super::body::Object;
-use super::json::{Length, List, Text, parse};
-use super::openai::{self, Logprobs};
-use super::openai_chunk::{Choice, Chunk};
-use super::openai_content::Content;
+use super::api::{Api, Document, Parameters};
+use super::json::{Length, List, Text};
+use super::openai::{self, Choice, Chunk, Content, Logprobs};
 use super::skim::{Shape, skim};
-use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
+use super::{DecodeError, Delta};
 
 /// The chat API of OpenAI and of all servers that copy it.
-#[derive(Clone, Debug, Default)]
-pub struct OpenAiChat {
-    /// What to ask for beside the answer.
-    pub options: ProtocolOptions,
-}
+pub(crate) const API: Api = Api {
+    name: "openai-chat",
+    paths: ["/v1/chat/completions"; 2],
+    parameters: Parameters {
+        // its name is an option
+        max_tokens: None,
+        ..Parameters::OPENAI
+    },
+    more: |body, request, options| {
+        body.set_some(options.max_tokens_key(), request.max_tokens);
+        openai::stream_options(body, request, options);
+    },
+    read,
+    read_header: openai::read_header,
+    ..Api::COMMON
+};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -70,7 +77,7 @@ struct Function<'a> {
 }
 
 impl Piece<'_> {
-    fn tell(&self, out: &mut Delta) {
+    fn emit(&self, out: &mut Delta) {
         let reasoning = self.reasoning.filled().or(self.reasoning_content.filled());
         out.text(Channel::Reasoning, reasoning.unwrap_or_default());
         let calls = self
@@ -79,13 +86,13 @@ impl Piece<'_> {
             .iter()
             .filter_map(|call| call.function.as_ref());
         for function in calls.chain(&self.function_call) {
-            out.text(Channel::Tool, function.name.get().unwrap_or_default());
-            out.text(Channel::Tool, function.arguments.get().unwrap_or_default());
+            function.name.emit(Channel::Tool, out);
+            function.arguments.emit(Channel::Tool, out);
         }
-        out.text(Channel::Refusal, self.refusal.get().unwrap_or_default());
-        out.text(Channel::Answer, self.content.text.get().unwrap_or_default());
-        for part in &self.content.parts {
-            part.tell(Channel::Answer, out);
+        self.refusal.emit(Channel::Refusal, out);
+        self.content.text.emit(Channel::Answer, out);
+        for part in &self.content.list {
+            part.emit(Channel::Answer, out);
         }
     }
 
@@ -101,9 +108,9 @@ impl Piece<'_> {
 }
 
 impl Choice for ChatChoice<'_> {
-    fn tell_text(&self, whole: bool, generated: bool, out: &mut Delta) {
+    fn emit_text(&self, whole: bool, generated: bool, out: &mut Delta) {
         for piece in self.delta.iter().chain(&self.message) {
-            piece.tell(out);
+            piece.emit(out);
             // With a role it opens the answer; without, it is a token that detokenises to nothing. A whole answer
             // always has a role: there the server's count decides.
             let is_token = if whole {
@@ -126,47 +133,16 @@ impl Choice for ChatChoice<'_> {
     }
 }
 
-impl Protocol for OpenAiChat {
-    fn name(&self) -> &'static str {
-        "openai-chat"
+fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+    if !document.whole
+        && let Some(common) = skim(document.data, Shape::Chat)
+    {
+        out.text(Channel::Answer, common.text);
+        return Ok(());
     }
-
-    fn path(&self, _: &str, _: bool) -> Cow<'_, str> {
-        "/v1/chat/completions".into()
-    }
-
-    fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
-        let room = openai::room(&request.prompt);
-        let mut body = Object::new(request.extra_body.as_deref(), room);
-        body.set("model", model);
-        body.set("messages", &openai::messages(&request.prompt));
-        openai::parameters(&mut body, request, self.options.max_tokens_key());
-        openai::streaming(&mut body, request, self.options.usage);
-        body.finish()
-    }
-
-    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        let ids = matches!(request.prompt, Prompt::TokenIds(_));
-        ids.then_some("token-id prompts").into_iter().collect()
-    }
-
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if let Some(common) = skim(frame.data, Shape::Chat) {
-            out.text(Channel::Answer, common.text);
-            return Ok(());
-        }
-        parse::<Chunk<'_, ChatChoice<'_>>>(frame.data)?.tell(false, out);
-        Ok(())
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        parse::<Chunk<'_, ChatChoice<'_>>>(body)?.tell(true, out);
-        Ok(())
-    }
-
-    fn header(&self, name: &str, value: &str, out: &mut Delta) {
-        openai::header(name, value, out);
-    }
+    let chunk: Chunk<'_, ChatChoice<'_>> = document.parse()?;
+    chunk.emit(document.whole, out);
+    Ok(())
 }
 
 #[cfg(test)]

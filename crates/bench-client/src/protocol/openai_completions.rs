@@ -1,23 +1,24 @@
 //! `openai-completions`: `POST /v1/completions`.
 
-use std::borrow::Cow;
-
-use bench_schema::{Channel, GenerationRequest, Prompt};
+use bench_schema::Channel;
 use serde::Deserialize;
 
-use super::body::Object;
-use super::json::{Length, Text, parse};
-use super::openai::{self, Logprobs};
-use super::openai_chunk::{Choice, Chunk};
+use super::api::{Api, Document, PromptForm};
+use super::json::{Length, Text};
+use super::openai::{self, Choice, Chunk, Logprobs};
 use super::skim::{Shape, skim};
-use super::{DecodeError, Delta, Frame, Protocol, ProtocolOptions};
+use super::{DecodeError, Delta};
 
 /// The completions API of OpenAI and of all servers that copy it. The only OpenAI API that takes token ids.
-#[derive(Clone, Debug, Default)]
-pub struct OpenAiCompletions {
-    /// What to ask for beside the answer.
-    pub options: ProtocolOptions,
-}
+pub(crate) const API: Api = Api {
+    name: "openai-completions",
+    paths: ["/v1/completions"; 2],
+    prompt: PromptForm::TextOrIds("prompt", "prompt"),
+    more: openai::stream_options,
+    read,
+    read_header: openai::read_header,
+    ..Api::COMMON
+};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -31,8 +32,8 @@ struct TextChoice<'a> {
 }
 
 impl Choice for TextChoice<'_> {
-    fn tell_text(&self, whole: bool, generated: bool, out: &mut Delta) {
-        out.text(Channel::Answer, self.text.get().unwrap_or_default());
+    fn emit_text(&self, whole: bool, generated: bool, out: &mut Delta) {
+        self.text.emit(Channel::Answer, out);
         // Beside a finish reason an empty text only closes the answer.
         let is_token = if whole {
             generated
@@ -53,46 +54,14 @@ impl Choice for TextChoice<'_> {
     }
 }
 
-impl Protocol for OpenAiCompletions {
-    fn name(&self) -> &'static str {
-        "openai-completions"
+fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+    if !document.whole
+        && let Some(common) = skim(document.data, Shape::Completions)
+    {
+        out.text(Channel::Answer, common.text);
+        return Ok(());
     }
-
-    fn path(&self, _: &str, _: bool) -> Cow<'_, str> {
-        "/v1/completions".into()
-    }
-
-    fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
-        let mut body = Object::new(request.extra_body.as_deref(), openai::room(&request.prompt));
-        body.set("model", model);
-        match &request.prompt {
-            Prompt::TokenIds(ids) => body.set("prompt", ids),
-            other => body.set("prompt", &*openai::plain_text(other)),
-        }
-        openai::parameters(&mut body, request, "max_tokens");
-        openai::streaming(&mut body, request, self.options.usage);
-        body.finish()
-    }
-
-    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        openai::conversation_unsupported(request)
-    }
-
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        if let Some(common) = skim(frame.data, Shape::Completions) {
-            out.text(Channel::Answer, common.text);
-            return Ok(());
-        }
-        parse::<Chunk<'_, TextChoice<'_>>>(frame.data)?.tell(false, out);
-        Ok(())
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        parse::<Chunk<'_, TextChoice<'_>>>(body)?.tell(true, out);
-        Ok(())
-    }
-
-    fn header(&self, name: &str, value: &str, out: &mut Delta) {
-        openai::header(name, value, out);
-    }
+    let chunk: Chunk<'_, TextChoice<'_>> = document.parse()?;
+    chunk.emit(document.whole, out);
+    Ok(())
 }

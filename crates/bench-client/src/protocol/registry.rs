@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::api::{Api, ApiProtocol};
 use super::{
-    AnthropicMessages, Embeddings, LlamaCppCompletion, OllamaChat, OllamaGenerate, OpenAiChat,
-    OpenAiCompletions, OpenAiResponses, Protocol, ProtocolError, SglangGenerate, Template,
-    TgiGenerate, TritonDialect, TritonGenerate,
+    Protocol, ProtocolError, Template, anthropic_messages, embeddings, llamacpp_completion, ollama,
+    openai_chat, openai_completions, openai_responses, sglang_generate, tgi_generate,
+    triton_generate,
 };
 
 /// Whether the OpenAI protocols ask the server for its token counts in a stream.
@@ -40,46 +41,28 @@ impl ProtocolOptions {
     }
 }
 
-type Maker = fn(&ProtocolOptions) -> Arc<dyn Protocol>;
-
-/// Name and maker of each protocol.
-const MAKERS: [(&str, Maker); 12] = [
-    ("openai-chat", |options| {
-        Arc::new(OpenAiChat {
-            options: options.clone(),
-        })
-    }),
-    ("openai-completions", |options| {
-        Arc::new(OpenAiCompletions {
-            options: options.clone(),
-        })
-    }),
-    ("openai-responses", |_| Arc::new(OpenAiResponses)),
-    ("anthropic-messages", |_| Arc::new(AnthropicMessages)),
-    ("tgi-generate", |_| Arc::new(TgiGenerate)),
-    ("sglang-generate", |_| Arc::new(SglangGenerate)),
-    ("llamacpp-completion", |_| Arc::new(LlamaCppCompletion)),
-    ("ollama-chat", |_| Arc::new(OllamaChat)),
-    ("ollama-generate", |_| Arc::new(OllamaGenerate)),
-    ("triton-generate", |_| {
-        Arc::new(TritonGenerate {
-            dialect: TritonDialect::TensorRtLlm,
-        })
-    }),
-    ("triton-generate-vllm", |_| {
-        Arc::new(TritonGenerate {
-            dialect: TritonDialect::Vllm,
-        })
-    }),
-    ("embeddings", |_| Arc::new(Embeddings)),
+/// Every API.
+const APIS: [&Api; 12] = [
+    &openai_chat::API,
+    &openai_completions::API,
+    &openai_responses::API,
+    &anthropic_messages::API,
+    &tgi_generate::API,
+    &sglang_generate::API,
+    &llamacpp_completion::API,
+    &ollama::CHAT,
+    &ollama::GENERATE,
+    &triton_generate::TENSORRT_LLM,
+    &triton_generate::VLLM,
+    &embeddings::API,
 ];
 
 /// The names that [`protocol_by_name`] knows, `template:FILE` excepted.
-pub const PROTOCOLS: [&str; MAKERS.len()] = {
-    let mut names = [""; MAKERS.len()];
+pub const PROTOCOLS: [&str; APIS.len()] = {
+    let mut names = [""; APIS.len()];
     let mut at = 0;
-    while at < MAKERS.len() {
-        names[at] = MAKERS[at].0;
+    while at < APIS.len() {
+        names[at] = APIS[at].name;
         at += 1;
     }
     names
@@ -109,11 +92,13 @@ pub fn protocol_with_options(
     if let Some(path) = name.strip_prefix("template:") {
         return Ok(Arc::new(Template::from_file(path)?));
     }
-    let maker = MAKERS.iter().find(|(known, _)| *known == name);
-    maker
-        .map(|(_, make)| make(options))
-        .ok_or_else(|| ProtocolError::Unknown {
-            name: name.to_owned(),
-            known: PROTOCOLS.join(", "),
-        })
+    let api = APIS.iter().find(|api| api.name == name);
+    let api = api.ok_or_else(|| ProtocolError::Unknown {
+        name: name.to_owned(),
+        known: PROTOCOLS.join(", "),
+    })?;
+    Ok(Arc::new(ApiProtocol {
+        api,
+        options: options.clone(),
+    }))
 }

@@ -1,18 +1,28 @@
 //! `sglang-generate`: SGLang's own `/generate`. Each event repeats the whole text so far.
 
-use std::borrow::Cow;
-
-use bench_schema::{Channel, GenerationRequest, Nanos, Prompt, Usage};
+use bench_schema::{Channel, Nanos, Usage};
 use serde::Deserialize;
 
-use super::body::Object;
-use super::json::{Count, ErrorField, Number, Text, parse};
-use super::openai;
-use super::{DecodeError, Delta, Frame, Protocol};
+use super::api::{Api, Document, Parameters, PromptForm};
+use super::json::{Count, ErrorField, Number, Text};
+use super::{DecodeError, Delta};
 
 /// The native API of SGLang.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SglangGenerate;
+pub(crate) const API: Api = Api {
+    name: "sglang-generate",
+    paths: ["/generate"; 2],
+    model: false,
+    prompt: PromptForm::TextOrIds("text", "input_ids"),
+    parameters: Parameters {
+        within: Some("sampling_params"),
+        max_tokens: Some("max_new_tokens"),
+        min_tokens: Some("min_new_tokens"),
+        seed: Some("sampling_seed"),
+        ..Parameters::OPENAI
+    },
+    read,
+    ..Api::COMMON
+};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -49,7 +59,7 @@ struct Finish<'a> {
 }
 
 impl StreamEvent<'_> {
-    fn tell(&self, out: &mut Delta) {
+    fn emit(&self, out: &mut Delta) {
         let meta = &self.meta_info;
         out.usage(&Usage {
             prompt_tokens: meta.prompt_tokens.0,
@@ -93,59 +103,11 @@ impl StreamEvent<'_> {
                 );
             }
         }
-        if let Some(message) = &self.error.0 {
-            out.error(message);
-        }
+        self.error.emit(out);
     }
 }
 
-impl Protocol for SglangGenerate {
-    fn name(&self) -> &'static str {
-        "sglang-generate"
-    }
-
-    fn path(&self, _: &str, _: bool) -> Cow<'_, str> {
-        "/generate".into()
-    }
-
-    fn body(&self, request: &GenerationRequest, _: &str) -> Vec<u8> {
-        let sampling = &request.sampling;
-        let mut body = Object::new(request.extra_body.as_deref(), openai::room(&request.prompt));
-        match &request.prompt {
-            Prompt::TokenIds(ids) => body.set("input_ids", ids),
-            other => body.set("text", &*openai::plain_text(other)),
-        }
-        body.set("stream", &request.stream);
-        body.nest("sampling_params", |parameters| {
-            parameters.set_some("max_new_tokens", request.max_tokens);
-            parameters.set_some("min_new_tokens", request.min_tokens);
-            parameters.set_true("ignore_eos", request.ignore_eos);
-            parameters.set_some("temperature", sampling.temperature);
-            parameters.set_some("top_p", sampling.top_p);
-            parameters.set_some("top_k", sampling.top_k);
-            parameters.set_some("min_p", sampling.min_p);
-            parameters.set_some("frequency_penalty", sampling.frequency_penalty);
-            parameters.set_some("presence_penalty", sampling.presence_penalty);
-            parameters.set_some("repetition_penalty", sampling.repetition_penalty);
-            parameters.set_some("sampling_seed", sampling.seed);
-            if !sampling.stop.is_empty() {
-                parameters.set("stop", &sampling.stop);
-            }
-        });
-        body.finish()
-    }
-
-    fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        openai::conversation_unsupported(request)
-    }
-
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        parse::<StreamEvent<'_>>(frame.data)?.tell(out);
-        Ok(())
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        parse::<StreamEvent<'_>>(body)?.tell(out);
-        Ok(())
-    }
+fn read(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+    document.parse::<StreamEvent<'_>>()?.emit(out);
+    Ok(())
 }

@@ -125,7 +125,7 @@ impl Template {
         Self::new(config)
     }
 
-    fn tell(&self, json: &[u8], text: &Pointer, out: &mut Delta) -> Result<(), DecodeError> {
+    fn emit(&self, json: &[u8], text: &Pointer, out: &mut Delta) -> Result<(), DecodeError> {
         let string = |pointer: &Pointer| -> Result<Text<'_>, DecodeError> {
             pointer.find(json)?.map_or(Ok(Text::default()), as_text)
         };
@@ -157,20 +157,17 @@ impl Template {
             None => None,
         };
 
-        out.text(Channel::Reasoning, reasoning.get().unwrap_or_default());
-        self.tell_answer(
+        reasoning.emit(Channel::Reasoning, out);
+        self.emit_answer(
             &answer,
             finish.is_none() && reasoning.filled().is_none(),
             out,
         );
-        if prompt.is_some() || completion.is_some() {
-            let usage = Usage {
-                prompt_tokens: prompt,
-                completion_tokens: completion,
-                ..Usage::default()
-            };
-            out.usage(&usage);
-        }
+        out.usage(&Usage {
+            prompt_tokens: prompt,
+            completion_tokens: completion,
+            ..Usage::default()
+        });
         if let Some(total) = completion {
             out.total_tokens(total);
         }
@@ -181,7 +178,7 @@ impl Template {
         Ok(())
     }
 
-    fn tell_answer(&self, answer: &Text<'_>, open: bool, out: &mut Delta) {
+    fn emit_answer(&self, answer: &Text<'_>, open: bool, out: &mut Delta) {
         let text = answer.get().unwrap_or_default();
         let had_text = if self.config.cumulative {
             out.text_so_far(Channel::Answer, text)
@@ -230,11 +227,11 @@ impl Protocol for Template {
             out.end_marker();
             return Ok(());
         }
-        self.tell(frame.data, &self.text, out)
+        self.emit(frame.data, &self.text, out)
     }
 
     fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        self.tell(body, &self.whole_text, out)
+        self.emit(body, &self.whole_text, out)
     }
 }
 

@@ -99,6 +99,8 @@ pub(crate) struct Http1Transfer {
     awaiting: Awaiting,
     sent: Rc<Cell<Option<Stamp>>>,
     quiet: Arc<Quiet>,
+    /// A waker of `quiet`, made once; lent out while it polls.
+    waker: Waker,
     connection_over: bool,
 }
 
@@ -154,11 +156,13 @@ impl Http1Transfer {
         sent: Rc<Cell<Option<Stamp>>>,
     ) -> Self {
         let response = Box::pin(connection.sender.send_request(request));
+        let quiet = Arc::<Quiet>::default();
         Self {
             connection,
             awaiting: Awaiting::Head(response),
             sent,
-            quiet: Arc::default(),
+            waker: Waker::from(Arc::clone(&quiet)),
+            quiet,
             connection_over: false,
         }
     }
@@ -175,9 +179,9 @@ impl Http1Transfer {
     /// one frame at most, and reads only where the permit of `SingleReadIo` allows it, which is given when everything has been taken.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         self.quiet.begin(cx.waker());
-        let step = self.step(&mut Context::from_waker(&Waker::from(Arc::clone(
-            &self.quiet,
-        ))));
+        let waker = std::mem::replace(&mut self.waker, Waker::noop().clone());
+        let step = self.step(&mut Context::from_waker(&waker));
+        self.waker = waker;
         self.quiet.end(step.is_pending());
         step
     }

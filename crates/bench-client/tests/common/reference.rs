@@ -1,4 +1,4 @@
-//! `eventsource-stream` behind the same trait: what the splitter is held against.
+//! `eventsource-stream` over a whole stream, behind the splitter's trait: what the splitter is held against.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -6,16 +6,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use bench_client::sse::{SseDecoder, SseError, SseEvent};
 use eventsource_stream::{EventStream, EventStreamError};
 use futures_util::Stream;
-
-use super::{SseDecoder, SseError, SseEvent};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// The reference: slower, quadratic in the size of one event, without a limit, and strict about UTF-8. Its one fault that
 /// would matter, a panic on a leading byte order mark, is kept from it by cutting the mark off before.
-pub struct ReferenceDecoder {
+pub(crate) struct ReferenceDecoder {
     inbox: Arc<Mutex<VecDeque<Vec<u8>>>>,
     events: Pin<Box<EventStream<Inbox>>>,
     /// The first bytes, until there are enough of them to know that they are no byte order mark.
@@ -38,15 +37,9 @@ impl Stream for Inbox {
     }
 }
 
-impl Default for ReferenceDecoder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ReferenceDecoder {
     /// A decoder for one stream.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let inbox = Arc::new(Mutex::new(VecDeque::new()));
         let events = Box::pin(EventStream::new(Inbox(Arc::clone(&inbox))));
         Self {

@@ -5,6 +5,7 @@ mod chat;
 mod json;
 mod lines;
 mod prompts;
+mod table;
 mod time;
 mod trace;
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use tokenizers::Tokenizer;
 
-use super::Sizer;
-use super::pieces::{Measured, Pieces};
+use super::pieces::Pieces;
+use super::{Measured, Sizer};
 use crate::words::WordPool;
 use crate::{WorkloadError, bounded};
 
@@ -145,11 +145,11 @@ impl Sizer for HfTokenizer {
         Ok(encoding.len() as u64)
     }
 
-    fn measure(&self, text: &str, length: u64) -> Result<(u64, Option<usize>), WorkloadError> {
+    fn measure(&self, text: &str, length: u64) -> Result<Measured, WorkloadError> {
         if let Some(measured) = self.by_pieces(text, length)?
             && measured.end.is_some()
         {
-            return Ok((measured.tokens, measured.end));
+            return Ok(measured);
         }
         let encoding = self.tokenizer.encode(text, false);
         let encoding = encoding.map_err(|cause| self.failed(cause))?;
@@ -157,7 +157,12 @@ impl Sizer for HfTokenizer {
         let end = last
             .and_then(|last| encoding.get_offsets().get(last))
             .map(|(_, end)| *end);
-        Ok((encoding.len() as u64, end))
+        Ok(Measured {
+            tokens: encoding.len() as u64,
+            end,
+            // a token's last byte may lie within a word, and what is cut may be other tokens
+            is_exact: false,
+        })
     }
 
     fn pool(&self) -> Result<Arc<WordPool>, WorkloadError> {

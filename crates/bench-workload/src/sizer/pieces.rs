@@ -8,8 +8,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use tokenizers::{ModelWrapper, Tokenizer};
 
-use crate::bank;
-use crate::{Draw, Seed};
+use super::Measured;
+use crate::{Draw, Seed, bank};
 
 /// What stands before a word while it is encoded, so that it follows a blank.
 const ANCHOR: &str = "the";
@@ -42,14 +42,6 @@ struct Known {
 
 /// Tokens of a part; absent where it does not stand for itself, so that its text has to be encoded whole.
 type Count = Option<u32>;
-
-/// Where a text may end that is to have a length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Measured {
-    pub(super) tokens: u64,
-    /// The byte at which the last part ends that is within the length; absent where that part is no single word.
-    pub(super) end: Option<usize>,
-}
 
 impl Pieces {
     /// The tokens of a text and where so many of them end; `None` where the text has to be encoded whole.
@@ -115,6 +107,7 @@ impl Sum {
         let measured = Measured {
             tokens: 0,
             end: Some(0),
+            is_exact: length == 0,
         };
         Self {
             length,
@@ -129,6 +122,7 @@ impl Sum {
         self.measured.tokens += u64::from(count);
         if self.measured.tokens <= self.length {
             self.measured.end = Some(self.at);
+            self.measured.is_exact = self.measured.tokens == self.length;
         } else if !self.full {
             self.full = true;
             if !is_word(part) {

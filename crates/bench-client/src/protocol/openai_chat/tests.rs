@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::protocol::delta::Taken;
+use crate::protocol::json::parse;
 
 /// What a document told, as far as anyone can see.
 type Told = (Taken, u64, Option<String>, Option<String>, bool);
@@ -24,16 +25,17 @@ fn told(read: impl FnOnce(&mut Delta) -> Result<(), DecodeError>) -> Option<Told
 }
 
 fn quick(json: &str) -> Option<Told> {
-    let frame = Frame {
-        event: "",
+    let document = Document {
         data: json.as_bytes(),
+        event: "",
+        whole: false,
     };
-    told(|out| OpenAiChat::default().decode(frame, out))
+    told(|out| read(document, out))
 }
 
 fn full(json: &str) -> Option<Told> {
     told(|out| {
-        parse::<Chunk<'_, ChatChoice<'_>>>(json.as_bytes())?.tell(false, out);
+        parse::<Chunk<'_, ChatChoice<'_>>>(json.as_bytes())?.emit(false, out);
         Ok(())
     })
 }

@@ -3,7 +3,7 @@
 use bench_schema::{GenerationRequest, Prompt};
 use serde_json::{Map, Value, json};
 
-use super::super::{ProtocolError, openai};
+use super::super::{ProtocolError, api};
 
 /// The placeholders, in the order in which messages list them.
 const NAMES: [&str; 17] = [
@@ -63,8 +63,8 @@ pub(super) fn unused(template: &Value, request: &GenerationRequest) -> Vec<&'sta
     if matches!(request.prompt, Prompt::TokenIds(_)) && !has("token_ids") {
         found.push("token-id prompts");
     }
-    if !has("messages") {
-        found.extend(openai::conversation_unsupported(request));
+    if !has("messages") && api::is_conversation(&request.prompt) {
+        found.push("conversations");
     }
     found
 }
@@ -104,8 +104,8 @@ fn fill(template: &Value, request: &GenerationRequest, model: &str) -> Option<Va
 fn value(name: &str, request: &GenerationRequest, model: &str) -> Option<Value> {
     let sampling = &request.sampling;
     match name {
-        "prompt" => Some(json!(openai::plain_text(&request.prompt))),
-        "messages" => Some(json!(openai::messages(&request.prompt))),
+        "prompt" => Some(json!(api::plain_text(&request.prompt))),
+        "messages" => Some(json!(api::messages(&request.prompt))),
         "token_ids" => match &request.prompt {
             Prompt::TokenIds(ids) => Some(json!(ids)),
             Prompt::Text(_) | Prompt::Messages(_) => None,

@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::RowReader;
 use super::json::Values;
-use super::lines::{self, Lines};
-use crate::WorkloadError;
-use crate::bounded::{self, Rows};
+use super::lines::Lines;
+use super::table::Table;
 use crate::source::{Body, Row};
+use crate::{WorkloadError, bounded};
 
 /// One prompt per line.
 pub(super) struct Plain {
@@ -144,9 +144,7 @@ impl RowReader for Jsonl {
 
 /// A CSV file with a header.
 pub(super) struct Csv {
-    path: PathBuf,
-    reader: csv::Reader<Rows>,
-    record: csv::StringRecord,
+    table: Table,
     prompt: usize,
     output: Option<usize>,
     use_case: Option<usize>,
@@ -154,75 +152,35 @@ pub(super) struct Csv {
 
 impl Csv {
     pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        let mut reader = csv::Reader::from_reader(lines::bytes(path)?);
-        let header = reader
-            .headers()
-            .map_err(|cause| csv_error(path, &cause))?
-            .clone();
-        let column = |names: &[&str]| column(&header, names);
-        let prompt = column(&["prompt", "text"]).ok_or_else(|| WorkloadError::BadLine {
-            path: path.to_owned(),
-            line: 1,
-            why: "the header has no column `prompt` or `text`".to_owned(),
-        })?;
+        let table = Table::open(path)?;
         Ok(Self {
-            path: path.to_owned(),
-            record: csv::StringRecord::new(),
-            prompt,
-            output: column(&["output_tokens", "max_tokens", "output_len", "output_length"]),
-            use_case: column(&["use_case", "label", "category"]),
-            reader,
+            prompt: table.wanted(&["prompt", "text"], "")?,
+            output: table.column(&["output_tokens", "max_tokens", "output_len", "output_length"]),
+            use_case: table.column(&["use_case", "label", "category"]),
+            table,
         })
-    }
-}
-
-/// The column with one of these names, whatever their case.
-pub(super) fn column(header: &csv::StringRecord, names: &[&str]) -> Option<usize> {
-    let is_named = |field: &str| names.iter().any(|n| field.trim().eq_ignore_ascii_case(n));
-    header
-        .iter()
-        .position(|field| is_named(field.trim_start_matches('\u{feff}')))
-}
-
-pub(super) fn csv_error(path: &Path, cause: &csv::Error) -> WorkloadError {
-    if let csv::ErrorKind::Io(cause) = cause.kind() {
-        return bounded::row_error(path, io::Error::new(cause.kind(), cause.to_string()));
-    }
-    WorkloadError::BadLine {
-        path: path.to_owned(),
-        line: cause.position().map_or(1, csv::Position::line),
-        why: cause.to_string(),
     }
 }
 
 impl RowReader for Csv {
     fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        self.reader.get_mut().begin_row();
-        let read = self.reader.read_record(&mut self.record);
-        if !read.map_err(|cause| csv_error(&self.path, &cause))? {
+        let table = &mut self.table;
+        if !table.next()? {
             return Ok(None);
         }
-        let bad = |why: String| WorkloadError::BadLine {
-            path: self.path.clone(),
-            line: self.record.position().map_or(0, csv::Position::line),
-            why,
-        };
-        let text = self.record.get(self.prompt).unwrap_or("");
+        let text = table.raw(self.prompt);
         if text.trim().is_empty() {
-            return Err(bad("its prompt is empty".to_owned()));
+            return Err(table.bad("its prompt is empty".to_owned()));
         }
-        let given = self
-            .output
-            .and_then(|at| self.record.get(at))
-            .map(str::trim);
+        let given = self.output.map(|at| table.field(at));
         let output = match given.filter(|text| !text.is_empty()) {
             Some(text) => match text.parse::<u64>() {
                 Ok(n) => Some(n.max(1)),
-                Err(_) => return Err(bad(format!("`{text}` is no number of output tokens"))),
+                Err(_) => return Err(table.bad(format!("`{text}` is no number of output tokens"))),
             },
             None => None,
         };
-        let label = self.use_case.and_then(|at| self.record.get(at));
+        let label = self.use_case.map(|at| table.raw(at));
         Ok(Some(Row {
             output,
             use_case: label.filter(|label| !label.is_empty()).map(str::to_owned),

@@ -1,17 +1,15 @@
 //! Traces: times and lengths, without texts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bench_schema::Nanos;
 use serde::Deserialize;
 
 use super::RowReader;
 use super::json::Values;
-use super::lines;
-use super::prompts::{column, csv_error};
+use super::table::{Table, column};
 use super::time::{self, Since};
 use crate::WorkloadError;
-use crate::bounded::Rows;
 use crate::length::MAX_LENGTH;
 use crate::source::{Body, Row};
 
@@ -36,9 +34,7 @@ const BLOCK_TOKENS: u64 = 512;
 
 /// A CSV trace: Azure's, `BurstGPT`'s, or one's own with columns of such names.
 pub(super) struct Csv {
-    path: PathBuf,
-    reader: csv::Reader<Rows>,
-    record: csv::StringRecord,
+    table: Table,
     time: usize,
     input: usize,
     output: usize,
@@ -56,48 +52,26 @@ pub(super) fn is_header(line: &str) -> bool {
 
 impl Csv {
     pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        let mut reader = csv::Reader::from_reader(lines::bytes(path)?);
-        let header = reader
-            .headers()
-            .map_err(|cause| csv_error(path, &cause))?
-            .clone();
-        let find = |names: &[&str], what: &str| {
-            column(&header, names).ok_or_else(|| WorkloadError::BadLine {
-                path: path.to_owned(),
-                line: 1,
-                why: format!(
-                    "the header has no column of {what}, such as `{}`",
-                    names.join("`, `")
-                ),
-            })
-        };
+        let table = Table::open(path)?;
         Ok(Self {
-            time: find(&TIMES, "times")?,
-            input: find(&INPUTS, "prompt lengths")?,
-            output: find(&OUTPUTS, "answer lengths")?,
-            log_type: column(&header, &["log type"]),
-            path: path.to_owned(),
-            record: csv::StringRecord::new(),
+            time: table.wanted(&TIMES, "of times, such as ")?,
+            input: table.wanted(&INPUTS, "of prompt lengths, such as ")?,
+            output: table.wanted(&OUTPUTS, "of answer lengths, such as ")?,
+            log_type: table.column(&["log type"]),
             since: Since::default(),
-            reader,
+            table,
         })
     }
 }
 
 impl RowReader for Csv {
     fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        self.reader.get_mut().begin_row();
-        let read = self.reader.read_record(&mut self.record);
-        if !read.map_err(|cause| csv_error(&self.path, &cause))? {
+        if !self.table.next()? {
             return Ok(None);
         }
-        let line = self.record.position().map_or(0, csv::Position::line);
-        let field = |at: usize| self.record.get(at).unwrap_or("").trim();
-        let bad = |why: String| WorkloadError::BadLine {
-            path: self.path.clone(),
-            line,
-            why,
-        };
+        let table = &self.table;
+        let field = |at: usize| table.field(at);
+        let bad = |why: String| table.bad(why);
         let count = |at: usize| {
             let text = field(at);
             // some exports write whole numbers as 12.0
