@@ -39,21 +39,16 @@ impl<'a> Matched<'a> {
         let epoch = epoch.ok_or_else(|| VerifyError::read("run.json", &"no monotonic epoch"))?;
         let mut entries = Entries::new(known, epoch);
         let sent = records.iter().filter(|record| record.wire.sent.is_some());
-        let mut open: Vec<&RequestRecord> = sent.collect();
-        let mut pairs = Vec::new();
-        // A turn of a conversation that began in warm-up may have gone out under a warm-up's name and count as measured.
-        for own_name in [true, false] {
-            open.retain(|record| match entries.take(record, own_name) {
-                Some((server, entry)) => {
-                    pairs.push(Pair {
-                        record,
-                        server: *server,
-                        entry,
-                    });
-                    false
-                }
-                None => true,
-            });
+        let (mut pairs, mut open) = (Vec::new(), Vec::new());
+        for record in sent {
+            match entries.take(record) {
+                Some((server, entry)) => pairs.push(Pair {
+                    record,
+                    server: *server,
+                    entry,
+                }),
+                None => open.push(record),
+            }
         }
         // What never got as far as a server is a failure, not a fault of the record.
         let answered = open.iter().filter(|record| record.wire.headers.is_some());
@@ -126,13 +121,13 @@ impl<'a> Entries<'a> {
     }
 
     /// The entry of a record, which is then taken.
-    fn take(&mut self, record: &RequestRecord, own_name: bool) -> Option<&'a (usize, Entry)> {
+    fn take(&mut self, record: &RequestRecord) -> Option<&'a (usize, Entry)> {
         let sent = record.wire.sent?.get() + self.epoch;
         let distance = |at: &usize| {
             let entry = self.known.entries.get(*at);
             entry.map_or(0, |(_, entry)| entry.head_ns.cast_signed().abs_diff(sent))
         };
-        let called = self.by_id.get(name(record, own_name).as_str())?;
+        let called = self.by_id.get(name(record).as_str())?;
         let untaken = called.iter().copied().filter(|at| !self.taken.contains(at));
         let nearest = untaken.min_by_key(distance)?;
         self.taken.insert(nearest);
@@ -155,10 +150,12 @@ impl<'a> Entries<'a> {
 /// Requests that a benchmark sends for itself.
 const OWN_QUESTIONS: [&str; 3] = ["calibration", "preflight", "engine-"];
 
-/// What a record's request is called in `x-request-id`, or would be in the other phase.
-fn name(record: &RequestRecord, own: bool) -> String {
-    let warmup = (record.phase == Phase::Warmup) == own;
-    let mark = if warmup { "w" } else { "" };
+/// What a record's request is called in `x-request-id`.
+fn name(record: &RequestRecord) -> String {
+    let mark = match record.phase {
+        Phase::Warmup => "w",
+        Phase::Measure => "",
+    };
     format!("{}-{}-{mark}{}", record.cell, record.repeat, record.id)
 }
 
