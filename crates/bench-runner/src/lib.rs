@@ -8,6 +8,7 @@
 //! A binary hands in a [`Program`]: its experiment design, the engine to start where no URL is given, and the reports to write.
 
 mod cell;
+mod concurrency_limiter;
 pub mod config;
 mod console;
 mod entry;
@@ -21,7 +22,6 @@ mod planner;
 mod program;
 mod progress;
 mod queue;
-mod ramp;
 mod recorder;
 mod redact;
 mod run;

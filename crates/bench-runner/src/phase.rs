@@ -7,11 +7,11 @@ use bench_schema::{Load, Nanos, PlanHash, Stamp};
 use tokio::sync::Notify;
 
 use crate::RunError;
+use crate::concurrency_limiter::ConcurrencyLimiter;
 use crate::health::Health;
 use crate::open_record::Conversation;
 use crate::planner::PlannerHandle;
 use crate::queue::{Next, Queue};
-use crate::ramp::Gate;
 use crate::stop::{Ending, Stop};
 
 /// What the workers need to know of the phase they are in; shared by all of them.
@@ -26,7 +26,7 @@ pub(crate) struct Phase {
     pub(crate) warmup: Option<Part>,
     pub(crate) measure: Option<Part>,
     /// Moves the number in flight of a closed loop, where it is to move.
-    pub(crate) gate: Option<Gate>,
+    pub(crate) limiter: Option<ConcurrencyLimiter>,
     /// Set when the asked precision is reached.
     pub(crate) enough: Arc<AtomicBool>,
     /// Whether going on is of any use.
@@ -182,8 +182,8 @@ impl Phase {
         };
         self.window.open(now());
         let taken = self.take(measure, &now).await?;
-        if let (Some(gate), Some(conversation)) = (&self.gate, &taken) {
-            gate.taken(1 + conversation.later.len() as u64);
+        if let (Some(limiter), Some(conversation)) = (&self.limiter, &taken) {
+            limiter.taken(1 + conversation.later.len() as u64);
         }
         Ok(taken)
     }

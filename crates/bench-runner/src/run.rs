@@ -54,7 +54,7 @@ pub(crate) struct Run<'a> {
     /// Kept alive: dropping it stops the engine.
     engine: Option<Engine>,
     server: Server,
-    sizer: Arc<dyn bench_workload::Sizer>,
+    token_counter: Arc<dyn bench_workload::TokenCounter>,
     started: SystemTime,
     clock: Clock,
     stop: Stop,

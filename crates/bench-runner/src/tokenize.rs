@@ -5,21 +5,21 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use bench_client::{Clock, Fetcher, Probe};
-use bench_workload::{CountWith, Sizer};
+use bench_workload::{CountWith, TokenCounter};
 
 use crate::RunError;
 
 /// Results and documentation call it this.
 pub(crate) const NAME: &str = "server /tokenize";
 
-/// A sizer that asks `/tokenize`, or `None` where the server has none.
+/// A token counter that asks `/tokenize`, or `None` where the server has none.
 ///
 /// Every answer is remembered: a plan that was walked once before the measurement asks nothing during it.
-pub(crate) fn sizer(
+pub(crate) fn token_counter(
     fetcher: &Fetcher,
     model: &str,
     clock: &Clock,
-) -> Result<Option<Arc<dyn Sizer>>, RunError> {
+) -> Result<Option<Arc<dyn TokenCounter>>, RunError> {
     let probe = Probe::new(fetcher.clone(), clock.clone())
         .map_err(|error| RunError::Client(error.to_string()))?;
     let model = model.to_owned();

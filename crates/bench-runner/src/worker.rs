@@ -161,8 +161,8 @@ impl<G: WorkerIo> Worker<G> {
         let mut due = phase.slot_begins(rank);
         loop {
             self.pause_until(&phase, due).await;
-            if let Some(gate) = &phase.gate
-                && gate.open_for(rank).await
+            if let Some(limiter) = &phase.limiter
+                && limiter.open_for(rank).await
             {
                 due = self.io.now();
             }
@@ -178,8 +178,8 @@ impl<G: WorkerIo> Worker<G> {
                 due = due + pause;
             }
         }
-        if let Some(gate) = &phase.gate {
-            gate.open_for_all();
+        if let Some(limiter) = &phase.limiter {
+            limiter.open_for_all();
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl WorkerPool {
         let mut members = Vec::new();
         for index in 0..count {
             let (orders, inbox) = mpsc::channel(1);
-            let seat = Seat {
+            let context = WorkerContext {
                 index,
                 count,
                 target: Arc::clone(target),
@@ -82,7 +82,7 @@ impl WorkerPool {
             };
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
-                .spawn(move || seat.work(inbox))
+                .spawn(move || context.work(inbox))
                 .map_err(RunError::Thread)?;
             members.push(Member { orders, thread });
         }
@@ -139,7 +139,7 @@ impl WorkerPool {
 }
 
 /// What one worker thread is given.
-struct Seat {
+struct WorkerContext {
     index: u32,
     count: u32,
     target: Arc<Target>,
@@ -148,7 +148,7 @@ struct Seat {
     late: Option<ReadBatching>,
 }
 
-impl Seat {
+impl WorkerContext {
     fn work(self, mut inbox: mpsc::Receiver<Order>) {
         let runtime = match self.runtime() {
             Ok(runtime) => runtime,

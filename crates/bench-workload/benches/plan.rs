@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use bench_schema::{ArrivalKind, Load, Prompt};
-use bench_workload::{DatasetSpec, HfTokenizer, Plan, PlanSpec, Sizer, Words};
+use bench_workload::{DatasetSpec, HfTokenizer, Plan, PlanSpec, TokenCounter, Words};
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use tokenizers::Tokenizer;
 use tokenizers::models::TrainerWrapper;
@@ -13,7 +13,7 @@ use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 
 const MILLION: u64 = 1_000_000;
 
-fn plan(dataset: &str, requests: u64, sizer: Arc<dyn Sizer>) -> Option<Plan> {
+fn plan(dataset: &str, requests: u64, token_counter: Arc<dyn TokenCounter>) -> Option<Plan> {
     let spec = PlanSpec {
         dataset: dataset.parse().ok()?,
         input: Some("550".parse().ok()?),
@@ -27,7 +27,7 @@ fn plan(dataset: &str, requests: u64, sizer: Arc<dyn Sizer>) -> Option<Plan> {
         chat: !dataset.starts_with("random-ids"), // ids go to completions
         ..PlanSpec::default()
     };
-    Plan::new(spec, sizer).ok()
+    Plan::new(spec, token_counter).ok()
 }
 
 /// Bytes of all prompts, so that nothing can be left out.
@@ -42,7 +42,7 @@ fn walk(plan: Option<&Plan>) -> usize {
         .sum()
 }
 
-fn bpe() -> Option<Arc<dyn Sizer>> {
+fn bpe() -> Option<Arc<dyn TokenCounter>> {
     Some(Arc::new(HfTokenizer::new(tokenizer()?, "bpe")))
 }
 
@@ -57,8 +57,8 @@ fn tokenizer() -> Option<Tokenizer> {
         .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
         .build();
     let texts = [
-        include_str!("../src/bank/text.txt"),
-        include_str!("../src/bank/words.txt"),
+        include_str!("../src/builtin_prompts/text.txt"),
+        include_str!("../src/builtin_prompts/words.txt"),
     ];
     let lines = texts
         .iter()
@@ -107,9 +107,9 @@ fn smaller(c: &mut Criterion) {
             b.iter(|| black_box(walk(plan.as_ref())));
         });
     }
-    if let Some(sizer) = bpe() {
+    if let Some(token_counter) = bpe() {
         for dataset in ["random", "text"] {
-            let plan = plan(dataset, 1_000, Arc::clone(&sizer));
+            let plan = plan(dataset, 1_000, Arc::clone(&token_counter));
             group.bench_function(format!("{dataset} by tokens, verified"), |b| {
                 b.iter(|| black_box(walk(plan.as_ref())));
             });
@@ -124,14 +124,14 @@ fn smaller(c: &mut Criterion) {
 
 /// Prompts of 64 tokens, made with a tokenizer; beside them what encoding the same texts once costs.
 fn composed(c: &mut Criterion) {
-    let Some(sizer) = bpe() else { return };
+    let Some(token_counter) = bpe() else { return };
     let spec = PlanSpec {
         input: "64".parse().ok(),
         requests: Some(1_000),
         dataset: DatasetSpec::Random,
         ..PlanSpec::default()
     };
-    let texts: Vec<Arc<str>> = Plan::new(spec.clone(), Arc::clone(&sizer))
+    let texts: Vec<Arc<str>> = Plan::new(spec.clone(), Arc::clone(&token_counter))
         .iter()
         .flat_map(Plan::iter)
         .filter_map(Result::ok)
@@ -149,7 +149,7 @@ fn composed(c: &mut Criterion) {
             dataset: dataset.parse().unwrap_or(DatasetSpec::Random),
             ..spec.clone()
         };
-        let plan = Plan::new(spec, Arc::clone(&sizer)).ok();
+        let plan = Plan::new(spec, Arc::clone(&token_counter)).ok();
         group.bench_function(dataset, |b| b.iter(|| black_box(walk(plan.as_ref()))));
     }
     if let Some(whole) = tokenizer() {

@@ -8,9 +8,9 @@ use crate::fit::Fitter;
 use crate::length::{JointSampler, LengthSampler};
 use crate::plan::{PlanSpec, Salt};
 use crate::seed::Streams;
-use crate::sizer::count_words;
+use crate::token_counter::count_words;
 use crate::words::WordPool;
-use crate::{Draw, Sizer, WorkloadError, bank};
+use crate::{Draw, TokenCounter, WorkloadError, builtin_prompts};
 
 /// Letters and digits of a salt, without those that are easily taken for others.
 const SALT_LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -18,7 +18,7 @@ const SALT_LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// Everything that is needed to make a prompt.
 #[derive(Debug)]
 pub(crate) struct Composer {
-    sizer: Arc<dyn Sizer>,
+    token_counter: Arc<dyn TokenCounter>,
     pool: OnceLock<Arc<WordPool>>,
     sentences: Vec<&'static str>,
     overhead: u64,
@@ -48,12 +48,15 @@ impl Made {
 }
 
 impl Composer {
-    pub(crate) fn new(spec: &PlanSpec, sizer: Arc<dyn Sizer>) -> Result<Self, WorkloadError> {
+    pub(crate) fn new(
+        spec: &PlanSpec,
+        token_counter: Arc<dyn TokenCounter>,
+    ) -> Result<Self, WorkloadError> {
         let (shape, text) = (spec.shape_key(), spec.text_key());
         Ok(Self {
-            sizer,
+            token_counter,
             pool: OnceLock::new(),
-            sentences: bank::sentences(),
+            sentences: builtin_prompts::sentences(),
             overhead: spec.calibration.overhead_tokens,
             salted: spec.salt == Salt::Auto,
             text: spec.seed.streams("text", &text),
@@ -70,8 +73,8 @@ impl Composer {
         })
     }
 
-    pub(crate) fn sizer(&self) -> &dyn Sizer {
-        self.sizer.as_ref()
+    pub(crate) fn token_counter(&self) -> &dyn TokenCounter {
+        self.token_counter.as_ref()
     }
 
     /// Words to build with; found out on first use, because a large vocabulary takes a moment.
@@ -79,7 +82,7 @@ impl Composer {
         if let Some(pool) = self.pool.get() {
             return Ok(pool);
         }
-        let pool = self.sizer.pool()?;
+        let pool = self.token_counter.pool()?;
         Ok(self.pool.get_or_init(|| pool))
     }
 
@@ -138,7 +141,7 @@ impl Composer {
 
     fn fitter(&self) -> Result<Fitter<'_>, WorkloadError> {
         Ok(Fitter {
-            sizer: self.sizer.as_ref(),
+            token_counter: self.token_counter.as_ref(),
             pool: self.pool()?,
         })
     }
@@ -213,17 +216,20 @@ impl Composer {
 
     /// A text's length in tokens; absent where only words are counted.
     pub(crate) fn tokens(&self, text: &str) -> Result<Option<u64>, WorkloadError> {
-        let tokens = self.sizer.counts_tokens().then(|| self.sizer.count(text));
+        let tokens = self
+            .token_counter
+            .counts_tokens()
+            .then(|| self.token_counter.count(text));
         tokens.transpose()
     }
 
     /// A text's length in what lengths are asked in: tokens where they are counted, else words; at least 1.
     pub(crate) fn units(&self, text: &str) -> Result<u64, WorkloadError> {
-        Ok(self.sizer.count(text)?.max(1))
+        Ok(self.token_counter.count(text)?.max(1))
     }
 
     fn exact(&self, text: String, asked: u64, length: u64) -> Made {
-        let tokens = self.sizer.counts_tokens();
+        let tokens = self.token_counter.counts_tokens();
         let words = if tokens { count_words(&text) } else { length };
         Made {
             text,

@@ -87,7 +87,7 @@ pub enum WorkloadError {
     },
     /// No text of this length could be made with this tokenizer.
     #[error(
-        "no prompt of exactly {asked} tokens could be made with {sizer} (nearest: {nearest}); ask for another length or send token ids"
+        "no prompt of exactly {asked} tokens could be made with {token_counter} (nearest: {nearest}); ask for another length or send token ids"
     )]
     Inexact {
         /// Tokens asked for.
@@ -95,7 +95,7 @@ pub enum WorkloadError {
         /// The nearest that was reached.
         nearest: u64,
         /// Who counted.
-        sizer: String,
+        token_counter: String,
     },
     /// The schedule is longer than what is being asked of it.
     #[error("the plan has no end, so it has no {what}; give a number of requests or a duration")]

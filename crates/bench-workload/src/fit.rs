@@ -1,14 +1,14 @@
 //! Texts of an exact length.
 
 use crate::words::WordPool;
-use crate::{Draw, Measured, Sizer, WorkloadError};
+use crate::{Draw, Measured, TokenCounter, WorkloadError};
 
 /// Repairs of a text before giving up. Pools of single-token words need none or one; the rest is for words of unknown length.
 const REPAIRS: u32 = 64;
 
 /// Makes texts of exact lengths, by adding and cutting whole words and counting again.
 pub(crate) struct Fitter<'a> {
-    pub(crate) sizer: &'a dyn Sizer,
+    pub(crate) token_counter: &'a dyn TokenCounter,
     pub(crate) pool: &'a WordPool,
 }
 
@@ -19,7 +19,7 @@ impl Fitter<'_> {
         let mut text =
             String::with_capacity(usize::try_from(length).unwrap_or(0).saturating_mul(7));
         self.pool.write(length, draw, &mut text);
-        if !self.sizer.counts_tokens() {
+        if !self.token_counter.counts_tokens() {
             return Ok(text); // so many words were written; counting them again costs more than writing them
         }
         self.settle(text, length, draw)
@@ -34,7 +34,7 @@ impl Fitter<'_> {
     ) -> Result<String, WorkloadError> {
         let mut nearest = None::<u64>;
         for _ in 0..REPAIRS {
-            let count = self.sizer.count(&text)?;
+            let count = self.token_counter.count(&text)?;
             if count == length {
                 return Ok(text);
             }
@@ -58,7 +58,7 @@ impl Fitter<'_> {
         Err(WorkloadError::Inexact {
             asked: length,
             nearest: nearest.unwrap_or(0),
-            sizer: self.sizer.name().to_owned(),
+            token_counter: self.token_counter.name().to_owned(),
         })
     }
 
@@ -80,8 +80,8 @@ impl Fitter<'_> {
     ) -> Result<String, WorkloadError> {
         // No word is less than one token, so more words than tokens are never needed.
         shorten(&mut text, length);
-        let guess = length as f64 * self.sizer.words_per_unit();
-        let mut words = crate::sizer::count_words(&text);
+        let guess = length as f64 * self.token_counter.words_per_unit();
+        let mut words = crate::token_counter::count_words(&text);
         let mut grow_to = guess * 1.15 + 8.0;
         let mut measured = Measured {
             tokens: 0,
@@ -95,9 +95,9 @@ impl Fitter<'_> {
                     text.push(' ');
                 }
                 text.push_str(sentence);
-                words += crate::sizer::count_words(sentence);
+                words += crate::token_counter::count_words(sentence);
             }
-            measured = self.sizer.measure(&text, length)?;
+            measured = self.token_counter.measure(&text, length)?;
             grow_to *= 1.25;
         }
         let text = match measured.end {
@@ -137,7 +137,9 @@ impl Fitter<'_> {
             };
             let step = usize::try_from(step).unwrap_or(1).clamp(1, high - low - 1);
             let middle = low + step;
-            let count = self.sizer.count(text.get(..start(middle)).unwrap_or(""))?;
+            let count = self
+                .token_counter
+                .count(text.get(..start(middle)).unwrap_or(""))?;
             if count > length {
                 (high, high_count) = (middle, count);
             } else {
@@ -222,7 +224,7 @@ mod tests {
         #[test]
         fn random_words_have_exactly_the_asked_length(length in 1_u64..700) {
             let pool = WordPool::built_in();
-            let fitter = Fitter { sizer: &Words, pool: &pool };
+            let fitter = Fitter { token_counter: &Words, pool: &pool };
             let text = fitter.random(length, &mut draw()).unwrap();
             prop_assert_eq!(text.split_whitespace().count() as u64, length);
         }
@@ -231,21 +233,21 @@ mod tests {
         #[test]
         fn a_text_can_be_cut_to_a_length_of_tokens(length in 1_u64..400) {
             let tokens = |text: &str| Ok(text.split_whitespace().map(|w| (w.len() as u64).div_ceil(4)).sum());
-            let sizer = CountWith::new("quarters", tokens);
+            let token_counter = CountWith::new("quarters", tokens);
             let pool = WordPool::built_in();
-            let fitter = Fitter { sizer: &sizer, pool: &pool };
+            let fitter = Fitter { token_counter: &token_counter, pool: &pool };
             let text = fitter.cut("A beginning.".to_owned(), length, &mut draw(), |_| "some more sentences come here").unwrap();
-            prop_assert_eq!(sizer.count(&text).unwrap(), length);
+            prop_assert_eq!(token_counter.count(&text).unwrap(), length);
         }
     }
 
     #[test]
     fn a_text_without_blanks_is_cut_between_characters() {
         let letters = |text: &str| Ok(text.chars().filter(|c| !c.is_whitespace()).count() as u64);
-        let sizer = CountWith::new("letters", letters);
+        let token_counter = CountWith::new("letters", letters);
         let pool = WordPool::built_in();
         let fitter = Fitter {
-            sizer: &sizer,
+            token_counter: &token_counter,
             pool: &pool,
         };
         let story = "\u{8a9e}\u{308b}".repeat(300);
@@ -253,16 +255,16 @@ mod tests {
             .cut(story.clone(), 77, &mut draw(), |_| "more")
             .unwrap();
         assert!(story.starts_with(&text));
-        assert_eq!(sizer.count(&text).unwrap(), 77);
+        assert_eq!(token_counter.count(&text).unwrap(), 77);
     }
 
     #[test]
     fn a_length_that_cannot_be_made_is_an_error_with_the_nearest_one() {
         let pairs = |text: &str| Ok(2 * text.split_whitespace().count() as u64);
-        let sizer = CountWith::new("pairs", pairs);
+        let token_counter = CountWith::new("pairs", pairs);
         let pool = WordPool::built_in();
         let fitter = Fitter {
-            sizer: &sizer,
+            token_counter: &token_counter,
             pool: &pool,
         };
         let error = fitter.random(7, &mut draw()).unwrap_err();

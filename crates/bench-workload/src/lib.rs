@@ -1,6 +1,6 @@
 //! What to ask and when: prompts, lengths, datasets, arrivals. Pure and seeded: no clock, no network.
 //!
-//! A [`PlanSpec`] says what is wanted, a [`Sizer`] counts tokens, a [`Plan`] yields [`Planned`] requests with absolute due
+//! A [`PlanSpec`] says what is wanted, a [`TokenCounter`] counts tokens, a [`Plan`] yields [`Planned`] requests with absolute due
 //! times. The same spec and seed give the same plan on every machine and in every split into shards; [`Plan::hash`] is one
 //! number to check that by. `docs/workloads.md` has the grammar of datasets, lengths and arrivals.
 //!
@@ -25,8 +25,8 @@
 //! ```
 
 mod arrivals;
-mod bank;
 mod bounded;
+mod builtin_prompts;
 mod composer;
 mod dataset;
 mod error;
@@ -36,13 +36,13 @@ mod length;
 mod normal;
 mod plan;
 mod seed;
-mod sizer;
 mod source;
 mod spread;
+mod token_counter;
 mod words;
 
 pub use arrivals::{Arrivals, Extent, RateCurve};
-pub use bank::{USE_CASES, UseCase};
+pub use builtin_prompts::{USE_CASES, UseCase};
 pub use dataset::{DatasetSpec, FileFormat, Study};
 pub use error::WorkloadError;
 pub use item::{After, Item, Planned, continue_conversation};
@@ -52,6 +52,6 @@ pub use plan::{
     RequestOptions, Salt, Shard,
 };
 pub use seed::{Draw, Seed, Streams};
-pub use sizer::{CountWith, HfTokenizer, Measured, Sizer, Words};
 pub use spread::{LengthCategory, LengthTarget};
+pub use token_counter::{CountWith, HfTokenizer, Measured, TokenCounter, Words};
 pub use words::WordPool;

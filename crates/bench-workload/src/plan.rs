@@ -17,7 +17,7 @@ use crate::arrivals::{Arrivals, Extent};
 use crate::composer::Composer;
 use crate::item::Planned;
 use crate::source::{self, Source};
-use crate::{Draw, Sizer, WorkloadError};
+use crate::{Draw, TokenCounter, WorkloadError};
 
 /// A plan: cheap to clone and to share between threads; requests are made when they are asked for.
 ///
@@ -48,9 +48,12 @@ impl Plan {
     /// # Errors
     ///
     /// Where settings contradict each other, files cannot be read, or a tokenizer has no words to build prompts from.
-    pub fn new(spec: PlanSpec, sizer: Arc<dyn Sizer>) -> Result<Self, WorkloadError> {
+    pub fn new(
+        spec: PlanSpec,
+        token_counter: Arc<dyn TokenCounter>,
+    ) -> Result<Self, WorkloadError> {
         spec.check()?;
-        let composer = Composer::new(&spec, sizer)?;
+        let composer = Composer::new(&spec, token_counter)?;
         let source = source::open(&spec, &composer)?;
         let arrivals = arrivals(&spec)?;
         let (marks, units_in_time) = match &arrivals {
@@ -77,7 +80,7 @@ impl Plan {
 
     /// What sized the prompts, for the result: `words`, `tokenizer`, `server /tokenize`.
     pub fn sized_by(&self) -> &str {
-        self.inner.composer.sizer().name()
+        self.inner.composer.token_counter().name()
     }
 
     /// The requests of this shard, in order.

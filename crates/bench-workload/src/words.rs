@@ -1,7 +1,7 @@
 //! Words to build prompts from.
 
 use crate::Draw;
-use crate::bank;
+use crate::builtin_prompts;
 
 /// Words in one piece of memory. The first `heads` may start a text, all may follow a blank.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,10 @@ impl WordPool {
 
     /// Plain English words, for when nothing counts tokens.
     pub fn built_in() -> Self {
-        let words: Vec<String> = bank::WORDS.split_whitespace().map(str::to_owned).collect();
+        let words: Vec<String> = builtin_prompts::WORDS
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
         Self::new(&words, &[])
     }
 

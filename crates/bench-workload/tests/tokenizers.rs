@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bench_schema::Prompt;
-use bench_workload::{CountWith, HfTokenizer, Plan, PlanSpec, Seed, Sizer};
+use bench_workload::{CountWith, HfTokenizer, Plan, PlanSpec, Seed, TokenCounter};
 use proptest::prelude::*;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
 use tokenizers::models::unigram::{Unigram, UnigramTrainerBuilder};
@@ -24,12 +24,12 @@ use tokenizers::{
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 const CORPUS: [&str; 6] = [
-    include_str!("../src/bank/text.txt"),
-    include_str!("../src/bank/short-qa.txt"),
-    include_str!("../src/bank/short-code.txt"),
-    include_str!("../src/bank/medium-explanation.txt"),
-    include_str!("../src/bank/long-form.txt"),
-    include_str!("../src/bank/words.txt"),
+    include_str!("../src/builtin_prompts/text.txt"),
+    include_str!("../src/builtin_prompts/short-qa.txt"),
+    include_str!("../src/builtin_prompts/short-code.txt"),
+    include_str!("../src/builtin_prompts/medium-explanation.txt"),
+    include_str!("../src/builtin_prompts/long-form.txt"),
+    include_str!("../src/builtin_prompts/words.txt"),
 ];
 
 fn lines() -> impl Iterator<Item = String> + Send {
@@ -184,11 +184,11 @@ fn a_text_has_the_tokens_that_the_tokenizer_counts_however_they_were_counted() -
         .map(|(kind, tokenizer)| (kind, HfTokenizer::new(tokenizer.clone(), kind), tokenizer))
         .collect();
     proptest!(ProptestConfig::with_cases(300), |(text in any_text(), length in 1_u64..80)| {
-        for (kind, sizer, tokenizer) in &both {
+        for (kind, token_counter, tokenizer) in &both {
             let whole = tokenizer.encode(text.as_str(), false).unwrap().len() as u64;
-            let counted = sizer.count(&text).unwrap();
+            let counted = token_counter.count(&text).unwrap();
             prop_assert_eq!(counted, whole, "{}: {:?}", kind, text);
-            let measured = sizer.measure(&text, length).unwrap().tokens;
+            let measured = token_counter.measure(&text, length).unwrap().tokens;
             prop_assert_eq!(measured, counted);
         }
     });
@@ -203,7 +203,7 @@ fn all() -> Result<Vec<(&'static str, Tokenizer)>, Problem> {
     ])
 }
 
-/// Independent of the sizer: the ids that the tokenizer gives without special tokens.
+/// Independent of the token counter: the ids that the tokenizer gives without special tokens.
 fn count(tokenizer: &Tokenizer, text: &str) -> Result<u64, Problem> {
     Ok(tokenizer.encode(text, false)?.get_ids().len() as u64)
 }
@@ -223,7 +223,8 @@ fn every_kind_of_prompt_has_exactly_the_asked_tokens_in_every_tokenizer() -> Res
         .into_iter()
         .filter(|(kind, _)| *kind != "bpe across blanks"); // two of its words are one token as often as not
     for (kind, tokenizer) in exact {
-        let sizer: Arc<dyn Sizer> = Arc::new(HfTokenizer::new(tokenizer.clone(), kind));
+        let token_counter: Arc<dyn TokenCounter> =
+            Arc::new(HfTokenizer::new(tokenizer.clone(), kind));
         for dataset in datasets {
             let input = if dataset.starts_with("prefix") {
                 "list:1,2,3,17,100"
@@ -237,7 +238,7 @@ fn every_kind_of_prompt_has_exactly_the_asked_tokens_in_every_tokenizer() -> Res
                 seed: Seed::new(5),
                 ..PlanSpec::default()
             };
-            for planned in &Plan::new(spec, Arc::clone(&sizer))? {
+            for planned in &Plan::new(spec, Arc::clone(&token_counter))? {
                 let item = planned?.item;
                 let Prompt::Text(text) = &item.request.prompt else {
                     return Err("a text was asked for".into());
@@ -258,12 +259,12 @@ fn every_kind_of_prompt_has_exactly_the_asked_tokens_in_every_tokenizer() -> Res
 #[test]
 fn prompts_as_they_are_tell_how_many_tokens_were_sent() -> Result<(), Problem> {
     for (kind, tokenizer) in all()? {
-        let sizer = Arc::new(HfTokenizer::new(tokenizer.clone(), kind));
+        let token_counter = Arc::new(HfTokenizer::new(tokenizer.clone(), kind));
         let spec = PlanSpec {
             requests: Some(20),
             ..PlanSpec::default()
         };
-        for planned in &Plan::new(spec, sizer)? {
+        for planned in &Plan::new(spec, token_counter)? {
             let item = planned?.item;
             let Prompt::Text(text) = &item.request.prompt else {
                 return Err("a text was asked for".into());
@@ -282,14 +283,14 @@ fn prompts_as_they_are_tell_how_many_tokens_were_sent() -> Result<(), Problem> {
 #[test]
 fn words_of_the_pool_add_one_token_each() -> Result<(), Problem> {
     for (kind, tokenizer) in all()? {
-        let sizer = HfTokenizer::new(tokenizer, kind);
-        let pool = sizer.pool()?;
+        let token_counter = HfTokenizer::new(tokenizer, kind);
+        let pool = token_counter.pool()?;
         assert!(pool.len() > 200, "{kind}: {} words", pool.len());
         let mut draw = bench_workload::Draw::new(Seed::new(1).stream("pool", kind));
         let mut text = String::new();
         for words in [2, 50, 500] {
             pool.write(words, &mut draw, &mut text);
-            let tokens = sizer.count(&text)?;
+            let tokens = token_counter.count(&text)?;
             assert!(
                 tokens.abs_diff(words) <= 1,
                 "{kind}: {tokens} tokens in {words} words"
@@ -338,8 +339,8 @@ fn a_counter_of_someone_else_makes_exact_prompts_too() -> Result<(), Problem> {
             .map(|e| e.len() as u64)
             .map_err(|e| e.to_string())
     };
-    let sizer = Arc::new(CountWith::new("server /tokenize", counter));
-    sizer.pool()?;
+    let token_counter = Arc::new(CountWith::new("server /tokenize", counter));
+    token_counter.pool()?;
     assert!(
         calls.load(Ordering::Relaxed) < 2_000,
         "words are found in groups"
@@ -352,7 +353,7 @@ fn a_counter_of_someone_else_makes_exact_prompts_too() -> Result<(), Problem> {
             requests: Some(6),
             ..PlanSpec::default()
         };
-        let plan = Plan::new(spec, Arc::clone(&sizer) as Arc<dyn Sizer>)?;
+        let plan = Plan::new(spec, Arc::clone(&token_counter) as Arc<dyn TokenCounter>)?;
         assert_eq!(plan.sized_by(), "server /tokenize");
         for planned in &plan {
             let item = planned?.item;
@@ -383,8 +384,8 @@ fn a_tokenizer_is_read_from_its_file_or_folder_and_its_truncation_does_not_count
     short.save(&file, false)?;
     let long = "a river and a road and a bridge over both of them in the morning";
     for path in [file.as_path(), folder.path()] {
-        let sizer = HfTokenizer::open(path)?;
-        assert!(sizer.count(long)? > 8);
+        let token_counter = HfTokenizer::open(path)?;
+        assert!(token_counter.count(long)? > 8);
     }
     std::fs::write(&file, "{}")?;
     let message = HfTokenizer::open(&file)

@@ -95,7 +95,7 @@ pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
         hash: String::new(),
         requests: 0,
         dataset: cell.ask.dataset.to_string(),
-        sized_by: run.sizer.name().to_owned(),
+        sized_by: run.token_counter.name().to_owned(),
         template_tokens: run
             .server
             .calibration

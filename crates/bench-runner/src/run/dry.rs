@@ -30,7 +30,7 @@ impl Run<'_> {
             self.settings.target.api,
             cells.len(),
             self.settings.seed,
-            self.sizer.name(),
+            self.token_counter.name(),
         );
         for cell in cells {
             self.describe(&mut text, cell)?;

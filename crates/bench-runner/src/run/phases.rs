@@ -9,10 +9,10 @@ use super::Run;
 use super::cells::{Ends, Tools};
 use super::warmup::WarmUp;
 use crate::cell::Cell;
+use crate::concurrency_limiter::ConcurrencyLimiter;
 use crate::config::BadLines;
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{Part, Phase, PhaseCounts, Window};
-use crate::ramp::Gate;
 use crate::stop::Ending;
 use crate::worker_pool::PhaseReport;
 use crate::{RunError, tokenize};
@@ -58,16 +58,16 @@ impl Run<'_> {
         }
         let start = self.clock.now() + if load.is_open() { LEAD } else { Nanos::ZERO };
         let of_all = measure.as_ref().and_then(|part| part.requests).unwrap_or(0);
-        let gate = load
-            .ramp()
-            .map(|ramp| Gate::new(ramp, start, cell.stop.duration, of_all / self.shards()));
+        let limiter = load.ramp().map(|ramp| {
+            ConcurrencyLimiter::new(ramp, start, cell.stop.duration, of_all / self.shards())
+        });
         let phase = Arc::new(Phase {
             load: load.clone(),
             start,
             ramp_up: self.settings.load.ramp_up.unwrap_or(Nanos::ZERO),
             warmup,
             measure,
-            gate,
+            limiter,
             enough: Arc::clone(&ends.enough),
             health: Arc::clone(&ends.health),
             stop: self.stop.clone(),
@@ -111,7 +111,7 @@ impl Run<'_> {
         tools: &Tools<'_>,
     ) -> Result<Part, RunError> {
         let spec = plan.spec();
-        if self.sizer.name() == tokenize::NAME {
+        if self.token_counter.name() == tokenize::NAME {
             // every length is asked for now, so that the server is left alone while it is measured
             plan.iter()
                 .try_for_each(|planned| planned.map(drop))
@@ -154,8 +154,8 @@ impl Run<'_> {
     ) -> Result<Vec<PhaseReport>, RunError> {
         let sampler = tools.sampler;
         let moving = async {
-            match &phase.gate {
-                Some(gate) => gate.move_with(&self.clock).await,
+            match &phase.limiter {
+                Some(limiter) => limiter.move_with(&self.clock).await,
                 None => std::future::pending().await,
             }
         };
@@ -205,7 +205,7 @@ impl Run<'_> {
     }
 
     fn plan_of(&self, spec: PlanSpec) -> Result<Plan, RunError> {
-        Plan::new(spec, Arc::clone(&self.sizer)).map_err(RunError::Workload)
+        Plan::new(spec, Arc::clone(&self.token_counter)).map_err(RunError::Workload)
     }
 
     fn spec(&self, cell: &Cell, repeat: u32) -> PlanSpec {

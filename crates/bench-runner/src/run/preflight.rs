@@ -74,10 +74,10 @@ impl Run<'_> {
 
     fn learn(&mut self, answer: &Exchange) -> Result<(), RunError> {
         let served = answer.usage.as_ref().and_then(|usage| usage.prompt_tokens);
-        let Some(served) = served.filter(|_| self.sizer.counts_tokens()) else {
+        let Some(served) = served.filter(|_| self.token_counter.counts_tokens()) else {
             return Ok(());
         };
-        let sent = self.sizer.count(TEXT).map_err(RunError::Workload)?;
+        let sent = self.token_counter.count(TEXT).map_err(RunError::Workload)?;
         self.server.calibration = Calibration::learn(sent, served);
         Ok(())
     }

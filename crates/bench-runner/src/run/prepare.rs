@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
-use bench_workload::{HfTokenizer, Sizer, Words};
+use bench_workload::{HfTokenizer, TokenCounter, Words};
 
 use super::Run;
 use crate::config::{self, Settings};
@@ -52,19 +52,19 @@ impl<'a> Run<'a> {
             settings,
             engine,
             server,
-            sizer: Arc::new(Words),
+            token_counter: Arc::new(Words),
             started,
             clock,
             stop: Stop::new(),
             progress,
         };
-        run.sizer = run.choose_sizer(cells)?;
+        run.token_counter = run.choose_token_counter(cells)?;
         Ok(run)
     }
 
     /// What sizes prompts: the tokenizer that was given, else the server's, else words. The server is asked before a measurement,
     /// never during it, so its tokenizer is used only where every plan can be walked beforehand.
-    fn choose_sizer(&self, cells: &[Cell]) -> Result<Arc<dyn Sizer>, RunError> {
+    fn choose_token_counter(&self, cells: &[Cell]) -> Result<Arc<dyn TokenCounter>, RunError> {
         if let Some(path) = &self.settings.workload.tokenizer {
             return Ok(Arc::new(
                 HfTokenizer::open(path).map_err(RunError::Workload)?,
@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
         if let Some(fetcher) = &self.server.fetcher
             && cells.iter().all(walkable)
         {
-            let asked = tokenize::sizer(fetcher, &self.server.target.model, &self.clock)?;
+            let asked = tokenize::token_counter(fetcher, &self.server.target.model, &self.clock)?;
             return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
         }
         Ok(Arc::new(Words))

@@ -275,7 +275,7 @@ impl Play {
             ramp_up: self.ramp_up,
             warmup,
             measure: Some(measure),
-            gate: None,
+            limiter: None,
             enough: Arc::default(),
             health,
             stop: stop.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bench_schema::{Nanos, Prompt, PromptSize};
 
 use super::{Generate, Parts};
-use crate::bank::{self, USE_CASES};
+use crate::builtin_prompts::{self, USE_CASES};
 use crate::composer::{Composer, Made};
 use crate::dataset::{DatasetSpec, Study};
 use crate::length::{LengthSampler, choose, running};
@@ -24,7 +24,7 @@ pub(super) fn of(spec: &PlanSpec, with: &Composer) -> Result<Box<dyn Generate>, 
         DatasetSpec::RandomIds { vocabulary } => Box::new(ids(*vocabulary, with)?),
         DatasetSpec::Text => Box::new(Prose),
         DatasetSpec::Study(study) => Box::new(FixedPrompts {
-            prompts: bank::study(study.name()),
+            prompts: builtin_prompts::study(study.name()),
             study: *study,
         }),
         DatasetSpec::Spread(categories) => Box::new(Spread {
@@ -196,7 +196,7 @@ struct Ids {
 fn ids(vocabulary: Option<u32>, with: &Composer) -> Result<Ids, WorkloadError> {
     let ids = match vocabulary {
         Some(_) => None,
-        None => with.sizer().ids(),
+        None => with.token_counter().ids(),
     };
     match (vocabulary, ids) {
         (Some(vocabulary), _) => Ok(Ids {

@@ -193,7 +193,7 @@ fn size_of(with: &Composer, prompt: &Prompt) -> Result<PromptSize, WorkloadError
     for message in messages_of(prompt) {
         let tokens = with.tokens(&message.content)?;
         size.sent_tokens = tokens.map(|tokens| tokens + size.sent_tokens.unwrap_or(0));
-        let words = crate::sizer::count_words(&message.content);
+        let words = crate::token_counter::count_words(&message.content);
         size.words = Some(words + size.words.unwrap_or(0));
     }
     Ok(size)

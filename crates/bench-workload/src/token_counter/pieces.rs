@@ -9,7 +9,7 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use tokenizers::{ModelWrapper, Tokenizer};
 
 use super::Measured;
-use crate::{Draw, Seed, bank};
+use crate::{Draw, Seed, builtin_prompts};
 
 /// What stands before a word while it is encoded, so that it follows a blank.
 const ANCHOR: &str = "the";
@@ -168,7 +168,7 @@ impl Anchor {
 
     /// Whether texts of words, numbers and signs in any order have as many tokens as their parts together.
     fn adds_up(&self, tokenizer: &Tokenizer) -> bool {
-        let words: Vec<&str> = bank::WORDS.split_whitespace().collect();
+        let words: Vec<&str> = builtin_prompts::WORDS.split_whitespace().collect();
         let mut draw = Draw::new(Seed::new(0).stream("pieces of a text", ""));
         (0..TRIALS).all(|_| {
             let text = trial(&words, &mut draw);
@@ -283,7 +283,7 @@ mod tests {
             .vocab_size(400)
             .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
             .build();
-        let words = bank::WORDS.lines().map(str::to_owned);
+        let words = builtin_prompts::WORDS.lines().map(str::to_owned);
         tokenizer
             .train(&mut TrainerWrapper::from(trainer), words)
             .unwrap();

@@ -7,7 +7,7 @@ use bench_schema::{ConcurrencyRamp, Nanos, Stamp};
 use tokio::sync::watch;
 
 /// Says how many slots of a closed loop may work. Slots have ranks from 0; a slot works while its rank is below the level.
-pub(crate) struct Gate {
+pub(crate) struct ConcurrencyLimiter {
     ramp: ConcurrencyRamp,
     pace: Pace,
     level: watch::Sender<u32>,
@@ -26,8 +26,8 @@ enum Pace {
     },
 }
 
-impl Gate {
-    /// A gate that moves by time where the phase has a length, else by this number of requests.
+impl ConcurrencyLimiter {
+    /// A limiter that moves by time where the phase has a length, else by this number of requests.
     pub(crate) fn new(
         ramp: &ConcurrencyRamp,
         start: Stamp,
@@ -53,7 +53,7 @@ impl Gate {
         if *self.level.borrow() > rank {
             return false;
         }
-        // the sender lives as long as the gate, so waiting cannot fail
+        // the sender lives as long as the limiter, so waiting cannot fail
         let mut level = self.level.subscribe();
         level.wait_for(|level| *level > rank).await.is_ok()
     }
@@ -113,16 +113,16 @@ fn begin_of(stretch: u64, length: Nanos, stretches: u64) -> Nanos {
 mod tests {
     use super::*;
 
-    fn gate(ramp: &ConcurrencyRamp, requests: u64) -> Gate {
-        Gate::new(ramp, Stamp::EPOCH, None, requests)
+    fn limiter(ramp: &ConcurrencyRamp, requests: u64) -> ConcurrencyLimiter {
+        ConcurrencyLimiter::new(ramp, Stamp::EPOCH, None, requests)
     }
 
     fn levels(ramp: &ConcurrencyRamp, requests: u64) -> Vec<u32> {
-        let gate = gate(ramp, requests);
+        let limiter = limiter(ramp, requests);
         let mut seen = Vec::new();
         for _ in 0..requests {
-            seen.push(*gate.level.borrow());
-            gate.taken(1);
+            seen.push(*limiter.level.borrow());
+            limiter.taken(1);
         }
         seen
     }
@@ -141,13 +141,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_slot_waits_for_its_level_and_all_are_let_go_at_the_end() {
-        let gate = gate(&ConcurrencyRamp::Line { from: 1, to: 2 }, 2);
-        assert!(!gate.open_for(0).await);
-        let (waited, ()) = tokio::join!(gate.open_for(1), async { gate.taken(1) });
+        let limiter = limiter(&ConcurrencyRamp::Line { from: 1, to: 2 }, 2);
+        assert!(!limiter.open_for(0).await);
+        let (waited, ()) = tokio::join!(limiter.open_for(1), async { limiter.taken(1) });
         assert!(waited);
-        gate.open_for_all();
-        gate.taken(1);
-        assert!(!gate.open_for(1_000_000).await);
+        limiter.open_for_all();
+        limiter.taken(1);
+        assert!(!limiter.open_for(1_000_000).await);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use tokenizers::Tokenizer;
 
 use super::pieces::Pieces;
-use super::{Measured, Sizer};
+use super::{Measured, TokenCounter};
 use crate::words::WordPool;
 use crate::{WorkloadError, bounded};
 
@@ -131,7 +131,7 @@ impl fmt::Debug for HfTokenizer {
     }
 }
 
-impl Sizer for HfTokenizer {
+impl TokenCounter for HfTokenizer {
     fn name(&self) -> &'static str {
         "tokenizer"
     }

@@ -3,10 +3,10 @@
 use std::ops::RangeInclusive;
 
 /// Words for prompts without meaning, each lower case and of letters only.
-pub(crate) const WORDS: &str = include_str!("bank/words.txt");
+pub(crate) const WORDS: &str = include_str!("builtin_prompts/words.txt");
 
-const SENTENCES: &str = include_str!("bank/text.txt");
-const STUDY: &str = include_str!("bank/study.txt");
+const SENTENCES: &str = include_str!("builtin_prompts/text.txt");
+const STUDY: &str = include_str!("builtin_prompts/study.txt");
 
 /// One kind of request of the mixed production workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,31 +33,31 @@ pub const USE_CASES: [UseCase; 5] = [
         name: "ultra-short-qa",
         weight: 0.30,
         answer: 10..=20,
-        prompts: include_str!("bank/ultra-short-qa.txt"),
+        prompts: include_str!("builtin_prompts/ultra-short-qa.txt"),
     },
     UseCase {
         name: "short-qa",
         weight: 0.25,
         answer: 50..=100,
-        prompts: include_str!("bank/short-qa.txt"),
+        prompts: include_str!("builtin_prompts/short-qa.txt"),
     },
     UseCase {
         name: "short-code",
         weight: 0.15,
         answer: 80..=120,
-        prompts: include_str!("bank/short-code.txt"),
+        prompts: include_str!("builtin_prompts/short-code.txt"),
     },
     UseCase {
         name: "medium-explanation",
         weight: 0.20,
         answer: 100..=200,
-        prompts: include_str!("bank/medium-explanation.txt"),
+        prompts: include_str!("builtin_prompts/medium-explanation.txt"),
     },
     UseCase {
         name: "long-form",
         weight: 0.10,
         answer: 300..=500,
-        prompts: include_str!("bank/long-form.txt"),
+        prompts: include_str!("builtin_prompts/long-form.txt"),
     },
 ];
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::Sizer;
+use super::TokenCounter;
 use crate::words::WordPool;
-use crate::{WorkloadError, bank};
+use crate::{WorkloadError, builtin_prompts};
 
 /// Enough for prompts that do not repeat; each takes about one count to find.
 const POOL_WORDS: usize = 512;
@@ -73,7 +73,7 @@ impl<F> fmt::Debug for CountWith<F> {
     }
 }
 
-impl<F> Sizer for CountWith<F>
+impl<F> TokenCounter for CountWith<F>
 where
     F: Fn(&str) -> Result<u64, String> + Send + Sync,
 {
@@ -93,7 +93,7 @@ where
             return Ok(Arc::clone(pool));
         }
         let before = self.count(ANCHOR)?;
-        let words: Vec<&str> = bank::WORDS.split_whitespace().collect();
+        let words: Vec<&str> = builtin_prompts::WORDS.split_whitespace().collect();
         let mut found = Vec::new();
         for group in words.chunks(GROUP) {
             self.single_words(before, group, &mut found)?;

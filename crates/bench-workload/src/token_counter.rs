@@ -25,7 +25,7 @@ pub struct Measured {
 }
 
 /// Counts the tokens of a text, special tokens and chat template excluded.
-pub trait Sizer: Send + Sync + fmt::Debug {
+pub trait TokenCounter: Send + Sync + fmt::Debug {
     /// What results call it: `words`, `tokenizer`, `server /tokenize`.
     fn name(&self) -> &str;
 
@@ -78,7 +78,7 @@ pub trait Sizer: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Words;
 
-impl Sizer for Words {
+impl TokenCounter for Words {
     fn name(&self) -> &'static str {
         "words"
     }
