@@ -183,4 +183,7 @@ pub(crate) struct Merge {
 pub(crate) struct Recover {
     /// The run directory.
     pub(crate) run: PathBuf,
+    /// Conclude a run that ended properly again, from its records, with what this version knows
+    #[arg(long)]
+    pub(crate) anew: bool,
 }

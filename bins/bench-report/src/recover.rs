@@ -14,11 +14,11 @@ pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
     let _held = lock::hold(&run.path)?;
     // it may have ended between the reading and the lock
     let mut run = RunFolder::stored_or_begun(&arguments.run)?;
-    if run.record.complete {
+    if run.record.complete && !arguments.anew {
         return Ok(Done::well(
             String::new(),
             vec![format!(
-                "{} ended properly; there is nothing to recover, and nothing was changed",
+                "{} ended properly; there is nothing to recover, and nothing was changed (--anew concludes it again)",
                 run.path.display()
             )],
         ));

@@ -109,6 +109,7 @@ const OF_STANDSTILL: &[Cause] = &[
     Cause::ColdStart,
     Cause::Queueing,
     Cause::WaitingOrPrefill,
+    Cause::Prefill,
     Cause::HeadOfLine,
     Cause::Overload,
     Cause::DecodeSlowsWithLoad,
@@ -155,6 +156,7 @@ const FOLLOWS: &[(Cause, &[Cause])] = &[
             Cause::Queueing,
             Cause::Step,
             Cause::Drift,
+            Cause::ColdStart,
             Cause::Prefill,
             Cause::WaitingOrPrefill,
             Cause::DecodeSlowsWithLoad,
@@ -211,7 +213,17 @@ const FOLLOWS: &[(Cause, &[Cause])] = &[
     ),
     (Cause::Drift, &[Cause::Overload]),
     (Cause::Step, &[Cause::Overload]),
-    (Cause::ColdStart, &[Cause::Drift, Cause::Step]),
+    (
+        Cause::ColdStart,
+        &[
+            Cause::Drift,
+            Cause::Step,
+            Cause::Queueing,
+            Cause::WaitingOrPrefill,
+            Cause::Prefill,
+            Cause::DecodeSlowsWithLoad,
+        ],
+    ),
     (
         Cause::Queueing,
         &[Cause::Prefill, Cause::WaitingOrPrefill, Cause::GpuLow],
@@ -222,6 +234,9 @@ fn follows(cause: Cause) -> &'static [Cause] {
     let own = FOLLOWS.iter().find(|(known, _)| *known == cause);
     own.map_or(&[], |(_, explained)| explained)
 }
+
+/// Cost of what a slow start explains, over its own.
+const OF_START: f64 = 1.2;
 
 /// Folds under each cause what follows from it in the same cells. Of two that follow from each other, the first in the order of
 /// this list is the cause: what stops or starves a server, then what a level that moves makes of its load.
@@ -249,9 +264,11 @@ fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
         let mut root = found.remove(at);
         found.retain(|f| {
             let within = root.cells.is_empty() || f.cells.iter().all(|c| root.cells.contains(c));
+            // A slow start explains what it pays for itself: beyond that there is waiting at other times too.
+            let beyond = *cause == Cause::ColdStart && f.severity > OF_START * root.severity;
             let Some(other) = f
                 .cause()
-                .filter(|other| within && follows(*cause).contains(other))
+                .filter(|other| within && !beyond && follows(*cause).contains(other))
             else {
                 return true;
             };

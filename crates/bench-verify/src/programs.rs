@@ -95,7 +95,7 @@ impl Programs {
     /// Concludes a run again from its journals, with `bench-report recover`.
     pub(crate) fn conclude_again(&self, out: &Path) -> Result<Ran, VerifyError> {
         let mut command = self.client("bench-report")?;
-        command.arg("recover").arg(out);
+        command.args(["recover", "--anew"]).arg(out);
         let output = command.output().map_err(VerifyError::io("bench-report"))?;
         let told = left(out).filter(|_| output.status.success());
         told.unwrap_or_else(|| {

@@ -11,8 +11,12 @@ use crate::view;
 
 /// Share of E2E from which waiting costs users something.
 const WAITING: f64 = 0.1;
+/// The same where it is only inferred from quicker prompts at lower load: those of one wave wait for each other's prefill.
+const INFERRED: f64 = 0.25;
 /// Share of E2E from which prefill does.
 const PREFILL: f64 = 0.3;
+/// The same where it may be waiting as well.
+const EITHER: f64 = 0.25;
 /// A first token that takes as long as these many others is late.
 const LATE: f64 = 20.0;
 /// TTFT over that of the same prompts alone, from which something is in between.
@@ -63,7 +67,7 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     if excluded.is_some() {
         return prefill(look, &start, excluded);
     }
-    if start.share() <= PREFILL || !start.late {
+    if start.share() <= EITHER || !start.late {
         return None;
     }
     Draft::in_cell(Cause::WaitingOrPrefill, start.share(), look.cell)
@@ -133,7 +137,7 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> (Option<Fin
     }
     if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
         let waited = (start.ttft - alone) / start.e2e;
-        if start.ttft < SLOWER * alone || waited < WAITING {
+        if start.ttft < SLOWER * alone || waited < INFERRED {
             return (None, Some((Known::QuietTtft, alone, Unit::Ns)));
         }
         let found = Draft::in_cell(Cause::Queueing, waited, look.cell)

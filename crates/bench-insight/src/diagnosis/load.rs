@@ -1,6 +1,5 @@
 //! What load does: a queue that grows, token gaps that grow, a GPU that has nothing left.
 
-use bench_metrics::BlockMean;
 use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, Metric, Unit};
 
 use super::look::{Look, mean, median};
@@ -103,12 +102,11 @@ impl Growth {
             .map(|i| level(length * i as f64 / STRETCHES as f64))
             .collect();
         let changes: Vec<f64> = levels.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let block = BlockMean::of_values(&changes);
         let (first, last) = (*levels.first()?, *levels.last()?);
         let n = changes.len() as f64;
         let centre = (last - first) / n;
         let sd = (changes.iter().map(|c| (c - centre).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
-        let error = (sd / n.sqrt()).max(block.map_or(0.0, |b| b.std_err.min(sd)));
+        let error = sd / n.sqrt();
         Some(Self {
             length: length * n / STRETCHES as f64,
             offered: started.len() as f64 * n / STRETCHES as f64,
