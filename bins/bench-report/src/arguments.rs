@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Render(Render),
     /// Hold runs against a first one, or against a baseline: what changed, by how much, and whether that can be known.
     Compare(Compare),
+    /// One figure of many runs in a grid: --rows model --columns concurrency --value e2e.p95.
+    Pivot(Pivot),
     /// Exit with 4 where a quantity got worse by more than allowed, with 3 where the runs cannot be trusted.
     Gate(Gate),
     /// Keep runs under a name, to hold later ones against them.
@@ -71,6 +73,9 @@ pub(crate) struct Render {
     /// What stdout gets.
     #[arg(long, default_value = "table")]
     pub(crate) output: Output,
+    /// Print every table and every finding, not only what fits one screen.
+    #[arg(long)]
+    pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) reads: Reads,
 }
@@ -97,6 +102,28 @@ pub(crate) struct Compare {
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) test: Test,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pivot {
+    /// Run directories, or folders of them.
+    #[arg(required = true, value_name = "RUN")]
+    pub(crate) runs: Vec<PathBuf>,
+    /// What tells the rows apart: a tag, a factor, model, server, run, cell, concurrency, rate_per_s, ….
+    #[arg(long, default_value = "run", value_name = "NAME")]
+    pub(crate) rows: String,
+    /// What tells the columns apart.
+    #[arg(long, default_value = "cell", value_name = "NAME")]
+    pub(crate) columns: String,
+    /// The figure: METRIC.mean, .p50, .p90, .p95 or .p99 (times in milliseconds), requests_per_s, output_tokens_per_s, failed, ….
+    /// Where several runs measured one cell it is the mean of their figures.
+    #[arg(long, default_value = "e2e.p95", value_name = "FIGURE")]
+    pub(crate) value: String,
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) reads: Reads,
 }

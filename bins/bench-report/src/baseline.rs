@@ -59,8 +59,8 @@ fn names(arguments: &List) -> Result<Done, CommandError> {
     let (known, notes) = Store::at(&arguments.place.baselines).list()?;
     let output = match arguments.output {
         Output::Json => serde_json::to_string_pretty(&known).unwrap_or_default() + "\n",
-        Output::Table => show::list(&known).text(),
-        Output::Markdown => show::list(&known).markdown(),
+        Output::Table => show::list(&known).to_terminal(),
+        Output::Markdown => show::list(&known).to_markdown(),
     };
     Ok(Done::well(output, notes))
 }

@@ -1,13 +1,11 @@
 //! `compare`: runs held against a first one.
 
-mod table;
-
 use std::path::Path;
 
 use bench_insight::{CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::RunFiles;
-use bench_schema::RunRecord;
+use bench_report::compare::{Point, Study, changes_markdown, terminal};
 use serde::Serialize;
 
 use crate::Done;
@@ -15,9 +13,8 @@ use crate::arguments::{Compare, Output, Test};
 use crate::baseline::{Beside, Goals, beside};
 use crate::error::CommandError;
 use crate::files;
+use crate::frames;
 use crate::run_folder::{RunFolder, open_group};
-
-pub(crate) use table::{markdown, percent, text};
 
 pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     let options = options(&arguments.test)?;
@@ -26,50 +23,68 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         .chain(&new)
         .map(|path| open_group(path, arguments.reads))
         .collect::<Result<_, _>>()?;
+    let groups = match &arguments.axis {
+        Some(tag) => by_tag(groups, tag)?,
+        None => groups,
+    };
     let base = groups.first().map_or(&[][..], Vec::as_slice);
-    if let Some(beside) = beside(&arguments.from, base)? {
-        return with_baseline(arguments, &beside, &groups, &options);
+    let beside = beside(&arguments.from, base)?;
+    let mut held = held_against_first(&groups, &options)?;
+    if let Some(beside) = &beside {
+        held.iter_mut().for_each(|one| beside.name(one));
     }
     let mut notes: Vec<String> = groups
         .iter()
         .flatten()
         .flat_map(|run| run.notes.clone())
         .collect();
-    let groups = match &arguments.axis {
-        Some(tag) => by_tag(groups, tag)?,
-        None => groups,
-    };
-    let records: Vec<RunRecord> = groups
-        .iter()
-        .flatten()
-        .map(|run| run.record.clone())
-        .collect();
     let axis = arguments.axis.as_deref();
+    let study = study(&groups, &held, axis)?;
     if let Some(path) = &arguments.html {
-        files::write_whole(
-            path,
-            bench_report::compare::html_with_requests(&records, &files_of(&groups), axis)?
-                .as_bytes(),
-        )?;
+        let page = bench_report::compare::html(&study)?;
+        files::write_whole(path, page.as_bytes())?;
         notes.push(format!("the page is {}", path.display()));
     }
-    let repeated = axis.is_none() && groups.iter().any(|group| group.len() > 1);
-    let output = match arguments.output {
-        Output::Markdown if repeated => held_against_first(&groups, &options)?
-            .iter()
-            .map(markdown)
-            .collect(),
-        Output::Markdown => bench_report::compare::markdown(&records, axis)?,
-        Output::Table => held_against_first(&groups, &options)?
-            .iter()
-            .map(text)
-            .collect(),
-        Output::Json => {
-            let all = held_against_first(&groups, &options)?;
-            serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+    let output = match (beside, arguments.output) {
+        (Some(beside), output) => with_baseline(&beside, &groups, &held, output)?,
+        (None, Output::Markdown) => bench_report::compare::markdown(&study),
+        (None, Output::Table) => {
+            let found = axis.map_or_else(Vec::new, |_| bench_report::compare::conclusions(&study));
+            let mut out: String = found.iter().map(|line| format!("{line}\n")).collect();
+            out += &bench_report::compare::along(&study);
+            out += &held.iter().map(terminal).collect::<String>();
+            out
         }
+        (None, Output::Json) => serde_json::to_string_pretty(&held).unwrap_or_default() + "\n",
     };
     Ok(Done::well(output, notes))
+}
+
+/// The groups as points with what they were found to be against the first.
+fn study<'a>(
+    groups: &'a [Vec<RunFolder>],
+    held: &[RunComparison],
+    axis: Option<&str>,
+) -> Result<Study<'a>, CommandError> {
+    let held = std::iter::once(None).chain(held.iter().cloned().map(Some));
+    let point = |(group, held): (&'a Vec<RunFolder>, Option<RunComparison>)| Point {
+        name: point_name(group, axis),
+        runs: group.iter().map(|run| &run.record).collect(),
+        files: group
+            .iter()
+            .map(|run| RunFiles::in_dir(&run.path))
+            .collect(),
+        held,
+    };
+    let points = groups.iter().zip(held).map(point).collect();
+    let along = frames::along(groups, axis, name)?;
+    Ok(Study::new(points, axis, along)?)
+}
+
+/// `gpus 2`, or the folder.
+fn point_name(group: &[RunFolder], axis: Option<&str>) -> String {
+    let level = axis.and_then(|axis| Some((axis, group.first()?.record.tags.get(axis)?)));
+    level.map_or_else(|| name(group), |(axis, level)| format!("{axis} {level}"))
 }
 
 /// A baseline beside a comparison with it: the table, then how far its targets got and what to reach next.
@@ -80,59 +95,31 @@ struct Round<'a> {
 }
 
 fn with_baseline(
-    arguments: &Compare,
     beside: &Beside,
     groups: &[Vec<RunFolder>],
-    options: &CompareOptions,
-) -> Result<Done, CommandError> {
-    let mut notes: Vec<String> = groups
-        .iter()
-        .flatten()
-        .flat_map(|run| run.notes.clone())
-        .collect();
-    let mut found = held_against_first(groups, options)?;
-    for one in &mut found {
-        beside.name(one);
-    }
+    held: &[RunComparison],
+    output: Output,
+) -> Result<String, CommandError> {
     let mut rounds = Vec::new();
-    for (comparison, new) in found.iter().zip(groups.iter().skip(1)) {
+    for (comparison, new) in held.iter().zip(groups.iter().skip(1)) {
         rounds.push(Round {
             comparison,
             goals: beside.goals(new)?,
         });
     }
-    if let Some(path) = &arguments.html {
-        let records: Vec<RunRecord> = groups
-            .iter()
-            .flatten()
-            .map(|run| run.record.clone())
-            .collect();
-        let page = bench_report::compare::html_with_requests(&records, &files_of(groups), None)?;
-        files::write_whole(path, page.as_bytes())?;
-        notes.push(format!("the page is {}", path.display()));
-    }
     let goals = |round: &Round<'_>, as_markdown| {
         let goals = round.goals.as_ref();
         goals.map_or_else(String::new, |goals| goals.text(as_markdown))
     };
-    let output = match arguments.output {
-        Output::Table => rounds
-            .iter()
-            .map(|round| text(round.comparison) + &goals(round, false))
-            .collect(),
-        Output::Markdown => rounds
-            .iter()
-            .map(|round| markdown(round.comparison) + &goals(round, true))
-            .collect(),
-        Output::Json => serde_json::to_string_pretty(&rounds).unwrap_or_default() + "\n",
+    let rounds_of = |text: fn(&RunComparison) -> String, as_markdown| -> String {
+        let round = |round: &Round<'_>| text(round.comparison) + &goals(round, as_markdown);
+        rounds.iter().map(round).collect()
     };
-    Ok(Done::well(output, notes))
-}
-
-/// Where the requests of each run lie, in the order of the runs.
-fn files_of(groups: &[Vec<RunFolder>]) -> Vec<RunFiles> {
-    let runs = groups.iter().flatten();
-    runs.map(|run| RunFiles::in_dir(&run.path)).collect()
+    Ok(match output {
+        Output::Table => rounds_of(terminal, false),
+        Output::Markdown => rounds_of(changes_markdown, true),
+        Output::Json => serde_json::to_string_pretty(&rounds).unwrap_or_default() + "\n",
+    })
 }
 
 /// Percentages of the command line as shares.
@@ -233,6 +220,11 @@ pub(crate) fn hold(
     found.base = name(base);
     found.new = name(new);
     Ok(found)
+}
+
+/// A share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 /// The folder's name says more than the title, which both sides often share.

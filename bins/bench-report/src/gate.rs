@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::Done;
 use crate::arguments::{Gate, Output};
 use crate::baseline::beside;
-use crate::compare::{hold, options, percent, text};
+use crate::compare::{hold, options, percent};
 use crate::error::CommandError;
 use crate::run_folder::open_group;
 
@@ -66,7 +66,10 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
             serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"
         }
         Output::Markdown => markdown(verdict, &gates),
-        Output::Table => lines(verdict, &gates, arguments.strict) + "\n" + &text(&found),
+        Output::Table => {
+            let changes = bench_report::compare::terminal(&found);
+            lines(verdict, &gates, arguments.strict) + "\n" + &changes
+        }
     };
     let mut notes: Vec<String> = base
         .iter()

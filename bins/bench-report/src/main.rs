@@ -13,8 +13,8 @@ mod compare;
 mod error;
 mod export;
 mod files;
+mod frames;
 mod gate;
-mod grid;
 mod journal;
 mod lines;
 mod lock;
@@ -80,6 +80,7 @@ fn run(command: Command) -> Result<Done, CommandError> {
     match command {
         Command::Render(arguments) => render::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Pivot(arguments) => frames::pivot(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Baseline(arguments) => baseline::run(&arguments),
         Command::Capacity(arguments) => capacity::run(&arguments),

@@ -17,6 +17,9 @@ pub(crate) fn run(arguments: &Render) -> Result<Done, CommandError> {
         let run = RunFolder::open(path, arguments.reads)?;
         reports(&run, arguments.figures)?;
         done.output += &match arguments.output {
+            Output::Table if arguments.verbose => {
+                bench_report::terminal::render_all(&run.record, Some(&run.path))
+            }
             Output::Table => bench_report::terminal::render(&run.record, Some(&run.path)),
             Output::Markdown => bench_report::markdown::render(&run.record, &[]),
             Output::Json => serde_json::to_string(&run.record).unwrap_or_default() + "\n",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bench_schema::{CellRecord, Metric, TrustVerdict};
+use bench_schema::{CellRecord, Metric, Origin, RunRecord};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -16,7 +16,7 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), 
 /// The cells of runs with their figures, as `run.json` has them.
 ///
 /// Columns: `run` (its folder's name), `experiment`, `started_at`, `trust`, `complete`, `seed`, `model`, `server`, `server_version`, `cell`, `label`, `plan`,
-/// `repeats`; counts (`planned`, `completed`, `failed`, `timed_out`, `truncated`, `cancelled`, `unsent`); rates of the headline window
+/// `repeats`, `headline` (where its latencies begin: `sent` or `due`); counts (`planned`, `completed`, `failed`, `timed_out`, `truncated`, `cancelled`, `unsent`); rates of the headline window
 /// (`requests_per_s`, `output_tokens_per_s`, `total_tokens_per_s`, `mean_in_flight`); `goodput_per_s`, `attainment`; `lag_p99_ms`; for
 /// every metric `KEY_ms.mean`, `.p50`, `.p90`, `.p95`, `.p99` (of completed requests, from `sent` and, as `KEY_due`, from `due`); then load, tags and
 /// factors as in [`crate::requests`].
@@ -26,6 +26,30 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), 
 pub fn cells(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
     let mut whole = Whole::default();
     stream_cells(&open_all(dirs)?, &mut whole)?;
+    Ok(whole.finish())
+}
+
+/// The same of runs that were read, or recovered, already, each with its folder.
+///
+/// # Errors
+/// [`FramesError::NoRuns`].
+pub fn cells_of(runs: &[(&Path, &RunRecord)]) -> Result<DataFrame, FramesError> {
+    let mut runs: Vec<Run> = runs
+        .iter()
+        .map(|(dir, record)| Run::of(dir, (*record).clone()))
+        .collect();
+    // Repeats often have the same name in the folders of two sides.
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    for run in &mut runs {
+        if names.iter().filter(|name| **name == run.name).count() > 1 {
+            run.name = run.dir.display().to_string();
+        }
+    }
+    if runs.is_empty() {
+        return Err(FramesError::NoRuns);
+    }
+    let mut whole = Whole::default();
+    stream_cells(&runs, &mut whole)?;
     Ok(whole.finish())
 }
 
@@ -63,6 +87,7 @@ fn columns(labels: &Labels) -> Vec<Column> {
         ("label", Kind::Text),
         ("plan", Kind::Text),
         ("repeats", Kind::Whole),
+        ("headline", Kind::Text),
         ("planned", Kind::Whole),
         ("completed", Kind::Whole),
         ("failed", Kind::Whole),
@@ -91,16 +116,11 @@ fn columns(labels: &Labels) -> Vec<Column> {
 
 fn identity(run: &Run, cell: &CellRecord) -> Vec<Value> {
     let record = &run.record;
-    let trust = match record.trust.verdict {
-        TrustVerdict::Trusted => "trusted",
-        TrustVerdict::Doubtful => "doubtful",
-        TrustVerdict::Untrusted => "untrusted",
-    };
     vec![
         Value::text(Some(&run.name)),
         Value::text(Some(record.experiment.name())),
         Value::text(Some(&record.started_at)),
-        Value::text(Some(trust)),
+        Value::text(Some(record.trust.verdict.as_str())),
         Value::flag(record.complete),
         Value::whole(Some(record.seed)),
         Value::text(record.server.model.as_ref()),
@@ -110,6 +130,10 @@ fn identity(run: &Run, cell: &CellRecord) -> Vec<Value> {
         Value::text(Some(&cell.label)),
         Value::text(Some(&cell.plan.hash).filter(|hash| !hash.is_empty())),
         Value::whole(Some(cell.repeats.into())),
+        Value::text(Some(match cell.headline {
+            Origin::Sent => "sent",
+            Origin::Due => "due",
+        })),
     ]
 }
 

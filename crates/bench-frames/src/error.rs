@@ -55,6 +55,16 @@ pub enum FramesError {
         /// What it holds.
         dtype: String,
     },
+    /// Different cells in one place of a pivot.
+    #[error(
+        "{place} has several cells ({cells}); choose rows and columns that tell them apart, such as `cell` or a factor"
+    )]
+    SeveralCells {
+        /// The place.
+        place: String,
+        /// What fell into it.
+        cells: String,
+    },
     /// Polars could not do it.
     #[error("polars: {0}; please report this with the run")]
     Polars(#[from] PolarsError),

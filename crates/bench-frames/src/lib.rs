@@ -3,7 +3,7 @@
 //! [`requests`] has a row for each request, [`tokens`] for each content event, [`readings`] for each value that was read, [`cells`]
 //! for each cell with its figures. Journals are streamed, in batches: [`write_run`] writes a run of any length as Parquet with
 //! bounded memory. The latencies are those of `bench-metrics`, in milliseconds; what is not known is null, never NaN.
-//! Quantiles are linear between order statistics ([`pivot`]), as everywhere in this workspace.
+//! [`pivot_cells`] and [`along`] put figures of many runs side by side; statistics are those of `bench-metrics` to the last digit.
 //!
 //! ```no_run
 //! use bench_frames::{Statistic, pivot, requests, run_dirs};
@@ -16,6 +16,7 @@
 
 mod cells;
 mod error;
+mod figures;
 mod lines;
 mod pivot;
 mod readings;
@@ -25,9 +26,12 @@ mod table;
 mod tokens;
 mod write;
 
-pub use cells::cells;
+pub use cells::{cells, cells_of};
 pub use error::FramesError;
+pub use figures::{along, pivot_cells};
 pub use pivot::{Statistic, pivot};
+/// The crate that the frames are of, so that who reads them needs no other version of it.
+pub use polars;
 pub use readings::readings;
 pub use requests::requests;
 pub use run::run_dirs;

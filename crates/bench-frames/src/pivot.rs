@@ -1,8 +1,9 @@
 //! One figure of a column, by two others.
 
+use bench_metrics::Sample;
 use polars::prelude::{
-    AnyValue, Column, DataFrame, DataType, Expr, IdxCa, IdxSize, IntoLazy as _, PlSmallStr,
-    QuantileMethod, SortMultipleOptions, col, lit,
+    AnyValue, Column, DataFrame, DataType, IdxCa, IdxSize, IntoLazy as _, PlSmallStr,
+    SortMultipleOptions, col,
 };
 
 use crate::FramesError;
@@ -20,21 +21,21 @@ pub enum Statistic {
     Min,
     /// The largest.
     Max,
-    /// Type 7, linear between order statistics; 0.5 is the median. Polars' own default is the nearest value.
+    /// Type 7, linear between order statistics; 0.5 is the median.
     Quantile(f64),
 }
 
 impl Statistic {
-    /// Sums and means are of floats: polars' integer sums wrap silently.
-    fn of(self, value: &str) -> Expr {
-        let value = col(value).cast(DataType::Float64);
+    /// By `bench-metrics`, so that a pivot's figures are those of a report to the last digit.
+    fn of(self, values: &[f64]) -> Option<f64> {
+        let sample = || Sample::of(values);
         match self {
-            Self::Count => value.count().cast(DataType::Float64),
-            Self::Sum => value.sum(),
-            Self::Mean => value.mean(),
-            Self::Min => value.min(),
-            Self::Max => value.max(),
-            Self::Quantile(q) => value.quantile(lit(q.clamp(0.0, 1.0)), QuantileMethod::Linear),
+            Self::Count => Some(values.len() as f64),
+            Self::Sum => Some(values.iter().sum()),
+            Self::Mean => sample().map(|sample| sample.mean()),
+            Self::Min => sample().map(|sample| sample.min()),
+            Self::Max => sample().map(|sample| sample.max()),
+            Self::Quantile(q) => sample().map(|sample| sample.quantile(q)),
         }
     }
 }
@@ -70,13 +71,13 @@ pub fn pivot(
         .clone()
         .lazy()
         .group_by([col(rows), col(columns)])
-        .agg([statistic.of(value).alias(VALUE)])
+        .agg([col(value).cast(DataType::Float64).drop_nulls().alias(VALUE)])
         .sort(names, SortMultipleOptions::default())
         .collect()?;
-    spread(&grouped, rows, columns)
+    spread(&grouped, rows, columns, statistic)
 }
 
-fn check(frame: &DataFrame, name: &str) -> Result<(), FramesError> {
+pub(crate) fn check(frame: &DataFrame, name: &str) -> Result<(), FramesError> {
     let names = frame.get_column_names();
     if names.iter().any(|known| known.as_str() == name) {
         return Ok(());
@@ -92,13 +93,24 @@ fn check(frame: &DataFrame, name: &str) -> Result<(), FramesError> {
 }
 
 /// From one line for each pair to a grid.
-fn spread(grouped: &DataFrame, rows: &str, columns: &str) -> Result<DataFrame, FramesError> {
-    let values = grouped.column(VALUE)?.f64()?.clone();
+fn spread(
+    grouped: &DataFrame,
+    rows: &str,
+    columns: &str,
+    statistic: Statistic,
+) -> Result<DataFrame, FramesError> {
+    let lists = grouped.column(VALUE)?.list()?;
+    let mut values = Vec::with_capacity(lists.len());
+    for place in 0..lists.len() {
+        let list = lists.get_as_series(place).unwrap_or_default();
+        let list: Vec<f64> = list.f64()?.iter().flatten().collect();
+        values.push(statistic.of(&list));
+    }
     let row_keys = Keys::of(grouped.column(rows)?)?;
     let column_keys = Keys::of(grouped.column(columns)?)?.in_order();
     let mut grid = vec![vec![None; row_keys.texts.len()]; column_keys.texts.len()];
     let places = row_keys.of_line.iter().zip(&column_keys.of_line);
-    for ((&row, &column), value) in places.zip(values.iter()) {
+    for ((&row, &column), value) in places.zip(values) {
         if let Some(place) = grid.get_mut(column).and_then(|column| column.get_mut(row)) {
             *place = value;
         }
@@ -205,7 +217,7 @@ impl Keys {
     }
 }
 
-fn text(value: &AnyValue<'_>) -> String {
+pub(crate) fn text(value: &AnyValue<'_>) -> String {
     match value {
         AnyValue::Null => "null".to_owned(),
         other => other.str_value().into_owned(),

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    FramesError, Statistic, cells, pivot, read_parquet, readings, requests, run_dirs, tokens,
-    write_csv, write_parquet, write_run, write_run_csv,
+    FramesError, Statistic, along, cells, pivot, pivot_cells, read_parquet, readings, requests,
+    run_dirs, tokens, write_csv, write_parquet, write_run, write_run_csv,
 };
 use bench_metrics::{Sample, latency};
 use bench_schema::{
@@ -242,7 +242,10 @@ fn pivots_use_type_7_quantiles_and_put_numbers_in_order() {
         .map(|ns| ns / 1e6)
         .collect();
     let wanted = Sample::of(&values).unwrap().quantile(0.95);
-    assert!((numbers(&grid, "1")[0].unwrap() - wanted).abs() < 1e-9);
+    assert_eq!(
+        numbers(&grid, "1")[0].map(f64::to_bits),
+        Some(wanted.to_bits())
+    );
     let count = pivot(
         &frame,
         "tag.gpus",
@@ -262,6 +265,103 @@ fn pivots_use_type_7_quantiles_and_put_numbers_in_order() {
         Statistic::Mean,
     );
     assert!(matches!(text, Err(FramesError::NotANumber { .. })));
+}
+
+/// A golden result of the repository, its rates and latencies real ones, under another tag.
+fn golden(folder: &Path, gpus: &str, faster: f64) -> RunRecord {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/results/v1.1/run.json"
+    );
+    let mut run = RunRecord::from_json(&fs::read_to_string(path).unwrap()).unwrap();
+    run.tags.insert("gpus".to_owned(), gpus.to_owned());
+    for rates in run
+        .cells
+        .iter_mut()
+        .flat_map(|cell| [&mut cell.windows.whole, &mut cell.windows.steady])
+        .flatten()
+    {
+        rates.requests_per_s *= faster;
+        rates.output_tokens_per_s = rates.output_tokens_per_s.map(|x| x * faster);
+    }
+    fs::create_dir_all(folder).unwrap();
+    fs::write(
+        folder.join("run.json"),
+        serde_json::to_string(&run).unwrap(),
+    )
+    .unwrap();
+    run
+}
+
+#[test]
+fn a_pivot_of_cells_is_what_the_runs_say_to_the_last_digit() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = [("a", "1", 1.0), ("b", "2", 1.59)]
+        .map(|(name, gpus, faster)| golden(&folder.path().join(name), gpus, faster));
+    let frame = cells(&run_dirs(folder.path())).unwrap();
+    for (value, figure) in [("e2e.p95", Metric::E2e), ("ttft.p50", Metric::Ttft)] {
+        let q = if value.ends_with("p95") { 0.95 } else { 0.5 };
+        let grid = pivot_cells(&frame, "gpus", "cell", value).unwrap();
+        for (row, run) in runs.iter().enumerate() {
+            for cell in &run.cells {
+                let wanted = cell
+                    .headline(figure)
+                    .and_then(|d| d.quantile(q))
+                    .map(|ns| ns / 1e6);
+                let found = numbers(&grid, &cell.id)[row];
+                assert_eq!(
+                    found.map(f64::to_bits),
+                    wanted.map(f64::to_bits),
+                    "{value} of {}",
+                    cell.id
+                );
+            }
+        }
+    }
+    let mixed = pivot_cells(&frame, "gpus", "model", "e2e.p95");
+    if runs[0].cells.len() > 1 {
+        assert!(
+            matches!(mixed, Err(FramesError::SeveralCells { .. })),
+            "{mixed:?}"
+        );
+    }
+    assert!(matches!(
+        pivot_cells(&frame, "gpus", "cell", "e2e.p77"),
+        Err(FramesError::NoColumn { .. })
+    ));
+}
+
+#[test]
+fn runs_along_a_tag_scale_as_the_insights_of_the_metrics_crate_say() {
+    let folder = tempfile::tempdir().unwrap();
+    // The folders' order is not the levels'.
+    let runs = [("a", "4", 2.29), ("b", "1", 1.0), ("c", "2", 1.59)]
+        .map(|(name, gpus, faster)| golden(&folder.path().join(name), gpus, faster));
+    let found = along(&cells(&run_dirs(folder.path())).unwrap(), "gpus").unwrap();
+    assert_eq!(
+        texts(&found, "tag.gpus"),
+        ["1", "2", "4"].map(|x| Some(x.to_owned()))
+    );
+    let rate = |run: &RunRecord| {
+        let rates = run.cells.iter().filter_map(|cell| cell.headline_rates());
+        rates
+            .map(|r| r.output_tokens_per_s.unwrap_or(r.requests_per_s))
+            .fold(0.0, f64::max)
+    };
+    let (base, factors, shares) = (
+        rate(&runs[1]),
+        numbers(&found, "scaling_factor"),
+        numbers(&found, "efficiency"),
+    );
+    for (place, (run, level)) in [(&runs[1], 1.0), (&runs[2], 2.0), (&runs[0], 4.0)]
+        .into_iter()
+        .enumerate()
+    {
+        let wanted = bench_metrics::scaling_factor(rate(run), base);
+        assert_eq!(factors[place].map(f64::to_bits), wanted.map(f64::to_bits));
+        let wanted = bench_metrics::scaling_efficiency(rate(run), base, level);
+        assert_eq!(shares[place].map(f64::to_bits), wanted.map(f64::to_bits));
+    }
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::view;
 pub use capacity::planning_findings;
 pub(crate) use lengths::prompt_effect;
 pub(crate) use objectives::name as objective_name;
+pub use objectives::objectives_of;
+pub(crate) use objectives::same_objective;
 
 /// Everything that the run says: answers first (missed before undecided before met), then causes, the costliest first, then
 /// facts; empty for a run without data.
@@ -54,14 +56,14 @@ pub fn findings_with(
     Ok(ordered(all))
 }
 
-/// What several runs say that differ in a tag: a numeric one (`gpus`, `tensor_parallel`, `replicas`) as scaling along it, a named
-/// one (`model`, `dataset`) as a comparison of the rates, from the fastest cell of each. Empty with fewer than two levels.
+/// What several runs say that differ in a tag, from the fastest cell of each: a numeric one (`gpus`, `tensor_parallel`, `replicas`) as
+/// scaling along it, a named one (`model`, `dataset`, `layout`) as a comparison of the rates; and what their prompts cost, where
+/// those differ. Empty with fewer than two levels.
 pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
-    let mut found: Vec<Finding> = facts::scaling(&crate::scaling_by_tag(tag, runs))
-        .into_iter()
-        .collect();
-    found.extend(facts::workloads(&named_by_tag(tag, runs)));
-    found
+    let named = named_by_tag(tag, runs);
+    let scaling = facts::scaling(&crate::scaling_by_tag(tag, runs));
+    let found = scaling.or_else(|| facts::beside(tag, &named));
+    found.into_iter().chain(lengths::prompt(&named)).collect()
 }
 
 /// The fastest cell of each run, the run's tag as its only factor.

@@ -1,11 +1,8 @@
 //! Runs beside each other: before and after, models, GPU counts, layouts; any tag can be the axis.
 //!
-//! The verdicts are those of [`bench_metrics`]: differences with intervals, p-values corrected for the number of figures
-//! that were compared. With one run on a side they rest on that run's own intervals and are blind to what changes from run
-//! to run, which the page says; with two and more runs on each side the run is the unit.
+//! The verdicts are those of [`bench_insight::compare`], the same in every form; here they are only shown.
 
 mod beside;
-mod change;
 mod charts;
 mod conclusions;
 mod context;
@@ -13,97 +10,120 @@ mod points;
 mod shapes;
 mod tables;
 
-use bench_schema::RunRecord;
+use bench_insight::RunComparison;
 
-pub use change::{Change, Measure, changes};
+pub use points::{Point, Study};
 
 use crate::ReportError;
 use crate::charts::Section;
-use crate::files::RunFiles;
 use crate::html::Page;
 use crate::table::Table;
 use crate::text;
 
-use points::Study;
+/// What changed, as a table for a terminal, with what limits the comparison.
+pub fn terminal(held: &RunComparison) -> String {
+    let mut table = tables::changes(held);
+    let heading = text::plain(&conclusions::heading(held));
+    table.title = format!("{heading}: {}", held.summary());
+    let mut out = table.to_terminal();
+    for note in conclusions::notes(held) {
+        out.push_str(&format!("note: {}\n", text::plain(&note)));
+    }
+    out.push('\n');
+    out
+}
 
-/// The comparison as Markdown. The first run, or the lowest level of `axis`, is the baseline.
-///
-/// `axis` is the name of a tag: runs that share its value make one point (and count as repeats of it); without it every run
-/// is a point of its own.
-///
-/// # Errors
-/// [`ReportError::TooFewRuns`] where there are not two points to compare.
-pub fn markdown(runs: &[RunRecord], axis: Option<&str>) -> Result<String, ReportError> {
-    let study = Study::new(runs, axis)?;
-    let mut out = format!("# {}\n\n", text::markdown(&study.title()));
-    out.push_str(
-        &conclusions::list(&study)
-            .iter()
-            .map(|line| format!("- {}\n", text::markdown(line)))
-            .collect::<String>(),
+/// The same for a pull request.
+pub fn changes_markdown(held: &RunComparison) -> String {
+    let mut out = format!(
+        "# {}\n\n{}\n\n{}",
+        text::markdown(&conclusions::heading(held)),
+        held.summary(),
+        tables::changes(held).to_markdown()
     );
-    for table in all_tables(&study) {
+    out.push('\n');
+    out.push_str(&bullets(&conclusions::notes(held)));
+    out
+}
+
+/// What a comparison comes to, in sentences.
+pub fn conclusions(study: &Study<'_>) -> Vec<String> {
+    let lines = conclusions::list(study).into_iter();
+    lines.map(|line| text::plain(&line)).collect()
+}
+
+/// The points with their best cells as a table for a terminal; nothing where none was given.
+pub fn along(study: &Study<'_>) -> String {
+    let along = study.along.as_ref();
+    along.map_or_else(String::new, |table| table.section(false))
+}
+
+/// A whole comparison as Markdown: conclusions, the points, what changed, in what the runs differ.
+pub fn markdown(study: &Study<'_>) -> String {
+    let mut out = format!("# {}\n\n", text::markdown(&study.title()));
+    out.push_str(&bullets(&conclusions::list(study)));
+    let along = study.along.iter().cloned();
+    for table in along
+        .chain([tables::tails(study)])
+        .chain(context::differences(study))
+    {
+        out.push_str(&table.section(true));
+    }
+    for (_, held) in study.held() {
+        let (table, left_out) = tables::known_changes(held);
+        let title = text::html(&table.title);
+        let note = match left_out {
+            0 => String::new(),
+            n => format!(
+                "\n{n} rows more, most without a known difference, with `--output table`.\n"
+            ),
+        };
         out.push_str(&format!(
-            "\n## {}\n\n{}",
-            text::markdown(&table.title),
+            "\n<details><summary>{title}</summary>\n\n{}{note}\n</details>\n",
             table.to_markdown()
         ));
     }
     out.push_str("\n## How to read this\n\n");
-    out.push_str(
-        &conclusions::method(&study)
-            .iter()
-            .map(|line| format!("- {}\n", text::markdown(line)))
-            .collect::<String>(),
-    );
-    Ok(out)
+    out.push_str(&bullets(&conclusions::method(study)));
+    out
 }
 
-/// The comparison as one self-contained page with charts, like the page of a run, from the records alone.
+/// The comparison as one self-contained page with charts, like the page of a run.
 ///
 /// # Errors
-/// As for [`markdown`].
-pub fn html(runs: &[RunRecord], axis: Option<&str>) -> Result<String, ReportError> {
-    html_with_requests(runs, &[], axis)
-}
-
-/// The same with distributions of the requests, and of parts of the time, of each run; `files` are those of `runs`, in
-/// their order.
-///
-/// # Errors
-/// As for [`markdown`], and [`ReportError::Read`] where a file of a run is there and cannot be read.
-pub fn html_with_requests(
-    runs: &[RunRecord],
-    files: &[RunFiles],
-    axis: Option<&str>,
-) -> Result<String, ReportError> {
-    let traces = shapes::Traces::read(runs, files)?;
-    let study = Study::new(runs, axis)?;
+/// [`ReportError::Read`] where a file of a run is there and cannot be read.
+pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
+    let traces = shapes::Traces::read(study)?;
+    let runs: usize = study.points.iter().map(|point| point.runs.len()).sum();
     let mut page = Page::new(&study.title());
     page.header(&format!(
-        "<header><div><h1><bdi>{}</bdi></h1><p class=\"soft\">{} runs</p></div>\
+        "<header><div><h1><bdi>{}</bdi></h1><p class=\"soft\">{runs} runs</p></div>\
          <button id=\"theme\" type=\"button\" hidden aria-pressed=\"false\">Light / dark</button></header>",
         text::html(&study.title()),
-        runs.len()
     ));
     page.section("conclusions", "Conclusions");
-    page.push(&list(&conclusions::list(&study)));
-    page.charts(&charts::section(&study));
+    page.push(&list(&conclusions::list(study)));
+    page.charts(&charts::section(study));
     page.charts(&Section {
         id: "shapes",
         title: "Distributions",
-        figures: shapes::figures(&study, &traces),
+        figures: shapes::figures(study, &traces),
     });
     page.section("tables", "Numbers");
-    for table in all_tables(&study) {
+    for table in all_tables(study) {
         page.push(&format!(
             "<section class=\"card\">{}</section>",
             table.to_html()
         ));
     }
     page.section("method", "How to read this");
-    page.push(&list(&conclusions::method(&study)));
+    page.push(&list(&conclusions::method(study)));
     Ok(page.finish())
+}
+
+fn bullets(lines: &[String]) -> String {
+    let line = |line: &String| format!("- {}\n", text::markdown(line));
+    lines.iter().map(line).collect()
 }
 
 fn list(lines: &[String]) -> String {
@@ -115,9 +135,14 @@ fn list(lines: &[String]) -> String {
 }
 
 fn all_tables(study: &Study<'_>) -> Vec<Table> {
-    let mut all = vec![tables::points(study)];
-    all.extend(tables::scaling(study));
-    all.extend(study.others().map(|point| tables::changes(study, point)));
+    let mut all: Vec<Table> = study.along.iter().cloned().collect();
+    all.push(tables::tails(study));
+    all.extend(
+        study
+            .points
+            .iter()
+            .filter_map(|point| Some(tables::changes(point.held.as_ref()?))),
+    );
     all.extend(context::differences(study));
     all.into_iter().filter_map(Table::not_empty).collect()
 }

@@ -1,11 +1,11 @@
 //! Targets: those that a baseline set and how far they got, and those of the next round.
 
 use bench_insight::{NextTarget, TargetProgress, next_round, progress, targets};
+use bench_report::Table;
 use bench_schema::{RunRecord, TargetOutcome};
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::grid::Grid;
 use crate::run_folder::RunFolder;
 
 /// A goal that somebody set by hand, before and now.
@@ -107,10 +107,10 @@ impl Goals {
 
     /// Both lists, for a terminal or for Markdown.
     pub(crate) fn text(&self, markdown: bool) -> String {
-        let mut set =
-            Grid::of_words(&["target of the baseline", "before", "now", "goal", "outcome"]);
+        let columns = ["target", "before", "now", "goal", "outcome"];
+        let mut set = Table::of_words("Targets of the baseline", &columns);
         for goal in &self.own {
-            set.push(vec![
+            set.push_words([
                 goal.goal.clone(),
                 shown(&goal.goal, goal.before),
                 shown(&goal.goal, goal.now),
@@ -120,7 +120,7 @@ impl Goals {
         }
         for progress in &self.targets {
             let target = &progress.target;
-            set.push(vec![
+            set.push_words([
                 target.subject(),
                 target.shown(target.now),
                 progress
@@ -130,33 +130,16 @@ impl Goals {
                 progress.outcome.as_str().to_owned(),
             ]);
         }
-        let mut out = String::new();
-        for (title, grid) in [
-            ("Targets of the baseline", set),
-            ("Targets of the next round", next(&self.next_round)),
-        ] {
-            if !grid.is_empty() {
-                out += &section(title, &grid, markdown);
-            }
-        }
-        out
-    }
-}
-
-/// A heading and its table.
-pub(super) fn section(title: &str, grid: &Grid, markdown: bool) -> String {
-    if markdown {
-        format!("\n## {title}\n\n{}", grid.markdown())
-    } else {
-        format!("{}\n{}\n", title.to_lowercase(), grid.text())
+        set.section(markdown) + &next(&self.next_round).section(markdown)
     }
 }
 
 /// What to reach next.
-pub(super) fn next(targets: &[NextTarget]) -> Grid {
-    let mut grid = Grid::of_words(&["quantity", "now", "target", "try first"]);
+pub(super) fn next(targets: &[NextTarget]) -> Table {
+    let columns = ["quantity", "now", "target", "try first"];
+    let mut table = Table::of_words("Targets of the next round", &columns);
     for target in targets {
-        grid.push(vec![
+        table.push_words([
             target.subject(),
             target.shown(target.now),
             target.shown(target.target),
@@ -167,5 +150,5 @@ pub(super) fn next(targets: &[NextTarget]) -> Grid {
                 .unwrap_or_default(),
         ]);
     }
-    grid
+    table
 }

@@ -1,13 +1,13 @@
 //! Baselines as text: the list, and one as a reference document.
 
 use bench_insight::{NextTarget, next_round, targets};
-use bench_schema::{CellRecord, Metric, Nanos, TrustVerdict};
+use bench_report::{Cell, Column as Heading, Table, plain_text};
+use bench_schema::{CellRecord, Metric, TrustVerdict};
 use serde::Serialize;
 
-use super::goals::{next, section};
+use super::goals::next;
 use super::store::Manifest;
 use crate::error::CommandError;
-use crate::grid::{Grid, LONGEST, clean};
 use crate::run_folder::RunFolder;
 
 /// Findings below this severity are praise or remarks, no limits.
@@ -16,8 +16,8 @@ const LIMIT: f64 = 0.03;
 const MOST: usize = 5;
 
 /// Every baseline, a row each.
-pub(super) fn list(known: &[Manifest]) -> Grid {
-    let mut grid = Grid::of_words(&[
+pub(super) fn list(known: &[Manifest]) -> Table {
+    let columns = [
         "name",
         "saved",
         "runs",
@@ -25,11 +25,12 @@ pub(super) fn list(known: &[Manifest]) -> Grid {
         "model",
         "trust",
         "note",
-    ]);
+    ];
+    let mut table = Table::of_words("Baselines", &columns);
     for one in known {
         let first = one.runs.first();
         let verdict = one.runs.iter().map(|run| run.trust).max();
-        grid.push(vec![
+        table.push_words([
             one.name.clone(),
             one.saved_at.clone(),
             one.runs.len().to_string(),
@@ -39,7 +40,7 @@ pub(super) fn list(known: &[Manifest]) -> Grid {
             one.note.clone().unwrap_or_default(),
         ]);
     }
-    grid
+    table
 }
 
 /// A baseline for programs.
@@ -60,69 +61,68 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// One column of the reference table.
-type Column = (&'static str, fn(&CellRecord) -> Option<f64>, bool);
+/// One column of the reference table: heading, unit, what its values are divided by, figure.
+type Column = (
+    &'static str,
+    &'static str,
+    f64,
+    fn(&CellRecord) -> Option<f64>,
+);
 
 fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<f64> {
     cell.headline(metric)?.quantile(q)
 }
 
-/// Name, figure, whether it is a time.
 const COLUMNS: &[Column] = &[
-    (
-        "requests/s",
-        |c| Some(c.headline_rates()?.requests_per_s),
-        false,
-    ),
-    (
-        "output tokens/s",
-        |c| c.headline_rates()?.output_tokens_per_s,
-        false,
-    ),
-    ("TTFT p50", |c| quantile(c, Metric::Ttft, 0.5), true),
-    ("TTFT p95", |c| quantile(c, Metric::Ttft, 0.95), true),
-    ("ITL p50", |c| quantile(c, Metric::Itl, 0.5), true),
-    ("E2E p50", |c| quantile(c, Metric::E2e, 0.5), true),
-    ("E2E p95", |c| quantile(c, Metric::E2e, 0.95), true),
-    ("E2E p99", |c| quantile(c, Metric::E2e, 0.99), true),
+    ("requests", "req/s", 1.0, |c| {
+        Some(c.headline_rates()?.requests_per_s)
+    }),
+    ("output", "tok/s", 1.0, |c| {
+        c.headline_rates()?.output_tokens_per_s
+    }),
+    ("TTFT p50", "ms", 1e6, |c| quantile(c, Metric::Ttft, 0.5)),
+    ("TTFT p95", "ms", 1e6, |c| quantile(c, Metric::Ttft, 0.95)),
+    ("ITL p50", "ms", 1e6, |c| quantile(c, Metric::Itl, 0.5)),
+    ("E2E p50", "ms", 1e6, |c| quantile(c, Metric::E2e, 0.5)),
+    ("E2E p95", "ms", 1e6, |c| quantile(c, Metric::E2e, 0.95)),
+    ("E2E p99", "ms", 1e6, |c| quantile(c, Metric::E2e, 0.99)),
 ];
 
 /// The numbers of every cell: means over the runs that have the figure.
-fn numbers(runs: &[RunFolder]) -> Grid {
-    let mut head = vec!["cell"];
-    head.extend(COLUMNS.iter().map(|(name, ..)| *name));
-    let mut grid = Grid::of_numbers(&head);
+fn numbers(runs: &[RunFolder]) -> Table {
+    let mut columns = vec![Heading::text("cell")];
+    columns.extend(
+        COLUMNS
+            .iter()
+            .map(|(name, unit, ..)| Heading::number(*name, unit)),
+    );
+    let mut table = Table::new("Numbers", columns);
     for cell in runs.first().iter().flat_map(|run| &run.record.cells) {
-        let mut row = vec![cell.id.clone()];
-        for (_, figure, is_time) in COLUMNS {
+        let mut row = vec![Cell::text(&cell.id)];
+        for (_, _, scale, figure) in COLUMNS {
             let values: Vec<f64> = runs
                 .iter()
                 .filter_map(|run| figure(run.record.cell(&cell.id)?))
                 .collect();
             let mean = values.iter().sum::<f64>() / values.len() as f64;
-            row.push(match (values.is_empty(), is_time) {
-                (true, _) => "–".to_owned(),
-                (false, true) => Nanos::from_f64(mean).to_string(),
-                (false, false) if mean >= 100.0 => format!("{mean:.0}"),
-                (false, false) => format!("{mean:.2}"),
-            });
+            row.push(Cell::number((!values.is_empty()).then_some(mean / scale)));
         }
-        grid.push(row);
+        table.push(row);
     }
-    grid
+    table
 }
 
 /// What limited the first run, the most severe first.
-fn limits(runs: &[RunFolder]) -> Grid {
-    let mut grid = Grid::of_words(&["severity", "what limits it"]);
+fn limits(runs: &[RunFolder]) -> Table {
+    let mut table = Table::of_words("Limits", &["severity", "what limits it"]);
     let findings = runs.first().map_or(&[][..], |run| &run.record.findings);
     for finding in findings.iter().filter(|f| f.severity >= LIMIT).take(MOST) {
-        grid.push(vec![
+        table.push_words([
             format!("{:.2}", finding.severity),
             bench_report::findings::headline(finding),
         ]);
     }
-    grid
+    table
 }
 
 /// A baseline as a page: when, what, numbers, limits, targets.
@@ -132,9 +132,10 @@ pub(super) fn document(
     markdown: bool,
 ) -> Result<String, CommandError> {
     let head = if markdown { "# " } else { "" };
-    let safe = |text: &str| match (clean(text, LONGEST), markdown) {
-        (text, true) => bench_report::markdown_text(&text),
-        (text, false) => text,
+    let safe = if markdown {
+        bench_report::markdown_text
+    } else {
+        plain_text
     };
     let mut out = format!(
         "{head}baseline {}, saved {}\n",
@@ -156,26 +157,17 @@ pub(super) fn document(
     if !markdown {
         out.push('\n');
     }
-    let mut own = Grid::of_words(&["goal", "met by the baseline"]);
+    let mut own = Table::of_words("Goals", &["goal", "met by the baseline"]);
     if let Some(first) = runs.first() {
         for outcome in targets(&manifest.goals, &first.record.cells)? {
             let met = if outcome.met { "yes" } else { "no" };
-            own.push(vec![outcome.target, met.to_owned()]);
+            own.push_words([outcome.target, met.to_owned()]);
         }
     }
     let round = runs.first().map(|run| next_round(&run.record));
-    for (title, grid) in [
-        ("Numbers", numbers(runs)),
-        ("Limits", limits(runs)),
-        ("Goals", own),
-        (
-            "Targets of the next round",
-            next(&round.unwrap_or_default()),
-        ),
-    ] {
-        if !grid.is_empty() {
-            out += &section(title, &grid, markdown);
-        }
+    let round = next(&round.unwrap_or_default());
+    for table in [numbers(runs), limits(runs), own, round] {
+        out += &table.section(markdown);
     }
     Ok(out)
 }

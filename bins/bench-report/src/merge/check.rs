@@ -14,6 +14,7 @@ pub(super) const OWN: &[&str] = &[
     "output",
     "progress",
     "quiet",
+    "verbose",
     "html",
     "workers",
     "server_pid",

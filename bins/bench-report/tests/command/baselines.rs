@@ -58,7 +58,7 @@ fn a_baseline_outlives_its_run_and_a_slower_round_is_worse_than_it_and_misses_th
     }
     let shown = with_store(&store, &["baseline", "show", "week-2"]);
     assert!(
-        shown.out.contains("E2E p95") && shown.out.contains("targets of the next round"),
+        shown.out.contains("E2E p95") && shown.out.contains("Targets of the next round"),
         "{}",
         shown.out
     );
@@ -72,7 +72,7 @@ fn a_baseline_outlives_its_run_and_a_slower_round_is_worse_than_it_and_misses_th
         compared.out
     );
     assert!(
-        compared.out.contains("worse") && compared.out.contains("targets of the baseline"),
+        compared.out.contains("worse") && compared.out.contains("Targets of the baseline"),
         "{}",
         compared.out
     );
@@ -118,7 +118,10 @@ fn what_a_baseline_says_is_the_same_in_every_form() {
             .all(|row| row["verdict"] == "no_difference_found" || row["verdict"] == "cannot_tell")
     );
     let page = form(&compare, "markdown");
-    assert!(page.starts_with("# run against baseline b\n"), "{page}");
+    assert!(
+        page.starts_with("# run against baseline b (1 and 1 runs)\n"),
+        "{page}"
+    );
     for target in goals["targets"].as_array().unwrap() {
         let quantity = target["target"]["quantity"].as_str().unwrap();
         assert!(page.contains(quantity), "{quantity}: {page}");

@@ -478,6 +478,63 @@ fn compare_holds_runs_against_the_first_in_every_form() {
 }
 
 #[test]
+fn pivot_gives_a_figure_of_many_runs_as_the_runs_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = ended(&folder.path().join("base"), &blank(), &both_cells(1.0));
+    let slow = ended(&folder.path().join("slow"), &blank(), &both_cells(2.0));
+    let asked = [
+        "pivot",
+        text(&base),
+        text(&slow),
+        "--rows",
+        "run",
+        "--columns",
+        "cell",
+    ];
+    let said = command(&[&asked[..], &["--value", "e2e.p95", "--output", "json"]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let rows: Value = serde_json::from_str(&said.out).unwrap();
+    for (row, run) in rows.as_array().unwrap().iter().zip([&base, &slow]) {
+        let record: Value =
+            serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        for cell in record["cells"].as_array().unwrap() {
+            let quantiles = cell["metrics"]["e2e"]["quantiles"].as_array().unwrap();
+            let p95 = quantiles.iter().find(|entry| entry["q"] == 0.95).unwrap();
+            let wanted = p95["value"].as_f64().unwrap() / 1e6;
+            let found = row[cell["id"].as_str().unwrap()].as_f64().unwrap();
+            assert_eq!(found.to_bits(), wanted.to_bits(), "{row}");
+        }
+    }
+    let unknown = command(&[&asked[..], &["--value", "speed"]].concat());
+    assert_eq!(unknown.code, Some(1));
+    assert!(unknown.err.contains("no column `speed`"), "{}", unknown.err);
+    let mixed = command(&["pivot", text(&base), "--rows", "run", "--columns", "seed"]);
+    assert!(mixed.err.contains("several cells"), "{}", mixed.err);
+}
+
+#[test]
+fn compare_along_a_tag_says_how_it_scales() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs: Vec<_> = [("1", 2.0), ("2", 1.0)]
+        .iter()
+        .map(|(gpus, stretch)| {
+            let mut run = blank();
+            run["tags"]["gpus"] = (*gpus).into();
+            ended(&folder.path().join(gpus), &run, &both_cells(*stretch))
+        })
+        .collect();
+    let said = command(&["compare", text(&runs[1]), text(&runs[0]), "--axis", "gpus"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for words in [
+        "Along gpus: throughput over that at 1 gpus",
+        "efficiency",
+        "scaling",
+    ] {
+        assert!(said.out.contains(words), "{words} is not in {}", said.out);
+    }
+}
+
+#[test]
 fn a_folder_of_runs_is_a_group_of_repeats() {
     let folder = tempfile::tempdir().unwrap();
     for (side, stretch) in [("before", 1.0), ("after", 1.5)] {
@@ -528,6 +585,7 @@ fn errors_say_what_to_give_instead() {
     for word in [
         "render",
         "compare",
+        "pivot",
         "gate",
         "export",
         "merge",

@@ -215,13 +215,16 @@ fn cpu_use(run: &RunRecord) -> Option<Finding> {
 /// Factors whose levels are names, of workloads or of what serves them.
 const NAMED: &[&str] = &["dataset", "workload", "use_case", "model"];
 
+fn workloads(cells: &[CellRecord]) -> Option<Finding> {
+    NAMED.iter().find_map(|factor| beside(factor, cells))
+}
+
 /// Cells that differ in one named factor only: workloads or models beside each other.
-pub(super) fn workloads(cells: &[CellRecord]) -> Option<Finding> {
-    let factor = *NAMED.iter().find(|factor| {
-        let named =
-            |cell: &&CellRecord| matches!(cell.factors.get(**factor), Some(Factor::Name(_)));
-        cells.iter().filter(named).count() > 1
-    })?;
+pub(super) fn beside(factor: &str, cells: &[CellRecord]) -> Option<Finding> {
+    let named = |cell: &&CellRecord| matches!(cell.factors.get(factor), Some(Factor::Name(_)));
+    if cells.iter().filter(named).count() < 2 {
+        return None;
+    }
     let first = cells
         .iter()
         .find(|cell| cell.factors.contains_key(factor))?;

@@ -1,17 +1,17 @@
 //! The charts of a comparison.
 
-use bench_metrics::{CompareOptions, Estimate, Verdict};
-use bench_schema::{CellRecord, Metric, RunRecord};
+use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
+use bench_schema::{CellRecord, Interval, Metric, RunRecord};
 use serde_json::{Value, json};
 
 use super::beside;
-use super::change::{Change, Measure};
 use super::points::{Point, Study};
 use super::tables;
 use crate::charts::{Section, capital};
 use crate::figure::{Figure, Plot, category_axis, level_axis, value_axis};
 use crate::number::short;
 use crate::table::{Cell, Column, Table};
+use crate::tables::{label, scaling_of};
 
 /// Points that can be told apart by colour.
 const SHOWN: usize = 8;
@@ -19,25 +19,13 @@ const SHOWN: usize = 8;
 const ROWS: usize = 24;
 
 pub(super) fn section(study: &Study<'_>) -> Section {
-    let measures = [
-        Measure::OutputTokensPerS,
-        Measure::Quantile(Metric::Ttft, 0.95),
-        Measure::Quantile(Metric::Itl, 0.5),
-        Measure::Quantile(Metric::E2e, 0.95),
-    ];
     let mut figures: Vec<Figure> = scaling(study).into_iter().collect();
-    figures.extend(
-        study
-            .others()
-            .take(SHOWN)
-            .enumerate()
-            .filter_map(|(i, point)| changes(study, point, i)),
-    );
-    figures.extend(
-        measures
-            .into_iter()
-            .filter_map(|measure| measured(study, measure)),
-    );
+    let held = study.held().take(SHOWN).enumerate();
+    figures.extend(held.filter_map(|(i, (point, held))| changes(point, held, i)));
+    let measured = MEASURES
+        .iter()
+        .filter_map(|measure| measured(study, measure));
+    figures.extend(measured);
     let others = [
         beside::tradeoff(study),
         beside::phases(study),
@@ -51,38 +39,96 @@ pub(super) fn section(study: &Study<'_>) -> Section {
     }
 }
 
+/// A figure of a cell that is shown for every point.
+struct Measure {
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    of: fn(&CellRecord) -> Option<(f64, Option<Interval>)>,
+}
+
+const MEASURES: [Measure; 5] = [
+    Measure {
+        id: "beside-output",
+        title: "Output",
+        unit: "tok/s",
+        of: |cell| {
+            let rates = cell.headline_rates()?;
+            Some((
+                rates.output_tokens_per_s?,
+                rates.output_tokens_per_s_interval,
+            ))
+        },
+    },
+    Measure {
+        id: "beside-requests",
+        title: "Request rate",
+        unit: "req/s",
+        of: |cell| {
+            let rates = cell.headline_rates()?;
+            Some((rates.requests_per_s, rates.requests_per_s_interval))
+        },
+    },
+    Measure {
+        id: "beside-ttft-p95",
+        title: "TTFT p95",
+        unit: "ms",
+        of: |cell| quantile(cell, Metric::Ttft, 0.95),
+    },
+    Measure {
+        id: "beside-itl-p50",
+        title: "ITL p50",
+        unit: "ms",
+        of: |cell| quantile(cell, Metric::Itl, 0.5),
+    },
+    Measure {
+        id: "beside-e2e-p95",
+        title: "E2E p95",
+        unit: "ms",
+        of: |cell| quantile(cell, Metric::E2e, 0.95),
+    },
+];
+
+/// In milliseconds with its interval.
+fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<(f64, Option<Interval>)> {
+    let entry = cell.headline(metric)?.quantile_entry(q)?;
+    let interval = entry.interval.map(|i| Interval {
+        low: i.low / 1e6,
+        high: i.high / 1e6,
+        ..i
+    });
+    Some((entry.value / 1e6, interval))
+}
+
 /// One figure of every common cell, the points beside each other.
-fn measured(study: &Study<'_>, measure: Measure) -> Option<Figure> {
+fn measured(study: &Study<'_>, measure: &Measure) -> Option<Figure> {
     let base: &RunRecord = study.baseline()?.runs.first()?;
-    let cells: Vec<_> = base
-        .cells
-        .iter()
-        .filter(|cell| measure.of(cell).is_some())
-        .take(12)
-        .collect();
+    let has = |cell: &&CellRecord| (measure.of)(cell).is_some();
+    let cells: Vec<_> = base.cells.iter().filter(has).take(12).collect();
     if cells.is_empty() {
         return None;
     }
-    let (unit, scale) = measure.unit();
     let points: Vec<&Point<'_>> = study.points.iter().take(SHOWN).collect();
     let mut plot = Plot::new(
-        category_axis(cells.iter().map(|cell| crate::tables::label(cell))),
-        value_axis(&format!("{} ({unit})", measure.title())),
+        category_axis(cells.iter().map(|cell| label(cell))),
+        value_axis(&format!("{} ({})", measure.title, measure.unit)),
     );
+    let mut table_of = vec![Column::text("cell")];
+    let mut all: Vec<(f64, &str, String)> = Vec::new();
+    let mut rows: Vec<Vec<Cell>> = cells
+        .iter()
+        .map(|cell| vec![Cell::text(label(cell))])
+        .collect();
     for (i, point) in points.iter().enumerate() {
         let run = point.runs.first()?;
         let seen: Vec<_> = cells
             .iter()
-            .map(|cell| measure.of(run.cell(&cell.id)?))
+            .map(|cell| (measure.of)(run.cell(&cell.id)?))
             .collect();
-        let values: Vec<Option<f64>> = seen.iter().map(|e| e.map(|e| e.value / scale)).collect();
+        let values: Vec<Option<f64>> = seen.iter().map(|e| e.map(|e| e.0)).collect();
         let spans: Vec<_> = (0_u32..)
             .zip(&seen)
-            .filter_map(|(x, e)| {
-                (*e)?
-                    .bounds()
-                    .map(|(low, high)| (f64::from(x), low / scale, high / scale))
-            })
+            .filter_map(|(x, e)| (*e)?.1.map(|iv| (f64::from(x), iv.low, iv.high)))
             .collect();
         let color = format!("@{i}");
         plot = plot.bars(&point.name, &color, &values).whiskers(
@@ -91,85 +137,54 @@ fn measured(study: &Study<'_>, measure: Measure) -> Option<Figure> {
             &spans,
             (i, points.len()),
         );
-    }
-    let title = title(measure, &points)?;
-    let id = format!(
-        "beside-{}",
-        measure.title().to_lowercase().replace([' ', '.'], "-")
-    );
-    let note = "First run of each point, with 95 % intervals.";
-    Some(
-        Figure::new(id, title, plot)
-            .note(note)
-            .table(table(measure, &cells, &points)),
-    )
-}
-
-/// Where the figure is best, and where it is worst, over all cells shown.
-fn title(measure: Measure, points: &[&Point<'_>]) -> Option<String> {
-    let (unit, scale) = measure.unit();
-    let mut all: Vec<(f64, &str, String)> = Vec::new();
-    for point in points {
-        let run = point.runs.first()?;
-        all.extend(run.cells.iter().filter_map(|cell| {
-            let value = measure.of(cell)?.value / scale;
-            Some((value, point.name.as_str(), crate::tables::label(cell)))
-        }));
+        table_of.push(Column::number(point.name.clone(), measure.unit));
+        for ((row, value), cell) in rows.iter_mut().zip(values).zip(&cells) {
+            row.push(Cell::number(value));
+            all.extend(value.map(|value| (value, point.name.as_str(), label(cell))));
+        }
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((low, of_low, at_low), (high, of_high, at_high)) = (all.first()?, all.last()?);
-    Some(format!(
+    let title = format!(
         "{} goes from {} {unit} ({of_low}, {at_low}) to {} {unit} ({of_high}, {at_high})",
-        capital(&measure.title()),
+        measure.title,
         short(*low),
-        short(*high)
-    ))
-}
-
-fn table(measure: Measure, cells: &[&CellRecord], points: &[&Point<'_>]) -> Option<Table> {
-    let (unit, scale) = measure.unit();
-    let mut columns = vec![Column::text("cell")];
-    columns.extend(
-        points
-            .iter()
-            .map(|point| Column::number(point.name.clone(), unit)),
+        short(*high),
+        unit = measure.unit
     );
-    let mut table = Table::new(capital(&measure.title()), columns);
-    for cell in cells {
-        let mut row = vec![Cell::text(crate::tables::label(cell))];
-        row.extend(points.iter().map(|point| {
-            let same = point.runs.first().and_then(|run| run.cell(&cell.id));
-            Cell::number(same.and_then(|cell| Some(measure.of(cell)?.value / scale)))
-        }));
-        table.push(row);
-    }
-    table.not_empty()
+    let mut table = Table::new(measure.title, table_of);
+    rows.into_iter().for_each(|row| table.push(row));
+    Some(
+        Figure::new(measure.id, title, plot)
+            .note("First run of each point, with 95 % intervals.")
+            .table(table),
+    )
 }
 
 /// Relative changes with their intervals, the baseline as the zero line.
-fn changes(study: &Study<'_>, point: &Point<'_>, index: usize) -> Option<Figure> {
-    let seen: Vec<_> = point
-        .changes
+fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figure> {
+    let seen: Vec<(&ComparisonRow, f64)> = held
+        .rows
         .iter()
-        .filter_map(|change| Some((change, change.comparison.relative()?)))
+        .filter_map(|row| Some((row, row.relative?)))
         .collect();
     // Of many, those of the last whole cells: the highest load.
     let cut = seen.len().saturating_sub(ROWS);
     let before = cut
         .checked_sub(1)
         .and_then(|i| seen.get(i))
-        .map(|(change, _)| &change.cell);
+        .map(|(row, _)| &row.cell);
     let shown: Vec<_> = seen
         .iter()
         .skip(cut)
-        .skip_while(|(change, _)| Some(&change.cell) == before)
+        .skip_while(|(row, _)| Some(&row.cell) == before)
         .collect();
     if shown.is_empty() {
         return None;
     }
     let names = shown
         .iter()
-        .map(|(change, _)| format!("{} {}", change.cell, change.measure.title()));
+        .map(|(row, _)| format!("{} {}", row.cell, row.title));
     let (points, spans) = dots(&shown);
     let zero = json!({"silent": true, "symbol": "none", "label": {"show": false}, "lineStyle": {"color": "@soft", "type": "solid"}, "data": [{"xAxis": 0}]});
     let plot = Plot::new(
@@ -188,51 +203,35 @@ fn changes(study: &Study<'_>, point: &Point<'_>, index: usize) -> Option<Figure>
     .with("markLine", zero)
     .point_at_items()
     .height(120 + u32::try_from(shown.len()).unwrap_or(0) * 22);
-    let base = study.baseline().map_or("", |base| base.name.as_str());
-    let title = format!("{} against {base}: {}", capital(&point.name), tally(point));
+    let title = format!(
+        "{} against {}: {}",
+        capital(&point.name),
+        held.base,
+        held.summary()
+    );
     let note = "Changes with 95 % intervals. Green is better, red is worse, grey cannot be told or makes no difference.";
     Some(
         Figure::new(format!("changes-{index}"), title, plot)
             .note(note)
-            .table(tables::changes(study, point)),
+            .table(tables::changes(held)),
     )
 }
 
-/// `3 of 9 figures better, 1 worse`.
-fn tally(point: &Point<'_>) -> String {
-    let options = CompareOptions::default();
-    let with = |wanted| {
-        let verdicts = point.changes.iter().map(|c| c.comparison.verdict(&options));
-        verdicts.filter(|verdict| *verdict == Some(wanted)).count()
-    };
-    let (better, worse) = (with(Verdict::Better), with(Verdict::Worse));
-    let all = point.changes.len();
-    match (better, worse) {
-        (0, 0) => format!("of {all} figures none is better or worse as far as can be told"),
-        (better, 0) => format!("{better} of {all} figures better, none worse"),
-        (0, worse) => format!("{worse} of {all} figures worse, none better"),
-        (better, worse) => format!("{better} of {all} figures better, {worse} worse"),
-    }
-}
-
 /// Points and intervals of a chart of changes, each at its row.
-fn dots(shown: &[&(&Change, Estimate)]) -> (Vec<Value>, Vec<Value>) {
+fn dots(shown: &[&(&ComparisonRow, f64)]) -> (Vec<Value>, Vec<Value>) {
     let percent = |share: f64| crate::number::rounded(share * 100.0);
     let (mut points, mut spans) = (Vec::new(), Vec::new());
-    for (row, (change, relative)) in shown.iter().enumerate() {
-        let color = match change.comparison.verdict(&CompareOptions::default()) {
-            Some(Verdict::Better) => "@good",
-            Some(Verdict::Worse) => "@bad",
+    for (at, (row, relative)) in shown.iter().enumerate() {
+        let color = match row.verdict {
+            ComparisonVerdict::Better => "@good",
+            ComparisonVerdict::Worse => "@bad",
             _ => "@muted",
         };
-        points
-            .push(json!({"value": [percent(relative.value), row], "itemStyle": {"color": color}}));
-        if let Some((low, high)) = relative
-            .bounds()
-            .map(|(low, high)| (percent(low), percent(high)))
-        {
+        points.push(json!({"value": [percent(*relative), at], "itemStyle": {"color": color}}));
+        if let Some(interval) = row.relative_interval {
+            let (low, high) = (percent(interval.low), percent(interval.high));
             spans.push(
-                json!({"value": [row, low, high], "parts": [[low, high, "@muted"]], "thin": true}),
+                json!({"value": [at, low, high], "parts": [[low, high, "@muted"]], "thin": true}),
             );
         }
     }
@@ -241,23 +240,17 @@ fn dots(shown: &[&(&Change, Estimate)]) -> (Vec<Value>, Vec<Value>) {
 
 /// The best rate along a numeric axis.
 fn scaling(study: &Study<'_>) -> Option<Figure> {
-    let table = tables::scaling(study)?;
-    let levels: Vec<f64> = study
-        .points
-        .iter()
-        .filter_map(|point| point.level)
-        .collect();
-    let rates: Vec<Option<f64>> = study.points.iter().map(tables::best_rate).collect();
-    let (base, first) = (levels.first().copied()?, rates.first().copied().flatten()?);
-    let ideal: Vec<Option<f64>> = levels
-        .iter()
-        .map(|level| Some(first * level / base))
-        .collect();
-    let last = rates.last().copied().flatten()?;
-    let axis = study.axis.clone().unwrap_or_default();
-    let efficiency = last / first * base / levels.last()? * 100.0;
+    let axis = study.axis.as_deref()?;
+    let rows = bench_insight::scaling_by_tag(axis, &study.firsts());
+    let (first, last) = (rows.first()?, rows.last()?);
+    let rates: Vec<Option<f64>> = rows.iter().map(|row| Some(row.value)).collect();
+    let linear = |level: f64| Some(first.value * level / first.level);
+    let ideal: Vec<Option<f64>> = rows.iter().map(|row| linear(row.level)).collect();
     let plot = Plot::new(
-        level_axis(&crate::text::shortened(&axis, 40), levels.iter().copied()),
+        level_axis(
+            &crate::text::shortened(axis, 40),
+            rows.iter().map(|row| row.level),
+        ),
         value_axis("best rate (per second)"),
     )
     .bars("best rate", "@0", &rates)
@@ -265,12 +258,12 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
     .with("lineStyle", json!({"type": "dashed", "width": 1.5}));
     let title = format!(
         "Scaling efficiency at {} is {} %",
-        levels.last()?,
-        short(efficiency)
+        last.level,
+        short(last.efficiency? * 100.0)
     );
     Some(
         Figure::new("axis-scaling", title, plot)
-            .note("The best cell of each point; output tokens/s where they are known.")
-            .table(table),
+            .note("The best cell of each point's first run; output tokens/s where they are known.")
+            .table(scaling_of(&rows)),
     )
 }

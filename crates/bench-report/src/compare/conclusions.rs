@@ -1,17 +1,27 @@
 //! What a comparison comes to, in sentences.
 
-use bench_metrics::{CompareOptions, Test, Verdict};
+use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
 use bench_schema::TrustVerdict;
 
-use super::change::Change;
-use super::points::{Point, Study};
-use super::tables::{best_rate, relative};
-use crate::number::short;
+use super::points::Study;
+use super::tables::signed;
+use crate::findings;
+use crate::number::percent;
+use crate::text::heading as sentence;
 
 /// Differences named for each point.
 const NAMED: usize = 4;
 
-/// The conclusions with their numbers, untrusted runs first.
+/// `after against before (1 and 1 runs)`.
+pub(super) fn heading(held: &RunComparison) -> String {
+    let (before, now) = held.runs;
+    format!(
+        "{} against {} ({now} and {before} runs)",
+        held.new, held.base
+    )
+}
+
+/// The conclusions with their numbers: untrusted runs first, then what the axis decides, then each point.
 pub(super) fn list(study: &Study<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for point in &study.points {
@@ -23,78 +33,57 @@ pub(super) fn list(study: &Study<'_>) -> Vec<String> {
             ));
         }
     }
-    lines.extend(scaling(study));
-    lines.extend(study.others().map(|point| summary(study, point)));
+    if let Some(axis) = &study.axis {
+        let found = bench_insight::findings_by_tag(axis, &study.firsts());
+        let said = found.iter().map(findings::headline);
+        lines.extend(said.map(|said| format!("Along {axis}: {said}.")));
+    }
+    let base = study.baseline().map_or("", |base| base.name.as_str());
+    lines.extend(
+        study
+            .held()
+            .map(|(point, held)| format!("{} against {base}: {}.", point.name, summary(held))),
+    );
     lines
 }
 
-fn scaling(study: &Study<'_>) -> Option<String> {
-    let (first, last) = (study.points.first()?, study.points.last()?);
-    let (from, to) = (
-        first.level.filter(|&x| x > 0.0)?,
-        last.level.filter(|&x| x > 0.0)?,
-    );
-    let (before, after) = (best_rate(first).filter(|&x| x > 0.0)?, best_rate(last)?);
-    let efficiency = after / before * from / to * 100.0;
-    let axis = crate::text::shortened(study.axis.as_deref()?, 40);
-    Some(format!(
-        "From {axis} {from} to {to} the best rate goes {} → {} per second: {}×, a scaling efficiency of {} %.",
-        short(before),
-        short(after),
-        short(after / before),
-        short(efficiency)
-    ))
-}
-
-fn summary(study: &Study<'_>, point: &Point<'_>) -> String {
-    let options = CompareOptions::default();
-    let base = study
-        .baseline()
-        .map_or("the baseline", |base| base.name.as_str());
-    if point.changes.is_empty() {
-        return format!("{} and {base} have no cell in common.", point.name);
+fn summary(held: &RunComparison) -> String {
+    if held.rows.is_empty() {
+        return "no cell in common".to_owned();
     }
-    let with = |wanted: Verdict| -> Vec<&Change> {
-        point
-            .changes
-            .iter()
-            .filter(|change| change.comparison.verdict(&options) == Some(wanted))
-            .collect()
+    let with = |wanted: ComparisonVerdict| -> Vec<&ComparisonRow> {
+        let rows = held.rows.iter();
+        rows.filter(|row| row.verdict == wanted).collect()
     };
     let mut parts = Vec::new();
-    for (verdict, words) in [(Verdict::Worse, "worse"), (Verdict::Better, "better")] {
+    for verdict in [ComparisonVerdict::Worse, ComparisonVerdict::Better] {
         let mut found = with(verdict);
-        let size = |change: &Change| change.comparison.relative().map_or(0.0, |r| r.value.abs());
+        let size = |row: &ComparisonRow| row.relative.map_or(0.0, f64::abs);
         found.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        if !found.is_empty() {
-            let named: Vec<String> = found
-                .iter()
-                .take(NAMED)
-                .map(|change| {
-                    format!(
-                        "{} {} ({})",
-                        change.measure.title(),
-                        relative(change),
-                        change.cell
-                    )
-                })
-                .collect();
-            let more = found.len().saturating_sub(NAMED);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
-            };
-            parts.push(format!(
-                "{words} in {} figures: {}{more}",
-                found.len(),
-                named.join(", ")
-            ));
+        if found.is_empty() {
+            continue;
         }
+        let named = found.iter().take(NAMED);
+        let named = named.map(|row| {
+            let change = row.relative.map_or_else(String::new, signed);
+            format!("{} {change} ({})", row.title, row.cell)
+        });
+        let named: Vec<String> = named.collect();
+        let more = match found.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        parts.push(format!(
+            "{} in {} of {} figures: {}{more}",
+            verdict.as_str(),
+            found.len(),
+            held.rows.len(),
+            named.join(", ")
+        ));
     }
     let (same, unknown) = (
-        with(Verdict::NoDifferenceFound).len(),
-        with(Verdict::CannotTell).len(),
+        with(ComparisonVerdict::NoDifferenceFound).len(),
+        with(ComparisonVerdict::CannotTell).len(),
     );
     if same > 0 {
         parts.push(format!("no difference found in {same}"));
@@ -104,27 +93,46 @@ fn summary(study: &Study<'_>, point: &Point<'_>) -> String {
             "{unknown} cannot be told apart with this much data"
         ));
     }
-    format!("{} against {base}: {}.", point.name, parts.join("; "))
+    parts.join("; ")
 }
 
-/// What the verdicts rest on.
+/// What speaks against the comparison, or limits it.
+pub(super) fn notes(held: &RunComparison) -> Vec<String> {
+    let mut all = Vec::new();
+    for (side, cells) in [("base", &held.only_base), ("new", &held.only_new)] {
+        if !cells.is_empty() {
+            all.push(format!("only the {side} has {}", cells.join(", ")));
+        }
+    }
+    all.extend(held.cautions.iter().cloned());
+    all.push(format!(
+        "intervals are of each row; verdicts are corrected for {} rows, so that one false alarm among all has a chance of {} %",
+        held.rows.len(),
+        percent(held.alpha)
+    ));
+    all
+}
+
+/// What the verdicts rest on, each once.
 pub(super) fn method(study: &Study<'_>) -> Vec<String> {
-    let mut lines = vec![
-        "A verdict needs a p-value below 0.05 after Holm's correction for all figures compared with one point; \"no difference found\" needs the whole interval within ± 5 %.".to_owned(),
-    ];
-    let tests: Vec<Test> = study
-        .others()
-        .flat_map(|point| point.changes.iter().map(|change| change.comparison.test))
+    let mut lines: Vec<String> = Vec::new();
+    for (_, held) in study.held() {
+        for note in notes(held) {
+            let note = sentence(&note);
+            if !lines.contains(&note) {
+                lines.push(note);
+            }
+        }
+    }
+    let mut tests: Vec<&str> = study
+        .held()
+        .flat_map(|(_, held)| held.rows.iter().map(|row| row.test.as_str()))
         .collect();
-    if tests.contains(&Test::Intervals) {
-        lines.push("Single runs were compared by their own intervals, which do not see what changes from run to run (placement, temperature, neighbours). Repeat each side a few times to make the run the unit.".to_owned());
-    }
-    if tests.contains(&Test::WelchRuns) || tests.contains(&Test::PermutedRuns) {
-        lines.push(
-            "Where both sides have several runs, the run is the unit: one figure for each run."
-                .to_owned(),
-        );
-    }
-    lines.push("Latencies are of completed requests, from the cell's headline origin; cells are matched by their id.".to_owned());
+    tests.sort_unstable();
+    tests.dedup();
+    lines.push(format!(
+        "Latencies are of completed requests, from the cell's headline origin; cells are matched by their id. Tested by {}.",
+        tests.join(", ")
+    ));
     lines
 }

@@ -8,7 +8,6 @@ use crate::charts::capital;
 use crate::charts::median_p95;
 use crate::charts::violins::{self, ENOUGH, Named, OVER_TIME};
 use crate::figure::{Figure, category_axis};
-use crate::files::RunFiles;
 use crate::markdown::conclusions::fastest;
 use crate::number::short;
 use crate::trace::{self, Row, Trace};
@@ -17,32 +16,24 @@ use crate::{ReportError, tables};
 /// Points that fit beside each other.
 const SHOWN: usize = 12;
 
-/// What was kept of each run's requests, in the order of the runs.
-pub(super) struct Traces<'a> {
-    runs: &'a [RunRecord],
-    traces: Vec<Option<Trace>>,
-}
+/// What was kept of each run's requests.
+pub(super) struct Traces<'a>(Vec<(&'a RunRecord, Option<Trace>)>);
 
 impl<'a> Traces<'a> {
-    /// `files` are those of `runs`, in the same order; where they are missing, so are the charts.
+    /// Where the files of a run are missing, so are its charts.
     ///
     /// # Errors
     /// [`ReportError::Read`] where a file is there and cannot be read.
-    pub(super) fn read(runs: &'a [RunRecord], files: &[RunFiles]) -> Result<Self, ReportError> {
-        let traces = runs
-            .iter()
-            .zip(files)
-            .map(|(run, files)| trace::trace(run, files))
-            .collect::<Result<_, _>>()?;
-        Ok(Self { runs, traces })
+    pub(super) fn read(study: &Study<'a>) -> Result<Self, ReportError> {
+        let runs = study.points.iter();
+        let runs = runs.flat_map(|point| point.runs.iter().zip(&point.files));
+        let traces = runs.map(|(run, files)| Ok((*run, trace::trace(run, files)?)));
+        traces.collect::<Result<_, ReportError>>().map(Self)
     }
 
     fn of(&self, run: &RunRecord) -> Option<&Trace> {
-        let index = self
-            .runs
-            .iter()
-            .position(|known| std::ptr::eq(known, run))?;
-        self.traces.get(index)?.as_ref()
+        let known = self.0.iter().find(|(known, _)| std::ptr::eq(*known, run));
+        known?.1.as_ref()
     }
 }
 

@@ -1,196 +1,136 @@
 //! The tables of a comparison.
 
-use bench_metrics::{CompareOptions, Verdict};
-use bench_schema::{CellRecord, Metric};
+use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
+use bench_schema::Metric;
 
-use super::change::{Change, Measure};
-use super::points::{Point, Study};
-use crate::mark::Mark;
+use super::points::Study;
 use crate::markdown::conclusions::fastest;
 use crate::number::{fixed, short};
 use crate::table::{Cell, Column, Table, Tone};
+use crate::tables::{costliest, label, scale_of};
+use crate::text::shortened;
 
-/// One row for each point: its best cell.
-pub(super) fn points(study: &Study<'_>) -> Table {
-    let name = study.axis.clone().unwrap_or_else(|| "run".to_owned());
-    let columns = vec![
-        Column::text(crate::text::shortened(&name, 40)),
-        Column::number("runs", ""),
-        Column::text("trust"),
-        Column::text("best cell"),
-        Column::number("output", "tok/s"),
-        Column::number("requests", "req/s"),
-        Column::of("TTFT", "p50", "ms"),
-        Column::of("TTFT", "p95", "ms"),
-        Column::of("E2E", "p50", "ms"),
-        Column::of("E2E", "p95", "ms"),
+/// Every figure against the baseline; the verdict stands first, where no screen is too narrow for it.
+pub(super) fn changes(held: &RunComparison) -> Table {
+    let columns = [
+        "verdict",
+        "cell",
+        "quantity",
+        "change",
+        "95 % interval",
+        "base",
+        "new",
+        "of",
     ];
-    let mut table = Table::new("Each point at its best cell", columns);
-    for point in &study.points {
-        let Some(run) = point.runs.first() else {
-            continue;
-        };
-        let best = fastest(run);
-        let worst = point.runs.iter().map(|run| run.trust.verdict).max();
-        let rates = best.and_then(CellRecord::headline_rates);
-        let quantile = |metric: Metric, q: f64| {
-            Cell::quantile(
-                best.and_then(|cell| cell.headline(metric)?.quantile_entry(q)),
-                1e6,
-            )
-        };
-        table.push(vec![
-            Cell::text(&point.name),
-            Cell::count(point.runs.len() as u64),
-            worst.map_or_else(Cell::default, |verdict| {
-                Cell::text(crate::terminal::verdict_word(verdict).to_lowercase())
-            }),
-            best.map_or_else(Cell::default, |cell| Cell::text(crate::tables::label(cell))),
-            Cell::number(rates.and_then(|r| r.output_tokens_per_s)),
-            Cell::number(rates.map(|r| r.requests_per_s)),
-            quantile(Metric::Ttft, 0.5),
-            quantile(Metric::Ttft, 0.95),
-            quantile(Metric::E2e, 0.5),
-            quantile(Metric::E2e, 0.95),
-        ]);
-    }
-    table.without_empty_columns()
-}
-
-/// The best output (or request) rate of a point: the mean over its runs.
-pub(super) fn best_rate(point: &Point<'_>) -> Option<f64> {
-    let rates: Vec<f64> = point
-        .runs
-        .iter()
-        .filter_map(|run| {
-            let rates = fastest(run)?.headline_rates()?;
-            Some(rates.output_tokens_per_s.unwrap_or(rates.requests_per_s))
-        })
-        .collect();
-    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
-}
-
-/// Scaling of the best rate along a numeric axis: X(N) / X(base) over N / base.
-pub(super) fn scaling(study: &Study<'_>) -> Option<Table> {
-    let base = study.baseline()?;
-    let (level, rate) = (
-        base.level.filter(|&x| x > 0.0)?,
-        best_rate(base).filter(|&x| x > 0.0)?,
-    );
-    if !study.numeric() {
-        return None;
-    }
-    let columns = vec![
-        Column::number(
-            crate::text::shortened(study.axis.as_deref().unwrap_or("level"), 40),
-            "",
-        ),
-        Column::number("best rate", "/s"),
-        Column::number("scaling factor", "×"),
-        Column::number("scaling efficiency", "%"),
-    ];
-    let mut table = Table::new("Scaling along the axis", columns);
-    for point in &study.points {
-        let (Some(n), Some(x)) = (point.level, best_rate(point)) else {
-            continue;
-        };
-        table.push(vec![
-            Cell::number(n),
-            Cell::number(x),
-            Cell::number(x / rate),
-            Cell::number(x / rate * level / n * 100.0),
-        ]);
-    }
-    table.not_empty()
-}
-
-/// Every figure of a point against the baseline.
-pub(super) fn changes(study: &Study<'_>, point: &Point<'_>) -> Table {
-    let base = study.baseline().map_or("", |base| base.name.as_str());
-    let columns = vec![
-        Column::text("cell"),
-        Column::text("figure"),
-        Column::text("base"),
-        Column::text("new"),
-        Column::text("change"),
-        Column::text("95 % interval"),
-        Column::text("p, corrected"),
-        Column::text("verdict"),
-    ];
-    let mut table = Table::new(format!("{} against {base}", point.name), columns);
-    let run = point.runs.first();
-    for change in &point.changes {
-        let label = run.and_then(|run| run.cell(&change.cell)).map_or_else(
-            || crate::text::shortened(&change.cell, 60),
-            crate::tables::label,
+    let title = format!("{} against {}", held.new, held.base);
+    let mut table = Table::new(title, columns.map(Column::text).to_vec());
+    for row in &held.rows {
+        let (scale, unit) = scale_of(row.unit);
+        let number = |value: f64| format!("{} {unit}", short(value / scale));
+        let interval = row.relative_interval.map_or_else(
+            || "–".to_owned(),
+            |i| format!("{} to {}", signed(i.low), signed(i.high)),
         );
-        let (unit, scale) = change.measure.unit();
-        let number = |value: f64| Cell::text(format!("{} {unit}", short(value / scale)));
-        let few = few_samples(point, change).then_some(Mark::FewSamples);
         table.push(vec![
-            Cell::text(label),
-            Cell::text(change.measure.title()),
-            number(change.comparison.base),
-            number(change.comparison.new).marked(few),
-            Cell::text(relative(change)),
-            Cell::text(interval(change)),
-            Cell::text(p_words(change.comparison.adjusted_p)),
-            verdict(change),
+            verdict(row),
+            Cell::text(shortened(&row.cell, 60)),
+            Cell::text(&row.quantity),
+            Cell::text(row.relative.map_or_else(|| "–".to_owned(), signed)),
+            Cell::text(interval),
+            Cell::text(number(row.base)),
+            Cell::text(number(row.new)),
+            Cell::text(population(row)),
         ]);
     }
     table
 }
 
-fn few_samples(point: &Point<'_>, change: &Change) -> bool {
-    let Measure::Quantile(metric, q) = change.measure else {
-        return false;
+/// Rows of a pull request's table.
+const ROWS: usize = 40;
+
+/// The figures that are better or worse, of many the first, and how many rows that leaves out.
+pub(super) fn known_changes(held: &RunComparison) -> (Table, usize) {
+    let mut table = changes(held);
+    let all = table.rows.len();
+    let known = |verdict| {
+        matches!(
+            verdict,
+            ComparisonVerdict::Better | ComparisonVerdict::Worse
+        )
     };
-    let cell = point.runs.first().and_then(|run| run.cell(&change.cell));
-    cell.and_then(|cell| cell.headline(metric)?.quantile_entry(q))
-        .is_some_and(|entry| entry.few_samples)
+    if all > ROWS {
+        let mut rows = held.rows.iter();
+        table
+            .rows
+            .retain(|_| rows.next().is_some_and(|row| known(row.verdict)));
+        table.rows.truncate(ROWS);
+    }
+    let left_out = all - table.rows.len();
+    (table, left_out)
+}
+
+/// The tail of each point's fastest cell, and what limits the run: what to tune for each model.
+pub(super) fn tails(study: &Study<'_>) -> Table {
+    let columns = vec![
+        Column::text("of"),
+        Column::text("cell"),
+        Column::number("E2E p50", "ms"),
+        Column::number("P95 / P50", "×"),
+        Column::number("P99 / P95", "×"),
+        Column::number("CoV", "%"),
+        Column::text("cause"),
+        Column::text("costs"),
+        Column::text("try first"),
+    ];
+    let mut table = Table::new("Tails, and what limits each", columns);
+    for point in &study.points {
+        let Some((run, cell)) = point
+            .runs
+            .first()
+            .and_then(|run| Some((run, fastest(run)?)))
+        else {
+            continue;
+        };
+        let e2e = cell.headline(Metric::E2e);
+        let at = |q: f64| e2e.and_then(|d| d.quantile(q));
+        let over = |a: f64, b: f64| Some(at(a)? / at(b)?);
+        let mut row = vec![
+            Cell::text(&point.name),
+            Cell::text(label(cell)),
+            Cell::number(at(0.5).map(|ns| ns / 1e6)),
+            Cell::number(over(0.95, 0.5)),
+            Cell::number(over(0.99, 0.95)),
+            Cell::number(e2e.and_then(|d| d.cov).map(|cov| cov * 100.0)),
+        ];
+        row.extend(costliest(run, None));
+        table.push(row);
+    }
+    table.without_empty_columns()
+}
+
+/// The requests that both sides of a row are taken over: `150 pairs`, `150 and 148 requests`.
+fn population(row: &ComparisonRow) -> String {
+    match (row.population.as_str(), row.n) {
+        ("", _) | (_, (0, 0)) => "–".to_owned(),
+        ("pairs", (n, _)) => format!("{n} pairs"),
+        (name, (a, b)) if a == b => format!("{a}, {}", shortened(name, 40)),
+        (name, (a, b)) => format!("{a} and {b}, {}", shortened(name, 40)),
+    }
 }
 
 /// `+12.3 %`.
-pub(super) fn relative(change: &Change) -> String {
-    change
-        .comparison
-        .relative()
-        .map_or_else(|| "–".to_owned(), |r| percent(r.value))
-}
-
-fn percent(share: f64) -> String {
+pub(super) fn signed(share: f64) -> String {
     let value = share * 100.0;
     let sign = if value > 0.0 { "+" } else { "" };
     format!("{sign}{} %", fixed(value, usize::from(value.abs() < 99.95)))
 }
 
-fn interval(change: &Change) -> String {
-    let bounds = change.comparison.relative().and_then(|r| r.bounds());
-    bounds.map_or_else(
-        || "unbounded".to_owned(),
-        |(low, high)| format!("{} … {}", percent(low), percent(high)),
-    )
-}
-
-fn p_words(p: f64) -> String {
-    if p < 0.001 {
-        "< 0.001".to_owned()
-    } else {
-        fixed(p, 3)
-    }
-}
-
-fn verdict(change: &Change) -> Cell {
-    match change.comparison.verdict(&CompareOptions::default()) {
-        None => Cell::default(),
-        Some(verdict) => {
-            let cell = Cell::text(verdict.as_str());
-            match verdict {
-                Verdict::Better => cell.toned(Tone::Good),
-                Verdict::Worse => cell.toned(Tone::Bad),
-                Verdict::CannotTell => cell.toned(Tone::Warn),
-                Verdict::NoDifferenceFound => cell,
-            }
-        }
+fn verdict(row: &ComparisonRow) -> Cell {
+    let cell = Cell::text(row.verdict.as_str());
+    match row.verdict {
+        ComparisonVerdict::Better => cell.toned(Tone::Good),
+        ComparisonVerdict::Worse => cell.toned(Tone::Bad),
+        ComparisonVerdict::CannotTell => cell.toned(Tone::Warn),
+        ComparisonVerdict::NoDifferenceFound => cell,
     }
 }

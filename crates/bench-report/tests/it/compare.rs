@@ -1,5 +1,8 @@
 //! Runs beside each other.
 
+use bench_insight::{ComparedSamples, ComparisonVerdict, RunComparison};
+use bench_metrics::CompareOptions;
+use bench_report::compare::{Point, Study};
 use bench_report::{ReportError, RunFiles, compare};
 use bench_schema::RunRecord;
 
@@ -36,13 +39,57 @@ fn changed(latency: f64, rate: f64, tags: &[(&str, &str)]) -> RunRecord {
     run
 }
 
+fn held(base: &[&RunRecord], new: &[&RunRecord]) -> RunComparison {
+    let samples = ComparedSamples::default();
+    bench_insight::compare(base, new, samples, &CompareOptions::default()).unwrap()
+}
+
+/// Runs that share a level of the axis as a point each; without an axis each run.
+fn study<'a>(runs: &'a [RunRecord], axis: Option<&str>) -> Result<Study<'a>, ReportError> {
+    study_with(runs, axis, &|_| None)
+}
+
+/// The same with the files of each run.
+fn study_with<'a>(
+    runs: &'a [RunRecord],
+    axis: Option<&str>,
+    files: &dyn Fn(&RunRecord) -> Option<RunFiles>,
+) -> Result<Study<'a>, ReportError> {
+    let mut points: Vec<Point<'a>> = Vec::new();
+    for (i, run) in runs.iter().enumerate() {
+        let name = axis.map_or_else(
+            || format!("run {i}"),
+            |tag| format!("{tag} {}", run.tags[tag]),
+        );
+        match points.iter_mut().find(|point| point.name == name) {
+            Some(known) => known.runs.push(run),
+            None => points.push(Point {
+                name,
+                runs: vec![run],
+                files: files(run).into_iter().collect(),
+                held: None,
+            }),
+        }
+    }
+    points.sort_by(|a, b| a.name.cmp(&b.name));
+    let base = points.first().map(|point| point.runs.clone());
+    for point in points.iter_mut().skip(1) {
+        point.held = base.as_ref().map(|base| RunComparison {
+            base: "the first".to_owned(),
+            new: point.name.clone(),
+            ..held(base, &point.runs)
+        });
+    }
+    Study::new(points, axis, None)
+}
+
 #[test]
 fn before_and_after_name_what_got_better_and_what_cannot_be_told() {
     let runs = [
         changed(1.0, 1.0, &[("commit", "before")]),
         changed(0.8, 1.3, &[("commit", "after")]),
     ];
-    let text = compare::markdown(&runs, None).unwrap();
+    let text = compare::markdown(&study(&runs, None).unwrap());
     insta::assert_snapshot!("compare_before_after", text);
     assert!(text.contains("better in"), "{text}");
 }
@@ -50,26 +97,45 @@ fn before_and_after_name_what_got_better_and_what_cannot_be_told() {
 #[test]
 fn a_run_against_itself_is_never_better_or_worse() {
     let run = runs::sweep();
-    let found = compare::changes(&[&run], &[&run]);
-    assert!(found.len() > 30);
-    for change in found {
-        assert!(
-            change.comparison.difference.value.abs() < 1e-9 && change.comparison.adjusted_p > 0.99,
-            "{change:?}"
-        );
+    let found = held(&[&run], &[&run]);
+    assert!(found.rows.len() > 30);
+    let differs = [ComparisonVerdict::Better, ComparisonVerdict::Worse];
+    assert!(
+        found.rows.iter().all(|row| !differs.contains(&row.verdict)),
+        "{found:?}"
+    );
+    let shown = compare::terminal(&found);
+    assert!(shown.contains("0 better, 0 worse"), "{shown}");
+}
+
+#[test]
+fn a_tag_as_axis_says_how_throughput_scales_along_it() {
+    let runs = [
+        changed(0.9, 3.2, &[("gpus", "4")]),
+        changed(1.0, 1.0, &[("gpus", "1")]),
+        changed(0.95, 1.59, &[("gpus", "2")]),
+    ];
+    let text = compare::markdown(&study(&runs, Some("gpus")).unwrap());
+    insta::assert_snapshot!("compare_gpus", text);
+    for said in [
+        "1.59× at 2 gpus (efficiency 79.5 %)",
+        "3.20× at 4 gpus (efficiency 80.0 %)",
+    ] {
+        assert!(text.contains(said), "{said} is not in {text}");
     }
 }
 
 #[test]
-fn a_tag_as_axis_gives_the_scaling_efficiency_along_it() {
+fn a_named_axis_says_that_the_model_decides_the_rate() {
     let runs = [
-        changed(0.9, 3.2, &[("gpus", "4")]),
-        changed(1.0, 1.0, &[("gpus", "1")]),
-        changed(0.95, 1.8, &[("gpus", "2")]),
+        changed(1.0, 1.0, &[("model", "13b")]),
+        changed(0.5, 4.65, &[("model", "124m")]),
     ];
-    let text = compare::markdown(&runs, Some("gpus")).unwrap();
-    insta::assert_snapshot!("compare_gpus", text);
-    assert!(text.contains("a scaling efficiency of 80"), "{text}");
+    let text = compare::markdown(&study(&runs, Some("model")).unwrap());
+    assert!(
+        text.contains("Along model: the rate differs 4.65×"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -81,23 +147,15 @@ fn repeats_of_a_level_make_the_run_the_unit() {
         .into_iter()
         .chain(repeats(1.5, "b"))
         .collect();
-    let text = compare::markdown(&runs, Some("commit")).unwrap();
-    assert!(
-        text.contains("the run is the unit: one figure for each run"),
-        "{text}"
-    );
+    let text = compare::markdown(&study(&runs, Some("commit")).unwrap());
+    assert!(text.contains("over runs"), "{text}");
 }
 
 #[test]
 fn one_run_is_nothing_to_compare() {
     let runs = [runs::sweep()];
     assert!(matches!(
-        compare::markdown(&runs, None),
-        Err(ReportError::TooFewRuns { given: 1 })
-    ));
-    let same = [runs::sweep(), runs::sweep()];
-    assert!(matches!(
-        compare::html(&same, Some("gpus")),
+        study(&runs, None),
         Err(ReportError::TooFewRuns { given: 1 })
     ));
 }
@@ -118,12 +176,14 @@ pub(crate) fn pages() -> Vec<(&'static str, String)> {
         crate::hostile::run_with("plain"),
     ];
     let dirs: Vec<_> = gpus.iter().map(requests::directory).collect();
-    let files: Vec<RunFiles> = dirs.iter().map(|d| RunFiles::in_dir(d.path())).collect();
-    let with_requests = compare::html_with_requests(&gpus, &files, Some("gpus")).unwrap();
+    let dir_of = |run: &RunRecord| gpus.iter().position(|known| std::ptr::eq(known, run));
+    let files = |run: &RunRecord| dir_of(run).map(|i| RunFiles::in_dir(dirs[i].path()));
+    let with_requests = study_with(&gpus, Some("gpus"), &files).unwrap();
+    let page = |study: Result<Study<'_>, ReportError>| compare::html(&study.unwrap()).unwrap();
     let pages = vec![
-        ("compare_pair", compare::html(&pair, None).unwrap()),
-        ("compare_gpus", with_requests),
-        ("compare_hostile", compare::html(&hostile, None).unwrap()),
+        ("compare_pair", page(study(&pair, None))),
+        ("compare_gpus", page(Ok(with_requests))),
+        ("compare_hostile", page(study(&hostile, None))),
     ];
     for (name, page) in &pages {
         std::fs::write(

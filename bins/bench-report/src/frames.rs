@@ -1,0 +1,161 @@
+//! Figures of many runs side by side, by polars: `pivot`, and the points of `compare`.
+
+use bench_report::Table;
+
+use crate::Done;
+use crate::arguments::Pivot;
+use crate::error::CommandError;
+use crate::run_folder::RunFolder;
+
+#[cfg(not(feature = "frames"))]
+mod without {
+    use super::{CommandError, Done, Pivot, RunFolder, Table};
+
+    pub(crate) fn along(
+        _: &[Vec<RunFolder>],
+        _: Option<&str>,
+        _: impl Fn(&[RunFolder]) -> String,
+    ) -> Result<Option<Table>, CommandError> {
+        Ok(None)
+    }
+
+    pub(crate) fn pivot(_: &Pivot) -> Result<Done, CommandError> {
+        Err(CommandError::Usage(
+            "pivot needs the feature `frames`; build with `cargo build -p bench-report-command --features frames`"
+                .to_owned(),
+        ))
+    }
+}
+
+#[cfg(feature = "frames")]
+mod with {
+    use std::path::Path;
+
+    use bench_frames::polars::prelude::{AnyValue, DataFrame};
+    use bench_report::{Cell, Column};
+    use bench_schema::RunRecord;
+
+    use super::{CommandError, Done, Pivot, RunFolder, Table};
+    use crate::arguments::Output;
+    use crate::run_folder::open_group;
+
+    /// The best cell of each level of the axis, or of each group of runs under its name.
+    pub(crate) fn along(
+        groups: &[Vec<RunFolder>],
+        axis: Option<&str>,
+        name: impl Fn(&[RunFolder]) -> String,
+    ) -> Result<Option<Table>, CommandError> {
+        let mut runs: Vec<(&Path, RunRecord)> = Vec::new();
+        for group in groups {
+            for run in group {
+                let mut record = run.record.clone();
+                if axis.is_none() {
+                    record.tags.insert("run".to_owned(), name(group));
+                }
+                runs.push((run.path.as_path(), record));
+            }
+        }
+        let runs: Vec<(&Path, &RunRecord)> = runs.iter().map(|(path, run)| (*path, run)).collect();
+        let by = format!("tag.{}", axis.unwrap_or("run"));
+        let frame = bench_frames::along(&bench_frames::cells_of(&runs)?, &by)?;
+        let title = axis.map_or_else(
+            || "Each run at its best cell".to_owned(),
+            |tag| format!("Along {tag}, each level at its best cell"),
+        );
+        Ok(Some(table(&frame, &title)?))
+    }
+
+    pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
+        let mut runs = Vec::new();
+        for path in &arguments.runs {
+            runs.extend(open_group(path, arguments.reads)?);
+        }
+        let of: Vec<(&Path, &RunRecord)> = runs
+            .iter()
+            .map(|run| (run.path.as_path(), &run.record))
+            .collect();
+        let cells = bench_frames::cells_of(&of)?;
+        let (rows, columns, value) = (&arguments.rows, &arguments.columns, &arguments.value);
+        let frame = bench_frames::pivot_cells(&cells, rows, columns, value)?;
+        let title = format!("{value} by {rows} and {columns}");
+        let table = table(&frame, &title)?;
+        let output = match arguments.output {
+            Output::Table => table.to_terminal(),
+            Output::Markdown => table.section(true),
+            Output::Json => table.to_json(),
+        };
+        let notes = runs.into_iter().flat_map(|run| run.notes).collect();
+        Ok(Done::well(output, notes))
+    }
+
+    /// A frame as a table: numbers stay numbers, null is a dash.
+    fn table(frame: &DataFrame, title: &str) -> Result<Table, CommandError> {
+        let failed = |error| CommandError::Frames(bench_frames::FramesError::Polars(error));
+        let columns = frame.columns();
+        let headings = columns.iter().map(|column| {
+            let name = column.name().to_string();
+            let (name, unit) = heading(&name);
+            if column.dtype().is_primitive_numeric() {
+                Column::number(name, unit)
+            } else {
+                Column::text(name)
+            }
+        });
+        let mut table = Table::new(title, headings.collect());
+        for line in 0..frame.height() {
+            let mut row = Vec::new();
+            for column in columns {
+                let value = column.get(line).map_err(failed)?;
+                let factor = if column.name().as_str() == "efficiency" {
+                    100.0
+                } else {
+                    1.0
+                };
+                row.push(match &value {
+                    AnyValue::Null => Cell::default(),
+                    value if column.dtype().is_integer() => value
+                        .extract::<u64>()
+                        .map_or_else(Cell::default, Cell::count),
+                    value if column.dtype().is_primitive_numeric() => {
+                        Cell::number(value.extract::<f64>().map(|x| x * factor))
+                    }
+                    value => Cell::text(value.str_value()),
+                });
+            }
+            table.push(row);
+        }
+        Ok(table)
+    }
+
+    /// What people call a column, and its unit.
+    fn heading(name: &str) -> (String, &'static str) {
+        let plain = || {
+            let short = ["tag.", "factor."]
+                .iter()
+                .find_map(|begin| name.strip_prefix(begin));
+            short.unwrap_or(name).replace('_', " ")
+        };
+        match name {
+            "output_tokens_per_s" => ("output".to_owned(), "tok/s"),
+            "requests_per_s" => ("requests".to_owned(), "req/s"),
+            "scaling_factor" => ("scaling".to_owned(), "×"),
+            "efficiency" => (plain(), "%"),
+            "cell" => ("best cell".to_owned(), ""),
+            _ if ["ttft.", "itl.", "e2e."]
+                .iter()
+                .any(|begin| name.starts_with(begin)) =>
+            {
+                (
+                    name.replace('.', " ").to_uppercase().replace(" P", " p"),
+                    "ms",
+                )
+            }
+            _ => (plain(), ""),
+        }
+    }
+}
+
+#[cfg(feature = "frames")]
+pub(crate) use with::{along, pivot};
+#[cfg(not(feature = "frames"))]
+pub(crate) use without::{along, pivot};
