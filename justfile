@@ -39,6 +39,12 @@ suite *args:
       just _against $name "$@" --out {{out}}/$name; code=$?; \
       case $code in 0|3|4) [ $code -gt $worst ] && worst=$code ;; *) exit $code ;; esac; done; exit $worst
 
+# the study's three datasets at three arrival rates each, and what the dataset decides: just datasets URL
+datasets url *args:
+    @for name in short medium long; do \
+      {{release}} --bin bench-throughput -- --config examples/configs/throughput-dataset-$name.toml --url {{url}} --tag dataset=$name --out {{out}}/dataset-$name {{args}} || [ $? -ge 3 ] || exit 1; done
+    {{release}} --bin bench-report -- compare {{out}}/dataset-short {{out}}/dataset-medium {{out}}/dataset-long --axis dataset --html {{out}}/datasets.html
+
 # run a configuration file: just config throughput examples/configs/mixed-production.toml
 config benchmark file *args="":
     {{release}} --bin bench-{{benchmark}} -- --config {{file}} {{args}}

@@ -5,8 +5,9 @@ use bench_runner::{Ask, Cell};
 use bench_schema::{ArrivalKind, Factor, Load, StopRule};
 use bench_workload::DatasetSpec;
 
-/// Levels where nothing is said.
-const CONCURRENCY: [u32; 4] = [1, 2, 4, 8];
+/// Levels where nothing is said; a small design (the embedded engine, `--quick`) ends at the fourth.
+const CONCURRENCY: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+const SMALL: usize = 4;
 
 /// The cells of the sweep.
 pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
@@ -18,7 +19,13 @@ pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
         return vec![open(settings, rate)];
     }
     let levels = if load.concurrency.is_empty() {
-        CONCURRENCY.map(Concurrency::from).to_vec()
+        let most = if settings.small() {
+            SMALL
+        } else {
+            CONCURRENCY.len()
+        };
+        let levels = CONCURRENCY.into_iter().take(most);
+        levels.map(Concurrency::from).collect()
     } else {
         load.concurrency.clone()
     };
