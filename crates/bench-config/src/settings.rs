@@ -235,8 +235,8 @@ pub enum BadLines {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Load")]
 pub struct LoadSettings {
-    /// Closed loop: requests in flight, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1,2,4,8 for
-    /// bench-throughput, 1 for bench-seqlen.
+    /// Closed loop: requests in flight, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1 to 64
+    /// in powers of two for bench-throughput (to 8 on the embedded engine and with --quick), 1 for bench-seqlen.
     #[arg(
         long,
         value_name = "N|RAMP",
@@ -432,6 +432,9 @@ pub struct OutputSettings {
     /// One line of result, no progress.
     #[arg(long)]
     pub quiet: bool,
+    /// Print every table and every finding, not only what fits one screen.
+    #[arg(long)]
+    pub verbose: bool,
     /// Print the plan and stop.
     #[arg(long)]
     pub dry_run: bool,

@@ -37,7 +37,7 @@ pub use compare::{
 pub use conclude::{Asked, CellConclusion, CellEvidence, Concluded, Conclusion, conclude_run};
 pub use error::InsightError;
 pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
-pub use findings::{findings, findings_by_tag, findings_with, planning_findings};
+pub use findings::{findings, findings_by_tag, findings_with, objectives_of, planning_findings};
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};
 pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper};
@@ -45,5 +45,6 @@ pub use scenario::{
     Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,
 };
 pub use server_phases::server_phases;
+pub use signals::{Level, Signal};
 pub use target::{Target, targets};
 pub use trust::trust;

@@ -177,7 +177,7 @@ fn is_of_devices(run: &RunRecord, evidence: &Evidence) -> bool {
 pub(crate) fn measure(target: &NextTarget, run: &RunRecord) -> Option<f64> {
     let percent = |share: f64| share * 100.0;
     if target.finding == Cause::Failing.into() {
-        return lost_share(run).map(percent);
+        return lost_share(run, target.cell.as_deref()).map(percent);
     }
     let cell = run.cell(target.cell.as_deref()?)?;
     let phases = cell.phases.as_ref();
@@ -217,9 +217,15 @@ fn measured_objective(target: &NextTarget, cell: &bench_schema::CellRecord) -> O
     })
 }
 
-fn lost_share(run: &RunRecord) -> Option<f64> {
+/// Of the cell that the target is about, or of the run.
+fn lost_share(run: &RunRecord, of: Option<&str>) -> Option<f64> {
+    let cells = || {
+        run.cells
+            .iter()
+            .filter(|cell| of.is_none_or(|id| cell.id == id))
+    };
     let sum = |count: fn(&bench_schema::Counts) -> u64| -> u64 {
-        run.cells.iter().map(|cell| count(&cell.counts)).sum()
+        cells().map(|cell| count(&cell.counts)).sum()
     };
     let planned = sum(|c| c.planned);
     let lost = sum(|c| c.failed + c.timed_out + c.truncated);

@@ -189,10 +189,7 @@ impl Scenario {
 }
 
 fn same(a: &Slo, b: &Slo) -> bool {
-    a.metric == b.metric
-        && a.use_case == b.use_case
-        && (a.q - b.q).abs() < 1e-9
-        && (a.limit - b.limit).abs() <= 1e-9 * a.limit.abs()
+    a.use_case == b.use_case && crate::findings::same_objective(a, b)
 }
 
 fn line(cell: &CellRecord, slo: &Slo) -> Option<ScenarioLine> {

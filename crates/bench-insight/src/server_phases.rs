@@ -1,6 +1,6 @@
 //! Where the time goes, told with the server's own queue time.
 
-use bench_schema::{CellRecord, Load, PhaseShares};
+use bench_schema::{CellRecord, Load, Metric, PhaseShares};
 
 use crate::signals::derived;
 
@@ -8,8 +8,10 @@ use crate::signals::derived;
 /// cell's window; `None` where the cell's shares stand as they are.
 ///
 /// Responses that carry their queue time know better, request by request. Otherwise the server's mean counts more than nothing
-/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. The
-/// server tells no queue time per percentile of E2E, so `by_percentile` is empty then.
+/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part.
+///
+/// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at:
+/// they are as exact as the buckets of its histogram, and not of the same requests.
 pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
     let shares = cell.phases.as_ref()?;
     let known = |name: &str| derived(cell, name).filter(|value| *value >= 0.0);
@@ -31,8 +33,29 @@ pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
         prefill: prefill - waited,
         decode: shares.decode,
         queue_source: "server_metrics".to_owned(),
-        by_percentile: Vec::new(),
+        by_percentile: if share < NOTEWORTHY {
+            Vec::new()
+        } else {
+            by_percentile(cell)
+        },
     })
+}
+
+/// Below this share of E2E waiting is within the first bucket of most servers' histograms.
+const NOTEWORTHY: f64 = 0.05;
+
+fn by_percentile(cell: &CellRecord) -> Vec<(f64, f64, f64)> {
+    let told = [
+        (0.5, "server_queue_p50"),
+        (0.95, "server_queue_p95"),
+        (0.99, "server_queue_p99"),
+    ];
+    let beside = told.into_iter().filter_map(|(q, name)| {
+        let e2e = cell.headline(Metric::E2e)?.quantile(q)?;
+        let queue = derived(cell, name)?.clamp(0.0, e2e.max(0.0));
+        Some((q, queue, e2e - queue))
+    });
+    beside.collect()
 }
 
 #[cfg(test)]
@@ -67,6 +90,26 @@ mod tests {
         // more than there is to wait in is the server's count of other requests
         let shares = server_phases(&cell("none", 0.0, 0.9)).unwrap();
         assert!(near(shares.queue, 0.5) && near(shares.prefill, 0.0));
+        // its percentiles stand beside those of E2E
+        let mut told = cell("none", 0.0, 0.45);
+        let unit = bench_schema::Unit::Ns;
+        let quantity = bench_schema::Quantity {
+            value: 10.47e9,
+            unit,
+            interval: None,
+        };
+        let hardware = told.hardware.as_mut().unwrap();
+        hardware
+            .derived
+            .insert("server_queue_p50".to_owned(), quantity);
+        let e2e = r#"{"unit": "ns", "n": 100, "mean": 1.2e10, "min": 1.0, "max": 2e10, "quantiles": [{"q": 0.5, "value": 1.225e10}]}"#;
+        told.metrics
+            .insert(Metric::E2e, serde_json::from_str(e2e).unwrap());
+        let rows = server_phases(&told).unwrap().by_percentile;
+        assert!(
+            matches!(rows[..], [(q, queue, rest)] if near(q, 0.5) && near(queue, 10.47e9) && (rest - 1.78e9).abs() < 1.0),
+            "{rows:?}"
+        );
         // where it tells its prefill time too, both share what passed until the first token
         let mut both = cell("none", 0.0, 0.45);
         let figures = &mut both.hardware.as_mut().unwrap().derived;

@@ -4,7 +4,7 @@ use bench_schema::{CellRecord, HardwareSummary, ReadingSource, ResourceSummary, 
 
 /// One thing that can be read from more than one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
     /// GPU utilisation, a share.
     GpuUse,
     /// GPU memory in use, a share of the card.
@@ -23,13 +23,13 @@ pub(crate) enum Signal {
 
 /// A signal over the cell's window, over all instances.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Level {
+pub struct Level {
     /// Mean of the instances' time-weighted means.
-    pub(crate) mean: f64,
+    pub mean: f64,
     /// Highest of the instances' peaks.
-    pub(crate) peak: f64,
+    pub peak: f64,
     /// Sum of the increases of a counter.
-    pub(crate) increase: Option<f64>,
+    pub increase: Option<f64>,
 }
 
 impl Signal {
@@ -114,7 +114,7 @@ impl Signal {
     }
 
     /// The signal during `cell`: as derived, else of the first source, and the first name, that has it.
-    pub(crate) fn of(self, cell: &CellRecord) -> Option<Level> {
+    pub fn of(self, cell: &CellRecord) -> Option<Level> {
         let hardware = cell.hardware.as_ref()?;
         if let Some(level) = self.derived_level(cell) {
             return Some(level);

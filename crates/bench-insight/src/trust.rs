@@ -177,7 +177,7 @@ const RULES: &[Rule] = &[
         limits: Limits(ANY, ANY),
         limit: Limit::None,
         look: answers::nothing_planned,
-        next: "give `--requests` or a longer `--duration`",
+        next: "ask for requests: `--requests`, `--duration`; in bench-latency `--repeat`",
     },
     Rule {
         code: "nothing_measured",
@@ -345,7 +345,7 @@ const RULES: &[Rule] = &[
         limits: Limits(ANY, NEVER),
         limit: Limit::None,
         look: answers::few_samples,
-        next: "raise `--requests` or `--duration`",
+        next: "measure more requests: `--requests`, `--duration`; in bench-latency `--repeat`",
     },
 ];
 

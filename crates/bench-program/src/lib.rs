@@ -40,6 +40,7 @@ pub fn main(
         start_engine,
         reports: Reports {
             table: |run, folder| bench_report::terminal::render(run, Some(folder)),
+            tables: |run, folder| bench_report::terminal::render_all(run, Some(folder)),
             markdown: |run| bench_report::markdown::render(run, &[]),
             html: |run, folder| {
                 bench_report::html::render(run, &bench_report::RunFiles::in_dir(folder))

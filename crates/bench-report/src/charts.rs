@@ -7,6 +7,7 @@ mod consistency;
 mod flow;
 mod hardware;
 mod heatmap;
+mod histogram;
 mod itl_trace;
 mod lag;
 mod length;
@@ -24,7 +25,7 @@ mod tradeoff;
 mod use_cases;
 pub(crate) mod violins;
 
-use bench_schema::{CellRecord, Metric, RunRecord, SloOutcome};
+use bench_schema::{CellRecord, Metric, Origin, RunRecord};
 
 use charming::component::Axis;
 
@@ -47,7 +48,8 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         figures: figures.into_iter().flatten().collect(),
     };
     let mut load = vec![
-        throughput::figure(run),
+        throughput::figure(run, true),
+        throughput::figure(run, false),
         speedup::figure(run),
         tradeoff::figure(run),
     ];
@@ -57,6 +59,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         percentiles::figure(run),
         trace.and_then(|trace| cdf::figure(run, trace)),
         trace.and_then(|trace| violins::distributions(run, trace)),
+        trace.and_then(|trace| histogram::figure(run, trace)),
         use_cases::figure(run),
     ];
     let mut length = vec![
@@ -92,6 +95,30 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
     ]
 }
 
+/// The charts that answer a benchmark's question, the most telling first.
+const FIRST: [&str; 6] = [
+    "throughput",
+    "length-latency",
+    "categories",
+    "use-cases",
+    "configurations",
+    "percentiles",
+];
+
+/// Takes the chart that a page begins with out of its section.
+pub(crate) fn take_first(sections: &mut [Section]) -> Option<Figure> {
+    FIRST.iter().find_map(|id| {
+        let mut sections = sections.iter_mut();
+        sections.find_map(|section| {
+            let at = section.figures.iter().position(|figure| figure.id == *id)?;
+            let mut figure = section.figures.remove(at);
+            // Low enough for the first screen of a laptop, with what stands above it.
+            figure.height = figure.height.min(290);
+            Some(figure)
+        })
+    })
+}
+
 /// Short names of the cells, for axes and legends.
 fn labels(cells: &[&CellRecord]) -> Vec<String> {
     cells.iter().map(|cell| tables::label(cell)).collect()
@@ -119,19 +146,11 @@ fn interval_ms(cell: &CellRecord, metric: Metric, q: f64) -> Option<(f64, f64)> 
     Some((interval.low / 1e6, interval.high / 1e6))
 }
 
-/// The distinct objectives on a metric for all requests, as limit in milliseconds and words.
+/// The distinct objectives on a metric, those for one use case included, as limit in milliseconds and words.
 fn limits(run: &RunRecord, metric: Metric) -> Vec<(f64, String)> {
     let mut seen: Vec<(f64, String)> = Vec::new();
-    let on_metric = |slo: &&SloOutcome| {
-        slo.slo.metric.from_origin(bench_schema::Origin::Sent) == metric
-            && slo.slo.use_case.is_none()
-    };
-    for slo in run
-        .cells
-        .iter()
-        .flat_map(|cell| &cell.slos)
-        .filter(on_metric)
-    {
+    let all = run.cells.iter().flat_map(bench_insight::objectives_of);
+    for (_, slo) in all.filter(|(_, o)| o.slo.metric.from_origin(Origin::Sent) == metric) {
         let words = tables::objective_words(slo);
         if !seen.iter().any(|(_, known)| *known == words) {
             seen.push((slo.slo.limit / 1e6, words));

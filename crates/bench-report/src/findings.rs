@@ -5,7 +5,7 @@ use bench_schema::{
 };
 
 use crate::number;
-use crate::tables::significant;
+use crate::tables::{scale_of, significant};
 use crate::text;
 
 /// What was found, as one sentence without a full stop.
@@ -39,25 +39,30 @@ pub(crate) fn kind(finding: &Finding) -> &'static str {
 
 /// A number in its unit: `12.3 ms`, `85.5 %`.
 fn value(value: f64, unit: Unit) -> String {
-    let with = |unit: &str| format!("{} {unit}", number::short(value));
     match unit {
         Unit::Ns => number::duration(value),
         Unit::Ratio => format!("{} %", number::percent(value)),
-        Unit::Tokens => with("tokens"),
-        Unit::TokensPerS => with("tokens/s"),
-        Unit::RequestsPerS => with("requests/s"),
-        Unit::Count => significant(value),
-        Unit::Bytes => with("B"),
-        Unit::BytesPerS => with("B/s"),
-        Unit::Watts => with("W"),
-        Unit::Joules => with("J"),
-        Unit::Celsius => with("°C"),
-        Unit::Hertz => with("Hz"),
+        Unit::Count if value.fract().abs() < f64::MIN_POSITIVE => significant(value),
+        Unit::Count => number::short(value),
+        Unit::TokensPerS => format!("{} tokens/s", number::short(value)),
+        Unit::RequestsPerS => format!("{} requests/s", number::short(value)),
+        unit => {
+            let (scale, unit) = scale_of(unit);
+            format!("{} {unit}", number::short(value / scale))
+        }
     }
 }
 
 /// `TTFT 12.3 ms (c8)`.
 pub(crate) fn evidence(evidence: &Evidence) -> String {
+    if let (true, Some(rule)) = (evidence.figure == Known::ClientOther.into(), &evidence.of) {
+        // One of the rules of trust, and what it measured.
+        let cell = evidence.cell.as_deref().map_or_else(String::new, |cell| {
+            format!(" in {}", text::shortened(cell, 40))
+        });
+        let rule = text::shortened(&rule.replace('_', " "), 40);
+        return format!("{rule}{cell}: {}", amount(evidence));
+    }
     let of = [&evidence.of, &evidence.cell];
     let of: Vec<String> = of
         .into_iter()
@@ -145,9 +150,13 @@ fn place(finding: &Finding) -> String {
             " in {} and {} more cell{}",
             text::shortened(first, 40),
             rest.len(),
-            if rest.len() == 1 { "" } else { "s" }
+            plural(rest.len())
         ),
     }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 #[expect(clippy::too_many_lines, reason = "one arm for each cause")]
@@ -329,7 +338,7 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
                 n.said(Known::Attainment)?
             ),
             None => format!(
-                "{} is unbounded, because failed requests count as slower than any limit: {} meet {}",
+                "{} is unbounded, because failed requests count as slower than any limit: {} of the requests stay within {}",
                 n.of(Known::Limit)?,
                 n.said(Known::Attainment)?,
                 n.said(Known::Limit)?
@@ -343,21 +352,37 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
                     let cell = text::shortened(cell, 40);
                     format!(", at up to {} ({cell})", amount(rate))
                 });
-            let count = n.all(Known::Limit).len();
-            let s = if count == 1 { "" } else { "s" };
+            let mut names: Vec<_> = n.all(Known::Limit).iter().map(|e| &e.of).collect();
+            names.sort();
+            names.dedup();
+            let (s, cells) = (plural(names.len()), finding.cells.len());
+            let cells = format!(" in {cells} cell{}", plural(cells));
             format!(
-                "{count} objective{s} met{rate}{}",
+                "{} objective{s} met{cells}{rate}{}",
+                names.len(),
                 tightest(&n).map_or_else(String::new, |t| format!("; the tightest is {t}"))
             )
         }
         Answer::SloUndecided => {
-            let limits = n.all(Known::Limit);
-            let open = limits
-                .iter()
-                .take(3)
-                .filter_map(|limit| undecided(&n, limit));
-            let open: Vec<String> = open.collect();
-            format!("the data cannot decide: {}", open.join(", "))
+            let mut limits: Vec<(&Evidence, usize)> = Vec::new();
+            for limit in n.all(Known::Limit) {
+                let same = |known: &&mut (&Evidence, usize)| {
+                    known.0.of == limit.of && amount(known.0) == amount(limit)
+                };
+                match limits.iter_mut().find(same) {
+                    Some(known) => known.1 += 1,
+                    None => limits.push((limit, 1)),
+                }
+            }
+            let open = limits.iter().take(3);
+            let open: Vec<String> = open
+                .filter_map(|(limit, cells)| undecided(&n, limit, *cells))
+                .collect();
+            let more = match limits.len().saturating_sub(open.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("the data cannot decide {}{more}", open.join(", "))
         }
         Answer::Capacity => format!(
             "{} served{}: {} requests a day if sustained",
@@ -372,8 +397,12 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
     })
 }
 
-/// `P95 E2E against 2.00 s (1.90 s to 2.10 s; about 4 times as many requests would decide)`.
-fn undecided(n: &Numbers<'_>, limit: &Evidence) -> Option<String> {
+/// `P95 E2E against 2.00 s (1.90 s to 2.10 s; about 4 times as many requests would decide)`, or in how many cells.
+fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> {
+    let name = text::plain(limit.of.as_deref()?);
+    if cells > 1 {
+        return Some(format!("{name} against {} in {cells} cells", amount(limit)));
+    }
     let of = |figure: Known| {
         let all = n.all(figure).into_iter();
         let mut own = all.filter(|e| e.of == limit.of && e.cell == limit.cell);
@@ -387,7 +416,6 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence) -> Option<String> {
         .map_or_else(String::new, |(low, high)| {
             format!(" ({low} to {high}{times})")
         });
-    let name = text::plain(limit.of.as_deref()?);
     Some(format!("{name} against {}{ends}", amount(limit)))
 }
 
@@ -405,9 +433,11 @@ fn tightest(n: &Numbers<'_>) -> Option<String> {
     Some(format!("{name} with {} of {}", amount(m), amount(limit)))
 }
 
-/// `397,440`.
+/// `397,000`: what follows from a rate of three figures has no more.
 fn grouped(x: f64) -> String {
-    let plain = format!("{x:.0}");
+    let digits = x.abs().max(1.0).log10().floor();
+    let step = 10_f64.powf((digits - 2.0).max(0.0));
+    let plain = format!("{:.0}", (x / step).round() * step);
     let mut out = String::new();
     for (i, digit) in plain.chars().enumerate() {
         if i > 0 && (plain.len() - i).is_multiple_of(3) {
@@ -450,26 +480,22 @@ fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
             }
         }
         Fact::Scaling => {
-            let levels: Vec<String> = n
-                .all(Known::ScalingFactor)
+            let told = n.all(Known::ScalingFactor);
+            let (first, rest) = told.split_first()?;
+            let level = |e: &Evidence| Some(text::plain(e.of.as_deref()?));
+            let share = |of: &Option<String>| {
+                let mut all = n.all(Known::Efficiency).into_iter();
+                let own = all.find(|e| e.of == *of);
+                own.map_or_else(String::new, |e| format!(" (efficiency {})", amount(e)))
+            };
+            let levels = rest
                 .iter()
-                .skip(1)
-                .filter_map(|e| {
-                    Some(format!(
-                        "{} at {}",
-                        amount(e),
-                        text::plain(e.of.as_deref()?)
-                    ))
-                })
-                .collect();
-            let last = n.all(Known::Efficiency);
-            let share = last
-                .last()
-                .map(|e| format!("; efficiency {} at the last", amount(e)));
+                .filter_map(|e| Some(format!("{} at {}{}", amount(e), level(e)?, share(&e.of))));
+            let levels: Vec<String> = levels.collect();
             format!(
-                "throughput scales {}{}",
-                levels.join(", "),
-                share.unwrap_or_default()
+                "throughput over that at {}: {}",
+                level(first)?,
+                levels.join(", ")
             )
         }
         Fact::LoadEffects => {
@@ -521,18 +547,21 @@ fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
             n.said(Known::GpuUse)?
         ),
         Fact::WorkloadsDiffer => {
-            let rates: Vec<String> = n
-                .all(Known::RequestRate)
+            let rates = n.all(Known::RequestRate);
+            let ends = rates.iter().map(|e| e.value);
+            let (low, high) = (ends.clone().reduce(f64::min)?, ends.reduce(f64::max)?);
+            let said: Vec<String> = rates
                 .iter()
                 .filter_map(|e| {
-                    Some(format!(
-                        "{} with {}",
-                        amount(e),
-                        text::plain(e.of.as_deref()?)
-                    ))
+                    let name = text::plain(e.of.as_deref()?);
+                    Some(format!("{} with {name}", amount(e)))
                 })
                 .collect();
-            rates.join(", ")
+            format!(
+                "the rate differs {}×: {}",
+                number::short(high / low),
+                said.join(", ")
+            )
         }
         Fact::Tail => format!(
             "P95 of E2E is {} its median{}: {} and {}{}",
@@ -595,7 +624,8 @@ pub fn advice(advice: &Advice) -> String {
     }
 }
 
-fn cause_name(cause: Cause) -> &'static str {
+/// A cause in two or three words.
+pub(crate) fn cause_name(cause: Cause) -> &'static str {
     match cause {
         Cause::Overload => "overload",
         Cause::Queueing => "waiting in the server",

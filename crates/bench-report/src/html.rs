@@ -26,14 +26,17 @@ pub(crate) const DRAW: &str = include_str!("html/draw.js");
 pub fn render(run: &RunRecord, files: &RunFiles) -> Result<String, ReportError> {
     let trace = trace::trace(run, files)?;
     let readings = trace::readings(run, files)?;
-    let sections = charts::all(run, trace.as_ref(), &readings);
+    let mut sections = charts::all(run, trace.as_ref(), &readings);
+    let first = charts::take_first(&mut sections);
     let mut page = Page::new(&run.title);
     parts::head(&mut page, run);
-    parts::findings(&mut page, run);
+    let chart = first.map(|figure| page::chart(&figure, false));
+    parts::first_screen(&mut page, run, chart);
     parts::results(&mut page, run);
     for section in &sections {
         page.charts(section);
     }
+    parts::findings(&mut page, run);
     parts::details(&mut page, run, trace.as_ref().map_or(0, |trace| trace.torn));
     Ok(page.finish())
 }

@@ -31,4 +31,5 @@ pub mod terminal;
 
 pub use error::ReportError;
 pub use files::RunFiles;
-pub use text::{markdown as markdown_text, markdown_cell};
+pub use table::{Cell, Column, Table};
+pub use text::{markdown as markdown_text, markdown_cell, plain as plain_text};

@@ -1,12 +1,16 @@
-//! `report.md`: what a good engineer would write, from the record alone.
+//! `report.md`: at most 120 lines and 20 KB, so that it can be pasted into a pull request. `report.html` has everything.
 
 pub(crate) mod conclusions;
 mod method;
 
-use bench_schema::{Metric, RunRecord, TrustVerdict};
+use std::collections::BTreeSet;
 
+use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
+
+use crate::mark::Mark;
 use crate::table::Table;
-use crate::terminal::{verdict_meaning, verdict_word};
+use crate::table::markdown::legend;
+use crate::terminal::{commonest_message, verdict_meaning, verdict_word};
 use crate::{number, tables, text};
 
 /// A figure that lies beside the report: its title and its path relative to it.
@@ -18,33 +22,174 @@ pub struct FigureLink {
     pub path: String,
 }
 
-/// The report as Markdown (`CommonMark` with GitHub's tables).
+/// Lines and bytes of a report without figures.
+const LINES: usize = 120;
+const BYTES: usize = 20_000;
+
+/// How much of each part is shown.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Rows of the main table.
+    rows: usize,
+    /// Rows of a folded table.
+    folded: usize,
+    findings: usize,
+    reasons: usize,
+    /// Characters of a text of strangers.
+    longest: usize,
+}
+
+const ROOMS: [Room; 6] = [
+    room((24, 12), (8, 8, 400)),
+    room((16, 8), (6, 6, 400)),
+    room((16, 6), (5, 4, 300)),
+    room((12, 5), (4, 3, 250)),
+    room((9, 4), (3, 2, 200)),
+    room((6, 2), (2, 1, 120)),
+];
+
+const fn room(
+    (rows, folded): (usize, usize),
+    (findings, reasons, longest): (usize, usize, usize),
+) -> Room {
+    Room {
+        rows,
+        folded,
+        findings,
+        reasons,
+        longest,
+    }
+}
+
+/// A report in the making, with the signs that it has used: they are explained once.
+struct Draft {
+    out: String,
+    room: Room,
+    marks: BTreeSet<Mark>,
+}
+
+/// The report as Markdown (`CommonMark` with GitHub's tables): at most 120 lines and 20 KB, figures apart.
 ///
 /// `figures` are linked where they were made. A section without data is absent; every text that came from outside is
 /// escaped, so that no name can become a link, an image, code or HTML.
 pub fn render(run: &RunRecord, figures: &[FigureLink]) -> String {
-    let mut out = format!("# {}\n", text::markdown(&run.title));
-    section(&mut out, &trust(run));
-    section(&mut out, &conclusions::summary(run));
-    titled(&mut out, "Run context", &tables::context(run).to_markdown());
-    results(&mut out, run);
-    titled(
-        &mut out,
-        "Objectives",
-        &both(tables::objectives(run), tables::targets(run)),
-    );
-    titled(&mut out, "Where the time goes", &conclusions::time(run));
-    titled(
-        &mut out,
-        "Findings, with their evidence",
-        &conclusions::findings(run),
-    );
-    titled(&mut out, "Next steps", &conclusions::next_steps(run));
+    let mut texts = ROOMS.iter().map(|room| within(run, *room));
+    let fits = |text: &String| text.lines().count() <= LINES && text.len() <= BYTES;
+    let last = ROOMS.last().map(|room| within(run, *room));
+    let mut out = texts.find(fits).or(last).unwrap_or_default();
     titled(&mut out, "Figures", &links(figures));
-    details(&mut out, run);
-    titled(&mut out, "What is not known", &method::unknown(run));
-    titled(&mut out, "How it was measured", &method::how(run));
     out
+}
+
+fn within(run: &RunRecord, room: Room) -> String {
+    let title = text::shortened(&run.title, room.longest);
+    let mut draft = Draft {
+        out: format!("# {}\n", text::markdown(&title)),
+        room,
+        marks: BTreeSet::new(),
+    };
+    section(&mut draft.out, &trust(run, room));
+    section(&mut draft.out, &conclusions::headline_line(run));
+    let mut results = tables::results(run).into_iter();
+    if let Some(first) = results.next() {
+        let (title, body) = (first.title.clone(), draft.cut(first, room.rows));
+        titled(&mut draft.out, &title, &body);
+    }
+    draft.outcomes(run);
+    let body = draft.objectives(run);
+    titled(&mut draft.out, "Objectives", &body);
+    titled(
+        &mut draft.out,
+        "Findings",
+        &conclusions::findings(run, room.findings, room.longest),
+    );
+    for mut table in results.chain(tables::causes(run)) {
+        // Groups of many cells: those of the cell under most load.
+        if table.rows.len() > room.folded && table.columns.iter().any(|c| c.title == "n") {
+            table.of_last();
+        }
+        draft.fold(table);
+    }
+    let mut out = draft.out;
+    folded(&mut out, "Facts", &conclusions::facts(run, room.findings));
+    folded(
+        &mut out,
+        "Run context",
+        &tables::context(run).rows_to_markdown(),
+    );
+    folded(
+        &mut out,
+        "How it was measured, and what is not known",
+        &(method::how(run) + &method::unknown(run, room.findings)),
+    );
+    section(&mut out, &legend(&draft.marks));
+    out
+}
+
+impl Draft {
+    /// A table of at most so many rows, evenly spread with the first and the last.
+    fn cut(&mut self, mut table: Table, rows: usize) -> String {
+        let left_out = table.thin_out(rows.max(2));
+        self.marks.extend(table.marks());
+        let mut shown = table.rows_to_markdown();
+        if left_out > 0 {
+            shown.push_str(&format!("\n{left_out} rows more in report.html.\n"));
+        }
+        shown
+    }
+
+    fn fold(&mut self, mut table: Table) {
+        let left_out = table.thin_out(self.room.folded.max(2));
+        let mut title = table.title.clone();
+        if left_out > 0 {
+            let shown = table.rows.len();
+            title.push_str(&format!(" ({shown} of {} rows)", shown + left_out));
+        }
+        self.marks.extend(table.marks());
+        folded(&mut self.out, &title, &table.rows_to_markdown());
+    }
+
+    /// What became of the requests; the tables of it where some got no whole answer.
+    fn outcomes(&mut self, run: &RunRecord) {
+        let said = format!("Requests: {}.\n", tables::summary_line(run));
+        section(&mut self.out, &said);
+        let counted = [tables::counts(run), tables::failures(run)];
+        for table in counted.into_iter().flatten() {
+            self.fold(table);
+        }
+        if let Some((message, n)) = commonest_message(run) {
+            let message = text::markdown(&text::shortened(message, self.room.longest));
+            section(
+                &mut self.out,
+                &format!("The commonest message ({n} times): {message}\n"),
+            );
+        }
+    }
+
+    /// Objectives that are not met, and how many are; targets.
+    fn objectives(&mut self, run: &RunRecord) -> String {
+        let mut out = String::new();
+        if let Some(mut table) = tables::objectives(run) {
+            let all = run.cells.iter().flat_map(bench_insight::objectives_of);
+            let verdicts: Vec<SloVerdict> = all.map(|(_, outcome)| outcome.verdict).collect();
+            let said = tables::verdict_counts(&verdicts).unwrap_or_default();
+            out.push_str(&format!("{said}.\n\n"));
+            let mut open = verdicts.iter().map(|v| *v != SloVerdict::Pass);
+            if verdicts.len() > self.room.folded {
+                table.rows.retain(|_| open.next().unwrap_or(true));
+            }
+            if !table.is_empty() {
+                out.push_str(&self.cut(table, self.room.folded));
+            }
+        }
+        if let Some(table) = tables::targets(run) {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            out.push_str(&self.cut(table, self.room.folded));
+        }
+        out
+    }
 }
 
 fn section(out: &mut String, body: &str) {
@@ -57,83 +202,56 @@ fn section(out: &mut String, body: &str) {
 
 fn titled(out: &mut String, title: &str, body: &str) {
     if !body.trim().is_empty() {
-        section(out, &format!("## {title}\n\n{body}"));
+        section(out, &format!("## {}\n\n{body}", text::markdown(title)));
     }
 }
 
-fn both(first: Option<Table>, second: Option<Table>) -> String {
-    [first, second]
-        .into_iter()
-        .flatten()
-        .map(|table| table.to_markdown())
-        .collect::<Vec<_>>()
-        .join("\n")
+fn folded(out: &mut String, title: &str, body: &str) {
+    if !body.trim().is_empty() {
+        let (title, body) = (text::html(title), body.trim_end());
+        section(
+            out,
+            &format!("<details><summary>{title}</summary>\n\n{body}\n</details>"),
+        );
+    }
 }
 
-fn trust(run: &RunRecord) -> String {
+fn trust(run: &RunRecord, room: Room) -> String {
     let verdict = run.trust.verdict;
     let mut out = format!(
         "**{}**: {}.\n",
         verdict_word(verdict),
         verdict_meaning(verdict)
     );
+    let safe = |words: &str| text::markdown(&text::shortened(words, room.longest));
     if !run.complete {
         let why = run
             .incomplete_reason
             .as_deref()
-            .map_or_else(String::new, |why| format!(": {}", text::markdown(why)));
-        out.push_str(&format!(
-            "\n**Incomplete**{why}. What was measured before is here all the same.\n"
-        ));
+            .map_or_else(String::new, |why| format!(": {}", safe(why)));
+        out.push_str(&format!("\n**Incomplete**{why}.\n"));
     }
     if !run.trust.reasons.is_empty() {
         out.push('\n');
     }
-    for reason in &run.trust.reasons {
+    for reason in run.trust.reasons.iter().take(room.reasons) {
         let weight = if reason.verdict == TrustVerdict::Untrusted {
             "untrusted"
         } else {
             "doubtful"
         };
-        let cell = reason.cell.as_deref().map_or_else(String::new, |cell| {
-            format!(", cell {}", text::markdown(cell))
-        });
-        let (code, message) = (
-            text::markdown(&reason.code),
-            text::markdown(&reason.message),
-        );
+        let cell = reason
+            .cell
+            .as_deref()
+            .map_or_else(String::new, |cell| format!(", cell {}", safe(cell)));
+        let (code, message) = (safe(&reason.code), safe(&reason.message));
         out.push_str(&format!("- {weight}{cell}: **{code}**: {message}\n"));
     }
+    let more = run.trust.reasons.len().saturating_sub(room.reasons);
+    if more > 0 {
+        out.push_str(&format!("- {more} more in report.html\n"));
+    }
     out
-}
-
-fn results(out: &mut String, run: &RunRecord) {
-    let mut body = String::new();
-    for table in tables::results(run) {
-        body.push_str(&format!(
-            "### {}\n\n{}\n",
-            text::markdown(&table.title),
-            table.to_markdown()
-        ));
-    }
-    body.push_str(&format!("Requests: {}.\n", tables::summary_line(run)));
-    for table in [tables::counts(run), tables::failures(run)]
-        .into_iter()
-        .flatten()
-    {
-        body.push_str(&format!(
-            "\n### {}\n\n{}",
-            text::markdown(&table.title),
-            table.to_markdown()
-        ));
-    }
-    if let Some((message, n)) = crate::terminal::commonest_message(run) {
-        body.push_str(&format!(
-            "\nThe commonest message ({n} times): {}\n",
-            text::markdown(message)
-        ));
-    }
-    titled(out, "Results", &body);
 }
 
 fn links(figures: &[FigureLink]) -> String {
@@ -146,53 +264,6 @@ fn links(figures: &[FigureLink]) -> String {
         format!("![{}]({path})\n\n", text::markdown(&figure.title))
     };
     figures.iter().map(link).collect()
-}
-
-/// The metrics whose whole distributions the long tables show.
-pub(crate) const LATENCIES: &[Metric] = &[
-    Metric::Ttft,
-    Metric::TtftDue,
-    Metric::Ttfa,
-    Metric::Itl,
-    Metric::Icl,
-    Metric::Tpot,
-    Metric::E2e,
-    Metric::E2eDue,
-    Metric::Queue,
-    Metric::Tail,
-];
-
-fn details(out: &mut String, run: &RunRecord) {
-    let lengths = [
-        Metric::InputTokens,
-        Metric::OutputTokens,
-        Metric::TokensPerChunk,
-    ];
-    let tables = [
-        tables::distributions(run, LATENCIES, "All latencies"),
-        tables::distributions(run, &lengths, "Lengths"),
-        tables::distributions(run, &[Metric::TokensPerSUser], "Speed of each answer"),
-        tables::fits(run),
-        tables::derived(run),
-        tables::hardware(run),
-        tables::client(run),
-    ];
-    let mut body = String::new();
-    for table in tables.into_iter().flatten() {
-        body.push_str(&format!(
-            "### {}\n\n{}\n",
-            text::markdown(&table.title),
-            table.to_markdown()
-        ));
-    }
-    if !body.is_empty() {
-        section(
-            out,
-            &format!(
-                "## Details\n\n<details><summary>All distributions, fits, machines, the client itself</summary>\n\n{body}\n</details>"
-            ),
-        );
-    }
 }
 
 /// `12.3 ms`.

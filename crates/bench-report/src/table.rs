@@ -2,7 +2,7 @@
 
 mod csv;
 mod html;
-mod markdown;
+pub(crate) mod markdown;
 pub(crate) mod terminal;
 
 use std::collections::BTreeSet;
@@ -12,9 +12,9 @@ use bench_schema::Quantile;
 use crate::mark::Mark;
 use crate::number;
 
-/// A table with its caption.
+/// A table with its caption, for a terminal ([`Table::to_terminal`]) or Markdown ([`Table::to_markdown`]).
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     pub(crate) title: String,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
@@ -22,7 +22,7 @@ pub(crate) struct Table {
 
 /// What stands above a column.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub struct Column {
     /// Columns beside each other with the same group share a heading: `TTFT`.
     pub(crate) group: String,
     pub(crate) title: String,
@@ -37,9 +37,9 @@ pub(crate) enum Align {
     Right,
 }
 
-/// One value with its marks.
+/// One value with its marks; by default it is not known, and shown as a dash.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cell {
+pub struct Cell {
     pub(crate) value: Value,
     pub(crate) marks: Vec<Mark>,
     /// Good or bad news, for places that have colours.
@@ -73,7 +73,8 @@ pub(crate) struct Shown {
 }
 
 impl Column {
-    pub(crate) fn text(title: impl Into<String>) -> Self {
+    /// Of words.
+    pub fn text(title: impl Into<String>) -> Self {
         Self {
             group: String::new(),
             title: title.into(),
@@ -82,7 +83,8 @@ impl Column {
         }
     }
 
-    pub(crate) fn number(title: impl Into<String>, unit: &'static str) -> Self {
+    /// Of numbers in a unit, which may be empty.
+    pub fn number(title: impl Into<String>, unit: &'static str) -> Self {
         Self {
             group: String::new(),
             title: title.into(),
@@ -120,7 +122,8 @@ impl Column {
 }
 
 impl Cell {
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    /// Words.
+    pub fn text(text: impl Into<String>) -> Self {
         Self {
             value: Value::Text(text.into()),
             marks: Vec::new(),
@@ -128,7 +131,8 @@ impl Cell {
         }
     }
 
-    pub(crate) fn count(n: u64) -> Self {
+    /// A whole number.
+    pub fn count(n: u64) -> Self {
         Self {
             value: Value::Count(n),
             marks: Vec::new(),
@@ -137,7 +141,7 @@ impl Cell {
     }
 
     /// A number, or a dash where there is none.
-    pub(crate) fn number(value: impl Into<Option<f64>>) -> Self {
+    pub fn number(value: impl Into<Option<f64>>) -> Self {
         let value = value.into().filter(|v| !v.is_nan());
         Self {
             value: value.map_or(Value::Missing, Value::Number),
@@ -189,7 +193,8 @@ impl Cell {
 }
 
 impl Table {
-    pub(crate) fn new(title: impl Into<String>, columns: Vec<Column>) -> Self {
+    /// Without rows.
+    pub fn new(title: impl Into<String>, columns: Vec<Column>) -> Self {
         Self {
             title: title.into(),
             columns,
@@ -197,13 +202,61 @@ impl Table {
         }
     }
 
-    pub(crate) fn push(&mut self, row: Vec<Cell>) {
+    /// Words under these headings.
+    pub fn of_words(title: &str, headings: &[&str]) -> Self {
+        Self::new(
+            title,
+            headings.iter().map(|name| Column::text(*name)).collect(),
+        )
+    }
+
+    /// A row of as many cells as there are columns.
+    pub fn push(&mut self, row: Vec<Cell>) {
         self.rows.push(row);
+    }
+
+    /// A row of words.
+    pub fn push_words(&mut self, row: impl IntoIterator<Item = String>) {
+        self.push(row.into_iter().map(Cell::text).collect());
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// A list of objects, a value for each heading; what is not known is null.
+    pub fn to_json(&self) -> String {
+        let row = |row: &Vec<Cell>| {
+            let names = self.columns.iter().map(|column| column.title.clone());
+            let values = row.iter().map(|cell| match &cell.value {
+                Value::Text(text) => serde_json::json!(text),
+                Value::Number(n) => serde_json::json!(n),
+                Value::Count(n) => serde_json::json!(n),
+                Value::Missing => serde_json::Value::Null,
+            });
+            serde_json::Value::Object(names.zip(values).collect())
+        };
+        let rows: Vec<_> = self.rows.iter().map(row).collect();
+        serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n"
+    }
+
+    /// The title as a heading with the table under it; nothing where it has no rows.
+    pub fn section(&self, markdown: bool) -> String {
+        match (self.is_empty(), markdown) {
+            (true, _) => String::new(),
+            (_, true) => format!(
+                "\n## {}\n\n{}",
+                crate::text::markdown(&self.title),
+                self.to_markdown()
+            ),
+            (_, false) => self.to_terminal() + "\n",
+        }
     }
 
     /// `None` where it has no rows: a section without data is left out.
     pub(crate) fn not_empty(self) -> Option<Self> {
-        (!self.rows.is_empty()).then_some(self)
+        (!self.is_empty()).then_some(self)
     }
 
     /// Without the columns in which nothing is known.
@@ -224,6 +277,29 @@ impl Table {
             row.retain(|_| index.next().is_some_and(keep));
         }
         self
+    }
+
+    /// Only the rows whose first cell is the last row's: the groups of the cell under most load.
+    pub(crate) fn of_last(&mut self) {
+        let text = |row: &Vec<Cell>| match row.first().map(|cell| &cell.value) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let last = self.rows.last().map(text);
+        self.rows.retain(|row| Some(text(row)) == last);
+    }
+
+    /// At most so many rows, evenly spread with the first and the last; says how many that leaves out.
+    pub(crate) fn thin_out(&mut self, most: usize) -> usize {
+        let all = self.rows.len();
+        if all <= most || most < 2 {
+            return 0;
+        }
+        let kept: BTreeSet<usize> = (0..most).map(|i| i * (all - 1) / (most - 1)).collect();
+        let mut index = 0..;
+        self.rows
+            .retain(|_| index.next().is_some_and(|i| kept.contains(&i)));
+        all - self.rows.len()
     }
 
     /// The marks that were used, in order.

@@ -1,5 +1,6 @@
 //! The tables of a run. Each is built from the record alone, and is absent where the record has nothing for it.
 
+mod causes;
 mod context;
 mod counts;
 mod derived;
@@ -10,15 +11,22 @@ mod instruments;
 mod objectives;
 mod sweep;
 
+pub(crate) use causes::{causes, costliest};
 pub(crate) use context::context;
-pub(crate) use counts::{counts, failures, summary_line};
-pub(crate) use derived::derived;
+pub(crate) use counts::{counts, failure_counts, failures, summary_line};
 pub(crate) use distributions::{distributions, scale_of};
 pub(crate) use grid::grid;
-pub(crate) use groups::{group_labels, groups, groups_in_order};
-pub(crate) use instruments::{client, fits, hardware, phases, significant};
-pub(crate) use objectives::{objective_words, objectives, quantile_words, targets};
-pub(crate) use sweep::{origins, sweep};
+pub(crate) use groups::{groups, groups_in_order};
+pub(crate) use instruments::{client, hardware, phases, significant};
+pub(crate) use objectives::{
+    measured_words, objective_words, objectives, quantile_words, targets, verdict_counts,
+};
+pub(crate) use sweep::{peak, scaling, scaling_of, sweep};
+
+use derived::derived;
+use groups::group_labels;
+use instruments::fits;
+use sweep::origins;
 
 use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord, TrustVerdict};
 
@@ -36,7 +44,41 @@ pub(crate) fn results(run: &RunRecord) -> Vec<Table> {
         tables.extend(groups(run, &by));
     }
     tables.extend(origins(run));
+    tables.extend(scaling(run));
     tables
+}
+
+/// Everything behind the results: all distributions, phases, fits, machines, the client itself.
+pub(crate) fn details(run: &RunRecord) -> Vec<Table> {
+    let latencies = [
+        Metric::Ttft,
+        Metric::TtftDue,
+        Metric::Ttfa,
+        Metric::Itl,
+        Metric::Icl,
+        Metric::Tpot,
+        Metric::E2e,
+        Metric::E2eDue,
+        Metric::Queue,
+        Metric::Tail,
+    ];
+    let lengths = [
+        Metric::InputTokens,
+        Metric::OutputTokens,
+        Metric::TokensPerChunk,
+    ];
+    let all = [
+        causes(run),
+        phases(run),
+        distributions(run, &latencies, "All latencies"),
+        distributions(run, &lengths, "Lengths"),
+        distributions(run, &[Metric::TokensPerSUser], "Speed of each answer"),
+        fits(run),
+        derived(run),
+        hardware(run),
+        client(run),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// The sign for a cell that a trust reason names.

@@ -1,34 +1,106 @@
-//! The result as text of at most 100 columns: trust first, then the answer, then what is behind it.
+//! The result as text of at most 100 columns. The short form fits a screen of 40 lines: trust, the answer, what to do.
 
 use std::path::Path;
 
-use bench_schema::{Code, Finding, RunRecord, TrustVerdict};
+use bench_insight::Signal;
+use bench_schema::{Code, Finding, RunRecord, SloVerdict, TrustVerdict};
 
 use crate::table::Table;
 use crate::table::terminal::{WIDTH, hanging};
 use crate::{findings as words, number, tables, text};
 
-/// Findings that the terminal shows; the reports have them all.
-const FINDINGS: usize = 3;
+/// Lines of the short form.
+const SCREEN: usize = 40;
 
-/// Everything a person wants to see when a run is over.
+/// How much of each part is shown.
+#[derive(Clone, Copy)]
+struct Room {
+    reasons: usize,
+    rows: usize,
+    findings: usize,
+}
+
+/// From what is wanted to what fits whatever a run holds.
+const ROOMS: [Room; 5] = [
+    room((3, 16, 3)),
+    room((3, 9, 3)),
+    room((2, 6, 2)),
+    room((1, 5, 1)),
+    room((1, 3, 0)),
+];
+
+const fn room((reasons, rows, findings): (usize, usize, usize)) -> Room {
+    Room {
+        reasons,
+        rows,
+        findings,
+    }
+}
+
+/// What a person wants to see first when a run is over: whether its numbers can be trusted, the main table, at most three findings
+/// with what to do, and where the rest is; at most 40 lines.
 ///
 /// `dir` is where the results lie, for the last line; without it that line is left out. Names and messages of strangers are
 /// made harmless: no control character of theirs reaches the terminal.
 pub fn render(run: &RunRecord, dir: Option<&Path>) -> String {
-    let mut blocks = vec![head(run), trust(run)];
+    let mut texts = ROOMS.iter().map(|room| short(run, dir, *room));
+    let fits = |text: &String| text.lines().count() <= SCREEN;
+    texts.find(fits).unwrap_or_else(|| {
+        let all = ROOMS
+            .last()
+            .map_or_else(String::new, |room| short(run, dir, *room));
+        all.lines()
+            .take(SCREEN)
+            .map(|line| format!("{line}\n"))
+            .collect()
+    })
+}
+
+/// Every table and every finding.
+pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
+    let mut blocks = vec![head(run), trust(run, usize::MAX)];
     blocks.extend(tables::results(run).iter().map(Table::to_terminal));
-    blocks.push(requests(run));
-    blocks.extend(findings(run));
-    blocks.extend(tables::objectives(run).as_ref().map(Table::to_terminal));
-    blocks.extend(tables::targets(run).as_ref().map(Table::to_terminal));
+    blocks.push(outcomes(run));
+    let counted = [tables::counts(run), tables::failures(run)];
+    blocks.extend(counted.iter().flatten().map(Table::to_terminal));
+    let all: Vec<&Finding> = run.findings.iter().collect();
+    blocks.extend(findings(&all, usize::MAX, 0));
+    let judged = [tables::objectives(run), tables::targets(run)];
+    blocks.extend(judged.iter().flatten().map(Table::to_terminal));
+    blocks.extend(tables::details(run).iter().map(Table::to_terminal));
+    blocks.push(tables::context(run).to_terminal());
+    blocks.extend(dir.map(|dir| paragraph("", &format!("Results in {}", place(dir)))));
+    blocks.join("\n")
+}
+
+fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
+    let mut blocks = vec![head(run), trust(run, room.reasons)];
+    if let Some(mut table) = tables::results(run).into_iter().next() {
+        let left_out = table.thin_out(room.rows);
+        let mut shown = table.to_terminal();
+        if left_out > 0 {
+            shown.push_str(&paragraph(
+                "",
+                &format!("{left_out} rows more in report.md"),
+            ));
+        }
+        blocks.push(shown);
+    }
+    blocks.push(outcomes(run));
+    let (told, more) = telling(run);
+    blocks.extend(findings(&told, room.findings, more));
     blocks.extend(dir.map(|dir| {
+        let dir = place(dir);
         paragraph(
             "",
-            &format!("Results in {}", text::plain(&dir.display().to_string())),
+            &format!("Reports in {dir}; every table: bench-report render --verbose {dir}"),
         )
     }));
     blocks.join("\n")
+}
+
+fn place(dir: &Path) -> String {
+    text::plain(&dir.display().to_string())
 }
 
 fn paragraph(lead: &str, words: &str) -> String {
@@ -39,7 +111,7 @@ fn paragraph(lead: &str, words: &str) -> String {
 }
 
 fn head(run: &RunRecord) -> String {
-    let mut lines = text::wrapped(&text::plain(&run.title), WIDTH);
+    let mut lines = vec![text::fitted(&run.title, WIDTH)];
     let mut facts = vec![format!("bench-{}", run.experiment.name())];
     facts.extend(
         run.server
@@ -53,7 +125,7 @@ fn head(run: &RunRecord) -> String {
         facts.extend(run.server.urls.first().map(|url| text::shortened(url, 60)));
     }
     facts.push(number::duration(run.duration.as_f64()));
-    lines.extend(text::wrapped(&facts.join(" · "), WIDTH));
+    lines.push(text::fitted(&facts.join(" · "), WIDTH));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
@@ -77,7 +149,7 @@ pub(crate) fn verdict_meaning(verdict: TrustVerdict) -> &'static str {
     }
 }
 
-fn trust(run: &RunRecord) -> String {
+fn trust(run: &RunRecord, most: usize) -> String {
     let verdict = run.trust.verdict;
     let mut out = paragraph(
         "",
@@ -87,10 +159,10 @@ fn trust(run: &RunRecord) -> String {
         let why = run
             .incomplete_reason
             .as_deref()
-            .map_or_else(String::new, |why| format!(": {}", text::plain(why)));
+            .map_or_else(String::new, |why| format!(": {}", brief(why, most)));
         out.push_str(&paragraph("", &format!("INCOMPLETE{why}")));
     }
-    for reason in &run.trust.reasons {
+    for reason in run.trust.reasons.iter().take(most) {
         let sign = if reason.verdict == TrustVerdict::Untrusted {
             "! "
         } else {
@@ -101,31 +173,135 @@ fn trust(run: &RunRecord) -> String {
         });
         let words = format!(
             "{}{cell}: {}",
-            text::plain(&reason.code),
-            text::plain(&reason.message)
+            text::shortened(&reason.code, 40),
+            brief(&reason.message, most)
         );
         out.push_str(&paragraph(&format!("  {sign}"), &words));
+    }
+    let more = run.trust.reasons.len().saturating_sub(most);
+    if more > 0 {
+        out.push_str(&paragraph(
+            "  ",
+            &format!("{more} more reasons in report.md"),
+        ));
     }
     out
 }
 
-fn requests(run: &RunRecord) -> String {
-    let mut out = paragraph("Requests  ", &tables::summary_line(run));
-    if let Some(table) = tables::counts(run) {
-        out.push('\n');
-        out.push_str(&table.to_terminal());
+/// A message of strangers in two lines, unless everything is asked for.
+fn brief(message: &str, most: usize) -> String {
+    if most == usize::MAX {
+        text::plain(message)
+    } else {
+        text::shortened(message, 178)
     }
-    if let Some(table) = tables::failures(run) {
-        out.push('\n');
-        out.push_str(&table.to_terminal());
-        if let Some((message, n)) = commonest_message(run) {
-            out.push_str(&paragraph(
-                "",
-                &format!("commonest message ({n} times): {}", text::plain(message)),
-            ));
-        }
-    }
+}
+
+/// What became of the requests, what machines and server reached, how objectives and targets came out: a line each.
+fn outcomes(run: &RunRecord) -> String {
+    let mut out = paragraph("Requests    ", &tables::summary_line(run));
+    let mut add = |lead: &str, said: Option<String>| {
+        out.extend(said.map(|said| paragraph(lead, &said)));
+    };
+    add("Failures    ", failures(run));
+    add("Peaks       ", peaks(run));
+    add("Objectives  ", objectives(run));
+    add("Targets     ", targets(run));
     out
+}
+
+/// `31 reset (stream), 12 timed out (first token); most often: connection reset by peer`.
+fn failures(run: &RunRecord) -> Option<String> {
+    let counted = tables::failure_counts(run);
+    let mut said: Vec<String> = counted
+        .iter()
+        .take(4)
+        .map(|(n, stage, kind)| format!("{n} {kind} ({stage})"))
+        .collect();
+    if counted.len() > 4 {
+        said.push(format!("{} other kinds", counted.len() - 4));
+    }
+    let message = commonest_message(run).map_or_else(String::new, |(message, n)| {
+        format!("; {n} times: {}", text::shortened(message, 80))
+    });
+    (!said.is_empty()).then(|| said.join(", ") + &message)
+}
+
+/// `GPU 100 % used, 60.4 % of its memory; KV cache 1.1 % full; 31 requests running, 0 waiting`.
+fn peaks(run: &RunRecord) -> Option<String> {
+    let share = |signal: Signal, words: &str| {
+        let peak = tables::peak(run, signal)?;
+        Some(format!("{words} {} %", number::percent(peak)))
+    };
+    let count = |signal: Signal, words: &str| {
+        let peak = tables::peak(run, signal)?;
+        Some(format!("{} {words}", number::short(peak)))
+    };
+    let said: Vec<String> = [
+        share(Signal::GpuUse, "GPU use"),
+        share(Signal::GpuMemory, "GPU memory"),
+        share(Signal::KvCache, "KV cache"),
+        count(Signal::Running, "requests running"),
+        count(Signal::Waiting, "waiting"),
+        share(Signal::Cpu, "host CPU"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+/// `9 pass, 2 FAIL, 1 cannot tell; failed: p95 E2E ≤ 3000 ms for long-form`.
+fn objectives(run: &RunRecord) -> Option<String> {
+    let all: Vec<_> = run
+        .cells
+        .iter()
+        .flat_map(bench_insight::objectives_of)
+        .collect();
+    let verdicts: Vec<SloVerdict> = all.iter().map(|(_, outcome)| outcome.verdict).collect();
+    let failed = all.iter().filter(|(_, o)| o.verdict == SloVerdict::Fail);
+    let mut failed: Vec<String> = failed
+        .map(|(whom, outcome)| {
+            let whom = match *whom {
+                "all requests" => String::new(),
+                whom => format!(" for {}", text::shortened(whom, 30)),
+            };
+            tables::objective_words(outcome) + &whom
+        })
+        .collect();
+    failed.sort();
+    failed.dedup();
+    failed.truncate(3);
+    let failed = if failed.is_empty() {
+        String::new()
+    } else {
+        format!("; failed: {}", failed.join(", "))
+    };
+    Some(tables::verdict_counts(&verdicts)? + &failed)
+}
+
+/// `1 of 2 met; not met: failed==0 (3)`.
+fn targets(run: &RunRecord) -> Option<String> {
+    let met = run.targets.iter().filter(|target| target.met).count();
+    let missed: Vec<String> = run
+        .targets
+        .iter()
+        .filter(|target| !target.met)
+        .take(3)
+        .map(|target| {
+            let why = match target.verdict {
+                Some(SloVerdict::CannotTell) => "cannot tell".to_owned(),
+                _ => tables::measured_words(&target.target, target.measured),
+            };
+            format!("{} ({why})", text::shortened(&target.target, 50))
+        })
+        .collect();
+    let missed = if missed.is_empty() {
+        String::new()
+    } else {
+        format!("; NOT met: {}", missed.join(", "))
+    };
+    (!run.targets.is_empty()).then(|| format!("{met} of {} met{missed}", run.targets.len()))
 }
 
 /// The message of the most failures.
@@ -135,27 +311,34 @@ pub(crate) fn commonest_message(run: &RunRecord) -> Option<(&str, u64)> {
         .map(|(message, n)| (message.as_str(), *n))
 }
 
-/// The answer to what was asked, then the gravest causes; facts stand in the reports.
-fn findings(run: &RunRecord) -> Option<String> {
-    let told: Vec<&Finding> = run
-        .findings
-        .iter()
-        .filter(|finding| !matches!(finding.code, Code::Fact(_)))
-        .collect();
-    if run.findings.is_empty() {
+/// Answers and causes, the gravest of each kind, and how many findings that leaves out.
+pub(crate) fn telling(run: &RunRecord) -> (Vec<&Finding>, usize) {
+    let mut told: Vec<&Finding> = Vec::new();
+    for finding in &run.findings {
+        let is_fact = matches!(finding.code, Code::Fact(_));
+        if !is_fact && !told.iter().any(|known| known.code == finding.code) {
+            told.push(finding);
+        }
+    }
+    let more = run.findings.len() - told.len();
+    (told, more)
+}
+
+fn findings(told: &[&Finding], most: usize, more: usize) -> Option<String> {
+    let more = more + told.len().saturating_sub(most);
+    if told.is_empty() {
         return None;
     }
     let mut out = "Findings\n".to_owned();
-    for (i, finding) in told.iter().take(FINDINGS).enumerate() {
+    for (i, finding) in told.iter().take(most).enumerate() {
         let words = words::headline(finding);
-        out.push_str(&paragraph(&format!("{}. ", i + 1), &words));
+        out.push_str(&paragraph(&format!("{}. ", i + 1), &text::heading(&words)));
         if let Some(advice) = finding.advice.first() {
             out.push_str(&paragraph("   try: ", &words::advice(advice)));
         }
     }
-    let more = run.findings.len() - told.len().min(FINDINGS);
     if more > 0 {
-        out.push_str(&paragraph("", &format!("and {more} more in the reports")));
+        out.push_str(&paragraph("", &format!("{more} more in report.md")));
     }
     Some(out)
 }

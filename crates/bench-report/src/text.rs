@@ -1,13 +1,13 @@
 //! Text of strangers: model names, labels, messages of servers. Made harmless once, here, for each place it is shown in.
 
 /// Longest text of a stranger that is shown, in characters; the rest is replaced by an ellipsis.
-const LONGEST: usize = 400;
+pub(crate) const LONGEST: usize = 400;
 
 /// Without anything that moves a cursor, hides text or changes its direction; one line; at most 400 characters.
 ///
 /// Control characters (so also ANSI escapes), bidirectional controls, zero-width characters, line separators and tag
 /// characters become U+FFFD, so that what was there is seen to have been there.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     shortened(text, LONGEST)
 }
 
@@ -27,6 +27,16 @@ pub(crate) fn shortened(text: &str, longest: usize) -> String {
         });
     }
     shown
+}
+
+/// In one line of at most `width` columns.
+pub(crate) fn fitted(text: &str, width: usize) -> String {
+    let lines = wrapped(&plain(text), width.saturating_sub(1));
+    match lines.as_slice() {
+        [line] => line.clone(),
+        [line, ..] => format!("{line}…"),
+        [] => String::new(),
+    }
 }
 
 fn is_hidden(c: char) -> bool {
@@ -94,6 +104,33 @@ pub fn markdown_cell(text: &str) -> String {
 
 fn escape_markdown(text: &str, begins_line: bool) -> String {
     let plain = plain(text);
+    let words = plain.split(' ').enumerate();
+    let escaped = words.map(|(i, word)| {
+        let inner = word.trim_start_matches('(');
+        let address = inner.trim_end_matches([')', ',', '.', ';', ':']);
+        if is_plain_address(address) {
+            // As code it is read as it was written, and is no link.
+            let before = "(".repeat(word.len() - inner.len());
+            let behind = inner.get(address.len()..).unwrap_or_default();
+            format!("{before}`{address}`{behind}")
+        } else {
+            escape_word(word, i == 0 && begins_line)
+        }
+    });
+    escaped.collect::<Vec<_>>().join(" ")
+}
+
+/// An address without a character that Markdown could take for anything.
+fn is_plain_address(word: &str) -> bool {
+    let safe = |c: char| c.is_ascii_alphanumeric() || ":/.-_%?=&+#~,".contains(c);
+    let scheme = word.split("://").next().unwrap_or_default();
+    word.contains("://")
+        && !scheme.is_empty()
+        && scheme.chars().all(char::is_alphabetic)
+        && word.chars().all(safe)
+}
+
+fn escape_word(plain: &str, begins_line: bool) -> String {
     let mut out = String::with_capacity(plain.len() + 8);
     for (i, c) in plain.chars().enumerate() {
         match c {
@@ -211,8 +248,8 @@ mod tests {
         );
         assert_eq!(markdown("max_num_seqs _x_"), "max_num_seqs \\_x\\_");
         assert_eq!(
-            markdown("https://x www.y.z @me"),
-            "https&#58;//x www&#46;y.z \\@me"
+            markdown("https://x:1/a?b=c_d, www.y.z @me (http://x) a(http://x)"),
+            "`https://x:1/a?b=c_d`, www&#46;y.z \\@me (`http://x`) a(http&#58;//x)"
         );
         assert_eq!(markdown("# 1"), "\\# 1");
         assert_eq!(markdown("1. x"), "1\\. x");

@@ -133,6 +133,7 @@ fn read_bounded(file: &Path) -> io::Result<String> {
 fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) -> String {
     match settings.output.output {
         _ if settings.output.quiet => one_line(record, folder),
+        Stdout::Table if settings.output.verbose => (program.reports.tables)(record, folder),
         Stdout::Table => (program.reports.table)(record, folder),
         Stdout::Markdown => (program.reports.markdown)(record),
         Stdout::Json => serde_json::to_string_pretty(record).unwrap_or_default() + "\n",

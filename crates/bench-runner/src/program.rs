@@ -56,8 +56,10 @@ impl std::fmt::Debug for Engine {
 /// Texts made of a run record and its directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Reports {
-    /// For the terminal, with where the results lie.
+    /// For the terminal, with where the results lie: what fits one screen.
     pub table: fn(&RunRecord, &Path) -> String,
+    /// For the terminal: every table.
+    pub tables: fn(&RunRecord, &Path) -> String,
     /// For `report.md`.
     pub markdown: fn(&RunRecord) -> String,
     /// For `report.html`, which also shows single requests and readings from the directory.

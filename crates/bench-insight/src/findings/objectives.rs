@@ -1,7 +1,8 @@
 //! Objectives: which are missed, by whom, and what is served within them.
 
 use bench_schema::{
-    Answer, Evidence, Experiment, Finding, Known, RunRecord, SloOutcome, SloVerdict,
+    Answer, CellRecord, Evidence, Experiment, Finding, Known, RunRecord, Slo, SloOutcome,
+    SloVerdict,
 };
 
 use crate::draft::Draft;
@@ -34,11 +35,37 @@ fn outcomes(run: &RunRecord) -> Vec<(&str, &SloOutcome)> {
     let cells = run.cells.iter();
     cells
         .flat_map(|cell| {
-            let groups = cell.groups.iter().flat_map(|group| group.slos.iter());
-            let all = cell.slos.iter().chain(groups);
-            all.map(|outcome| (cell.id.as_str(), outcome))
+            let own = objectives_of(cell).into_iter();
+            own.map(|(_, outcome)| (cell.id.as_str(), outcome))
         })
         .collect()
+}
+
+/// The objectives of a cell, each once, with whom it is for: `all requests`, or a use case or category.
+///
+/// A scenario's objective for a use case is judged for the cell and again for its group: it is one objective.
+pub fn objectives_of(cell: &CellRecord) -> Vec<(&str, &SloOutcome)> {
+    let own = cell.slos.iter();
+    let own = own.map(|o| (o.slo.use_case.as_deref().unwrap_or("all requests"), o));
+    let of_groups = cell
+        .groups
+        .iter()
+        .flat_map(|group| group.slos.iter().map(|o| (group.name.as_str(), o)));
+    let mut all: Vec<(&str, &SloOutcome)> = Vec::new();
+    for (whom, outcome) in own.chain(of_groups) {
+        let mut known = all.iter();
+        if !known.any(|(who, o)| *who == whom && same_objective(&o.slo, &outcome.slo)) {
+            all.push((whom, outcome));
+        }
+    }
+    all
+}
+
+/// Whether two objectives promise the same, to whomever.
+pub(crate) fn same_objective(a: &Slo, b: &Slo) -> bool {
+    a.metric == b.metric
+        && (a.q - b.q).abs() < 1e-9
+        && (a.limit - b.limit).abs() <= 1e-9 * a.limit.abs()
 }
 
 /// `P95 E2E`, with the use case where it is for one.

@@ -257,7 +257,7 @@ pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         next: (q > 0.5)
-            .then(|| "raise `--requests` or `--duration`, or ask for a lower quantile".to_owned()),
+            .then(|| "measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or ask for a lower quantile".to_owned()),
         ..Seen::new(needed as f64 / n.max(1) as f64, message)
     })
 }

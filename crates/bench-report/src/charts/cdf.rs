@@ -1,6 +1,7 @@
 //! The cumulative distribution of E2E, from every request.
 
 use bench_schema::{Metric, RunRecord};
+use serde_json::json;
 
 use super::{limits, violins};
 use crate::figure::{Figure, Plot, value_axis};
@@ -8,8 +9,8 @@ use crate::number::short;
 use crate::tables;
 use crate::trace::Trace;
 
-/// Curves beyond this would not be told apart.
-const CURVES: usize = 8;
+/// Curves beyond this would not be told apart; beyond the eight colours they are dashed.
+const CURVES: usize = 12;
 const POINTS: u32 = 120;
 
 pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
@@ -22,19 +23,30 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let step = seen.len().div_ceil(CURVES).max(1);
     let shown: Vec<_> = seen.iter().step_by(step).collect();
     let mut plot = Plot::new(
+        value_axis("percentile: share of requests at most that long (%)").max(100.0),
         value_axis("E2E (ms)"),
-        value_axis("share of requests at most that long (%)").max(100.0),
     );
     for (i, (cell, sample)) in shown.iter().enumerate() {
         let points: Vec<(f64, f64)> = (0..=POINTS)
             .map(|k| {
                 let q = f64::from(k) / f64::from(POINTS);
-                (sample.quantile(q), q * 100.0)
+                (q * 100.0, sample.quantile(q))
             })
             .collect();
         plot = plot
             .line(&tables::label(cell), &format!("@{i}"), &points)
             .with("showSymbol", false.into());
+        if i >= 8 {
+            plot = plot.with("lineStyle", json!({"type": "dashed"}));
+        }
+        if i == 0 {
+            let lines = [("P50", 50), ("P95", 95), ("P99", 99)];
+            let lines = lines.map(|(name, at)| json!({"xAxis": at, "label": {"formatter": name}}));
+            plot = plot.with("markLine", json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@muted", "type": "dashed"}, "label": {"color": "@soft", "position": "insideEndTop"}, "data": lines}));
+        }
+    }
+    for (limit, words) in limits(run, Metric::E2e) {
+        plot = plot.limit(limit, &words, 0.0);
     }
     let named: Vec<violins::Named> = shown
         .iter()
@@ -59,7 +71,7 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         Figure::new(
             "cdf",
             title,
-            plot.root("tooltip", serde_json::json!({"trigger": "item"})),
+            plot.root("tooltip", json!({"trigger": "item"})),
         )
         .note(note)
         .table(violins::table("E2E (ms)", &named)),

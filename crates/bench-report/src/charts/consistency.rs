@@ -92,6 +92,11 @@ pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
                 .with("barGap", json!("-100%"));
         }
     }
+    for (end, words, color) in CLASSES.into_iter().take(2) {
+        let words = format!("{words} below {end} %");
+        plot = plot.level_line(end, &words, color, 0.0);
+    }
+    plot = plot.linear();
     let title = match covs.iter().filter(|&&cov| cov >= 5.0).count() {
         _ if covs.len() == 1 => format!("E2E is {}: CoV {} %", class(worst).0, short(worst)),
         0 => format!("Every cell is consistent: CoV at most {} %", short(worst)),

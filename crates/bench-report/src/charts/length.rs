@@ -45,7 +45,7 @@ fn curves(run: &RunRecord) -> Option<Curves<'_>> {
 /// Mean E2E against output tokens.
 pub(super) fn latency(run: &RunRecord) -> Option<Figure> {
     let curves = curves(run)?;
-    let mut plot = Plot::new(value_axis("output tokens"), value_axis("mean E2E (ms)"));
+    let mut plot = Plot::new(value_axis("output tokens"), value_axis("mean E2E (ms)")).linear();
     for (i, (name, points)) in curves.iter().enumerate() {
         let seen = points
             .iter()

@@ -56,8 +56,11 @@ pub(crate) fn of(all: &[(String, Points)]) -> Option<Figure> {
         Column::of("median speed", "most", "tok/s"),
         Column::of("p95 of E2E", "least", "ms"),
         Column::of("p95 of E2E", "most", "ms"),
+        Column::of("speed while p95 is", "low", "tok/s"),
+        Column::of("speed while p95 is", "high", "tok/s"),
     ];
     let mut table = Table::new("Parts of time", columns);
+    let mut told = Vec::new();
     for (i, (name, points)) in all.iter().take(SHOWN).enumerate() {
         plot = plot.points(name, &format!("@{i}"), points);
         let (speed, p95) = (
@@ -66,6 +69,11 @@ pub(crate) fn of(all: &[(String, Points)]) -> Option<Figure> {
         );
         let mut row = vec![Cell::text(name), Cell::count(points.len() as u64)];
         row.extend([speed.0, speed.1, p95.0, p95.1].map(Cell::number));
+        let halves = halves(points);
+        row.extend([halves.map(|h| h.0), halves.map(|h| h.1)].map(Cell::number));
+        if let Some((low, high)) = halves.filter(|(low, _)| *low > 0.0) {
+            told.push(held(name, low, high));
+        }
         table.push(row);
     }
     let (speed, p95) = (range(points().map(|p| p.1)), range(points().map(|p| p.0)));
@@ -76,7 +84,33 @@ pub(crate) fn of(all: &[(String, Points)]) -> Option<Figure> {
         short(p95.0),
         short(p95.1)
     );
+    let title = match told.len() {
+        0 | 1 => title,
+        _ => format!("Where p95 is high, {}", told.join("; ")),
+    };
     Some(Figure::new("median-p95", title, plot).table(table))
+}
+
+/// Mean speed in the half of the parts with the lower p95, and in the other; of fewer than six parts it says nothing.
+fn halves(points: &Points) -> Option<(f64, f64)> {
+    let mut points = points.clone();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (low, high) = points.split_at(points.len() / 2);
+    let mean = |part: &[(f64, f64)]| part.iter().map(|p| p.1).sum::<f64>() / part.len() as f64;
+    (points.len() >= 6).then(|| (mean(low), mean(high)))
+}
+
+/// A speed counts as kept within a tenth.
+fn held(name: &str, low: f64, high: f64) -> String {
+    let change = high / low - 1.0;
+    let (low, high) = (short(low), short(high));
+    if change.abs() < 0.1 {
+        format!("{name} keeps its speed ({low} and {high} tokens/s)")
+    } else if change < 0.0 {
+        format!("{name} slows from {low} to {high} tokens/s")
+    } else {
+        format!("{name} is faster, {low} and {high} tokens/s")
+    }
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {

@@ -19,8 +19,8 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
         .filter_map(|cell| cell.phases.as_ref())
         .collect();
     let last = phases.last()?;
-    let share = |pick: fn(&PhaseShares) -> f64| -> Vec<Option<f64>> {
-        phases.iter().map(|p| Some(pick(p) * 100.0)).collect()
+    let share = |pick: fn(&PhaseShares) -> f64| -> Vec<(f64, f64)> {
+        phases.iter().map(|p| (pick(p) * 100.0, 100.0)).collect()
     };
     let mut plot = Plot::new(
         cells_axis(run, &cells),
@@ -28,11 +28,11 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     );
     let any_queue = phases.iter().any(|p| p.queue > 0.0);
     if any_queue {
-        plot = plot.stacked("waiting", "@bad", &share(|p| p.queue));
+        plot = plot.stacked_shares("waiting", "@bad", &share(|p| p.queue));
     }
     plot = plot
-        .stacked("prefill", "@1", &share(|p| p.prefill))
-        .stacked("decode", "@0", &share(|p| p.decode));
+        .stacked_shares("prefill", "@1", &share(|p| p.prefill))
+        .stacked_shares("decode", "@0", &share(|p| p.decode));
     let parts = [
         ("waiting", last.queue),
         ("prefill", last.prefill),

@@ -1,10 +1,9 @@
 //! Waiting against generating, per percentile of E2E.
 
 use bench_schema::{CellRecord, RunRecord};
-use serde_json::json;
 
 use crate::figure::{Figure, Plot, category_axis, value_axis};
-use crate::number::{percent, rounded};
+use crate::number::percent;
 use crate::table::{Cell, Column, Table};
 use crate::tables;
 
@@ -22,28 +21,19 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
         .iter()
         .map(|p| tables::quantile_words(p.0))
         .collect();
-    let parts = |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<Option<f64>> {
-        phases
-            .by_percentile
-            .iter()
-            .map(|p| Some(pick(p) / 1e6))
-            .collect()
+    let parts = |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<(f64, f64)> {
+        let all = phases.by_percentile.iter();
+        all.map(|p| (pick(p) / 1e6, (p.1 + p.2) / 1e6)).collect()
     };
     let plot = Plot::new(category_axis(names), value_axis("E2E (ms)"))
-        .stacked("waiting", "@bad", &parts(|p| p.1))
-        .with(
-            "data",
-            with_share(&phases.by_percentile, |p| (p.1, p.1 + p.2)),
-        )
-        .stacked("generating", "@good", &parts(|p| p.2))
-        .with(
-            "data",
-            with_share(&phases.by_percentile, |p| (p.2, p.1 + p.2)),
-        );
+        .stacked_shares("waiting", "@bad", &parts(|p| p.1))
+        .stacked_shares("generating", "@good", &parts(|p| p.2));
     let (share, label) = (percent(phases.queue), tables::label(cell));
     let told = match phases.queue_source.as_str() {
         "response" => Some("as the server says in its answers"),
-        "server_metrics" => Some("as the server's metrics say"),
+        "server_metrics" => Some(
+            "what the server's metrics say, at the same percentile, as exact as the buckets of its histogram",
+        ),
         "estimate" => Some("an estimate: TTFT less that at the lowest load"),
         _ => None,
     };
@@ -67,20 +57,6 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
 
 fn share(cell: &CellRecord) -> f64 {
     cell.phases.as_ref().map_or(0.0, |phases| phases.queue)
-}
-
-/// Bars with their share written in them, where there is room.
-fn with_share(
-    parts: &[(f64, f64, f64)],
-    pick: fn(&(f64, f64, f64)) -> (f64, f64),
-) -> serde_json::Value {
-    let bar = |part| {
-        let (value, whole) = pick(part);
-        let share = if whole > 0.0 { value / whole } else { 0.0 };
-        let label = json!({"show": share >= 0.08, "formatter": format!("{} %", (share * 100.0).round()), "color": "@card"});
-        json!({"value": rounded(value / 1e6), "label": label})
-    };
-    parts.iter().map(bar).collect()
 }
 
 fn table(cell: &CellRecord) -> Option<Table> {

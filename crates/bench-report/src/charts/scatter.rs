@@ -108,7 +108,9 @@ fn of(
     let rows = trace.rows.iter().filter(|row| row.cell == index);
     let under_load: Vec<(f64, f64)> = rows.filter_map(place).collect();
     let fit = linear_fit(&under_load, LEVEL)?;
-    let mut plot = Plot::new(value_axis(x), value_axis(y).min(0.0)).point_at_items();
+    let mut plot = Plot::new(value_axis(x), value_axis(y).min(0.0))
+        .point_at_items()
+        .linear();
     let thin = all.len().div_ceil(POINTS).max(1);
     let step = run.cells.len().div_ceil(SHOWN).max(1);
     let mut seen = Vec::new();

@@ -26,7 +26,7 @@ fn figure(run: &RunRecord, topic: Topic, all: &[&Series]) -> Option<Figure> {
     } else if topic == Topic::GpuClock {
         axis = axis.scale(true);
     }
-    let mut plot = Plot::new(time_axis(run.duration.as_secs_f64()), axis);
+    let mut plot = Plot::new(time_axis(run.duration.as_secs_f64()), axis).linear();
     for (i, series) in all.iter().enumerate() {
         plot = plot
             .line(&series.name, &format!("@{i}"), &series.points)

@@ -5,7 +5,6 @@ use bench_schema::RunRecord;
 use super::{level_words, levels, times};
 use crate::figure::{Figure, Plot, level_axis, value_axis};
 use crate::number::short;
-use crate::table::{Cell, Column, Table};
 use crate::tables;
 
 pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
@@ -44,31 +43,5 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
         times(*last),
         short(*share)
     );
-    Some(Figure::new("speedup", title, plot).note("Speedup: rate over the first level's. Efficiency: speedup over the ratio of the levels.").table(table(run)))
-}
-
-fn table(run: &RunRecord) -> Option<Table> {
-    let columns = vec![
-        Column::text("cell"),
-        Column::number("scaling factor", "×"),
-        Column::number("efficiency", "%"),
-        Column::number("throughput gain", "%"),
-        Column::number("latency penalty", "%"),
-        Column::number("gain / penalty", ""),
-    ];
-    let mut table = Table::new("Scaling against the first level", columns);
-    for row in &run.analysis.scaling {
-        let label = run
-            .cell(&row.cell)
-            .map_or_else(|| crate::text::shortened(&row.cell, 60), tables::label);
-        table.push(vec![
-            Cell::text(label),
-            Cell::number(row.scaling_factor),
-            Cell::number(row.efficiency.map(|e| e * 100.0)),
-            Cell::number(row.throughput_gain.map(|g| g * 100.0)),
-            Cell::number(row.latency_penalty.map(|p| p * 100.0)),
-            Cell::number(row.tradeoff_ratio),
-        ]);
-    }
-    table.not_empty()
+    Some(Figure::new("speedup", title, plot).note("Speedup: rate over the first level's. Efficiency: speedup over the ratio of the levels.").table(tables::scaling(run)))
 }

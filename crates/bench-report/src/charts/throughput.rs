@@ -8,13 +8,33 @@ use crate::figure::{Figure, Plot, level_axis, value_axis};
 use crate::number::short;
 use crate::tables;
 
-pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
+/// Of tokens, or of requests; those of requests are the chart to begin with where no tokens are known.
+pub(super) fn figure(run: &RunRecord, tokens: bool) -> Option<Figure> {
     let (cells, at, name) = levels(run)?;
-    let tokens = cells.iter().any(|cell| rate(cell, true).is_some());
-    let (series, axis, what, unit) = if tokens {
-        ("output tokens/s", "output (tokens/s)", "Output", "tokens/s")
-    } else {
-        ("requests/s", "requests/s", "The request rate", "requests/s")
+    let counted = cells.iter().any(|cell| rate(cell, true).is_some());
+    let (id, series, axis, what, unit) = match (tokens, counted) {
+        (true, true) => (
+            "throughput",
+            "output tokens/s",
+            "output (tokens/s)",
+            "Output",
+            "tokens/s",
+        ),
+        (true, false) => return None,
+        (false, _) => {
+            let id = if counted {
+                "request-rate"
+            } else {
+                "throughput"
+            };
+            (
+                id,
+                "requests/s",
+                "requests/s",
+                "The request rate",
+                "requests/s",
+            )
+        }
     };
     let seen: Vec<_> = cells.iter().map(|cell| rate(cell, tokens)).collect();
     let values: Vec<Option<f64>> = seen.iter().map(|r| r.map(|r| r.0)).collect();
@@ -56,7 +76,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     };
     let note = "Bars with 95 % intervals; rates are over the steady window where one was found.";
     Some(
-        Figure::new("throughput", title, plot)
+        Figure::new(id, title, plot)
             .note(note)
             .table(tables::sweep(run)),
     )

@@ -36,8 +36,7 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
             .bars(name, color, &values)
             .whiskers(name, color, &spans, (i, 3));
     }
-    let lines = own_limits(&groups);
-    for (limit, words) in lines.into_iter().chain(super::limits(run, Metric::E2e)) {
+    for (limit, words) in super::limits(run, Metric::E2e) {
         plot = plot.limit(limit, &words, 0.0);
     }
     let p95 = |group: &&GroupRecord| e2e(cell, group)?.quantile(0.95);
@@ -58,22 +57,6 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
             ))
             .table(tables::groups(run, "use_case")),
     )
-}
-
-/// The distinct objectives on E2E that are for one of the groups.
-fn own_limits(groups: &[&GroupRecord]) -> Vec<(f64, String)> {
-    let mut lines: Vec<(f64, String)> = Vec::new();
-    for slo in groups
-        .iter()
-        .flat_map(|group| &group.slos)
-        .filter(|slo| slo.slo.metric.key().starts_with("e2e"))
-    {
-        let words = tables::objective_words(slo);
-        if !lines.iter().any(|(_, known)| *known == words) {
-            lines.push((slo.slo.limit / 1e6, words));
-        }
-    }
-    lines
 }
 
 /// The last cell that this kind of group divides: the one under most load in a sweep.

@@ -6,7 +6,7 @@ use charming::component::Axis;
 use serde_json::{Value, json};
 
 use super::cells_axis;
-use crate::figure::{Figure, Plot, value_axis};
+use crate::figure::{Figure, Plot, log_axis, value_axis};
 use crate::number::{rounded, short};
 use crate::table::{Cell, Column, Table};
 use crate::tables;
@@ -149,19 +149,26 @@ pub(crate) fn figure(
     if seen.is_empty() {
         return None;
     }
+    let ends = |q: f64| seen.iter().map(move |(_, sample)| sample.quantile(q));
+    let (low, high) = (ends(0.005).reduce(f64::min)?, ends(0.995).reduce(f64::max)?);
+    // As in the other charts: what spans more than thirty times stands on a logarithmic axis, and its shape is drawn on it.
+    let is_log = low > 0.0 && high > 30.0 * low;
     let data: Vec<Value> = seen
         .iter()
         .enumerate()
-        .map(|(i, (_, sample))| violin(i, sample))
+        .map(|(i, (_, sample))| violin(i, sample, is_log))
         .collect();
-    let plot = Plot::new(axis, value_axis(unit).scale(true))
-        .point_at_items()
-        .custom(
-            "",
-            "@0",
-            "violin",
-            json!({"data": data, "encode": {"x": 0, "y": [1, 2]}, "tooltip": {"show": false}}),
-        );
+    let y = if is_log {
+        log_axis(unit)
+    } else {
+        value_axis(unit).scale(true)
+    };
+    let plot = Plot::new(axis, y).point_at_items().custom(
+        "",
+        "@0",
+        "violin",
+        json!({"data": data, "encode": {"x": 0, "y": [1, 2]}, "tooltip": {"show": false}}),
+    );
     Some(
         Figure::new(id, title, plot)
             .note("The width is the density of requests; the bar is the median.")
@@ -170,10 +177,20 @@ pub(crate) fn figure(
 }
 
 /// Outline by a Gaussian kernel density (Silverman's bandwidth) between the 0.5th and 99.5th percentile.
-fn violin(index: usize, sample: &Sample) -> Value {
-    let (low, high) = (sample.quantile(0.005), sample.quantile(0.995));
-    let middle = sample.quantile(0.75) - sample.quantile(0.25);
-    let sd = sample.sd().unwrap_or(0.0);
+fn violin(index: usize, sample: &Sample, is_log: bool) -> Value {
+    let (to, back): (fn(f64) -> f64, fn(f64) -> f64) = if is_log {
+        (f64::ln, f64::exp)
+    } else {
+        (|x| x, |x| x)
+    };
+    let at = |q: f64| to(sample.quantile(q));
+    let (low, high) = (at(0.005), at(0.995));
+    let middle = at(0.75) - at(0.25);
+    let sd = if is_log {
+        (high - low) / 5.0
+    } else {
+        sample.sd().unwrap_or(0.0)
+    };
     let scale = if middle > 0.0 {
         sd.min(middle / 1.34)
     } else {
@@ -184,7 +201,12 @@ fn violin(index: usize, sample: &Sample) -> Value {
         .max(1e-9);
     // At most 2000 evenly spread order statistics: enough for 40 steps, whatever the sample's size.
     let thin = sample.len().div_ceil(2000).max(1);
-    let kernel: Vec<f64> = sample.sorted().iter().step_by(thin).copied().collect();
+    let kernel: Vec<f64> = sample
+        .sorted()
+        .iter()
+        .step_by(thin)
+        .map(|x| to(*x))
+        .collect();
     let density = |y: f64| {
         kernel
             .iter()
@@ -201,9 +223,9 @@ fn violin(index: usize, sample: &Sample) -> Value {
         .fold(f64::MIN_POSITIVE, f64::max);
     let shape: Vec<Value> = outline
         .iter()
-        .map(|(y, d)| json!([rounded(*y), (d / most * 1e3).round() / 1e3]))
+        .map(|(y, d)| json!([rounded(back(*y)), (d / most * 1e3).round() / 1e3]))
         .collect();
-    json!({"value": [index, rounded(low), rounded(high)], "median": rounded(sample.median()), "shape": shape, "color": format!("@{index}")})
+    json!({"value": [index, rounded(back(low)), rounded(back(high))], "median": rounded(sample.median()), "shape": shape, "color": format!("@{index}")})
 }
 
 /// Order statistics of each.

@@ -66,24 +66,28 @@ pub fn cells(run: &RunRecord) -> String {
     table.to_csv()
 }
 
-/// One line for each metric of each cell, in the units of the result (nanoseconds, tokens).
+/// One line for each metric of each cell, with its unit: milliseconds, tokens, tokens/s.
 pub fn distributions(run: &RunRecord) -> String {
     let names = [
-        "cell", "metric", "n", "mean", "sd", "min", "p50", "p90", "p95", "p99", "p99.9", "max",
+        "cell", "metric", "unit", "n", "mean", "sd", "min", "p50", "p90", "p95", "p99", "p99.9",
+        "max",
     ];
     let mut table = Table::new("", names.map(Column::text).to_vec());
     for cell in &run.cells {
         for (metric, seen) in &cell.metrics {
+            let (scale, unit) = tables::scale_of(metric.unit());
+            let number = |value: Option<f64>| Cell::number(value.map(|x| x / scale));
             let mut row = vec![
                 Cell::text(&cell.id),
                 Cell::text(metric.key()),
+                Cell::text(unit),
                 Cell::count(seen.n),
-                Cell::number(seen.mean),
-                Cell::number(seen.sd),
-                Cell::number(seen.min),
+                number(Some(seen.mean)),
+                number(seen.sd),
+                number(Some(seen.min)),
             ];
-            row.extend([0.5, 0.9, 0.95, 0.99, 0.999].map(|q| Cell::number(seen.quantile(q))));
-            row.push(Cell::number(seen.max));
+            row.extend([0.5, 0.9, 0.95, 0.99, 0.999].map(|q| number(seen.quantile(q))));
+            row.push(number(Some(seen.max)));
             table.push(row);
         }
     }

@@ -22,9 +22,14 @@ pub(crate) struct Plot {
     patches: Vec<Map<String, Value>>,
     root: Map<String, Value>,
     legend: Vec<String>,
+    lowest: f64,
     highest: f64,
+    is_linear: bool,
     height: u32,
 }
+
+/// Beyond this ratio of the largest to the smallest value an axis is logarithmic.
+const WIDE: f64 = 30.0;
 
 impl Plot {
     pub(crate) fn new(x: Axis, y: Axis) -> Self {
@@ -45,7 +50,9 @@ impl Plot {
             patches: Vec::new(),
             root: Map::new(),
             legend: Vec::new(),
+            lowest: f64::INFINITY,
             highest: 0.0,
+            is_linear: false,
             height: 340,
         }
     }
@@ -58,7 +65,7 @@ impl Plot {
     /// A second y axis at the right.
     pub(crate) fn second_y(mut self, axis: Axis) -> Self {
         self.chart = self.chart.y_axis(axis.name_location(NameLocation::End));
-        self
+        self.linear()
     }
 
     /// Point at items instead of at positions of the x axis.
@@ -82,10 +89,17 @@ impl Plot {
         self
     }
 
+    /// Keep the y axis linear however far its values are apart: parts of a whole, straight lines.
+    pub(crate) fn linear(mut self) -> Self {
+        self.is_linear = true;
+        self
+    }
+
     fn saw(&mut self, values: impl Iterator<Item = f64>) {
-        self.highest = values
-            .filter(|v| v.is_finite())
-            .fold(self.highest, f64::max);
+        for value in values.filter(|v| v.is_finite()) {
+            self.highest = self.highest.max(value);
+            self.lowest = self.lowest.min(value);
+        }
     }
 
     /// A line through x, y pairs; `color` is a role such as `@0` or `@bad`.
@@ -136,6 +150,7 @@ impl Plot {
 
     /// Bars that stand on each other.
     pub(crate) fn stacked(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.is_linear = true;
         self.saw(values.iter().flatten().copied());
         let bar = Bar::new()
             .stack("all")
@@ -145,6 +160,20 @@ impl Plot {
             name,
             json!({ "data": numbers(values), "barMaxWidth": 56 }),
         )
+    }
+
+    /// Bars that stand on each other with their share of the whole written in them, where there is room.
+    pub(crate) fn stacked_shares(self, name: &str, color: &str, parts: &[(f64, f64)]) -> Self {
+        let values: Vec<Option<f64>> = parts.iter().map(|part| Some(part.0)).collect();
+        let data: Vec<Value> = parts
+            .iter()
+            .map(|(value, whole)| {
+                let share = if *whole > 0.0 { value / whole } else { 0.0 };
+                let label = json!({"show": share >= 0.08, "formatter": format!("{} %", (share * 100.0).round()), "color": "@card"});
+                json!({"value": rounded(*value), "label": label})
+            })
+            .collect();
+        self.stacked(name, color, &values).with("data", data.into())
     }
 
     /// Points.
@@ -167,7 +196,7 @@ impl Plot {
         spans: &[(f64, f64, f64)],
         of: (usize, usize),
     ) -> Self {
-        self.saw(spans.iter().map(|s| s.2));
+        self.saw(spans.iter().flat_map(|s| [s.1, s.2]));
         let data: Vec<Value> = spans
             .iter()
             .map(|s| json!([rounded(s.0), rounded(s.1), rounded(s.2)]))
@@ -204,20 +233,25 @@ impl Plot {
 
     /// A limit as a horizontal line. It widens the axis where it is near; where it is more than four times above
     /// everything shown, it would flatten the chart and is left out.
-    pub(crate) fn limit(mut self, value: f64, words: &str, at_x: f64) -> Self {
+    pub(crate) fn limit(self, value: f64, words: &str, at_x: f64) -> Self {
         if self.patches.is_empty() || value > self.highest * 4.0 || !value.is_finite() {
             return self;
         }
+        self.level_line(value, words, "@bad", at_x)
+    }
+
+    /// A horizontal line with its words, always shown.
+    pub(crate) fn level_line(mut self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
         let label = text::shortened(words, LONGEST_NAME);
-        // Limits near each other keep their words apart.
+        // Lines near each other keep their words apart.
         let known = self
             .patches
             .iter()
             .filter(|patch| patch.contains_key("markLine"))
             .count();
         let position = ["insideStartTop", "insideEndTop", "insideMiddleTop"].get(known % 3);
-        let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@bad", "type": "dashed", "width": 1.5},
-            "label": {"formatter": label, "position": position, "color": "@bad", "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
+        let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": color, "type": "dashed", "width": 1.5},
+            "label": {"formatter": label, "position": position, "color": color, "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
         let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
         self.saw(std::iter::once(value));
         self.add(Line::new(), "", patch)
@@ -254,6 +288,14 @@ impl Plot {
                 series.extend(patch);
             }
         }
+        let is_wide = !self.is_linear && self.lowest > 0.0 && self.highest > WIDE * self.lowest;
+        if is_wide {
+            let y = option.get_mut("yAxis").and_then(|y| match y {
+                Value::Array(axes) => axes.first_mut(),
+                axis => Some(axis),
+            });
+            y.into_iter().for_each(|y| make_logarithmic(y, self.lowest));
+        }
         let bare = !has_legend && !self.root.contains_key("visualMap");
         if let Some(top) = option.pointer_mut("/grid/0/top").filter(|_| bare) {
             *top = json!(34);
@@ -263,6 +305,18 @@ impl Plot {
         }
         name_functions(&mut option);
         (option, self.height)
+    }
+}
+
+/// Where an axis of numbers has no ends of its own.
+fn make_logarithmic(axis: &mut Value, lowest: f64) {
+    let is_plain = axis.get("type").and_then(Value::as_str) == Some("value")
+        && axis.get("min").is_none()
+        && axis.get("max").is_none();
+    if let Some(axis) = axis.as_object_mut().filter(|_| is_plain) {
+        axis.insert("type".into(), json!("log"));
+        // Bars begin at the axis's lower end, which has to lie below the smallest of them.
+        axis.insert("min".into(), json!(10_f64.powf(lowest.log10().floor())));
     }
 }
 
@@ -325,6 +379,18 @@ mod tests {
             json.contains("alert(1)") && !json.contains(FUNCTION_MARK),
             "{json}"
         );
+    }
+
+    #[test]
+    fn values_that_span_more_than_thirty_times_have_a_logarithmic_axis() {
+        let axis = |highest: f64| {
+            let plot = Plot::new(value_axis("x"), value_axis("ms"));
+            let plot = plot.line("a", "@0", &[(0.0, 2.0), (1.0, highest)]);
+            let option = plot.finish().0;
+            let y = option["yAxis"].get(0).unwrap_or(&option["yAxis"]);
+            y["type"].clone()
+        };
+        assert_eq!((axis(59.0), axis(61.0)), (json!("value"), json!("log")));
     }
 
     #[test]

@@ -3,23 +3,23 @@
 use bench_schema::RunRecord;
 
 use crate::figure::Figure;
-use crate::markdown::conclusions::{PLAIN, headline};
+use crate::markdown::conclusions::{PLAIN, headline, key_figures};
 use crate::terminal::{verdict_meaning, verdict_word};
 use crate::text::{html, shortened};
 
-/// Charts by what they are worth at a glance; the first six that exist are shown.
+/// Charts by what they are worth at a glance, where the time goes among them; the first six that exist are shown.
 const BEST: [&str; 14] = [
     "throughput",
     "length-latency",
-    "sweep-e2e",
-    "categories",
     "percentiles",
     "use-cases",
+    "phases",
+    "categories",
+    "sweep-e2e",
     "queue",
     "tradeoff",
     "sweep-ttft",
     "length-speed",
-    "phases",
     "cov",
     "utilisation",
     "heatmap",
@@ -28,7 +28,7 @@ const SHOWN: usize = 6;
 const PANEL: f64 = 900.0;
 /// Title above and air below a chart.
 const AROUND: f64 = 96.0;
-const HEAD: f64 = 120.0;
+const HEAD: f64 = 180.0;
 
 /// Two panels a row; `None` where there are fewer than two charts.
 pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<String> {
@@ -49,11 +49,12 @@ pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<Str
         HEAD + panels.chunks(2).map(row_height).sum::<f64>(),
     );
     let sentence = headline(run, PLAIN).unwrap_or_default();
-    let text = |y: f64, size: f64, weight: &str, color: &str, words: &str| {
+    let text_at = |x: f64, y: f64, size: f64, weight: &str, color: &str, words: &str| {
         format!(
-            "<text x=\"28\" y=\"{y}\" font-family=\"DejaVu Sans, sans-serif\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{color}\">{words}</text>"
+            "<text x=\"{x}\" y=\"{y}\" font-family=\"DejaVu Sans, sans-serif\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{color}\">{words}</text>"
         )
     };
+    let text = |y, size, weight, color, words: &str| text_at(28.0, y, size, weight, color, words);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
@@ -78,6 +79,17 @@ pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<Str
         "#1e293b",
         &html(&shortened(&sentence, 190)),
     ));
+    let (at, tiles) = key_figures(run);
+    let at = at.map_or_else(String::new, |at| format!(", {at}"));
+    let room = (width - 56.0) / tiles.len().max(1) as f64;
+    for (i, (value, unit, words)) in tiles.iter().enumerate() {
+        let x = 28.0 + room * i as f64;
+        let at = if i + 1 < tiles.len() { at.as_str() } else { "" };
+        let words = shortened(&format!("{words}{at}"), 34);
+        let value = format!("{value} {unit}");
+        out.push_str(&text_at(x, 140.0, 22.0, "bold", "#1e293b", &html(&value)));
+        out.push_str(&text_at(x, 162.0, 13.0, "normal", "#64748b", &html(&words)));
+    }
     let (mut y, mut i) = (HEAD, 0);
     for row in panels.chunks(2) {
         for (column, (_, svg)) in [0.0, PANEL].into_iter().zip(row) {

@@ -52,8 +52,7 @@ impl Page {
         self.section(section.id, section.title);
         self.push("<div class=\"charts\">");
         for figure in &section.figures {
-            let html = chart(figure, section.figures.len() == 1);
-            self.push(&html);
+            self.push(&chart(figure, section.figures.len() == 1));
         }
         self.push("</div>");
     }
@@ -95,7 +94,7 @@ software developed at The Apache Software Foundation. The library is part of thi
 nothing.</p></footer>";
 
 /// One chart with its table; wide where it is alone or tall.
-fn chart(figure: &Figure, alone: bool) -> String {
+pub(super) fn chart(figure: &Figure, alone: bool) -> String {
     let class = if alone || figure.height > 420 {
         " class=\"wide\""
     } else {

@@ -1,14 +1,14 @@
 //! What a run's page says around its charts.
 
-use bench_schema::{Benchmark, CellRecord, Code, Finding, Metric, RunRecord, TrustVerdict};
+use bench_schema::{Code, Finding, RunRecord, TrustReason};
 
 use super::Page;
 use crate::findings as words;
-use crate::markdown::conclusions::fastest;
-use crate::number::{duration, short};
+use crate::markdown::conclusions::{Tile, key_figures};
+use crate::number::duration;
 use crate::table::Table;
 use crate::tables;
-use crate::terminal::{commonest_message, verdict_meaning, verdict_word};
+use crate::terminal::{commonest_message, telling, verdict_meaning, verdict_word};
 use crate::text::{self, html, shortened};
 
 /// Title, trust, key figures.
@@ -36,15 +36,14 @@ pub(super) fn head(page: &mut Page, run: &RunRecord) {
     page.push(&tiles(run));
 }
 
+/// Characters of reasons that are seen at once; the others open with a line.
+const REASONS: usize = 260;
+
 fn trust(run: &RunRecord) -> String {
-    let class = match run.trust.verdict {
-        TrustVerdict::Trusted => "trusted",
-        TrustVerdict::Doubtful => "doubtful",
-        TrustVerdict::Untrusted => "untrusted",
-    };
     let verdict = run.trust.verdict;
     let mut out = format!(
-        "<section class=\"card trust {class}\" id=\"trust\"><strong class=\"verdict\">{}</strong>: {}.",
+        "<section class=\"card trust {}\" id=\"trust\"><strong class=\"verdict\">{}</strong>: {}.",
+        verdict.as_str(),
         verdict_word(verdict),
         verdict_meaning(verdict)
     );
@@ -53,74 +52,41 @@ fn trust(run: &RunRecord) -> String {
             .incomplete_reason
             .as_deref()
             .map_or_else(String::new, |why| format!(": {}", html(why)));
-        out.push_str(&format!("<p><strong>INCOMPLETE</strong>{why}. What was measured before is here all the same.</p>"));
+        out.push_str(&format!("<p><strong>INCOMPLETE</strong>{why}.</p>"));
     }
-    if !run.trust.reasons.is_empty() {
-        out.push_str("<ul>");
-        for reason in &run.trust.reasons {
-            let cell = reason
-                .cell
-                .as_deref()
-                .map_or_else(String::new, |cell| format!(" in {}", html(cell)));
-            let (code, message) = (html(&reason.code.replace('_', " ")), html(&reason.message));
-            out.push_str(&format!(
-                "<li><strong>{code}</strong>{cell}: {message}</li>"
-            ));
-        }
-        out.push_str("</ul>");
+    let reason = |reason: &TrustReason| {
+        let cell = reason
+            .cell
+            .as_deref()
+            .map_or_else(String::new, |cell| format!(" in {}", html(cell)));
+        let (code, message) = (html(&reason.code.replace('_', " ")), html(&reason.message));
+        format!("<li><strong>{code}</strong>{cell}: {message}</li>")
+    };
+    let mut left = REASONS;
+    let reasons = run.trust.reasons.iter().enumerate();
+    let (seen, rest): (Vec<_>, Vec<_>) = reasons.partition(|(i, reason)| {
+        left = left.saturating_sub(reason.message.len());
+        *i == 0 || left > 0
+    });
+    let items = |reasons: Vec<(usize, &TrustReason)>| -> Vec<String> {
+        reasons.into_iter().map(|(_, r)| reason(r)).collect()
+    };
+    let (seen, rest) = (items(seen), items(rest));
+    if !seen.is_empty() {
+        out.push_str(&format!("<ul>{}</ul>", seen.concat()));
+    }
+    if !rest.is_empty() {
+        out.push_str(&format!(
+            "<details data-print><summary>{} more</summary><ul>{}</ul></details>",
+            rest.len(),
+            rest.concat()
+        ));
     }
     out.push_str("</section>");
     out
 }
 
-/// The key figures: of the fastest cell of a load sweep, of the longest answers of a grid.
 fn tiles(run: &RunRecord) -> String {
-    let cell = if run.experiment == Benchmark::Throughput {
-        fastest(run)
-    } else {
-        slowest(run)
-    };
-    let mut tiles: Vec<Tile> = Vec::new();
-    if let Some(cell) = cell {
-        let at = if run.cells.len() > 1 {
-            format!(", {}", tables::label(cell))
-        } else {
-            String::new()
-        };
-        if let Some(rates) = cell
-            .headline_rates()
-            .filter(|_| run.experiment == Benchmark::Throughput)
-        {
-            tiles.extend(
-                rates
-                    .output_tokens_per_s
-                    .map(|x| (short(x), "tok/s", format!("output{at}"))),
-            );
-            tiles.push((
-                short(rates.requests_per_s),
-                "req/s",
-                format!("requests{at}"),
-            ));
-        }
-        let shown = [
-            (Metric::Ttft, 0.5, "TTFT p50"),
-            (Metric::Itl, 0.5, "ITL p50"),
-            (Metric::E2e, 0.5, "E2E p50"),
-            (Metric::E2e, 0.95, "E2E p95"),
-        ];
-        for (metric, q, words) in shown {
-            let value = cell.headline(metric).and_then(|d| d.quantile(q));
-            tiles.extend(value.map(|ns| (short(ns / 1e6), "ms", format!("{words}{at}"))));
-        }
-        if run.experiment != Benchmark::Throughput {
-            tiles.extend(
-                cell.analysis
-                    .ms_per_token
-                    .map(|ms| (short(ms), "ms/token", format!("E2E over output tokens{at}"))),
-            );
-        }
-    }
-    tiles.extend(completed(run));
     let tile = |(value, unit, words): &Tile| {
         format!(
             "<div class=\"tile\"><b>{} <small>{unit}</small></b><span>{}</span></div>",
@@ -128,29 +94,42 @@ fn tiles(run: &RunRecord) -> String {
             html(words)
         )
     };
-    format!(
-        "<div class=\"tiles\">{}</div>",
-        tiles.iter().map(tile).collect::<String>()
-    )
+    let (at, tiles) = key_figures(run);
+    let at = at.map_or_else(String::new, |at| {
+        format!("<p class=\"note at\">At {}:</p>", html(&at))
+    });
+    let tiles: String = tiles.iter().map(tile).collect();
+    format!("{at}<div class=\"tiles\">{tiles}</div>")
 }
 
-fn completed(run: &RunRecord) -> Option<Tile> {
-    let planned: u64 = run.cells.iter().map(|cell| cell.counts.planned).sum();
-    let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
-    let share = || short(completed as f64 * 100.0 / planned as f64);
-    (planned > 0).then(|| (share(), "%", format!("of {planned} requests completed")))
-}
+/// Findings beside the first chart.
+const FIRST: usize = 3;
 
-/// Number, unit, what it is.
-type Tile = (String, &'static str, String);
-
-fn slowest(run: &RunRecord) -> Option<&CellRecord> {
-    let seen = run
-        .cells
-        .iter()
-        .filter_map(|cell| Some((cell, cell.headline(Metric::E2e)?.mean)));
-    seen.max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(cell, _)| cell)
+/// The most telling chart with what was found first: both are seen without scrolling.
+pub(super) fn first_screen(page: &mut Page, run: &RunRecord, chart: Option<String>) {
+    let (told, _) = telling(run);
+    let item = |finding: &&Finding| {
+        let advice = finding.advice.first().map_or_else(String::new, |advice| {
+            format!("<p><em>Try:</em> {}</p>", html(&words::advice(advice)))
+        });
+        format!(
+            "<li class=\"{}\"><h3>{}</h3>{advice}</li>",
+            weight(finding),
+            html(&claim(finding))
+        )
+    };
+    let list: String = told.iter().take(FIRST).map(item).collect();
+    let list = if list.is_empty() {
+        list
+    } else {
+        format!(
+            "<div><ul class=\"findings one\">{list}</ul><p class=\"note\"><a href=\"#findings\">All findings, with their evidence</a></p></div>"
+        )
+    };
+    page.push(&format!(
+        "<div class=\"first\">{}{list}</div>",
+        chart.unwrap_or_default()
+    ));
 }
 
 /// Answers and causes, the gravest first; facts behind a line that opens.
@@ -182,14 +161,18 @@ fn claim(finding: &Finding) -> String {
     text::heading(&words::headline(finding))
 }
 
-fn finding(finding: &Finding) -> String {
-    let class = match finding.severity {
+fn weight(finding: &Finding) -> &'static str {
+    match finding.severity {
         s if s >= 0.5 => "grave",
         s if s >= 0.1 => "mid",
         _ => "light",
-    };
+    }
+}
+
+fn finding(finding: &Finding) -> String {
     let mut out = format!(
-        "<li class=\"{class}\"><span class=\"kind\">{}</span><h3>{}</h3>",
+        "<li class=\"{}\"><span class=\"kind\">{}</span><h3>{}</h3>",
+        weight(finding),
         words::kind(finding),
         html(&claim(finding))
     );
@@ -298,25 +281,7 @@ pub(super) fn details(page: &mut Page, run: &RunRecord, torn: u64) {
     );
     page.push(&context);
     page.section("details", "Details");
-    let all = [
-        tables::distributions(run, crate::markdown::LATENCIES, "All latencies"),
-        tables::distributions(
-            run,
-            &[
-                Metric::InputTokens,
-                Metric::OutputTokens,
-                Metric::TokensPerChunk,
-            ],
-            "Lengths",
-        ),
-        tables::distributions(run, &[Metric::TokensPerSUser], "Speed of each answer"),
-        tables::phases(run),
-        tables::fits(run),
-        tables::derived(run),
-        tables::hardware(run),
-        tables::client(run),
-    ];
-    for table in all.into_iter().flatten() {
+    for table in tables::details(run) {
         page.push(&format!(
             "<details class=\"card\"><summary>{}</summary>{}</details>",
             html(&table.title),

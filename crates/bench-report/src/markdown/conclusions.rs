@@ -4,26 +4,13 @@ use bench_schema::{Benchmark, CellRecord, Code, Finding, Metric, RunRecord};
 
 use crate::findings as words;
 use crate::number;
-use crate::table::Table;
 use crate::tables;
+use crate::terminal::telling;
 use crate::text;
 
-/// Findings in the summary.
-const HEADLINES: usize = 6;
-
-/// The conclusions with their numbers: the measured headline first, then the gravest findings.
-pub(super) fn summary(run: &RunRecord) -> String {
-    let mut lines: Vec<String> = headline(run, MARKDOWN).into_iter().collect();
-    let told = run
-        .findings
-        .iter()
-        .filter(|finding| !matches!(finding.code, Code::Fact(_)));
-    lines.extend(told.take(HEADLINES).map(claim));
-    if lines.is_empty() {
-        return String::new();
-    }
-    let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
-    format!("## In short\n\n{list}")
+/// The measured headline: the figures that the benchmark exists for.
+pub(super) fn headline_line(run: &RunRecord) -> String {
+    headline(run, MARKDOWN).unwrap_or_default()
 }
 
 fn claim(finding: &Finding) -> String {
@@ -138,89 +125,137 @@ fn latency(run: &RunRecord, dress: Dress) -> Option<String> {
     ))
 }
 
-/// Phase shares and what waits.
-pub(super) fn time(run: &RunRecord) -> String {
-    tables::phases(run)
-        .as_ref()
-        .map(Table::to_markdown)
-        .unwrap_or_default()
-}
-
-/// Every answer and cause with its evidence, what was ruled out, what would refute it; facts, a line each.
-pub(super) fn findings(run: &RunRecord) -> String {
-    let is_fact = |finding: &&Finding| matches!(finding.code, Code::Fact(_));
-    let told = run.findings.iter().filter(|finding| !is_fact(finding));
-    let mut out: String = told.map(finding).collect();
-    let facts: String = run
-        .findings
+/// Answers and causes, the gravest of each kind, numbered: what it is, its evidence, what to try.
+pub(super) fn findings(run: &RunRecord, most: usize, longest: usize) -> String {
+    let (told, _) = telling(run);
+    let shown: Vec<String> = told
         .iter()
-        .filter(is_fact)
-        .map(|finding| format!("- {}\n", claim(finding)))
+        .take(most)
+        .map(|found| finding(found, longest))
         .collect();
-    if !facts.is_empty() {
-        out.push_str(&format!("### Facts\n\n{facts}"));
+    let mut out: String = shown
+        .iter()
+        .enumerate()
+        .map(|(i, words)| format!("{}. {words}", i + 1))
+        .collect();
+    let is_fact = |finding: &&Finding| matches!(finding.code, Code::Fact(_));
+    let facts = run.findings.iter().filter(is_fact).count();
+    let more = run.findings.len().saturating_sub(facts + shown.len());
+    if more > 0 {
+        out.push_str(&format!("\n{more} more in report.html.\n"));
     }
     out
 }
 
-fn finding(finding: &Finding) -> String {
-    let mut out = format!("### {}\n\n", claim(finding));
+/// Facts, a line each.
+pub(super) fn facts(run: &RunRecord, most: usize) -> String {
+    let facts = run.findings.iter();
+    let facts = facts.filter(|finding| matches!(finding.code, Code::Fact(_)));
+    facts
+        .take(most * 2)
+        .map(|finding| format!("- {}\n", claim(finding)))
+        .collect()
+}
+
+/// Numbers that a finding is told with.
+const EVIDENCE: usize = 4;
+
+fn finding(finding: &Finding, longest: usize) -> String {
+    let joined = |words: Vec<String>| {
+        let words = text::shortened(&words.join("; "), longest);
+        text::markdown(&words)
+    };
     let cost = if finding.severity > 0.0 {
-        format!(", costs {} %", number::percent(finding.severity))
+        format!(" (costs {} %)", number::percent(finding.severity))
     } else {
         String::new()
     };
-    out.push_str(&format!("{}{cost}", words::kind(finding)));
-    if !finding.cells.is_empty() {
-        let cells: Vec<String> = finding
-            .cells
-            .iter()
-            .take(12)
-            .map(|cell| text::markdown(cell))
-            .collect();
-        out.push_str(&format!("; cells {}", cells.join(", ")));
-    }
-    out.push_str(".\n\n");
-    for evidence in &finding.evidence {
-        out.push_str(&format!(
-            "- {}\n",
-            text::markdown(&words::evidence(evidence))
-        ));
-    }
-    let advice: Vec<String> = finding.advice.iter().map(words::advice).collect();
-    let refute = finding.refute.map(words::experiment).map(str::to_owned);
-    let consequences: Vec<String> = words::consequences(finding)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
-    for (lead, words) in [
-        ("What follows from it", consequences),
+    let mut out = format!(
+        "**{}**{cost}\n",
+        text::markdown(&text::shortened(
+            &text::heading(&words::headline(finding)),
+            longest
+        ))
+    );
+    let evidence = finding.evidence.iter().take(EVIDENCE);
+    let parts = [
+        ("Evidence", evidence.map(words::evidence).collect()),
         ("Ruled out", words::ruled_out(finding)),
-        ("What would refute it", refute.into_iter().collect()),
-        ("Try", advice),
-    ] {
-        if !words.is_empty() {
-            let words: Vec<String> = words.iter().map(|words| text::markdown(words)).collect();
-            out.push_str(&format!("\n*{lead}:* {}\n", words.join("; ")));
-        }
+        (
+            "What would refute it",
+            finding
+                .refute
+                .map(words::experiment)
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
+        ),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, words): &(_, Vec<String>)| !words.is_empty())
+        .map(|(lead, words)| format!("*{lead}:* {}.", joined(words)))
+        .collect();
+    if !parts.is_empty() {
+        out.push_str(&format!("   {}\n", parts.join(" ")));
     }
-    out.push('\n');
+    if !finding.advice.is_empty() {
+        let advice = finding.advice.iter().map(words::advice).collect();
+        out.push_str(&format!("   *Try:* {}.\n", joined(advice)));
+    }
     out
 }
 
-/// Next steps: what each cause asks to try, the costliest first.
-pub(super) fn next_steps(run: &RunRecord) -> String {
-    let causes = run.findings.iter().filter(|f| !f.advice.is_empty());
-    causes
-        .enumerate()
-        .map(|(i, finding)| {
-            let advice: Vec<String> = finding.advice.iter().map(words::advice).collect();
-            format!(
-                "{}. {}. Try: {}.\n",
-                i + 1,
-                claim(finding),
-                text::markdown(&advice.join("; "))
-            )
-        })
-        .collect()
+/// The key figures, and which cell they are of: the fastest of a load sweep, the one with the longest answers of a grid.
+pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
+    let is_sweep = run.experiment == Benchmark::Throughput;
+    let cell = if is_sweep { fastest(run) } else { slowest(run) };
+    let mut tiles: Vec<Tile> = Vec::new();
+    if let Some(cell) = cell {
+        let mut add = |value: Option<f64>, unit, words| {
+            tiles.extend(value.map(|value| (number::short(value), unit, String::from(words))));
+        };
+        if let Some(rates) = cell.headline_rates().filter(|_| is_sweep) {
+            add(rates.output_tokens_per_s, "tok/s", "output");
+            add(Some(rates.requests_per_s), "req/s", "requests");
+        }
+        for (metric, q, words) in [
+            (Metric::Ttft, 0.5, "TTFT p50"),
+            (Metric::Itl, 0.5, "ITL p50"),
+            (Metric::E2e, 0.5, "E2E p50"),
+            (Metric::E2e, 0.95, "E2E p95"),
+        ] {
+            let value = cell.headline(metric).and_then(|d| d.quantile(q));
+            add(value.map(|ns| ns / 1e6), "ms", words);
+        }
+        if !is_sweep {
+            add(
+                cell.analysis.ms_per_token,
+                "ms/token",
+                "E2E over output tokens",
+            );
+        }
+    }
+    tiles.extend(completed(run));
+    let at = cell.filter(|_| run.cells.len() > 1).map(tables::label);
+    (at, tiles)
+}
+
+fn completed(run: &RunRecord) -> Option<Tile> {
+    let planned: u64 = run.cells.iter().map(|cell| cell.counts.planned).sum();
+    let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
+    let words = format!("of {planned} completed");
+    (planned > 0).then(|| (completed.to_string(), "", words))
+}
+
+/// Number, unit, what it is.
+pub(crate) type Tile = (String, &'static str, String);
+
+fn slowest(run: &RunRecord) -> Option<&CellRecord> {
+    let seen = run
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.headline(Metric::E2e)?.mean)));
+    seen.max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(cell, _)| cell)
 }

@@ -7,11 +7,11 @@ use bench_schema::{ClockKind, Origin, RunRecord};
 use crate::text;
 
 /// What the run, its readings and its windows could not find out, and why; each once.
-pub(super) fn unknown(run: &RunRecord) -> String {
+pub(super) fn unknown(run: &RunRecord, most: usize) -> String {
     let mut lines: BTreeSet<String> = BTreeSet::new();
     let mut add = |what: &str, why: &str| {
         lines.insert(format!(
-            "- {}: {}\n",
+            "- not known: {}: {}\n",
             text::markdown(what),
             text::markdown(why)
         ));
@@ -56,7 +56,12 @@ pub(super) fn unknown(run: &RunRecord) -> String {
         };
         add(&format!("{what} of {of}"), why);
     }
-    lines.into_iter().collect()
+    let more = lines.len().saturating_sub(most);
+    let mut out: String = lines.into_iter().take(most).collect();
+    if more > 0 {
+        out.push_str(&format!("- {more} more things are not known\n"));
+    }
+    out
 }
 
 /// How the numbers came about, as far as the record tells.
@@ -69,26 +74,27 @@ pub(super) fn how(run: &RunRecord) -> String {
             run.clock.fallback_reason.as_deref().map_or_else(String::new, |why| format!("; {}", text::markdown(why)))
         ),
     });
-    if run.cells.iter().any(|cell| cell.headline == Origin::Due) {
-        out.push("Latencies of the open loop begin when the schedule wanted the request to start (due), so that a slow server cannot hide its own queue; those from sent stand beside them.".to_owned());
+    let open = run.cells.iter().any(|cell| cell.headline == Origin::Due);
+    let closed = run.cells.iter().any(|cell| cell.headline == Origin::Sent);
+    if open {
+        out.push("Open loop: latencies begin when a request was due, so that a slow server cannot hide its queue. Requests/s are completions over the time in which what was due is followed to its end.".to_owned());
     }
-    if run.cells.iter().any(|cell| cell.headline == Origin::Sent) {
-        out.push("Latencies of the closed loop begin when the last byte of the request was handed to the socket (sent).".to_owned());
+    if closed {
+        out.push("Closed loop: latencies begin when the last byte of a request was handed to the socket. Requests/s are the mean in flight over the mean E2E (Little's law).".to_owned());
     }
-    out.push("Percentiles are exact over all samples, with linear interpolation between order statistics (type 7). Failed requests are counted, never dropped.".to_owned());
-    let windows: BTreeSet<&str> = run
+    let steady = run
         .cells
         .iter()
         .filter(|cell| cell.windows.steady.is_some())
-        .map(|_| "steady")
-        .collect();
-    if windows.is_empty() {
-        out.push("Rates are over the whole window, first sent to last end.".to_owned());
-    } else {
-        out.push(
-            "Rates are over the steady window where one was found, else over the whole.".to_owned(),
-        );
-    }
-    out.push(format!("Every draw comes from seed {}.", run.seed));
+        .count();
+    out.push(format!(
+        "Tokens/s are those that arrived over the length of the window: from the first request due to the last end{}.",
+        match steady {
+            0 => "",
+            n if n == run.cells.len() => ", less what was not steady at its ends",
+            _ => ", less what was not steady at its ends in some cells",
+        }
+    ));
+    out.push("Percentiles are exact over all samples, linear between order statistics (type 7). Failed requests are counted, never dropped.".to_owned());
     out.iter().map(|line| format!("- {line}\n")).collect()
 }

@@ -17,13 +17,18 @@ impl Table {
         for row in self.shown() {
             out.push_str("<tr>");
             for (i, (cell, column)) in row.iter().zip(&self.columns).enumerate() {
-                let (open, close) = match (i, column.align) {
-                    (0, Align::Left) => ("<th scope=\"row\">", "</th>"),
-                    (0, Align::Right) => ("<th scope=\"row\" class=\"n\">", "</th>"),
-                    (_, Align::Left) => (tone(cell.tone), "</td>"),
-                    (_, Align::Right) => ("<td class=\"n\">", "</td>"),
+                let class = match (column.align, cell.tone) {
+                    (Align::Right, _) => " class=\"n\"",
+                    (_, None) => "",
+                    (_, Some(Tone::Good)) => " class=\"good\"",
+                    (_, Some(Tone::Warn)) => " class=\"warn\"",
+                    (_, Some(Tone::Bad)) => " class=\"bad\"",
                 };
-                out.push_str(open);
+                let (open, close) = match i {
+                    0 => (format!("<th scope=\"row\"{class}>"), "</th>"),
+                    _ => (format!("<td{class}>"), "</td>"),
+                };
+                out.push_str(&open);
                 out.push_str(&format!("<bdi>{}</bdi>", text::html(&cell.text)));
                 if !cell.signs.is_empty() {
                     out.push_str(&format!(
@@ -82,14 +87,5 @@ impl Table {
         };
         let list: Vec<String> = marks.iter().map(entry).collect();
         format!("<p class=\"legend\">{}</p>", list.join("<br>"))
-    }
-}
-
-fn tone(tone: Option<Tone>) -> &'static str {
-    match tone {
-        None => "<td>",
-        Some(Tone::Good) => "<td class=\"good\">",
-        Some(Tone::Warn) => "<td class=\"warn\">",
-        Some(Tone::Bad) => "<td class=\"bad\">",
     }
 }

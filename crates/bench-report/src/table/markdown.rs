@@ -1,11 +1,24 @@
 //! Tables for Markdown.
 
+use std::collections::BTreeSet;
+
 use super::{Align, Table};
+use crate::mark::Mark;
 use crate::text;
 
 impl Table {
     /// As a GitHub table with the legend of its marks under it; the title is the caller's heading.
-    pub(crate) fn to_markdown(&self) -> String {
+    pub fn to_markdown(&self) -> String {
+        let legend = legend(&self.marks());
+        if legend.is_empty() {
+            self.rows_to_markdown()
+        } else {
+            format!("{}\n{legend}", self.rows_to_markdown())
+        }
+    }
+
+    /// The same without the legend.
+    pub(crate) fn rows_to_markdown(&self) -> String {
         let mut out = String::from("|");
         for column in &self.columns {
             out.push_str(&format!(" {} |", text::markdown_cell(&column.heading())));
@@ -29,16 +42,18 @@ impl Table {
             }
             out.push('\n');
         }
-        for mark in self.marks() {
-            out.push_str(&format!(
-                "\n{} {}  ",
-                text::markdown(&mark.sign().to_string()),
-                text::markdown(mark.meaning())
-            ));
-        }
-        if !self.marks().is_empty() {
-            out.push('\n');
-        }
         out
     }
+}
+
+/// What signs mean, a line each.
+pub(crate) fn legend(marks: &BTreeSet<Mark>) -> String {
+    let line = |mark: &Mark| {
+        format!(
+            "{} {}  \n",
+            text::markdown(&mark.sign().to_string()),
+            text::markdown(mark.meaning())
+        )
+    };
+    marks.iter().map(line).collect()
 }

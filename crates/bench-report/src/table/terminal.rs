@@ -8,8 +8,8 @@ use crate::text;
 /// Widest table, in columns.
 pub(crate) const WIDTH: usize = 100;
 const INDENT: &str = "  ";
-/// Longest text cell.
-const LONGEST_NAME: usize = 28;
+/// To so many columns texts are cut before a column is left out.
+const SHORTEST: usize = 28;
 
 struct Layout {
     widths: Vec<usize>,
@@ -18,14 +18,19 @@ struct Layout {
 
 impl Table {
     /// As lines of at most 100 columns: a title, headings, rows, and the meaning of the marks that were used.
-    /// Columns at the right are left out where they do not fit; the reports have them.
-    pub(crate) fn to_terminal(&self) -> String {
+    /// Where they do not fit, long texts are cut, then columns at the right are left out; the reports have them.
+    pub fn to_terminal(&self) -> String {
         let mut table = self.clone();
         let mut left_out = Vec::new();
+        let mut longest = vec![usize::MAX; table.columns.len()];
         loop {
-            let shown = table.terminal_cells();
+            let shown = table.terminal_cells(&longest);
             let layout = Layout::of(&table, &shown);
-            if layout.total() <= WIDTH || table.columns.len() <= 2 {
+            let over = layout.total().saturating_sub(WIDTH);
+            if over > 0 && layout.cut(&table, &mut longest, over) {
+                continue;
+            }
+            if over == 0 || table.columns.len() <= 2 {
                 return table.write_terminal(&shown, &layout, &left_out);
             }
             left_out.extend(table.columns.pop().map(|column| column.heading()));
@@ -35,10 +40,12 @@ impl Table {
         }
     }
 
-    fn terminal_cells(&self) -> Vec<Vec<Shown>> {
+    fn terminal_cells(&self, longest: &[usize]) -> Vec<Vec<Shown>> {
         let mut shown = self.shown();
-        for cell in shown.iter_mut().flatten() {
-            cell.text = text::shortened(&cell.text, LONGEST_NAME);
+        for row in &mut shown {
+            for (cell, &longest) in row.iter_mut().zip(longest) {
+                cell.text = text::shortened(&cell.text, longest.min(text::LONGEST));
+            }
         }
         shown
     }
@@ -81,7 +88,7 @@ impl Table {
             let names: Vec<&str> = left_out.iter().rev().map(String::as_str).collect();
             lines.extend(hanging(
                 "",
-                &format!("not shown for want of room: {}", names.join(", ")),
+                &format!("more columns in report.html: {}", names.join(", ")),
             ));
         }
         lines
@@ -125,6 +132,22 @@ impl Layout {
             widths: widths.collect(),
             sign_widths: sign_widths.collect(),
         }
+    }
+
+    /// Takes what is too much from the longest texts; false where they are short already.
+    fn cut(&self, table: &Table, longest: &mut [usize], over: usize) -> bool {
+        let texts = table.columns.iter().zip(&self.widths).zip(longest);
+        let widest = texts
+            .filter(|((column, width), most)| {
+                column.align == Align::Left && **width > SHORTEST && **most > SHORTEST
+            })
+            .max_by_key(|((_, width), _)| **width);
+        let Some(((_, width), most)) = widest else {
+            return false;
+        };
+        let less = width.saturating_sub(over).min(most.saturating_sub(1));
+        *most = less.max(SHORTEST);
+        true
     }
 
     fn slot(&self, i: usize) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use bench_schema::{ClockKind, Load, RunRecord, StopRule};
+use serde_json::Value;
 
 use crate::table::{Cell, Column, Table};
 use crate::{number, text};
@@ -24,16 +25,18 @@ pub(crate) fn context(run: &RunRecord) -> Table {
     server(run, &mut add);
     load(run, &mut add);
     host(run, &mut add);
-    for (key, value) in &run.tags {
-        add(&format!("tag {key}"), Some(value.clone()));
-    }
-    add("started", Some(run.started_at.clone()));
-    add("took", Some(number::duration(run.duration.as_f64())));
-    add("seed", Some(run.seed.to_string()));
-    add("arrival stamps", Some(clock(run)));
+    let tags = run.tags.iter().map(|(key, value)| format!("{key}={value}"));
+    add("tags", Some(tags.collect::<Vec<_>>().join(", ")));
+    let took = number::duration(run.duration.as_f64());
+    add("started", Some(format!("{}, took {took}", run.started_at)));
     add(
-        "tool",
-        Some(format!("{} {}", run.tool.name, run.tool.version)),
+        "measured by",
+        Some(format!(
+            "{} {}, arrivals by {}",
+            run.tool.name,
+            run.tool.version,
+            clock(run)
+        )),
     );
     table
 }
@@ -41,35 +44,54 @@ pub(crate) fn context(run: &RunRecord) -> Table {
 fn server(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
     let server = &run.server;
     add("model", server.model.clone());
-    let engine = match (&server.kind, &server.version) {
-        (Some(kind), Some(version)) => Some(format!("{kind} {version}")),
-        (Some(kind), None) => Some(kind.clone()),
-        (None, Some(version)) => Some(format!("version {version}")),
-        (None, None) => None,
-    };
-    add("server", engine);
-    let told = server.facts.iter();
-    let told: Vec<String> = told.map(|(name, fact)| format!("{name} {fact}")).collect();
-    add("it tells of itself", Some(told.join(", ")));
-    add("target", Some(server.urls.join(", ")));
+    let mut engine: Vec<String> = Vec::new();
+    engine.extend(server.kind.clone());
+    engine.extend(
+        server
+            .version
+            .as_ref()
+            .map(|version| format!("version {version}")),
+    );
     if server.embedded {
-        add(
-            "engine",
-            Some(
-                "the embedded one, started by this run: its numbers are not those of a real server"
-                    .to_owned(),
-            ),
+        engine.push(
+            "embedded, started by this run: its numbers are not those of a real server".to_owned(),
         );
     }
-    add("protocol", Some(server.api.clone()));
+    add("server", Some(engine.join(", ")));
+    let told = server.facts.iter();
+    let told: Vec<String> = told.map(|(name, fact)| format!("{name} {fact}")).collect();
+    add("server's settings", Some(told.join(", ")));
+    let mut target = server.urls.clone();
+    target.push(server.api.clone());
+    target.extend(server.proxy.iter().map(|proxy| format!("proxy {proxy}")));
     if server.tls_unverified {
-        add("certificates", Some("not verified (--insecure)".to_owned()));
+        target.push("certificates not verified (--insecure)".to_owned());
     }
-    add("proxy", server.proxy.clone());
+    add("target", Some(target.join(", ")));
 }
 
 fn load(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
-    add("load", Some(load_words(run)));
+    let stops: BTreeSet<String> = run
+        .cells
+        .iter()
+        .map(|cell| stop_words(&cell.stop))
+        .filter(|stop| !stop.is_empty())
+        .collect();
+    let mut load = load_words(run);
+    if !stops.is_empty() && stops.len() <= 3 {
+        let stops = stops.into_iter().collect::<Vec<_>>().join("; ");
+        load.push_str(&format!("; each cell ends after {stops}"));
+    }
+    let repeats = run.cells.iter().map(|cell| cell.repeats).max();
+    if let Some(repeats) = repeats.filter(|&n| n > 1) {
+        load.push_str(&format!(", {repeats} times"));
+    }
+    add("load", Some(load));
+    add("requests", Some(request_shape(run)));
+}
+
+/// `random, 256 tokens in (sized by words), 128 out; ignore-eos, salted prompts, temperature 0; seed 42`.
+fn request_shape(run: &RunRecord) -> String {
     let distinct = |pick: fn(&bench_schema::CellRecord) -> &str| {
         let all: BTreeSet<&str> = run
             .cells
@@ -79,29 +101,40 @@ fn load(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
             .collect();
         all.into_iter().collect::<Vec<_>>().join(", ")
     };
-    add("requests from", Some(distinct(|cell| &cell.plan.dataset)));
-    add(
-        "prompts sized by",
-        Some(distinct(|cell| &cell.plan.sized_by)),
-    );
-    let stops: BTreeSet<String> = run
-        .cells
-        .iter()
-        .map(|cell| stop_words(&cell.stop))
-        .collect();
-    if stops.len() <= 3 {
-        add(
-            "each cell ends after",
-            Some(stops.into_iter().collect::<Vec<_>>().join("; ")),
-        );
+    // Schema 1 stored texts, schema 2 typed values.
+    let asked = |key: &str| match run.config.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+        Some(Value::Array(items)) if !items.is_empty() => {
+            let items = items.iter().map(|item| item.to_string().replace('"', ""));
+            Some(items.collect::<Vec<_>>().join(", "))
+        }
+        _ => None,
+    };
+    let mut parts = vec![distinct(|cell| &cell.plan.dataset)];
+    let sized_by = distinct(|cell| &cell.plan.sized_by);
+    parts.extend(asked("input_tokens").map(|n| format!("{n} tokens in")));
+    if !sized_by.is_empty() {
+        parts.push(format!("sized by {sized_by}"));
     }
-    let repeats: BTreeSet<u32> = run
-        .cells
-        .iter()
-        .map(|cell| cell.repeats)
-        .filter(|&n| n > 1)
-        .collect();
-    add("repeats of a cell", repeats.last().map(ToString::to_string));
+    parts.extend(asked("output_tokens").map(|n| format!("{n} tokens out")));
+    let is = |key: &str, value: &str| asked(key).as_deref() == Some(value);
+    let switches = [
+        (is("ignore_eos", "true"), "ignore-eos"),
+        (is("salt", "auto"), "salted prompts"),
+        (is("salt", "never"), "prompts without salt"),
+    ];
+    let switches = switches.into_iter().filter(|(on, _)| *on);
+    parts.extend(switches.map(|(_, words)| words.to_owned()));
+    let samplings = ["temperature", "top_p", "top_k", "min_tokens"];
+    parts.extend(
+        samplings
+            .iter()
+            .filter_map(|key| Some(format!("{key} {}", asked(key)?))),
+    );
+    parts.push(format!("seed {}", run.seed));
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
 }
 
 /// `closed loop at concurrency 1, 2, 4`.
@@ -146,29 +179,32 @@ fn stop_words(stop: &StopRule) -> String {
 
 fn host(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
     let host = &run.host;
-    let cpus = match (&host.cpu_model, host.cpus) {
-        (Some(model), Some(n)) => Some(format!("{model}, {n} logical CPUs")),
-        (Some(model), None) => Some(model.clone()),
-        (None, Some(n)) => Some(format!("{n} logical CPUs")),
-        (None, None) => None,
-    };
-    add("client host", host.name.clone());
-    add("client CPU", cpus);
-    add(
-        "client memory",
-        host.memory_bytes
-            .map(|b| format!("{} GiB", number::short(b as f64 / 1024.0_f64.powi(3)))),
-    );
-    let system = [host.os.clone(), host.kernel.clone()]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(", kernel ");
-    add("client system", Some(system));
+    let memory = host.memory_bytes.map(|b| b as f64 / 1024.0_f64.powi(3));
+    let client = [
+        host.name.clone(),
+        host.cpu_model.clone(),
+        host.cpus.map(|n| format!("{n} logical CPUs")),
+        memory.map(|gib| format!("{} GiB", number::short(gib))),
+        host.os.clone(),
+        host.kernel
+            .as_ref()
+            .map(|kernel| format!("kernel {kernel}")),
+    ];
+    let client: Vec<String> = client.into_iter().flatten().collect();
+    add("client", Some(client.join(", ")));
+    let (mut own, mut gpus, mut git) = (Vec::new(), Vec::new(), Vec::new());
     for (name, value) in &host.facts {
-        let (name, value) = fact_words(name, value);
-        add(&name, Some(value));
+        let (words, value) = fact_words(name, value);
+        let said = format!("{words} {value}");
+        match name.split(['.', '_']).next() {
+            Some("gpu" | "driver" | "cuda" | "nvml") => gpus.push(said),
+            Some("git") => git.push(value),
+            _ => own.push(said),
+        }
     }
+    add("GPUs", Some(gpus.join(", ")));
+    add("git", Some(git.join(" ")));
+    add("client's settings", Some(own.join(", ")));
 }
 
 /// A fact of the host as people say it; unknown names stay as they are, without their dots.
@@ -186,16 +222,16 @@ fn fact_words(name: &str, value: &str) -> (String, String) {
                 "1" => "on",
                 other => other,
             };
-            ("client SMT".to_owned(), value.to_owned())
+            ("SMT".to_owned(), value.to_owned())
         }
-        "cpu.architecture" => as_is("client architecture"),
-        "cpu.cores" => as_is("client CPU cores"),
-        "cpu.logical" => as_is("client logical CPUs"),
-        "cpu.governor" => as_is("client CPU governor"),
-        "clock.source" => as_is("client clock source"),
-        "container" => as_is("client container"),
-        "git.commit" => as_is("git commit"),
-        "git.branch" => as_is("git branch"),
+        "cpu.architecture" => as_is("architecture"),
+        "cpu.cores" => as_is("cores"),
+        "cpu.logical" => as_is("logical CPUs"),
+        "cpu.governor" => as_is("governor"),
+        "clock.source" => as_is("clock"),
+        "container" => as_is("container"),
+        "git.commit" => as_is("commit"),
+        "git.branch" => as_is("branch"),
         other => (other.replace(['_', '.'], " "), value.to_owned()),
     }
 }

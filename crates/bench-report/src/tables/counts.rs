@@ -1,5 +1,7 @@
 //! What became of the requests that were planned.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{Counts, RunRecord};
 
 use super::trust_mark;
@@ -63,15 +65,15 @@ pub(crate) fn failures(run: &RunRecord) -> Option<Table> {
         for (stage, kind, n) in &cell.counts.failures {
             table.push(vec![
                 Cell::text(&label),
-                words(stage),
-                words(kind),
+                Cell::text(words(stage)),
+                Cell::text(words(kind)),
                 Cell::count(*n),
             ]);
         }
         for (stage, n) in &cell.counts.timeouts {
             table.push(vec![
                 Cell::text(&label),
-                words(stage),
+                Cell::text(words(stage)),
                 Cell::text("timed out"),
                 Cell::count(*n),
             ]);
@@ -80,11 +82,29 @@ pub(crate) fn failures(run: &RunRecord) -> Option<Table> {
     table.not_empty()
 }
 
-fn words(name: &impl ToString) -> Cell {
-    Cell::text(name.to_string().replace('_', " "))
+/// What went wrong over the whole run, the commonest first: how often, at which stage, how.
+pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
+    let mut all: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for counts in run.cells.iter().map(|cell| &cell.counts) {
+        let failed = counts.failures.iter();
+        let failed = failed.map(|(stage, kind, n)| (words(stage), words(kind), *n));
+        let late = counts.timeouts.iter();
+        let late = late.map(|(stage, n)| (words(stage), "timed out".to_owned(), *n));
+        for (stage, kind, n) in failed.chain(late) {
+            *all.entry((stage, kind)).or_default() += n;
+        }
+    }
+    let all = all.into_iter().map(|((stage, kind), n)| (n, stage, kind));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by(|a, b| b.0.cmp(&a.0));
+    all
 }
 
-/// `960 planned = 957 completed + 3 failed; 60 before as warm-up`.
+fn words(name: &impl ToString) -> String {
+    name.to_string().replace('_', " ")
+}
+
+/// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`.
 pub(crate) fn summary_line(run: &RunRecord) -> String {
     let sum =
         |pick: fn(&Counts) -> u64| run.cells.iter().map(|cell| pick(&cell.counts)).sum::<u64>();
@@ -103,12 +123,16 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
         .collect();
     let mut line = format!("{} planned = {}", sum(|c| c.planned), said.join(" + "));
     let asides = [
-        (sum(|c| c.warmup), "before as warm-up"),
-        (sum(|c| c.retried), "sent again"),
-        (sum(|c| c.replaced_connections), "on a replaced connection"),
+        ("plus ", sum(|c| c.warmup), "warm-up requests"),
+        ("", sum(|c| c.retried), "sent again"),
+        (
+            "",
+            sum(|c| c.replaced_connections),
+            "on a replaced connection",
+        ),
     ];
-    for (n, words) in asides.into_iter().filter(|(n, _)| *n > 0) {
-        line.push_str(&format!("; {n} {words}"));
+    for (lead, n, words) in asides.into_iter().filter(|aside| aside.1 > 0) {
+        line.push_str(&format!("; {lead}{n} {words}"));
     }
     line
 }

@@ -2,9 +2,10 @@
 
 use bench_schema::{CellRecord, GroupRecord, Metric, RunRecord, ScalingRow, SloVerdict};
 
+use super::objectives::verdict_counts;
 use super::{origin_words, trust_mark};
 use crate::mark::Mark;
-use crate::table::{Cell, Column, Table};
+use crate::table::{Cell, Column, Table, Tone};
 
 /// What the groups of this run are by, each once: `use_case`, `category`, ….
 pub(crate) fn group_labels(run: &RunRecord) -> Vec<String> {
@@ -64,8 +65,10 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
     }
     columns.extend([
         Column::text(by.replace('_', " ")),
+        Column::text("objectives"),
         Column::number("n", ""),
         Column::number("no answer", ""),
+        Column::text("in + out"),
         Column::number("length", "out tok"),
         Column::of("TTFT", "p50", "ms"),
         Column::of("E2E", "p50", "ms"),
@@ -73,7 +76,6 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         Column::of("E2E", "p99", "ms"),
         Column::number("speed", "tok/s"),
         Column::number("P95 factor", "×"),
-        Column::text("objectives"),
     ]);
     let mut table = Table::new(
         format!("{}, latencies {}", words(by), origin_words(run)),
@@ -100,8 +102,10 @@ fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool)
     }
     row.extend([
         Cell::text(crate::text::shortened(&group.name, 40)).marked(trust_mark(run, cell)),
+        verdicts(cell, group),
         Cell::count(e2e.map_or(0, |d| d.n)),
         failures.map_or_else(Cell::default, Cell::count),
+        category_bounds(group).map_or_else(Cell::default, Cell::text),
         Cell::number(group.metrics.get(&Metric::OutputTokens).map(|d| d.mean)),
         quantile(Metric::Ttft, 0.5),
         quantile(Metric::E2e, 0.5),
@@ -114,9 +118,23 @@ fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool)
                 .and_then(bench_schema::Distribution::p50),
         ),
         Cell::number(scaling(run, group).map(|s| s.scaling_factor)),
-        verdicts(group),
     ]);
     row
+}
+
+/// The total tokens that make a length category.
+fn category_bounds(group: &GroupRecord) -> Option<&'static str> {
+    (group.by == "category").then_some(())?;
+    let all = [
+        ("tiny", "below 50"),
+        ("short", "50–149"),
+        ("medium", "150–299"),
+        ("long", "300–499"),
+        ("very-long", "500 and more"),
+    ];
+    all.into_iter()
+        .find(|(name, _)| *name == group.name)
+        .map(|(_, bounds)| bounds)
 }
 
 /// The mark for a quantile that failures would make unbounded.
@@ -135,33 +153,16 @@ pub(crate) fn scaling<'a>(run: &'a RunRecord, group: &GroupRecord) -> Option<&'a
     rows.find(|row| row.factor == group.by && row.cell == group.name)
 }
 
-fn verdicts(group: &GroupRecord) -> Cell {
-    if group.slos.is_empty() {
-        return Cell::default();
-    }
-    let count = |verdict: SloVerdict| {
-        group
-            .slos
-            .iter()
-            .filter(|slo| slo.verdict == verdict)
-            .count()
+fn verdicts(cell: &CellRecord, group: &GroupRecord) -> Cell {
+    let own = bench_insight::objectives_of(cell).into_iter();
+    let own = own.filter(|(whom, _)| *whom == group.name);
+    let all: Vec<SloVerdict> = own.map(|(_, outcome)| outcome.verdict).collect();
+    let tone = if all.contains(&SloVerdict::Fail) {
+        Tone::Bad
+    } else if all.contains(&SloVerdict::CannotTell) {
+        Tone::Warn
+    } else {
+        Tone::Good
     };
-    let parts = [
-        (count(SloVerdict::Pass), "pass"),
-        (count(SloVerdict::Fail), "FAIL"),
-        (count(SloVerdict::CannotTell), "cannot tell"),
-    ];
-    let said: Vec<String> = match group.slos.len() {
-        1 => parts
-            .iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(_, word)| (*word).to_owned())
-            .collect(),
-        _ => parts
-            .iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, word)| format!("{n} {word}"))
-            .collect(),
-    };
-    Cell::text(said.join(", "))
+    verdict_counts(&all).map_or_else(Cell::default, |said| Cell::text(said).toned(tone))
 }

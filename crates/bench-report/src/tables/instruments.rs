@@ -168,37 +168,52 @@ pub(crate) fn source_words(series: &SeriesKey) -> String {
     }
 }
 
-/// The fitted laws with their parameters and intervals.
+/// The fitted laws with their parameters and intervals, in milliseconds where they are stored in nanoseconds.
 pub(crate) fn fits(run: &RunRecord) -> Option<Table> {
-    let columns = vec![
-        Column::text("fit"),
-        Column::text("formula"),
-        Column::text("parameter"),
-        Column::text("value"),
-        Column::text("95 % interval"),
-        Column::text("R²"),
-        Column::number("points", ""),
+    let columns = [
+        "fit",
+        "formula",
+        "parameter",
+        "value",
+        "unit",
+        "95 % interval",
+        "R²",
     ];
+    let mut columns = columns.map(Column::text).to_vec();
+    columns.push(Column::number("points", ""));
     let mut table = Table::new("Fitted laws", columns);
     for (name, fit) in &run.analysis.fits {
-        for (i, (parameter, value)) in fit.parameters.iter().enumerate() {
+        let formula = fit.formula.split(';').next().unwrap_or_default();
+        let formula = formula.replace("_ns", "");
+        // `ms_per_token` is `b` once more.
+        let parameters = fit
+            .parameters
+            .iter()
+            .filter(|(name, _)| *name != "ms_per_token");
+        for (i, (parameter, value)) in parameters.enumerate() {
+            let (scale, unit) = match (parameter.as_str(), fit.formula.contains("_ns")) {
+                ("a" | "factor", true) => (1e6, "ms"),
+                ("b", true) => (1e6, "ms/token"),
+                ("lambda", _) => (1.0, "/s"),
+                _ => (1.0, ""),
+            };
+            let shown = |value: f64| significant(value / scale);
             let interval = fit.intervals.get(parameter);
-            let first = |cell: Cell| if i == 0 { cell } else { Cell::text("") };
+            let first = |text: String| Cell::text(if i == 0 { text } else { String::new() });
             table.push(vec![
-                first(Cell::text(text::shortened(&name.replace('_', " "), 40))),
-                first(Cell::text(text::shortened(&fit.formula, 60))),
+                first(text::shortened(&name.replace('_', " "), 40)),
+                first(text::shortened(formula.trim(), 60)),
                 Cell::text(text::shortened(parameter, 30)),
-                Cell::text(significant(*value)),
+                Cell::text(shown(*value)),
+                Cell::text(unit),
                 Cell::text(interval.map_or_else(String::new, |i| {
-                    format!("{} … {}", significant(i.low), significant(i.high))
+                    format!("{} … {}", shown(i.low), shown(i.high))
                 })),
-                first(Cell::text(
-                    fit.r_squared.map_or_else(String::new, significant),
-                )),
+                first(fit.r_squared.map_or_else(String::new, significant)),
                 if i == 0 {
                     Cell::count(fit.n)
                 } else {
-                    Cell::default()
+                    Cell::text("")
                 },
             ]);
         }

@@ -6,50 +6,57 @@ use super::distributions::scale_of;
 use crate::table::{Cell, Column, Table, Tone};
 use crate::{number, text};
 
-/// One row for each objective in each cell, those of groups included.
+/// One row for each objective in each cell; the verdict stands first, where no screen is too narrow for it.
 pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
     let columns = vec![
-        Column::text("cell"),
-        Column::text("for"),
+        Column::text("verdict"),
         Column::text("objective"),
         Column::text("measured"),
-        Column::text("verdict"),
+        Column::text("cell"),
+        Column::text("for"),
         Column::number("met by", "% of planned"),
         Column::text("95 % interval"),
     ];
     let mut table = Table::new("Objectives", columns);
     for cell in &run.cells {
-        let groups = cell
-            .groups
-            .iter()
-            .flat_map(|group| group.slos.iter().map(move |slo| (group.name.as_str(), slo)));
-        let all = cell
-            .slos
-            .iter()
-            .map(|slo| (slo.slo.use_case.as_deref().unwrap_or("all requests"), slo));
-        for (who, slo) in all.chain(groups) {
-            table.push(row(&super::label(cell), who, slo));
+        for (whom, outcome) in bench_insight::objectives_of(cell) {
+            table.push(row(&super::label(cell), whom, outcome));
         }
     }
     table.not_empty()
 }
 
-fn row(cell: &str, who: &str, outcome: &SloOutcome) -> Vec<Cell> {
+/// `9 pass, 2 FAIL, 1 cannot tell`; nothing of none.
+pub(crate) fn verdict_counts(verdicts: &[SloVerdict]) -> Option<String> {
+    let all = [SloVerdict::Pass, SloVerdict::Fail, SloVerdict::CannotTell];
+    let said: Vec<String> = all
+        .into_iter()
+        .map(|verdict| (verdicts.iter().filter(|v| **v == verdict).count(), verdict))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, verdict)| match verdicts {
+            [_] => verdict_words(verdict).to_owned(),
+            _ => format!("{n} {}", verdict_words(verdict)),
+        })
+        .collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn row(cell: &str, whom: &str, outcome: &SloOutcome) -> Vec<Cell> {
     let interval = outcome.attainment_interval;
     vec![
-        Cell::text(cell),
-        Cell::text(text::shortened(who, 40)),
+        Cell::text(verdict_words(outcome.verdict)).toned(match outcome.verdict {
+            SloVerdict::Pass => Tone::Good,
+            SloVerdict::Fail => Tone::Bad,
+            SloVerdict::CannotTell => Tone::Warn,
+        }),
         Cell::text(objective_words(outcome)),
         Cell::text(
             outcome
                 .measured
                 .map_or_else(|| "unbounded or none".to_owned(), |m| amount(outcome, m)),
         ),
-        Cell::text(verdict_words(outcome.verdict)).toned(match outcome.verdict {
-            SloVerdict::Pass => Tone::Good,
-            SloVerdict::Fail => Tone::Bad,
-            SloVerdict::CannotTell => Tone::Warn,
-        }),
+        Cell::text(cell),
+        Cell::text(text::shortened(whom, 40)),
         Cell::number(outcome.attainment * 100.0),
         Cell::text(format!(
             "{}–{}",
@@ -91,40 +98,31 @@ pub(crate) fn verdict_words(verdict: SloVerdict) -> &'static str {
 
 /// One row for each `--target`.
 pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
-    let noted = run.targets.iter().any(|outcome| outcome.note.is_some());
-    let mut columns = vec![
-        Column::text("target"),
-        Column::text("measured"),
-        Column::text("decided by"),
-        Column::text("met"),
-    ];
-    columns.extend(noted.then(|| Column::text("note")));
-    let mut table = Table::new("Targets", columns);
+    let columns = ["met", "target", "measured", "decided by", "note"].map(Column::text);
+    let mut table = Table::new("Targets", columns.to_vec());
     for outcome in &run.targets {
-        let mut cells = vec![
-            Cell::text(text::shortened(&outcome.target, 60)),
-            measured(&outcome.target, outcome.measured),
-            outcome
-                .cell
-                .as_deref()
-                .map_or_else(Cell::default, |cell| Cell::text(text::shortened(cell, 60))),
+        let text = |text: Option<&str>| {
+            text.map_or_else(Cell::default, |text| Cell::text(text::shortened(text, 200)))
+        };
+        table.push(vec![
             match outcome.verdict {
                 _ if outcome.met => Cell::text("yes").toned(Tone::Good),
                 Some(SloVerdict::CannotTell) => Cell::text("cannot tell").toned(Tone::Warn),
                 _ => Cell::text("NO").toned(Tone::Bad),
             },
-        ];
-        let note = outcome.note.as_deref();
-        cells.extend(noted.then(|| note.map_or_else(Cell::default, Cell::text)));
-        table.push(cells);
+            Cell::text(text::shortened(&outcome.target, 60)),
+            Cell::text(measured_words(&outcome.target, outcome.measured)),
+            text(outcome.cell.as_deref()),
+            text(outcome.note.as_deref()),
+        ]);
     }
-    table.not_empty()
+    table.without_empty_columns().not_empty()
 }
 
 /// What a target measured, in the unit that its quantity has: `ttft.p95<=200ms` is told in milliseconds.
-fn measured(target: &str, value: Option<f64>) -> Cell {
+pub(crate) fn measured_words(target: &str, value: Option<f64>) -> String {
     let Some(value) = value else {
-        return Cell::default();
+        return "–".to_owned();
     };
     // `concurrency=1:ttft.p95<=200ms`: scope, quantity, limit.
     let quantity = target.rsplit(':').next().unwrap_or(target);
@@ -140,20 +138,16 @@ fn measured(target: &str, value: Option<f64>) -> Cell {
         _ => (1.0, ""),
     };
     let words = format!("{} {unit}", number::short(value / scale));
-    Cell::text(words.trim_end())
+    words.trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Value;
 
     #[test]
     fn a_target_is_told_in_its_own_unit() {
-        let told = |target, value| match measured(target, Some(value)).value {
-            Value::Text(text) => text,
-            other => format!("{other:?}"),
-        };
+        let told = |target, value| measured_words(target, Some(value));
         assert_eq!(told("ttft.p95<=1ms", 68_197_116.3), "68.2 ms");
         assert_eq!(told("concurrency=1:requests_per_s>0.5", 0.84), "0.84 req/s");
         assert_eq!(told("output_tokens_per_s>30", 41.46), "41.5 tok/s");

@@ -1,6 +1,7 @@
 //! Throughput: what each level of load gives, and what it costs.
 
-use bench_schema::{CellRecord, Load, Metric, Origin, RunRecord, ScalingRow};
+use bench_insight::Signal;
+use bench_schema::{CellRecord, Distribution, Load, Metric, Origin, RunRecord, ScalingRow};
 
 use super::{gap_metric, load_level, origin_words, trust_mark};
 use crate::table::{Cell, Column, Table};
@@ -50,10 +51,32 @@ fn columns(load: Column, gap: Metric) -> Vec<Column> {
         Column::of(gap.title(), "p95", "ms"),
         Column::of("E2E", "p50", "ms"),
         Column::of("E2E", "p95", "ms"),
+        Column::number("scaling", "×"),
         Column::number("efficiency", "%"),
         Column::number("trade-off", "gain/cost"),
         Column::number("goodput", "req/s"),
+        Column::of("peak of", "running", ""),
+        Column::of("peak of", "waiting", ""),
+        Column::of("peak of", "KV cache", "%"),
+        Column::of("peak of", "GPU use", "%"),
+        Column::of("peak of", "GPU memory", "%"),
     ]
+}
+
+/// What is read of machines and server beside the latencies, with what a value is multiplied by.
+const PEAKS: [(Signal, f64); 5] = [
+    (Signal::Running, 1.0),
+    (Signal::Waiting, 1.0),
+    (Signal::KvCache, 100.0),
+    (Signal::GpuUse, 100.0),
+    (Signal::GpuMemory, 100.0),
+];
+
+/// The highest level of a signal over the run.
+pub(crate) fn peak(run: &RunRecord, signal: Signal) -> Option<f64> {
+    let cells = run.cells.iter();
+    let peaks = cells.filter_map(|cell| Some(signal.of(cell)?.peak));
+    peaks.reduce(f64::max)
 }
 
 fn row(run: &RunRecord, cell: &CellRecord, gap: Metric, mixed: bool) -> Vec<Cell> {
@@ -68,7 +91,7 @@ fn row(run: &RunRecord, cell: &CellRecord, gap: Metric, mixed: bool) -> Vec<Cell
     let quantile = |metric: Metric, q: f64| {
         Cell::quantile(cell.headline(metric).and_then(|d| d.quantile_entry(q)), 1e6)
     };
-    vec![
+    let mut row = vec![
         load.marked(trust_mark(run, cell)),
         Cell::number(cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())),
         Cell::number(rates.map(|r| r.requests_per_s)),
@@ -79,15 +102,102 @@ fn row(run: &RunRecord, cell: &CellRecord, gap: Metric, mixed: bool) -> Vec<Cell
         quantile(gap, 0.95),
         quantile(Metric::E2e, 0.5),
         quantile(Metric::E2e, 0.95),
+        Cell::number(scaling.map(|s| s.scaling_factor)),
         Cell::number(scaling.and_then(|s| s.efficiency).map(|e| e * 100.0)),
         Cell::number(scaling.and_then(|s| s.tradeoff_ratio)),
         Cell::number(cell.goodput.as_ref().map(|g| g.requests_per_s)),
-    ]
+    ];
+    row.extend(PEAKS.map(|(signal, scale)| Cell::number(signal.of(cell).map(|l| l.peak * scale))));
+    row
+}
+
+/// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
+pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
+    let members: Vec<(&CellRecord, &ScalingRow)> = run
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, scaling_row(run, cell)?)))
+        .filter(|(_, row)| row.throughput_gain.is_some())
+        .collect();
+    let (first, base) = *members.first()?;
+    let mut columns = vec![
+        Column::text("cell"),
+        Column::number("took", "s"),
+        Column::number("completed", ""),
+        Column::number("output", "tokens"),
+        Column::number("rate", "/s"),
+        Column::number("if linear", "/s"),
+        Column::number("scaling", "×"),
+        Column::number("efficiency", "%"),
+        Column::number("gain", "%"),
+        Column::number("penalty", "%"),
+        Column::number("gain / penalty", ""),
+    ];
+    let changes: [(&str, fn(&Distribution) -> Option<f64>); 4] = [
+        ("mean", |d| Some(d.mean)),
+        ("p50", |d| d.quantile(0.5)),
+        ("p95", |d| d.quantile(0.95)),
+        ("p99", |d| d.quantile(0.99)),
+    ];
+    columns.extend(changes.map(|(name, _)| Column::of("change of E2E", name, "%")));
+    let title = format!("Change against {}", super::label(first));
+    let mut table = Table::new(title, columns);
+    for (cell, row) in members {
+        let whole = cell.windows.whole.as_ref();
+        let tokens = cell.metrics.get(&Metric::OutputTokens);
+        let linear = (base.level > 0.0).then(|| base.value * row.level / base.level);
+        let percent = |share: Option<f64>| Cell::number(share.map(|x| x * 100.0));
+        let mut cells = vec![
+            Cell::text(super::label(cell)).marked(trust_mark(run, cell)),
+            Cell::number(whole.map(|rates| rates.seconds)),
+            Cell::count(cell.counts.completed),
+            Cell::number(tokens.map(|d| (d.mean * d.n as f64).round())),
+            Cell::number(row.value),
+            Cell::number(linear),
+            Cell::number(row.scaling_factor),
+            percent(row.efficiency),
+            percent(row.throughput_gain),
+            percent(row.latency_penalty),
+            Cell::number(row.tradeoff_ratio),
+        ];
+        cells.extend(changes.map(|(_, figure)| {
+            let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
+            let change = of(cell).zip(of(first)).map(|(now, then)| now / then - 1.0);
+            percent(change.filter(|_| cell.id != first.id))
+        }));
+        table.push(cells);
+    }
+    (table.rows.len() > 1).then(|| table.without_empty_columns())
 }
 
 /// The cell's row of the scaling table.
 pub(crate) fn scaling_row<'a>(run: &'a RunRecord, cell: &CellRecord) -> Option<&'a ScalingRow> {
     run.analysis.scaling.iter().find(|row| row.cell == cell.id)
+}
+
+/// The scaling of runs along a tag.
+pub(crate) fn scaling_of(rows: &[ScalingRow]) -> Table {
+    let columns = vec![
+        Column::text("level"),
+        Column::number("best rate", "/s"),
+        Column::number("scaling", "×"),
+        Column::number("efficiency", "%"),
+        Column::number("gain", "%"),
+        Column::number("penalty", "%"),
+    ];
+    let mut table = Table::new("Scaling along the axis", columns);
+    let percent = |share: Option<f64>| Cell::number(share.map(|x| x * 100.0));
+    for row in rows {
+        table.push(vec![
+            Cell::text(row.level.to_string()),
+            Cell::number(row.value),
+            Cell::number(row.scaling_factor),
+            percent(row.efficiency),
+            percent(row.throughput_gain),
+            percent(row.latency_penalty),
+        ]);
+    }
+    table
 }
 
 /// Open loops have latencies from both origins: service time (`sent`) beside response time (`due`).

@@ -14,5 +14,6 @@ mod figures;
 mod hostile;
 mod html;
 mod large;
+mod seeds;
 mod support;
 mod terminal;

@@ -42,6 +42,14 @@
     var box = element.getBoundingClientRect();
     if (box.width > 0 && box.right > window.innerWidth + 1 && !element.closest('.scroll, nav')) { found.push('"' + element.textContent.slice(0, 60) + '" leaves the window'); }
   });
+  document.querySelectorAll('.good, .bad, .warn').forEach(function (cell) {
+    var box = cell.getBoundingClientRect();
+    if (cell.closest('table') && box.width > 0 && box.right > window.innerWidth + 1) { found.push('the verdict "' + cell.textContent + '" is beyond the window'); }
+  });
+  var first = document.querySelector('.first .chart');
+  if (first && window.innerWidth >= 1280) {
+    document.documentElement.setAttribute('data-first', String(Math.round(first.getBoundingClientRect().bottom + window.scrollY)));
+  }
   document.documentElement.setAttribute('data-found', JSON.stringify(found.filter(function (f, i) { return found.indexOf(f) === i; })));
   document.documentElement.setAttribute('data-width', String(window.innerWidth));
 })();

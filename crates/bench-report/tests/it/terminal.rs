@@ -35,6 +35,41 @@ fn the_markdown_report_reads_as_a_report_and_has_no_section_without_data() {
 }
 
 #[test]
+fn a_result_fits_a_screen_and_a_report_a_comment_on_a_pull_request() {
+    let mut all = all();
+    all.push((
+        "hostile",
+        crate::hostile::run_with("a \u{1b}[31m b|c `d` http://x/"),
+    ));
+    let mut many = runs::sweep();
+    many.cells = many.cells.iter().cycle().take(60).cloned().collect();
+    for (i, cell) in many.cells.iter_mut().enumerate() {
+        cell.id = format!("c{i}");
+        cell.counts.failed = 3;
+        cell.counts.planned += 3;
+    }
+    many.findings = many.findings.iter().cycle().take(40).cloned().collect();
+    let reason = many.trust.reasons[0].clone();
+    many.trust.reasons = vec![reason; 30];
+    all.push(("many", many));
+    for (name, run) in all {
+        let shown = terminal::render(&run, Some(Path::new("results/example")));
+        assert!(shown.lines().count() <= 40, "{name}: {shown}");
+        let text = markdown::render(&run, &[]);
+        assert!(
+            text.lines().count() <= 120,
+            "{name}: {}",
+            text.lines().count()
+        );
+        assert!(text.len() <= 20_000, "{name}: {} bytes", text.len());
+        assert!(!text.contains("http&#58;//"), "{name}");
+        let whole = terminal::render_all(&run, None);
+        assert!(whole.lines().count() > shown.lines().count(), "{name}");
+        assert!(whole.lines().all(|line| line.width() <= 100), "{name}");
+    }
+}
+
+#[test]
 fn no_line_in_the_terminal_is_wider_than_100_columns() {
     for (name, run) in all() {
         for line in terminal::render(&run, None).lines() {

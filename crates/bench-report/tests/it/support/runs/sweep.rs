@@ -195,7 +195,7 @@ fn hardware(row: &[f64; 9]) -> HardwareSummary {
         resources: vec![
             resource(
                 ReadingSource::Gpu,
-                "utilization",
+                "utilisation_share",
                 Unit::Ratio,
                 busy * 0.97,
                 (busy * 1.05).min(1.0),
@@ -236,14 +236,25 @@ fn hardware(row: &[f64; 9]) -> HardwareSummary {
                 0.0,
             ),
         ],
-        derived: BTreeMap::from([(
-            "energy_per_output_token_j".to_owned(),
-            Quantity {
-                value: 70.0 / row[2],
-                unit: Unit::Joules,
-                interval: None,
-            },
-        )]),
+        derived: BTreeMap::from(
+            [
+                ("energy_per_output_token_j", 70.0 / row[2], Unit::Joules),
+                ("gpu_utilisation_mean", busy * 0.97, Unit::Ratio),
+                ("gpu_utilisation_peak", (busy * 1.05).min(1.0), Unit::Ratio),
+                ("gpu_memory_peak_share", 0.604, Unit::Ratio),
+            ]
+            .map(|(name, value, unit)| {
+                let interval = None;
+                (
+                    name.to_owned(),
+                    Quantity {
+                        value,
+                        unit,
+                        interval,
+                    },
+                )
+            }),
+        ),
         unknown: BTreeMap::from([(
             "gpu power limit".to_owned(),
             "NVML: not supported".to_owned(),
