@@ -2,7 +2,7 @@
 
 use bench_runner::config::{Concurrency, Lengths, Settings};
 use bench_runner::{Ask, Cell};
-use bench_schema::{Factor, Load, StopRule};
+use bench_schema::{Factor, Load};
 use bench_workload::{DatasetSpec, LengthSpec};
 
 /// Lengths of the grid where nothing is said.
@@ -80,10 +80,7 @@ fn point(settings: &Settings, input: u32, output: u32, repeats: u32) -> Cell {
         ]
         .into(),
         load: Load::closed(1),
-        stop: StopRule {
-            requests: Some(u64::from(repeats)),
-            ..StopRule::default()
-        },
+        stop: settings.stop_rule(u64::from(repeats)),
         repeats: 1,
         warmup: settings.load.warmup,
         ask: Ask {
@@ -130,5 +127,13 @@ mod tests {
         ]);
         let ids: Vec<_> = cells.iter().map(|cell| cell.id.as_str()).collect();
         assert_eq!(ids, ["i8-x-o4", "i16-x-o4"]);
+        assert_eq!(cells[0].stop.requests, Some(2));
+    }
+
+    #[test]
+    fn a_grid_ends_its_cells_as_it_is_told() {
+        let cells = made(&["--grid", "--requests", "30", "--duration", "1m"]);
+        assert_eq!(cells[0].stop.requests, Some(30));
+        assert!(cells[0].stop.duration.is_some());
     }
 }

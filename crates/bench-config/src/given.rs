@@ -329,6 +329,12 @@ impl Given {
             let help = "take `grid` or `categories` out";
             self.complain("categories", "a grid has no categories", Some(help));
         }
+        for key in ["concurrency", "think_time", "ramp_up"] {
+            if grid && self.has(key) {
+                let help = format!("take `grid` or `{key}` out");
+                self.complain(key, "a grid is measured one at a time", Some(&help));
+            }
+        }
         let workload = self.settings.workload.clone();
         let of_grid = grid || self.settings.benchmark == Benchmark::Latency;
         let lengths = [

@@ -107,17 +107,22 @@ const OF_CLIENT: [&str; 5] = [
     "starved",
 ];
 
-/// The next step where the client had cores to spare and its machine was taken from it: no flag of ours helps there.
-fn stolen(scene: &Scene<'_>) -> Option<String> {
+/// The next step where the client had a core to spare: no flag of ours helps there, its machine was taken from it, or slow to wake it.
+fn of_machine(scene: &Scene<'_>, code: &str) -> Option<String> {
     const NOTICED: f64 = 0.01;
-    const BUSY: f64 = 0.7;
-    let share = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED)?;
-    let busiest = scene.cell.client.busiest_worker;
-    let spare = busiest.is_some_and(|busy| busy < BUSY);
-    spare.then(|| {
-        format!(
+    const BUSY: f64 = 0.5;
+    let busiest = scene.cell.client.busiest_worker.filter(|busy| *busy < BUSY)?;
+    let stolen = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED);
+    if let Some(share) = stolen {
+        return Some(format!(
             "the client was not busy, but the hypervisor gave {} of this machine's CPU time to others: use a machine that is not shared, or a quieter time",
             text::percent(share)
+        ));
+    }
+    ["bounded_stamps", "lateness"].contains(&code).then(|| {
+        format!(
+            "the client used {} of a core at most, so its machine was slow to wake it: give it a core of its own, or a machine that is not shared",
+            text::percent(busiest)
         )
     })
 }

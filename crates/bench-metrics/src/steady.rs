@@ -212,7 +212,11 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
     let mut series = vec![
         ("latency", binned(started, |f| f.latency, window)),
-        ("time per token", binned(started, per_token, window)),
+        // Whoever is left over in the drain has the server to himself.
+        (
+            "time per token",
+            binned(started, |f| per_token(f).filter(|_| f.ended <= window.to), window),
+        ),
     ];
     if load.is_open() {
         let width = window.length().get() / BINS;
