@@ -111,7 +111,11 @@ const OF_CLIENT: [&str; 5] = [
 fn of_machine(scene: &Scene<'_>, code: &str) -> Option<String> {
     const NOTICED: f64 = 0.01;
     const BUSY: f64 = 0.5;
-    let busiest = scene.cell.client.busiest_worker.filter(|busy| *busy < BUSY)?;
+    let busiest = scene
+        .cell
+        .client
+        .busiest_worker
+        .filter(|busy| *busy < BUSY)?;
     let stolen = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED);
     if let Some(share) = stolen {
         return Some(format!(
@@ -152,8 +156,9 @@ impl Rule {
             Limit::Time => format!(" (limit {})", text::time(crossed)),
             Limit::None => String::new(),
         };
-        let stolen = stolen(scene).filter(|_| OF_CLIENT.contains(&self.code));
-        let next = stolen
+        let of_client = OF_CLIENT.contains(&self.code);
+        let machine = of_client.then(|| of_machine(scene, self.code)).flatten();
+        let next = machine
             .as_deref()
             .or(seen.next.as_deref())
             .unwrap_or(self.next);

@@ -215,7 +215,11 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
         // Whoever is left over in the drain has the server to himself.
         (
             "time per token",
-            binned(started, |f| per_token(f).filter(|_| f.ended <= window.to), window),
+            binned(
+                started,
+                |f| per_token(f).filter(|_| f.ended <= window.to),
+                window,
+            ),
         ),
     ];
     if load.is_open() {
