@@ -399,3 +399,25 @@ fn every_shipped_configuration_makes_a_plan() -> Result {
     assert!(seen >= 5, "only {seen} configurations found");
     Ok(())
 }
+
+#[test]
+fn a_run_opens_a_connection_for_each_stream_and_one_for_all_its_pages() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(EngineConfig::profile("fixed")?)?;
+    let url = server.url();
+    // What the server is, whether it has a tokenizer, the length of each prompt: pages; what it is like: the metrics page is another thread's to ask for.
+    let asked = "--dataset random --input-tokens 12 --output-tokens 3 --concurrency 12 --requests 36 --workers 2 --server-metrics none";
+    let mut args = vec!["--url", url.as_str()];
+    args.extend(asked.split(' '));
+    let (output, run) = run_in(folder.path(), &args)?;
+    assert!(run.complete, "{}", stderr(&output));
+    let address = server.addr().ok_or("a TCP server")?;
+    let mut own = std::net::TcpStream::connect(address)?;
+    own.write_all(b"GET /connections HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    own.read_to_string(&mut page)?;
+    let carried = page.split("\r\n\r\n").nth(1).ok_or("a body")?;
+    let carried: Vec<u64> = serde_json::from_str(carried)?;
+    assert_eq!(carried.len(), 12 + 1 + 1, "and this one: {carried:?}");
+    Ok(())
+}
