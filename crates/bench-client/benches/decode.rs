@@ -89,7 +89,7 @@ fn mark(read: usize) -> ReadMark {
         arrival: Stamp::new(at),
         returned: Stamp::new(at + 1000),
         previous_return: Stamp::new(at - 900_000),
-        woken: Stamp::new(at - 900_000),
+        last_token_from: Stamp::new(at - 900_000),
         merged: false,
     }
 }
