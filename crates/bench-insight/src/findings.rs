@@ -5,7 +5,7 @@ mod facts;
 mod lengths;
 mod objectives;
 
-use bench_schema::{Answer, CellRecord, Code, Factor, Finding, RunRecord};
+use bench_schema::{Answer, CellRecord, Code, Factor, Finding, Load, RunRecord};
 
 use crate::InsightError;
 use crate::analysis::analyse_run;
@@ -56,29 +56,41 @@ pub fn findings_with(
     Ok(ordered(all))
 }
 
-/// What several runs say that differ in a tag, from the fastest cell of each: a numeric one (`gpus`, `tensor_parallel`, `replicas`) as
-/// scaling along it, a named one (`model`, `dataset`, `layout`) as a comparison of the rates; and what their prompts cost, where
-/// those differ. Empty with fewer than two levels.
+/// What several runs say that differ in a tag: from the fastest cell of each a numeric one (`gpus`, `tensor_parallel`, `replicas`) as
+/// scaling along it, a named one (`model`, `dataset`, `layout`) as a comparison of the rates; from the cell under least load, where
+/// nothing waits, what their prompts cost. Empty with fewer than two levels.
 pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
-    let named = named_by_tag(tag, runs);
     let scaling = facts::scaling(&crate::scaling_by_tag(tag, runs));
-    let found = scaling.or_else(|| facts::beside(tag, &named));
-    found.into_iter().chain(lengths::prompt(&named)).collect()
+    let found = scaling.or_else(|| facts::beside(tag, &by_tag(tag, runs, fastest)));
+    let prompts = lengths::prompt(&by_tag(tag, runs, quietest));
+    found.into_iter().chain(prompts).collect()
 }
 
-/// The fastest cell of each run, the run's tag as its only factor.
-fn named_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<CellRecord> {
-    let fastest = |run: &RunRecord| {
-        let rates = run
-            .cells
-            .iter()
-            .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)));
-        let best = rates.max_by(|a, b| a.1.total_cmp(&b.1));
-        best.map(|(cell, _)| cell.clone())
+fn fastest(run: &RunRecord) -> Option<&CellRecord> {
+    let cells = run.cells.iter();
+    let rates = cells.filter_map(|cell| Some((cell, view::requests_per_s(cell)?)));
+    let best = rates.max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map(|(cell, _)| cell)
+}
+
+fn quietest(run: &RunRecord) -> Option<&CellRecord> {
+    let level = |cell: &CellRecord| match &cell.load {
+        Load::Closed { concurrency, .. } => f64::from(*concurrency),
+        Load::Open { rate_per_s, .. } => *rate_per_s,
     };
+    let cells = run.cells.iter();
+    cells.min_by(|a, b| level(a).total_cmp(&level(b)))
+}
+
+/// One cell of each run, the run's tag as its only factor.
+fn by_tag(
+    tag: &str,
+    runs: &[&RunRecord],
+    pick: fn(&RunRecord) -> Option<&CellRecord>,
+) -> Vec<CellRecord> {
     runs.iter()
         .filter_map(|run| {
-            let mut cell = fastest(run)?;
+            let mut cell = pick(run)?.clone();
             let level = Factor::Name(run.tags.get(tag)?.clone());
             cell.id = format!("{} {}", level, cell.id);
             cell.factors = [(tag.to_owned(), level)].into();

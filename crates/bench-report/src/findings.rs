@@ -363,27 +363,7 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
                 tightest(&n).map_or_else(String::new, |t| format!("; the tightest is {t}"))
             )
         }
-        Answer::SloUndecided => {
-            let mut limits: Vec<(&Evidence, usize)> = Vec::new();
-            for limit in n.all(Known::Limit) {
-                let same = |known: &&mut (&Evidence, usize)| {
-                    known.0.of == limit.of && amount(known.0) == amount(limit)
-                };
-                match limits.iter_mut().find(same) {
-                    Some(known) => known.1 += 1,
-                    None => limits.push((limit, 1)),
-                }
-            }
-            let open = limits.iter().take(3);
-            let open: Vec<String> = open
-                .filter_map(|(limit, cells)| undecided(&n, limit, *cells))
-                .collect();
-            let more = match limits.len().saturating_sub(open.len()) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            format!("the data cannot decide {}{more}", open.join(", "))
-        }
+        Answer::SloUndecided => open_objectives(&n),
         Answer::Capacity => format!(
             "{} served{}: {} requests a day if sustained",
             n.said(Known::RequestRate)?,
@@ -395,6 +375,29 @@ fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
         | Answer::ScenarioUndecided
         | Answer::Planning => return None,
     })
+}
+
+/// What nobody can tell, an objective once for all its cells.
+fn open_objectives(n: &Numbers<'_>) -> String {
+    let mut limits: Vec<(&Evidence, usize)> = Vec::new();
+    for limit in n.all(Known::Limit) {
+        let same = |known: &&mut (&Evidence, usize)| {
+            known.0.of == limit.of && amount(known.0) == amount(limit)
+        };
+        match limits.iter_mut().find(same) {
+            Some(known) => known.1 += 1,
+            None => limits.push((limit, 1)),
+        }
+    }
+    let open = limits.iter().take(3);
+    let open: Vec<String> = open
+        .filter_map(|(limit, cells)| undecided(n, limit, *cells))
+        .collect();
+    let more = match limits.len().saturating_sub(open.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("the data cannot decide {}{more}", open.join(", "))
 }
 
 /// `P95 E2E against 2.00 s (1.90 s to 2.10 s; about 4 times as many requests would decide)`, or in how many cells.
@@ -472,7 +475,7 @@ fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
             match n.said(Known::LatencyPenalty) {
                 Some(change) => format!("over prompts {range}, E2E changes by {change}"),
                 None => format!(
-                    "prefill grows {} over prompts {range}: {} to {}",
+                    "the time before the first token grows {} over prompts {range}: {} to {}",
                     n.said(Known::SlowDown)?,
                     n.said(Known::LevelBefore)?,
                     n.said(Known::LevelAfter)?
