@@ -111,13 +111,13 @@ pub(crate) struct Pivot {
     /// Run directories, or folders of them.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
-    /// What tells the rows apart: a tag, a factor, model, server, run, cell, concurrency, rate_per_s, ….
+    /// What tells the rows apart: a tag, a factor, model, server, run, cell, concurrency, `rate_per_s`, ….
     #[arg(long, default_value = "run", value_name = "NAME")]
     pub(crate) rows: String,
     /// What tells the columns apart.
     #[arg(long, default_value = "cell", value_name = "NAME")]
     pub(crate) columns: String,
-    /// The figure: METRIC.mean, .p50, .p90, .p95 or .p99 (times in milliseconds), requests_per_s, output_tokens_per_s, failed, ….
+    /// The figure: METRIC.mean, .p50, .p90, .p95 or .p99 (times in milliseconds), `requests_per_s`, `output_tokens_per_s`, failed, ….
     /// Where several runs measured one cell it is the mean of their figures.
     #[arg(long, default_value = "e2e.p95", value_name = "FIGURE")]
     pub(crate) value: String,

@@ -31,7 +31,9 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     let beside = beside(&arguments.from, base)?;
     let mut held = held_against_first(&groups, &options)?;
     if let Some(beside) = &beside {
-        held.iter_mut().for_each(|one| beside.name(one));
+        for one in &mut held {
+            beside.name(one);
+        }
     }
     let mut notes: Vec<String> = groups
         .iter()

@@ -1,6 +1,7 @@
 //! `gate`: an exit code for a pipeline.
 
 use bench_insight::{GateOutcome, GateVerdict, RegressionRule};
+use bench_report::compare::terminal;
 use serde::Serialize;
 
 use crate::Done;
@@ -66,10 +67,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
             serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"
         }
         Output::Markdown => markdown(verdict, &gates),
-        Output::Table => {
-            let changes = bench_report::compare::terminal(&found);
-            lines(verdict, &gates, arguments.strict) + "\n" + &changes
-        }
+        Output::Table => lines(verdict, &gates, arguments.strict) + "\n" + &terminal(&found),
     };
     let mut notes: Vec<String> = base
         .iter()

@@ -1,10 +1,10 @@
 //! The charts of a run: each in its own file, each absent where the run has no data for it.
 
-mod categories;
 mod cdf;
 mod configurations;
 mod consistency;
 mod flow;
+mod groups;
 mod hardware;
 mod heatmap;
 mod histogram;
@@ -22,7 +22,6 @@ mod sweep;
 mod throughput;
 mod timeline;
 mod tradeoff;
-mod use_cases;
 pub(crate) mod violins;
 
 use bench_schema::{CellRecord, Metric, Origin, RunRecord};
@@ -60,12 +59,12 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         trace.and_then(|trace| cdf::figure(run, trace)),
         trace.and_then(|trace| violins::distributions(run, trace)),
         trace.and_then(|trace| histogram::figure(run, trace)),
-        use_cases::figure(run),
+        groups::use_cases(run),
     ];
     let mut length = vec![
         length::latency(run),
         length::speed(run),
-        categories::figure(run),
+        groups::categories(run),
     ];
     let spread = trace.map_or_else(Vec::new, |trace| scatter::figures(run, trace));
     length.extend(spread.into_iter().map(Some));

@@ -63,6 +63,25 @@ pub(crate) fn html(text: &str) -> String {
     escape_html(&plain(text))
 }
 
+/// The same for running text: flags and keys in backticks become code. Nothing but their own letters can stand in them.
+pub(crate) fn html_with_code(text: &str) -> String {
+    let text = html(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    let is_code = |part: &str| {
+        let safe = |c: char| c.is_ascii_alphanumeric() || "-_=. ".contains(c);
+        !part.is_empty() && part.len() <= 60 && part.chars().all(safe)
+    };
+    let odd = || parts.iter().skip(1).step_by(2);
+    if parts.len().is_multiple_of(2) || !odd().all(|part| is_code(part)) {
+        return text;
+    }
+    let place = |(i, part): (usize, &&str)| match i % 2 {
+        0 => (*part).to_owned(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(place).collect()
+}
+
 /// The same for a block of lines, such as a configuration; lines stay lines, 200 000 characters at most.
 pub(crate) fn html_block(text: &str) -> String {
     let shown = |c: char| {
@@ -107,6 +126,13 @@ fn escape_markdown(text: &str, begins_line: bool) -> String {
     let words = plain.split(' ').enumerate();
     let escaped = words.map(|(i, word)| {
         let inner = word.trim_start_matches('(');
+        let end = inner.trim_end_matches([')', ',', '.', ';', ':']);
+        let own = end.strip_prefix('`').and_then(|end| end.strip_suffix('`'));
+        let safe = |c: char| c.is_ascii_alphanumeric() || "-_=.".contains(c);
+        if own.is_some_and(|own| own.starts_with("--") && own.chars().all(safe)) {
+            // A flag: code already.
+            return word.to_owned();
+        }
         let address = inner.trim_end_matches([')', ',', '.', ';', ':']);
         if is_plain_address(address) {
             // As code it is read as it was written, and is no link.
@@ -141,15 +167,15 @@ fn escape_word(plain: &str, begins_line: bool) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            '_' if !between_word_characters(&plain, i) => out.push_str("\\_"),
+            '_' if !between_word_characters(plain, i) => out.push_str("\\_"),
             '#' | '+' | '-' | '=' if i == 0 && begins_line => {
                 out.push('\\');
                 out.push(c);
             }
             // `www.` and `scheme:` would be made links by themselves.
             ':' if plain.chars().skip(i + 1).take(2).eq("//".chars()) => out.push_str("&#58;"),
-            '.' if after_www(&plain, i) => out.push_str("&#46;"),
-            '.' | ')' if begins_line && starts_a_list(&plain, i) => {
+            '.' if after_www(plain, i) => out.push_str("&#46;"),
+            '.' | ')' if begins_line && starts_a_list(plain, i) => {
                 out.push('\\');
                 out.push(c);
             }
@@ -254,6 +280,21 @@ mod tests {
         assert_eq!(markdown("# 1"), "\\# 1");
         assert_eq!(markdown("1. x"), "1\\. x");
         assert_eq!(markdown("14.0"), "14.0");
+    }
+
+    #[test]
+    fn flags_in_backticks_are_code_and_nothing_else_is() {
+        let said = "raise `--requests` (or `--duration`), see `a<b`";
+        assert_eq!(
+            html_with_code("raise `--requests`, or <b>"),
+            "raise <code>--requests</code>, or &lt;b&gt;"
+        );
+        assert_eq!(html_with_code("one ` alone"), "one ` alone");
+        assert_eq!(html_with_code(said), html(said));
+        assert_eq!(
+            markdown(said),
+            "raise `--requests` (or `--duration`), see \\`a&lt;b\\`"
+        );
     }
 
     #[test]

@@ -40,9 +40,7 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             plot = plot.with("lineStyle", json!({"type": "dashed"}));
         }
         if i == 0 {
-            let lines = [("P50", 50), ("P95", 95), ("P99", 99)];
-            let lines = lines.map(|(name, at)| json!({"xAxis": at, "label": {"formatter": name}}));
-            plot = plot.with("markLine", json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@muted", "type": "dashed"}, "label": {"color": "@soft", "position": "insideEndTop"}, "data": lines}));
+            plot = plot.with("markLine", percentile_marks());
         }
     }
     for (limit, words) in limits(run, Metric::E2e) {
@@ -76,4 +74,11 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .note(note)
         .table(violins::table("E2E (ms)", &named)),
     )
+}
+
+/// Where P50, P95 and P99 are on the axis of shares.
+fn percentile_marks() -> serde_json::Value {
+    let lines = [("P50", 50), ("P95", 95), ("P99", 99)];
+    let lines = lines.map(|(name, at)| json!({"xAxis": at, "label": {"formatter": name}}));
+    json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@muted", "type": "dashed"}, "label": {"color": "@soft", "position": "insideEndTop"}, "data": lines})
 }

@@ -59,27 +59,36 @@ pub(super) fn figure(run: &RunRecord, tokens: bool) -> Option<Figure> {
             .with("showSymbol", false.into())
             .with("smooth", 0.3.into());
     }
-    let (first, last) = (
-        values.first().copied().flatten()?,
-        values.last().copied().flatten()?,
-    );
-    let (from, to) = (at.first()?, at.last()?);
-    let (x, y) = (short(first), short(last));
-    let span = span_words(&name, *from, *to);
-    let title = if last >= first {
-        format!(
-            "{what} rises {} from {span}: {x} → {y} {unit}",
-            times(last / first)
-        )
-    } else {
-        format!("{what} falls from {x} to {y} {unit} from {span}")
-    };
+    let title = title(&values, (&at, &name), (what, unit))?;
     let note = "Bars with 95 % intervals; rates are over the steady window where one was found.";
     Some(
         Figure::new(id, title, plot)
             .note(note)
             .table(tables::sweep(run)),
     )
+}
+
+/// From the first level to the last.
+fn title(
+    values: &[Option<f64>],
+    (at, name): (&[f64], &str),
+    (what, unit): (&str, &str),
+) -> Option<String> {
+    let (first, last) = (
+        values.first().copied().flatten()?,
+        values.last().copied().flatten()?,
+    );
+    let (from, to) = (at.first()?, at.last()?);
+    let (x, y) = (short(first), short(last));
+    let span = span_words(name, *from, *to);
+    Some(if last >= first {
+        format!(
+            "{what} rises {} from {span}: {x} → {y} {unit}",
+            times(last / first)
+        )
+    } else {
+        format!("{what} falls from {x} to {y} {unit} from {span}")
+    })
 }
 
 /// The headline rate of a cell with its interval.

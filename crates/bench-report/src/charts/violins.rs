@@ -178,11 +178,8 @@ pub(crate) fn figure(
 
 /// Outline by a Gaussian kernel density (Silverman's bandwidth) between the 0.5th and 99.5th percentile.
 fn violin(index: usize, sample: &Sample, is_log: bool) -> Value {
-    let (to, back): (fn(f64) -> f64, fn(f64) -> f64) = if is_log {
-        (f64::ln, f64::exp)
-    } else {
-        (|x| x, |x| x)
-    };
+    let to = |x: f64| if is_log { x.ln() } else { x };
+    let back = |x: f64| if is_log { x.exp() } else { x };
     let at = |q: f64| to(sample.quantile(q));
     let (low, high) = (at(0.005), at(0.995));
     let middle = at(0.75) - at(0.25);

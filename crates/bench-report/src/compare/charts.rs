@@ -20,8 +20,6 @@ const ROWS: usize = 24;
 
 pub(super) fn section(study: &Study<'_>) -> Section {
     let mut figures: Vec<Figure> = scaling(study).into_iter().collect();
-    let held = study.held().take(SHOWN).enumerate();
-    figures.extend(held.filter_map(|(i, (point, held))| changes(point, held, i)));
     let measured = MEASURES
         .iter()
         .filter_map(|measure| measured(study, measure));
@@ -32,6 +30,8 @@ pub(super) fn section(study: &Study<'_>) -> Section {
         beside::utilisation(study),
     ];
     figures.extend(others.into_iter().flatten());
+    let held = study.held().take(SHOWN).enumerate();
+    figures.extend(held.filter_map(|(i, (point, held))| changes(point, held, i)));
     Section {
         id: "charts",
         title: "Charts",
@@ -39,12 +39,15 @@ pub(super) fn section(study: &Study<'_>) -> Section {
     }
 }
 
+/// A value with its interval.
+type Bounded = (f64, Option<Interval>);
+
 /// A figure of a cell that is shown for every point.
 struct Measure {
     id: &'static str,
     title: &'static str,
     unit: &'static str,
-    of: fn(&CellRecord) -> Option<(f64, Option<Interval>)>,
+    of: fn(&CellRecord) -> Option<Bounded>,
 }
 
 const MEASURES: [Measure; 5] = [
@@ -90,7 +93,7 @@ const MEASURES: [Measure; 5] = [
 ];
 
 /// In milliseconds with its interval.
-fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<(f64, Option<Interval>)> {
+fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<Bounded> {
     let entry = cell.headline(metric)?.quantile_entry(q)?;
     let interval = entry.interval.map(|i| Interval {
         low: i.low / 1e6,
@@ -153,7 +156,9 @@ fn measured(study: &Study<'_>, measure: &Measure) -> Option<Figure> {
         unit = measure.unit
     );
     let mut table = Table::new(measure.title, table_of);
-    rows.into_iter().for_each(|row| table.push(row));
+    for row in rows {
+        table.push(row);
+    }
     Some(
         Figure::new(measure.id, title, plot)
             .note("First run of each point, with 95 % intervals.")

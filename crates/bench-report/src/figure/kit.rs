@@ -294,7 +294,9 @@ impl Plot {
                 Value::Array(axes) => axes.first_mut(),
                 axis => Some(axis),
             });
-            y.into_iter().for_each(|y| make_logarithmic(y, self.lowest));
+            if let Some(y) = y {
+                make_logarithmic(y, self.lowest);
+            }
         }
         let bare = !has_legend && !self.root.contains_key("visualMap");
         if let Some(top) = option.pointer_mut("/grid/0/top").filter(|_| bare) {

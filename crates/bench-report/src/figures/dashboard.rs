@@ -49,20 +49,14 @@ pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<Str
         HEAD + panels.chunks(2).map(row_height).sum::<f64>(),
     );
     let sentence = headline(run, PLAIN).unwrap_or_default();
-    let text_at = |x: f64, y: f64, size: f64, weight: &str, color: &str, words: &str| {
-        format!(
-            "<text x=\"{x}\" y=\"{y}\" font-family=\"DejaVu Sans, sans-serif\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{color}\">{words}</text>"
-        )
-    };
-    let text = |y, size, weight, color, words: &str| text_at(28.0, y, size, weight, color, words);
+    let text = |y, font: (f64, &str), color, words: &str| text_at(28.0, y, font, color, words);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
     );
     out.push_str(&text(
         44.0,
-        28.0,
-        "bold",
+        (28.0, "bold"),
         "#1e293b",
         &html(&shortened(&run.title, 90)),
     ));
@@ -71,25 +65,14 @@ pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<Str
         verdict_word(run.trust.verdict),
         verdict_meaning(run.trust.verdict)
     );
-    out.push_str(&text(74.0, 16.0, "normal", "#64748b", &html(&verdict)));
+    out.push_str(&text(74.0, (16.0, "normal"), "#64748b", &html(&verdict)));
     out.push_str(&text(
         100.0,
-        16.0,
-        "normal",
+        (16.0, "normal"),
         "#1e293b",
         &html(&shortened(&sentence, 190)),
     ));
-    let (at, tiles) = key_figures(run);
-    let at = at.map_or_else(String::new, |at| format!(", {at}"));
-    let room = (width - 56.0) / tiles.len().max(1) as f64;
-    for (i, (value, unit, words)) in tiles.iter().enumerate() {
-        let x = 28.0 + room * i as f64;
-        let at = if i + 1 < tiles.len() { at.as_str() } else { "" };
-        let words = shortened(&format!("{words}{at}"), 34);
-        let value = format!("{value} {unit}");
-        out.push_str(&text_at(x, 140.0, 22.0, "bold", "#1e293b", &html(&value)));
-        out.push_str(&text_at(x, 162.0, 13.0, "normal", "#64748b", &html(&words)));
-    }
+    out.push_str(&tiles(run, width));
     let (mut y, mut i) = (HEAD, 0);
     for row in panels.chunks(2) {
         for (column, (_, svg)) in [0.0, PANEL].into_iter().zip(row) {
@@ -100,6 +83,36 @@ pub(super) fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<Str
     }
     out.push_str("</svg>");
     Some(out)
+}
+
+fn text_at(x: f64, y: f64, (size, weight): (f64, &str), color: &str, words: &str) -> String {
+    format!(
+        "<text x=\"{x}\" y=\"{y}\" font-family=\"DejaVu Sans, sans-serif\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{color}\">{words}</text>"
+    )
+}
+
+/// The key figures beside each other.
+fn tiles(run: &RunRecord, width: f64) -> String {
+    let (at, tiles) = key_figures(run);
+    let at = at.map_or_else(String::new, |at| format!(", {at}"));
+    let room = (width - 56.0) / tiles.len().max(1) as f64;
+    let mut out = String::new();
+    for (i, (value, unit, words)) in tiles.iter().enumerate() {
+        let x = 28.0 + room * i as f64;
+        // The last is of the whole run.
+        let at = if i + 1 < tiles.len() { at.as_str() } else { "" };
+        let words = shortened(&format!("{words}{at}"), 34);
+        let value = format!("{value} {unit}");
+        out.push_str(&text_at(x, 140.0, (22.0, "bold"), "#1e293b", &html(&value)));
+        out.push_str(&text_at(
+            x,
+            162.0,
+            (13.0, "normal"),
+            "#64748b",
+            &html(&words),
+        ));
+    }
+    out
 }
 
 /// A chart's SVG at a place, its ids apart from those of the others.

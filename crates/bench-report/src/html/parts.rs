@@ -9,7 +9,7 @@ use crate::number::duration;
 use crate::table::Table;
 use crate::tables;
 use crate::terminal::{commonest_message, telling, verdict_meaning, verdict_word};
-use crate::text::{self, html, shortened};
+use crate::text::{self, html, html_with_code, shortened};
 
 /// Title, trust, key figures.
 pub(super) fn head(page: &mut Page, run: &RunRecord) {
@@ -59,7 +59,8 @@ fn trust(run: &RunRecord) -> String {
             .cell
             .as_deref()
             .map_or_else(String::new, |cell| format!(" in {}", html(cell)));
-        let (code, message) = (html(&reason.code.replace('_', " ")), html(&reason.message));
+        let code = html(&reason.code.replace('_', " "));
+        let message = html_with_code(&reason.message);
         format!("<li><strong>{code}</strong>{cell}: {message}</li>")
     };
     let mut left = REASONS;
@@ -115,7 +116,7 @@ pub(super) fn first_screen(page: &mut Page, run: &RunRecord, chart: Option<Strin
         format!(
             "<li class=\"{}\"><h3>{}</h3>{advice}</li>",
             weight(finding),
-            html(&claim(finding))
+            html_with_code(&claim(finding))
         )
     };
     let list: String = told.iter().take(FIRST).map(item).collect();
@@ -148,7 +149,7 @@ pub(super) fn findings(page: &mut Page, run: &RunRecord) {
         .findings
         .iter()
         .filter(is_fact)
-        .map(|finding| format!("<li>{}</li>", html(&claim(finding))))
+        .map(|finding| format!("<li>{}</li>", html_with_code(&claim(finding))))
         .collect();
     if !facts.is_empty() {
         page.push(&format!(
@@ -174,7 +175,7 @@ fn finding(finding: &Finding) -> String {
         "<li class=\"{}\"><span class=\"kind\">{}</span><h3>{}</h3>",
         weight(finding),
         words::kind(finding),
-        html(&claim(finding))
+        html_with_code(&claim(finding))
     );
     if !finding.evidence.is_empty() {
         let lines: String = finding

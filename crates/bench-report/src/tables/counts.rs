@@ -96,7 +96,7 @@ pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
     }
     let all = all.into_iter().map(|((stage, kind), n)| (n, stage, kind));
     let mut all: Vec<_> = all.collect();
-    all.sort_by(|a, b| b.0.cmp(&a.0));
+    all.sort_by_key(|(n, ..)| std::cmp::Reverse(*n));
     all
 }
 

@@ -111,6 +111,9 @@ fn row(run: &RunRecord, cell: &CellRecord, gap: Metric, mixed: bool) -> Vec<Cell
     row
 }
 
+/// A figure of a distribution.
+type Pick = fn(&Distribution) -> Option<f64>;
+
 /// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
 pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let members: Vec<(&CellRecord, &ScalingRow)> = run
@@ -133,7 +136,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         Column::number("penalty", "%"),
         Column::number("gain / penalty", ""),
     ];
-    let changes: [(&str, fn(&Distribution) -> Option<f64>); 4] = [
+    let changes: [(&str, Pick); 4] = [
         ("mean", |d| Some(d.mean)),
         ("p50", |d| d.quantile(0.5)),
         ("p95", |d| d.quantile(0.95)),
