@@ -152,19 +152,19 @@ impl<'a> Look<'a> {
     /// When each prompt was worked on, up to its first token: for as long as the quick quarter of prompts of about its length takes, for
     /// what is beyond that it waited. With the prompt's tokens.
     pub(super) fn prefills(&self) -> Vec<(u64, f64, f64)> {
-        // Half octaves: prompts of about one length.
-        let about = |tokens: u64| (2.0 * (tokens.max(1) as f64).log2()).round() as i32;
+        // Prompts of about one length, within a factor of √2: octaves of the square.
+        let about = |tokens: u64| tokens.saturating_mul(tokens).max(1).ilog2();
         let told = || {
             self.seen.iter().filter_map(|s| {
                 let tokens = s.request.input_tokens.unwrap_or(0);
                 Some((tokens, s.sent, s.first?, s.request.ttft?))
             })
         };
-        let mut times: BTreeMap<i32, Vec<f64>> = BTreeMap::new();
+        let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for (tokens, _, _, ttft) in told() {
             times.entry(about(tokens)).or_default().push(ttft);
         }
-        let quick: BTreeMap<i32, f64> = times
+        let quick: BTreeMap<u32, f64> = times
             .into_iter()
             .filter_map(|(length, of)| Some((length, quantile(of, 0.25)?)))
             .collect();

@@ -177,27 +177,9 @@ const EARLY: f64 = 0.4;
 
 /// All streams stop together: again and again, or once or twice.
 pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
-    let all = together(look);
+    let (unexplained, period) = not_of_prompts(look)?;
     let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
-    // As many as there are requests: each comes with somebody's prompt.
-    if all.len() * 3 > look.seen.len() && all.len() > 2 {
-        return None;
-    }
-    let prefills = look.prefills().into_iter();
-    let prefills: Vec<(f64, f64)> = prefills.map(|(_, from, to)| (from, to)).collect();
-    let of_prompts = |stall: &Stall| {
-        let within = (stall.from, stall.from + stall.length);
-        covered(&prefills, within) >= OF_PROMPTS * stall.length
-    };
-    let unexplained: Vec<Stall> = all
-        .iter()
-        .filter(|stall| !of_prompts(stall))
-        .copied()
-        .collect();
-    // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
-    let mostly_prompts = unexplained.len() * 2 < all.len();
-    let period = period(&unexplained).filter(|_| unexplained.len() >= 3 && !mostly_prompts);
     let (first, last) = (unexplained.first()?, unexplained.last()?);
     // Several at the beginning and none later: a slow start, which levels tell.
     if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
@@ -248,6 +230,26 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         )
         .refuted_by(experiment)
         .done()
+}
+
+/// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
+fn not_of_prompts(look: &Look<'_>) -> Option<(Vec<Stall>, Option<f64>)> {
+    let all = together(look);
+    // As many as there are requests: each comes with somebody's prompt.
+    if all.len() * 3 > look.seen.len() && all.len() > 2 {
+        return None;
+    }
+    let prefills = look.prefills().into_iter();
+    let prefills: Vec<(f64, f64)> = prefills.map(|(_, from, to)| (from, to)).collect();
+    let of_prompts = |stall: &Stall| {
+        let within = (stall.from, stall.from + stall.length);
+        covered(&prefills, within) >= OF_PROMPTS * stall.length
+    };
+    let n = all.len();
+    let rest: Vec<Stall> = all.into_iter().filter(|stall| !of_prompts(stall)).collect();
+    // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
+    let period = period(&rest).filter(|_| rest.len() >= 3 && rest.len() * 2 >= n);
+    Some((rest, period))
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.

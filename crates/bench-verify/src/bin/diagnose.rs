@@ -6,7 +6,7 @@
 )]
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bench_verify::diagnosis::{
@@ -98,16 +98,7 @@ fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
             judged.claimed.join(", "),
         );
         if let Some(path) = &arguments.log {
-            let failed = |source| VerifyError::Io {
-                what: path.display().to_string(),
-                source,
-            };
-            let mut file = std::fs::File::options()
-                .append(true)
-                .create(true)
-                .open(path)
-                .map_err(failed)?;
-            writeln!(file, "{}", judged.to_json()).map_err(failed)?;
+            append(path, &judged)?;
         }
         runs.push(judged);
     }
@@ -118,6 +109,16 @@ fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
         by_situation(&runs)
     );
     Ok(score.holds(Limits::default()))
+}
+
+fn append(path: &Path, judged: &Judged) -> Result<(), VerifyError> {
+    let failed = |source| VerifyError::Io {
+        what: path.display().to_string(),
+        source,
+    };
+    let mut file = std::fs::File::options();
+    let mut file = file.append(true).create(true).open(path).map_err(failed)?;
+    writeln!(file, "{}", judged.to_json()).map_err(failed)
 }
 
 fn trials(arguments: &Arguments, chosen: &[Situation]) -> Vec<Trial> {
