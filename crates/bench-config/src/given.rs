@@ -1,4 +1,4 @@
-//! From flags, a file or a stored result to [`Settings`]: every value by the parser of its field, every problem with its place.
+//! From flags and a file to [`Settings`]: every value by the parser of its field, every problem with its place.
 //!
 //! Whoever gives a value, it becomes the text that the command line would have: one set of parsers reads all of them.
 
@@ -23,8 +23,6 @@ pub enum Place {
     Flag(String),
     /// A line of the configuration file.
     Line(PathBuf, usize),
-    /// A stored result.
-    Stored,
     /// The default.
     Default,
 }
@@ -34,7 +32,6 @@ impl fmt::Display for Place {
         match self {
             Self::Flag(flag) => write!(f, "--{flag}"),
             Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
-            Self::Stored => f.write_str("run.json"),
             Self::Default => f.write_str("default"),
         }
     }
@@ -95,7 +92,7 @@ pub struct Flags {
     entries: Entries,
 }
 
-/// Parse the command line of `benchmark`; what its values mean is looked at in [`read`], together with those of the file.
+/// Parse the command line of `benchmark`; what its values mean is looked at in [`Given::read`], together with those of the file.
 ///
 /// # Errors
 /// clap's own: usage errors, and the pseudo-errors that print help and version.
@@ -158,23 +155,9 @@ pub struct Given {
     problems: Vec<Problem>,
 }
 
-/// Read a configuration: flags over the file (its name and text) over defaults.
-///
-/// # Errors
-/// Every problem there is, at once.
-pub fn read(
-    benchmark: Benchmark,
-    flags: Flags,
-    file: Option<(&Path, &str)>,
-    around: &dyn Surroundings,
-) -> Result<Settings, Vec<Problem>> {
-    let mut given = Given::read(benchmark, flags, file)?;
-    given.ask(around);
-    given.finish()
-}
-
 impl Given {
-    /// Read flags and file, and hold the values against each other.
+    /// Read a configuration: flags over the file (its name and text) over defaults, values held against each other, keys and scenarios as the
+    /// surroundings have them.
     ///
     /// # Errors
     /// Only where not even the defaults can be read, which is a mistake in [`Settings`].
@@ -182,6 +165,7 @@ impl Given {
         benchmark: Benchmark,
         flags: Flags,
         file: Option<(&Path, &str)>,
+        around: &dyn Surroundings,
     ) -> Result<Self, Vec<Problem>> {
         let mut command = keys::typed();
         let (mut entries, problems) = match file {
@@ -191,6 +175,7 @@ impl Given {
         entries.extend(flags.entries);
         let mut given = Self::of(benchmark, &mut command, entries, problems)?;
         given.cross_check();
+        given.ask(around);
         Ok(given)
     }
 
@@ -265,7 +250,7 @@ impl Given {
         }
         self.problems.sort_by_key(|problem| match &problem.place {
             Place::Line(_, line) => *line,
-            Place::Flag(_) | Place::Stored => usize::MAX - 1,
+            Place::Flag(_) => usize::MAX - 1,
             Place::Default => usize::MAX,
         });
         Err(self.problems)
@@ -358,7 +343,7 @@ impl Given {
     }
 
     /// Ask the surroundings for keys and scenarios.
-    pub fn ask(&mut self, around: &dyn Surroundings) {
+    fn ask(&mut self, around: &dyn Surroundings) {
         self.api_key(around);
         if let Some(name) = self.settings.machines.prometheus_token_env.clone()
             && let Some(token) = self.variable("prometheus_token_env", &name, around)
@@ -415,7 +400,14 @@ impl Given {
         let value = around.variable(name);
         let value = value.filter(|value| !value.trim().is_empty());
         if value.is_none() {
-            let wrong = format!("the environment has no variable `{name}`, or it is empty");
+            // somebody may have given the key itself
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let shown = if name.chars().all(is_name) {
+                name
+            } else {
+                "***"
+            };
+            let wrong = format!("the environment has no variable `{shown}`, or it is empty");
             self.complain(key, wrong, None);
         }
         value
@@ -442,48 +434,6 @@ impl Settings {
             });
         }
         all
-    }
-
-    /// The settings of a stored result. Results of schema 1, whose values are all texts, are read too; keys of a later version are passed over, and
-    /// what is not there has its default.
-    ///
-    /// # Errors
-    /// Every value that cannot be read.
-    pub fn from_stored(benchmark: Benchmark, config: &Value) -> Result<Self, Vec<Problem>> {
-        let mut command = keys::typed();
-        let empty = serde_json::Map::new();
-        let stored = config.as_object().unwrap_or(&empty);
-        let entries = command.get_arguments().filter_map(|key| {
-            let texts = stored_texts(key, stored.get(key.get_id().as_str())?);
-            let place = Place::Stored;
-            Some((key.get_id().to_string(), Entry { texts, place }))
-        });
-        let entries = entries.collect();
-        let mut given = Given::of(benchmark, &mut command, entries, Vec::new())?;
-        if let Some(set) = stored.get("scenario_set") {
-            match serde_json::from_value(set.clone()) {
-                Ok(set) => given.settings.objectives.scenario_set = set,
-                Err(error) => given.complain("scenario_set", error.to_string(), None),
-            }
-        }
-        given.finish()
-    }
-}
-
-/// The texts of a stored value, as the command line would give them.
-fn stored_texts(key: &Arg, value: &Value) -> Vec<String> {
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let texts: Vec<String> = match value {
-        Value::Null => return Vec::new(),
-        Value::Array(items) => items.iter().map(text).collect(),
-        other => vec![text(other)],
-    };
-    match keys::shape(key) {
-        Shape::One => vec![texts.join(",")],
-        _ => texts,
     }
 }
 

@@ -11,7 +11,7 @@ mod settings;
 mod values;
 
 pub use documented::full_toml;
-pub use given::{Flags, Given, Place, Problem, Surroundings, flags, read};
+pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
 pub use settings::{
     BadLines, ClientSettings, Connections, Credentials, LimitSettings, LoadSettings,
     MachineSettings, ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings,

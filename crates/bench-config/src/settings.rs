@@ -543,14 +543,6 @@ impl MachineSettings {
     }
 }
 
-impl ObjectiveSettings {
-    /// The objectives that were given one by one, and those of the scenarios.
-    pub fn all_slos(&self) -> Vec<Slo> {
-        let of_scenarios = self.scenario_set.slos().unwrap_or_default();
-        self.slo.iter().cloned().chain(of_scenarios).collect()
-    }
-}
-
 /// Whether a run has no scenarios.
 fn no_scenario(set: &ScenarioSet) -> bool {
     set.scenarios.is_empty()

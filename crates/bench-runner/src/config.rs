@@ -38,8 +38,7 @@ pub(crate) fn settings(
     file: Option<(&Path, &str)>,
     around: &dyn Surroundings,
 ) -> Result<Settings, Vec<Problem>> {
-    let mut given = Given::read(benchmark, flags, file)?;
-    given.ask(around);
+    let mut given = Given::read(benchmark, flags, file, around)?;
     check_addresses(&mut given);
     if let Err(error) = bench_client::protocol_by_name(&given.settings.target.api) {
         given.complain("api", error.to_string(), None);

@@ -33,7 +33,8 @@ fn flagged(args: &[&str]) -> Flags {
 
 fn configured(text: &str, args: &[&str]) -> Result<Settings, Vec<String>> {
     let file = Some((Path::new("x.toml"), text));
-    read(Benchmark::Throughput, flagged(args), file, &Desk)
+    Given::read(Benchmark::Throughput, flagged(args), file, &Desk)
+        .and_then(Given::finish)
         .map_err(|problems| problems.iter().map(ToString::to_string).collect())
 }
 
@@ -45,7 +46,8 @@ fn refused(text: &str) -> String {
 fn defaults_alone_are_valid() {
     let args = ["bench-latency"].map(OsString::from);
     let flags = flags(Benchmark::Latency, "", args).unwrap();
-    let settings = read(Benchmark::Latency, flags, None, &Desk).unwrap();
+    let given = Given::read(Benchmark::Latency, flags, None, &Desk).unwrap();
+    let settings = given.finish().unwrap();
     assert_eq!(
         settings.workload.prompts,
         [Study::Short, Study::Medium, Study::Long]
@@ -226,30 +228,10 @@ fn no_secret_reaches_the_stored_configuration() {
 }
 
 #[test]
-fn a_stored_configuration_has_typed_values_and_reads_back() {
+fn a_stored_configuration_has_typed_values() {
     let file = "concurrency = [1, \"ramp:1:4\"]\nwarmup = \"5s\"\nslo = \"p99:ttft=200ms@chat\"\nscenarios = \"scenarios\"\n\
         extra_body = { a = { b = 1 } }\ninput_tokens = 8\noutput_tokens = \"normal:5:1\"\nduration = \"1.5s\"\nprice_per_hour = 2.5\n\
         precision = \"p99:ttft=5%\"\ndataset = \"random\"\nshard = \"0/4\"\ntag = { gpus = 2 }\n";
     let settings = configured(file, &[]).unwrap();
-    let stored = settings.stored();
-    insta::assert_json_snapshot!(stored);
-    let again = Settings::from_stored(Benchmark::Throughput, &stored).unwrap();
-    assert_eq!(again.stored(), stored);
-    assert_eq!(again.objectives.all_slos().len(), 2);
-}
-
-#[test]
-fn results_of_schema_1_whose_values_are_texts_are_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results");
-    for version in ["v1", "v1.1", "v1.2"] {
-        let text = std::fs::read_to_string(folder.join(version).join("run.json")).unwrap();
-        let run: Value = serde_json::from_str(&text).unwrap();
-        let settings = Settings::from_stored(Benchmark::Throughput, &run["config"]).unwrap();
-        assert!(settings.workload.ignore_eos, "{version}");
-        assert_eq!(settings.limits.timeout, Nanos::from_secs(120));
-        assert!(settings.load.requests.is_some(), "{version}");
-    }
-    let wrong = serde_json::json!({"requests": "many", "key_of_tomorrow": 1});
-    let problems = Settings::from_stored(Benchmark::Throughput, &wrong).unwrap_err();
-    assert_eq!(problems.len(), 1, "{problems:?}");
+    insta::assert_json_snapshot!(settings.stored());
 }
