@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     let clocks = Clocks::of(&shards)?;
     files::new_folder(&arguments.out)?;
     let merged = join(&shards, &clocks, &arguments.out)?;
-    files::write_json(&arguments.out.join("run.json"), &merged.record)?;
+    files::write_run(&arguments.out.join("run.json"), &merged.record)?;
     render::reports(&merged, None)?;
     let output = bench_report::terminal::render(&merged.record, Some(&arguments.out));
     Ok(Done::well(output, merged.notes))
@@ -76,7 +76,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     record.journal = vec![requests.part, readings.part];
     record.duration = record.duration.max(last.since_epoch());
     let done = conclusion.finish(&mut record);
-    conclude_run(&mut record, &done.evidence)?;
+    conclude_run(&mut record, done.evidence)?;
     distrust(&mut record, &spans, shards.len());
     let damaged = shards
         .iter()

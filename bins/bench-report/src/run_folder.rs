@@ -1,8 +1,9 @@
 //! Reading a run, also one that was killed: its cells are then made again from its records.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bench_insight::{CellSamples, Conclusion, conclude_run};
+use bench_insight::{CellSamples, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
     BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, Stamp,
 };
@@ -106,7 +107,7 @@ impl RunFolder {
 
     /// What is wrong with its journals, where that may be passed over.
     pub(crate) fn damage(&mut self, reads: Reads) -> Result<Vec<String>, CommandError> {
-        let damage = journal::damage(&self.record, &self.path)?;
+        let journal::Check { damage, unchecked } = journal::check(&self.record, &self.path)?;
         if !damage.is_empty() && !reads.damaged_ok {
             return Err(CommandError::Damaged {
                 path: self.path.clone(),
@@ -115,6 +116,7 @@ impl RunFolder {
         }
         let named = damage
             .iter()
+            .chain(&unchecked)
             .map(|what| format!("{}: {what}", self.path.display()));
         self.notes.extend(named);
         Ok(damage)
@@ -161,7 +163,7 @@ impl RunFolder {
         if !run.complete {
             run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
         }
-        conclude_run(run, &done.evidence)?;
+        conclude_run(run, done.evidence)?;
         self.notes.push(format!(
             "{}: {} cells made again from {} records",
             self.path.display(),
@@ -176,12 +178,17 @@ impl RunFolder {
         if !self.has_requests() {
             return Ok(Vec::new());
         }
-        let mut conclusion = Conclusion::new(&self.record)?;
+        let cells = self.record.cells.iter();
+        let mut keepers: BTreeMap<&str, SampleKeeper> = cells
+            .map(|cell| (cell.id.as_str(), SampleKeeper::new(&cell.id)))
+            .collect();
         let mut lines = self.requests();
         while let Some(record) = lines.next()? {
-            conclusion.push(&record);
+            if let Some(keeper) = keepers.get_mut(record.cell.as_str()) {
+                keeper.push(&record);
+            }
         }
-        Ok(conclusion.into_samples())
+        Ok(keepers.into_values().map(SampleKeeper::finish).collect())
     }
 }
 

@@ -57,14 +57,20 @@ fn endless(args: &[&str], run: &Path) -> Command {
 
 /// A server that answers everything with these bytes.
 fn parrot(answer: String) -> Result<String> {
+    parroting(move |_| answer.clone())
+}
+
+/// A server that answers each request by its head.
+fn parroting(mut answer: impl FnMut(&str) -> String + Send + 'static) -> Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}", listener.local_addr()?);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { continue };
             let mut head = [0; 8192];
-            let _asked = stream.read(&mut head);
-            let _said = stream.write_all(answer.as_bytes());
+            let read = stream.read(&mut head).unwrap_or(0);
+            let asked = String::from_utf8_lossy(head.get(..read).unwrap_or_default());
+            let _said = stream.write_all(answer(&asked).as_bytes());
         }
     });
     Ok(url)
@@ -132,6 +138,53 @@ fn a_server_that_says_the_key_back_does_not_get_it_into_results_or_errors() -> R
         assert!(all.contains(status), "it says what happened: {all}");
         assert!(!all.contains(WORD), "{all}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_key_that_is_said_back_in_the_middle_of_a_run_does_not_reach_the_terminal() -> Result {
+    let event = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let answer = page("200 OK", "content-type: text/event-stream\r\n", event);
+    let models = format!("{{\"data\":[{{\"id\":\"{KEY}\"}}]}}");
+    let models = page("200 OK", "content-type: application/json\r\n", &models);
+    let body = format!("{{\"error\":{{\"message\":\"no more for {KEY}\"}}}}");
+    let refusal = page("500 Oops", "content-type: application/json\r\n", &body);
+    let mut asked = 0;
+    let url = parroting(move |head| {
+        if !head.starts_with("POST /v1/chat") {
+            return models.clone();
+        }
+        asked += 1;
+        // the first request, which goes before the measurement, is answered
+        if asked == 1 { &answer } else { &refusal }.clone()
+    })?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let mut command = endless(&["--url", &url, "--requests", "40"], &run);
+    let output = command.output()?;
+    let said = stderr(&output);
+    assert!(
+        said.contains("ended early") && said.contains("no more for ***"),
+        "{said}"
+    );
+    assert!(!everything(&output, &run)?.contains(WORD), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_key_given_as_the_name_of_its_variable_is_not_said() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let output = bench(&["--url", "http://127.0.0.1:1", "--api-key-env", KEY])
+        .arg("--out")
+        .arg(&run)
+        .output()?;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        !everything(&output, &run)?.contains(WORD),
+        "{}",
+        stderr(&output)
+    );
     Ok(())
 }
 

@@ -25,7 +25,7 @@ const LEAD: Nanos = Nanos::from_secs(2);
 
 /// What single requests and readings of one cell come to, added up as they end.
 ///
-/// Memory: about 300 bytes a request; what is kept of gaps, readings and single requests is bounded.
+/// Memory: 64 bytes a request, see [`CellAccumulator`]; what is kept of gaps, readings and single requests is bounded.
 pub struct CellConclusion {
     accumulator: CellAccumulator,
     readings: Thinned,
@@ -199,14 +199,19 @@ fn per_million_events(cell: &CellRecord) -> Option<f64> {
 ///
 /// # Errors
 /// [`InsightError`] where something that was asked cannot be read.
-pub fn conclude_run(run: &mut RunRecord, evidence: &[CellEvidence]) -> Result<(), InsightError> {
+pub fn conclude_run(
+    run: &mut RunRecord,
+    evidence: Vec<CellEvidence>,
+) -> Result<(), InsightError> {
     let asked = Asked::of(&run.config)?;
     run.analysis = crate::analyse_run(run);
     run.targets = crate::targets(&asked.targets, &run.cells)?;
-    let facts: BTreeMap<String, CellFacts> = evidence
-        .iter()
-        .map(|of| (of.samples.cell.clone(), of.facts.clone()))
-        .collect();
+    let mut samples: Vec<CellSamples> = Vec::with_capacity(evidence.len());
+    let mut facts: BTreeMap<String, CellFacts> = BTreeMap::new();
+    for of in evidence {
+        facts.insert(of.samples.cell.clone(), of.facts);
+        samples.push(of.samples);
+    }
     let quantiles = asked.quantiles(&run.cells);
     let facts = TrustFacts {
         complete: run.complete,
@@ -221,7 +226,6 @@ pub fn conclude_run(run: &mut RunRecord, evidence: &[CellEvidence]) -> Result<()
         ..TrustFacts::of(&run.clock, &facts)
     };
     run.trust = crate::trust(&facts, &run.cells);
-    let samples: Vec<CellSamples> = evidence.iter().map(|of| of.samples.clone()).collect();
     let assumptions = CapacityAssumptions {
         price_per_hour: asked.price_per_hour,
         ..CapacityAssumptions::default()
@@ -286,12 +290,6 @@ impl Conclusion {
                 cell.push_reading(reading.clone());
             }
         }
-    }
-
-    /// Only the single requests, for tests that permute time.
-    pub fn into_samples(self) -> Vec<CellSamples> {
-        let cells = self.cells.into_values();
-        cells.map(|cell| cell.samples.finish()).collect()
     }
 
     /// Writes the cells into the run; those without a request are taken out. [`conclude_run`] does the rest, once the run's duration and

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
 
 use crate::config::{self, Settings, Stdout, Surroundings};
+use crate::console::Console;
 use crate::program::Program;
 use crate::redact::Secrets;
 use crate::run::{self, Outcome};
@@ -38,19 +39,17 @@ pub fn main(program: &Program) -> ExitCode {
     let settings = match settings(program, flags) {
         Ok(settings) => settings,
         Err(error) => {
-            console::note(&console::told(&error));
+            Console::default().note(&console::told(&error));
             return ExitCode::from(USAGE);
         }
     };
     let secrets = Secrets::of(&settings);
     let failed = |error: &dyn std::error::Error| {
-        let mut text = console::told(error);
-        secrets.hide(&mut text);
-        console::note(&text);
+        Console::without(secrets.clone()).note(&console::told(error));
         ExitCode::from(FAILED)
     };
     match run::run(program, &settings) {
-        Ok(Outcome::Planned(plan)) => print(&plan),
+        Ok(Outcome::Planned(plan)) => print(&secrets.hidden(&plan)),
         Ok(Outcome::Done {
             record,
             folder,
@@ -71,7 +70,7 @@ pub fn main(program: &Program) -> ExitCode {
 fn usage(asked: &clap::Error) -> ExitCode {
     let text = asked.render().to_string();
     if asked.use_stderr() {
-        console::note(text.trim_end());
+        Console::default().note(text.trim_end());
         ExitCode::from(USAGE)
     } else {
         print(&text)
@@ -80,10 +79,10 @@ fn usage(asked: &clap::Error) -> ExitCode {
 
 /// A result to stdout: a run whose result reaches nobody has failed.
 fn print(text: &str) -> ExitCode {
-    match console::result(text) {
+    match Console::result(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            console::note(&format!("error: cannot write to standard output: {error}"));
+            Console::default().note(&format!("error: cannot write to standard output: {error}"));
             ExitCode::from(FAILED)
         }
     }

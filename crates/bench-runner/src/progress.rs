@@ -8,6 +8,8 @@ use std::time::Duration;
 use bench_schema::RequestRecord;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::console::Console;
+
 /// Counters that the recorder moves and the bar shows.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -81,16 +83,17 @@ impl Tally {
     }
 }
 
-/// The progress display of a run.
-#[derive(Debug)]
+/// The progress display of a run, and what it has to say meanwhile. Cheap to clone.
+#[derive(Clone, Debug)]
 pub(crate) struct Progress {
+    console: Console,
     bar: ProgressBar,
     tally: Arc<Tally>,
 }
 
 impl Progress {
     /// A display that draws only if `wanted` and stderr is a terminal.
-    pub(crate) fn new(wanted: bool) -> Self {
+    pub(crate) fn new(wanted: bool, console: Console) -> Self {
         let draw = wanted && std::io::stderr().is_terminal();
         let target = if draw {
             ProgressDrawTarget::stderr_with_hz(5)
@@ -103,6 +106,7 @@ impl Progress {
             bar.set_style(style);
         }
         Self {
+            console,
             bar,
             tally: Arc::new(Tally::default()),
         }
@@ -126,7 +130,7 @@ impl Progress {
             self.bar.set_style(style.progress_chars("=> "));
         }
         self.bar.reset();
-        self.bar.set_prefix(name.to_owned());
+        self.bar.set_prefix(self.console.shown(name));
         match requests {
             Some(requests) => self.bar.set_length(requests),
             None => self.bar.unset_length(),
@@ -146,7 +150,7 @@ impl Progress {
 
     /// A line that stays, above the bar; on stderr even where the bar is hidden.
     pub(crate) fn note(&self, line: &str) {
-        self.bar.suspend(|| crate::console::note(line));
+        self.bar.suspend(|| self.console.note(line));
     }
 
     /// Take the display away.

@@ -1,5 +1,7 @@
 //! Taking secrets out of everything that leaves the process: files, stdout, stderr.
 
+use std::sync::Arc;
+
 use bench_schema::{Outcome, Reading, RequestRecord, RunRecord};
 use serde_json::Value;
 
@@ -13,7 +15,7 @@ const HIDDEN: &str = "***";
 /// The secrets that a run sends, in every form in which a server may say them back ("incorrect API key: sk-…"): plain, as base64, percent-encoded, and as JSON
 /// writes them.
 #[derive(Clone, Default)]
-pub(crate) struct Secrets(Vec<String>);
+pub(crate) struct Secrets(Arc<[String]>);
 
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,16 +52,23 @@ impl Secrets {
         // the longest first, or the rest of it would stay
         all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         all.dedup();
-        Self(all)
+        Self(all.into())
     }
 
     /// `text` without them.
     pub(crate) fn hide(&self, text: &mut String) {
-        for secret in &self.0 {
+        for secret in self.0.iter() {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), HIDDEN);
             }
         }
+    }
+
+    /// A copy of `text` without them.
+    pub(crate) fn hidden(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        self.hide(&mut text);
+        text
     }
 
     /// The texts of a record that come from the server.
@@ -93,7 +102,7 @@ impl Secrets {
         }
         // A secret may be a word that the format needs (`x-mode: trusted`). Such words stay where the result could not be read back without them.
         for words in [false, true] {
-            let hidden = serde_json::from_str(&text).map(|value| self.hidden(value, words));
+            let hidden = serde_json::from_str(&text).map(|value| self.without(value, words));
             if let Ok(clean) = hidden.and_then(serde_json::from_value) {
                 *record = clean;
                 return;
@@ -101,7 +110,7 @@ impl Secrets {
         }
     }
 
-    fn hidden(&self, value: Value, keep_words: bool) -> Value {
+    fn without(&self, value: Value, keep_words: bool) -> Value {
         let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
         let clean = |mut text: String| {
             if !(keep_words && is_word(&text)) {
@@ -112,12 +121,12 @@ impl Secrets {
         match value {
             Value::String(text) => clean(text).into(),
             Value::Array(items) => {
-                let items = items.into_iter().map(|item| self.hidden(item, keep_words));
+                let items = items.into_iter().map(|item| self.without(item, keep_words));
                 items.collect()
             }
             Value::Object(map) => {
                 let pairs = map.into_iter();
-                let pairs = pairs.map(|(key, it)| (clean(key), self.hidden(it, keep_words)));
+                let pairs = pairs.map(|(key, it)| (clean(key), self.without(it, keep_words)));
                 Value::Object(pairs.collect())
             }
             other => other,
@@ -229,12 +238,6 @@ mod tests {
         Secrets::of(&crate::config::for_tests(Benchmark::Throughput, args))
     }
 
-    fn hidden(secrets: &Secrets, text: &str) -> String {
-        let mut text = text.to_owned();
-        secrets.hide(&mut text);
-        text
-    }
-
     #[test]
     fn keys_and_all_header_values_are_taken_out_of_what_a_server_says_back() {
         let secrets = secrets(&[
@@ -246,7 +249,7 @@ mod tests {
             "x-tenant: tenant-4711",
         ]);
         let said = "tenant-4711: sk-abcdef-long is no key, nor is sk-abcdef";
-        assert_eq!(hidden(&secrets, said), "***: *** is no key, nor is ***");
+        assert_eq!(secrets.hidden(said), "***: *** is no key, nor is ***");
     }
 
     #[test]
@@ -261,7 +264,7 @@ mod tests {
             "p%22ss%2Fw%20rd%2B1",
             "p%22ss%2fw%20rd%2b1",
         ] {
-            assert_eq!(hidden(&secrets, &format!("<{form}>")), "<***>", "{form}");
+            assert_eq!(secrets.hidden(&format!("<{form}>")), "<***>", "{form}");
         }
     }
 
@@ -270,7 +273,7 @@ mod tests {
         let page = "http://h:1/m?key=abc%21def&x=1";
         let secrets = secrets(&["--server-metrics", page]);
         let said = "abc%21def abc!def x=1";
-        assert_eq!(hidden(&secrets, said), "*** *** x=1");
+        assert_eq!(secrets.hidden(said), "*** *** x=1");
         // credentials stand in a proxy's address only
         let of_proxy = in_url("http://me:pass%40word@proxy:3128");
         let expected = ["me:pass%40word", "pass%40word", "me:pass@word", "pass@word"];

@@ -99,7 +99,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     folder::write_begin(&folder, &record)?;
     folder::write_run(&folder, &record)?;
 
-    let say = |line| crate::console::note(&format!("warning: {line}"));
+    let progress = run.progress.clone();
+    let say = move |line| progress.note(&format!("warning: {line}"));
     let recorder = RecorderThread::start(&folder, run.clock.clone(), secrets.clone(), say)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
@@ -134,7 +135,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),
     };
-    run.conclude(&mut record, &seen, cost.as_ref(), failed.as_ref());
+    run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
     own_up::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
     secrets.hide_in_run(&mut record);
@@ -212,7 +213,7 @@ impl Run<'_> {
     ) -> Result<(), RunError> {
         let reports = self.program.reports;
         let note = |error: String| {
-            crate::console::note(&format!(
+            self.progress.note(&format!(
                 "warning: a report could not be written: {error}; run.json has everything"
             ));
         };
@@ -239,7 +240,7 @@ impl Run<'_> {
                 let gone = || "the thread that made it ended".to_owned();
                 let _said = written.unwrap_or_else(|_| Err(gone())).map_err(note);
             }
-            who = signals.next() => crate::console::note(&format!(
+            who = signals.next() => self.progress.note(&format!(
                 "{who}: report.html is left out; `bench-report render {}` makes it",
                 folder.display()
             )),

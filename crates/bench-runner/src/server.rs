@@ -14,6 +14,7 @@ use bench_workload::Calibration;
 use hyper::header::HeaderName;
 
 use crate::config::{self, Address, Amount, Connections, Settings};
+use crate::progress::Progress;
 use crate::{RunError, redact};
 
 /// Characters of an answer that are kept where that is asked for.
@@ -139,8 +140,8 @@ impl Server {
     pub(crate) async fn find(
         settings: &Settings,
         urls: &[String],
-        embedded: bool,
         clock: &Clock,
+        progress: &Progress,
     ) -> Result<Self, RunError> {
         let unusable = |error: bench_client::ClientError| RunError::Client(error.to_string());
         let fetcher = Fetcher::new(&target(settings, urls, "")?).map_err(unusable)?;
@@ -150,7 +151,7 @@ impl Server {
             .await
             .map_err(|error| cannot_measure(&error, settings, urls))?;
         if !told.silent.is_empty() {
-            crate::console::note(&format!(
+            progress.note(&format!(
                 "the server did not answer {} within a second; what it is may be incomplete",
                 told.silent.join(", ")
             ));
@@ -167,7 +168,7 @@ impl Server {
             .map_err(unusable)?;
         let record = ServerRecord {
             urls: shown(urls),
-            embedded,
+            embedded: false,
             api: settings.target.api.clone(),
             model: Some(model).filter(|model| !model.is_empty()),
             models: told.models,

@@ -114,7 +114,7 @@ impl Run<'_> {
             if written.is_none_or(|before| now - before >= WRITE_EVERY) {
                 written = Some(now);
                 if let Err(error) = folder::write_run(folder, record) {
-                    crate::console::note(&format!("warning: {error}"));
+                    self.progress.note(&format!("warning: {error}"));
                 }
             }
         }

@@ -143,7 +143,7 @@ impl Run<'_> {
     pub(super) fn conclude(
         &self,
         record: &mut RunRecord,
-        evidence: &[CellEvidence],
+        evidence: Vec<CellEvidence>,
         cost: Option<&SamplerReport>,
         failed: Option<&RunError>,
     ) {
@@ -169,7 +169,7 @@ impl Run<'_> {
             }
         }
         if let Err(error) = bench_insight::conclude_run(record, evidence) {
-            crate::console::note(&format!("warning: {error}"));
+            self.progress.note(&format!("warning: {error}"));
         }
     }
 }

@@ -74,11 +74,11 @@ impl Run<'_> {
             let Ok(mut signals) = signal(kind) else {
                 continue;
             };
-            let stop = self.stop.clone();
+            let (stop, progress) = (self.stop.clone(), self.progress.clone());
             watchers.spawn_local(async move {
                 signals.recv().await;
                 stop.because(name);
-                crate::console::note(&format!("{name}: sending nothing more; requests in flight have {grace:?} (once more to cut them)"));
+                progress.note(&format!("{name}: sending nothing more; requests in flight have {grace:?} (once more to cut them)"));
                 stop.advance(Ending::Draining);
                 signals.recv().await;
                 stop.advance(Ending::Cutting);

@@ -6,8 +6,8 @@ use bench_schema::{Exchange, GenerationRequest, Nanos, Outcome, Prompt};
 use bench_workload::Calibration;
 
 use super::Run;
+use crate::RunError;
 use crate::worker_pool::WorkerPool;
-use crate::{RunError, redact};
 
 const TEXT: &str = "one two three four five six seven eight";
 /// Enough for a server whose first token is not text.
@@ -46,8 +46,7 @@ impl Run<'_> {
             answer = pool.ask(request.clone(), &name).await?;
         }
         match refusal(&answer) {
-            Some((mut what, help)) => {
-                redact::Secrets::of(self.settings).hide(&mut what);
+            Some((what, help)) => {
                 if !self.settings.limits.keep_going {
                     let help = format!("{help}; --keep-going measures all the same");
                     return Err(RunError::Server { what, help });

@@ -8,9 +8,11 @@ use bench_workload::{HfTokenizer, TokenCounter, Words};
 
 use super::Run;
 use crate::config::{self, Settings};
+use crate::console::Console;
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
+use crate::redact::Secrets;
 use crate::server::Server;
 use crate::stop::Stop;
 use crate::{Cell, RunError, tokenize, wall_clock};
@@ -26,7 +28,8 @@ impl<'a> Run<'a> {
         cells: &[Cell],
     ) -> Result<Self, RunError> {
         let output = &settings.output;
-        let progress = Progress::new(output.progress && !output.quiet && !output.dry_run);
+        let wanted = output.progress && !output.quiet && !output.dry_run;
+        let progress = Progress::new(wanted, Console::without(Secrets::of(settings)));
         let started = wall_clock::now();
         let clock = Clock::start();
         if !output.dry_run {
@@ -43,9 +46,11 @@ impl<'a> Run<'a> {
             let running = (program.start_engine)(&settings.engine).map_err(RunError::Engine)?;
             let urls = [running.url.clone()];
             engine = Some(running);
-            Server::find(settings, &urls, true, &clock).await?
+            let mut found = Server::find(settings, &urls, &clock, &progress).await?;
+            found.record.embedded = true;
+            found
         } else {
-            Server::find(settings, &settings.target.urls(), false, &clock).await?
+            Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
         let mut run = Self {
             program,
