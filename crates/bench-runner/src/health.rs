@@ -67,15 +67,25 @@ const LONGEST: Nanos = Nanos::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct BackOff {
     last: Option<Nanos>,
+    failed: bool,
 }
 
 impl BackOff {
-    /// How long to leave the server alone: as long as it asked for, else twice as long as the last time.
+    /// How long to leave the server alone: as long as it asked for, else twice as long as the last time. A failure that asks for nothing
+    /// may be one of a kind, so that the pauses begin with the second in a row.
     pub(crate) fn after(&mut self, hint: Option<BackOffHint>) -> Option<Nanos> {
-        let Some(BackOffHint(told)) = hint else {
-            self.last = None;
-            return None;
+        let (first, told) = match hint {
+            None => {
+                *self = Self::default();
+                return None;
+            }
+            Some(BackOffHint::Overloaded(told)) => (false, told),
+            Some(BackOffHint::Failed) => (!self.failed, None),
         };
+        self.failed = true;
+        if first {
+            return None;
+        }
         let own = self
             .last
             .map_or(SHORTEST, |last| (last + last).min(LONGEST));
@@ -84,22 +94,27 @@ impl BackOff {
     }
 }
 
-/// To be left alone: the server has too much to do, or is not there. How long, if it said so.
+/// What a request that failed says of the next one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BackOffHint(Option<Nanos>);
+pub(crate) enum BackOffHint {
+    /// The server has too much to do, or is not there. How long to leave it alone, if it said so.
+    Overloaded(Option<Nanos>),
+    /// It failed in another way, which may take no time at all: without a pause a slot would do nothing but fail.
+    Failed,
+}
 
 impl BackOffHint {
     /// What an answer asks for.
     pub(crate) fn of(wire: &Exchange) -> Option<Self> {
-        let refused = matches!(
-            wire.outcome,
+        match &wire.outcome {
+            _ if matches!(wire.status, Some(429 | 503)) => Some(Self::Overloaded(wire.retry_after)),
             Outcome::Failed {
                 failure: FailureKind::Refused,
                 ..
-            }
-        );
-        let overloaded = refused || matches!(wire.status, Some(429 | 503));
-        overloaded.then_some(Self(wire.retry_after))
+            } => Some(Self::Overloaded(None)),
+            Outcome::Failed { .. } | Outcome::Truncated { .. } => Some(Self::Failed),
+            _ => None,
+        }
     }
 }
 
@@ -139,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_time_counts_and_other_failures_make_no_pause() {
+    fn the_servers_own_time_counts_and_a_failure_that_is_not_the_first_in_a_row_makes_a_pause() {
         let mut slot = BackOff::default();
         let mut told = failed(FailureKind::Status, Some(429));
         told.retry_after = Some(Nanos::from_secs(7));
@@ -147,10 +162,15 @@ mod tests {
             slot.after(BackOffHint::of(&told)),
             Some(Nanos::from_secs(7))
         );
-        assert_eq!(
-            slot.after(BackOffHint::of(&failed(FailureKind::Status, Some(500)))),
-            None
-        );
+        let broken = BackOffHint::of(&failed(FailureKind::Status, Some(500)));
+        let answered = BackOffHint::of(&Exchange::nothing(Outcome::Completed));
+        slot.after(answered);
+        let pauses: Vec<_> = [broken, answered, broken, broken, broken]
+            .into_iter()
+            .map(|hint| slot.after(hint))
+            .collect();
+        let ms = |ms| Some(Nanos::from_millis(ms));
+        assert_eq!(pauses, [None, None, None, ms(100), ms(200)]);
         assert!(
             slot.after(BackOffHint::of(&failed(FailureKind::Status, Some(503))))
                 .is_some()

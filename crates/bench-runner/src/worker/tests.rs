@@ -589,6 +589,24 @@ fn slots_leave_an_overloaded_server_alone_longer_and_longer() {
 }
 
 #[test]
+fn a_closed_loop_on_a_server_that_fails_at_once_does_not_become_a_hot_loop() {
+    let slots = 64;
+    let played = Play {
+        drain_ms: Some(60_000),
+        ..Play::new(Load::closed(slots), 1_000_000, |_| Does::Refuses(500, None))
+    }
+    .run();
+    assert!(played.add_up());
+    // two at once, six pauses of 0.1 to 3.2 s, then one every 5 s, where 60,000 of a millisecond each would have been possible
+    let most = usize::try_from(slots).unwrap() * 20;
+    assert!(
+        played.measured().len() <= most,
+        "{}",
+        played.measured().len()
+    );
+}
+
+#[test]
 fn an_open_loop_never_backs_off() {
     let played = Play::new(open(100.0, None), 10, |_| Does::Refuses(429, Some(60))).run();
     let began = ms(played.phase.start);
