@@ -4,6 +4,7 @@ mod categories;
 mod distributions;
 mod phases;
 mod rates;
+mod row;
 mod rows;
 mod slo;
 
@@ -19,13 +20,14 @@ use std::collections::BTreeMap;
 
 use crate::blocks::Part;
 use crate::counts::CountKeeper;
-use crate::gaps::{EXACT, Gap, GapBatch, GapRange, GapStore, gaps, per_token};
+use crate::gaps::{EXACT, Gap, GapBatch, GapStore, gaps, per_token};
 use crate::histogram::{Batch, Histogram, Layout};
 use crate::latency::Instants;
 use crate::num::float;
 use crate::timeline::{TimeCounts, Timeline};
 
-use rows::{GroupIds, GroupTable, Row};
+use row::Row;
+use rows::{GroupSet, GroupTable, Population};
 
 /// What the records alone do not tell.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,14 +57,11 @@ impl CellContext {
         }
     }
 
-    /// Of one request's gaps, how many are within each objective on gaps, and of how many; `None` where no objective is on gaps. What
-    /// verdicts rest on once single gaps are no longer kept.
-    fn gaps_within(&self, gaps: impl Iterator<Item = Gap>) -> Option<Box<[Part]>> {
-        if !self.slos.iter().any(slo::is_on_gaps) {
-            return None;
-        }
+    /// Of one request's gaps, how many are within each objective on gaps, and of how many: what verdicts rest on once single gaps are no
+    /// longer kept.
+    fn gaps_within(&self, gaps: impl Iterator<Item = Gap>) -> impl Iterator<Item = Part> {
         let gaps: Vec<Gap> = gaps.collect();
-        let within = |slo: &Slo| {
+        let within = move |slo: &Slo| {
             let values = if slo.metric == Metric::Itl {
                 per_token(gaps.iter().copied())
             } else {
@@ -74,7 +73,7 @@ impl CellContext {
             }
         };
         let on_gaps = self.slos.iter().filter(|slo| slo::is_on_gaps(slo));
-        Some(on_gaps.map(within).collect())
+        on_gaps.map(within)
     }
 
     /// The origin of the headline latencies: `due` in an open loop, `sent` in a closed one.
@@ -153,13 +152,16 @@ pub fn summarise_cell<'a>(
 
 /// Takes records one by one, in the order they ended, and forgets their events.
 ///
-/// Memory: about 250 bytes a request, plus at most 50 MB of gaps and 50 MB of histograms, however long the answers are.
+/// Memory: 64 bytes a request (and 80 where stamps are bounded, connections are new or the server tells its queue), plus at most 50 MB of
+/// gaps and 50 MB of histograms, however long the answers are.
 #[derive(Clone, Debug)]
 pub struct CellAccumulator {
     context: CellContext,
     counts: CountKeeper,
     groups: GroupTable,
     rows: Vec<Row>,
+    /// What rows have in place of their gaps, once those are in histograms: as many as there are objectives on gaps.
+    within: Vec<Part>,
     /// Repeat, start and end of warm-up requests.
     warm: Vec<(u32, Stamp, Stamp)>,
     gaps: GapStore,
@@ -178,6 +180,7 @@ impl CellAccumulator {
             counts: CountKeeper::default(),
             groups: GroupTable::default(),
             rows: Vec::new(),
+            within: Vec::new(),
             warm: Vec::new(),
             gaps: GapStore::default(),
             timeline: Timeline::default(),
@@ -212,31 +215,40 @@ impl CellAccumulator {
         self.watch_client(record);
         self.place_in_time(record, &instants);
         let groups = self.groups.place(record, &self.context.categories);
-        let range = if instants.completed {
+        let kept = if instants.completed {
             self.count_gaps(record, &instants, groups)
         } else {
             None
         };
-        let mut row = Row::new(record, instants, range, groups);
-        if matches!(self.gaps, GapStore::Coarse(_)) && row.instants.completed {
-            row.within = self.context.gaps_within(gaps(record));
+        if self.rows.len() == self.rows.capacity() {
+            // doubling would take twice what is needed
+            self.rows.reserve_exact(self.rows.len() / 8 + 1024);
         }
-        self.rows.push(row);
+        self.rows.push(Row::new(record, instants, kept, groups));
         if self.gaps.is_full(self.context.exact_gaps) {
-            let ranges: Vec<_> = self
-                .rows
-                .iter()
-                .filter_map(|r| Some((r.gaps?, r.repeat, r.started())))
-                .collect();
-            self.groups.start_histograms(&self.rows, &self.gaps);
-            if let GapStore::Exact(exact) = &self.gaps {
-                for row in &mut self.rows {
-                    let gaps = row.gaps.take();
-                    row.within = gaps.and_then(|range| self.context.gaps_within(exact.of(range)));
+            self.coarsen();
+        }
+    }
+
+    /// From now on gaps are counted in histograms.
+    fn coarsen(&mut self) {
+        let ranges: Vec<_> = self
+            .rows
+            .iter()
+            .filter_map(|r| Some((r.gaps()?, r.repeat(), r.started())))
+            .collect();
+        self.groups.start_histograms(&self.rows, &self.gaps);
+        if let GapStore::Exact(exact) = &self.gaps {
+            for row in &mut self.rows {
+                let place = narrow(self.within.len());
+                if let Some(range) = row.gaps() {
+                    self.within
+                        .extend(self.context.gaps_within(exact.of(range)));
+                    row.keep(Some(place));
                 }
             }
-            self.gaps.coarsen(&ranges);
         }
+        self.gaps.coarsen(&ranges);
     }
 
     /// A warm-up request may end within the measured window: its stay and its tokens are part of what happened there.
@@ -247,20 +259,23 @@ impl CellAccumulator {
         }
     }
 
-    /// Keeps the gaps one by one, or counts them in the histograms of the cell and of the request's groups.
+    /// Keeps the gaps one by one, or counts them in the histograms of the cell and of the request's groups. Returns where what is kept of them
+    /// begins.
     fn count_gaps(
         &mut self,
         record: &RequestRecord,
         instants: &Instants,
-        groups: GroupIds,
-    ) -> Option<GapRange> {
+        groups: GroupSet,
+    ) -> Option<u32> {
         match &mut self.gaps {
-            GapStore::Exact(exact) => Some(exact.push(record)),
+            GapStore::Exact(exact) => Some(exact.push(record).start),
             GapStore::Coarse(coarse) => {
                 let request = GapBatch::of_record(record);
                 coarse.push(record.repeat, started(instants), &request);
                 self.groups.record_gaps(groups, &request);
-                None
+                let place = narrow(self.within.len());
+                self.within.extend(self.context.gaps_within(gaps(record)));
+                Some(place)
             }
         }
     }
@@ -272,8 +287,10 @@ impl CellAccumulator {
 
     /// The values of a request metric so far, completed requests in the order they ended: what a precision rule looks at.
     pub fn values(&self, metric: Metric) -> Vec<f64> {
-        let completed = self.rows.iter().filter(|r| r.instants.completed);
-        completed.filter_map(|r| r.instants.value(metric)).collect()
+        let completed = self.rows.iter().filter(|r| r.completed());
+        completed
+            .filter_map(|r| r.instants().value(metric))
+            .collect()
     }
 
     /// Client lag and the exactness of stamps.
@@ -328,7 +345,7 @@ impl CellAccumulator {
 
     /// Computes everything. Cost: O(n log n) in requests and kept gaps.
     pub fn finish(mut self) -> CellSummary {
-        self.rows.sort_by_key(|row| (row.repeat, row.started()));
+        self.rows.sort_by_key(|row| (row.repeat(), row.started()));
         let load = &self.context.load;
         let repeats = rates::repeats(&self.rows, &self.warm, load, &self.timeline);
         let steady = rates::steady_windows(&repeats);
@@ -336,27 +353,27 @@ impl CellAccumulator {
         let inside = |row: &Row| {
             steady.is_empty()
                 || steady
-                    .get(&row.repeat)
+                    .get(&row.repeat())
                     .is_some_and(|w| w.contains(row.started()))
         };
         let chosen: Vec<&Row> = self.rows.iter().filter(|row| inside(row)).collect();
         let metrics = distributions::of_rows(&chosen, &self.gaps, &steady);
         let headline = self.context.headline();
         // Objectives are about everything that was planned, from the first due to the last end.
-        let judge = slo::Judge::new(
-            &self.context.slos,
-            headline,
-            &self.rows,
-            &self.gaps,
-            self.groups.use_cases(),
-        );
+        let judge = slo::Judge::new(&self);
         let slos = judge.outcomes();
         let goodput = judge.goodput(rates::whole_seconds(&repeats));
-        let groups = self.groups.records(&chosen, &self.gaps, &slos);
+        let counts = self.counts.finish();
+        let population = Population {
+            rows: &chosen,
+            gaps: &self.gaps,
+            counts: &counts,
+        };
+        let groups = self.groups.records(&population, &slos);
         let analysis = phases::analysis(&chosen, &metrics, &windows, headline);
         CellSummary {
             headline,
-            counts: self.counts.finish(),
+            counts,
             phases: phases::shares(&chosen, headline, self.unloaded_ttft()),
             analysis,
             lag: lag_record(&self.lag),
@@ -379,6 +396,10 @@ impl CellAccumulator {
             goodput,
         }
     }
+}
+
+fn narrow(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 fn whole_ns(length: Nanos) -> u64 {

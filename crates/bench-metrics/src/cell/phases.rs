@@ -8,7 +8,7 @@ use crate::num::{float, floor_index, mean};
 use crate::repeats::across_runs;
 use crate::scaling::decode_residual;
 
-use super::rows::Row;
+use super::row::Row;
 
 /// One request's time, in nanoseconds.
 struct Split {
@@ -24,7 +24,7 @@ pub(super) fn shares(
     headline: Origin,
     baseline: Option<f64>,
 ) -> Option<PhaseShares> {
-    let served = rows.iter().any(|r| r.instants.queue.is_some());
+    let served = rows.iter().any(|r| r.instants().queue.is_some());
     let baseline = baseline.filter(|_| !served);
     let mut splits: Vec<Split> = rows
         .iter()
@@ -60,7 +60,7 @@ pub(super) fn shares(
 }
 
 fn split(row: &Row, headline: Origin, baseline: Option<f64>) -> Option<Split> {
-    let instants = &row.instants;
+    let instants = row.instants();
     let value = |m: Metric| instants.value(m);
     let e2e = value(Metric::E2e.from_origin(headline)).filter(|_| instants.completed)?;
     let (ttft, decode) = (value(Metric::Ttft)?, value(Metric::Decode)?);
@@ -116,7 +116,7 @@ fn littles_law(rows: &[&Row], windows: &WindowRates) -> Option<f64> {
     let rates = windows.steady.as_ref().or(windows.whole.as_ref())?;
     let stays: Vec<f64> = rows
         .iter()
-        .filter_map(|r| Some((r.instants.ended()? - r.instants.sent?).as_secs_f64()))
+        .filter_map(|r| Some((r.instants().ended()? - r.instants().sent?).as_secs_f64()))
         .collect();
     let arrivals = float(stays.len()) / rates.seconds;
     crate::scaling::little_check(rates.mean_in_flight, arrivals, mean(&stays)?)
@@ -130,9 +130,9 @@ fn decode_identity(rows: &[&Row], metrics: &BTreeMap<Metric, Distribution>) -> O
     let itl = metrics.get(&Metric::Itl)?.p50()?;
     let residuals: Vec<f64> = rows
         .iter()
-        .filter(|r| r.instants.completed)
+        .filter(|r| r.completed())
         .filter_map(|r| {
-            let value = |m: Metric| r.instants.value(m);
+            let value = |m: Metric| r.instants().value(m);
             let (e2e, ttft, n) = (
                 value(Metric::E2e)?,
                 value(Metric::Ttft)?,
@@ -147,9 +147,9 @@ fn decode_identity(rows: &[&Row], metrics: &BTreeMap<Metric, Distribution>) -> O
 /// sd of the repeats' mean E2E over their mean.
 fn between_repeats(rows: &[&Row], headline: Origin) -> Option<f64> {
     let mut by_repeat: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for row in rows.iter().filter(|r| r.instants.completed) {
-        if let Some(e2e) = row.instants.value(Metric::E2e.from_origin(headline)) {
-            by_repeat.entry(row.repeat).or_default().push(e2e);
+    for row in rows.iter().filter(|r| r.completed()) {
+        if let Some(e2e) = row.instants().value(Metric::E2e.from_origin(headline)) {
+            by_repeat.entry(row.repeat()).or_default().push(e2e);
         }
     }
     let means: Vec<f64> = by_repeat

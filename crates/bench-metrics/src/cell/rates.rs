@@ -14,7 +14,7 @@ use crate::steady::{Flight, find_steady};
 use crate::summary::{interval, interval_of};
 use crate::timeline::{TimeCounts, Timeline};
 
-use super::rows::Row;
+use super::row::Row;
 
 /// One repeat on the time axis.
 #[derive(Clone, Debug)]
@@ -52,12 +52,12 @@ pub(super) fn repeats<'a>(
     load: &Load,
     timeline: &Timeline,
 ) -> Vec<Repeat<'a>> {
-    let runs = rows.chunk_by(|a, b| a.repeat == b.repeat);
+    let runs = rows.chunk_by(|a, b| a.repeat() == b.repeat());
     runs.filter_map(|run| {
         let flights: Vec<Flight> = run.iter().map(flight).collect();
-        let from = run.iter().map(|r| r.instants.due).min()?;
+        let from = run.iter().map(|r| r.instants().due).min()?;
         let to = run.iter().map(Row::left).max().filter(|to| *to > from)?;
-        let index = run.first()?.repeat;
+        let index = run.first()?.repeat();
         let carried = warm
             .iter()
             .filter(|(repeat, _, ended)| *repeat == index && *ended > from);
@@ -78,7 +78,7 @@ pub(super) fn repeats<'a>(
 }
 
 fn flight(row: &Row) -> Flight {
-    let instants = &row.instants;
+    let instants = row.instants();
     let latency = instants.value(Metric::Ttft).filter(|_| instants.completed);
     let sent = row.started();
     Flight {
@@ -194,10 +194,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         .then(|| by_littles_law(spans, mean_in_flight))
         .flatten()
         .unwrap_or_else(|| {
-            let completed = spans
-                .iter()
-                .flat_map(Span::rows)
-                .filter(|r| r.instants.completed);
+            let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
             let rate = float(completed.count()) / seconds;
             (rate, around(rate, spans, timeline, &|c| c.completed as f64))
         });
@@ -246,8 +243,8 @@ fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<(f64, Optio
     let (mut ended, mut completed) = (0_usize, 0_usize);
     for row in spans.iter().flat_map(Span::rows) {
         ended += 1;
-        completed += usize::from(row.instants.completed);
-        if let (Some(sent), Some(left)) = (row.instants.sent, row.instants.ended()) {
+        completed += usize::from(row.completed());
+        if let (Some(sent), Some(left)) = (row.instants().sent, row.instants().ended()) {
             stays.push((left - sent).as_secs_f64());
         }
     }
@@ -262,12 +259,12 @@ fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<(f64, Optio
 
 /// Requests due per second, first due to last due.
 fn offered(spans: &[Span<'_>]) -> Option<f64> {
-    per_second(spans, |row| Some(row.instants.due))
+    per_second(spans, |row| Some(row.instants().due))
 }
 
 /// Requests completed per second, first end to last end.
 fn served(spans: &[Span<'_>]) -> Option<f64> {
-    per_second(spans, |row| row.instants.completed.then(|| row.left()))
+    per_second(spans, |row| row.completed().then(|| row.left()))
 }
 
 /// Events per second from the first to the last of them, repeats together; `None` below two.
@@ -291,8 +288,8 @@ pub(super) fn whole_seconds(repeats: &[Repeat<'_>]) -> f64 {
 /// Requests offered per second, first to last of each repeat; `None` below two. One that found nobody to take it was offered all the same.
 pub(super) fn offered_rate(rows: &[Row]) -> Option<f64> {
     let (mut gaps, mut seconds) = (0_usize, 0.0);
-    for run in rows.chunk_by(|a, b| a.repeat == b.repeat) {
-        let offered = |r: &Row| r.instants.sent.or(r.instants.dispatched);
+    for run in rows.chunk_by(|a, b| a.repeat() == b.repeat()) {
+        let offered = |r: &Row| r.instants().sent.or(r.instants().dispatched);
         let offered: Vec<_> = run.iter().filter_map(offered).collect();
         if let (Some(first), Some(last)) = (offered.iter().min(), offered.iter().max()) {
             gaps += offered.len() - 1;
@@ -305,13 +302,13 @@ pub(super) fn offered_rate(rows: &[Row]) -> Option<f64> {
 /// KS distance between planned gaps (due) and real ones (sent), of requests that were sent.
 pub(super) fn gaps_ks(rows: &[Row]) -> Option<f64> {
     let (mut planned, mut real) = (Vec::new(), Vec::new());
-    for run in rows.chunk_by(|a, b| a.repeat == b.repeat) {
+    for run in rows.chunk_by(|a, b| a.repeat() == b.repeat()) {
         let mut due: Vec<_> = run
             .iter()
-            .filter(|r| r.instants.sent.is_some())
-            .map(|r| r.instants.due)
+            .filter(|r| r.instants().sent.is_some())
+            .map(|r| r.instants().due)
             .collect();
-        let mut sent: Vec<_> = run.iter().filter_map(|r| r.instants.sent).collect();
+        let mut sent: Vec<_> = run.iter().filter_map(|r| r.instants().sent).collect();
         due.sort_unstable();
         sent.sort_unstable();
         planned.extend(due.windows(2).map(|w| (w[1] - w[0]).as_f64()));

@@ -1,15 +1,14 @@
-//! What is kept of each request, and the groups it belongs to.
+//! The groups that requests belong to.
 
 use std::collections::BTreeMap;
 
-use bench_schema::{GroupRecord, Metric, Outcome, RequestRecord, SloOutcome, Stamp};
+use bench_schema::{Counts, Distribution, GroupRecord, Metric, RequestRecord, SloOutcome};
 
-use crate::blocks::Part;
 use crate::counts::CountKeeper;
-use crate::gaps::{GapBatch, GapHistograms, GapRange, GapStore};
-use crate::latency::Instants;
+use crate::gaps::{GapBatch, GapHistograms, GapStore};
 
-use super::{LengthCategories, distributions, started};
+use super::row::Row;
+use super::{LengthCategories, distributions};
 
 /// Group labels beyond this many are not kept apart (turns of endless conversations).
 const MOST_GROUPS: usize = 512;
@@ -19,64 +18,9 @@ const NONE: u16 = u16::MAX;
 /// The groups of a request, by position in the table: use case, category, endpoint, turn.
 pub(crate) type GroupIds = [u16; 4];
 
-/// One request after its events were counted.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) instants: Instants,
-    pub(crate) repeat: u32,
-    /// Absent where nothing was kept one by one.
-    pub(crate) gaps: Option<GapRange>,
-    /// Of its gaps, how many are within each objective on gaps: kept where the gaps themselves are not.
-    pub(crate) within: Option<Box<[Part]>>,
-    pub(crate) groups: GroupIds,
-    /// Counts as +∞: failed, timed out, truncated or never sent.
-    pub(crate) lost: bool,
-}
-
-impl Row {
-    pub(crate) fn new(
-        record: &RequestRecord,
-        instants: Instants,
-        gaps: Option<GapRange>,
-        groups: GroupIds,
-    ) -> Self {
-        let lost = !matches!(
-            record.wire.outcome,
-            Outcome::Completed | Outcome::Cancelled { .. }
-        );
-        Self {
-            instants,
-            repeat: record.repeat,
-            gaps,
-            within: None,
-            groups,
-            lost,
-        }
-    }
-
-    /// When it was sent, or due where it never was.
-    pub(crate) fn started(&self) -> Stamp {
-        started(&self.instants)
-    }
-
-    /// Its last known instant: the last content event of a whole answer, else when the client was done with it.
-    pub(crate) fn left(&self) -> Stamp {
-        let instants = &self.instants;
-        let end = if instants.completed {
-            instants.last.or(instants.closed)
-        } else {
-            instants.closed.or(instants.last)
-        };
-        end.or(instants.sent)
-            .or(instants.dispatched)
-            .map_or(instants.due, |at| at.max(instants.due))
-    }
-
-    /// Whether it ended one way or the other by itself: cancelled requests say nothing about the server.
-    pub(crate) fn counts(&self) -> bool {
-        self.lost || self.instants.completed
-    }
-}
+/// A set of groups that requests are in, by position in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupSet(u16);
 
 #[derive(Clone, Debug)]
 struct Group {
@@ -92,6 +36,8 @@ struct Group {
 pub(crate) struct GroupTable {
     groups: Vec<Group>,
     index: BTreeMap<(&'static str, String), u16>,
+    sets: Vec<GroupIds>,
+    set_index: BTreeMap<GroupIds, GroupSet>,
 }
 
 impl GroupTable {
@@ -100,7 +46,7 @@ impl GroupTable {
         &mut self,
         record: &RequestRecord,
         categories: &LengthCategories,
-    ) -> GroupIds {
+    ) -> GroupSet {
         let category = record
             .total_tokens()
             .and_then(|n| categories.of(n))
@@ -113,13 +59,26 @@ impl GroupTable {
             ("endpoint", endpoint),
             ("turn", turn),
         ];
-        labels.map(|(by, name)| {
+        let ids = labels.map(|(by, name)| {
             let id = name.map_or(NONE, |name| self.id(by, name));
             if let Some(group) = self.groups.get_mut(usize::from(id)) {
                 group.counts.push(record);
             }
             id
-        })
+        });
+        if let Some(known) = self.set_index.get(&ids) {
+            return *known;
+        }
+        let set = GroupSet(u16::try_from(self.sets.len()).unwrap_or(u16::MAX));
+        self.sets.push(ids);
+        self.set_index.insert(ids, set);
+        set
+    }
+
+    /// The groups of a set; more sets than there is room for are the last one.
+    pub(crate) fn ids(&self, set: GroupSet) -> GroupIds {
+        let ids = self.sets.get(usize::from(set.0));
+        ids.copied().unwrap_or([NONE; 4])
     }
 
     fn id(&mut self, by: &'static str, name: String) -> u16 {
@@ -152,15 +111,15 @@ impl GroupTable {
     pub(crate) fn start_histograms(&mut self, rows: &[Row], gaps: &GapStore) {
         let GapStore::Exact(exact) = gaps else { return };
         for row in rows {
-            if let Some(range) = row.gaps {
+            if let Some(range) = row.gaps() {
                 self.record_gaps(row.groups, &exact.batch(range));
             }
         }
     }
 
     /// Adds a request's gaps to the histograms of its groups.
-    pub(crate) fn record_gaps(&mut self, groups: GroupIds, request: &GapBatch) {
-        for id in groups {
+    pub(crate) fn record_gaps(&mut self, groups: GroupSet, request: &GapBatch) {
+        for id in self.ids(groups) {
             if let Some(group) = self.groups.get_mut(usize::from(id)) {
                 group.coarse.get_or_insert_default().add(request);
             }
@@ -168,12 +127,7 @@ impl GroupTable {
     }
 
     /// The records of all groups that tell something: a label that all requests share is none.
-    pub(crate) fn records(
-        &self,
-        chosen: &[&Row],
-        gaps: &GapStore,
-        slos: &[SloOutcome],
-    ) -> Vec<GroupRecord> {
+    pub(crate) fn records(&self, cell: &Population<'_>, slos: &[SloOutcome]) -> Vec<GroupRecord> {
         let alone = |by: &str| self.groups.iter().filter(|g| g.by == by).count() < 2;
         let told = self
             .groups
@@ -181,29 +135,44 @@ impl GroupTable {
             .enumerate()
             .filter(|(_, g)| !(alone(g.by) && matches!(g.by, "endpoint" | "turn")));
         told.map(|(id, group)| {
-            let members: Vec<&Row> = chosen
-                .iter()
-                .copied()
-                .filter(|row| row.groups.iter().any(|g| usize::from(*g) == id))
-                .collect();
-            let mut metrics = distributions::of_rows(&members, gaps, &BTreeMap::new());
-            if let Some(coarse) = &group.coarse {
-                metrics.remove(&Metric::Icl);
-                metrics.remove(&Metric::Itl);
-                metrics.extend(coarse.distribution(false).map(|d| (Metric::Icl, d)));
-                metrics.extend(coarse.distribution(true).map(|d| (Metric::Itl, d)));
-            }
             let for_it = |s: &&SloOutcome| {
                 group.by == "use_case" && s.slo.use_case.as_ref() == Some(&group.name)
             };
-            GroupRecord {
+            let mut record = GroupRecord {
                 by: group.by.to_owned(),
                 name: group.name.clone(),
                 counts: group.counts.finish(),
-                metrics,
+                metrics: BTreeMap::new(),
                 slos: slos.iter().filter(for_it).cloned().collect(),
+            };
+            if !record.is_all_of(cell.counts) {
+                let has = |row: &&Row| self.ids(row.groups).iter().any(|g| usize::from(*g) == id);
+                let members: Vec<&Row> = cell.rows.iter().copied().filter(has).collect();
+                record.metrics = group.metrics(&members, cell.gaps);
             }
+            record
         })
         .collect()
+    }
+}
+
+/// The requests of a cell that its distributions are of.
+pub(crate) struct Population<'a> {
+    pub(crate) rows: &'a [&'a Row],
+    pub(crate) gaps: &'a GapStore,
+    pub(crate) counts: &'a Counts,
+}
+
+impl Group {
+    /// The distributions of its own requests.
+    fn metrics(&self, members: &[&Row], gaps: &GapStore) -> BTreeMap<Metric, Distribution> {
+        let mut metrics = distributions::of_rows(members, gaps, &BTreeMap::new());
+        if let Some(coarse) = &self.coarse {
+            metrics.remove(&Metric::Icl);
+            metrics.remove(&Metric::Itl);
+            metrics.extend(coarse.distribution(false).map(|d| (Metric::Icl, d)));
+            metrics.extend(coarse.distribution(true).map(|d| (Metric::Itl, d)));
+        }
+        metrics
     }
 }

@@ -14,7 +14,9 @@ use crate::quantile::{Dependence, Ranks, clusters_below, share_bounds};
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
-use super::rows::Row;
+use super::CellAccumulator;
+use super::row::Row;
+use super::rows::GroupTable;
 
 /// Whether single gaps are what it limits.
 pub(super) fn is_on_gaps(slo: &Slo) -> bool {
@@ -27,23 +29,21 @@ pub(super) struct Judge<'a> {
     headline: Origin,
     rows: &'a [Row],
     gaps: &'a GapStore,
+    within: &'a [Part],
+    groups: &'a GroupTable,
     use_cases: BTreeMap<String, u16>,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(
-        slos: &'a [Slo],
-        headline: Origin,
-        rows: &'a [Row],
-        gaps: &'a GapStore,
-        use_cases: BTreeMap<String, u16>,
-    ) -> Self {
+    pub(super) fn new(cell: &'a CellAccumulator) -> Self {
         Self {
-            slos,
-            headline,
-            rows,
-            gaps,
-            use_cases,
+            slos: &cell.context.slos,
+            headline: cell.context.headline(),
+            rows: &cell.rows,
+            gaps: &cell.gaps,
+            within: &cell.within,
+            use_cases: cell.groups.use_cases(),
+            groups: &cell.groups,
         }
     }
 
@@ -81,7 +81,7 @@ impl<'a> Judge<'a> {
                 .filter(|s| self.is_for(s, row))
                 .any(|s| self.meets(s, row).1)
         };
-        let tokens: u64 = good().filter_map(|row| row.instants.tokens).sum();
+        let tokens: u64 = good().filter_map(|row| row.instants().tokens).sum();
         let (attainment, attainment_interval) = attainment(&met);
         Some(Goodput {
             requests_per_s: float(good().count()) / seconds,
@@ -108,16 +108,16 @@ impl<'a> Judge<'a> {
         slo.use_case.as_ref().is_none_or(|name| {
             self.use_cases
                 .get(name)
-                .is_some_and(|id| row.groups[0] == *id)
+                .is_some_and(|id| self.groups.ids(row.groups)[0] == *id)
         })
     }
 
     /// Whether a request meets an objective, and whether only for want of the metric.
     fn meets(&self, slo: &Slo, row: &Row) -> (bool, bool) {
-        if !row.instants.completed {
+        if !row.completed() {
             return (false, false);
         }
-        row.instants
+        row.instants()
             .value(self.metric(slo))
             .map_or((true, true), |value| (value <= slo.limit, false))
     }
@@ -162,7 +162,8 @@ impl<'a> Judge<'a> {
             if row.lost {
                 Some(Part { num: 0.0, den: 1.0 })
             } else {
-                row.within.as_ref()?.get(place).copied()
+                let first = usize::try_from(row.kept()?).ok()?;
+                self.within.get(first + place).copied()
             }
         };
         let parts = rows.iter().filter_map(part);
@@ -174,7 +175,7 @@ impl<'a> Judge<'a> {
         if row.lost {
             return vec![f64::INFINITY];
         }
-        match (self.metric(slo), self.gaps, row.gaps) {
+        match (self.metric(slo), self.gaps, row.gaps()) {
             (Metric::Itl, GapStore::Exact(exact), Some(range)) => {
                 exact.itl(range, Within::Stamped).0
             }
@@ -182,7 +183,7 @@ impl<'a> Judge<'a> {
                 exact.icl(range, Within::Stamped).0
             }
             // Without single gaps, the request's mean gap stands in.
-            (metric, _, _) => row.instants.value(metric).into_iter().collect(),
+            (metric, _, _) => row.instants().value(metric).into_iter().collect(),
         }
     }
 }

@@ -14,8 +14,8 @@ const UNKNOWN: u32 = u32::MAX;
 /// Where a request's gaps lie in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GapRange {
-    start: u32,
-    len: u32,
+    pub(crate) start: u32,
+    pub(crate) len: u32,
 }
 
 /// Gaps kept one by one.

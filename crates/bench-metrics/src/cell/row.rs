@@ -1,0 +1,298 @@
+//! One request in 64 bytes: a long run keeps one of these for each.
+
+use bench_schema::{Nanos, Outcome, RequestRecord, Stamp};
+
+use crate::gaps::GapRange;
+use crate::latency::Instants;
+
+use super::rows::GroupSet;
+use super::started;
+
+/// No value.
+const NONE: u32 = u32::MAX;
+
+/// One request after its events were counted. Times are kept as the distance from the one before, [`Row::instants`] has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    due: Stamp,
+    /// What few requests have, or what does not fit.
+    rest: Option<Box<Rest>>,
+    dispatched: u32,
+    sent: u32,
+    second: u32,
+    closed: u32,
+    events: u32,
+    tokens: u32,
+    input_tokens: u32,
+    kept: u32,
+    first: Long,
+    last: Long,
+    pub(crate) groups: GroupSet,
+    repeat: u16,
+    completed: bool,
+    /// Counts as +∞: failed, timed out, truncated or never sent.
+    pub(crate) lost: bool,
+}
+
+const _: () = assert!(
+    size_of::<Row>() == 64,
+    "docs/reliability.md tells this size"
+);
+
+/// A distance of up to 18 minutes, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Long([u8; 5]);
+
+impl Long {
+    const NONE: Self = Self([u8::MAX; 5]);
+
+    fn of(from: Stamp, to: Option<Stamp>) -> Self {
+        let distance = to.and_then(|to| u64::try_from((to - from).get()).ok());
+        match distance.map(u64::to_le_bytes) {
+            Some([a, b, c, d, e, 0, 0, 0]) => Self([a, b, c, d, e]),
+            _ => Self::NONE,
+        }
+    }
+
+    fn after(self, from: Stamp) -> Option<Stamp> {
+        let Self([a, b, c, d, e]) = self;
+        let distance = i64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
+        (self != Self::NONE).then(|| from + Nanos::new(distance))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Rest {
+    first_answer: Option<Stamp>,
+    queue: Option<Nanos>,
+    connect: Option<Nanos>,
+    first_bound: Nanos,
+    second_bound: Nanos,
+    last_bound: Nanos,
+    /// Everything, where something is too far from what is before it.
+    whole: Option<Box<Instants>>,
+}
+
+impl Row {
+    /// `kept` is where its gaps begin in the store, or what is kept in their place.
+    pub(crate) fn new(
+        record: &RequestRecord,
+        instants: Instants,
+        kept: Option<u32>,
+        groups: GroupSet,
+    ) -> Self {
+        let mut row = Self::packed(&instants);
+        if row.instants() != instants {
+            let rest = row.rest.get_or_insert_default();
+            rest.whole = Some(Box::new(instants));
+        }
+        row.kept = kept.unwrap_or(NONE);
+        row.groups = groups;
+        row.repeat = u16::try_from(record.repeat).unwrap_or(u16::MAX);
+        row.lost = !matches!(
+            record.wire.outcome,
+            Outcome::Completed | Outcome::Cancelled { .. }
+        );
+        row
+    }
+
+    /// What fits.
+    fn packed(instants: &Instants) -> Self {
+        let after = |from: Stamp, to: Option<Stamp>| {
+            let distance = to.and_then(|to| u32::try_from((to - from).get()).ok());
+            distance.unwrap_or(NONE)
+        };
+        let count = |n: Option<u64>| n.and_then(|n| u32::try_from(n).ok()).unwrap_or(NONE);
+        let i = instants;
+        let taken = i.dispatched.unwrap_or(i.due);
+        let sent = i.sent.unwrap_or(taken);
+        let first = i.first.unwrap_or(sent);
+        let last = i.last.unwrap_or(first);
+        let bounded = [i.first_bound, i.second_bound, i.last_bound] != [Nanos::ZERO; 3];
+        let more = i.first_answer.is_some() || i.queue.is_some() || i.connect.is_some();
+        Self {
+            due: i.due,
+            rest: (bounded || more).then(|| {
+                Box::new(Rest {
+                    first_answer: i.first_answer,
+                    queue: i.queue,
+                    connect: i.connect,
+                    first_bound: i.first_bound,
+                    second_bound: i.second_bound,
+                    last_bound: i.last_bound,
+                    whole: None,
+                })
+            }),
+            dispatched: after(i.due, i.dispatched),
+            sent: after(taken, i.sent),
+            first: Long::of(sent, i.first),
+            second: after(first, i.second),
+            last: Long::of(first, i.last),
+            closed: after(last, i.closed),
+            events: count(Some(i.events)),
+            tokens: count(i.tokens),
+            input_tokens: count(i.input_tokens),
+            completed: i.completed,
+            kept: NONE,
+            groups: GroupSet::default(),
+            repeat: 0,
+            lost: false,
+        }
+    }
+
+    /// The instants and counts of its latencies.
+    pub(crate) fn instants(&self) -> Instants {
+        let rest = self.rest.as_deref();
+        if let Some(whole) = rest.and_then(|rest| rest.whole.as_deref()) {
+            return whole.clone();
+        }
+        let after = |from: Stamp, distance: u32| {
+            (distance != NONE).then(|| from + Nanos::new(i64::from(distance)))
+        };
+        let count = |n: u32| (n != NONE).then(|| u64::from(n));
+        let dispatched = after(self.due, self.dispatched);
+        let taken = dispatched.unwrap_or(self.due);
+        let sent = after(taken, self.sent);
+        let begun = sent.unwrap_or(taken);
+        let first = self.first.after(begun);
+        let from = first.unwrap_or(begun);
+        let last = self.last.after(from);
+        let bound = |of: fn(&Rest) -> Nanos| rest.map_or(Nanos::ZERO, of);
+        Instants {
+            due: self.due,
+            dispatched,
+            sent,
+            first,
+            second: after(from, self.second),
+            first_answer: rest.and_then(|rest| rest.first_answer),
+            last,
+            closed: after(last.unwrap_or(from), self.closed),
+            first_bound: bound(|rest| rest.first_bound),
+            second_bound: bound(|rest| rest.second_bound),
+            last_bound: bound(|rest| rest.last_bound),
+            events: u64::from(self.events),
+            tokens: count(self.tokens),
+            input_tokens: count(self.input_tokens),
+            queue: rest.and_then(|rest| rest.queue),
+            connect: rest.and_then(|rest| rest.connect),
+            completed: self.completed,
+        }
+    }
+
+    /// Whether its answer is whole.
+    pub(crate) fn completed(&self) -> bool {
+        self.completed
+    }
+
+    /// Which repeat of the cell.
+    pub(crate) fn repeat(&self) -> u32 {
+        u32::from(self.repeat)
+    }
+
+    /// Where its gaps lie in a store that keeps them one by one: one less than its events.
+    pub(crate) fn gaps(&self) -> Option<GapRange> {
+        let len = self.events.saturating_sub(1);
+        self.kept().map(|start| GapRange { start, len })
+    }
+
+    /// Where what is kept of its gaps begins.
+    pub(crate) fn kept(&self) -> Option<u32> {
+        (self.kept != NONE).then_some(self.kept)
+    }
+
+    /// Its gaps are kept elsewhere, or no longer.
+    pub(crate) fn keep(&mut self, kept: Option<u32>) {
+        self.kept = kept.unwrap_or(NONE);
+    }
+
+    /// When it was sent, or due where it never was.
+    pub(crate) fn started(&self) -> Stamp {
+        started(&self.instants())
+    }
+
+    /// Its last known instant: the last content event of a whole answer, else when the client was done with it.
+    pub(crate) fn left(&self) -> Stamp {
+        let instants = self.instants();
+        let end = if instants.completed {
+            instants.last.or(instants.closed)
+        } else {
+            instants.closed.or(instants.last)
+        };
+        end.or(instants.sent)
+            .or(instants.dispatched)
+            .map_or(instants.due, |at| at.max(instants.due))
+    }
+
+    /// Whether it ended one way or the other by itself: cancelled requests say nothing about the server.
+    pub(crate) fn counts(&self) -> bool {
+        self.lost || self.completed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stamps() -> impl Strategy<Value = Option<Stamp>> {
+        let near = 0_i64..20_000_000_000;
+        let far = prop_oneof![
+            Just(i64::MAX / 4),
+            Just(i64::MIN / 4),
+            Just(1 << 40),
+            Just(u32::MAX.into())
+        ];
+        let ns = prop_oneof![8 => near, 1 => far];
+        prop::option::of(ns.prop_map(Stamp::new))
+    }
+
+    fn lengths() -> impl Strategy<Value = Nanos> {
+        prop_oneof![Just(0), 0_i64..5_000_000_000].prop_map(Nanos::new)
+    }
+
+    fn tokens() -> impl Strategy<Value = Option<u64>> {
+        prop::option::of(prop_oneof![
+            0_u64..5000,
+            Just(u64::from(u32::MAX)),
+            Just(u64::MAX)
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_instants_are_a_row_has_them_again(
+            due in stamps(),
+            at in prop::array::uniform7(stamps()),
+            bounds in prop::array::uniform3(lengths()),
+            (events, completed) in (tokens(), any::<bool>()),
+            counts in prop::array::uniform2(tokens()),
+            spans in prop::array::uniform2(prop::option::of(lengths())),
+        ) {
+            let instants = Instants {
+                due: due.unwrap_or_default(),
+                dispatched: at[0],
+                sent: at[1],
+                first: at[2],
+                second: at[3],
+                first_answer: at[4],
+                last: at[5],
+                closed: at[6],
+                first_bound: bounds[0],
+                second_bound: bounds[1],
+                last_bound: bounds[2],
+                events: events.unwrap_or(0),
+                tokens: counts[0],
+                input_tokens: counts[1],
+                queue: spans[0],
+                connect: spans[1],
+                completed,
+            };
+            let mut row = Row::packed(&instants);
+            if row.instants() != instants {
+                row.rest.get_or_insert_default().whole = Some(Box::new(instants.clone()));
+            }
+            prop_assert_eq!(row.instants(), instants);
+        }
+    }
+}
