@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use bench_report::export;
-use bench_schema::{CellRecord, Phase, RequestRecord};
 
 use crate::Done;
 use crate::arguments::{Export, Format};
@@ -24,7 +23,7 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
         Format::Parquet => parquet(&run, &out)?,
         Format::Json => {
             let path = out.join("run.json");
-            files::write_json(&path, &run.record)?;
+            files::write_run(&path, &run.record)?;
             vec![path]
         }
     };
@@ -35,7 +34,7 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     Ok(Done::well(output, run.notes))
 }
 
-/// One file a cell; the records of one cell at a time are in memory.
+/// One file a cell, from records that are read one at a time.
 fn for_each_cell(
     run: &mut RunFolder,
     out: &Path,
@@ -47,13 +46,26 @@ fn for_each_cell(
             "{tool}-{}.json",
             files::plain_name(&cell.id, &run.path)?
         ));
-        let requests = requests_of(run, cell)?;
-        let value = if tool == "vllm" {
-            export::vllm(&run.record, cell, requests)
+        let mut lines = run.requests();
+        let mut unread = None;
+        let requests = std::iter::from_fn(|| {
+            lines.next().unwrap_or_else(|error| {
+                unread = Some(error);
+                None
+            })
+        });
+        if tool == "vllm" {
+            let mut spill = files::scratch(out)?;
+            files::write_with(&path, |file| {
+                export::vllm((&run.record, cell), requests, &mut spill, file)
+                    .map_err(CommandError::write(&path))
+            })?;
         } else {
-            export::aiperf(&run.record, cell, requests)
-        };
-        files::write_json(&path, &value)?;
+            files::write_json(&path, &export::aiperf(&run.record, cell, requests))?;
+        }
+        if let Some(error) = unread {
+            return Err(error);
+        }
         written.push(path);
     }
     if !run.has_requests() {
@@ -63,19 +75,6 @@ fn for_each_cell(
         ));
     }
     Ok(written)
-}
-
-/// The measured records of a cell, in the order they were sent.
-fn requests_of(run: &RunFolder, cell: &CellRecord) -> Result<Vec<RequestRecord>, CommandError> {
-    let mut lines = run.requests();
-    let mut records = Vec::new();
-    while let Some(record) = lines.next()? {
-        if record.cell == cell.id && record.phase == Phase::Measure {
-            records.push(record);
-        }
-    }
-    records.sort_by_key(|record| (record.dispatched.unwrap_or(record.due), record.id));
-    Ok(records)
 }
 
 /// Cells and metrics from the record, and every request, token and reading where frames were built in.

@@ -7,4 +7,4 @@ mod vllm;
 
 pub use aiperf::aiperf;
 pub use csv::{cells, distributions};
-pub use vllm::vllm;
+pub use vllm::{Spill, vllm};

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use bench_schema::{CellRecord, Outcome, Phase, RequestRecord, RunRecord};
 use serde_json::{Map, Value, json};
 
-use super::sums::{Summary, Times};
+use super::sums::{Figures, Times};
 
 /// The version of that file's schema whose keys are written.
 const SCHEMA: &str = "1.4";
 
 #[derive(Default)]
 struct Samples {
-    by_metric: BTreeMap<&'static str, (&'static str, Vec<f64>)>,
+    by_metric: BTreeMap<&'static str, (&'static str, Figures)>,
     errors: BTreeMap<String, u64>,
     span: Option<(f64, f64)>,
     completed: u64,
@@ -63,11 +63,10 @@ pub fn aiperf(
 
 impl Samples {
     fn push(&mut self, metric: &'static str, unit: &'static str, value: Option<f64>) {
-        self.by_metric
-            .entry(metric)
-            .or_insert((unit, Vec::new()))
-            .1
-            .extend(value);
+        if let Some(value) = value {
+            let known = self.by_metric.entry(metric);
+            known.or_insert((unit, Figures::default())).1.push(value);
+        }
     }
 
     fn add(&mut self, record: &RequestRecord) {
@@ -101,7 +100,12 @@ impl Samples {
         self.push(
             "time_to_second_token",
             "ms",
-            times.itl.first().map(|s| s * ms),
+            record
+                .wire
+                .events
+                .gaps()
+                .next()
+                .map(|gap| gap.as_secs_f64() * ms),
         );
         self.push("inter_token_latency", "ms", itl.map(|s| s * ms));
         self.push(
@@ -120,12 +124,12 @@ impl Samples {
             "tokens",
             Some(times.input_tokens as f64),
         );
-        for gap in times.itl {
-            self.push("inter_chunk_latency", "ms", Some(gap * ms));
+        for gap in record.wire.events.gaps() {
+            self.push("inter_chunk_latency", "ms", Some(gap.as_secs_f64() * ms));
         }
     }
 
-    fn write(&self, out: &mut Map<String, Value>) {
+    fn write(self, out: &mut Map<String, Value>) {
         let seconds = self.span.map_or(0.0, |(from, to)| to - from);
         let per_s = |n: u64| {
             if seconds > 0.0 {
@@ -147,10 +151,8 @@ impl Samples {
         for (metric, unit, value) in single {
             out.insert(metric.into(), json!({"unit": unit, "avg": value}));
         }
-        for (metric, (unit, values)) in &self.by_metric {
-            if let Some(summary) = Summary::of(values) {
-                out.insert((*metric).into(), distribution(unit, &summary, values));
-            }
+        for (metric, (unit, figures)) in self.by_metric {
+            out.insert(metric.into(), distribution(unit, figures));
         }
         let errors: Vec<Value> = self
             .errors
@@ -161,20 +163,19 @@ impl Samples {
     }
 }
 
-fn distribution(unit: &str, summary: &Summary, values: &[f64]) -> Value {
+fn distribution(unit: &str, figures: Figures) -> Value {
+    let percents = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
     let mut out = Map::new();
     out.insert("unit".into(), unit.into());
-    out.insert("avg".into(), json!(summary.mean));
-    for percent in [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0] {
-        out.insert(
-            format!("p{percent}"),
-            json!(summary.sample.quantile(percent / 100.0)),
-        );
+    out.insert("avg".into(), json!(figures.mean));
+    out.insert("min".into(), json!(figures.min));
+    out.insert("max".into(), json!(figures.max));
+    out.insert("std".into(), json!(figures.std()));
+    out.insert("count".into(), json!(figures.n));
+    out.insert("sum".into(), json!(figures.mean * figures.n as f64));
+    let quantiles = figures.quantiles(&percents.map(|percent| percent / 100.0));
+    for (percent, quantile) in percents.iter().zip(quantiles) {
+        out.insert(format!("p{percent}"), json!(quantile));
     }
-    out.insert("min".into(), json!(summary.sample.min()));
-    out.insert("max".into(), json!(summary.sample.max()));
-    out.insert("std".into(), json!(summary.std));
-    out.insert("count".into(), json!(values.len()));
-    out.insert("sum".into(), json!(values.iter().sum::<f64>()));
     Value::Object(out)
 }

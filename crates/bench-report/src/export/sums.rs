@@ -1,6 +1,6 @@
 //! The arithmetic that exports share: numpy's, for both tools lean on it.
 
-use bench_metrics::Sample;
+use bench_metrics::{Histogram, Layout, Sample};
 use bench_schema::{Nanos, RequestRecord, Stamp};
 
 /// Just before the connection was asked for. What this client did before that (making the prompt, being late) is none of the server's, and
@@ -20,24 +20,72 @@ fn start(record: &RequestRecord) -> Stamp {
     asked_for.map_or(taken_up, |at| at.max(taken_up))
 }
 
-/// Mean, population standard deviation (`numpy.std`'s default) and a sample to take percentiles of.
-pub(super) struct Summary {
+/// Values that are kept one by one; of more a histogram is kept, exact to a thousandth.
+const EXACT: usize = 4 << 20;
+
+/// Mean, population standard deviation (`numpy.std`'s default) and percentiles of values that come one by one.
+#[derive(Default)]
+pub(super) struct Figures {
+    exact: Vec<f64>,
+    coarse: Option<Histogram>,
+    pub(super) n: u64,
     pub(super) mean: f64,
-    pub(super) std: f64,
-    pub(super) sample: Sample,
+    squares: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
 }
 
-impl Summary {
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
-        let sample = Sample::of(values)?;
-        let mean = sample.mean();
-        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64;
-        Some(Self {
-            mean,
-            std: variance.sqrt(),
-            sample,
-        })
+impl Figures {
+    pub(super) fn push(&mut self, value: f64) {
+        self.n += 1;
+        let off = value - self.mean;
+        self.mean += off / self.n as f64;
+        self.squares += off * (value - self.mean);
+        self.min = if self.n == 1 {
+            value
+        } else {
+            self.min.min(value)
+        };
+        self.max = if self.n == 1 {
+            value
+        } else {
+            self.max.max(value)
+        };
+        match &mut self.coarse {
+            Some(coarse) => coarse.record(billionths(value)),
+            None => self.exact.push(value),
+        }
+        if self.exact.len() > EXACT {
+            let mut coarse = Histogram::new(Layout::with_bits(9));
+            for value in std::mem::take(&mut self.exact) {
+                coarse.record(billionths(value));
+            }
+            self.coarse = Some(coarse);
+        }
     }
+
+    pub(super) fn std(&self) -> f64 {
+        if self.n > 0 {
+            (self.squares / self.n as f64).sqrt()
+        } else {
+            0.0
+        }
+    }
+
+    /// The quantiles; 0 without values.
+    pub(super) fn quantiles(self, at: &[f64]) -> Vec<f64> {
+        let exact = Sample::new(self.exact).ok();
+        let one = |&q: &f64| match (&exact, &self.coarse) {
+            (_, Some(coarse)) => coarse.quantile(q).unwrap_or(0.0) / 1e9,
+            (Some(exact), None) => exact.quantile(q),
+            (None, None) => 0.0,
+        };
+        at.iter().map(one).collect()
+    }
+}
+
+fn billionths(value: f64) -> u64 {
+    u64::try_from(Nanos::from_secs_f64(value).get()).unwrap_or(0)
 }
 
 /// What both tools take from one request, in seconds.
@@ -47,7 +95,6 @@ pub(super) struct Times {
     pub(super) ttft: Option<f64>,
     /// Start to last content event.
     pub(super) latency: Option<f64>,
-    pub(super) itl: Vec<f64>,
     /// The server's count, else that of the content events.
     pub(super) output_tokens: u64,
     pub(super) input_tokens: u64,
@@ -62,12 +109,32 @@ impl Times {
             start,
             ttft: wire.events.first().map(|at| (at - start).as_secs_f64()),
             latency: wire.events.last().map(|at| (at - start).as_secs_f64()),
-            itl: wire.events.gaps().map(Nanos::as_secs_f64).collect(),
             output_tokens: record.output_tokens.unwrap_or(events),
             input_tokens: record
                 .input_tokens()
                 .or(record.prompt.asked_tokens)
                 .unwrap_or(0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_have_the_figures_of_a_few_of_them_to_a_thousandth() {
+        let mut figures = Figures::default();
+        for i in 0..=EXACT {
+            figures.push(0.01 + 1e-5 * (i % 1000) as f64);
+        }
+        assert!(figures.coarse.is_some() && figures.exact.is_empty());
+        let near = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 2e-3, "{got} {want}");
+        near(figures.mean, 0.014_995);
+        near(figures.std(), 1e-5 * (999_999.0_f64 / 12.0).sqrt());
+        near(figures.max, 0.019_99);
+        let quantiles = figures.quantiles(&[0.5, 0.99]);
+        near(quantiles[0], 0.014_995);
+        near(quantiles[1], 0.019_895);
     }
 }

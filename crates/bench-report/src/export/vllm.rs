@@ -1,37 +1,55 @@
 //! The keys of `vllm bench serve --save-result --save-detailed`.
 
-use bench_schema::{CellRecord, Load, Outcome, Phase, RequestRecord, RunRecord};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use bench_schema::{CellRecord, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp};
 use serde_json::{Map, Value, json};
 
-use super::sums::{Summary, Times};
+use super::sums::{Figures, Times};
 
 /// Percentiles that are written.
 const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
-/// One cell as that tool would have written it, by its definitions.
+/// What a list is kept in until it is written: a file, or memory.
+pub trait Spill: Read + Write + Seek {}
+
+impl<T: Read + Write + Seek> Spill for T {}
+
+/// Write one cell as that tool would have written it, by its definitions.
 ///
-/// `requests` are the cell's records in the order they were sent (others are passed over). ITL are the gaps between
-/// content events; TPOT is (latency − TTFT) / (output tokens − 1) of answers of two tokens and more; the standard deviation
+/// `requests` are the run's records in any order (those of other cells are passed over); the lists are in the order in which they were sent.
+/// ITL are the gaps between content events; TPOT is (latency − TTFT) / (output tokens − 1) of answers of two tokens and more; the standard deviation
 /// is that of the population; a failed request is an empty entry with its error. Latencies begin
 /// just before the connection was asked for, as that tool's do. Lists are in seconds. A role or a finish chunk is no token here, so a server's first TTFT may be
 /// later than that tool would say. `generated_texts` are empty unless the run kept texts.
+///
+/// Memory: about 90 bytes a request; gaps and texts wait in `spill`, which is empty at first.
+///
+/// # Errors
+/// Where `spill` or `out` cannot be written.
 pub fn vllm(
-    run: &RunRecord,
-    cell: &CellRecord,
+    (run, cell): (&RunRecord, &CellRecord),
     requests: impl IntoIterator<Item = RequestRecord>,
-) -> Value {
+    spill: &mut dyn Spill,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut lists = Lists::default();
     for record in requests {
         if record.cell == cell.id && record.phase == Phase::Measure {
-            lists.add(&record);
+            lists.add(&record, spill)?;
         }
     }
-    let mut out = Map::new();
-    identity(&mut out, run, cell);
-    lists.totals(&mut out, cell);
-    lists.statistics(&mut out);
-    lists.details(&mut out);
-    Value::Object(out)
+    lists.rows.sort_unstable_by_key(|row| row.order);
+    let mut rest = Map::new();
+    identity(&mut rest, run, cell);
+    lists.details(spill, out)?;
+    lists.totals(&mut rest, cell);
+    lists.statistics(&mut rest);
+    let rest = serde_json::to_string(&rest)?;
+    // the lists are the beginning of the same object
+    out.write_all(rest.trim_start_matches('{').as_bytes())?;
+    out.write_all(b"\n")
 }
 
 fn identity(out: &mut Map<String, Value>, run: &RunRecord, cell: &CellRecord) {
@@ -84,46 +102,66 @@ fn date(rfc3339: &str) -> String {
 
 #[derive(Default)]
 struct Lists {
-    input_lens: Vec<u64>,
-    output_lens: Vec<u64>,
-    ttfts: Vec<f64>,
-    itls: Vec<Vec<f64>>,
-    latencies: Vec<f64>,
-    start_times: Vec<f64>,
-    queue_times: Vec<f64>,
-    texts: Vec<String>,
-    errors: Vec<String>,
-    completed: Vec<bool>,
+    rows: Vec<Row>,
+    /// Where the spill ends.
+    end: u64,
     /// Start and end of everything that was sent, seconds.
     span: Option<(f64, f64)>,
-    /// Arrival second of each content event of completed requests.
-    events: Vec<f64>,
+    itls: Figures,
+    /// Content events of completed requests in each second from the start.
+    seconds: BTreeMap<usize, u64>,
+}
+
+/// One request, without its gaps and texts.
+struct Row {
+    order: (Stamp, u64),
+    start: Stamp,
+    due: Stamp,
+    ttft: f64,
+    latency: f64,
+    input: u64,
+    output: u64,
+    completed: bool,
+    /// Where its gaps, its text and its error begin in the spill, one after another, and how long they are.
+    place: u64,
+    gaps: u32,
+    text: u32,
+    error: u32,
 }
 
 impl Lists {
-    fn add(&mut self, record: &RequestRecord) {
+    fn add(&mut self, record: &RequestRecord, spill: &mut dyn Spill) -> io::Result<()> {
         let times = Times::of(record);
         let completed = record.wire.outcome.is_completed();
-        self.input_lens.push(times.input_tokens);
-        self.output_lens
-            .push(if completed { times.output_tokens } else { 0 });
-        self.ttfts
-            .push(times.ttft.filter(|_| completed).unwrap_or(0.0));
-        self.latencies
-            .push(times.latency.filter(|_| completed).unwrap_or(0.0));
-        self.start_times.push(times.start.as_secs_f64());
-        self.queue_times
-            .push((times.start - record.due).or_zero().as_secs_f64());
-        self.texts.push(
-            record
-                .wire
-                .text
-                .clone()
-                .filter(|_| completed)
-                .unwrap_or_default(),
-        );
-        self.errors.push(error(&record.wire.outcome));
-        self.completed.push(completed);
+        let error = error(&record.wire.outcome);
+        let text = record.wire.text.as_deref().filter(|_| completed);
+        let text = text.unwrap_or_default();
+        let mut kept = Vec::new();
+        if completed {
+            let gaps = record.wire.events.gaps();
+            kept.extend(gaps.flat_map(|gap| gap.get().to_le_bytes()));
+        }
+        let narrow = |n: usize| u32::try_from(n).map_err(io::Error::other);
+        let gaps = narrow(kept.len() / GAP)?;
+        kept.extend_from_slice(text.as_bytes());
+        kept.extend_from_slice(error.as_bytes());
+        spill.write_all(&kept)?;
+        let taken_up = record.dispatched.unwrap_or(record.due);
+        self.rows.push(Row {
+            order: (taken_up, record.id),
+            start: times.start,
+            due: record.due,
+            ttft: times.ttft.filter(|_| completed).unwrap_or(0.0),
+            latency: times.latency.filter(|_| completed).unwrap_or(0.0),
+            input: times.input_tokens,
+            output: if completed { times.output_tokens } else { 0 },
+            completed,
+            place: self.end,
+            gaps,
+            text: narrow(text.len())?,
+            error: narrow(error.len())?,
+        });
+        self.end += kept.len() as u64;
         if !matches!(record.wire.outcome, Outcome::Unsent { .. }) {
             let (start, end) = (
                 times.start.as_secs_f64(),
@@ -132,34 +170,22 @@ impl Lists {
             let (from, to) = self.span.unwrap_or((start, end));
             self.span = Some((from.min(start), to.max(end)));
         }
-        if completed {
-            self.events.extend(
-                record
-                    .wire
-                    .events
-                    .stamps()
-                    .map(bench_schema::Stamp::as_secs_f64),
-            );
-        }
-        self.itls
-            .push(if completed { times.itl } else { Vec::new() });
+        Ok(())
+    }
+
+    fn completed(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.completed)
     }
 
     fn totals(&self, out: &mut Map<String, Value>, cell: &CellRecord) {
         let duration = self.span.map_or(0.0, |(from, to)| to - from);
-        let done = |list: &[u64]| {
-            list.iter()
-                .zip(&self.completed)
-                .filter(|(_, done)| **done)
-                .map(|(n, _)| n)
-                .sum::<u64>()
-        };
-        let (input, output) = (done(&self.input_lens), done(&self.output_lens));
-        let completed = self.completed.iter().filter(|done| **done).count();
+        let input: u64 = self.completed().map(|row| row.input).sum();
+        let output: u64 = self.completed().map(|row| row.output).sum();
+        let completed = self.completed().count();
         let per_s = |n: f64| if duration > 0.0 { n / duration } else { 0.0 };
         out.insert("duration".into(), json!(duration));
         out.insert("completed".into(), json!(completed));
-        out.insert("failed".into(), json!(self.completed.len() - completed));
+        out.insert("failed".into(), json!(self.rows.len() - completed));
         out.insert("total_input_tokens".into(), json!(input));
         out.insert("total_output_tokens".into(), json!(output));
         out.insert("request_throughput".into(), json!(per_s(completed as f64)));
@@ -176,41 +202,21 @@ impl Lists {
         );
         out.insert(
             "max_output_tokens_per_s".into(),
-            json!(self.most_tokens_in_a_second()),
+            json!(self.seconds.values().max().copied().unwrap_or(0) as f64),
         );
         out.insert("max_concurrent_requests".into(), json!(self.most_at_once()));
         out.insert("rtfx".into(), json!(0.0));
     }
 
-    /// Tokens in the fullest second, counted from the start, as that tool does.
-    fn most_tokens_in_a_second(&self) -> f64 {
-        let start = self.span.map_or(0.0, |span| span.0);
-        let mut seconds = std::collections::BTreeMap::<usize, f64>::new();
-        for at in &self.events {
-            *seconds.entry(crate::number::index(at - start)).or_default() += 1.0;
-        }
-        seconds.values().copied().fold(0.0, f64::max)
-    }
-
     /// Requests that touch the fullest second, which is what that tool calls concurrent.
     fn most_at_once(&self) -> u64 {
         let start = self.span.map_or(0.0, |span| span.0);
-        let mut changes = std::collections::BTreeMap::<usize, (u64, u64)>::new();
-        for ((from, latency), _) in self
-            .start_times
-            .iter()
-            .zip(&self.latencies)
-            .zip(&self.completed)
-            .filter(|(_, done)| **done)
-        {
-            changes
-                .entry(crate::number::index(from - start))
-                .or_default()
-                .0 += 1;
-            changes
-                .entry(crate::number::index(from + latency - start) + 1)
-                .or_default()
-                .1 += 1;
+        let mut changes = BTreeMap::<usize, (u64, u64)>::new();
+        for row in self.completed() {
+            let from = row.start.as_secs_f64() - start;
+            let second = |at: f64| crate::number::index(at);
+            changes.entry(second(from)).or_default().0 += 1;
+            changes.entry(second(from + row.latency) + 1).or_default().1 += 1;
         }
         let (mut now, mut most) = (0_u64, 0);
         for (begun, ended) in changes.values() {
@@ -220,59 +226,109 @@ impl Lists {
         most
     }
 
-    fn statistics(&self, out: &mut Map<String, Value>) {
-        let done = |list: &[f64]| -> Vec<f64> {
-            list.iter()
-                .zip(&self.completed)
-                .filter(|(_, done)| **done)
-                .map(|(x, _)| *x)
-                .collect()
-        };
-        let answers = self
-            .latencies
-            .iter()
-            .zip(&self.ttfts)
-            .zip(&self.output_lens);
-        let tpots = answers
-            .zip(&self.completed)
-            .filter(|((_, n), done)| **done && **n > 1);
-        let tpots: Vec<f64> = tpots
-            .map(|(((latency, ttft), n), _)| (latency - ttft) / (n - 1) as f64)
-            .collect();
-        let itls: Vec<f64> = self.itls.iter().flatten().copied().collect();
-        for (name, values) in [
-            ("ttft", done(&self.ttfts)),
+    fn statistics(self, out: &mut Map<String, Value>) {
+        let (mut ttfts, mut tpots, mut latencies) =
+            (Figures::default(), Figures::default(), Figures::default());
+        for row in self.completed() {
+            ttfts.push(row.ttft);
+            latencies.push(row.latency);
+            if row.output > 1 {
+                tpots.push((row.latency - row.ttft) / (row.output - 1) as f64);
+            }
+        }
+        for (name, figures) in [
+            ("ttft", ttfts),
             ("tpot", tpots),
-            ("itl", itls),
-            ("e2el", done(&self.latencies)),
+            ("itl", self.itls),
+            ("e2el", latencies),
         ] {
-            let summary = Summary::of(&values);
-            let ms = |figure: &dyn Fn(&Summary) -> f64| {
-                json!(summary.as_ref().map_or(0.0, |s| figure(s) * 1e3))
-            };
-            out.insert(format!("mean_{name}_ms"), ms(&|s| s.mean));
-            out.insert(format!("median_{name}_ms"), ms(&|s| s.sample.median()));
-            out.insert(format!("std_{name}_ms"), ms(&|s| s.std));
-            for q in PERCENTILES {
-                out.insert(
-                    format!("p{}_{name}_ms", (q * 100.0).round()),
-                    ms(&|s| s.sample.quantile(q)),
-                );
+            out.insert(format!("mean_{name}_ms"), json!(figures.mean * 1e3));
+            out.insert(format!("std_{name}_ms"), json!(figures.std() * 1e3));
+            for (q, value) in PERCENTILES.iter().zip(figures.quantiles(&PERCENTILES)) {
+                let ms = json!(value * 1e3);
+                if (*q - 0.5).abs() < f64::EPSILON {
+                    out.insert(format!("median_{name}_ms"), ms.clone());
+                }
+                out.insert(format!("p{}_{name}_ms", (q * 100.0).round()), ms);
             }
         }
     }
 
-    fn details(self, out: &mut Map<String, Value>) {
-        out.insert("input_lens".into(), json!(self.input_lens));
-        out.insert("output_lens".into(), json!(self.output_lens));
-        out.insert("ttfts".into(), json!(self.ttfts));
-        out.insert("itls".into(), json!(self.itls));
-        out.insert("latencies".into(), json!(self.latencies));
-        out.insert("start_times".into(), json!(self.start_times));
-        out.insert("queue_times".into(), json!(self.queue_times));
-        out.insert("generated_texts".into(), json!(self.texts));
-        out.insert("errors".into(), json!(self.errors));
+    /// The lists, as the beginning of an object. Gaps and texts come from the spill.
+    fn details(&mut self, spill: &mut dyn Spill, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"{")?;
+        let rows = std::mem::take(&mut self.rows);
+        list(out, "input_lens", &rows, |row| Ok(json!(row.input)))?;
+        list(out, "output_lens", &rows, |row| Ok(json!(row.output)))?;
+        list(out, "ttfts", &rows, |row| Ok(json!(row.ttft)))?;
+        list(out, "latencies", &rows, |row| Ok(json!(row.latency)))?;
+        let seconds = |at: Stamp| json!(at.as_secs_f64());
+        list(out, "start_times", &rows, |row| Ok(seconds(row.start)))?;
+        let waited = |row: &Row| (row.start - row.due).or_zero().as_secs_f64();
+        list(out, "queue_times", &rows, |row| Ok(json!(waited(row))))?;
+        let start = self.span.map_or(0.0, |span| span.0);
+        list(out, "itls", &rows, |row| {
+            let kept = fetch(spill, row.place, row.gaps as usize * GAP)?;
+            let gaps = kept.chunks_exact(GAP).filter_map(|gap| gap.try_into().ok());
+            let gaps = gaps.map(|gap| Nanos::new(i64::from_le_bytes(gap)).as_secs_f64());
+            let mut at = row.start.as_secs_f64() + row.ttft - start;
+            let mut event = |at: f64| {
+                *self.seconds.entry(crate::number::index(at)).or_default() += 1;
+            };
+            if row.ttft > 0.0 {
+                event(at);
+            }
+            Ok(gaps
+                .inspect(|gap| {
+                    at += gap;
+                    event(at);
+                    self.itls.push(*gap);
+                })
+                .collect())
+        })?;
+        let after_gaps = |row: &Row| row.place + u64::from(row.gaps) * GAP as u64;
+        list(out, "generated_texts", &rows, |row| {
+            text(spill, after_gaps(row), row.text)
+        })?;
+        list(out, "errors", &rows, |row| {
+            text(spill, after_gaps(row) + u64::from(row.text), row.error)
+        })?;
+        self.rows = rows;
+        Ok(())
     }
+}
+
+/// Bytes of a gap in the spill.
+const GAP: usize = size_of::<i64>();
+
+/// What was kept at a place of the spill.
+fn fetch(spill: &mut dyn Spill, place: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut kept = vec![0; length];
+    if length > 0 {
+        spill.seek(SeekFrom::Start(place))?;
+        spill.read_exact(&mut kept)?;
+    }
+    Ok(kept)
+}
+
+fn text(spill: &mut dyn Spill, place: u64, length: u32) -> io::Result<Value> {
+    let kept = fetch(spill, place, length as usize)?;
+    Ok(String::from_utf8_lossy(&kept).into_owned().into())
+}
+
+/// Write a list with its name.
+fn list(
+    out: &mut dyn Write,
+    name: &str,
+    rows: &[Row],
+    mut value: impl FnMut(&Row) -> io::Result<Value>,
+) -> io::Result<()> {
+    write!(out, "\n\"{name}\":[")?;
+    for (at, row) in rows.iter().enumerate() {
+        out.write_all(if at == 0 { b"" } else { b"," })?;
+        serde_json::to_writer(&mut *out, &value(row)?)?;
+    }
+    out.write_all(b"],")
 }
 
 /// Empty for a whole answer.

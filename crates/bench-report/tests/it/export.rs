@@ -1,9 +1,10 @@
 //! Exports by the other tools' own definitions.
 
 use std::collections::BTreeSet;
+use std::io::Cursor;
 
 use bench_report::export;
-use bench_schema::{RequestRecord, RunRecord};
+use bench_schema::{CellRecord, RequestRecord, RunRecord};
 use serde_json::Value;
 
 use crate::support::{requests, runs};
@@ -23,6 +24,14 @@ fn run_and_records() -> (RunRecord, Vec<RequestRecord>) {
     (run, records)
 }
 
+/// The export of one cell, from records in the order in which they ended.
+fn vllm(run: &RunRecord, cell: &CellRecord, mut records: Vec<RequestRecord>) -> Value {
+    records.sort_by_key(RequestRecord::last_instant);
+    let (mut spill, mut out) = (Cursor::new(Vec::new()), Vec::new());
+    export::vllm((run, cell), records, &mut spill, &mut out).unwrap();
+    serde_json::from_slice(&out).unwrap()
+}
+
 fn list(value: &Value, key: &str) -> Vec<f64> {
     value[key]
         .as_array()
@@ -35,7 +44,7 @@ fn list(value: &Value, key: &str) -> Vec<f64> {
 #[test]
 fn the_vllm_export_has_exactly_that_tools_keys() {
     let (run, records) = run_and_records();
-    let out = export::vllm(&run, &run.cells[3], records);
+    let out = vllm(&run, &run.cells[3], records);
     let keys: BTreeSet<&str> = out
         .as_object()
         .unwrap()
@@ -57,12 +66,13 @@ fn the_vllm_export_has_exactly_that_tools_keys() {
 fn failed_requests_are_empty_entries_with_their_error_and_the_lists_line_up() {
     let (run, records) = run_and_records();
     let cell = &run.cells[3];
-    let of_cell: Vec<_> = records
+    let mut of_cell: Vec<_> = records
         .iter()
         .filter(|r| r.cell == cell.id)
         .cloned()
         .collect();
-    let out = export::vllm(&run, cell, records);
+    of_cell.sort_by_key(|r| (r.dispatched.unwrap_or(r.due), r.id));
+    let out = vllm(&run, cell, records);
     let errors = out["errors"].as_array().unwrap();
     let lengths: BTreeSet<usize> = [
         "errors",
@@ -99,7 +109,7 @@ fn failed_requests_are_empty_entries_with_their_error_and_the_lists_line_up() {
 #[test]
 fn the_vllm_figures_follow_from_its_lists_by_its_own_arithmetic() {
     let (run, records) = run_and_records();
-    let out = export::vllm(&run, &run.cells[2], records);
+    let out = vllm(&run, &run.cells[2], records);
     let latencies: Vec<f64> = list(&out, "latencies")
         .into_iter()
         .filter(|&x| x > 0.0)
