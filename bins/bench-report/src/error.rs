@@ -24,7 +24,7 @@ pub(crate) enum CommandError {
     #[error("{0} is a folder of several runs; name one of them, such as {1}")]
     SeveralRuns(PathBuf, PathBuf),
     #[error(
-        "{path}: the journals are not those that were written: {damage}; take them from a copy, or go on with --damaged-ok (the run is untrusted then)"
+        "{path}: the journals are not whole: {damage}; take them from a copy, or go on with --damaged-ok (the run is untrusted then)"
     )]
     Damaged { path: PathBuf, damage: String },
     #[error(

@@ -1,8 +1,10 @@
 //! Writing: whole files only, and never outside the folder that was meant.
 
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+
+use bench_schema::RunRecord;
 
 use crate::error::CommandError;
 
@@ -11,16 +13,56 @@ const LONGEST_NAME: usize = 120;
 
 /// Replace a file as a whole: readers see the old one or the new one, never half.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
+    write_with(path, |file| {
+        file.write_all(bytes).map_err(CommandError::write(path))
+    })
+}
+
+/// The same for a file that is written piece by piece.
+pub(crate) fn write_with(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(CommandError::write(folder))?;
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     let beside = PathBuf::from(beside);
-    File::create(&beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&beside, path))
+    let written = File::create(&beside)
         .map_err(CommandError::write(path))
+        .and_then(|file| {
+            let mut file = BufWriter::new(file);
+            write(&mut file)?;
+            file.flush()
+                .and_then(|()| file.get_ref().sync_all())
+                .and_then(|()| fs::rename(&beside, path))
+                .map_err(CommandError::write(path))
+        });
+    if written.is_err() {
+        // half a file under another name helps nobody
+        fs::remove_file(&beside).ok();
+    }
+    written
+}
+
+/// A file for what does not fit into memory; its name is gone at once.
+pub(crate) fn scratch(folder: &Path) -> Result<File, CommandError> {
+    let path = folder.join(".scratch");
+    fs::create_dir_all(folder)
+        .and_then(|()| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true);
+            options.open(&path)
+        })
+        .and_then(|file| fs::remove_file(&path).map(|()| file))
+        .map_err(CommandError::write(&path))
+}
+
+/// The same for a `run.json`.
+pub(crate) fn write_run(path: &Path, run: &RunRecord) -> Result<(), CommandError> {
+    let text = bench_schema::to_json(run).map_err(|e| CommandError::write(path)(e.into()))?;
+    write_whole(path, text.as_bytes())
 }
 
 /// The same for a value as JSON.

@@ -1,12 +1,13 @@
-//! Whether the journals of a run are those that were written: held against `run.json` before any command reads them.
+//! Whether the journals of a run are those that were written: held against what the run says of them before any command reads them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read};
-use std::path::Path;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
 
 use bench_schema::{
-    JournalFile, JournalPart, Phase, RunRecord, RunningHash, Trust, TrustReason, TrustVerdict,
+    JOURNAL_FILE, JournalFile, JournalPart, PartMeter, Phase, RunRecord, Trust, TrustReason,
+    TrustVerdict,
 };
 use serde::Deserialize;
 
@@ -17,49 +18,157 @@ const DAMAGED: &str = "journal_damaged";
 /// Pieces of damage that are named; of more only the number is told.
 const MOST_NAMED: usize = 10;
 
-/// What is wrong with the journals of a run, each with its file and line; nothing where they are whole.
+/// What came of holding the journals of a run against what it says of them.
+#[derive(Debug, Default)]
+pub(crate) struct Check {
+    /// What is wrong, each with its file and line; nothing where they are whole.
+    pub(crate) damage: Vec<String>,
+    /// What could not be looked at.
+    pub(crate) unchecked: Vec<String>,
+}
+
+/// Hold the journals against what is known of them.
 ///
 /// A run that ended says how many lines and bytes each part has, and their hash. One of an older program says only how many requests each
-/// cell had. Of one that was killed nothing is known but that lines are records, and that no part is missing between others; a torn last
+/// cell had. One that was killed says what its parts held a few seconds before; what came later is only known to be records, and a torn last
 /// line is no damage there. No journal at all is no damage either: a run may be kept without its requests.
-pub(crate) fn damage(run: &RunRecord, dir: &Path) -> Result<Vec<String>, CommandError> {
-    let mut found = Vec::new();
+pub(crate) fn check(run: &RunRecord, dir: &Path) -> Result<Check, CommandError> {
+    let known = Known::of(run, dir);
+    let mut found = Check::default();
     for file in [JournalFile::Requests, JournalFile::Readings] {
-        let parts = file.parts_in(dir);
-        if parts.is_empty() {
-            continue;
-        }
-        found.extend(
-            file.missing_in(dir)
-                .iter()
-                .map(|name| format!("{name} is missing, though later parts are there")),
-        );
-        let own = |part: &&JournalPart| part.file.starts_with(file.stem());
-        let listed: Vec<&JournalPart> = run.journal.iter().filter(own).collect();
-        if listed.is_empty() {
-            continue;
-        }
-        for part in &listed {
-            found.extend(changed(part, dir)?);
-        }
-        let names = parts.iter().filter_map(|path| path.file_name()?.to_str());
-        let strange = names.filter(|name| !listed.iter().any(|part| part.file == *name));
-        found.extend(strange.map(|name| format!("{name} is no part of this run")));
+        found.look(file, dir, &known)?;
     }
-    if run.journal.is_empty() && found.is_empty() {
-        found.extend(counted(run, dir)?);
+    if !run.journal.is_empty() {
+        found.damage.extend(unwritten(run, dir));
+    } else if found.damage.is_empty() {
+        found.count(run, dir)?;
     }
-    found.dedup();
-    if found.len() > MOST_NAMED {
-        let more = found.len() - MOST_NAMED;
-        found.truncate(MOST_NAMED);
-        found.push(format!("{more} more"));
+    let any = !JournalFile::Requests.parts_in(dir).is_empty();
+    if known.parts.is_empty() && any && !run.complete {
+        found.unchecked.push(format!(
+            "there is no {JOURNAL_FILE}: whether the ends of the journals, or their last parts, are missing cannot be told"
+        ));
+    }
+    found.damage.dedup();
+    if found.damage.len() > MOST_NAMED {
+        let more = found.damage.len() - MOST_NAMED;
+        found.damage.truncate(MOST_NAMED);
+        found.damage.push(format!("{more} more"));
     }
     Ok(found)
 }
 
-/// How a part differs from what was written.
-fn changed(part: &JournalPart, dir: &Path) -> Result<Option<String>, CommandError> {
+/// Requests that the run counted and could not write, as on a full disk: what is made of single requests lacks them.
+fn unwritten(run: &RunRecord, dir: &Path) -> Option<String> {
+    let requests = JournalFile::Requests;
+    let parts = run.journal.iter();
+    let parts = parts.filter(|part| part.file.starts_with(requests.stem()));
+    let written: u64 = parts.map(|part| part.lines).sum();
+    let counts = run.cells.iter().map(|cell| &cell.counts);
+    let counted: u64 = counts.map(|counts| counts.planned + counts.warmup).sum();
+    let kept = !requests.parts_in(dir).is_empty();
+    (kept && written < counted).then(|| {
+        format!(
+            "{written} of {counted} requests were written; the others are counted in run.json only"
+        )
+    })
+}
+
+fn number(parts: usize) -> u32 {
+    u32::try_from(parts).unwrap_or(u32::MAX)
+}
+
+/// What a run says of the parts of its journals.
+struct Known {
+    parts: Vec<JournalPart>,
+    /// Whether the last of each journal grew after that was written.
+    grew: bool,
+}
+
+impl Known {
+    fn of(run: &RunRecord, dir: &Path) -> Self {
+        if !run.journal.is_empty() {
+            let parts = run.journal.clone();
+            return Self { parts, grew: false };
+        }
+        let text = std::fs::read(dir.join(JOURNAL_FILE)).unwrap_or_default();
+        let parts = serde_json::from_slice(&text).unwrap_or_default();
+        Self { parts, grew: true }
+    }
+}
+
+/// What the journals in a folder hold as they lie there.
+pub(crate) fn parts(dir: &Path) -> Result<Vec<JournalPart>, CommandError> {
+    let all = [JournalFile::Requests, JournalFile::Readings].map(|file| file.parts_in(dir));
+    let one = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        Ok(metered(path, u64::MAX)?.part(&name))
+    };
+    all.iter().flatten().map(one).collect()
+}
+
+/// The first bytes of a part, counted.
+fn metered(path: &Path, most: u64) -> Result<PartMeter, CommandError> {
+    let mut meter = PartMeter::default();
+    let read = meter.read(open(path)?.take(most));
+    read.map_err(CommandError::read(path)).map(|()| meter)
+}
+
+impl Check {
+    /// Look at the parts of one journal.
+    fn look(&mut self, file: JournalFile, dir: &Path, known: &Known) -> Result<(), CommandError> {
+        let own = |part: &&JournalPart| part.file.starts_with(file.stem());
+        let listed: Vec<&JournalPart> = known.parts.iter().filter(own).collect();
+        let parts = file.parts_in(dir);
+        if parts.is_empty() {
+            let lines: u64 = listed.iter().map(|part| part.lines).sum();
+            let name = file.part_name(0);
+            let told = format!("{name} is not there; it held {lines} lines, which are left out");
+            self.unchecked.extend((lines > 0).then_some(told));
+            return Ok(());
+        }
+        let missing = file.missing_in(dir).into_iter();
+        let missing =
+            missing.map(|name| format!("{name} is missing, though later parts are there"));
+        self.damage.extend(missing);
+        self.hold(&listed, dir, known.grew)?;
+        if listed.is_empty() {
+            return Ok(());
+        }
+        let may_follow = known.grew.then(|| file.part_name(number(listed.len())));
+        let names = parts.iter().filter_map(|path| path.file_name()?.to_str());
+        let strange = names.filter(|name| {
+            !listed.iter().any(|part| part.file == *name) && may_follow.as_deref() != Some(name)
+        });
+        let strange = strange.map(|name| format!("{name} is no part of this run"));
+        self.damage.extend(strange);
+        Ok(())
+    }
+
+    /// Hold the parts of one journal against their list; the last of them may have grown.
+    fn hold(
+        &mut self,
+        listed: &[&JournalPart],
+        dir: &Path,
+        grew: bool,
+    ) -> Result<(), CommandError> {
+        for (at, part) in listed.iter().enumerate() {
+            let grew = grew && at + 1 == listed.len();
+            let difference = changed(part, dir, grew)?;
+            if grew && difference.is_none() {
+                self.unchecked.push(format!(
+                    "what was written to {} after line {}, in the last seconds before the program ended, cannot be checked",
+                    part.file, part.lines
+                ));
+            }
+            self.damage.extend(difference);
+        }
+        Ok(())
+    }
+}
+
+/// How a part differs from what was written; of one that may have grown, its beginning.
+fn changed(part: &JournalPart, dir: &Path, grew: bool) -> Result<Option<String>, CommandError> {
     let name = &part.file;
     let path = dir.join(name);
     if !path.is_file() {
@@ -68,32 +177,22 @@ fn changed(part: &JournalPart, dir: &Path) -> Result<Option<String>, CommandErro
             part.lines
         )));
     }
-    let mut reader = open(&path)?;
-    let mut buffer = vec![0; 1 << 20];
-    let (mut hash, mut bytes, mut lines) = (RunningHash::default(), 0_u64, 0_u64);
-    loop {
-        let read = reader
-            .read(&mut buffer)
-            .map_err(CommandError::read(&path))?;
-        let Some(new) = buffer.get(..read).filter(|new| !new.is_empty()) else {
-            break;
-        };
-        hash.update(new);
-        bytes += new.len() as u64;
-        lines += memchr::memchr_iter(b'\n', new).count() as u64;
-    }
-    if bytes == part.bytes && hash.hex() == part.hash {
+    let found = metered(&path, if grew { part.bytes } else { u64::MAX })?.part(name);
+    if found == *part {
         return Ok(None);
     }
     if let Some(line) = unreadable(&path)? {
         return Ok(Some(format!("{name}, line {line}, cannot be read")));
     }
-    let told = if lines == part.lines {
-        format!("{name} was changed: its {lines} lines are not those that were written")
+    let told = if found.lines == part.lines {
+        format!(
+            "{name} was changed: its {} lines are not those that were written",
+            found.lines
+        )
     } else {
         format!(
-            "{name} ends after line {lines}; {} lines were written",
-            part.lines
+            "{name} ends after line {}; {} lines were written",
+            found.lines, part.lines
         )
     };
     Ok(Some(told))
@@ -120,45 +219,55 @@ struct Head {
     phase: Phase,
 }
 
-/// Every record of the journal read without a list of its parts: damaged lines, requests that are there twice, cells that lack some.
-fn counted(run: &RunRecord, dir: &Path) -> Result<Vec<String>, CommandError> {
-    let mut found = Vec::new();
-    let mut seen = Seen::default();
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for path in JournalFile::Requests.parts_in(dir) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        each_line(&path, |number, line, whole| {
-            match serde_json::from_slice::<Head>(line) {
-                Ok(head) => {
-                    if !seen.is_new(&head) {
-                        found.push(format!(
-                            "{name}, line {number}: request {} of {} is there twice",
-                            head.id,
-                            head.cell.escape_debug()
-                        ));
+impl Check {
+    /// Every record of the journal read where the run does not list its parts to the end: damaged lines, requests that are there twice, cells that
+    /// lack some.
+    fn count(&mut self, run: &RunRecord, dir: &Path) -> Result<(), CommandError> {
+        let found = &mut self.damage;
+        let mut seen = Seen::default();
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for path in JournalFile::Requests.parts_in(dir) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            each_line(&path, |number, line, whole| {
+                match serde_json::from_slice::<Head>(line) {
+                    Ok(head) => {
+                        if !seen.is_new(&head) {
+                            found.push(format!(
+                                "{name}, line {number}: request {} of {} is there twice",
+                                head.id,
+                                head.cell.escape_debug()
+                            ));
+                        }
+                        *counts.entry(head.cell).or_default() += 1;
                     }
-                    *counts.entry(head.cell).or_default() += 1;
+                    // what a killed program leaves
+                    Err(_) if !whole && !run.complete => {}
+                    Err(_) => found.push(format!("{name}, line {number}, cannot be read")),
                 }
-                // what a killed program leaves
-                Err(_) if !whole && !run.complete => {}
-                Err(_) => found.push(format!("{name}, line {number}, cannot be read")),
-            }
-        })?;
+            })?;
+        }
+        if run.complete && !counts.is_empty() {
+            let lacking = run.cells.iter().filter_map(|cell| {
+                let told = cell.counts.planned + cell.counts.warmup;
+                let there = counts.get(&cell.id).copied().unwrap_or(0);
+                (there != told).then(|| {
+                    format!(
+                        "requests.jsonl has {there} records of {}; run.json counts {told}",
+                        cell.id.escape_debug()
+                    )
+                })
+            });
+            found.extend(lacking);
+        }
+        // of a shard only every n-th request is here
+        let holes = seen.holes();
+        if !run.complete && holes > 0 && run.config.get("shard").is_none() {
+            self.unchecked.push(format!(
+            "{holes} requests before the last ones have no record: they were in flight when the program ended, or are lost"
+        ));
+        }
+        Ok(())
     }
-    if run.complete && !counts.is_empty() {
-        let lacking = run.cells.iter().filter_map(|cell| {
-            let told = cell.counts.planned + cell.counts.warmup;
-            let there = counts.get(&cell.id).copied().unwrap_or(0);
-            (there != told).then(|| {
-                format!(
-                    "requests.jsonl has {there} records of {}; run.json counts {told}",
-                    cell.id.escape_debug()
-                )
-            })
-        });
-        found.extend(lacking);
-    }
-    Ok(found)
 }
 
 /// Which requests were met: a bit each, since ids are places in a plan.
@@ -167,6 +276,20 @@ pub(crate) struct Seen {
     bits: BTreeMap<(String, u32, bool), Vec<u64>>,
     /// Ids that are no places in any plan.
     far: BTreeSet<(String, u32, bool, u64)>,
+}
+
+impl Seen {
+    /// Requests that were not met although later ones of their plan were.
+    fn holes(&self) -> u64 {
+        let holes = |words: &Vec<u64>| {
+            let met: u64 = words.iter().map(|word| u64::from(word.count_ones())).sum();
+            let after = words
+                .last()
+                .map_or(0, |word| u64::from(word.leading_zeros()));
+            (words.len() as u64 * 64).saturating_sub(after + met)
+        };
+        self.bits.values().map(holes).sum()
+    }
 }
 
 /// Ids beyond this are kept one by one: a plan of more is not made, and a damaged id must not cost memory.
@@ -230,7 +353,7 @@ pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
         code: DAMAGED.to_owned(),
         verdict: TrustVerdict::Untrusted,
         message: format!(
-            "the journals are not those that were written: {}; take them from a copy, or measure again",
+            "the journals are not whole: {}; take them from a copy, or measure again",
             damage.join("; ")
         ),
         cell: None,
@@ -259,5 +382,8 @@ mod tests {
         assert!(seen.insert("c", 0, Phase::Warmup, 70));
         assert!(seen.insert("c", 0, Phase::Measure, u64::MAX));
         assert!(!seen.insert("c", 0, Phase::Measure, u64::MAX));
+        assert_eq!(seen.holes(), 70 + 70 + 70);
+        assert!(seen.insert("c", 0, Phase::Measure, 64));
+        assert_eq!(seen.holes(), 69 + 70 + 70);
     }
 }

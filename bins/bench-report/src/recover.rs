@@ -26,7 +26,11 @@ pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
     let damage = run.damage(WHATEVER_IS_LEFT)?;
     run.recover()?;
     journal::distrust(&mut run.record, &damage);
-    files::write_json(&run.path.join("run.json"), &run.record)?;
+    if damage.is_empty() {
+        // from now on nothing may change any more
+        run.record.journal = journal::parts(&run.path)?;
+    }
+    files::write_run(&run.path.join("run.json"), &run.record)?;
     render::reports(&run, None)?;
     let output = bench_report::terminal::render(&run.record, Some(&run.path));
     Ok(Done::well(output, run.notes))

@@ -151,8 +151,8 @@ fn recovered(run: &Path, kept: &[RequestRecord]) -> Result {
         assert_eq!(own.map(|d| d.n), its.map(|d| d.n), "{metric:?}");
         let off = own
             .zip(its)
-            .map_or(0.0, |(own, its)| (own.mean - its.mean).abs());
-        assert!(off < 1e-3, "{metric:?}: off by {off} ns");
+            .map_or(0.0, |(own, its)| (own.mean / its.mean - 1.0).abs());
+        assert!(off < 1e-6, "{metric:?}: off by {off}");
     }
     Ok(())
 }

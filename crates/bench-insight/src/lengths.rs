@@ -28,16 +28,17 @@ pub(crate) fn category_bounds(name: &str) -> Option<(f64, Option<f64>)> {
 }
 
 /// Mean total tokens of the requests of a group, where both sides were counted.
-pub(crate) fn group_tokens(group: &GroupRecord) -> Option<f64> {
-    let input = view::mean_tokens(&group.metrics, Metric::InputTokens)?;
-    let output = view::mean_tokens(&group.metrics, Metric::OutputTokens)?;
+fn group_tokens(cell: &CellRecord, group: &GroupRecord) -> Option<f64> {
+    let metrics = cell.metrics_of(group);
+    let input = view::mean_tokens(metrics, Metric::InputTokens)?;
+    let output = view::mean_tokens(metrics, Metric::OutputTokens)?;
     Some(input + output)
 }
 
 /// Where a category lies on the length axis: the mean total tokens of its requests; else its upper bound (the lower one for
 /// the open category). The bound is an ordering, not a measurement.
-pub(crate) fn category_tokens(group: &GroupRecord) -> Option<f64> {
-    group_tokens(group).or_else(|| {
+pub(crate) fn category_tokens(cell: &CellRecord, group: &GroupRecord) -> Option<f64> {
+    group_tokens(cell, group).or_else(|| {
         let (from, below) = category_bounds(&group.name)?;
         Some(below.unwrap_or(from + 1.0))
     })
@@ -117,7 +118,7 @@ fn group_points(cell: &CellRecord) -> Vec<LengthPoint> {
             .filter_map(|group| {
                 Some(LengthPoint {
                     class: String::new(),
-                    tokens: view::mean_tokens(&group.metrics, Metric::OutputTokens)?,
+                    tokens: view::mean_tokens(cell.metrics_of(group), Metric::OutputTokens)?,
                     e2e: view::positive(view::of_group(cell, group, Metric::E2e)?.mean)?,
                 })
             })

@@ -90,14 +90,14 @@ pub(crate) fn mean_tokens(metrics: &BTreeMap<Metric, Distribution>, metric: Metr
 
 /// A group's distribution of a metric, from the cell's headline origin where it has it, else from the other.
 pub(crate) fn of_group<'a>(
-    cell: &CellRecord,
+    cell: &'a CellRecord,
     group: &'a GroupRecord,
     metric: Metric,
 ) -> Option<&'a Distribution> {
-    group
-        .metrics
+    let metrics = cell.metrics_of(group);
+    metrics
         .get(&metric.from_origin(cell.headline))
-        .or_else(|| group.metrics.get(&metric))
+        .or_else(|| metrics.get(&metric))
 }
 
 /// A value and its interval as one thing to calculate with.

@@ -62,14 +62,21 @@ fn unused(wanted: &Path) -> PathBuf {
 
 /// Write what is to be measured, once: enough to recover the records where `run.json` is lost.
 pub(crate) fn write_begin(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
-    let text = serde_json::to_string_pretty(record).unwrap_or_default();
-    Ok(replace_file(&folder.join(BEGIN_FILE), &(text + "\n"))?)
+    write(folder, BEGIN_FILE, record)
 }
 
 /// Write `run.json` as it stands.
 pub(crate) fn write_run(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
-    let text = serde_json::to_string_pretty(record).unwrap_or_default();
-    Ok(replace_file(&folder.join("run.json"), &(text + "\n"))?)
+    write(folder, "run.json", record)
+}
+
+fn write(folder: &Path, name: &str, record: &RunRecord) -> Result<(), RunError> {
+    let path = folder.join(name);
+    let text = bench_schema::to_json(record).map_err(|error| JournalError::Create {
+        path: path.clone(),
+        source: error.into(),
+    })?;
+    Ok(replace_file(&path, &text)?)
 }
 
 /// Write a report beside it.

@@ -153,8 +153,13 @@ impl Journal {
             .join(self.file.part_name(self.next_part.saturating_sub(1)))
     }
 
+    /// Parts begun so far.
+    pub(crate) fn parts(&self) -> u32 {
+        self.next_part
+    }
+
     /// What every part holds on disk.
-    fn record(&self) -> Vec<JournalPart> {
+    pub(crate) fn record(&self) -> Vec<JournalPart> {
         let open = self.parts.iter().map(Part::record);
         self.full.iter().cloned().chain(open).collect()
     }

@@ -1,7 +1,7 @@
 //! The thread that keeps what was measured: it writes records and readings to the journals and adds them up, off the hot path.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bench_client::Clock;
-use bench_schema::{JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
+use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
 
 use crate::RunError;
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Journal, JournalError, replace_file};
 use crate::redact::Secrets;
 use crate::tally::CellTally;
 
@@ -22,6 +22,8 @@ const CAPACITY: usize = 1 << 15;
 const PART_BYTES: u64 = 256 << 20;
 /// Longest time that something measured stays in memory only.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
+/// Longest time between two writings of what the journals hold: of a run that is killed, what came since cannot be checked.
+const LIST_EVERY: Nanos = Nanos::from_secs(5);
 /// How far before a cell its readings reach back: beyond the slowest period of the sampler's sources, so that a cell that begins between
 /// two readings has both.
 const LEAD: Nanos = Nanos::from_secs(2);
@@ -135,15 +137,18 @@ impl RecorderThread {
             queue,
             held_up: Arc::default(),
         };
-        let desk = Desk {
+        let mut desk = Desk {
             requests,
             readings,
             secrets,
             tally: None,
             latest: VecDeque::new(),
             flushed: clock.now(),
+            list: folder.join(JOURNAL_FILE),
+            listed: (clock.now(), 0),
             clock,
         };
+        desk.tell(desk.flushed);
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
@@ -174,6 +179,9 @@ struct Desk {
     latest: VecDeque<Reading>,
     clock: Clock,
     flushed: Stamp,
+    /// Where it is written what the journals hold, when that was last done, and how many parts they had.
+    list: PathBuf,
+    listed: (Stamp, u32),
 }
 
 impl Desk {
@@ -259,6 +267,18 @@ impl Desk {
         {
             say(trouble);
         }
+        let parts = self.requests.parts() + self.readings.parts();
+        if parts != self.listed.1 || now - self.listed.0 >= LIST_EVERY {
+            self.tell(now);
+        }
+    }
+
+    /// Write what the journals hold. An older list is true as well, and of a disk that is full the journals themselves tell.
+    fn tell(&mut self, now: Stamp) {
+        self.listed = (now, self.requests.parts() + self.readings.parts());
+        let held = [self.requests.record(), self.readings.record()].concat();
+        let text = serde_json::to_string(&held).unwrap_or_default();
+        replace_file(&self.list, &text).ok();
     }
 }
 

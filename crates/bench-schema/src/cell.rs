@@ -80,6 +80,15 @@ impl CellRecord {
         self.metrics.get(&metric.from_origin(self.headline))
     }
 
+    /// The distributions of a group. Of one that has all requests of the cell they are the cell's, and are not repeated.
+    pub fn metrics_of<'a>(&'a self, group: &'a GroupRecord) -> &'a BTreeMap<Metric, Distribution> {
+        if group.metrics.is_empty() && group.is_all_of(&self.counts) {
+            &self.metrics
+        } else {
+            &group.metrics
+        }
+    }
+
     /// Rates over the steady window where one was found, else over the whole.
     pub fn headline_rates(&self) -> Option<&Rates> {
         self.windows.steady.as_ref().or(self.windows.whole.as_ref())
@@ -264,11 +273,28 @@ pub struct GroupRecord {
     pub name: String,
     /// What became of them.
     pub counts: Counts,
-    /// Their distributions.
+    /// Their distributions; left out of a group that has all requests of its cell, whose own they are ([`CellRecord::metrics_of`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// Objectives that are for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slos: Vec<SloOutcome>,
+}
+
+impl GroupRecord {
+    /// Whether it has every request that a cell with these counts has on record.
+    pub fn is_all_of(&self, cell: &Counts) -> bool {
+        let ended = |counts: &Counts| {
+            [
+                counts.completed,
+                counts.failed,
+                counts.timed_out,
+                counts.truncated,
+                counts.unsent,
+            ]
+        };
+        ended(&self.counts) == ended(cell)
+    }
 }
 
 /// Shares of the mean response time (from the headline origin); they sum to 1.

@@ -12,8 +12,18 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Confidence, for instance 0.95.
+    /// Confidence; 0.95 where it does not say.
+    #[serde(default = "usual", skip_serializing_if = "is_usual")]
     pub confidence: f64,
+}
+
+fn usual() -> f64 {
+    0.95
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+fn is_usual(confidence: &f64) -> bool {
+    confidence.total_cmp(&usual()).is_eq()
 }
 
 /// A sample of at least one value, summarised.
@@ -86,10 +96,10 @@ pub struct Quantile {
     /// Fewer than 10 / (1 − q) values stand behind it: to be printed with a mark.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few_samples: bool,
-    /// The least it can be within the bounds of its stamps; absent where all are exact.
+    /// The least it can be within the bounds of its stamps; absent where it can be no less.
     #[serde(default, alias = "other_end", skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The most it can be within the bounds of its stamps; absent where all are exact.
+    /// The most it can be within the bounds of its stamps; absent where it can be no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
 }

@@ -1,5 +1,6 @@
 //! Names of the append-only files of a run directory.
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -7,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 /// What was to be measured, as `run.json` stood when the run began: written once, so that the records are enough where `run.json` is lost.
 pub const BEGIN_FILE: &str = "begin.json";
+
+/// What each part of the journals held when this was written, as a list of [`JournalPart`]: a program that is killed cannot say it in `run.json`.
+/// Parts only grow, so that what it says of the last one is true of its beginning.
+pub const JOURNAL_FILE: &str = "journal.json";
 
 /// The two journals of a run. A long run writes each in parts, so that no file grows without end.
 ///
@@ -96,27 +101,63 @@ pub struct JournalPart {
     pub hash: String,
 }
 
-/// A running FNV-1a hash, 64 bits.
+/// Counts what is written to a part of a journal, or read from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunningHash(u64);
+pub struct PartMeter {
+    lines: u64,
+    bytes: u64,
+    hash: u64,
+}
 
-impl Default for RunningHash {
+impl Default for PartMeter {
     fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+        Self {
+            lines: 0,
+            bytes: 0,
+            hash: 0xcbf2_9ce4_8422_2325,
+        }
     }
 }
 
-impl RunningHash {
+impl PartMeter {
     /// Takes further bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        for &byte in bytes {
+            self.lines += u64::from(byte == b'\n');
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// Takes everything in that a reader has.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read(&mut self, mut from: impl Read) -> io::Result<()> {
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.update(buffer.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
-    /// As stored in [`JournalPart::hash`].
-    pub fn hex(self) -> String {
-        format!("{:016x}", self.0)
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the part of this name holds, after all of it was taken in.
+    pub fn part(&self, file: &str) -> JournalPart {
+        JournalPart {
+            file: file.to_owned(),
+            lines: self.lines,
+            bytes: self.bytes,
+            hash: format!("{:016x}", self.hash),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod finding;
 mod generation;
 mod hardware;
 mod journal_files;
+mod json;
 mod json_schema;
 mod load;
 mod metric;
@@ -50,7 +51,8 @@ pub use hardware::{
     HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey,
     histogram_bucket, is_counter,
 };
-pub use journal_files::{BEGIN_FILE, JournalFile, JournalPart, RunningHash};
+pub use journal_files::{BEGIN_FILE, JOURNAL_FILE, JournalFile, JournalPart, PartMeter};
+pub use json::to_json;
 pub use json_schema::json_schemas;
 pub use load::{ArrivalKind, ConcurrencyRamp, Load, StopRule};
 pub use metric::{Direction, Metric, Origin, Unit};

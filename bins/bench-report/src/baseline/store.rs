@@ -260,7 +260,7 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
     if record.complete {
         duplicate(&run.path, &folder, "run.json")?;
     } else {
-        files::write_json(&folder.join("run.json"), record)?;
+        files::write_run(&folder.join("run.json"), record)?;
     }
     let requests = !small && run.has_requests();
     if requests {

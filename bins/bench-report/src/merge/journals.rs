@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use bench_schema::{
-    JournalFile, JournalPart, Reading, ReadingSource, RequestRecord, RunningHash, Stamp,
+    JournalFile, JournalPart, PartMeter, Reading, ReadingSource, RequestRecord, Stamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -112,11 +112,7 @@ fn join<T: DeserializeOwned + Serialize>(
 ) -> Result<Joined, CommandError> {
     let name = file.part_name(0);
     let out = &folder.join(&name);
-    let mut part = JournalPart {
-        file: name,
-        ..JournalPart::default()
-    };
-    let mut hash = RunningHash::default();
+    let mut written = PartMeter::default();
     let mut line = Vec::new();
     let mut sources: Vec<(usize, Source<T>)> = Vec::new();
     let mut notes = Vec::new();
@@ -153,13 +149,13 @@ fn join<T: DeserializeOwned + Serialize>(
             .map_err(|error| CommandError::write(out)(error.into()))?;
         line.push(b'\n');
         writer.write_all(&line).map_err(CommandError::write(out))?;
-        hash.update(&line);
-        part.lines += 1;
-        part.bytes += line.len() as u64;
+        written.update(&line);
         source.next = source.lines.next()?.map(|value| place(*shard, value));
     }
     writer.flush().map_err(CommandError::write(out))?;
     notes.extend(sources.iter().flat_map(|(_, source)| source.lines.notes()));
-    part.hash = hash.hex();
-    Ok(Joined { part, notes })
+    Ok(Joined {
+        part: written.part(&name),
+        notes,
+    })
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use bench_insight::{CellConclusion, conclude_run};
 use bench_schema::{
-    ArrivalKind, BEGIN_FILE, ClientRecord, JournalFile, JournalPart, Load, Nanos, RequestRecord,
-    RunRecord, RunningHash, TrustVerdict,
+    ArrivalKind, BEGIN_FILE, ClientRecord, JOURNAL_FILE, JournalFile, JournalPart, Load, Nanos,
+    PartMeter, RequestRecord, RunRecord, TrustVerdict,
 };
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     );
     let evidence = conclusion.finish(&mut cell, &[], &live.server.urls);
     live.cells.push(cell);
-    conclude_run(&mut live, &[evidence]).unwrap();
+    conclude_run(&mut live, vec![evidence]).unwrap();
     assert!(live.cells[0].analysis.precision[0].reached);
     assert_eq!(
         live.cells[0].slos.len(),
@@ -117,7 +117,14 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
 }
 
 fn read_again(run: &RunRecord) -> RunRecord {
-    RunRecord::from_json(&serde_json::to_string(run).unwrap()).unwrap()
+    RunRecord::from_json(&bench_schema::to_json(run).unwrap()).unwrap()
+}
+
+/// What a part with this text is listed as.
+fn part(name: &str, text: &str) -> JournalPart {
+    let mut meter = PartMeter::default();
+    meter.update(text.as_bytes());
+    meter.part(name)
 }
 
 /// A run that ended, its requests in three parts, and run.json telling what each holds.
@@ -127,18 +134,11 @@ fn listed(folder: &Path) -> PathBuf {
     run["cells"].as_array_mut().unwrap().remove(0);
     let run = ended(&folder.join("run"), &run, &records);
     let mut parts = Vec::new();
-    for (number, part) in records.chunks(40).enumerate() {
+    for (number, some) in records.chunks(40).enumerate() {
         let name = JournalFile::Requests.part_name(u32::try_from(number).unwrap());
-        let text = lines(part);
+        let text = lines(some);
         fs::write(run.join(&name), &text).unwrap();
-        let mut hash = RunningHash::default();
-        hash.update(text.as_bytes());
-        parts.push(JournalPart {
-            file: name,
-            lines: 40,
-            bytes: text.len() as u64,
-            hash: hash.hex(),
-        });
+        parts.push(part(&name, &text));
     }
     fs::remove_file(run.join("hardware.jsonl")).unwrap();
     let mut record = stored(&run);
@@ -232,6 +232,18 @@ fn a_part_that_was_copied_is_refused() {
 }
 
 #[test]
+fn requests_that_never_reached_the_disk_are_told_to_whoever_needs_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    let mut record = stored(&run);
+    record.journal.pop();
+    fs::remove_file(run.join("requests.0002.jsonl")).unwrap();
+    let text = bench_schema::to_json(&record).unwrap();
+    fs::write(run.join("run.json"), text).unwrap();
+    is_refused(&run, &["80 of 120 requests were written"]);
+}
+
+#[test]
 fn a_run_of_an_older_program_is_held_against_its_counts() {
     let folder = tempfile::tempdir().unwrap();
     let run = listed(folder.path());
@@ -283,5 +295,95 @@ fn a_run_whose_run_json_is_damaged_or_gone_is_recovered_from_its_records() {
         let found = stored(&run);
         assert_eq!(found.cells, before.cells);
         assert!(!found.complete && found.trust.verdict != TrustVerdict::Trusted);
+    }
+}
+
+/// A run that was killed, its requests in three parts, `journal.json` as it stood after line 30 of the last one.
+fn killed_in_parts(folder: &Path) -> PathBuf {
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let run = killed(&folder.join("run"), &open_run(), &[]);
+    let mut parts = Vec::new();
+    for (number, records) in records.chunks(40).enumerate() {
+        let name = JournalFile::Requests.part_name(u32::try_from(number).unwrap());
+        fs::write(run.join(&name), lines(records)).unwrap();
+        let known = if number == 2 { &records[..30] } else { records };
+        parts.push(part(&name, &lines(known)));
+    }
+    let hardware = fs::read_to_string(run.join("hardware.jsonl")).unwrap();
+    parts.push(part("hardware.jsonl", &hardware));
+    let list = serde_json::to_string(&parts).unwrap();
+    fs::write(run.join(JOURNAL_FILE), list).unwrap();
+    run
+}
+
+/// A killed run is recovered all the same; it says what is wrong and cannot be trusted because of it.
+fn is_recovered_with(run: &Path, what: &[&str]) {
+    assert_eq!(command(&["render", text(run)]).code, Some(1));
+    let said = command(&["recover", text(run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for what in what {
+        assert!(said.err.contains(what), "{}", said.err);
+    }
+    let codes = |run: &RunRecord| run.trust.reasons.iter().map(|r| r.code.clone()).collect();
+    let codes: Vec<String> = codes(&stored(run));
+    assert!(codes.iter().any(|code| code == "journal_damaged"));
+    // and again, since what was made of it is no better
+    assert_eq!(command(&["render", text(run)]).code, Some(1));
+}
+
+#[test]
+fn a_killed_run_says_what_of_its_journals_could_not_be_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = killed_in_parts(folder.path());
+    let said = command(&["recover", text(&run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let after = "written to requests.0002.jsonl after line 30";
+    assert!(said.err.contains(after), "{}", said.err);
+    assert!(!said.err.contains("no record"), "{}", said.err);
+    let found = stored(&run);
+    assert_eq!(found.cells[0].counts.planned, 120);
+    // from then on it is known to the last byte
+    assert_eq!(found.journal.len(), 4);
+    assert_eq!(command(&["render", text(&run)]).code, Some(0));
+    let last = run.join("requests.0002.jsonl");
+    let whole = fs::read_to_string(&last).unwrap();
+    let some: String = whole.split_inclusive('\n').take(35).collect();
+    fs::write(&last, some).unwrap();
+    is_refused(&run, &["requests.0002.jsonl ends after line 35"]);
+}
+
+#[test]
+fn a_killed_run_without_a_list_says_so_and_counts_the_requests_that_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    records.retain(|record| record.id != 7 && record.id < 118);
+    let run = killed(folder.path(), &open_run(), &records);
+    let said = command(&["recover", text(&run)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for what in [
+        JOURNAL_FILE,
+        "1 requests before the last ones have no record",
+    ] {
+        assert!(said.err.contains(what), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_killed_run_that_lacks_its_last_part_or_an_end_is_not_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = killed_in_parts(folder.path());
+    fs::remove_file(run.join("requests.0002.jsonl")).unwrap();
+    is_recovered_with(&run, &["requests.0002.jsonl is missing; it held 30 lines"]);
+
+    for (name, kept, told) in [
+        ("requests.0001.jsonl", 20, "ends after line 20; 40 lines"),
+        ("requests.0002.jsonl", 29, "ends after line 29; 30 lines"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = killed_in_parts(folder.path());
+        let whole = fs::read_to_string(run.join(name)).unwrap();
+        let some: String = whole.split_inclusive('\n').take(kept).collect();
+        fs::write(run.join(name), some).unwrap();
+        is_recovered_with(&run, &[name, told]);
     }
 }

@@ -213,5 +213,5 @@ pub(crate) fn assert_cell_is(found: &bench_schema::CellRecord, wanted: &CellSumm
 }
 
 fn read_again<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
-    serde_json::from_str(&serde_json::to_string(value).unwrap()).unwrap()
+    serde_json::from_str(&bench_schema::to_json(value).unwrap()).unwrap()
 }

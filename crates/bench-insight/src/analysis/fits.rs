@@ -127,7 +127,7 @@ fn line(points: &[LengthPoint]) -> Option<FitRecord> {
 /// P95 of each category against a length of it, over all cells.
 fn by_category(
     cells: &[CellRecord],
-    length: impl Fn(&GroupRecord) -> Option<f64>,
+    length: impl Fn(&CellRecord, &GroupRecord) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     cells
         .iter()
@@ -135,7 +135,7 @@ fn by_category(
         .filter(|(_, group)| group.by == "category")
         .filter_map(|(cell, group)| {
             let p95 = view::of_group(cell, group, Metric::E2e)?.quantile(0.95)?;
-            Some((length(group)?, view::positive(p95)?))
+            Some((length(cell, group)?, view::positive(p95)?))
         })
         .collect()
 }
@@ -146,8 +146,8 @@ fn by_category(
 /// longer than they cost, and the others super-linear.
 fn power(cells: &[CellRecord], points: &[LengthPoint]) -> Option<FitRecord> {
     let total = by_category(cells, category_tokens);
-    let output = by_category(cells, |group| {
-        view::mean_tokens(&group.metrics, Metric::OutputTokens)
+    let output = by_category(cells, |cell, group| {
+        view::mean_tokens(cell.metrics_of(group), Metric::OutputTokens)
     });
     let means: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
     let fit = |formula: &'static str, xy: &[(f64, f64)]| {

@@ -136,7 +136,7 @@ pub(crate) fn by_category(cells: &[CellRecord]) -> Vec<ScalingRow> {
                 let p95 = view::of_group(cell, group, Metric::E2e)?
                     .quantile(0.95)
                     .and_then(view::positive)?;
-                Some((group.name.clone(), category_tokens(group)?, p95))
+                Some((group.name.clone(), category_tokens(cell, group)?, p95))
             })
             .collect();
         points.sort_by(|a, b| a.1.total_cmp(&b.1));

@@ -9,7 +9,7 @@ use crate::latency::Within;
 use crate::sample::Sample;
 use crate::summary::{failure_view, summarise, summarise_clusters};
 
-use super::rows::Row;
+use super::row::Row;
 
 /// Every metric that has a value in these rows, in time order. `steady` filters coarse gaps, by repeat; empty means all of them.
 pub(super) fn of_rows(
@@ -33,14 +33,10 @@ pub(super) fn of_rows(
 }
 
 fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
-    let completed: Vec<&Row> = rows
-        .iter()
-        .copied()
-        .filter(|r| r.instants.completed)
-        .collect();
+    let completed: Vec<&Row> = rows.iter().copied().filter(|r| r.completed()).collect();
     let measured: Vec<(&Row, f64)> = completed
         .iter()
-        .filter_map(|r| Some((*r, r.instants.value(metric)?)))
+        .filter_map(|r| Some((*r, r.instants().value(metric)?)))
         .collect();
     let values: Vec<f64> = measured.iter().map(|v| v.1).collect();
     let mut found = summarise(&values, metric.unit())?;
@@ -49,13 +45,13 @@ fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution>
     }
     let bounded = measured
         .iter()
-        .filter(|(r, _)| r.instants.is_bounded(metric))
+        .filter(|(r, _)| r.instants().is_bounded(metric))
         .count();
     if bounded > 0 {
         found.bounded_share = Some(crate::num::float(bounded) / crate::num::float(values.len()));
         let end = |within| -> Vec<f64> {
             let rows = measured.iter();
-            rows.filter_map(|(r, _)| r.instants.value_within(metric, within))
+            rows.filter_map(|(r, _)| r.instants().value_within(metric, within))
                 .collect()
         };
         set_ends(&mut found, &end(Within::Least), &end(Within::Most));
@@ -81,8 +77,8 @@ fn of_gaps(
     let mut bounded = 0;
     let ranges: Vec<_> = rows
         .iter()
-        .filter(|r| r.instants.completed)
-        .filter_map(|r| r.gaps)
+        .filter(|r| r.completed())
+        .filter_map(|r| r.gaps())
         .collect();
     let mut of = |within: Within| -> Vec<Vec<f64>> {
         bounded = 0;
@@ -100,7 +96,7 @@ fn of_gaps(
     let clusters = of(Within::Stamped);
     let mut found = summarise_clusters(&clusters, Unit::Ns)?;
     // One answer without token counts and the cell's ITL would be of the others only: not reported, ICL is.
-    let untold = |row: &&&Row| row.instants.completed && row.instants.events > 1;
+    let untold = |row: &&&Row| row.completed() && row.instants().events > 1;
     let told = clusters.iter().filter(|c| !c.is_empty()).count();
     if metric == Metric::Itl && told < rows.iter().filter(untold).count() {
         return None;
@@ -140,8 +136,9 @@ fn coarse_failures(found: &Distribution, lost: u64) -> Option<FailureView> {
 fn set_ends(found: &mut Distribution, least: &[f64], most: &[f64]) {
     if let (Some(least), Some(most)) = (Sample::of(least), Sample::of(most)) {
         for entry in &mut found.quantiles {
-            entry.at_least = Some(least.quantile(entry.q));
-            entry.at_most = Some(most.quantile(entry.q));
+            let differs = |end: &f64| end.total_cmp(&entry.value).is_ne();
+            entry.at_least = Some(least.quantile(entry.q)).filter(differs);
+            entry.at_most = Some(most.quantile(entry.q)).filter(differs);
         }
     }
 }

@@ -35,7 +35,10 @@ pub(crate) fn words(by: &str) -> String {
 /// The groups of one kind, numbers in order (turns), else the shorter requests first.
 pub(crate) fn groups_in_order<'a>(cell: &'a CellRecord, by: &str) -> Vec<&'a GroupRecord> {
     let mut groups: Vec<&GroupRecord> = cell.groups.iter().filter(|group| group.by == by).collect();
-    let mean = |group: &GroupRecord, metric| group.metrics.get(&metric).map_or(0.0, |d| d.mean);
+    let mean = |group: &GroupRecord, metric| {
+        let known = cell.metrics_of(group).get(&metric);
+        known.map_or(0.0, |d| d.mean)
+    };
     let size = |group: &GroupRecord| {
         let tokens = mean(group, Metric::InputTokens) + mean(group, Metric::OutputTokens);
         group.name.parse().unwrap_or(tokens)
@@ -90,7 +93,8 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
 }
 
 fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool) -> Vec<Cell> {
-    let headline = |metric: Metric| group.metrics.get(&metric.from_origin(cell.headline));
+    let metrics = cell.metrics_of(group);
+    let headline = |metric: Metric| metrics.get(&metric.from_origin(cell.headline));
     let e2e = headline(Metric::E2e);
     let failures = (group.counts.without_answer() > 0).then_some(group.counts.without_answer());
     let quantile = |metric: Metric, q: f64| {
@@ -106,7 +110,7 @@ fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool)
         Cell::count(e2e.map_or(0, |d| d.n)),
         failures.map_or_else(Cell::default, Cell::count),
         category_bounds(group).map_or_else(Cell::default, Cell::text),
-        Cell::number(group.metrics.get(&Metric::OutputTokens).map(|d| d.mean)),
+        Cell::number(metrics.get(&Metric::OutputTokens).map(|d| d.mean)),
         quantile(Metric::Ttft, 0.5),
         quantile(Metric::E2e, 0.5),
         quantile(Metric::E2e, 0.95),

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use bench_schema::{JournalPart, RunningHash};
+use bench_schema::{JournalPart, PartMeter};
 
 /// A file that is only ever appended to, open as long as the journal remembers it: its content can be had even when its name is gone.
 #[derive(Debug)]
@@ -13,9 +13,7 @@ pub(super) struct Part {
     path: PathBuf,
     file: File,
     inode: u64,
-    bytes: u64,
-    lines: u64,
-    hash: RunningHash,
+    written: PartMeter,
 }
 
 impl Part {
@@ -39,33 +37,26 @@ impl Part {
             path,
             file,
             inode,
-            bytes: 0,
-            lines: 0,
-            hash: RunningHash::default(),
+            written: PartMeter::default(),
         })
     }
 
     /// What it holds, for `run.json`.
     pub(super) fn record(&self) -> JournalPart {
         let name = self.path.file_name().unwrap_or_default();
-        JournalPart {
-            file: name.to_string_lossy().into_owned(),
-            lines: self.lines,
-            bytes: self.bytes,
-            hash: self.hash.hex(),
-        }
+        self.written.part(&name.to_string_lossy())
     }
 
     /// Bytes written so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.written.bytes()
     }
 
     /// Whether what was written so far is whole lines.
     pub(super) fn ends_a_line(&self) -> bool {
         let mut last = [b'\n'];
         let read = self
-            .bytes
+            .bytes()
             .checked_sub(1)
             .map(|at| self.file.read_exact_at(&mut last, at));
         read.is_none_or(|read| read.is_ok() && last == [b'\n'])
@@ -85,10 +76,8 @@ impl Part {
                 },
             }
         };
-        self.bytes += u64::try_from(written).unwrap_or(0);
-        let written_bytes = bytes.get(..written).unwrap_or_default();
-        self.hash.update(written_bytes);
-        self.lines += memchr::memchr_iter(b'\n', written_bytes).count() as u64;
+        self.written
+            .update(bytes.get(..written).unwrap_or_default());
         (written, result)
     }
 
@@ -111,9 +100,9 @@ impl Part {
         }
         let mut again = Self::create(self.path.clone())?;
         self.file.seek(SeekFrom::Start(0))?;
-        match io::copy(&mut (&self.file).take(self.bytes), &mut again.file) {
-            Ok(bytes) => {
-                (again.bytes, again.lines, again.hash) = (bytes, self.lines, self.hash);
+        match io::copy(&mut (&self.file).take(self.bytes()), &mut again.file) {
+            Ok(_) => {
+                again.written = self.written;
                 again.sync()?;
                 *self = again;
                 Ok(())

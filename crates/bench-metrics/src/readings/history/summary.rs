@@ -8,7 +8,8 @@ use bench_schema::is_counter;
 impl History {
     /// Each series that was read within `windows`: gauges as levels, counters as rates with their increase.
     ///
-    /// Buckets of histograms and the sampler's own counts are left out; they are in the readings.
+    /// Parts of histograms (means and quantiles are made of them), single cores and the sampler's own counts are left out: they are many, and
+    /// in the readings.
     pub fn resources(&self, windows: &[Window]) -> Vec<ResourceSummary> {
         self.series
             .iter()
@@ -30,7 +31,9 @@ impl History {
 
 fn shown(series: &SeriesKey) -> bool {
     let own = series.source == ReadingSource::Client && series.instance.starts_with("sampler.");
-    !series.name.contains(".le.") && (!own || series.name == "cpu_s_total")
+    let name = &series.name;
+    let histogram = name.contains(".le.") || name.ends_with(".sum") || name.ends_with(".count");
+    !histogram && !name.starts_with("core.") && (!own || name == "cpu_s_total")
 }
 
 fn summary(series: SeriesKey, points: &[Point], windows: &[Window]) -> Option<ResourceSummary> {
@@ -75,7 +78,6 @@ pub(crate) fn unit_of(name: &str) -> (Unit, f64) {
         return (unit, 1.0);
     }
     match () {
-        () if is(".count") || is(".sum") => (Unit::Count, 1.0),
         () if is("tokens_per_s") => (Unit::TokensPerS, 1.0),
         () if is("_bytes_per_s") => (Unit::BytesPerS, 1.0),
         () if is("_s") => (Unit::Ns, 1e9),
