@@ -215,11 +215,9 @@ impl CellAccumulator {
         self.watch_client(record);
         self.place_in_time(record, &instants);
         let groups = self.groups.place(record, &self.context.categories);
-        let kept = if instants.completed {
-            self.count_gaps(record, &instants, groups)
-        } else {
-            None
-        };
+        let kept = instants
+            .completed
+            .then(|| self.count_gaps(record, &instants, groups));
         if self.rows.len() == self.rows.capacity() {
             // doubling would take twice what is needed
             self.rows.reserve_exact(self.rows.len() / 8 + 1024);
@@ -261,21 +259,16 @@ impl CellAccumulator {
 
     /// Keeps the gaps one by one, or counts them in the histograms of the cell and of the request's groups. Returns where what is kept of them
     /// begins.
-    fn count_gaps(
-        &mut self,
-        record: &RequestRecord,
-        instants: &Instants,
-        groups: GroupSet,
-    ) -> Option<u32> {
+    fn count_gaps(&mut self, record: &RequestRecord, instants: &Instants, groups: GroupSet) -> u32 {
         match &mut self.gaps {
-            GapStore::Exact(exact) => Some(exact.push(record).start),
+            GapStore::Exact(exact) => exact.push(record).start,
             GapStore::Coarse(coarse) => {
                 let request = GapBatch::of_record(record);
                 coarse.push(record.repeat, started(instants), &request);
                 self.groups.record_gaps(groups, &request);
                 let place = narrow(self.within.len());
                 self.within.extend(self.context.gaps_within(gaps(record)));
-                Some(place)
+                place
             }
         }
     }

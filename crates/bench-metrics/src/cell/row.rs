@@ -49,15 +49,15 @@ impl Long {
     fn of(from: Stamp, to: Option<Stamp>) -> Self {
         let distance = to.and_then(|to| u64::try_from((to - from).get()).ok());
         match distance.map(u64::to_le_bytes) {
-            Some([a, b, c, d, e, 0, 0, 0]) => Self([a, b, c, d, e]),
+            Some([low @ .., 0, 0, 0]) => Self(low),
             _ => Self::NONE,
         }
     }
 
     fn after(self, from: Stamp) -> Option<Stamp> {
-        let Self([a, b, c, d, e]) = self;
-        let distance = i64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
-        (self != Self::NONE).then(|| from + Nanos::new(distance))
+        let mut bytes = [0; size_of::<i64>()];
+        bytes[..self.0.len()].copy_from_slice(&self.0);
+        (self != Self::NONE).then(|| from + Nanos::new(i64::from_le_bytes(bytes)))
     }
 }
 

@@ -32,7 +32,8 @@ impl History {
 fn shown(series: &SeriesKey) -> bool {
     let own = series.source == ReadingSource::Client && series.instance.starts_with("sampler.");
     let name = &series.name;
-    let histogram = name.contains(".le.") || name.ends_with(".sum") || name.ends_with(".count");
+    let part = matches!(name.rsplit('.').next(), Some("sum" | "count"));
+    let histogram = part || name.contains(".le.");
     !histogram && !name.starts_with("core.") && (!own || name == "cpu_s_total")
 }
 
