@@ -169,6 +169,11 @@ fn holds(schedule: &Schedule, result: &RunRecord, records: &[RequestRecord]) -> 
     if cell.ended_early.is_none() && schedule.open {
         assert_eq!(counts.planned, LENGTH_MS / 10, "all that was asked for");
     }
+    windows_hold(schedule, cell, records)
+}
+
+/// Window, rates and attainment likewise.
+fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord]) -> Result {
     let ended = |r: &RequestRecord| match r.wire.outcome {
         Outcome::Completed => r.wire.events.last(),
         _ => r.wire.closed.or(r.wire.sent).or(r.dispatched),
@@ -200,6 +205,8 @@ fn holds(schedule: &Schedule, result: &RunRecord, records: &[RequestRecord]) -> 
         r.wire.outcome.is_completed() && e2e.is_some_and(|e2e| e2e.as_millis_f64() <= LIMIT_MS)
     });
     let (met, planned) = (met.count() as f64, records.len() as f64);
+    let whole = |r: &&RequestRecord| r.wire.outcome.is_completed();
+    let completed = records.iter().filter(whole).count() as f64;
     let near = |name: &str, got: f64, want: f64| {
         assert!(
             (got - want).abs() <= 1e-5 * want.abs(),
@@ -208,11 +215,7 @@ fn holds(schedule: &Schedule, result: &RunRecord, records: &[RequestRecord]) -> 
     };
     let whole = cell.windows.whole.as_ref().ok_or("no window")?;
     near("window", whole.seconds, seconds);
-    near(
-        "rate",
-        whole.requests_per_s,
-        of("completed") as f64 / seconds,
-    );
+    near("rate", whole.requests_per_s, completed / seconds);
     let goodput = cell.goodput.as_ref().ok_or("no goodput")?;
     near("attainment", goodput.attainment, met / planned);
     near("goodput", goodput.requests_per_s, met / seconds);
