@@ -70,9 +70,8 @@ impl<'a> Groups<'a> {
     }
 
     fn e2e(&self, group: &'a GroupRecord) -> Option<&'a Distribution> {
-        group
-            .metrics
-            .get(&Metric::E2e.from_origin(self.cell.headline))
+        let metrics = self.cell.metrics_of(group);
+        metrics.get(&Metric::E2e.from_origin(self.cell.headline))
     }
 
     fn p95(&self) -> impl Iterator<Item = (&'a GroupRecord, f64)> {

@@ -116,8 +116,7 @@ fn row(run: &RunRecord, cell: &CellRecord, group: &GroupRecord, name_cell: bool)
         quantile(Metric::E2e, 0.95),
         quantile(Metric::E2e, 0.99).marked(unbounded(e2e, 0.99)),
         Cell::number(
-            group
-                .metrics
+            metrics
                 .get(&Metric::TokensPerSUser)
                 .and_then(bench_schema::Distribution::p50),
         ),
