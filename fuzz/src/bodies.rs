@@ -214,9 +214,9 @@ pub fn config(bytes: &[u8]) {
     for benchmark in [Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen] {
         let flags = config::flags(benchmark, "", ["bench".into()]).expect("no flags are right");
         let file = Some((Path::new("fuzz.toml"), text));
-        if let Err(problems) = config::Given::read(benchmark, flags, file, &Nothing)
-            .and_then(config::Given::finish)
-         {
+        if let Err(problems) =
+            config::Given::read(benchmark, flags, file, &Nothing).and_then(config::Given::finish)
+        {
             assert!(!problems.is_empty());
             for problem in problems {
                 assert!(!problem.to_string().trim().is_empty());

@@ -199,10 +199,7 @@ fn per_million_events(cell: &CellRecord) -> Option<f64> {
 ///
 /// # Errors
 /// [`InsightError`] where something that was asked cannot be read.
-pub fn conclude_run(
-    run: &mut RunRecord,
-    evidence: Vec<CellEvidence>,
-) -> Result<(), InsightError> {
+pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<(), InsightError> {
     let asked = Asked::of(&run.config)?;
     run.analysis = crate::analyse_run(run);
     run.targets = crate::targets(&asked.targets, &run.cells)?;
