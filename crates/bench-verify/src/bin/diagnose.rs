@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bench_verify::diagnosis::{
-    Limits, Score, Situation, Trial, again, by_situation, play, situations,
+    Judged, Limits, Score, Situation, Trial, again, by_situation, play, situations,
 };
 use bench_verify::{Programs, VerifyError};
 use clap::Parser;
