@@ -345,7 +345,7 @@ fn a_trend_a_clock_step_a_busy_core_and_a_thief_are_doubtful() {
         }),
         ("client_cpu", |c| c.client.busiest_worker = Some(0.95)),
         ("steal", |c| {
-            c.hardware = Some(derived("host_steal_share", 0.2))
+            c.hardware = Some(derived("host_steal_share", 0.2));
         }),
         ("in_flight_cap", |c| c.client.cap_hits = 3),
         ("starved", |c| {
