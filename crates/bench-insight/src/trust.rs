@@ -98,37 +98,35 @@ enum Limit {
     None,
 }
 
-/// Rules whose usual next step is about the client's own cores.
-const OF_CLIENT: [&str; 5] = [
-    "bounded_stamps",
-    "lateness",
-    "slots_idle",
-    "offered_rate",
-    "starved",
-];
+/// A worker that used less of its core than this had it to spare: there no flag of ours helps.
+const SPARE: f64 = 0.5;
 
-/// The next step where the client had a core to spare: no flag of ours helps there, its machine was taken from it, or slow to wake it.
-fn of_machine(scene: &Scene<'_>, code: &str) -> Option<String> {
+/// The next step where a client with a core to spare had its machine taken from it.
+fn taken(scene: &Scene<'_>) -> Option<String> {
     const NOTICED: f64 = 0.01;
-    const BUSY: f64 = 0.5;
-    let busiest = scene
-        .cell
-        .client
-        .busiest_worker
-        .filter(|busy| *busy < BUSY)?;
-    let stolen = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED);
-    if let Some(share) = stolen {
-        return Some(format!(
-            "the client was not busy, but the hypervisor gave {} of this machine's CPU time to others: use a machine that is not shared, or a quieter time",
-            text::percent(share)
-        ));
-    }
-    ["bounded_stamps", "lateness"].contains(&code).then(|| {
-        format!(
+    busiest_with_a_core_to_spare(scene)?;
+    let stolen = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED)?;
+    Some(format!(
+        "the client was not busy, but the hypervisor gave {} of this machine's CPU time to others: use a machine that is not shared, or a quieter time",
+        text::percent(stolen)
+    ))
+}
+
+/// The same, or that the machine was slow to wake it.
+fn taken_or_slow(scene: &Scene<'_>) -> Option<String> {
+    let slow = || {
+        let busiest = busiest_with_a_core_to_spare(scene)?;
+        Some(format!(
             "the client used {} of a core at most, so its machine was slow to wake it: give it a core of its own, or a machine that is not shared",
             text::percent(busiest)
-        )
-    })
+        ))
+    };
+    taken(scene).or_else(slow)
+}
+
+fn busiest_with_a_core_to_spare(scene: &Scene<'_>) -> Option<f64> {
+    let busiest = scene.cell.client.busiest_worker;
+    busiest.filter(|busy| *busy < SPARE)
 }
 
 /// One way in which numbers can be wrong.
@@ -156,12 +154,7 @@ impl Rule {
             Limit::Time => format!(" (limit {})", text::time(crossed)),
             Limit::None => String::new(),
         };
-        let of_client = OF_CLIENT.contains(&self.code);
-        let machine = of_client.then(|| of_machine(scene, self.code)).flatten();
-        let next = machine
-            .as_deref()
-            .or(seen.next.as_deref())
-            .unwrap_or(self.next);
+        let next = seen.next.as_deref().unwrap_or(self.next);
         Some(TrustReason {
             code: self.code.to_owned(),
             verdict,

@@ -217,6 +217,23 @@ fn lateness_counts_in_an_open_loop_only() {
 }
 
 #[test]
+fn a_client_with_a_core_to_spare_is_not_told_to_take_more_workers() {
+    let said = |busiest, stolen| {
+        let late = open(|c| {
+            c.metrics.insert(Metric::Lateness, lateness(5_000.0));
+            c.client.busiest_worker = Some(busiest);
+            c.hardware = Some(derived("host_steal_share", stolen));
+        });
+        let trust = judged(&[late]);
+        let reason = trust.reasons.iter().find(|r| r.code == "lateness").unwrap();
+        reason.message.clone()
+    };
+    assert!(said(0.9, 0.05).contains("more workers"));
+    assert!(said(0.1, 0.05).contains("the hypervisor gave 5.0 %"));
+    assert!(said(0.1, 0.0).contains("slow to wake it"));
+}
+
+#[test]
 fn an_offered_rate_below_the_requested_one_counts_beyond_chance() {
     let offer = |rate: f64, n: u64, constant: bool| {
         move |c: &mut CellRecord| {

@@ -15,6 +15,13 @@ const MOST: f64 = 0.98;
 /// Powers of ρ below this add nothing.
 const FORGOTTEN: f64 = 1e-3;
 
+/// Correlation of neighbours in residuals whose mean is zero; nothing where they do not vary.
+pub(crate) fn lag_one(residuals: &[f64]) -> Option<f64> {
+    let squares: f64 = residuals.iter().map(|r| r * r).sum();
+    let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    (squares > 0.0).then(|| products / squares)
+}
+
 /// How alike neighbours of a series are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Memory {
@@ -26,12 +33,9 @@ impl Memory {
     /// Of residuals in time order, whose mean is zero.
     pub(crate) fn of(residuals: &[f64]) -> Self {
         let n = float(residuals.len());
-        let squares: f64 = residuals.iter().map(|r| r * r).sum();
-        let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        if squares <= 0.0 || residuals.len() < 4 {
+        let Some(seen) = lag_one(residuals).filter(|_| residuals.len() >= 4) else {
             return Self { rho: 0.0, n };
-        }
-        let seen = products / squares;
+        };
         let unbiased = seen + (1.0 + 3.0 * seen) / n;
         let rho = if seen < CHANCE / n.sqrt() {
             0.0

@@ -5,6 +5,7 @@ use bench_schema::{Load, Stamp, Stationarity, Window};
 use crate::density::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
+use crate::memory::lag_one;
 use crate::num::{float, mean};
 
 /// A steady part is the headline only where it holds more than this share of all requests.
@@ -313,12 +314,7 @@ fn drift(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
 
 /// By how much likeness of neighbours widens the error of a slope: √((1 + ρ) / (1 − ρ)), at least 1.
 fn inflation(residuals: &[f64]) -> f64 {
-    let squares: f64 = residuals.iter().map(|r| r * r).sum();
-    let products: f64 = residuals.windows(2).map(|w| w[0] * w[1]).sum();
-    if squares <= 0.0 {
-        return 1.0;
-    }
     // A step leaves residuals that are alike, and is none the less a change.
-    let rho = (products / squares).clamp(0.0, 0.5);
+    let rho = lag_one(residuals).unwrap_or(0.0).clamp(0.0, 0.5);
     ((1.0 + rho) / (1.0 - rho)).sqrt()
 }

@@ -102,12 +102,11 @@ pub fn play(
     trial: &Trial,
     keep: Option<&Path>,
 ) -> Result<Judged, VerifyError> {
-    let Some(keep) = keep else {
-        let folder = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
-        let (ran, known) = undisturbed(programs, trial, folder.path())?;
-        return Ok(judge::judge(trial, &ran, &known));
-    };
-    let folder = keep.join(trial.folder());
+    let scratch = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
+    let folder = keep.map_or_else(
+        || scratch.path().to_owned(),
+        |keep| keep.join(trial.folder()),
+    );
     let failed = |source| VerifyError::io(folder.display().to_string())(source);
     std::fs::create_dir_all(&folder).map_err(failed)?;
     let (ran, known) = undisturbed(programs, trial, &folder)?;

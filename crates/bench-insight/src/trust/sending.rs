@@ -21,6 +21,7 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         limits: Some(Limits(doubtful, gap.max(1e7).max(doubtful))),
+        next: super::taken_or_slow(scene),
         ..Seen::new(p99, what)
     })
 }
@@ -46,6 +47,7 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
     let what = format!("slots stood idle for {} of the time", text::percent(share));
     Some(Seen {
         detail,
+        next: super::taken(scene),
         ..Seen::new(share, what)
     })
 }
@@ -85,6 +87,7 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         limits: Some(Limits(0.01 + slack, 0.10 + slack)),
+        next: super::taken(scene),
         ..Seen::new(below, what)
     })
 }
@@ -99,7 +102,10 @@ pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
         text::grouped(planned as f64),
         text::percent(share),
     );
-    Some(Seen::new(share, what))
+    Some(Seen {
+        next: super::taken(scene),
+        ..Seen::new(share, what)
+    })
 }
 
 #[expect(

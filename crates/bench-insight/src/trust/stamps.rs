@@ -61,6 +61,7 @@ pub(super) fn bounded(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail,
+        next: super::taken_or_slow(scene),
         ..Seen::new(
             error,
             format!("{name} may be off by {}", text::percent(error)),
