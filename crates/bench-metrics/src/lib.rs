@@ -78,6 +78,7 @@ pub use histogram::{Histogram, Layout, Recorder};
 pub use in_flight::InFlight;
 pub use ks::{GapCheck, constant_gaps, exponential_gaps, ks_distance, ks_p_value, ks_two_samples};
 pub use latency::{Instants, Within, latency};
+pub use memory::Memory;
 pub use planning::{requests_for_mean, requests_for_quantile};
 pub use precision::{Figure, Precision, Progress, events_for_rate};
 pub use proportion::{wilson, wilson_effective};

@@ -24,14 +24,14 @@ pub(crate) fn lag_one(residuals: &[f64]) -> Option<f64> {
 
 /// How alike neighbours of a series are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Memory {
+pub struct Memory {
     rho: f64,
     n: f64,
 }
 
 impl Memory {
     /// Of residuals in time order, whose mean is zero.
-    pub(crate) fn of(residuals: &[f64]) -> Self {
+    pub fn of(residuals: &[f64]) -> Self {
         let n = float(residuals.len());
         let Some(seen) = lag_one(residuals).filter(|_| residuals.len() >= 4) else {
             return Self { rho: 0.0, n };
@@ -46,7 +46,7 @@ impl Memory {
     }
 
     /// By how much it inflates the variance of a mean, at least 1 and below n.
-    pub(crate) fn of_mean(self) -> f64 {
+    pub fn of_mean(self) -> f64 {
         self.sum(|rho| rho)
     }
 

@@ -218,9 +218,9 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
     let is_long = |tokens: Option<u64>| tokens.is_some_and(|n| n as f64 >= LONG * typical);
     let spans: Vec<(f64, f64)> = look
         .prefills()
-        .into_iter()
-        .filter(|(tokens, ..)| is_long(Some(*tokens)))
-        .map(|(_, from, to)| (from, to))
+        .iter()
+        .filter(|prefill| is_long(Some(prefill.tokens)))
+        .map(|prefill| (prefill.from, prefill.to))
         .collect();
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
     if spans.len() < 3 || whole <= 0.0 {

@@ -4,7 +4,7 @@
 //! queue remembers). So each proposed change must also be large against the error of both levels, correlation included; the weakest is
 //! dropped until all that are left hold.
 
-use bench_metrics::{bin_by_time, change_points};
+use bench_metrics::{Memory, bin_by_time, change_points};
 
 /// Least difference of two levels, over the smaller.
 const STEP: f64 = 0.25;
@@ -114,22 +114,16 @@ fn proposed(points: &[(f64, f64)]) -> Vec<Span> {
     spans
 }
 
-/// By how much correlation of neighbours inflates the variance of a mean: (1 + ρ) / (1 − ρ) of the residuals within spans, at least 1.
+/// By how much the likeness of neighbours within their spans inflates the variance of a mean.
 fn memory(points: &[(f64, f64)], spans: &[Span]) -> f64 {
-    let (mut products, mut squares) = (0.0, 0.0);
-    for s in spans {
-        let residuals: Vec<f64> = values(points, s.from, s.to)
-            .iter()
-            .map(|v| v - s.mean)
-            .collect();
-        products += residuals.windows(2).map(|w| w[0] * w[1]).sum::<f64>();
-        squares += residuals.iter().map(|r| r * r).sum::<f64>();
-    }
-    if squares <= 0.0 {
-        return 1.0;
-    }
-    let rho = (products / squares).clamp(0.0, 0.95);
-    (1.0 + rho) / (1.0 - rho)
+    let within = |s: &Span| {
+        let mean = s.mean;
+        values(points, s.from, s.to)
+            .into_iter()
+            .map(move |value| value - mean)
+    };
+    let residuals: Vec<f64> = spans.iter().flat_map(within).collect();
+    Memory::of(&residuals).of_mean()
 }
 
 /// Variance of a span's mean: that of its values, inflated by `memory`.

@@ -1,9 +1,11 @@
 //! One cell as the detectors look at it: its requests on one axis of time, with what lengths explain taken out.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
+use super::levels::{self, Level};
 use crate::samples::{CellSamples, LostSample, RequestSample};
 
 /// A cell with its single requests, where those are known.
@@ -16,6 +18,16 @@ pub(super) struct Look<'a> {
     pub(super) lost: Vec<&'a LostSample>,
     /// When the first request was to start; all times are from it, in ns.
     epoch: Stamp,
+    prefills: OnceCell<Vec<Prefill>>,
+    levels: OnceCell<Vec<Level>>,
+}
+
+/// The time in which a prompt was worked on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prefill {
+    pub(super) tokens: u64,
+    pub(super) from: f64,
+    pub(super) to: f64,
 }
 
 /// One completed request. Times are in ns from the cell's first request.
@@ -45,6 +57,8 @@ impl<'a> Look<'a> {
             seen: Vec::new(),
             lost: Vec::new(),
             epoch: Stamp::EPOCH,
+            prefills: OnceCell::new(),
+            levels: OnceCell::new(),
         };
         let Some(samples) = samples else { return empty };
         let repeat = fullest(samples);
@@ -150,28 +164,32 @@ impl<'a> Look<'a> {
     }
 
     /// When each prompt was worked on, up to its first token: for as long as the quick quarter of prompts of about its length takes, for
-    /// what is beyond that it waited. With the prompt's tokens.
-    pub(super) fn prefills(&self) -> Vec<(u64, f64, f64)> {
-        // Prompts of about one length, within a factor of √2: octaves of the square.
-        let about = |tokens: u64| tokens.saturating_mul(tokens).max(1).ilog2();
-        let told = || {
-            self.seen.iter().filter_map(|s| {
-                let tokens = s.request.input_tokens.unwrap_or(0);
-                Some((tokens, s.sent, s.first?, s.request.ttft?))
-            })
-        };
-        let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for (tokens, _, _, ttft) in told() {
-            times.entry(about(tokens)).or_default().push(ttft);
-        }
-        let quick: BTreeMap<u32, f64> = times
-            .into_iter()
-            .filter_map(|(length, of)| Some((length, quantile(of, 0.25)?)))
-            .collect();
-        told()
-            .map(|(tokens, sent, first, ttft)| {
-                let own = quick.get(&about(tokens)).copied().unwrap_or(ttft);
-                (tokens, sent.max(first - 1.2 * own), first)
+    /// what is beyond that it waited.
+    pub(super) fn prefills(&self) -> &[Prefill] {
+        self.prefills.get_or_init(|| prefills(&self.seen))
+    }
+
+    /// Levels of [`slowness`](Self::slowness) over time; empty where there is one level only.
+    pub(super) fn levels(&self) -> &[Level] {
+        self.levels.get_or_init(|| levels::of(&self.slowness()))
+    }
+
+    /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
+    /// taken out too.
+    pub(super) fn slowness(&self) -> Vec<(f64, f64)> {
+        let by_load: Vec<(f64, f64)> = self.seen.iter().map(|s| (s.in_flight, s.slow)).collect();
+        let line = Line::of(&by_load);
+        let usual = median(self.seen.iter().map(|s| s.in_flight).collect()).unwrap_or(1.0);
+        let moved = self.load_moves() && line.at(usual) > 0.0;
+        self.seen
+            .iter()
+            .map(|s| {
+                let by_load = if moved {
+                    (line.at(s.in_flight) / line.at(usual)).max(0.1)
+                } else {
+                    1.0
+                };
+                (s.sent, s.slow / by_load)
             })
             .collect()
     }
@@ -180,6 +198,35 @@ impl<'a> Look<'a> {
     pub(super) fn tpot(&self) -> Option<f64> {
         median(self.seen.iter().filter_map(|s| s.request.tpot).collect())
     }
+}
+
+fn prefills(seen: &[Seen<'_>]) -> Vec<Prefill> {
+    // Prompts of about one length, within a factor of √2: octaves of the square.
+    let about = |tokens: u64| tokens.saturating_mul(tokens).max(1).ilog2();
+    let told = || {
+        seen.iter().filter_map(|s| {
+            let tokens = s.request.input_tokens.unwrap_or(0);
+            Some((tokens, s.sent, s.first?, s.request.ttft?))
+        })
+    };
+    let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (tokens, _, _, ttft) in told() {
+        times.entry(about(tokens)).or_default().push(ttft);
+    }
+    let quick: BTreeMap<u32, f64> = times
+        .into_iter()
+        .filter_map(|(length, of)| Some((length, quantile(of, 0.25)?)))
+        .collect();
+    told()
+        .map(|(tokens, sent, first, ttft)| {
+            let own = quick.get(&about(tokens)).copied().unwrap_or(ttft);
+            Prefill {
+                tokens,
+                from: sent.max(first - 1.2 * own),
+                to: first,
+            }
+        })
+        .collect()
 }
 
 /// The repeat that most requests belong to.

@@ -2,8 +2,8 @@
 
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
-use super::levels::{self, Level};
-use super::look::{Line, Look, covered, mean, median, quantile};
+use super::levels::Level;
+use super::look::{Look, covered, mean, median, quantile};
 use crate::draft::Draft;
 
 /// Requests below which a change cannot be told from chance.
@@ -11,14 +11,14 @@ const FEWEST: usize = 40;
 
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
-    let points = slowness(look);
+    let points = look.slowness();
     if let Some(cold) = slow_start(&points) {
         return start_finding(look, &cold);
     }
     if points.len() < FEWEST {
         return None;
     }
-    let found = levels::of(&points);
+    let found = look.levels();
     let (first, last) = (found.first()?, found.last()?);
     let best = found.iter().map(|l| l.mean).fold(f64::INFINITY, f64::min);
     let whole = mean(points.iter().map(|p| p.1))?;
@@ -33,7 +33,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
     let cause = if cold {
         Cause::ColdStart
-    } else if is_drift(&points, &found) {
+    } else if is_drift(&points, found) {
         Cause::Drift
     } else {
         Cause::Step
@@ -59,32 +59,6 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Requests, total as f64, Unit::Count)
         .refuted_by(experiment)
         .done()
-}
-
-/// When the level held that most requests belong to; nothing where there was but one.
-pub(super) fn longest_level(look: &Look<'_>) -> Option<(f64, f64)> {
-    let found = levels::of(&slowness(look));
-    let longest = found.into_iter().max_by_key(|level| level.n)?;
-    Some((longest.from, longest.to))
-}
-
-/// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
-/// taken out too.
-fn slowness(look: &Look<'_>) -> Vec<(f64, f64)> {
-    let by_load: Vec<(f64, f64)> = look.seen.iter().map(|s| (s.in_flight, s.slow)).collect();
-    let line = Line::of(&by_load);
-    let usual = median(look.seen.iter().map(|s| s.in_flight).collect()).unwrap_or(1.0);
-    look.seen
-        .iter()
-        .map(|s| {
-            let by_load = if look.load_moves() && line.at(usual) > 0.0 {
-                (line.at(s.in_flight) / line.at(usual)).max(0.1)
-            } else {
-                1.0
-            };
-            (s.sent, s.slow / by_load)
-        })
-        .collect()
 }
 
 /// The first requests, where all of them are slower than nearly all others.
@@ -239,8 +213,7 @@ fn not_of_prompts(look: &Look<'_>) -> Option<(Vec<Stall>, Option<f64>)> {
     if all.len() * 3 > look.seen.len() && all.len() > 2 {
         return None;
     }
-    let prefills = look.prefills().into_iter();
-    let prefills: Vec<(f64, f64)> = prefills.map(|(_, from, to)| (from, to)).collect();
+    let prefills: Vec<(f64, f64)> = look.prefills().iter().map(|p| (p.from, p.to)).collect();
     let of_prompts = |stall: &Stall| {
         let within = (stall.from, stall.from + stall.length);
         covered(&prefills, within) >= OF_PROMPTS * stall.length

@@ -4,7 +4,6 @@ use bench_schema::{CellRecord, Metric};
 
 use super::load::gap;
 use super::look::{Line, Look, mean, median, quantile};
-use super::over_time::longest_level;
 use crate::view;
 
 /// Requests below which a quiet moment is an accident.
@@ -48,7 +47,8 @@ impl Quiet {
             return None;
         }
         // Of one level of the server: where it became slower, the quick times are not the quiet ones.
-        let (from, to) = longest_level(look).unwrap_or((0.0, f64::INFINITY));
+        let longest = look.levels().iter().max_by_key(|level| level.n);
+        let (from, to) = longest.map_or((0.0, f64::INFINITY), |level| (level.from, level.to));
         let within = || look.seen.iter().filter(|s| (from..=to).contains(&s.sent));
         let counts: Vec<f64> = within().map(|s| s.in_flight).collect();
         let few = quantile(counts.clone(), 0.1)?;
