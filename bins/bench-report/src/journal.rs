@@ -352,10 +352,8 @@ pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
     reasons.push(TrustReason {
         code: DAMAGED.to_owned(),
         verdict: TrustVerdict::Untrusted,
-        message: format!(
-            "the journals are not whole: {}; take them from a copy, or measure again",
-            damage.join("; ")
-        ),
+        message: format!("the journals are not whole: {}", damage.join("; ")),
+        next: Some("take them from a copy, or measure again".to_owned()),
         cell: None,
         measured: None,
         threshold: None,

@@ -213,10 +213,18 @@ fn distrust(run: &mut RunRecord, spans: &clocks::Spans, shards: usize) {
         }
         reasons.push(TrustReason {
             code: "shards_apart".to_owned(),
-            verdict: if overlap < clocks::HALF { TrustVerdict::Untrusted } else { TrustVerdict::Doubtful },
+            verdict: if overlap < clocks::HALF {
+                TrustVerdict::Untrusted
+            } else {
+                TrustVerdict::Doubtful
+            },
             message: format!(
-                "the shards measured together for {:.0} % of the time only; start them together with --start-at, and check the clocks of their hosts",
+                "the shards measured together for {:.0} % of the time only",
                 overlap * 100.0
+            ),
+            next: Some(
+                "start them together with --start-at, and check the clocks of their hosts"
+                    .to_owned(),
             ),
             cell: Some(cell),
             measured: Some(overlap),

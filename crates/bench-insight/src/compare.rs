@@ -6,7 +6,7 @@ mod gate;
 use std::collections::BTreeMap;
 
 use bench_metrics::{CompareOptions, Comparison as Tested, Test, Verdict, settle};
-use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustVerdict, Unit};
+use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustReason, TrustVerdict, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::samples::CellSamples;
@@ -333,7 +333,7 @@ fn incomparable(
             all.push(format!(
                 "the {side} run `{}` is not to be trusted: {}",
                 run.title,
-                why.map_or("no reason is stored", |reason| reason.message.as_str())
+                why.map_or_else(|| "no reason is stored".to_owned(), TrustReason::sentence)
             ));
         }
         for run in runs.iter().filter(|run| !run.complete) {

@@ -154,11 +154,11 @@ impl Rule {
             Limit::Time => format!(" (limit {})", text::time(crossed)),
             Limit::None => String::new(),
         };
-        let next = seen.next.as_deref().unwrap_or(self.next);
         Some(TrustReason {
             code: self.code.to_owned(),
             verdict,
-            message: format!("{}{limit}{}; {next}", seen.what, seen.detail),
+            message: format!("{}{limit}{}", seen.what, seen.detail),
+            next: Some(seen.next.unwrap_or_else(|| self.next.to_owned())),
             cell: Some(scene.cell.id.clone()),
             measured: Some(seen.value).filter(|m| m.is_finite()),
             threshold: Some(crossed),
@@ -368,30 +368,25 @@ fn of_cpu_time(scene: &Scene<'_>, share: Option<f64>, what: &str) -> Option<Seen
 
 /// What speaks against the run as a whole.
 fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReason> {
-    let reason = |code: &str, verdict, message: String| TrustReason {
+    let reason = |code: &str, verdict, message: String, next: &str| TrustReason {
         code: code.to_owned(),
         verdict,
         message,
+        next: Some(next.to_owned()),
         cell: None,
         measured: None,
         threshold: None,
     };
     if !facts.complete {
         let why = facts.incomplete_reason.unwrap_or("it did not say why");
-        let message = format!(
-            "the run was cut short: {}; what was measured is here, run it again for the rest",
-            why.trim_end_matches('.')
-        );
-        return Some(reason("incomplete", TrustVerdict::Doubtful, message));
+        let message = format!("the run was cut short: {}", why.trim_end_matches('.'));
+        let next = "what was measured is here, run it again for the rest";
+        return Some(reason("incomplete", TrustVerdict::Doubtful, message, next));
     }
     cells.is_empty().then(|| {
-        let message =
-            "the run has no cell, so it measured nothing; check the plan with `--dry-run`";
-        reason(
-            "nothing_planned",
-            TrustVerdict::Untrusted,
-            message.to_owned(),
-        )
+        let message = "the run has no cell, so it measured nothing".to_owned();
+        let next = "check the plan with `--dry-run`";
+        reason("nothing_planned", TrustVerdict::Untrusted, message, next)
     })
 }
 

@@ -85,6 +85,7 @@ fn what_limits_the_client_is_named_with_its_unit() {
         code: code.to_owned(),
         verdict: TrustVerdict::Doubtful,
         message: "…".to_owned(),
+        next: None,
         cell: Some(cell.clone()),
         measured: Some(measured),
         threshold: None,
@@ -132,7 +133,7 @@ fn a_warm_cache_is_turned_off_in_the_servers_own_words() {
             .into_iter()
             .find(|r| r.code == "warm_cache")
             .unwrap()
-            .message
+            .sentence()
     };
     assert!(message(Some("llama.cpp")).contains("cache_prompt"));
     assert!(!message(Some("llama.cpp")).contains("enable-prefix-caching"));

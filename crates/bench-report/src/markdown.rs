@@ -244,7 +244,7 @@ fn trust(run: &RunRecord, room: Room) -> String {
             .cell
             .as_deref()
             .map_or_else(String::new, |cell| format!(", cell {}", safe(cell)));
-        let (code, message) = (safe(&reason.code), safe(&reason.message));
+        let (code, message) = (safe(&reason.code), safe(&reason.sentence()));
         out.push_str(&format!("- {weight}{cell}: **{code}**: {message}\n"));
     }
     let more = run.trust.reasons.len().saturating_sub(room.reasons);

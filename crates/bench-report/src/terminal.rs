@@ -177,6 +177,9 @@ fn trust(run: &RunRecord, most: usize) -> String {
             brief(&reason.message, most)
         );
         out.push_str(&paragraph(&format!("  {sign}"), &words));
+        if let Some(next) = &reason.next {
+            out.push_str(&paragraph("    try: ", &brief(next, most)));
+        }
     }
     let more = run.trust.reasons.len().saturating_sub(most);
     if more > 0 {

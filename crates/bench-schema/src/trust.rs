@@ -56,8 +56,11 @@ pub struct TrustReason {
     pub code: String,
     /// What it makes of the run.
     pub verdict: TrustVerdict,
-    /// What was seen, with numbers, and the next step.
+    /// What was seen, with numbers. In results of before this had a field of its own, the next step stands behind it.
     pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// The cell it is about; absent means the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
@@ -67,4 +70,14 @@ pub struct TrustReason {
     /// The threshold it crossed, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
+}
+
+impl TrustReason {
+    /// What was seen and what to do about it, in one sentence.
+    pub fn sentence(&self) -> String {
+        match &self.next {
+            Some(next) => format!("{}; {next}", self.message),
+            None => self.message.clone(),
+        }
+    }
 }

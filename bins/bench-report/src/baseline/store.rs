@@ -190,7 +190,7 @@ fn check(runs: &[RunFolder], untrusted: bool) -> Result<(), CommandError> {
             let why = run.record.trust.reasons.first();
             return Err(CommandError::UntrustedBaseline {
                 run: run.path.clone(),
-                why: why.map_or_else(String::new, |reason| reason.message.clone()),
+                why: why.map_or_else(String::new, bench_schema::TrustReason::sentence),
             });
         }
     }

@@ -144,6 +144,7 @@ fn a_server_that_waits_for_its_cpu_is_starved_and_the_client_is_not_blamed() {
         code: "client_cpu".to_owned(),
         verdict: bench_schema::TrustVerdict::Doubtful,
         message: String::new(),
+        next: None,
         cell: Some(run.cells[0].id.clone()),
         measured: Some(0.95),
         threshold: None,

@@ -60,7 +60,7 @@ fn trust(run: &RunRecord) -> String {
             .as_deref()
             .map_or_else(String::new, |cell| format!(" in {}", html(cell)));
         let code = html(&reason.code.replace('_', " "));
-        let message = html_with_code(&reason.message);
+        let message = html_with_code(&reason.sentence());
         format!("<li><strong>{code}</strong>{cell}: {message}</li>")
     };
     let mut left = REASONS;

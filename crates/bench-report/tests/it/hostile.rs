@@ -44,6 +44,7 @@ pub(crate) fn run_with(text: &str) -> RunRecord {
         code: text.into(),
         verdict: TrustVerdict::Doubtful,
         message: text.into(),
+        next: None,
         cell: Some(text.into()),
         measured: None,
         threshold: None,

@@ -61,7 +61,8 @@ fn unfinished() -> Trust {
         reasons: vec![TrustReason {
             code: "incomplete".to_owned(),
             verdict: TrustVerdict::Untrusted,
-            message: "the run has not ended, or the program was killed; `bench-report recover` concludes what was measured".to_owned(),
+            message: "the run has not ended, or the program was killed".to_owned(),
+            next: Some("`bench-report recover` concludes what was measured".to_owned()),
             cell: None,
             measured: None,
             threshold: None,

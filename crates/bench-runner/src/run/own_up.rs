@@ -12,8 +12,9 @@ pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: Option<&RunErro
             code: "recorder_held_up".to_owned(),
             verdict: TrustVerdict::Doubtful,
             message: format!(
-                "{held_up} records had to wait until the recorder had room, and their workers with them; write to a faster disk, or offer less"
+                "{held_up} records had to wait until the recorder had room, and their workers with them"
             ),
+            next: Some("write to a faster disk, or offer less".to_owned()),
             cell: None,
             measured: Some(held_up as f64),
             threshold: Some(0.0),
@@ -24,6 +25,7 @@ pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: Option<&RunErro
             code: "journal_incomplete".to_owned(),
             verdict: TrustVerdict::Doubtful,
             message: error.to_string(),
+            next: None,
             cell: None,
             measured: None,
             threshold: None,

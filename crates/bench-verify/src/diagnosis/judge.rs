@@ -96,7 +96,7 @@ pub(super) fn judge(trial: &Trial, ran: &Ran, known: &Known) -> Judged {
         reasons: trust
             .reasons
             .iter()
-            .map(|reason| format!("{}: {}", reason.code, reason.message))
+            .map(|reason| format!("{}: {}", reason.code, reason.sentence()))
             .collect(),
         numbers: numbers(ran, known),
     }
@@ -112,7 +112,7 @@ fn is_due(trial: &Trial, trust: &Trust, known: &Known) -> bool {
     let others = trust
         .reasons
         .iter()
-        .filter(|reason| !reason.message.contains("hypervisor"));
+        .filter(|reason| !reason.sentence().contains("hypervisor"));
     let of_others = others.map(|reason| reason.verdict).max();
     due(trust.verdict) || (stolen && due(of_others.unwrap_or(TrustVerdict::Trusted)))
 }

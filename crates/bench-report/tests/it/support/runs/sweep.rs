@@ -67,6 +67,7 @@ pub(crate) fn sweep() -> RunRecord {
         verdict: TrustVerdict::Doubtful,
         message: "26 requests stand behind the p99 of E2E, which needs 1000; raise --requests"
             .into(),
+        next: None,
         cell: Some("c1".into()),
         measured: Some(26.0),
         threshold: Some(1000.0),
