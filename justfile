@@ -124,7 +124,7 @@ fuzz seconds="60" targets="sse answer http config results records prometheus dat
 # kill a run COUNT times at random points: nothing that was over may be missing, nor be off the disk for more than a second
 crash count="200":
     cargo build --workspace --bins --examples
-    CRASHES={{count}} CRASH_LAG_MS=1000 cargo test --workspace --test crash -- --nocapture
+    CRASHES={{count}} CRASH_LAG_MS=1000 cargo test -p bench-throughput --test all crash:: -- --nocapture
 
 # MINUTES of open loop at RATE: memory, lateness and journals at the beginning and at the end, and OUT/memory.svg
 soak minutes="60" rate="200" out="results/soak":

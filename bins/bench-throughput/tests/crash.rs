@@ -3,17 +3,15 @@
 //! `CRASHES=200 CRASH_LAG_MS=1000 cargo test -p bench-throughput --test crash -- --nocapture` (`just crash`) kills that often, and holds what was not
 //! on disk yet against a second. On a machine that also does other things the kernel may take longer, so that limit is off by default.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::common::{Killed, Result, bench, endless, lines, quick, records, stored};
 use bench_engine::{EngineConfig, Server, clock};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{JournalFile, Metric, Phase, RequestRecord};
-use common::{Killed, Result, bench, endless, lines, quick, records, stored};
 
 /// Requests in flight.
 const SLOTS: usize = 4;

@@ -2,14 +2,12 @@
 //!
 //! `DEATHS=50 cargo test -p bench-throughput --test deaths` plays that many schedules drawn by chance beside the named ones.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::common::{Result, bench, quick, records, stderr, stored};
 use bench_engine::config::Outage;
 use bench_engine::{EngineConfig, Entry, ledger};
 use bench_schema::{CellRecord, Outcome, RequestRecord, RunRecord, SloVerdict, TrustVerdict};
-use common::{Result, bench, quick, records, stderr, stored};
 
 /// Length of the load, ms; what dies later was not there.
 const LENGTH_MS: u64 = 1_500;

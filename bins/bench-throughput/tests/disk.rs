@@ -1,14 +1,12 @@
 //! Disks that are full and folders that vanish cost what cannot be written, and nothing else: the run goes on, says so, and counts everything.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::common::{Killed, Result, bench, lines, records, stderr, stored};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{JournalFile, TrustVerdict};
-use common::{Killed, Result, bench, lines, records, stderr, stored};
 
 fn instant() -> Result<Server> {
     Ok(Server::start(EngineConfig::profile("instant")?)?)

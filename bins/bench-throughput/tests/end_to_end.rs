@@ -1,7 +1,5 @@
 //! The binary as a user runs it, against the embedded engine and against servers that misbehave.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::process::Output;
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Outcome, Phase, RequestRecord, RunRecord, json_schemas};
 
-use common::{Result, bench, stderr};
+use crate::common::{Result, bench, stderr};
 
 fn run_in(folder: &Path, args: &[&str]) -> Result<(Output, RunRecord)> {
     let out = folder.join("run");

@@ -1,14 +1,12 @@
 //! Ctrl-C, SIGTERM, SIGHUP and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
 
-mod common;
-
 use std::path::Path;
 use std::process::Child;
 
+use crate::common::{Killed, Result, endless, lines, records, stored};
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Outcome, RunRecord};
-use common::{Killed, Result, endless, lines, records, stored};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Answers of about a quarter of a second.

@@ -1,14 +1,12 @@
 //! A key goes to the server it is meant for, and nowhere else: no file, no line of output, no argument, no other host.
 
-mod common;
-
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::{Killed, Result, bench, stderr, stored};
 use bench_engine::{EngineConfig, Server};
-use common::{Killed, Result, bench, stderr, stored};
 
 const KEY: &str = "sk-very-secret-0123456789";
 const WORD: &str = "very-secret";

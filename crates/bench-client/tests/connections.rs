@@ -6,8 +6,6 @@
     reason = "a test says what is wrong by failing"
 )]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::rc::Rc;
@@ -15,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::common::{ask, client, run, target, whole_stream};
 use bench_client::{Client, Clock, Fetcher, Probe};
 use bench_schema::Nanos;
-use common::{ask, client, run, target, whole_stream};
 
 /// A server that keeps its connections, and how many it has been asked for.
 fn keeping_server() -> (String, Arc<AtomicUsize>) {

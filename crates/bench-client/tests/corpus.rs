@@ -8,18 +8,16 @@
     reason = "a test says what is wrong by failing"
 )]
 
-#[path = "corpus/case.rs"]
-mod case;
 #[path = "corpus/run.rs"]
 mod run;
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use crate::case::{Case, corpus};
 use bench_client::Answer;
 use bench_client::protocol::PROTOCOLS;
 use bench_schema::Nanos;
-use case::{Case, corpus};
 use proptest::prelude::*;
 use run::{BOUND, Decoded, decode, read_of};
 

@@ -9,13 +9,11 @@
     reason = "a test says what is wrong by failing, and a table of cases is long"
 )]
 
-mod common;
-
+use crate::common::{client, question, run, target};
 use bench_client::Target;
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage};
-use common::{client, question, run, target};
 
 const TOKENS: u32 = 8;
 

@@ -9,13 +9,11 @@
     reason = "a test says what is wrong by failing, and a table of cases is long"
 )]
 
-mod common;
-
-use bench_client::{CancelAfter, ConnectionPolicy};
-use bench_schema::{FailureKind, Nanos, Outcome, Stage};
-use common::{
+use crate::common::{
     Act, STREAM_HEAD, Scripted, ask, chunk, client, finish, run, target, text, token, whole_stream,
 };
+use bench_client::{CancelAfter, ConnectionPolicy};
+use bench_schema::{FailureKind, Nanos, Outcome, Stage};
 
 fn failure(outcome: &Outcome) -> (Stage, FailureKind, String) {
     match outcome {

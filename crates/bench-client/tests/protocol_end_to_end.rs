@@ -9,18 +9,13 @@
     reason = "a test says what is wrong by failing"
 )]
 
-#[path = "corpus/case.rs"]
-#[expect(dead_code, reason = "`corpus.rs` uses the rest")]
-mod case;
-mod common;
-
 use std::collections::BTreeSet;
 
+use crate::case::{Case, End, corpus};
+use crate::common::{Act, Scripted, client, question, run, text};
 use bench_client::protocol::{Framing, PROTOCOLS};
 use bench_client::{Client, ConnectionPolicy, Target};
 use bench_schema::{Exchange, GenerationRequest, Outcome};
-use case::{Case, End, corpus};
-use common::{Act, Scripted, client, question, run, text};
 
 /// What a server of this kind does for one request: each read of the case is an HTTP chunk in a write of its own.
 fn script(case: &Case) -> Vec<Act> {

@@ -9,18 +9,16 @@
     reason = "a test says what is wrong by failing, and a table of cases is long"
 )]
 
-mod common;
-
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::{ask, client, run, target};
 use bench_client::{
     Client, Clock, ConnectionPolicy, Fetcher, HttpVersion, Probe, Proxy, Target, protocol_by_name,
 };
 use bench_schema::{ClockKind, Exchange, FailureKind, Nanos, Outcome, Secret, Stage};
-use common::{ask, client, run, target};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
@@ -431,7 +429,7 @@ fn a_large_prompt_over_http2_is_sent_before_the_answer() {
     aim.http = HttpVersion::Http2;
     let client = client(aim);
     run(async {
-        let mut question = common::question();
+        let mut question = crate::common::question();
         question.prompt = bench_schema::Prompt::Text("x".repeat(1_000_000).into());
         let exchange = client.send(&question, "large").await;
         answered(&exchange);
@@ -575,7 +573,7 @@ fn proxy() -> (String, std::sync::mpsc::Receiver<Vec<String>>) {
                 .unwrap();
             drop(tokio::io::copy_bidirectional(&mut near, &mut far).await);
         } else {
-            near.write_all(common::whole_stream(3).as_bytes())
+            near.write_all(crate::common::whole_stream(3).as_bytes())
                 .await
                 .unwrap();
             drop(near.read_u8().await);

@@ -1,12 +1,8 @@
 //! A page of each exporter that tells of GPUs, through the whole sampler, under this project's names.
 
-mod common;
-#[path = "common/fixtures.rs"]
-mod fixtures;
-
 use bench_schema::ReadingSource;
 
-use fixtures::scraped;
+use crate::fixtures::scraped;
 
 #[test]
 fn a_dcgm_exporter_speaks_of_each_gpu_in_nvmls_names() {

@@ -6,8 +6,6 @@
     reason = "only tests use the functions here, and they should fail where these fail"
 )]
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -18,7 +16,7 @@ use bench_metrics::readings::{History, Work};
 use bench_schema::{Reading, ReadingSource, Window};
 use tempfile::TempDir;
 
-use common::{sample, without_gpus};
+use crate::common::{sample, without_gpus};
 
 /// The stub, playing `recording`. Kept as long as the directory is.
 struct Stub {

@@ -5,8 +5,6 @@
     reason = "only tests use the function here, and they should fail where it fails"
 )]
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +12,7 @@ use bench_hardware::{Fetch, FetchLimits, PrometheusQueries, SamplerConfig};
 use bench_metrics::readings::{History, Work};
 use bench_schema::{HardwareSummary, Reading, ReadingSource, Stamp, Window};
 
-use common::{sample, without_gpus};
+use crate::common::{sample, without_gpus};
 
 /// Answers two queries, and knows no third.
 struct Prometheus;

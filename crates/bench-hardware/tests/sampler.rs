@@ -1,17 +1,13 @@
 //! The sampler as the runner uses it: real threads, real `/proc`, real sockets on the loopback.
 
-mod common;
-#[path = "common/pages.rs"]
-mod pages;
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench_hardware::{Fetch, FetchLimits, NoFetch, Sampler, SamplerConfig, ServerProcess};
 use bench_schema::{Reading, ReadingSource};
 
-use common::{sample, without_gpus};
-use pages::{Manner, PlainHttp, serve};
+use crate::common::{sample, without_gpus};
+use crate::pages::{Manner, PlainHttp, serve};
 
 fn fast() -> SamplerConfig {
     SamplerConfig {
@@ -221,7 +217,7 @@ fn what_is_read_on_demand_has_been_handed_on_when_the_call_returns() {
         ..fast()
     };
     let keep = move |reading| sink.lock().unwrap().push(reading);
-    let sampler = Sampler::start(&config, common::clock(), Arc::new(NoFetch), keep).unwrap();
+    let sampler = Sampler::start(&config, crate::common::clock(), Arc::new(NoFetch), keep).unwrap();
     let hosts = || of(&taken.lock().unwrap(), ReadingSource::Host).len();
     let patience = Duration::from_secs(30);
     sampler.read_now(patience);
@@ -240,7 +236,7 @@ fn a_page_that_does_not_answer_is_not_waited_for_beyond_the_patience() {
         ..fast()
     };
     let fetch = Arc::new(Held(held.into()));
-    let sampler = Sampler::start(&config, common::clock(), fetch, drop).unwrap();
+    let sampler = Sampler::start(&config, crate::common::clock(), fetch, drop).unwrap();
     // returns although the page is still held, or the test would never end
     sampler.read_now(Duration::from_millis(20));
     drop(release);
@@ -249,7 +245,7 @@ fn a_page_that_does_not_answer_is_not_waited_for_beyond_the_patience() {
 
 #[test]
 fn a_sink_that_panics_is_said_and_the_sampler_still_stops() {
-    let sampler = Sampler::start(&fast(), common::clock(), Arc::new(NoFetch), |_| {
+    let sampler = Sampler::start(&fast(), crate::common::clock(), Arc::new(NoFetch), |_| {
         panic!("the sink's own fault")
     })
     .unwrap();

@@ -5,10 +5,6 @@
     reason = "only tests use the functions here, and they should fail where these fail"
 )]
 
-mod common;
-#[path = "common/fixtures.rs"]
-mod fixtures;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +12,8 @@ use bench_hardware::{Fetch, FetchLimits, NoFetch, Page, SamplerConfig, server_ki
 use bench_metrics::readings::{History, Work};
 use bench_schema::{Reading, ReadingSource, Stamp, Window};
 
-use common::{sample, without_gpus};
-use fixtures::{Fixtures, fixture, scraped};
+use crate::common::{sample, without_gpus};
+use crate::fixtures::{Fixtures, fixture, scraped};
 
 fn check(file: &str, kind: &str, expected: &[(&str, f64)]) {
     let page = Page::parse(&std::fs::read(fixture(file)).unwrap()).unwrap();

@@ -4,14 +4,12 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+use crate::load;
 use bench_insight::{
     CapacityAssumptions, ComparedSamples, ComparisonVerdict, GateVerdict, capacity, compare, gate,
 };
 use bench_metrics::CompareOptions;
 use bench_schema::{Interval, Metric, RunRecord};
-
-#[path = "seeds/load.rs"]
-mod load;
 
 /// The sweep, with an interval of ± 2 % on every quantile and rate.
 fn sweep(title: &str) -> RunRecord {

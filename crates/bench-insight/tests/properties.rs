@@ -1,15 +1,11 @@
 //! Nothing is said that the data does not carry: no finding from nothing, no NaN in any text, whatever the numbers are.
 
+use crate::load;
 use bench_insight::{analyse_run, findings, next_round, targets};
 use bench_schema::{Distribution, RunRecord};
 use proptest::prelude::*;
 
-#[path = "seeds/fixtures.rs"]
-mod fixtures;
-#[path = "seeds/load.rs"]
-mod load;
-
-use fixtures::FIXTURES;
+use crate::fixtures::FIXTURES;
 
 /// What is done to a number of a run.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+use crate::load;
 use bench_insight::{
     CellSamples, ComparedSamples, GateVerdict, RequestSample, compare, findings, gate,
 };
@@ -13,9 +14,6 @@ use bench_schema::{
     CellRecord, Channel, Event, Exchange, Load, Metric, Nanos, Outcome, Phase, PromptSize,
     RequestRecord, RunRecord, Slo, Stamp, TokenSource,
 };
-
-#[path = "seeds/load.rs"]
-mod load;
 
 /// Standard normal noise from a seed (splitmix64, Box and Muller).
 struct Noise(u64);

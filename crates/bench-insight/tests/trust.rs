@@ -5,6 +5,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+use crate::load;
 use std::collections::BTreeMap;
 
 use bench_insight::{CellFacts, Outage, TrustFacts, trust};
@@ -13,9 +14,6 @@ use bench_schema::{
     LagRecord, Load, Metric, Nanos, Outcome, Phase, PromptSize, Quantile, Quantity, RequestRecord,
     Stage, Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
 };
-
-#[path = "seeds/load.rs"]
-mod load;
 
 fn clock(arrival: ClockKind) -> ClockRecord {
     ClockRecord {

@@ -4,6 +4,7 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+use crate::load;
 use std::collections::BTreeMap;
 
 use bench_insight::{CellFacts, TrustFacts, findings, trust};
@@ -11,9 +12,6 @@ use bench_schema::{
     Cause, Code, Fact, Figure, Finding, HardwareSummary, Known, ReadingSource, ResourceSummary,
     RunRecord, SeriesKey, Trust, TrustReason, TrustVerdict, Unit,
 };
-
-#[path = "seeds/load.rs"]
-mod load;
 
 fn one(all: &[Finding], code: impl Into<Code>) -> &Finding {
     let code = code.into();

@@ -5,10 +5,10 @@
 //! Twenty blocks (Schmeiser 1982: 10 to 30) are corrected with forty: the bias of batch means is about c/b for blocks of
 //! length b, so 2·V₂₀ − V₄₀ removes it (the "lugsail" of Vats and Flegal 2022); the larger of the two is taken.
 //!
-//! Blocks see a memory only as far as they are longer than it, which those of a few hundred requests are not. So the error is never
-//! taken as less than [`Memory`] makes of it: that of parts that know nothing of each other, inflated by how alike neighbours are.
+//! Blocks see a memory only as far as they are longer than it, which those of a few hundred requests are not. So the wider of
+//! two intervals is taken: that of the blocks, and what [`Memory`] makes of parts that know nothing of each other.
 
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, LEVEL};
 use crate::memory::Memory;
 use crate::num::{float, is_zero, variance};
 use crate::tables::t_critical;
@@ -32,7 +32,7 @@ pub struct Part {
 pub struct BlockMean {
     /// Σ num / Σ den.
     pub value: f64,
-    /// Standard error by blocks, or by memory where that is larger.
+    /// Standard error by blocks, or by memory where that makes the wider interval.
     pub std_err: f64,
     /// Degrees of freedom of the error: blocks − 1, or what memory leaves of the parts.
     pub df: f64,
@@ -63,18 +63,18 @@ impl BlockMean {
         let alone = ratio_variance(parts, parts.len(), value, den);
         let (inflation, n) = (memory.of_mean(), float(parts.len()));
         // What neighbours share is missing from the spread around their own mean.
-        let remembered = alone * inflation * n / (n - inflation);
-        let (squared, df) = if inflation > 1.0 && remembered > squared {
-            (
-                remembered,
-                (n / inflation - 1.0).clamp(1.0, float(blocks - 1)),
-            )
+        let remembered = alone * inflation * (n - 1.0) / (n - inflation);
+        let by_blocks = (squared.sqrt(), float(blocks - 1));
+        let by_memory = (remembered.sqrt(), (n / inflation - 1.0).max(1.0));
+        let half = |(error, df): (f64, f64)| error * t_critical(LEVEL, df);
+        let (std_err, df) = if half(by_memory) > half(by_blocks) {
+            by_memory
         } else {
-            (squared, float(blocks - 1))
+            by_blocks
         };
         Some(Self {
             value,
-            std_err: squared.sqrt(),
+            std_err,
             df,
             alone: alone.sqrt(),
             memory,

@@ -7,8 +7,8 @@ use bench_engine::config::TlsFiles;
 use bench_engine::{EngineConfig, Server};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 
+use super::run::{Beside, Case, How};
 use crate::common::Result;
-use crate::run::{Beside, Case, How};
 
 /// A name, what is done, and how.
 type Around = (&'static str, &'static str, fn() -> Result<Beside>);

@@ -2,8 +2,6 @@
 //! stage that it is, keeps what had come, and costs the other requests nothing. What was found is the table of `docs/reliability.md`.
 
 mod around;
-#[path = "../common/mod.rs"]
-mod common;
 mod row;
 mod run;
 
@@ -13,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bench_engine::FaultKind;
 
-use common::Result;
+use crate::common::Result;
 use row::Row;
 use run::Case;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bench_engine::{EngineConfig, Entry, FaultKind, PlannedFault};
 use bench_schema::{Counts, Phase, RequestRecord};
 
+use super::row::{Row, Seen, together};
 use crate::common::{Killed, Result, bench, quick, records, stored};
-use crate::row::{Row, Seen, together};
 
 /// Requests of a run, and tokens that each asks for.
 const REQUESTS: u64 = 7;

@@ -5,14 +5,13 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
+use crate::load;
 use bench_insight::{analyse_run, findings};
 use bench_schema::{Cause, Code, Fact, Finding, Known, RunRecord};
 
-use fixtures::FIXTURES;
+use crate::fixtures::FIXTURES;
 
 mod cpu_study;
-mod fixtures;
-mod load;
 mod phases;
 mod sweep;
 mod week_2;

@@ -1,0 +1,12 @@
+//! The command as its users run it: one program, so that it is linked once.
+
+mod common;
+mod crash;
+mod deaths;
+mod disk;
+mod end_to_end;
+mod endings;
+#[path = "faults/main.rs"]
+mod faults;
+mod secrets;
+mod workloads;

@@ -1,0 +1,13 @@
+//! The client against servers, corpora and itself: one program, so that it is linked once.
+
+#[path = "corpus/case.rs"]
+mod case;
+mod common;
+mod connections;
+mod corpus;
+mod engine_faults;
+mod http1;
+mod protocol_end_to_end;
+mod protocol_requests;
+mod sse_differential;
+mod transports;

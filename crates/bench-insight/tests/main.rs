@@ -1,0 +1,15 @@
+//! Findings, trust and decisions: one program, so that it is linked once.
+
+mod decide;
+#[path = "diagnosis/main.rs"]
+mod diagnosis;
+#[path = "seeds/fixtures.rs"]
+mod fixtures;
+#[path = "seeds/load.rs"]
+mod load;
+mod properties;
+#[path = "seeds/main.rs"]
+mod seeds;
+mod simulated;
+mod trust;
+mod wording;
