@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $variant:ident $name:literal;)*) => {
         /// Why users wait, or why there is nothing to report. `docs/insight.md` says how each is decided and what rules it out.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
         pub enum Cause {
             $($(#[$doc])* #[serde(rename = $name)] $variant,)*
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -11,7 +10,8 @@ use crate::{
 };
 
 /// One cell of an experiment: its design and its aggregates.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CellRecord {
     /// Unique in the run, short, usable in a file name: `c8`, `r20-poisson`, `short-x-50`.
     pub id: String,
@@ -96,7 +96,8 @@ impl CellRecord {
 }
 
 /// The plan of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PlanRecord {
     /// Sum of the SHA-256 digests of all measured requests and their due times, in hexadecimal (`PlanHash`): the order does not matter,
     /// and shards add up to the whole.
@@ -123,7 +124,8 @@ pub struct PlanRecord {
 }
 
 /// What became of the planned requests: `planned` is always the sum of the rest, warm-up apart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// All measured requests of the plan.
     pub planned: u64,
@@ -180,7 +182,8 @@ impl Counts {
 }
 
 /// A span of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Window {
     /// Its start.
     pub from: Stamp,
@@ -201,7 +204,8 @@ impl Window {
 }
 
 /// Rates over the windows of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct WindowRates {
     /// First due to last end, requests that never connected included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,7 +220,8 @@ pub struct WindowRates {
 }
 
 /// The outcome of looking for a steady part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Stationarity {
     /// Whether no trend was found in it; absent where it could not be tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,7 +231,8 @@ pub struct Stationarity {
 }
 
 /// What fell inside a window, over its length.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Rates {
     /// The window. With repeats, of the first; lengths are summed.
     pub window: Window,
@@ -265,7 +271,8 @@ pub struct Rates {
 }
 
 /// The requests of a cell that share a label.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct GroupRecord {
     /// What they are grouped by: `use_case`, `category`, `endpoint`, `turn`.
     pub by: String,
@@ -298,7 +305,8 @@ impl GroupRecord {
 }
 
 /// Shares of the mean response time (from the headline origin); they sum to 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PhaseShares {
     /// Waiting: in the client past due, and in the server's queue where known.
     pub queue: f64,
@@ -314,7 +322,8 @@ pub struct PhaseShares {
 }
 
 /// Figures that relate a cell to itself and to its baseline.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CellAnalysis {
     /// How each rule of `--precision` came out. Since 2.0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -338,7 +347,8 @@ pub struct CellAnalysis {
 }
 
 /// How well a figure is known whose precision was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PrecisionOutcome {
     /// The rule as written: `p99:ttft=5%`.
     pub rule: String,
@@ -353,7 +363,8 @@ pub struct PrecisionOutcome {
 }
 
 /// What the client knows of itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ClientRecord {
     /// Read-return minus arrival, over content events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -391,7 +402,8 @@ pub struct ClientRecord {
 }
 
 /// Distribution of the client's own lag.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct LagRecord {
     /// Events.
     pub n: u64,
@@ -404,7 +416,8 @@ pub struct LagRecord {
 }
 
 /// How exact the stamps of content events are.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct StampRecord {
     /// Events.
     pub n: u64,

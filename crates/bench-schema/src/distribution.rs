@@ -1,12 +1,12 @@
 //! The summary of a sample.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 
 /// An interval that covers the true value with the stated confidence.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -27,7 +27,8 @@ fn is_usual(confidence: &f64) -> bool {
 }
 
 /// A sample of at least one value, summarised.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// Unit of every value here.
     pub unit: Unit,
@@ -84,7 +85,8 @@ impl Distribution {
 }
 
 /// One quantile of a sample.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Quantile {
     /// 0 to 1.
     pub q: f64,
@@ -113,7 +115,8 @@ impl Quantile {
 }
 
 /// Quantiles of a sample in which each failed request counts as +∞.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FailureView {
     /// Values and failures together.
     pub n: u64,

@@ -1,12 +1,12 @@
 //! The content events of one answer, as columns.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Stamp};
 
 /// Which part of an answer an event carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// Text meant for the user.
@@ -39,7 +39,8 @@ pub struct Event {
 /// In JSON, `first` is the first arrival and `gaps` the differences that follow, so that a long answer costs about eight
 /// characters a token. `bounds` and `channels` are sparse: most stamps are exact and most answers have one channel.
 /// In memory an event costs 16 bytes (12 without token counts).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct EventLog {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first: Option<Stamp>,

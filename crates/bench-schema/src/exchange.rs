@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{EventLog, Nanos, Stamp};
 
 /// What the wire told about one request. The client fills it; every latency is derived from it later.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Exchange {
     /// When the connection was ready; absent where the request never got one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,8 @@ impl Exchange {
 }
 
 /// How a request ended. Exactly one for each planned request, so that the counts add up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     /// A whole answer: finish reason or end marker seen, and the transfer ended properly.
@@ -143,9 +144,8 @@ impl Outcome {
 }
 
 /// Where in its life a request was.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Looking up the host's name.
@@ -185,9 +185,8 @@ impl fmt::Display for Stage {
 }
 
 /// What went wrong, as one of a few kinds that can be counted.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The host's name has no address.
@@ -245,7 +244,8 @@ impl fmt::Display for FailureKind {
 }
 
 /// The server's own token counts for one answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Prompt tokens, chat template included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,7 +262,8 @@ pub struct Usage {
 }
 
 /// Timings that some servers put into the response (llama.cpp `timings`, TGI headers, Ollama durations).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ServerTimings {
     /// Time in the server's queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -279,7 +280,8 @@ pub struct ServerTimings {
 }
 
 /// How the number of output tokens is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TokenSource {
     /// The server's `usage`.
@@ -294,7 +296,8 @@ pub enum TokenSource {
 }
 
 /// What the connection cost and how it was got.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ConnectionFacts {
     /// Index of the target URL.
     pub endpoint: u32,

@@ -1,13 +1,13 @@
 //! A statement about the measured system as data: what was found, on which numbers, what was ruled out, what to try. The words are
 //! made in the reports.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Cause, Unit};
 
 /// Something that the numbers say. A cause is a hypothesis, and is worded as one.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What was found.
     pub code: Code,
@@ -69,9 +69,8 @@ impl Finding {
 }
 
 /// The stable name of a finding.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Code {
     /// A cause, or that there is none.
@@ -117,7 +116,8 @@ impl From<Fact> for Code {
 macro_rules! names {
     ($(#[$top:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident $key:literal;)* }) => {
         $(#[$top])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $key)] $variant,)*
         }
@@ -193,7 +193,8 @@ names! {
 }
 
 /// One number behind a finding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(from = "StoredEvidence")]
 pub struct Evidence {
     /// What it is.
@@ -224,7 +225,8 @@ impl Evidence {
 }
 
 /// As it may lie in a file: before 1.3 a number had a name in words and a unit as shown.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 struct StoredEvidence {
     #[serde(alias = "name")]
     figure: Figure,
@@ -260,9 +262,8 @@ impl From<StoredEvidence> for Evidence {
 }
 
 /// What a number is.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Figure {
     /// One that the reports have words for.
@@ -474,7 +475,8 @@ names! {
 }
 
 /// Another cause that could have looked like this one, and the number that speaks against it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RuledOut {
     /// The cause that it is not.
     pub cause: Cause,
@@ -483,7 +485,8 @@ pub struct RuledOut {
 }
 
 /// Something to try.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Advice {
     /// What to do.
     pub action: Action,

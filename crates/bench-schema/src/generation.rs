@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One generation to ask for. The workload makes it, a protocol of the client turns it into bytes.
@@ -69,7 +68,8 @@ impl Role {
 }
 
 /// Sampling parameters; what is absent is left to the server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
     /// 0 is greedy.
@@ -102,7 +102,8 @@ pub struct Sampling {
 }
 
 /// How long a prompt is, in each unit that is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PromptSize {
     /// Tokens that the plan asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Interval, Stamp, Unit};
 
 /// One line of `hardware.jsonl`: what one source said, and when. A reading has a window, not a timestamp.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// Just before the source was asked.
     pub from: Stamp,
@@ -28,9 +28,8 @@ pub struct Reading {
 }
 
 /// Where a reading comes from.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ReadingSource {
     /// A GPU, through NVML.
@@ -65,9 +64,8 @@ impl ReadingSource {
 }
 
 /// One series of readings.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SeriesKey {
     /// Who was asked.
     pub source: ReadingSource,
@@ -79,7 +77,8 @@ pub struct SeriesKey {
 }
 
 /// A measured quantity with its unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Quantity {
     /// The number.
     pub value: f64,
@@ -91,7 +90,8 @@ pub struct Quantity {
 }
 
 /// One resource over one cell's window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ResourceSummary {
     /// Which series.
     pub series: SeriesKey,
@@ -111,7 +111,8 @@ pub struct ResourceSummary {
 }
 
 /// What machines and server did during a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct HardwareSummary {
     /// Each series that was read.
     pub resources: Vec<ResourceSummary>,

@@ -3,7 +3,6 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was to be measured, as `run.json` stood when the run began: written once, so that the records are enough where `run.json` is lost.
@@ -89,7 +88,8 @@ impl JournalFile {
 }
 
 /// What one part of a journal holds, so that a reader can tell whether it is whole. Since 2.0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct JournalPart {
     /// File name within the run directory.
     pub file: String,

@@ -19,6 +19,7 @@ mod generation;
 mod hardware;
 mod journal_files;
 mod json;
+#[cfg(feature = "json-schema")]
 mod json_schema;
 mod load;
 mod metric;
@@ -53,6 +54,7 @@ pub use hardware::{
 };
 pub use journal_files::{BEGIN_FILE, JOURNAL_FILE, JournalFile, JournalPart, PartMeter};
 pub use json::to_json;
+#[cfg(feature = "json-schema")]
 pub use json_schema::json_schemas;
 pub use load::{ArrivalKind, ConcurrencyRamp, Load, StopRule};
 pub use metric::{Direction, Metric, Origin, Unit};

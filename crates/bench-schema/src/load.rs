@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
 /// The load shape of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Load {
     /// A fixed number of requests in flight; a new one starts when one ends.
@@ -61,7 +61,8 @@ impl Load {
 /// A number of requests in flight that moves over a cell: over its duration where it has one, else over its requests.
 ///
 /// A slot that is no longer wanted finishes its request first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ConcurrencyRamp {
     /// One by one from a number to another, each number for an equal share of the cell.
@@ -142,7 +143,8 @@ impl fmt::Display for ConcurrencyRamp {
 }
 
 /// An arrival process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ArrivalKind {
     /// Exponential gaps.
@@ -191,7 +193,8 @@ pub enum ArrivalKind {
 }
 
 /// What ends a cell: the first of these that is reached. At least one is set.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct StopRule {
     /// After this many measured requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,12 @@
 //! One line of `requests.jsonl`.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Exchange, Nanos, PromptSize, Stamp, TokenSource};
 
 /// One planned request and everything that is known of it. Every latency is derived from it by `bench-metrics`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RequestRecord {
     /// Index in the cell's plan, counted over all shards; unique together with `cell`, `repeat` and `phase`.
     pub id: u64,
@@ -104,7 +104,8 @@ impl RequestRecord {
 }
 
 /// Whether a request counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Before the measurement; counted apart.

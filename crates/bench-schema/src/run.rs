@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -10,7 +9,8 @@ use crate::{
 };
 
 /// Everything about a run but its single requests and readings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RunRecord {
     /// The format.
     pub schema: Schema,
@@ -81,7 +81,8 @@ impl RunRecord {
 }
 
 /// The three benchmarks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Benchmark {
     /// `bench-latency`.
@@ -104,7 +105,8 @@ impl Benchmark {
 }
 
 /// The program that wrote a result.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ToolRecord {
     /// Its name.
     pub name: String,
@@ -113,7 +115,8 @@ pub struct ToolRecord {
 }
 
 /// Which instant an arrival stamp is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ClockKind {
     /// The kernel's receive timestamp.
@@ -123,7 +126,8 @@ pub enum ClockKind {
 }
 
 /// How time was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ClockRecord {
     /// What arrival stamps are.
     pub arrival: ClockKind,
@@ -139,7 +143,8 @@ pub struct ClockRecord {
 }
 
 /// The client's host and surroundings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct HostRecord {
     /// Host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +173,8 @@ pub struct HostRecord {
 }
 
 /// The measured server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ServerRecord {
     /// Target URLs, credentials removed.
     pub urls: Vec<String>,
@@ -201,7 +207,8 @@ pub struct ServerRecord {
 }
 
 /// Figures across cells.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Analysis {
     /// Scaling along the first numeric load factor, the first row being the baseline.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,7 +219,8 @@ pub struct Analysis {
 }
 
 /// One row of a scaling table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ScalingRow {
     /// The cell, or the group within the only cell.
     pub cell: String,
@@ -239,7 +247,8 @@ pub struct ScalingRow {
 }
 
 /// A fitted law.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FitRecord {
     /// The formula, with the parameter names.
     pub formula: String,

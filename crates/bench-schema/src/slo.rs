@@ -1,12 +1,12 @@
 //! Objectives and targets, and how they came out.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Interval, Metric};
 
 /// A latency objective: quantile `q` of `metric` is at most `limit`; per request, `metric` is at most `limit`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Slo {
     /// What is limited.
     pub metric: Metric,
@@ -20,7 +20,8 @@ pub struct Slo {
 }
 
 /// The verdict on an objective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SloVerdict {
     /// The whole interval is within the limit.
@@ -32,7 +33,8 @@ pub enum SloVerdict {
 }
 
 /// One objective in one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SloOutcome {
     /// The objective.
     pub slo: Slo,
@@ -51,7 +53,8 @@ pub struct SloOutcome {
 }
 
 /// Requests that met every objective, over planned ones.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Goodput {
     /// Requests per second that met every objective, from the first due to the last end.
     pub requests_per_s: f64,
@@ -72,7 +75,8 @@ pub struct Goodput {
 }
 
 /// One `--target` gate, such as `output_tokens_per_s>=20`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TargetOutcome {
     /// The gate as written.
     pub target: String,

@@ -1,10 +1,10 @@
 //! Whether the numbers should be believed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The run's judgement of itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Trust {
     /// The worst of the reasons.
     pub verdict: TrustVerdict,
@@ -24,9 +24,8 @@ impl Trust {
 }
 
 /// How far the numbers can be believed, from good to bad.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TrustVerdict {
     /// Nothing speaks against them.
@@ -49,7 +48,8 @@ impl TrustVerdict {
 }
 
 /// One reason not to believe the numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TrustReason {
     /// Stable name: `bounded_stamps`, `failures`, `lateness`, `slots_idle`, `offered_rate`, `client_cpu`, `clock_step`, `warm_cache`, `prompt_length`,
     /// `few_samples`, `not_stationary`, `short_answers`, `incomplete`, …

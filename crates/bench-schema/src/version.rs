@@ -1,6 +1,5 @@
 //! The version of the results format.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SchemaError;
@@ -13,7 +12,8 @@ pub const SCHEMA_MAJOR: u32 = 2;
 pub const SCHEMA_MINOR: u32 = 0;
 
 /// What a file says of its own format: first key of `run.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Schema {
     /// Always [`SCHEMA_NAME`].
     pub name: String,
