@@ -126,7 +126,12 @@ pub fn flags(
         let place = Place::Flag(keys::flag(key));
         Some((key.get_id().to_string(), Entry { texts, place }))
     });
-    let entries = turned_on.chain(given).collect();
+    let mut entries: Entries = turned_on.chain(given).collect();
+    // `--request-rate inf --max-concurrency 16`, as other tools have it, is the closed loop that the second says.
+    let says = |key: &str, text: &str| entries.get(key).is_some_and(|entry| entry.texts == [text]);
+    if says("rate", "inf") && entries.contains_key("concurrency") {
+        entries.remove("rate");
+    }
     Ok(Flags {
         config: matches.get_one::<PathBuf>("config").cloned(),
         entries,

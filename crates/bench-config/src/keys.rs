@@ -162,15 +162,21 @@ fn for_people(key: &Arg) -> Arg {
             .num_args(0)
             .action(ArgAction::SetTrue),
         Shape::One => bare.allow_hyphen_values(true),
-        Shape::List | Shape::Repeat => bare,
+        // also several words behind one flag: `--goodput ttft:200 tpot:50`
+        Shape::List | Shape::Repeat => bare.num_args(1..),
     }
 }
 
-/// Flags of `vllm bench serve` that have no counterpart of one word, and what to write.
+/// Flags of `vllm bench serve` and SGLang's `bench_serving` that have no counterpart of one word, and what to write; more in
+/// `docs/coming-from.md`.
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "--append-result",
         "each run has a folder of its own: --out DIR",
+    ),
+    (
+        "--apply-chat-template",
+        "write --api openai-chat: the server applies it",
     ),
     (
         "--burstiness",
@@ -180,6 +186,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "--dataset-path",
         "write --dataset sharegpt:FILE (or c4:FILE, jsonl:FILE, …)",
     ),
+    ("--disable-ignore-eos", "write --no-ignore-eos"),
+    ("--disable-stream", "write --no-stream"),
     ("--disable-tqdm", "write --no-progress"),
     (
         "--endpoint",
@@ -188,6 +196,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("--host", "write --url http://HOST:PORT"),
     ("--port", "write --url http://HOST:PORT"),
     ("--label", "write --tag label=TEXT"),
+    ("--logprobs", "write --extra-body '{\"logprobs\": true}'"),
     (
         "--metric-percentiles",
         "every metric has p50 to p99.9 in the result; leave it out",
@@ -197,6 +206,18 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "every metric has its percentiles in the result; leave it out",
     ),
     ("--ramp-up-strategy", "write --arrival ramp:FROM:TO"),
+    (
+        "--output-file",
+        "write --out DIR, then bench-report export DIR --format vllm",
+    ),
+    (
+        "--profile",
+        "a server is not profiled from here; leave it out",
+    ),
+    (
+        "--random-prefix-len",
+        "write --dataset prefix:… (docs/workloads.md)",
+    ),
     (
         "--random-range-ratio",
         "write a range of lengths: --input-tokens LOW..HIGH",
@@ -231,7 +252,7 @@ pub(crate) fn explained(error: clap::Error, command: &mut Command) -> clap::Erro
     match known {
         Some((flag, instead)) if error.kind() == ErrorKind::UnknownArgument => command.error(
             ErrorKind::UnknownArgument,
-            format!("{flag} is a flag of `vllm bench serve`; {instead}"),
+            format!("{flag} is another tool's flag; {instead} (docs/coming-from.md)"),
         ),
         _ => error,
     }

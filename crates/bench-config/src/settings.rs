@@ -158,7 +158,7 @@ pub enum Connections {
 )]
 pub struct WorkloadSettings {
     /// Where prompts come from: mixed, random, text, sharegpt:FILE, c4:FILE, jsonl:FILE, trace:FILE, prefix:…, and the others of docs/workloads.md; default:
-    /// mixed for bench-throughput, a spread over the categories for bench-seqlen.
+    /// mixed for bench-throughput (against a server with prompts of 128 to 896 tokens), a spread over the categories for bench-seqlen.
     #[arg(long, value_name = "SPEC", alias = "dataset-name")]
     #[serde(serialize_with = "shown")]
     pub dataset: Option<DatasetSpec>,
@@ -177,8 +177,9 @@ pub struct WorkloadSettings {
     #[arg(long, value_name = "N|DIST|LIST", aliases = ["random-output-len", "output-len"])]
     #[serde(serialize_with = "shown")]
     pub output_tokens: Option<Lengths>,
-    /// Categories of prompt plus answer: tiny (below 50 tokens), short (50 to 149), medium (150 to 299), long (300 to 499), very-long (500 and more).
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = ["tiny", "short", "medium", "long", "very-long"])]
+    /// Categories of prompt plus answer: tiny (below 50 tokens), short (50 to 149), medium (150 to 299), long (300 to 499), very-long (500 and more);
+    /// default: all, and then, one at a time, prompts of 1024 tokens and more up to the context length that the server tells.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub categories: Vec<LengthCategory>,
     /// Measure a grid of `input_tokens` × `output_tokens`, one at a time, instead of a realistic spread.
@@ -214,7 +215,7 @@ pub struct WorkloadSettings {
     #[arg(long, value_name = "N", value_parser = whole(-1_i64, 1_000_000))]
     pub top_k: Option<i64>,
     /// Object merged into each request body, over everything else.
-    #[arg(long, value_name = "JSON", value_parser = body)]
+    #[arg(long, value_name = "JSON", alias = "extra-request-body", value_parser = body)]
     pub extra_body: Option<Map<String, Value>>,
     /// Keep the first 2,000 characters of each answer in requests.jsonl.
     #[arg(long)]
@@ -261,7 +262,7 @@ pub struct LoadSettings {
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 10_000_000))]
     pub in_flight_cap: Option<u32>,
     /// Measured requests per cell; default 32 × concurrency and at least 100, fewer with --quick and on the embedded engine.
-    #[arg(long, value_name = "N", alias = "num-prompts", value_parser = whole(1_u64, 1_000_000_000))]
+    #[arg(long, value_name = "N", aliases = ["num-prompts", "request-count"], value_parser = whole(1_u64, 1_000_000_000))]
     pub requests: Option<u64>,
     /// Measured time per cell; with requests, the first reached ends it.
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
@@ -273,7 +274,7 @@ pub struct LoadSettings {
     pub precision: Vec<Precision>,
     /// Requests, or time, of the same load before each measurement, which follows without a pause; default: one for each slot and at least 2, in an open
     /// loop 2s.
-    #[arg(long, value_name = "N|TIME", alias = "num-warmups")]
+    #[arg(long, value_name = "N|TIME", aliases = ["num-warmups", "warmup-requests", "warmup-request-count"])]
     #[serde(serialize_with = "shown")]
     pub warmup: Option<Amount>,
     /// Let the warm-up end before the measurement begins, and warm an open loop by one request after the other.

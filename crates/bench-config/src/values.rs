@@ -391,11 +391,15 @@ pub(crate) fn salt(text: &str) -> Result<Salt, String> {
     }
 }
 
-/// The name of a protocol; whether there is one of this name the client knows. Backends of `vllm bench serve` that speak OpenAI's completions are those.
+/// The name of a protocol; whether there is one of this name the client knows. Backends of `vllm bench serve` and SGLang's `bench_serving` are
+/// the protocols that they speak.
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers may fail")]
 pub(crate) fn api(text: &str) -> Result<String, String> {
     Ok(match text {
-        "vllm" | "openai" | "lmdeploy" | "scalellm" => "openai-completions",
+        "vllm" | "openai" | "lmdeploy" | "scalellm" | "sglang-oai" => "openai-completions",
+        "vllm-chat" | "sglang-oai-chat" | "lmdeploy-chat" => "openai-chat",
+        "sglang" | "sglang-native" => "sglang-generate",
+        "tgi" => "tgi-generate",
         other => other,
     }
     .to_owned())

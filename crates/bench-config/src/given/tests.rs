@@ -57,6 +57,69 @@ fn defaults_alone_are_valid() {
 }
 
 #[test]
+fn a_sweep_of_another_tool_is_understood_as_it_is() {
+    let args = "--backend vllm --base-url http://h --model m --dataset-name random --random-input-len 256 --random-output-len 128 \
+                --num-prompts 200 --max-concurrency 16 --request-rate inf --ignore-eos --goodput ttft:200 tpot:50 --seed 42";
+    let args: Vec<&str> = args.split_whitespace().collect();
+    let settings = configured("", &args).unwrap();
+    assert_eq!(settings.load.rate, [0.0_f64; 0]);
+    assert_eq!(settings.load.concurrency.len(), 1);
+    assert_eq!(settings.objectives.slo.len(), 2);
+    assert_eq!(settings.target.api, "openai-completions");
+    let alone = configured("", &["--request-rate", "inf"]).unwrap_err();
+    assert!(alone.concat().contains("closed loop"), "{alone:?}");
+}
+
+/// `docs/coming-from.md`: what stands there on the left is taken or explained, what stands on the right exists.
+#[test]
+fn the_page_for_those_who_come_from_other_tools_is_true() {
+    let page = include_str!("../../../../docs/coming-from.md");
+    let flags_of = |cell: &str| -> Vec<String> {
+        let words = cell.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+        let flags = words.filter(|word| word.starts_with("--") && word.len() > 2);
+        flags.map(str::to_owned).collect()
+    };
+    let command = keys::command(Benchmark::Throughput, "");
+    let taken = |flag: &str| {
+        let name = flag.trim_start_matches("--");
+        let is = |arg: &Arg| {
+            let aliases = arg.get_all_aliases().unwrap_or_default();
+            let on = arg.get_long().and_then(|long| long.strip_prefix("no-"));
+            arg.get_long() == Some(name) || aliases.contains(&name) || on == Some(name)
+        };
+        command.get_arguments().any(is)
+    };
+    let mut tool = "";
+    let mut rows = 0;
+    for line in page.lines() {
+        tool = line.strip_prefix("## ").unwrap_or(tool);
+        let mut cells = line.trim_matches('|').split(" | ");
+        let (Some(there), Some(here), true) = (cells.next(), cells.next(), line.starts_with("| `"))
+        else {
+            continue;
+        };
+        rows += 1;
+        for flag in flags_of(here)
+            .iter()
+            .filter(|_| !here.contains("bench-report"))
+        {
+            assert!(taken(flag), "{tool}: {flag} is no flag of ours");
+        }
+        let theirs = tool.starts_with("vLLM") || tool.starts_with("SGLang");
+        for flag in flags_of(there).iter().filter(|_| theirs) {
+            let error = keys::command(Benchmark::Throughput, "")
+                .try_get_matches_from(["bench-throughput", flag])
+                .map_err(|error| keys::explained(error, &mut command.clone()));
+            let explained = error.is_err_and(|e| e.to_string().contains("coming-from"));
+            let as_it_is = here.contains("as it is");
+            assert_eq!(taken(flag), as_it_is, "{tool}: {flag}");
+            assert_eq!(explained, !as_it_is, "{tool}: {flag} is not explained");
+        }
+    }
+    assert!(rows > 50, "{rows}");
+}
+
+#[test]
 fn all_problems_come_at_once_with_file_line_key_bound_and_help() {
     let wrong = "rate = [0]\nwarmup = \"soon\"\nconcurrency = 0\nspeed = 1\nconnections = \"none\"\nquick = 3\n";
     insta::assert_snapshot!(
