@@ -6,6 +6,7 @@ use bench_insight::{CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::RunFiles;
 use bench_report::compare::{Point, Study, changes_markdown, terminal};
+use bench_schema::RunRecord;
 use serde::Serialize;
 
 use crate::Done;
@@ -69,24 +70,24 @@ fn study<'a>(
     axis: Option<&str>,
 ) -> Result<Study<'a>, CommandError> {
     let held = std::iter::once(None).chain(held.iter().cloned().map(Some));
-    let point = |(group, held): (&'a Vec<RunFolder>, Option<RunComparison>)| Point {
-        name: point_name(group, axis),
-        runs: group.iter().map(|run| &run.record).collect(),
-        files: group
-            .iter()
-            .map(|run| RunFiles::in_dir(&run.path))
-            .collect(),
-        held,
+    let named = names(&groups.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let level = |group: &[RunFolder]| {
+        let tag = axis?;
+        Some(format!("{tag} {}", group.first()?.record.tags.get(tag)?))
     };
-    let points = groups.iter().zip(held).map(point).collect();
-    let along = frames::along(groups, axis, name)?;
+    let point =
+        |((group, name), held): ((&'a Vec<RunFolder>, &String), Option<RunComparison>)| Point {
+            name: level(group).unwrap_or_else(|| name.clone()),
+            runs: group.iter().map(|run| &run.record).collect(),
+            files: group
+                .iter()
+                .map(|run| RunFiles::in_dir(&run.path))
+                .collect(),
+            held,
+        };
+    let points = groups.iter().zip(&named).zip(held).map(point).collect();
+    let along = frames::along(groups, axis, &named)?;
     Ok(Study::new(points, axis, along)?)
-}
-
-/// `gpus 2`, or the folder.
-fn point_name(group: &[RunFolder], axis: Option<&str>) -> String {
-    let level = axis.and_then(|axis| Some((axis, group.first()?.record.tags.get(axis)?)));
-    level.map_or_else(|| name(group), |(axis, level)| format!("{axis} {level}"))
 }
 
 /// A baseline beside a comparison with it: the table, then how far its targets got and what to reach next.
@@ -203,15 +204,9 @@ pub(crate) fn hold(
         }
     };
     let (before, after) = (samples(base)?, samples(new)?);
-    let records = |runs: &[RunFolder]| {
-        runs.iter()
-            .map(|run| run.record.clone())
-            .collect::<Vec<_>>()
-    };
-    let (base_runs, new_runs) = (records(base), records(new));
     let mut found = bench_insight::compare(
-        &base_runs.iter().collect::<Vec<_>>(),
-        &new_runs.iter().collect::<Vec<_>>(),
+        &records_of(base),
+        &records_of(new),
         ComparedSamples {
             base: &before,
             new: &after,
@@ -219,9 +214,13 @@ pub(crate) fn hold(
         options,
     )
     .ok_or(bench_report::ReportError::TooFewRuns { given: 1 })?;
-    found.base = name(base);
-    found.new = name(new);
+    let [of_base, of_new] = <[String; 2]>::try_from(names(&[base, new])).unwrap_or_default();
+    (found.base, found.new) = (of_base, of_new);
     Ok(found)
+}
+
+fn records_of(runs: &[RunFolder]) -> Vec<&RunRecord> {
+    runs.iter().map(|run| &run.record).collect()
 }
 
 /// A share as a percentage.
@@ -229,17 +228,27 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// The folder's name says more than the title, which both sides often share.
-fn name(runs: &[RunFolder]) -> String {
+/// Each group's folder, which says more than the title; the whole path where folders in different places have one name.
+pub(crate) fn names(groups: &[&[RunFolder]]) -> Vec<String> {
     let of = |path: &Path| {
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        whole
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        let last = whole.file_name();
+        last.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     };
-    match runs {
-        [run] => of(&run.path),
-        [first, ..] => format!("{} and {} more", of(&first.path), runs.len() - 1),
-        [] => String::new(),
-    }
+    let short: Vec<String> = groups
+        .iter()
+        .map(|runs| runs.first().map_or_else(String::new, |run| of(&run.path)))
+        .collect();
+    let name = |(runs, own): (&&[RunFolder], &String)| {
+        let shared = short.iter().filter(|name| *name == own).count() > 1;
+        let name = match runs.first() {
+            Some(run) if shared => run.path.display().to_string(),
+            _ => own.clone(),
+        };
+        match runs.len() {
+            0 | 1 => name,
+            n => format!("{name} and {} more", n - 1),
+        }
+    };
+    groups.iter().zip(&short).map(name).collect()
 }

@@ -14,7 +14,7 @@ mod without {
     pub(crate) fn along(
         _: &[Vec<RunFolder>],
         _: Option<&str>,
-        _: impl Fn(&[RunFolder]) -> String,
+        _: &[String],
     ) -> Result<Option<Table>, CommandError> {
         Ok(None)
     }
@@ -29,35 +29,38 @@ mod without {
 
 #[cfg(feature = "frames")]
 mod with {
-    use std::path::Path;
-
-    use bench_frames::polars::prelude::{AnyValue, DataFrame};
+    use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
     use bench_report::{Cell, Column};
     use bench_schema::RunRecord;
 
     use super::{CommandError, Done, Pivot, RunFolder, Table};
     use crate::arguments::Output;
+    use crate::compare::names;
     use crate::run_folder::open_group;
 
     /// The best cell of each level of the axis, or of each group of runs under its name.
     pub(crate) fn along(
         groups: &[Vec<RunFolder>],
         axis: Option<&str>,
-        name: impl Fn(&[RunFolder]) -> String,
+        names: &[String],
     ) -> Result<Option<Table>, CommandError> {
-        let mut runs: Vec<(&Path, RunRecord)> = Vec::new();
-        for group in groups {
-            for run in group {
-                let mut record = run.record.clone();
-                if axis.is_none() {
-                    record.tags.insert("run".to_owned(), name(group));
-                }
-                runs.push((run.path.as_path(), record));
-            }
-        }
-        let runs: Vec<(&Path, &RunRecord)> = runs.iter().map(|(path, run)| (*path, run)).collect();
+        let runs = groups.iter().flatten().map(|run| &run.record);
+        let numbered = runs.enumerate();
+        let runs: Vec<(String, &RunRecord)> =
+            numbered.map(|(i, run)| (i.to_string(), run)).collect();
+        let mut frame = bench_frames::cells_of(&runs)?;
         let by = format!("tag.{}", axis.unwrap_or("run"));
-        let frame = bench_frames::along(&bench_frames::cells_of(&runs)?, &by)?;
+        if axis.is_none() {
+            let of_cells = groups.iter().zip(names).flat_map(|(group, name)| {
+                let cells = group.iter().map(|run| run.record.cells.len()).sum();
+                std::iter::repeat_n(name.as_str(), cells)
+            });
+            let of_cells: Vec<&str> = of_cells.collect();
+            let failed = |error| CommandError::Frames(bench_frames::FramesError::Polars(error));
+            let column = Series::new(PlSmallStr::from_str(&by), of_cells);
+            frame.with_column(column).map_err(failed)?;
+        }
+        let frame = bench_frames::along(&frame, &by)?;
         let title = axis.map_or_else(
             || "Each run at its best cell".to_owned(),
             |tag| format!("Along {tag}, each level at its best cell"),
@@ -70,10 +73,9 @@ mod with {
         for path in &arguments.runs {
             runs.extend(open_group(path, arguments.reads)?);
         }
-        let of: Vec<(&Path, &RunRecord)> = runs
-            .iter()
-            .map(|run| (run.path.as_path(), &run.record))
-            .collect();
+        let each: Vec<&[RunFolder]> = runs.iter().map(std::slice::from_ref).collect();
+        let records = runs.iter().map(|run| &run.record);
+        let of: Vec<(String, &RunRecord)> = names(&each).into_iter().zip(records).collect();
         let cells = bench_frames::cells_of(&of)?;
         let (rows, columns, value) = (&arguments.rows, &arguments.columns, &arguments.value);
         let frame = bench_frames::pivot_cells(&cells, rows, columns, value)?;

@@ -1,6 +1,7 @@
 //! A row for each cell.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use bench_schema::{CellRecord, Metric, Origin, RunRecord};
 use polars::prelude::DataFrame;
@@ -29,32 +30,27 @@ pub fn cells(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
     Ok(whole.finish())
 }
 
-/// The same of runs that were read, or recovered, already, each with its folder.
+/// The same of runs that were read, or recovered, already, each with the name that `run` is to have.
 ///
 /// # Errors
 /// [`FramesError::NoRuns`].
-pub fn cells_of(runs: &[(&Path, &RunRecord)]) -> Result<DataFrame, FramesError> {
-    let mut runs: Vec<Run> = runs
-        .iter()
-        .map(|(dir, record)| Run::of(dir, (*record).clone()))
-        .collect();
-    // Repeats often have the same name in the folders of two sides.
-    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
-    for run in &mut runs {
-        if names.iter().filter(|name| **name == run.name).count() > 1 {
-            run.name = run.dir.display().to_string();
-        }
-    }
+pub fn cells_of(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError> {
     if runs.is_empty() {
         return Err(FramesError::NoRuns);
     }
+    let named = runs.iter().map(|(name, record)| Run {
+        dir: PathBuf::new(),
+        name: name.clone(),
+        record: Cow::Borrowed(record),
+    });
+    let runs: Vec<Run<'_>> = named.collect();
     let mut whole = Whole::default();
     stream_cells(&runs, &mut whole)?;
     Ok(whole.finish())
 }
 
 /// The same into a sink.
-pub(crate) fn stream_cells(runs: &[Run], sink: &mut dyn Sink) -> Result<(), FramesError> {
+pub(crate) fn stream_cells(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), FramesError> {
     let labels = Labels::of(runs);
     let mut table = Table::new(columns(&labels));
     for run in runs {
@@ -114,7 +110,7 @@ fn columns(labels: &Labels) -> Vec<Column> {
     all
 }
 
-fn identity(run: &Run, cell: &CellRecord) -> Vec<Value> {
+fn identity(run: &Run<'_>, cell: &CellRecord) -> Vec<Value> {
     let record = &run.record;
     vec![
         Value::text(Some(&run.name)),

@@ -29,7 +29,7 @@ pub fn readings(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
 }
 
 /// The same in batches.
-pub(crate) fn stream_readings(run: &Run, sink: &mut dyn Sink) -> Result<(), FramesError> {
+pub(crate) fn stream_readings(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), FramesError> {
     let columns = [
         ("from_ns", Kind::Whole),
         ("to_ns", Kind::Whole),

@@ -33,7 +33,7 @@ pub fn requests(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
 }
 
 /// The same in batches.
-pub(crate) fn stream_requests(runs: &[Run], sink: &mut dyn Sink) -> Result<(), FramesError> {
+pub(crate) fn stream_requests(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), FramesError> {
     let labels = Labels::of(runs);
     let mut table = Table::new(columns(&labels));
     sink.batch(table.take()?)?;
@@ -123,7 +123,7 @@ pub(crate) fn scaled(metric: Metric, value: f64) -> f64 {
     }
 }
 
-fn row(run: &Run, record: &RequestRecord) -> Vec<Value> {
+fn row(run: &Run<'_>, record: &RequestRecord) -> Vec<Value> {
     let instants = Instants::of(record);
     let mut row = identity(run, record);
     row.extend(ending(&record.wire.outcome));
@@ -136,7 +136,7 @@ fn row(run: &Run, record: &RequestRecord) -> Vec<Value> {
     row
 }
 
-fn identity(run: &Run, record: &RequestRecord) -> Vec<Value> {
+fn identity(run: &Run<'_>, record: &RequestRecord) -> Vec<Value> {
     let phase = match record.phase {
         Phase::Warmup => "warmup",
         Phase::Measure => "measure",

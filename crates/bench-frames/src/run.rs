@@ -1,5 +1,6 @@
 //! Which run a row is of.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -9,24 +10,24 @@ use crate::FramesError;
 use crate::table::{Column, Kind, Value};
 
 /// A run and its folder.
-pub(crate) struct Run {
+pub(crate) struct Run<'a> {
     pub(crate) dir: PathBuf,
     /// The folder's own name.
     pub(crate) name: String,
-    pub(crate) record: RunRecord,
+    pub(crate) record: Cow<'a, RunRecord>,
 }
 
-impl Run {
+impl<'a> Run<'a> {
     pub(crate) fn open(dir: &Path) -> Result<Self, FramesError> {
         let path = dir.join("run.json");
         let text = std::fs::read_to_string(&path).map_err(FramesError::read(&path))?;
         let record =
             RunRecord::from_json(&text).map_err(|source| FramesError::Schema { path, source })?;
-        Ok(Self::of(dir, record))
+        Ok(Self::of(dir, Cow::Owned(record)))
     }
 
     /// One that was read, or recovered, already.
-    pub(crate) fn of(dir: &Path, record: RunRecord) -> Self {
+    pub(crate) fn of(dir: &Path, record: Cow<'a, RunRecord>) -> Self {
         let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         Self {
             name: whole.file_name().map_or_else(
@@ -40,7 +41,7 @@ impl Run {
 }
 
 /// All of them; at least one.
-pub(crate) fn open_all(dirs: &[impl AsRef<Path>]) -> Result<Vec<Run>, FramesError> {
+pub(crate) fn open_all(dirs: &[impl AsRef<Path>]) -> Result<Vec<Run<'static>>, FramesError> {
     if dirs.is_empty() {
         return Err(FramesError::NoRuns);
     }
@@ -72,7 +73,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    pub(crate) fn of(runs: &[Run]) -> Self {
+    pub(crate) fn of(runs: &[Run<'_>]) -> Self {
         let tags: BTreeSet<&String> = runs.iter().flat_map(|run| run.record.tags.keys()).collect();
         let cells = || runs.iter().flat_map(|run| &run.record.cells);
         let names: BTreeSet<&String> = cells().flat_map(|cell| cell.factors.keys()).collect();
@@ -111,7 +112,7 @@ impl Labels {
     }
 
     /// The same columns' values for a cell of a run.
-    pub(crate) fn values(&self, run: &Run, cell: Option<&CellRecord>) -> Vec<Value> {
+    pub(crate) fn values(&self, run: &Run<'_>, cell: Option<&CellRecord>) -> Vec<Value> {
         let (concurrency, rate) = match cell.map(|cell| &cell.load) {
             Some(Load::Closed { concurrency, .. }) => (Some(u64::from(*concurrency)), None),
             Some(Load::Open { rate_per_s, .. }) => (None, Some(*rate_per_s)),

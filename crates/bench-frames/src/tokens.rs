@@ -31,7 +31,7 @@ pub fn tokens(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
 }
 
 /// The same in batches.
-pub(crate) fn stream_tokens(run: &Run, sink: &mut dyn Sink) -> Result<(), FramesError> {
+pub(crate) fn stream_tokens(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), FramesError> {
     let columns = [
         ("cell", Kind::Text),
         ("repeat", Kind::Whole),

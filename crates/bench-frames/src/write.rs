@@ -1,5 +1,6 @@
 //! Frames as files.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use crate::tokens::stream_tokens;
 pub fn write_parquet(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
     let mut file = ParquetFile::create(path)?;
     file.batch(frame.clone())?;
-    file.finish()
+    file.finish().map(drop)
 }
 
 /// Read a Parquet file back as a frame.
@@ -45,7 +46,7 @@ pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
 pub fn write_csv(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
     let mut file = CsvFile::create(path)?;
     file.batch(frame.clone())?;
-    file.finish()
+    file.finish().map(drop)
 }
 
 /// The frame with texts that a spreadsheet takes for texts.
@@ -82,21 +83,11 @@ fn no_formula(text: &str) -> String {
 /// # Errors
 /// As for [`crate::requests`] and [`write_parquet`].
 pub fn write_run(dir: &Path, record: &RunRecord, out: &Path) -> Result<Vec<PathBuf>, FramesError> {
-    let run = [Run::of(dir, record.clone())];
-    let [only] = &run;
-    let write = |name: &str, fill: &dyn Fn(&mut ParquetFile) -> Result<(), FramesError>| {
-        let path = out.join(name);
-        let mut file = ParquetFile::create(&path)?;
-        fill(&mut file)?;
-        file.finish()?;
-        Ok::<PathBuf, FramesError>(path)
-    };
-    Ok(vec![
-        write("requests.parquet", &|file| stream_requests(&run, file))?,
-        write("tokens.parquet", &|file| stream_tokens(only, file))?,
-        write("readings.parquet", &|file| stream_readings(only, file))?,
-        write("cells.parquet", &|file| stream_cells(&run, file))?,
-    ])
+    let mut written = journals(dir, record, out, "parquet", ParquetFile::create)?;
+    let mut file = ParquetFile::create(&out.join("cells.parquet"))?;
+    stream_cells(&[Run::of(dir, Cow::Borrowed(record))], &mut file)?;
+    written.push(file.finish()?);
+    Ok(written)
 }
 
 /// The same as `requests.csv`, `tokens.csv` and `readings.csv`, for programs that read no Parquet; several times larger.
@@ -108,19 +99,33 @@ pub fn write_run_csv(
     record: &RunRecord,
     out: &Path,
 ) -> Result<Vec<PathBuf>, FramesError> {
-    let run = [Run::of(dir, record.clone())];
-    let [only] = &run;
-    let write = |name: &str, fill: &dyn Fn(&mut CsvFile) -> Result<(), FramesError>| {
-        let path = out.join(name);
-        let mut file = CsvFile::create(&path)?;
+    journals(dir, record, out, "csv", CsvFile::create)
+}
+
+/// A file that grows by batches and has its name when it is whole.
+trait Growing: Sink + Sized {
+    fn finish(self) -> Result<PathBuf, FramesError>;
+}
+
+/// Requests, tokens and readings, each as a file of its own.
+fn journals<F: Growing>(
+    dir: &Path,
+    record: &RunRecord,
+    out: &Path,
+    extension: &str,
+    create: fn(&Path) -> Result<F, FramesError>,
+) -> Result<Vec<PathBuf>, FramesError> {
+    let runs = [Run::of(dir, Cow::Borrowed(record))];
+    let [run] = &runs;
+    let write = |name: &str, fill: &dyn Fn(&mut F) -> Result<(), FramesError>| {
+        let mut file = create(&out.join(format!("{name}.{extension}")))?;
         fill(&mut file)?;
-        file.finish()?;
-        Ok::<PathBuf, FramesError>(path)
+        file.finish()
     };
     Ok(vec![
-        write("requests.csv", &|file| stream_requests(&run, file))?,
-        write("tokens.csv", &|file| stream_tokens(only, file))?,
-        write("readings.csv", &|file| stream_readings(only, file))?,
+        write("requests", &|file| stream_requests(&runs, file))?,
+        write("tokens", &|file| stream_tokens(run, file))?,
+        write("readings", &|file| stream_readings(run, file))?,
     ])
 }
 
@@ -149,13 +154,16 @@ impl ParquetFile {
             writer: None,
         })
     }
+}
 
-    fn finish(self) -> Result<(), FramesError> {
+impl Growing for ParquetFile {
+    fn finish(self) -> Result<PathBuf, FramesError> {
         if let Some(writer) = &self.writer {
             writer.finish()?;
         }
         drop(self.writer);
-        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))
+        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))?;
+        Ok(self.path)
     }
 }
 
@@ -198,11 +206,14 @@ impl CsvFile {
             begun: false,
         })
     }
+}
 
-    fn finish(mut self) -> Result<(), FramesError> {
+impl Growing for CsvFile {
+    fn finish(mut self) -> Result<PathBuf, FramesError> {
         self.out.flush().map_err(FramesError::write(&self.part))?;
         drop(self.out);
-        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))
+        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))?;
+        Ok(self.path)
     }
 }
 
