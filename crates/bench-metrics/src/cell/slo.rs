@@ -139,9 +139,17 @@ impl<'a> Judge<'a> {
                 judge(&clusters, slo.q, slo.limit)
             }
         };
-        let verdict = seen
-            .as_ref()
-            .map_or(SloVerdict::CannotTell, |seen| seen.verdict);
+        let verdict = match &seen {
+            // An attainment that is all on one side decides, where the quantile of few requests has no bound.
+            Some(Seen {
+                verdict: SloVerdict::CannotTell,
+                ..
+            }) if !is_on_gaps(slo) && told.len() == rows.len() => {
+                verdict_within(attainment_interval.low, attainment_interval.high, slo.q)
+            }
+            Some(seen) => seen.verdict,
+            None => SloVerdict::CannotTell,
+        };
         SloOutcome {
             slo: slo.clone(),
             measured: seen.as_ref().map(|s| s.value).filter(|x| x.is_finite()),
@@ -206,10 +214,18 @@ fn judge_counted(within: &[Part], all: &Distribution, slo: &Slo) -> Option<Seen>
 
 /// What the interval of the share within the limit says of the quantile.
 fn verdict_of(share: f64, effective: f64, q: f64) -> SloVerdict {
-    match share_bounds(effective, share, LEVEL) {
-        (low, _) if low >= q => SloVerdict::Pass,
-        (_, high) if high < q => SloVerdict::Fail,
-        _ => SloVerdict::CannotTell,
+    let (low, high) = share_bounds(effective, share, LEVEL);
+    verdict_within(low, high, q)
+}
+
+/// All of the share's interval on one side of what is asked decides.
+fn verdict_within(low: f64, high: f64, q: f64) -> SloVerdict {
+    if low >= q {
+        SloVerdict::Pass
+    } else if high < q {
+        SloVerdict::Fail
+    } else {
+        SloVerdict::CannotTell
     }
 }
 

@@ -58,6 +58,25 @@ fn an_objective_on_few_requests_cannot_be_told() {
 }
 
 #[test]
+fn a_verdict_does_not_contradict_the_interval_beside_it() {
+    let mut context = closed(1);
+    context.slos = vec![Slo {
+        metric: Metric::Ttft,
+        q: 0.9,
+        limit: 50e6,
+        use_case: None,
+    }];
+    // The first four are within, the twelve after them are not: the median is known badly, what share is within is not.
+    let ttft = |i: u64| if i < 4 { 20.0 } else { 60.0 + i as f64 };
+    let records: Vec<RequestRecord> = (0..16)
+        .map(|i| even(i, 200.0 * i as f64, ttft(i), 10.0, 5))
+        .collect();
+    let slo = summarise_cell(&records, context).slos[0].clone();
+    assert!(slo.attainment_interval.high < 0.9, "{slo:?}");
+    assert_eq!(slo.verdict, SloVerdict::Fail);
+}
+
+#[test]
 fn a_failing_tail_fails_the_objective_however_fast_the_rest() {
     let mut context = open(8.0);
     context.slos = vec![Slo {
