@@ -18,7 +18,7 @@ enum Row {
 }
 
 /// The cells of the grid: every prompt with every output length, or the 12 scenarios of the default study.
-pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
+pub(crate) fn cells(settings: &Settings, _context: Option<u64>) -> Vec<Cell> {
     let workload = &settings.workload;
     let rows: Vec<Row> = if workload.prompt_tokens.is_empty() {
         workload.prompts.iter().copied().map(Row::Named).collect()
@@ -108,7 +108,7 @@ mod tests {
 
     fn ids(args: &[&str]) -> Vec<String> {
         let settings = bench_runner::config::for_tests(bench_schema::Benchmark::Latency, args);
-        cells(&settings)
+        cells(&settings, None)
             .into_iter()
             .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
             .collect()

@@ -3,14 +3,34 @@
 use bench_runner::config::{Concurrency, Lengths, Settings};
 use bench_runner::{Ask, Cell};
 use bench_schema::{ArrivalKind, Factor, Load, StopRule};
-use bench_workload::DatasetSpec;
+use bench_workload::{DatasetSpec, LengthSpec};
 
 /// Levels where nothing is said; a small design (the embedded engine, `--quick`) ends at the fourth.
 const CONCURRENCY: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const SMALL: usize = 4;
 
+/// Prompts where nothing is said and a server is measured: hundreds of tokens, as those of applications are.
+const PROMPTS: LengthSpec = LengthSpec::Uniform {
+    low: 128,
+    high: 896,
+};
+/// Context that such prompts and the longest answers of the mixed workload need.
+const CONTEXT: u64 = 2048;
+
 /// The cells of the sweep.
-pub(crate) fn cells(settings: &Settings) -> Vec<Cell> {
+pub(crate) fn cells(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
+    let mut cells = by_load(settings);
+    let workload = &settings.workload;
+    let unsaid = workload.dataset.is_none() && workload.input_tokens.is_none();
+    if unsaid && !settings.small() && context.is_none_or(|tokens| tokens >= CONTEXT) {
+        for cell in &mut cells {
+            cell.ask.input = Some(PROMPTS);
+        }
+    }
+    cells
+}
+
+fn by_load(settings: &Settings) -> Vec<Cell> {
     let load = &settings.load;
     if !load.rate.is_empty() {
         return load.rate.iter().map(|&rate| open(settings, rate)).collect();
@@ -116,7 +136,7 @@ mod tests {
 
     fn ids(args: &[&str]) -> Vec<String> {
         let settings = bench_runner::config::for_tests(bench_schema::Benchmark::Throughput, args);
-        cells(&settings)
+        cells(&settings, None)
             .into_iter()
             .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
             .collect()
@@ -141,6 +161,27 @@ mod tests {
             ]),
             ["c2 Some(100)", "c1-to-8 Some(256)", "c4-16-4 Some(512)"]
         );
+    }
+
+    #[test]
+    fn prompts_have_hundreds_of_tokens_unless_the_server_has_no_room_or_something_else_was_asked() {
+        let input = |args: &[&str], context| {
+            let benchmark = bench_schema::Benchmark::Throughput;
+            let settings = bench_runner::config::for_tests(benchmark, args);
+            cells(&settings, context)
+                .first()
+                .and_then(|cell| cell.ask.input.clone())
+        };
+        let server = ["--url", "http://h"];
+        assert_eq!(input(&server, None), Some(PROMPTS));
+        assert_eq!(input(&server, Some(4096)), Some(PROMPTS));
+        assert_eq!(input(&server, Some(1024)), None);
+        assert_eq!(input(&["--quick", "--url", "http://h"], None), None);
+        assert_eq!(
+            input(&["--dataset", "mixed", "--url", "http://h"], None),
+            None
+        );
+        assert_eq!(input(&[], None), None);
     }
 
     #[test]

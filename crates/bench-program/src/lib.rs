@@ -5,7 +5,7 @@
 //! ```no_run
 //! use bench_runner::{Cell, config::Settings};
 //!
-//! fn cells(_settings: &Settings) -> Vec<Cell> {
+//! fn cells(_settings: &Settings, _context: Option<u64>) -> Vec<Cell> {
 //!     Vec::new() // the design
 //! }
 //!
@@ -22,13 +22,13 @@ use bench_runner::{Cell, Engine, Program, Reports};
 use bench_schema::Benchmark;
 
 /// Run a benchmark as the process's command line says, and give the process's exit code. `about` is the line of `--help`, `design` makes
-/// the cells of the experiment from the settings alone.
+/// the cells of the experiment from the settings and, where the server tells it, its context length.
 ///
 /// To be called first thing in `main`: the embedded engine is this same program, started again.
 pub fn main(
     benchmark: Benchmark,
     about: &'static str,
-    design: fn(&Settings) -> Vec<Cell>,
+    design: fn(&Settings, Option<u64>) -> Vec<Cell>,
 ) -> ExitCode {
     if let Some(code) = child::run_if_requested() {
         return code;

@@ -15,8 +15,8 @@ pub struct Program {
     pub benchmark: Benchmark,
     /// One line for `--help`.
     pub about: &'static str,
-    /// The cells of the experiment, from the settings alone.
-    pub design: fn(&Settings) -> Vec<Cell>,
+    /// The cells of the experiment, from the settings and the server's context length (in tokens), where it tells one.
+    pub design: fn(&Settings, Option<u64>) -> Vec<Cell>,
     /// Starts the embedded engine of this profile or file; used where no URL is given.
     pub start_engine: fn(&str) -> Result<Engine, String>,
     /// Makes texts of a finished run.

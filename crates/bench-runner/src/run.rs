@@ -79,8 +79,7 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
     reason = "the order of things, read from top to bottom"
 )]
 async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
-    let cells = (program.design)(settings);
-    let mut run = Run::prepare(program, settings, &cells).await?;
+    let (mut run, cells) = Run::prepare(program, settings).await?;
     if settings.output.dry_run {
         return run.plan_as_text(&cells).map(Outcome::Planned);
     }

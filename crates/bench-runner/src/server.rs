@@ -188,6 +188,11 @@ impl Server {
         })
     }
 
+    /// The longest prompt with its answer, in tokens, where it tells that.
+    pub(crate) fn context(&self) -> Option<u64> {
+        self.record.facts.get("max_model_len")?.parse().ok()
+    }
+
     /// A server that nobody asked: for plans without one.
     pub(crate) fn imagined(settings: &Settings) -> Result<Self, RunError> {
         let target = Arc::new(target(settings, &settings.target.urls(), "")?);

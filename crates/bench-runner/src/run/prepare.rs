@@ -21,20 +21,16 @@ use crate::{Cell, RunError, tokenize, wall_clock};
 const MOST_ASKED: u64 = 10_000;
 
 impl<'a> Run<'a> {
-    /// Start what has to be started and find out what has to be known. A dry run touches no network.
+    /// Start what has to be started, find out what has to be known, and design the cells from it. A dry run touches no network.
     pub(super) async fn prepare(
         program: &'a Program,
         settings: &'a Settings,
-        cells: &[Cell],
-    ) -> Result<Self, RunError> {
+    ) -> Result<(Self, Vec<Cell>), RunError> {
         let output = &settings.output;
         let wanted = output.progress && !output.quiet && !output.dry_run;
         let progress = Progress::new(wanted, Console::without(Secrets::of(settings)));
         let started = wall_clock::now();
         let clock = Clock::start();
-        if !output.dry_run {
-            super::limits::make_room_for(cells, settings)?;
-        }
         let mut engine = None;
         let server = if output.dry_run {
             Server::imagined(settings)?
@@ -52,6 +48,10 @@ impl<'a> Run<'a> {
         } else {
             Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
+        let cells = (program.design)(settings, server.context());
+        if !output.dry_run {
+            super::limits::make_room_for(&cells, settings)?;
+        }
         let mut run = Self {
             program,
             settings,
@@ -63,8 +63,8 @@ impl<'a> Run<'a> {
             stop: Stop::new(),
             progress,
         };
-        run.token_counter = run.choose_token_counter(cells)?;
-        Ok(run)
+        run.token_counter = run.choose_token_counter(&cells)?;
+        Ok((run, cells))
     }
 
     /// What sizes prompts: the tokenizer that was given, else the server's, else words. The server is asked before a measurement,
