@@ -279,8 +279,15 @@ impl Table {
         self
     }
 
-    /// Only the rows whose first cell is the last row's: the groups of the cell under most load.
-    pub(crate) fn of_last(&mut self) {
+    /// Of groups of many cells only those of the last one, which is under most load.
+    pub(crate) fn of_most_load(&mut self) {
+        let [cell, group, ..] = self.columns.as_slice() else {
+            return;
+        };
+        let counted = self.columns.iter().any(|column| column.title == "n");
+        if cell.title != "cell" || group.align != Align::Left || !counted {
+            return;
+        }
         let text = |row: &Vec<Cell>| match row.first().map(|cell| &cell.value) {
             Some(Value::Text(text)) => text.clone(),
             _ => String::new(),

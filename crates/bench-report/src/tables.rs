@@ -35,14 +35,19 @@ use crate::table::Table;
 
 /// The tables that answer the benchmark's own question, the most telling first.
 pub(crate) fn results(run: &RunRecord) -> Vec<Table> {
-    let mut tables = Vec::new();
-    match run.experiment {
-        Benchmark::Throughput => tables.extend(sweep(run)),
-        Benchmark::Latency | Benchmark::Seqlen => tables.extend(grid(run)),
-    }
-    for by in group_labels(run) {
-        tables.extend(groups(run, &by));
-    }
+    let by_cell = match run.experiment {
+        Benchmark::Throughput => sweep(run),
+        Benchmark::Latency | Benchmark::Seqlen => grid(run),
+    };
+    let labels = group_labels(run);
+    let mut tables: Vec<Table> = labels.iter().filter_map(|by| groups(run, by)).collect();
+    // What a spread of lengths is measured for are its categories.
+    let place = if run.experiment == Benchmark::Seqlen {
+        tables.len()
+    } else {
+        0
+    };
+    tables.splice(place..place, by_cell);
     tables.extend(origins(run));
     tables.extend(scaling(run));
     tables
@@ -128,6 +133,12 @@ pub(crate) fn load_level(load: &Load) -> (f64, &'static str, &'static str) {
         Load::Closed { concurrency, .. } => (f64::from(*concurrency), "concurrency", ""),
         Load::Open { rate_per_s, .. } => (*rate_per_s, "rate", "req/s"),
     }
+}
+
+/// `1 row more in report.md`.
+pub(crate) fn rows_more(left_out: usize, place: &str) -> String {
+    let rows = if left_out == 1 { "row" } else { "rows" };
+    format!("{left_out} {rows} more in {place}")
 }
 
 /// A cell's label, made plain.

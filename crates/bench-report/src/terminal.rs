@@ -15,22 +15,27 @@ const SCREEN: usize = 40;
 /// How much of each part is shown.
 #[derive(Clone, Copy)]
 struct Room {
+    tables: usize,
     reasons: usize,
     rows: usize,
     findings: usize,
 }
 
 /// From what is wanted to what fits whatever a run holds.
-const ROOMS: [Room; 5] = [
-    room((3, 16, 3)),
-    room((3, 9, 3)),
-    room((2, 6, 2)),
-    room((1, 5, 1)),
-    room((1, 3, 0)),
+const ROOMS: [Room; 8] = [
+    room(2, (3, 16, 3)),
+    room(2, (2, 16, 2)),
+    room(1, (3, 16, 3)),
+    room(1, (3, 9, 3)),
+    room(1, (2, 9, 2)),
+    room(1, (1, 9, 1)),
+    room(1, (1, 6, 1)),
+    room(1, (1, 3, 0)),
 ];
 
-const fn room((reasons, rows, findings): (usize, usize, usize)) -> Room {
+const fn room(tables: usize, (reasons, rows, findings): (usize, usize, usize)) -> Room {
     Room {
+        tables,
         reasons,
         rows,
         findings,
@@ -75,14 +80,12 @@ pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
 
 fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     let mut blocks = vec![head(run), trust(run, room.reasons)];
-    if let Some(mut table) = tables::results(run).into_iter().next() {
+    for mut table in tables::results(run).into_iter().take(room.tables) {
+        table.of_most_load();
         let left_out = table.thin_out(room.rows);
         let mut shown = table.to_terminal();
         if left_out > 0 {
-            shown.push_str(&paragraph(
-                "",
-                &format!("{left_out} rows more in report.md"),
-            ));
+            shown.push_str(&paragraph("", &tables::rows_more(left_out, "report.md")));
         }
         blocks.push(shown);
     }
@@ -183,10 +186,7 @@ fn trust(run: &RunRecord, most: usize) -> String {
     }
     let more = run.trust.reasons.len().saturating_sub(most);
     if more > 0 {
-        out.push_str(&paragraph(
-            "  ",
-            &format!("{more} more reasons in report.md"),
-        ));
+        out.push_str(&paragraph("  ", &format!("{more} more in report.md")));
     }
     out
 }

@@ -11,7 +11,7 @@ pub(super) fn unknown(run: &RunRecord, most: usize) -> String {
     let mut lines: BTreeSet<String> = BTreeSet::new();
     let mut add = |what: &str, why: &str| {
         lines.insert(format!(
-            "- not known: {}: {}\n",
+            "{} ({})",
             text::markdown(what),
             text::markdown(why)
         ));
@@ -57,14 +57,17 @@ pub(super) fn unknown(run: &RunRecord, most: usize) -> String {
         add(&format!("{what} of {of}"), why);
     }
     let more = lines.len().saturating_sub(most);
-    let mut out: String = lines.into_iter().take(most).collect();
+    let mut told: Vec<String> = lines.into_iter().take(most).collect();
     if more > 0 {
-        out.push_str(&format!("- {more} more things are not known\n"));
+        told.push(format!("{more} more things"));
     }
-    out
+    if told.is_empty() {
+        return String::new();
+    }
+    format!("\nNot known: {}.\n", told.join("; "))
 }
 
-/// How the numbers came about, as far as the record tells.
+/// How the numbers came about, as far as the record tells: a paragraph.
 pub(super) fn how(run: &RunRecord) -> String {
     let mut out = Vec::new();
     out.push(match run.clock.arrival {
@@ -96,5 +99,5 @@ pub(super) fn how(run: &RunRecord) -> String {
         }
     ));
     out.push("Percentiles are exact over all samples, linear between order statistics (type 7). Failed requests are counted, never dropped.".to_owned());
-    out.iter().map(|line| format!("- {line}\n")).collect()
+    out.join(" ") + "\n"
 }

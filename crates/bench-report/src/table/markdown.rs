@@ -46,14 +46,15 @@ impl Table {
     }
 }
 
-/// What signs mean, a line each.
+/// What signs mean, in a paragraph.
 pub(crate) fn legend(marks: &BTreeSet<Mark>) -> String {
-    let line = |mark: &Mark| {
-        format!(
-            "{} {}  \n",
-            text::markdown(&mark.sign().to_string()),
-            text::markdown(mark.meaning())
-        )
+    let each = |mark: &Mark| {
+        let sign = text::markdown(&mark.sign().to_string());
+        format!("{sign} {}", text::markdown(mark.meaning()))
     };
-    marks.iter().map(line).collect()
+    let said: Vec<String> = marks.iter().map(each).collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    said.join(" · ") + "\n"
 }

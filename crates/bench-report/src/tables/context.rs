@@ -118,14 +118,10 @@ fn request_shape(run: &RunRecord) -> String {
         parts.push(format!("sized by {sized_by}"));
     }
     parts.extend(asked("output_tokens").map(|n| format!("{n} tokens out")));
-    let is = |key: &str, value: &str| asked(key).as_deref() == Some(value);
-    let switches = [
-        (is("ignore_eos", "true"), "ignore-eos"),
-        (is("salt", "auto"), "salted prompts"),
-        (is("salt", "never"), "prompts without salt"),
-    ];
-    let switches = switches.into_iter().filter(|(on, _)| *on);
-    parts.extend(switches.map(|(_, words)| words.to_owned()));
+    if asked("ignore_eos").as_deref() == Some("true") {
+        parts.push("ignore-eos".to_owned());
+    }
+    parts.extend(asked("salt").map(|salt| salt_words(&salt, parts.first()).to_owned()));
     let samplings = ["temperature", "top_p", "top_k", "min_tokens"];
     parts.extend(
         samplings
@@ -135,6 +131,19 @@ fn request_shape(run: &RunRecord) -> String {
     parts.push(format!("seed {}", run.seed));
     parts.retain(|part| !part.is_empty());
     parts.join(", ")
+}
+
+/// What makes prompts unlike each other.
+fn salt_words(salt: &str, dataset: Option<&String>) -> &'static str {
+    match (salt, dataset.map_or("", String::as_str)) {
+        ("never", _) => "prompts without salt",
+        ("auto", "study:gpt2") => "",
+        ("auto", study) if study.starts_with("study:") => {
+            "a random word in place of each prompt's first"
+        }
+        ("auto", _) => "salted prompts",
+        _ => "",
+    }
 }
 
 /// `closed loop at concurrency 1, 2, 4`.

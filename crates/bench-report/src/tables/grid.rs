@@ -28,6 +28,8 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
         Column::number("per token", "ms/tok"),
         Column::number("speed", "tok/s"),
         Column::number("scaling", "×"),
+        Column::number("prompt adds", "ms"),
+        Column::number("sent", "tokens"),
     ]);
     // The group `E2E` must be contiguous: CoV is of the same latency, so it stands within.
     for column in columns.iter_mut().filter(|c| c.title == "CoV") {
@@ -99,6 +101,20 @@ pub(crate) fn factor_cell(factor: Option<&Factor>) -> Cell {
     }
 }
 
+/// The first cell with another prompt and otherwise the same factors, answers as long.
+fn first_prompt<'a>(run: &'a RunRecord, cell: &CellRecord) -> Option<&'a CellRecord> {
+    let is_prompt =
+        |name: &&String| matches!(name.as_str(), "prompt" | "prompt_tokens" | "input_tokens");
+    let prompt = cell.factors.keys().find(is_prompt)?;
+    let alike = |other: &&CellRecord| {
+        let mut factors = other.factors.clone();
+        factors.insert(prompt.clone(), cell.factors.get(prompt)?.clone());
+        (other.factors.contains_key(prompt) && factors == cell.factors).then_some(())
+    };
+    let first = run.cells.iter().find(|other| alike(other).is_some())?;
+    (first.id != cell.id).then_some(first)
+}
+
 fn row(run: &RunRecord, cell: &CellRecord, factors: &[String]) -> Vec<Cell> {
     let mut row: Vec<Cell> = factors
         .iter()
@@ -128,6 +144,11 @@ fn row(run: &RunRecord, cell: &CellRecord, factors: &[String]) -> Vec<Cell> {
         Cell::number(per_token),
         Cell::number(per_token.filter(|&ms| ms > 0.0).map(|ms| 1000.0 / ms)),
         Cell::number(scaling_row(run, cell).map(|s| s.scaling_factor)),
+        Cell::number(first_prompt(run, cell).and_then(|first| {
+            let mean = first.headline(Metric::E2e)?.mean;
+            Some((e2e?.mean - mean) / 1e6)
+        })),
+        Cell::number(cell.metrics.get(&Metric::InputTokens).map(|d| d.mean)),
     ]);
     row
 }

@@ -128,6 +128,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         Column::number("took", "s"),
         Column::number("completed", ""),
         Column::number("output", "tokens"),
+        Column::number("requests", "req/s"),
         Column::number("rate", "/s"),
         Column::number("if linear", "/s"),
         Column::number("scaling", "×"),
@@ -143,8 +144,13 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         ("p99", |d| d.quantile(0.99)),
     ];
     columns.extend(changes.map(|(name, _)| Column::of("change of E2E", name, "%")));
+    columns.extend([
+        Column::of("on the level before", "rate", "%"),
+        Column::of("on the level before", "E2E mean", "%"),
+    ]);
     let title = format!("Change against {}", super::label(first));
     let mut table = Table::new(title, columns);
+    let mut before = None;
     for (cell, row) in members {
         let whole = cell.windows.whole.as_ref();
         let tokens = cell.metrics.get(&Metric::OutputTokens);
@@ -155,6 +161,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             Cell::number(whole.map(|rates| rates.seconds)),
             Cell::count(cell.counts.completed),
             Cell::number(tokens.map(|d| (d.mean * d.n as f64).round())),
+            Cell::number(cell.headline_rates().map(|rates| rates.requests_per_s)),
             Cell::number(row.value),
             Cell::number(linear),
             Cell::number(row.scaling_factor),
@@ -163,11 +170,15 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             percent(row.latency_penalty),
             Cell::number(row.tradeoff_ratio),
         ];
-        cells.extend(changes.map(|(_, figure)| {
+        let change = |then: &CellRecord, figure: Pick| {
             let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
-            let change = of(cell).zip(of(first)).map(|(now, then)| now / then - 1.0);
-            percent(change.filter(|_| cell.id != first.id))
-        }));
+            let change = of(cell).zip(of(then)).map(|(now, then)| now / then - 1.0);
+            percent(change.filter(|_| cell.id != then.id))
+        };
+        cells.extend(changes.map(|(_, figure)| change(first, figure)));
+        let last = before.replace((cell, row));
+        cells.push(percent(last.map(|(_, then)| row.value / then.value - 1.0)));
+        cells.push(last.map_or_else(Cell::default, |(then, _)| change(then, |d| Some(d.mean))));
         table.push(cells);
     }
     (table.rows.len() > 1).then(|| table.without_empty_columns())

@@ -15,7 +15,9 @@ fn root() -> PathBuf {
 
 /// `figure:throughput` in backticks is a kind and a name.
 fn named(text: &str) -> Vec<(&str, &str)> {
-    let kinds = ["figure", "table", "config", "recipe", "finding", "command"];
+    let kinds = [
+        "figure", "table", "column", "config", "recipe", "finding", "command",
+    ];
     let quoted = text.split('`').skip(1).step_by(2);
     let pairs = quoted.filter_map(|code| code.split_once(':'));
     pairs
@@ -44,11 +46,15 @@ fn everything_that_the_page_on_the_studies_names_exists() {
     pages.push(("unlike cells", page));
     let mut figures: BTreeSet<&str> = BTreeSet::from(["dashboard"]);
     let mut tables: BTreeSet<&str> = BTreeSet::new();
+    let mut columns: BTreeSet<&str> = BTreeSet::new();
     for (_, page) in &pages {
         for figure in between(page, "<figure", ">") {
             figures.extend(between(figure, "id=\"", "\""));
         }
         tables.extend(between(page, "<caption>", "</caption>"));
+        let headings = between(page, "<th scope=\"col\"", "</th>").into_iter();
+        columns
+            .extend(headings.filter_map(|heading| heading.split(['>', '<']).nth(1).map(str::trim)));
     }
     let findings: BTreeSet<&str> = Cause::ALL
         .iter()
@@ -59,6 +65,7 @@ fn everything_that_the_page_on_the_studies_names_exists() {
     let exists = |(kind, name): &(&str, &str)| match *kind {
         "figure" => figures.contains(name),
         "table" => tables.contains(name),
+        "column" => columns.contains(name),
         "config" => root().join("examples/configs").join(name).is_file(),
         "recipe" => recipes
             .lines()
