@@ -62,7 +62,7 @@ fn a_sweep_of_another_tool_is_understood_as_it_is() {
                 --num-prompts 200 --max-concurrency 16 --request-rate inf --ignore-eos --goodput ttft:200 tpot:50 --seed 42";
     let args: Vec<&str> = args.split_whitespace().collect();
     let settings = configured("", &args).unwrap();
-    assert_eq!(settings.load.rate, [0.0_f64; 0]);
+    assert!(settings.load.rate.is_empty());
     assert_eq!(settings.load.concurrency.len(), 1);
     assert_eq!(settings.objectives.slo.len(), 2);
     assert_eq!(settings.target.api, "openai-completions");

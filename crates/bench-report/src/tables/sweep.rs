@@ -114,15 +114,15 @@ fn row(run: &RunRecord, cell: &CellRecord, gap: Metric, mixed: bool) -> Vec<Cell
 /// A figure of a distribution.
 type Pick = fn(&Distribution) -> Option<f64>;
 
-/// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
-pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
-    let members: Vec<(&CellRecord, &ScalingRow)> = run
-        .cells
-        .iter()
-        .filter_map(|cell| Some((cell, scaling_row(run, cell)?)))
-        .filter(|(_, row)| row.throughput_gain.is_some())
-        .collect();
-    let (first, base) = *members.first()?;
+/// What more load changes.
+const CHANGES: [(&str, Pick); 4] = [
+    ("mean", |d| Some(d.mean)),
+    ("p50", |d| d.quantile(0.5)),
+    ("p95", |d| d.quantile(0.95)),
+    ("p99", |d| d.quantile(0.99)),
+];
+
+fn scaling_columns() -> Vec<Column> {
     let mut columns = vec![
         Column::text("cell"),
         Column::number("took", "s"),
@@ -137,19 +137,25 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         Column::number("penalty", "%"),
         Column::number("gain / penalty", ""),
     ];
-    let changes: [(&str, Pick); 4] = [
-        ("mean", |d| Some(d.mean)),
-        ("p50", |d| d.quantile(0.5)),
-        ("p95", |d| d.quantile(0.95)),
-        ("p99", |d| d.quantile(0.99)),
-    ];
-    columns.extend(changes.map(|(name, _)| Column::of("change of E2E", name, "%")));
+    columns.extend(CHANGES.map(|(name, _)| Column::of("change of E2E", name, "%")));
     columns.extend([
         Column::of("on the level before", "rate", "%"),
         Column::of("on the level before", "E2E mean", "%"),
     ]);
+    columns
+}
+
+/// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
+pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
+    let members: Vec<(&CellRecord, &ScalingRow)> = run
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, scaling_row(run, cell)?)))
+        .filter(|(_, row)| row.throughput_gain.is_some())
+        .collect();
+    let (first, base) = *members.first()?;
     let title = format!("Change against {}", super::label(first));
-    let mut table = Table::new(title, columns);
+    let mut table = Table::new(title, scaling_columns());
     let mut before = None;
     for (cell, row) in members {
         let whole = cell.windows.whole.as_ref();
@@ -175,7 +181,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             let change = of(cell).zip(of(then)).map(|(now, then)| now / then - 1.0);
             percent(change.filter(|_| cell.id != then.id))
         };
-        cells.extend(changes.map(|(_, figure)| change(first, figure)));
+        cells.extend(CHANGES.map(|(_, figure)| change(first, figure)));
         let last = before.replace((cell, row));
         cells.push(percent(last.map(|(_, then)| row.value / then.value - 1.0)));
         cells.push(last.map_or_else(Cell::default, |(then, _)| change(then, |d| Some(d.mean))));
