@@ -84,7 +84,8 @@ fn title(metric: Metric, cells: &[&CellRecord], axis: (&f64, &f64, &str)) -> Opt
     let how = match after / before {
         ratio if apart && ratio > 1.0 => format!("grows {}", times(ratio)),
         ratio if apart && ratio < 1.0 => format!("falls to {}", times(ratio)),
-        _ => "stays about the same".to_owned(),
+        ratio if (ratio - 1.0).abs() <= 0.05 => "stays about the same".to_owned(),
+        _ => "does not change beyond its intervals".to_owned(),
     };
     Some(format!(
         "{} p50 {how} from {}: {} → {} ms",

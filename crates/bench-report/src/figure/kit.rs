@@ -317,8 +317,10 @@ fn make_logarithmic(axis: &mut Value, lowest: f64) {
         && axis.get("max").is_none();
     if let Some(axis) = axis.as_object_mut().filter(|_| is_plain) {
         axis.insert("type".into(), json!("log"));
-        // Bars begin at the axis's lower end, which has to lie below the smallest of them.
-        axis.insert("min".into(), json!(10_f64.powf(lowest.log10().floor())));
+        // Bars begin at the axis's lower end (else at 1), which has to lie below the smallest of them.
+        let end = json!(10_f64.powf(lowest.log10().floor()));
+        axis.insert("startValue".into(), end.clone());
+        axis.insert("min".into(), end);
     }
 }
 
@@ -393,6 +395,10 @@ mod tests {
             y["type"].clone()
         };
         assert_eq!((axis(59.0), axis(61.0)), (json!("value"), json!("log")));
+        let small = Plot::new(value_axis("x"), value_axis("ms"));
+        let small = small.line("a", "@0", &[(0.0, 0.2), (1.0, 900.0)]).finish().0;
+        let y = small["yAxis"].get(0).unwrap_or(&small["yAxis"]);
+        assert_eq!((&y["min"], &y["startValue"]), (&json!(0.1), &json!(0.1)));
     }
 
     #[test]
