@@ -396,7 +396,10 @@ mod tests {
         };
         assert_eq!((axis(59.0), axis(61.0)), (json!("value"), json!("log")));
         let small = Plot::new(value_axis("x"), value_axis("ms"));
-        let small = small.line("a", "@0", &[(0.0, 0.2), (1.0, 900.0)]).finish().0;
+        let small = small
+            .line("a", "@0", &[(0.0, 0.2), (1.0, 900.0)])
+            .finish()
+            .0;
         let y = small["yAxis"].get(0).unwrap_or(&small["yAxis"]);
         assert_eq!((&y["min"], &y["startValue"]), (&json!(0.1), &json!(0.1)));
     }
