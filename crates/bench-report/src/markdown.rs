@@ -5,7 +5,7 @@ mod method;
 
 use std::collections::BTreeSet;
 
-use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
+use bench_schema::{RunRecord, SloVerdict, TargetOutcome, TrustVerdict};
 
 use crate::mark::Mark;
 use crate::table::Table;
@@ -50,6 +50,13 @@ const ROOMS: [Room; 8] = [
     room((9, 4), (1, 1, 200)),
     room((6, 2), (1, 1, 120)),
 ];
+
+impl Room {
+    /// Findings and facts that have a line each.
+    fn lines(self) -> usize {
+        3 * self.folded
+    }
+}
 
 const fn room(
     (rows, folded): (usize, usize),
@@ -104,7 +111,7 @@ fn within(run: &RunRecord, room: Room) -> String {
     titled(
         &mut draft.out,
         "Findings",
-        &conclusions::findings(run, room.findings, room.longest),
+        &conclusions::findings(run, room.findings, room.longest, room.lines()),
     );
     for mut table in results.chain(tables::causes(run)) {
         if table.rows.len() > room.folded {
@@ -113,7 +120,7 @@ fn within(run: &RunRecord, room: Room) -> String {
         draft.fold(table);
     }
     let mut out = draft.out;
-    folded(&mut out, "Facts", &conclusions::facts(run, room.findings));
+    folded(&mut out, "Facts", &conclusions::facts(run, room.lines()));
     folded(
         &mut out,
         "Run context",
@@ -132,6 +139,26 @@ impl Draft {
     /// A table of at most so many rows, evenly spread with the first and the last.
     fn cut(&mut self, mut table: Table, rows: usize) -> String {
         let left_out = table.thin_out(rows.max(2));
+        self.shown(&table, left_out)
+    }
+
+    /// A table of at most so many rows: what is missed, then what nobody can tell, then what holds.
+    fn gravest(&mut self, mut table: Table, mut order: Vec<SloVerdict>) -> String {
+        let weight = |verdict: &SloVerdict| match verdict {
+            SloVerdict::Fail => 0,
+            SloVerdict::CannotTell => 1,
+            SloVerdict::Pass => 2,
+        };
+        order.resize(table.rows.len(), SloVerdict::Pass);
+        let mut rows: Vec<_> = order.iter().map(weight).zip(table.rows).collect();
+        rows.sort_by_key(|(weight, _)| *weight);
+        let left_out = rows.len().saturating_sub(self.room.folded);
+        let kept = rows.into_iter().take(self.room.folded);
+        table.rows = kept.map(|(_, row)| row).collect();
+        self.shown(&table, left_out)
+    }
+
+    fn shown(&mut self, table: &Table, left_out: usize) -> String {
         self.marks.extend(table.marks());
         let mut shown = table.rows_to_markdown();
         if left_out > 0 {
@@ -171,27 +198,27 @@ impl Draft {
         }
     }
 
-    /// Objectives that are not met, and how many are; targets.
+    /// How objectives and targets came out, those that are not met first.
     fn objectives(&mut self, run: &RunRecord) -> String {
         let mut out = String::new();
-        if let Some(mut table) = tables::objectives(run) {
+        if let Some(table) = tables::objectives(run) {
             let all = run.cells.iter().flat_map(bench_insight::objectives_of);
             let verdicts: Vec<SloVerdict> = all.map(|(_, outcome)| outcome.verdict).collect();
             let said = tables::verdict_counts(&verdicts).unwrap_or_default();
             out.push_str(&format!("{said}.\n\n"));
-            let mut open = verdicts.iter().map(|v| *v != SloVerdict::Pass);
-            if verdicts.len() > self.room.folded {
-                table.rows.retain(|_| open.next().unwrap_or(true));
-            }
-            if !table.is_empty() {
-                out.push_str(&self.cut(table, self.room.folded));
-            }
+            out.push_str(&self.gravest(table, verdicts));
         }
         if let Some(table) = tables::targets(run) {
             if !out.is_empty() {
                 out.push('\n');
             }
-            out.push_str(&self.cut(table, self.room.folded));
+            let verdict = |target: &TargetOutcome| match target.verdict {
+                _ if target.met => SloVerdict::Pass,
+                Some(SloVerdict::CannotTell) => SloVerdict::CannotTell,
+                _ => SloVerdict::Fail,
+            };
+            let verdicts = run.targets.iter().map(verdict).collect();
+            out.push_str(&self.gravest(table, verdicts));
         }
         out
     }
@@ -252,9 +279,16 @@ fn trust(run: &RunRecord, room: Room) -> String {
         let (code, message) = (safe(&reason.code), safe(&reason.sentence()));
         out.push_str(&format!("- {weight}{cell}: **{code}**: {message}\n"));
     }
-    let more = run.trust.reasons.len().saturating_sub(room.reasons);
-    if more > 0 {
-        out.push_str(&format!("- {more} more in report.html\n"));
+    let others = run.trust.reasons.iter().skip(room.reasons);
+    let others: Vec<String> = others
+        .map(|reason| match &reason.cell {
+            Some(cell) => format!("{} in {cell}", reason.code),
+            None => reason.code.clone(),
+        })
+        .collect();
+    if !others.is_empty() {
+        let names = text::markdown(&text::shortened(&others.join(", "), 400));
+        out.push_str(&format!("- in full in report.html: {names}\n"));
     }
     out
 }

@@ -125,24 +125,22 @@ fn latency(run: &RunRecord, dress: Dress) -> Option<String> {
     ))
 }
 
-/// Answers and causes, the gravest of each kind, numbered: what it is, its evidence, what to try.
-pub(super) fn findings(run: &RunRecord, most: usize, longest: usize) -> String {
-    let (told, _) = telling(run);
-    let shown: Vec<String> = told
-        .iter()
-        .take(most)
-        .map(|found| finding(found, longest))
-        .collect();
+/// Answers and causes, the gravest of each kind, numbered: what it is, its evidence, what to try; then every other one in a line.
+pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines: usize) -> String {
+    let (mut shown, _) = telling(run);
+    shown.truncate(most);
     let mut out: String = shown
         .iter()
         .enumerate()
-        .map(|(i, words)| format!("{}. {words}", i + 1))
+        .map(|(i, found)| format!("{}. {}", i + 1, finding(found, longest)))
         .collect();
-    let is_fact = |finding: &&Finding| matches!(finding.code, Code::Fact(_));
-    let facts = run.findings.iter().filter(is_fact).count();
-    let more = run.findings.len().saturating_sub(facts + shown.len());
-    if more > 0 {
-        out.push_str(&format!("\n{more} more in report.html.\n"));
+    let others = run.findings.iter().filter(|finding| {
+        let is_shown = shown.iter().any(|other| std::ptr::eq(*other, *finding));
+        !matches!(finding.code, Code::Fact(_)) && !is_shown
+    });
+    let lines = lines(others, most_lines);
+    if !lines.is_empty() {
+        out.push_str(&format!("\n{lines}"));
     }
     out
 }
@@ -150,11 +148,22 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize) -> String {
 /// Facts, a line each.
 pub(super) fn facts(run: &RunRecord, most: usize) -> String {
     let facts = run.findings.iter();
-    let facts = facts.filter(|finding| matches!(finding.code, Code::Fact(_)));
-    facts
-        .take(most * 2)
-        .map(|finding| format!("- {}\n", claim(finding)))
-        .collect()
+    lines(
+        facts.filter(|finding| matches!(finding.code, Code::Fact(_))),
+        most,
+    )
+}
+
+fn lines<'a>(findings: impl Iterator<Item = &'a Finding>, most: usize) -> String {
+    let mut all: Vec<String> = findings
+        .map(|found| format!("- {}\n", claim(found)))
+        .collect();
+    let more = all.len().saturating_sub(most);
+    all.truncate(most);
+    if more > 0 {
+        all.push(format!("- {more} more in report.html\n"));
+    }
+    all.concat()
 }
 
 /// Numbers that a finding is told with.
