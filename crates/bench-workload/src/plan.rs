@@ -169,8 +169,13 @@ impl Inner {
         if self.source.ends_by_itself() {
             return None;
         }
-        let by_count = self.spec.requests;
         let turns = self.source.turns_of_every_unit().map(u64::from);
+        let fewest = match (self.spec.fewest_units, turns) {
+            (0, _) => 0,
+            (units, Some(turns)) => units * turns,
+            (_, None) => return None,
+        };
+        let by_count = self.spec.requests.map(|count| count.max(fewest));
         match (self.units_in_time, turns) {
             (None, _) => by_count,
             (Some(units), Some(turns)) => Some(by_count.unwrap_or(u64::MAX).min(units * turns)),

@@ -179,6 +179,35 @@ fn later_turns_wait_for_the_answer_before_and_stay_in_one_shard() -> Result<(), 
 }
 
 #[test]
+fn a_warm_up_has_a_whole_conversation_for_each_slot_however_few_requests_are_asked_for()
+-> Result<(), Problem> {
+    for (dataset, whole, each) in [
+        ("multiturn:3:40:10", 8, Some(3)),
+        ("multiturn:1..5:40:10", 8, None),
+        ("mixed", 8, Some(1)),
+    ] {
+        for requests in [2, 25] {
+            let spec = PlanSpec {
+                load: bench_schema::Load::closed(8),
+                requests: Some(requests),
+                fewest_units: whole,
+                ..spec(dataset)?
+            };
+            let plan = plan(spec)?;
+            let planned = all(&plan)?;
+            assert!(planned.len() as u64 >= requests, "{dataset}");
+            if let Some(turns) = each {
+                assert_eq!(planned.len() as u64, requests.max(whole * turns));
+            }
+            assert_eq!(plan.requests(), each.map(|_| planned.len() as u64));
+            let begun = planned.iter().filter(|one| one.item.after.is_none());
+            assert!(begun.count() as u64 >= whole, "{dataset}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_duration_ends_an_open_plan_and_the_count_is_known_before() -> Result<(), Problem> {
     let spec = PlanSpec {
         requests: None,

@@ -182,16 +182,15 @@ impl Run<'_> {
     }
 
     fn warmup_plan(&self, cell: &Cell, repeat: u32, warmup: &WarmUp) -> Result<Plan, RunError> {
-        let requests = match &warmup.load {
+        let slots = match &warmup.load {
             // every shard has slots of its own
-            Load::Closed { concurrency, .. } => {
-                (warmup.requests).map(|count| count.max(u64::from(*concurrency) * self.shards()))
-            }
-            Load::Open { .. } => warmup.requests,
+            Load::Closed { concurrency, .. } => u64::from(*concurrency) * self.shards(),
+            Load::Open { .. } => 0,
         };
         self.plan_of(PlanSpec {
             load: warmup.load.clone(),
-            requests,
+            requests: warmup.requests,
+            fewest_units: slots,
             // the number ends it where there is one; the length then says when the measurement goes on
             duration: warmup.length.filter(|_| warmup.requests.is_none()),
             phase: PhaseKind::Warmup,

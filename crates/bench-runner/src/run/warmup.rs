@@ -5,7 +5,7 @@ use bench_schema::{ArrivalKind, Load, Nanos};
 use crate::cell::Cell;
 use crate::config::{Amount, LoadSettings};
 
-/// Requests that warm a closed loop up, where nothing is said: one for each slot, and at least these.
+/// Requests that warm a closed loop up, where nothing is said: at least these, and a conversation for each slot.
 const FEWEST: u64 = 2;
 /// Time that an open loop is warmed up, where nothing is said: most answers have ended by then.
 const OPEN: Nanos = Nanos::from_secs(2);
@@ -56,13 +56,14 @@ impl WarmUp {
     }
 }
 
-/// So many for each slot: every connection has carried a request before it counts. Slots that begin one after the other have all begun.
+/// The plan has a conversation for each slot, so that every connection has carried a request before it counts. Slots that begin one after
+/// the other have all begun.
 fn closed(amount: Amount, concurrency: u32, ramp_up: Option<Nanos>) -> WarmUp {
     let ramp_up = ramp_up.unwrap_or(Nanos::ZERO);
     let (requests, length) = match amount {
         Amount::Time(time) => (None, Some(time.max(ramp_up))),
         Amount::Count(_) if ramp_up > Nanos::ZERO => (None, Some(ramp_up)),
-        Amount::Count(count) => (Some(count.max(u64::from(concurrency))), None),
+        Amount::Count(count) => (Some(count), None),
     };
     WarmUp {
         load: Load::closed(concurrency),
@@ -158,7 +159,7 @@ mod tests {
         let warm = of(Load::closed(8), None, &[]).unwrap();
         assert_eq!(
             (warm.load, warm.requests, warm.length, warm.drains),
-            (Load::closed(8), Some(8), None, false)
+            (Load::closed(8), Some(2), None, false)
         );
         assert_eq!(of(Load::closed(8), Some(Amount::Count(0)), &[]), None);
         let drained = of(Load::closed(1), None, &["--warmup-drain"]).unwrap();

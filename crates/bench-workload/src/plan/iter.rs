@@ -96,7 +96,11 @@ impl PlanIter {
                 Some(row) => plan.finish(plan.source.row(&plan.composer, row, unit)?, first, due),
                 None => plan.make_unit(unit, first, due)?,
             };
-            let most = plan.spec.requests.unwrap_or(u64::MAX);
+            let most = if unit < plan.spec.fewest_units {
+                u64::MAX
+            } else {
+                plan.spec.requests.unwrap_or(u64::MAX)
+            };
             self.ready
                 .extend(made.into_iter().filter(|planned| planned.index < most));
         }
@@ -113,7 +117,8 @@ impl Iterator for PlanIter {
                 return Some(Ok(planned));
             }
             let most = self.plan.spec.requests.unwrap_or(u64::MAX);
-            if self.over || self.index >= most {
+            let enough = self.index >= most && self.unit >= self.plan.spec.fewest_units;
+            if self.over || enough {
                 return None;
             }
             match self.advance() {

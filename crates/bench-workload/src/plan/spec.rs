@@ -24,6 +24,9 @@ pub struct PlanSpec {
     pub load: Load,
     /// Most requests, over all shards.
     pub requests: Option<u64>,
+    /// Conversations that are part of the plan whole, however few requests are asked for: one for each slot that is to be warmed up. A
+    /// request without turns is one.
+    pub fewest_units: u64,
     /// In an open loop, requests due at or after this are not part of the plan. A closed loop is ended by whoever runs it.
     pub duration: Option<Nanos>,
     /// The run's seed.
@@ -165,6 +168,7 @@ impl Default for PlanSpec {
             joint: None,
             load: Load::closed(1),
             requests: None,
+            fewest_units: 0,
             duration: None,
             seed: Seed::default(),
             cell: String::new(),
