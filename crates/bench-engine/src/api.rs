@@ -115,7 +115,10 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
         }
         ("GET", "/metrics") if server.config.metrics_page => other::metrics(server).into(),
         ("GET", "/ledger") => other::ledger(server).into(),
-        ("GET", "/connections") => Reply::json(200, &serde_json::json!(*server.carried())).into(),
+        ("GET", "/connections") => {
+            let carried: Vec<u64> = server.accepted().iter().map(|one| one.carried).collect();
+            Reply::json(200, &serde_json::json!(carried)).into()
+        }
         ("DELETE", "/ledger") => {
             drop(server.ledger.take());
             Reply::text("").into()

@@ -20,6 +20,8 @@ pub struct Entry {
     pub connection: u64,
     /// How many requests this connection had carried before.
     pub reused: u64,
+    /// When that connection was accepted.
+    pub accepted_ns: Option<u64>,
     /// `1.1`, `1.0` or `2`.
     pub http: String,
     /// Path of the request line, without the query.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::clock::now_ns;
 use crate::conditions::Conditions;
 use crate::config::EngineConfig;
 use crate::engine::Engine;
@@ -31,8 +32,16 @@ pub(crate) struct Shared {
     requests: AtomicU64,
     sequences: AtomicU64,
     connections: AtomicU64,
-    /// Requests read on each connection, in the order of accepting; as many as the ledger keeps entries.
-    carried: Mutex<Vec<u64>>,
+    /// In the order of accepting; as many as the ledger keeps entries.
+    accepted: Mutex<Vec<Connection>>,
+}
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    accepted_ns: u64,
+    /// Requests read on it.
+    pub(crate) carried: u64,
 }
 
 /// One serving thread of it.
@@ -60,7 +69,7 @@ impl Shared {
             requests: AtomicU64::new(0),
             sequences: AtomicU64::new(0),
             connections: AtomicU64::new(0),
-            carried: Mutex::default(),
+            accepted: Mutex::default(),
         }
     }
 
@@ -74,24 +83,28 @@ impl Shared {
 
     pub(crate) fn next_connection(&self) -> u64 {
         self.conditions.connected();
-        let mut carried = self.carried();
-        if carried.len() < self.config.ledger_capacity {
-            carried.push(0);
+        let mut accepted = self.accepted();
+        if accepted.len() < self.config.ledger_capacity {
+            accepted.push(Connection {
+                accepted_ns: now_ns(),
+                carried: 0,
+            });
         }
         self.connections.fetch_add(1, Relaxed)
     }
 
-    /// A request was read on a connection.
-    pub(crate) fn carried_one(&self, connection: u64) {
-        let at = usize::try_from(connection).unwrap_or(usize::MAX);
-        if let Some(carried) = self.carried().get_mut(at) {
-            *carried += 1;
-        }
+    /// A request was read on a connection; gives when that was accepted.
+    pub(crate) fn carried_one(&self, connection: u64) -> Option<u64> {
+        let at = usize::try_from(connection).ok()?;
+        let mut accepted = self.accepted();
+        let connection = accepted.get_mut(at)?;
+        connection.carried += 1;
+        Some(connection.accepted_ns)
     }
 
-    /// Requests read on each connection, in the order of accepting.
-    pub(crate) fn carried(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.carried.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The connections, in the order of accepting.
+    pub(crate) fn accepted(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The planned faults that strike a request, or a connection at its accepting.

@@ -102,7 +102,7 @@ async fn read(local: &Local, conn: &mut Conn) -> Result<Request, NoRequest> {
 /// Answers one request over whatever it came, and writes it into the ledger.
 pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u64, u64)) -> Left {
     let server = &local.server;
-    server.carried_one(on.0);
+    let accepted_ns = server.carried_one(on.0);
     // What looks at the server is not what is measured.
     let generates =
         request.method == "POST" && !matches!(request.path.as_str(), "/tokenize" | "/detokenize");
@@ -124,7 +124,10 @@ pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u6
     let number = server.next_request();
     let mut draft = Draft {
         local,
-        entry: entry_of(request, number, on),
+        entry: Entry {
+            accepted_ns,
+            ..entry_of(request, number, on)
+        },
     };
     let entry = &mut draft.entry;
     let faults = match faults_of(local, request, number) {

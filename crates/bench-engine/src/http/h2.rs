@@ -2,15 +2,18 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame as BodyFrame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 
 use super::conn::Io;
@@ -37,10 +40,14 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Here {
 /// Serves one HTTP/2 connection until it ends.
 pub(crate) async fn connection(local: Rc<Local>, io: Io, number: u64) {
     let carried = Rc::new(std::cell::Cell::new(0));
+    let unflushed = Arc::<Unflushed>::default();
+    let weak = Arc::downgrade(&unflushed);
+    let io = Told { io, unflushed };
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let (local, before) = (Rc::clone(&local), carried.get());
         carried.set(before + 1);
-        async move { Ok::<_, Infallible>(respond(local, request, (number, before)).await) }
+        let unflushed = Weak::clone(&weak);
+        async move { Ok::<_, Infallible>(respond(local, request, (number, before), unflushed).await) }
     });
     // A broken connection is its client's affair, and in the ledger.
     hyper::server::conn::http2::Builder::new(Here)
@@ -53,6 +60,7 @@ async fn respond(
     local: Rc<Local>,
     request: hyper::Request<Incoming>,
     on: (u64, u64),
+    unflushed: Weak<Unflushed>,
 ) -> hyper::Response<Frames> {
     let head_ns = now_ns();
     let (parts, body) = request.into_parts();
@@ -83,6 +91,7 @@ async fn respond(
     let peer = Peer::H2 {
         head: Some(head),
         body: frames,
+        unflushed,
     };
     // The thread's LocalSet owns it and ends it with the server.
     drop(tokio::task::spawn_local(async move {
@@ -117,15 +126,103 @@ fn response(head: Option<Head>, frames: mpsc::Receiver<Frame>) -> hyper::Respons
 struct Frames(mpsc::Receiver<Frame>);
 
 impl Body for Frames {
-    type Data = Bytes;
-    type Error = std::io::Error;
+    type Data = Piece;
+    type Error = io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<BodyFrame<Bytes>, std::io::Error>>> {
+    ) -> Poll<Option<Result<BodyFrame<Piece>, io::Error>>> {
         self.0
             .poll_recv(cx)
             .map(|frame| frame.map(|frame| frame.map(BodyFrame::data)))
+    }
+}
+
+/// Bytes of a stream, and who wants to know when the socket has them. Dropped before that, it tells nobody.
+pub(crate) struct Piece {
+    bytes: Bytes,
+    told: Option<oneshot::Sender<u64>>,
+    unflushed: Weak<Unflushed>,
+}
+
+impl Piece {
+    pub(crate) fn new(bytes: &[u8], on: &Weak<Unflushed>) -> (Self, oneshot::Receiver<u64>) {
+        let (told, written) = oneshot::channel();
+        let piece = Self {
+            bytes: Bytes::copy_from_slice(bytes),
+            told: Some(told),
+            unflushed: Weak::clone(on),
+        };
+        (piece, written)
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if self.bytes.is_empty()
+            && let (Some(told), Some(unflushed)) = (self.told.take(), self.unflushed.upgrade())
+        {
+            unflushed.lock().push(told);
+        }
+    }
+}
+
+/// Who wants to know when what hyper has framed on a connection is in its socket. It goes with the connection.
+#[derive(Default)]
+pub(crate) struct Unflushed(Mutex<Vec<oneshot::Sender<u64>>>);
+
+impl Unflushed {
+    fn lock(&self) -> MutexGuard<'_, Vec<oneshot::Sender<u64>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transport that tells when it has been flushed, which hyper does once its buffer is empty.
+struct Told {
+    io: Io,
+    unflushed: Arc<Unflushed>,
+}
+
+impl AsyncRead for Told {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Told {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        let now = now_ns();
+        for told in self.unflushed.lock().drain(..) {
+            // A sequence that was ended does not wait any more.
+            told.send(now).ok();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }

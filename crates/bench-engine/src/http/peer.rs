@@ -1,12 +1,13 @@
 //! Who is being answered: an HTTP/1 connection, written here, or an HTTP/2 stream of hyper's.
 
 use std::fmt::Write as _;
+use std::sync::Weak;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::conn::Conn;
+use super::h2::{Piece, Unflushed};
 use crate::clock::now_ns;
 
 /// The client is gone: closed, reset, or its stream cancelled.
@@ -74,7 +75,7 @@ impl Head {
 }
 
 /// What an HTTP/2 body is fed with; an error resets the stream.
-pub(crate) type Frame = Result<Bytes, std::io::Error>;
+pub(crate) type Frame = Result<Piece, std::io::Error>;
 
 /// The way back to a client.
 pub(crate) enum Peer {
@@ -86,6 +87,7 @@ pub(crate) enum Peer {
     H2 {
         head: Option<oneshot::Sender<Head>>,
         body: mpsc::Sender<Frame>,
+        unflushed: Weak<Unflushed>,
     },
 }
 
@@ -122,17 +124,23 @@ impl Peer {
     /// Writes bytes that are framed already.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<Written, Gone> {
         let before_ns = now_ns();
-        match self {
-            Self::H1 { conn, .. } => conn.write(bytes).await.map_err(|_| Gone)?,
-            Self::H2 { body, .. } => {
-                body.send(Ok(Bytes::copy_from_slice(bytes)))
-                    .await
-                    .map_err(|_| Gone)?;
+        let after_ns = match self {
+            Self::H1 { conn, .. } => {
+                conn.write(bytes).await.map_err(|_| Gone)?;
+                now_ns()
             }
-        }
+            Self::H2 { .. } if bytes.is_empty() => before_ns,
+            Self::H2 {
+                body, unflushed, ..
+            } => {
+                let (piece, written) = Piece::new(bytes, unflushed);
+                body.send(Ok(piece)).await.map_err(|_| Gone)?;
+                written.await.map_err(|_| Gone)?
+            }
+        };
         Ok(Written {
             before_ns,
-            after_ns: now_ns(),
+            after_ns,
         })
     }
 

@@ -220,6 +220,34 @@ async fn tls_serves_http_1_and_http_2_by_what_the_client_speaks() {
     assert_eq!(http, ["2", "1.1"]);
 }
 
+/// The client's window holds a part of an event, and it takes more only when it reads.
+#[tokio::test]
+async fn an_event_of_http_2_has_left_when_the_socket_has_it_and_not_when_it_was_made() {
+    let server = Server::start(fast()).unwrap();
+    let tcp = tokio::net::TcpStream::connect(server.addr().unwrap())
+        .await
+        .unwrap();
+    let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(10)
+        .handshake(TokioIo::new(tcp))
+        .await
+        .unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(connection);
+    let request = hyper::Request::post("http://localhost/v1/chat/completions")
+        .body(Full::<bytes::Bytes>::from(chat(4)))
+        .unwrap();
+    let mut body = sender.send_request(request).await.unwrap().into_body();
+    let part = body.frame().await.unwrap().unwrap().into_data().unwrap();
+    assert!((1..=10).contains(&part.len()));
+    let read = bench_engine::clock::now_ns();
+    body.collect().await.unwrap();
+    let entry = &server.shutdown()[0];
+    assert_eq!(entry.outcome, Outcome::Completed);
+    assert!(entry.before_ns[0] < read && read < entry.after_ns[0]);
+    assert!(entry.accepted_ns.unwrap() <= entry.head_ns);
+}
+
 #[tokio::test]
 async fn http_2_without_tls_is_known_by_its_first_bytes() {
     let server = Server::start(fast()).unwrap();

@@ -253,9 +253,11 @@ fn vllm_export(cell: &CellRecord, pairs: &[&Pair<'_>], vllm: &[(String, f64)]) -
     let Some((_, said)) = vllm.iter().find(|(name, _)| *name == cell.id) else {
         return Vec::new();
     };
+    // That tool counts from before it asks for a connection: a new one, handshake included, is part of its TTFT.
     let first = |pair: &&Pair<'_>| {
+        let new = pair.entry.accepted_ns.filter(|_| pair.entry.reused == 0);
         let first = *pair.entry.after_ns.first()?;
-        Some((first - pair.entry.head_ns) as f64)
+        Some((first - new.unwrap_or(pair.entry.head_ns)) as f64)
     };
     let ttft: Sample = pairs.iter().filter_map(first).collect();
     vec![Check {
