@@ -13,7 +13,7 @@ use crate::deadline::{Deadline, Recall};
 use crate::error_body::{ErrorBody, retry_after, unusable_content};
 use crate::fault::Fault;
 use crate::pool::Checkout;
-use crate::read_batching::GapTracker;
+use crate::read_batching::{GapTracker, Hold};
 use crate::request::HttpRequest;
 use crate::socket::{LogPosition, ReadLog};
 use crate::target::CancelAfter;
@@ -37,6 +37,8 @@ pub(crate) struct RequestExecution<'a> {
     last_event: Stamp,
     last_arrival: Option<Stamp>,
     gaps: Option<&'a GapTracker>,
+    /// Until the request is out.
+    unsent: Option<Hold>,
     error_body: Option<ErrorBody>,
 }
 
@@ -92,6 +94,7 @@ impl<'a> RequestExecution<'a> {
             last_event: begun,
             last_arrival: None,
             gaps: None,
+            unsent: None,
             error_body: None,
         }
     }
@@ -111,6 +114,7 @@ impl<'a> RequestExecution<'a> {
         checkout: impl Future<Output = Result<Checkout, Fault>>,
         stage: &Cell<Stage>,
     ) -> Option<Connection> {
+        self.unsent = self.gaps.map(GapTracker::hold);
         let limit = self.clock.now() + self.target.timeouts.connect;
         self.deadline.set(limit.min(self.whole_limit()));
         let end = match self.deadline.within(checkout).await {
@@ -141,15 +145,13 @@ impl<'a> RequestExecution<'a> {
         let log = Rc::clone(connection.log());
         if connection.is_http2() {
             // Its streams share reads: a pause would gather tokens of several of them under one stamp.
-            self.gaps = None;
+            (self.gaps, self.unsent) = (None, None);
         }
         let now = self.clock.now();
         let begin = log.begin(now);
         self.ready = Some(now);
         self.deadline.set(self.due());
-        let sent = Rc::default();
-        let outgoing = request.on(connection.is_http2(), &log, &sent);
-        let mut transfer = connection.start(outgoing, sent);
+        let mut transfer = request.start_on(connection);
         let streaming = request.prepared.is_streaming();
         let ending = self.follow(&mut transfer, streaming).await;
         if may_replace && self.is_stale(&ending, &log, begin) {
@@ -172,9 +174,15 @@ impl<'a> RequestExecution<'a> {
     /// Step through the answer until it ends one way or another.
     async fn follow(&mut self, transfer: &mut Transfer, streaming: bool) -> Ending {
         loop {
-            let step = poll_fn(|cx| match transfer.poll_step(cx) {
-                Poll::Ready(step) => Poll::Ready(Some(step)),
-                Poll::Pending => self.deadline.poll(cx).map(|()| None),
+            let step = poll_fn(|cx| {
+                let step = transfer.poll_step(cx);
+                if self.unsent.is_some() && transfer.sent().is_some() {
+                    self.unsent = None;
+                }
+                match step {
+                    Poll::Ready(step) => Poll::Ready(Some(step)),
+                    Poll::Pending => self.deadline.poll(cx).map(|()| None),
+                }
             });
             let ending = match step.await {
                 Some(Step::Data(bytes, mark)) => self.data(&bytes, mark),

@@ -383,9 +383,7 @@ impl Server {
             stage.set(Stage::Headers);
             let log = Rc::clone(connection.log());
             let begin = log.begin(log.now());
-            let sent = Rc::default();
-            let outgoing = request.on(connection.is_http2(), &log, &sent);
-            let mut transfer = connection.start(outgoing, sent);
+            let mut transfer = request.start_on(connection);
             let peer = &request.route.peer;
             let fault = match whole_page(&mut transfer, &log, (peer, most_bytes)).await {
                 Ok(fetched) => {

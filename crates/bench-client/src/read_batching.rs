@@ -2,16 +2,22 @@
 //! them all. With kernel stamps this costs no accuracy and saves most of the wake-ups.
 //!
 //! The pause stays well below the gap between two tokens of one stream, so that a read still holds one token and its stamp is
-//! exact. There is no pause when a request is soon due to be sent: the work that a pause gathers could delay it.
+//! exact. There is no pause when a request is soon due to be sent (the work that a pause gathers could delay it), while one is being
+//! sent, and while the worker has anything to do; what the worker is woken for meanwhile ends it.
 
 mod lengths;
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Context, Wake, Waker};
+use std::thread::Thread;
 
 use bench_schema::{Nanos, Stamp};
+use futures_util::task::AtomicWaker;
 
 use crate::{Clock, ReadMark, Timer};
 use lengths::Lengths;
@@ -40,6 +46,7 @@ const FEWEST_GAPS: u64 = 20;
 ///     .on_thread_park(batching.park_hook())
 ///     .build()?;
 /// // client.batch_reads(&batching); batching.give_way_to(&timer);
+/// runtime.block_on(batching.around(async { /* the worker's work */ }));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
@@ -53,6 +60,12 @@ struct Shared {
     pause: AtomicI64,
     valid_until: AtomicI64,
     longest: AtomicI64,
+    /// Requests that are not out yet.
+    unsent: AtomicUsize,
+    /// Whether the worker was woken since it was last run.
+    woken: AtomicBool,
+    worker: AtomicWaker,
+    thread: OnceLock<Thread>,
     /// When each of the thread's timers will want it ([`Timer::next`]). Those that are gone drop out.
     timers: Mutex<Vec<Weak<AtomicI64>>>,
 }
@@ -67,6 +80,10 @@ impl ReadBatching {
                 pause: AtomicI64::new(0),
                 valid_until: AtomicI64::new(i64::MIN),
                 longest: AtomicI64::new(0),
+                unsent: AtomicUsize::new(0),
+                woken: AtomicBool::new(false),
+                worker: AtomicWaker::new(),
+                thread: OnceLock::new(),
                 timers: Mutex::default(),
             }),
         }
@@ -84,6 +101,27 @@ impl ReadBatching {
         let mut timers = self.shared.timers();
         timers.retain(|timer| timer.strong_count() > 0);
         timers.push(Arc::downgrade(&timer.next()));
+    }
+
+    /// Run a worker. Its runtime is about to sleep whenever this returns, although the worker may have been woken by itself in the
+    /// meantime: then there is no pause, and a pause ends when another thread wakes it.
+    pub async fn around<F: Future>(&self, worker: F) -> F::Output {
+        let shared = &self.shared;
+        shared.thread.get_or_init(std::thread::current);
+        let waker = Waker::from(Arc::clone(shared));
+        let mut worker = pin!(worker);
+        poll_fn(|cx| {
+            shared.worker.register(cx.waker());
+            shared.woken.store(false, Ordering::SeqCst);
+            worker.as_mut().poll(&mut Context::from_waker(&waker))
+        })
+        .await
+    }
+
+    /// No pause until this is dropped: a request is on its way out.
+    pub(crate) fn hold(&self) -> Hold {
+        self.shared.unsent.fetch_add(1, Ordering::Relaxed);
+        Hold(Arc::clone(&self.shared))
     }
 
     /// The pause that is in force now; zero for none.
@@ -135,14 +173,55 @@ impl Shared {
 
     fn wait(&self) {
         // Most clients make no pause, and need no look at the clock to know it.
-        if self.pause.load(Ordering::Relaxed) == 0 {
+        if self.pause.load(Ordering::Relaxed) == 0 || self.is_busy() {
             return;
         }
-        let pause = self.pause_at(self.clock.now());
-        if pause > Nanos::ZERO {
-            self.longest.fetch_max(pause.get(), Ordering::Relaxed);
-            std::thread::sleep(pause.to_duration());
+        let mut now = self.clock.now();
+        let pause = self.pause_at(now);
+        if pause <= Nanos::ZERO {
+            return;
         }
+        self.longest.fetch_max(pause.get(), Ordering::Relaxed);
+        let end = now + pause;
+        // A wake-up that was served long ago ends one of these at once.
+        while now < end && !self.is_busy() {
+            std::thread::park_timeout((end - now).to_duration());
+            now = self.clock.now();
+        }
+    }
+
+    /// Whether there is anything to do or to send.
+    fn is_busy(&self) -> bool {
+        self.woken.load(Ordering::SeqCst) || self.unsent.load(Ordering::Relaxed) > 0
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.worker.wake();
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// A request that is not out yet.
+pub(crate) struct Hold(Arc<Shared>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.unsent.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hold")
     }
 }
 
@@ -170,6 +249,11 @@ impl GapTracker {
             batching,
             gaps: Lengths::default(),
         }
+    }
+
+    /// [`ReadBatching::hold`].
+    pub(crate) fn hold(&self) -> Hold {
+        self.batching.hold()
     }
 
     /// A read brought `events` events of a stream whose last ones had arrived at `before`.
@@ -202,7 +286,7 @@ impl GapTracker {
 #[cfg(test)]
 mod tests {
     use std::future::Future;
-    use std::task::{Context, Waker};
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 
@@ -270,6 +354,67 @@ mod tests {
         );
         batching.set(Nanos::from_millis(1), clock.now() - VALID - Nanos::new(1));
         assert_eq!(batching.pause(), Nanos::ZERO);
+    }
+
+    /// A worker in a runtime of its own, with a pause before each sleep that ends when it is woken or never.
+    fn work<F: Future>(worker: impl FnOnce(ReadBatching) -> F) -> (F::Output, Nanos) {
+        const NEVER: Nanos = Nanos::from_secs(100_000);
+        let clock = Clock::start();
+        let batching = ReadBatching::new(clock.clone(), NEVER);
+        batching.set(NEVER, clock.now() + NEVER);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .on_thread_park(batching.park_hook())
+            .build();
+        let output = runtime
+            .unwrap()
+            .block_on(batching.around(worker(batching.clone())));
+        (output, batching.take_longest())
+    }
+
+    #[test]
+    fn there_is_no_pause_while_the_worker_has_anything_to_do() {
+        let mut left = 3;
+        let busy = poll_fn(|cx: &mut Context<'_>| {
+            left -= 1;
+            cx.waker().wake_by_ref();
+            if left == 0 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        let ((), longest) = work(|_| busy);
+        assert_eq!(longest, Nanos::ZERO);
+    }
+
+    #[test]
+    fn another_thread_that_wakes_the_worker_ends_its_pause() {
+        let (answer, longest) = work(|batching| async move {
+            let (reply, answer) = tokio::sync::oneshot::channel();
+            let waits = batching.clone();
+            let other = std::thread::spawn(move || {
+                while waits.shared.longest.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+                reply.send(5).unwrap();
+            });
+            let answer = answer.await.unwrap();
+            other.join().unwrap();
+            answer
+        });
+        assert_eq!(answer, 5);
+        assert!(longest > Nanos::ZERO, "there was a pause to be ended");
+    }
+
+    #[test]
+    fn there_is_no_pause_while_a_request_is_on_its_way_out() {
+        let batching = ReadBatching::new(Clock::start(), Nanos::from_millis(1));
+        assert!(!batching.shared.is_busy());
+        let (first, second) = (batching.hold(), batching.hold());
+        drop(first);
+        assert!(batching.shared.is_busy());
+        drop(second);
+        assert!(!batching.shared.is_busy());
     }
 
     #[tokio::test]

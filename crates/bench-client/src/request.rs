@@ -1,11 +1,10 @@
 //! From a generation to the bytes that ask for it: encoded apart from any connection, so that nothing but a write is left when
 //! the request is due.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bench_schema::{GenerationRequest, Stamp};
+use bench_schema::GenerationRequest;
 use bytes::Bytes;
 use hyper::header::{
     ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
@@ -13,8 +12,9 @@ use hyper::header::{
 };
 use hyper::{Method, Request, Uri, Version};
 
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, Sent};
 use crate::socket::ReadLog;
+use crate::transfer::{Connection, Transfer};
 use crate::{ClientError, ConnectionPolicy, Endpoint, Protocol, Proxy, Target};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -212,16 +212,17 @@ pub(crate) struct HttpRequest<'a> {
 }
 
 impl HttpRequest<'_> {
-    /// The request for a connection of that kind; `sent` will hold when it was out.
-    pub(crate) fn on(
-        self,
-        http2: bool,
-        log: &Rc<ReadLog>,
-        sent: &Rc<Cell<Option<Stamp>>>,
-    ) -> Request<Outgoing> {
+    /// Begin its exchange on a connection.
+    pub(crate) fn start_on(self, connection: Connection) -> Transfer {
+        let sent = Sent::new(self.prepared.body.len());
+        let request = self.on(connection.is_http2(), connection.log(), &sent);
+        connection.start(request, sent)
+    }
+
+    fn on(self, http2: bool, log: &Rc<ReadLog>, sent: &Arc<Sent>) -> Request<Outgoing> {
         let Self { prepared, route } = self;
         let body = prepared.body.clone();
-        let outgoing = Outgoing::new(body, http2, Rc::clone(log), Rc::clone(sent));
+        let outgoing = Outgoing::new(body, Rc::clone(log), Arc::clone(sent));
         let mut request = Request::new(outgoing);
         *request.method_mut() = if prepared.body.is_empty() {
             Method::GET

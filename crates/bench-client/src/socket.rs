@@ -181,17 +181,17 @@ impl AsyncWrite for Socket {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::cell::Cell;
     use std::future::poll_fn;
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
-    use bench_schema::{Nanos, Stamp};
+    use bench_schema::Nanos;
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
     use crate::Clock;
     use crate::clock::KernelStamps;
+    use crate::outgoing::Sent;
 
     /// What it says of the instant: within the call, and nearer to its beginning, where the stamp is taken, than to its end.
     #[tokio::test]
@@ -214,7 +214,7 @@ mod tests {
         let mut socket = Socket::new(near.into(), Rc::clone(&log)).unwrap();
         let (mut after_sent, mut before_return) = (Vec::new(), Vec::new());
         for _ in 0..REQUESTS {
-            let sent = Rc::new(Cell::new(None::<Stamp>));
+            let sent = Sent::new(0);
             log.note_body_taken(&sent);
             let written = poll_fn(|cx| socket.poll_send(cx, &[b'x'; 1000])).await;
             let returned = clock.now();
@@ -222,7 +222,7 @@ mod tests {
             log.note_flush();
             let handed = sys::sending::take_stamp(socket.fd.get_ref().as_fd());
             let handed = stamps.arrival(handed.expect("a stamp for each segment"), returned);
-            after_sent.push(handed - sent.get().unwrap());
+            after_sent.push(handed - sent.at().unwrap());
             before_return.push(returned - handed);
             assert_eq!(socket.read(&mut [0; 8]).await.unwrap(), 1);
         }

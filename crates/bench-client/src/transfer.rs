@@ -7,8 +7,8 @@
 mod http1;
 mod http2;
 
-use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bench_schema::Stamp;
@@ -17,7 +17,7 @@ use hyper::Request;
 use hyper::http::response::Parts;
 
 use crate::ReadMark;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, Sent};
 use crate::socket::ReadLog;
 
 pub(crate) use http1::{Http1, Http1Transfer};
@@ -73,11 +73,7 @@ impl Connection {
     }
 
     /// Begin an exchange with a request whose body was made with the same `sent`.
-    pub(crate) fn start(
-        self,
-        request: Request<Outgoing>,
-        sent: Rc<Cell<Option<Stamp>>>,
-    ) -> Transfer {
+    pub(crate) fn start(self, request: Request<Outgoing>, sent: Arc<Sent>) -> Transfer {
         match self {
             Self::Http1(connection) => {
                 Transfer::Http1(Box::new(Http1Transfer::new(*connection, request, sent)))

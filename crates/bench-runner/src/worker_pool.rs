@@ -157,7 +157,8 @@ impl WorkerContext {
                 return;
             }
         };
-        LocalSet::new().block_on(&runtime, async {
+        let tasks = LocalSet::new();
+        let work = tasks.run_until(async {
             let mut equipment = self.equipment().await;
             while let Some(order) = inbox.recv().await {
                 let unusable = |error: &ClientError| RunError::Client(error.to_string());
@@ -187,6 +188,10 @@ impl WorkerContext {
                 }
             }
         });
+        match &self.late {
+            Some(late) => runtime.block_on(late.around(work)),
+            None => runtime.block_on(work),
+        }
     }
 
     fn runtime(&self) -> std::io::Result<tokio::runtime::Runtime> {

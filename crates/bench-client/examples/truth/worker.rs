@@ -56,7 +56,8 @@ fn work(options: &Options, target: Arc<Target>) -> Result<Measured, String> {
         builder.on_thread_park(batching.park_hook());
     }
     let runtime = builder.build().map_err(|error| error.to_string())?;
-    LocalSet::new().block_on(&runtime, async {
+    let tasks = LocalSet::new();
+    runtime.block_on(batching.around(tasks.run_until(async {
         let mut client = Client::new(target, clock.clone()).map_err(|error| error.to_string())?;
         if options.late_us > 0 {
             client.batch_reads(&batching);
@@ -72,7 +73,7 @@ fn work(options: &Options, target: Arc<Target>) -> Result<Measured, String> {
             waited: after.run_queue_wait - before.run_queue_wait,
             resident,
         })
-    })
+    })))
 }
 
 async fn load(options: &Options, client: &Rc<Client>) -> (Vec<(String, Exchange)>, u64) {

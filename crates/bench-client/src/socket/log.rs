@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bench_schema::{Nanos, Stamp};
 
 use crate::ReadMark;
 use crate::clock::KernelStamps;
+use crate::outgoing::Sent;
 use crate::sys::Opening;
 
 /// The reads and writes of one connection. Shared by the socket that fills it and the exchange that reads it; one thread only.
@@ -21,17 +23,11 @@ pub(crate) struct ReadLog {
     bytes_read: Cell<u64>,
     ended: Cell<Option<Stamp>>,
     last_write: Cell<Stamp>,
-    sending: RefCell<Vec<Sending>>,
+    /// Requests whose bodies hyper has taken and that are not out yet.
+    sending: RefCell<Vec<Arc<Sent>>>,
     opening: Cell<Option<Opening>>,
     fault: RefCell<Option<io::Error>>,
     permit: Cell<bool>,
-}
-
-/// A request whose body hyper has taken, and where to write down when it was out.
-#[derive(Debug)]
-struct Sending {
-    taken: Stamp,
-    sent: Rc<Cell<Option<Stamp>>>,
 }
 
 /// Counters of a connection at the beginning of an exchange, to tell this exchange's share from the earlier ones'.
@@ -123,24 +119,18 @@ impl ReadLog {
         self.last_write.set(at);
     }
 
-    /// hyper has just taken the last of a request's body; `sent` is set when the socket has accepted everything before the next flush.
-    pub(crate) fn note_body_taken(&self, sent: &Rc<Cell<Option<Stamp>>>) {
-        self.sending.borrow_mut().push(Sending {
-            taken: self.now(),
-            sent: Rc::clone(sent),
-        });
+    /// hyper has just taken a request's body, and now moves it through its buffers to the socket.
+    pub(crate) fn note_body_taken(&self, sent: &Arc<Sent>) {
+        self.sending.borrow_mut().push(Arc::clone(sent));
     }
 
     /// Nothing is left in the buffers above the socket.
     pub(crate) fn note_flush(&self) {
         let last_write = self.last_write.get();
-        self.sending.borrow_mut().retain(|sending| {
-            let written = last_write >= sending.taken;
-            if written {
-                sending.sent.set(Some(last_write));
-            }
-            !written
-        });
+        // One that was given up is held by nobody else.
+        self.sending
+            .borrow_mut()
+            .retain(|sent| !sent.flushed(last_write) && Arc::strong_count(sent) > 1);
     }
 
     /// Keep the first error of the connection; hyper wraps what it passes on.

@@ -1,6 +1,5 @@
 //! HTTP/1.1: connection and body in one future.
 
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +16,7 @@ use hyper::{Request, Response};
 
 use super::Step;
 use crate::connect::RawConnection;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, Sent};
 use crate::single_read_io::SingleReadIo;
 use crate::socket::{Peek, ReadLog};
 
@@ -97,7 +96,7 @@ enum Awaiting {
 pub(crate) struct Http1Transfer {
     connection: Http1,
     awaiting: Awaiting,
-    sent: Rc<Cell<Option<Stamp>>>,
+    sent: Arc<Sent>,
     quiet: Arc<Quiet>,
     /// A waker of `quiet`, made once; lent out while it polls.
     waker: Waker,
@@ -150,11 +149,7 @@ impl Wake for Quiet {
 }
 
 impl Http1Transfer {
-    pub(super) fn new(
-        mut connection: Http1,
-        request: Request<Outgoing>,
-        sent: Rc<Cell<Option<Stamp>>>,
-    ) -> Self {
+    pub(super) fn new(mut connection: Http1, request: Request<Outgoing>, sent: Arc<Sent>) -> Self {
         let response = Box::pin(connection.sender.send_request(request));
         let quiet = Arc::<Quiet>::default();
         Self {
@@ -168,7 +163,7 @@ impl Http1Transfer {
     }
 
     pub(super) fn sent(&self) -> Option<Stamp> {
-        self.sent.get()
+        self.sent.at()
     }
 
     /// The next step. Wake-ups that hyper gives itself meanwhile are not passed on: the loop below polls again anyway.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bench_schema::Stamp;
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 use super::Step;
 use crate::ReadMark;
 use crate::connect::RawConnection;
-use crate::outgoing::Outgoing;
+use crate::outgoing::{Outgoing, Sent};
 use crate::single_read_io::SingleReadIo;
 use crate::socket::ReadLog;
 
@@ -61,7 +62,14 @@ pub(crate) struct Http2 {
 impl Http2 {
     /// Shake hands and start the driver. Must run within a `LocalSet` or a local runtime.
     pub(crate) async fn open(raw: RawConnection, tasks: &LocalTasks) -> Result<Self, hyper::Error> {
-        let RawConnection { io, log, .. } = raw;
+        Self::over(raw.io, raw.log, tasks).await
+    }
+
+    pub(crate) async fn over(
+        io: SingleReadIo,
+        log: Rc<ReadLog>,
+        tasks: &LocalTasks,
+    ) -> Result<Self, hyper::Error> {
         let executor = ConnectionTasks {
             tasks: tasks.clone(),
             log: Rc::clone(&log),
@@ -129,16 +137,12 @@ struct Seen {
 pub(crate) struct Http2Transfer {
     log: Rc<ReadLog>,
     awaiting: Awaiting,
-    sent: Rc<Cell<Option<Stamp>>>,
+    sent: Arc<Sent>,
     seen: Seen,
 }
 
 impl Http2Transfer {
-    pub(super) fn new(
-        mut connection: Http2,
-        request: Request<Outgoing>,
-        sent: Rc<Cell<Option<Stamp>>>,
-    ) -> Self {
+    pub(super) fn new(mut connection: Http2, request: Request<Outgoing>, sent: Arc<Sent>) -> Self {
         let response = Box::pin(connection.sender.send_request(request));
         let log = connection.log;
         let seen = Seen {
@@ -154,7 +158,7 @@ impl Http2Transfer {
     }
 
     pub(super) fn sent(&self) -> Option<Stamp> {
-        self.sent.get()
+        self.sent.at()
     }
 
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
