@@ -144,6 +144,9 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::GpuLow => vec![Action::RunMoreAtOnce],
         Cause::GpuSaturated => vec![Action::AddGpus],
         Cause::GpuThrottled => vec![Action::CoolGpu],
+        Cause::SlowRequests => vec![Action::CompareSlowRequests],
+        Cause::DecodeInterrupted => vec![Action::ChunkPrefill, Action::SmallerPrefillSteps],
+        Cause::Pauses => vec![Action::LookForPeriodicJob, Action::LookAtServerLog],
         Cause::PrefixCache | Cause::Healthy => Vec::new(),
     }
 }

@@ -228,6 +228,7 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         ..CapacityAssumptions::default()
     };
     run.findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions)?;
+    crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
     Ok(())
 }
 

@@ -9,6 +9,7 @@ mod machines;
 mod outcomes;
 mod over_time;
 mod quiet;
+mod unexplained;
 
 use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, Unit};
 
@@ -63,6 +64,23 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     found
 }
 
+/// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
+pub(crate) const MIXED: f64 = 0.05;
+
+/// The causes after which a cell's figures are means over servers of different speed.
+pub(crate) fn of_two_levels(found: &[Finding]) -> impl Iterator<Item = &Finding> {
+    let moved = |f: &&Finding| {
+        let level = [Cause::ColdStart, Cause::Step, Cause::Drift];
+        f.severity > MIXED && f.cause().is_some_and(|cause| level.contains(&cause))
+    };
+    found.iter().filter(moved)
+}
+
+/// Whether what is said of a cell's rates is of such a cell.
+pub(crate) fn mixes_levels(found: &[Finding], about: &Finding) -> bool {
+    of_two_levels(found).any(|f| f.cells.iter().any(|cell| about.cells.contains(cell)))
+}
+
 fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     let quiet = Quiet::of(look, all);
     let mut found = outcomes::all(look);
@@ -75,7 +93,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
-            over_time::stalls(look),
+            over_time::stalls(look).or_else(|| over_time::silence(look)),
             over_time::levels_change(look),
             load::memory(look.cell),
             load::gpu_throttled(look.cell),
@@ -84,6 +102,9 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
         .flatten(),
     );
     found.retain(|f| f.severity >= least(f));
+    if found.is_empty() {
+        found.extend(unexplained::all(look));
+    }
     found
 }
 
@@ -146,6 +167,9 @@ const FOLLOWS: &[(Cause, &[Cause])] = &[
             Cause::ColdStart,
             Cause::Drift,
             Cause::Step,
+            Cause::SlowRequests,
+            Cause::DecodeInterrupted,
+            Cause::Pauses,
         ],
     ),
     (Cause::PeriodicStall, OF_STANDSTILL),
@@ -209,6 +233,9 @@ const FOLLOWS: &[(Cause, &[Cause])] = &[
             Cause::Drift,
             Cause::Step,
             Cause::ColdStart,
+            Cause::SlowRequests,
+            Cause::DecodeInterrupted,
+            Cause::Pauses,
         ],
     ),
     (Cause::Drift, &[Cause::Overload]),
@@ -235,8 +262,13 @@ fn follows(cause: Cause) -> &'static [Cause] {
     own.map_or(&[], |(_, explained)| explained)
 }
 
-/// Cost of what a slow start explains, over its own.
-const OF_START: f64 = 1.2;
+/// Cost of what a cause explains, over its own, where that is bounded: users wait for what a server did in the time that it lost, and
+/// what costs them much more has another reason too.
+const MOST_EXPLAINED: &[(Cause, f64)] = &[
+    (Cause::ColdStart, 1.2),
+    (Cause::PeriodicStall, 4.0),
+    (Cause::Frozen, 4.0),
+];
 
 /// Folds under each cause what follows from it in the same cells. Of two that follow from each other, the first in the order of
 /// this list is the cause: what stops or starves a server, then what a level that moves makes of its load.
@@ -264,8 +296,8 @@ fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
         let mut root = found.remove(at);
         found.retain(|f| {
             let within = root.cells.is_empty() || f.cells.iter().all(|c| root.cells.contains(c));
-            // A slow start explains what it pays for itself: beyond that there is waiting at other times too.
-            let beyond = *cause == Cause::ColdStart && f.severity > OF_START * root.severity;
+            let most = MOST_EXPLAINED.iter().find(|(bounded, _)| bounded == cause);
+            let beyond = most.is_some_and(|(_, most)| f.severity > most * root.severity);
             let Some(other) = f
                 .cause()
                 .filter(|other| within && !beyond && follows(*cause).contains(other))

@@ -34,8 +34,14 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         stored.clone()
     };
     let mut all = objectives::all(run);
-    all.extend(capacity::all(run));
     all.extend(diagnosis::causes(run, samples));
+    let capacity = capacity::all(run);
+    all.extend(
+        capacity
+            .into_iter()
+            .filter(|f| !diagnosis::mixes_levels(&all, f))
+            .collect::<Vec<_>>(),
+    );
     all.extend(facts::all(run, &analysis));
     ordered(all)
 }
@@ -52,7 +58,13 @@ pub fn findings_with(
 ) -> Result<Vec<Finding>, InsightError> {
     let mut all = findings(run, samples);
     all.extend(scenario_findings(scenarios, run)?);
-    all.extend(planning_findings(run, assumptions)?);
+    let planned = planning_findings(run, assumptions)?;
+    all.extend(
+        planned
+            .into_iter()
+            .filter(|f| !diagnosis::mixes_levels(&all, f))
+            .collect::<Vec<_>>(),
+    );
     Ok(ordered(all))
 }
 

@@ -4,8 +4,9 @@ mod answers;
 mod sending;
 mod stamps;
 
-use bench_schema::{CellRecord, ClockKind, Trust, TrustReason, TrustVerdict};
+use bench_schema::{Cause, CellRecord, ClockKind, Finding, Trust, TrustReason, TrustVerdict};
 
+use crate::diagnosis;
 use crate::facts::{CellFacts, TrustFacts};
 use crate::signals::derived;
 use crate::text;
@@ -364,6 +365,39 @@ fn of_cpu_time(scene: &Scene<'_>, share: Option<f64>, what: &str) -> Option<Seen
         share,
         format!("{what} {} {of}", text::percent(share)),
     ))
+}
+
+/// Adds that a cell is not stationary where a cause says so that the trend tests of its window did not see.
+pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
+    const CODE: &str = "not_stationary";
+    let mut reasons = std::mem::take(&mut trust.reasons);
+    for finding in diagnosis::of_two_levels(found) {
+        let known = |cell: &String| {
+            let same = |r: &TrustReason| r.code == CODE && r.cell.as_ref() == Some(cell);
+            reasons.iter().any(same)
+        };
+        let Some(cell) = finding.cells.iter().find(|cell| !known(cell)) else {
+            continue;
+        };
+        let what = match finding.cause() {
+            Some(Cause::ColdStart) => "its first requests are slower than the rest",
+            Some(Cause::Drift) => "its times drift",
+            _ => "its times change at one moment",
+        };
+        reasons.push(TrustReason {
+            code: CODE.to_owned(),
+            verdict: TrustVerdict::Doubtful,
+            message: format!(
+                "the cell's figures are means over different levels: {what}, which costs {} of the users' time",
+                text::percent(finding.severity)
+            ),
+            next: Some("measure longer, or warm up more".to_owned()),
+            cell: Some(cell.clone()),
+            measured: Some(finding.severity),
+            threshold: Some(diagnosis::MIXED),
+        });
+    }
+    *trust = Trust::from_reasons(reasons);
 }
 
 /// What speaks against the run as a whole.

@@ -84,6 +84,7 @@ pub(crate) fn amount(evidence: &Evidence) -> String {
         times,
         Known::ReplicaRatio.into(),
         Known::BesideLong.into(),
+        Known::SlowRatio.into(),
         Known::TailRatio.into(),
         Known::ScalingFactor.into(),
     ];
@@ -247,6 +248,20 @@ fn of_cause(cause: Cause, finding: &Finding) -> Option<String> {
         Cause::Frozen => format!(
             "all streams stood still for {}{at}{place}",
             n.said(Known::StallLength)?
+        ),
+        Cause::SlowRequests => format!(
+            "{} of the requests take {} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why",
+            n.said(Known::SlowShare)?,
+            n.said(Known::SlowRatio)?
+        ),
+        Cause::DecodeInterrupted => format!(
+            "prompts of others interrupt the answers{place}: {} of the users' time is pauses, {} of that beside a prompt in progress",
+            n.said(Known::PauseShare)?,
+            n.said(Known::PausePrompts)?
+        ),
+        Cause::Pauses => format!(
+            "answers pause{place}: {} of the users' time lies in gaps of four times the usual or more; nothing that was measured tells why",
+            n.said(Known::PauseShare)?
         ),
         Cause::ColdStart => format!(
             "slow at first{place}: {} the usual time until{at}",
@@ -652,6 +667,9 @@ pub(crate) fn cause_name(cause: Cause) -> &'static str {
         Cause::GpuLow => "an idle GPU",
         Cause::GpuSaturated => "a full GPU",
         Cause::GpuThrottled => "a GPU held back",
+        Cause::SlowRequests => "slow requests",
+        Cause::DecodeInterrupted => "interrupted answers",
+        Cause::Pauses => "pauses",
         Cause::Healthy => "healthy",
     }
 }
@@ -679,9 +697,12 @@ fn action(action: Action) -> &'static str {
             "look at that endpoint: its hardware, its configuration, who else uses it"
         }
         Action::LookForPeriodicJob => {
-            "look for a job with that period on the server: garbage collection, logging, snapshots, health checks"
+            "look for a job that runs on the server now and then: garbage collection, logging, snapshots, health checks"
         }
-        Action::LookAtServerLog => "look into the server's log at that time",
+        Action::CompareSlowRequests => {
+            "look for what the slow ones have in common: a replica behind the same address, an adapter, a time of day"
+        }
+        Action::LookAtServerLog => "look into the server's log",
         Action::WarmUp => "warm up for longer before measuring: --warmup",
         Action::MeasureLonger => "measure for longer, to see where it ends",
         Action::StayBelowLimit => "stay below the limit, or have it raised",
@@ -804,6 +825,11 @@ fn known_name(figure: Known) -> &'static str {
         Known::ClientOffered => "offered below the requested rate",
         Known::ClientOther => "client",
         Known::ReplicaRatio => "times over the others'",
+        Known::SlowShare => "share of slow requests",
+        Known::SlowRatio => "their time over the quick quarter's",
+        Known::SlowBeforeFirst => "of that before the first token",
+        Known::PauseShare => "time in pauses",
+        Known::PausePrompts => "of that beside a prompt in progress",
         Known::ReplicaShare => "share of the requests",
         Known::Stalls => "stalls",
         Known::StallPeriod => "period",

@@ -70,6 +70,12 @@ causes! {
     GpuSaturated "gpu_saturated";
     /// The GPU is held back by heat or power.
     GpuThrottled "gpu_throttled";
+    /// Some requests take much longer than others of their lengths, and nothing that was measured tells why.
+    SlowRequests "slow_requests";
+    /// Prompts of others interrupt the answers that are under way.
+    DecodeInterrupted "decode_interrupted";
+    /// Answers pause, and nothing that was measured tells why.
+    Pauses "pauses";
     /// Nothing was found that costs users time.
     Healthy "healthy";
 }

@@ -367,6 +367,16 @@ names! {
         ReplicaRatio "replica_ratio";
         /// Share of the requests that it served.
         ReplicaShare "replica_share";
+        /// Share of the requests that are slow for their lengths.
+        SlowShare "slow_share";
+        /// Their time over that of the quick quarter.
+        SlowRatio "slow_ratio";
+        /// Share of what they take longer that lies before the first token.
+        SlowBeforeFirst "slow_before_first";
+        /// Share of the users' time in gaps of four times the usual and more.
+        PauseShare "pause_share";
+        /// Share of those gaps in which somebody else's prompt was processed.
+        PausePrompts "pause_prompts";
         /// Stalls of all streams.
         Stalls "stalls";
         /// Time between two of them.
@@ -530,6 +540,8 @@ names! {
         GiveClientCores "give_client_cores";
         /// Look at that endpoint.
         LookAtReplica "look_at_replica";
+        /// Look for what the slow requests have in common.
+        CompareSlowRequests "compare_slow_requests";
         /// Look for a job of that period.
         LookForPeriodicJob "look_for_periodic_job";
         /// Look into the server's log at that time.

@@ -3,7 +3,7 @@
 use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
 
 use super::load::in_flight;
-use super::look::{Line, Look, covered, mean, median};
+use super::look::{Cover, Line, Look, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::signals::Signal;
@@ -70,7 +70,13 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     if start.share() <= EITHER || !start.late {
         return None;
     }
-    Draft::in_cell(Cause::WaitingOrPrefill, start.share(), look.cell)
+    either(look, start.share())
+}
+
+/// A long way to the first token that nothing here takes apart.
+pub(super) fn either(look: &Look<'_>, cost: f64) -> Option<Finding> {
+    let start = Start::of(look)?;
+    Draft::in_cell(Cause::WaitingOrPrefill, cost, look.cell)
         .because(Known::TtftShare, start.share(), Unit::Ratio)
         .because(Known::Ttft, start.ttft, Unit::Ns)
         .because_some(Known::InFlight, in_flight(look), Unit::Count)
@@ -90,6 +96,15 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
         .iter()
         .find(|(q, ..)| (q - 0.5).abs() < 1e-9);
     let quiet = crate::signals::derived(look.cell, "server_prefill_mean");
+    if nobody_is_held(look) {
+        return Draft::in_cell(Cause::Prefill, shares.queue + shares.prefill, look.cell)
+            .because(Known::PrefillShare, shares.prefill, Unit::Ratio)
+            .because(Known::QueueShare, shares.queue, Unit::Ratio)
+            .because_some(Known::Running, level(look, Signal::Running), Unit::Count)
+            .because_some(Known::InFlight, in_flight(look), Unit::Count)
+            .refuted_by(Experiment::OneAtATime)
+            .done();
+    }
     Draft::in_cell(Cause::Queueing, shares.queue, look.cell)
         .because(Known::QueueShare, shares.queue, Unit::Ratio)
         .because_some(Known::QueueTimeP50, median.map(|m| m.1), Unit::Ns)
@@ -104,6 +119,15 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
         )
         .refuted_by(Experiment::HigherLimit)
         .done()
+}
+
+/// Whether as many ran at once as there were slots: then no limit of the server held a request back, and what it calls its queue is the
+/// time until the next step takes the prompt up.
+fn nobody_is_held(look: &Look<'_>) -> bool {
+    let most = Signal::Running.of(look.cell).map(|running| running.peak);
+    look.concurrency()
+        .zip(most)
+        .is_some_and(|(slots, most)| most >= f64::from(slots))
 }
 
 fn level(look: &Look<'_>, signal: Signal) -> Option<f64> {
@@ -252,7 +276,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         (Some(a), Some(b)) if beside.len() >= FEWEST && alone.len() >= FEWEST => a / b,
         _ => 1.0,
     };
-    let occupied = covered(&spans, (0.0, whole)) / whole;
+    let occupied = Cover::of(spans.iter().copied()).within(0.0, whole) / whole;
     let stalled =
         stood > 0.0 && beside_long >= 0.6 * stood && beside_long >= 1.5 * occupied * stood;
     if (ratio < SLOWER && !stalled) || occupied > 0.8 {

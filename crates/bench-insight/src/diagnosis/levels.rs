@@ -24,6 +24,11 @@ pub(super) struct Level {
     pub(super) mean: f64,
 }
 
+/// Whether two levels are two.
+pub(super) fn differ(a: f64, b: f64) -> bool {
+    apart(a, b) >= STEP
+}
+
 fn apart(a: f64, b: f64) -> f64 {
     (a - b).abs() / a.abs().min(b.abs()).max(f64::MIN_POSITIVE)
 }

@@ -2,7 +2,7 @@
 
 use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, Metric, Unit};
 
-use super::look::{Look, mean, median};
+use super::look::{Look, Seen, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::signals::Signal;
@@ -26,12 +26,10 @@ pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
         return overload_of_table(look.cell);
     }
     let growth = Growth::of(look)?;
-    let grows = growth.total >= LEFT_OVER * growth.offered
-        && growth.over_error >= ERRORS
-        // What a burst leaves goes away again.
-        && growth.at_end >= 0.7 * growth.most
-        && growth.late > 0.0;
-    if !grows {
+    // What a burst leaves goes away again.
+    let stays = growth.at_end >= 0.7 * growth.most && growth.late > 0.0;
+    let left = growth.total >= LEFT_OVER * growth.offered;
+    if !stays || !left || (growth.over_error < ERRORS && !growth.falls_short(look)) {
         return None;
     }
     // Users wait for what piled up: their time beyond that of the first requests.
@@ -75,9 +73,33 @@ struct Growth {
     most: f64,
     /// Change over the last third.
     late: f64,
+    /// Served in the second half, a second.
+    served_late: f64,
+    /// Least and mean in flight in the second half.
+    least_late: f64,
+    mean_late: f64,
 }
 
+/// Times of the last quarter over those of the first, at the same lengths, of a server that falls behind.
+const LONGER: f64 = 1.3;
+/// Served in the second half over what was asked for, below which a busy server falls short.
+const SHORT: f64 = 0.93;
+
 impl Growth {
+    /// Whether the server, busy all through the second half, served less than was asked for. The luck of a random schedule makes
+    /// requests pile up too, but a server that is able to serve the rate then serves more than it.
+    fn falls_short(&self, look: &Look<'_>) -> bool {
+        let asked = look.cell.plan.requested_rate_per_s;
+        let quarter = look.seen.len() / 4;
+        let slow = |of: Option<&[Seen<'_>]>| median(of?.iter().map(|s| s.slow).collect());
+        let early = slow(look.seen.get(..quarter));
+        let late = slow(look.seen.get(look.seen.len() - quarter..));
+        asked.is_some_and(|asked| self.served_late < SHORT * asked)
+            && self.least_late >= (0.5 * self.mean_late).max(2.0)
+            // Long answers fill a server for as long as they take, without being slower for it.
+            && early.zip(late).is_some_and(|(early, late)| late >= LONGER * early)
+    }
+
     fn of(look: &Look<'_>) -> Option<Self> {
         let spans: Vec<(f64, f64)> = look
             .seen
@@ -105,6 +127,12 @@ impl Growth {
         let (first, last) = (*levels.first()?, *levels.last()?);
         let n = changes.len() as f64;
         let centre = (last - first) / n;
+        let late = levels.get(STRETCHES / 2..)?;
+        let half = length / 2.0;
+        let served = ended
+            .iter()
+            .filter(|at| (half..length).contains(*at))
+            .count();
         let sd = (changes.iter().map(|c| (c - centre).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
         let error = sd / n.sqrt();
         Some(Self {
@@ -115,6 +143,9 @@ impl Growth {
             at_end: last,
             most: levels.iter().copied().fold(0.0, f64::max),
             late: last - levels.get(STRETCHES * 2 / 3)?,
+            served_late: served as f64 / (half / 1e9),
+            least_late: late.iter().copied().fold(f64::INFINITY, f64::min),
+            mean_late: mean(late.iter().copied())?,
         })
     }
 }
@@ -165,8 +196,15 @@ pub(crate) fn gap(cell: &CellRecord) -> Option<f64> {
     view::quantile(cell, Metric::Itl, 0.5).or_else(|| view::quantile(cell, Metric::Tpot, 0.5))
 }
 
+/// The requests under way on average: the slots of a closed loop; of an open one, the time that its requests take over that in which they
+/// came.
 pub(super) fn in_flight(look: &Look<'_>) -> Option<f64> {
-    mean(look.seen.iter().map(|seen| seen.in_flight))
+    if let (Some(slots), false) = (look.concurrency(), look.load_moves()) {
+        return Some(f64::from(slots));
+    }
+    let taken: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
+    let came = look.seen.iter().map(|s| s.from).fold(0.0, f64::max);
+    (came > 0.0).then(|| taken / came)
 }
 
 /// Share of added load below which throughput counts as flat.
@@ -232,15 +270,11 @@ pub(super) fn memory(cell: &CellRecord) -> Option<Finding> {
     }
     let running = Signal::Running.of(cell).map_or(0.0, |level| level.mean);
     let waiting_share = waits / (waits + running).max(1.0);
-    let preempted_share = preempted / (cell.counts.planned.max(1) as f64);
-    Draft::in_cell(
-        Cause::MemoryPressure,
-        waiting_share.max(preempted_share).max(super::LEAST),
-        cell,
-    )
-    .because(Known::KvCachePeak, peak.min(1.0), Unit::Ratio)
-    .because_some(Known::Preemptions, lost, Unit::Count)
-    .because_some(Known::Waiting, waiting, Unit::Count)
-    .refuted_by(Experiment::HalfConcurrency)
-    .done()
+    // What a preemption costs its request is not known: at least something.
+    Draft::in_cell(Cause::MemoryPressure, waiting_share.max(super::LEAST), cell)
+        .because(Known::KvCachePeak, peak.min(1.0), Unit::Ratio)
+        .because_some(Known::Preemptions, lost, Unit::Count)
+        .because_some(Known::Waiting, waiting, Unit::Count)
+        .refuted_by(Experiment::HalfConcurrency)
+        .done()
 }

@@ -3,10 +3,11 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
+use bench_schema::{ArrivalKind, CellRecord, Load, Metric, RunRecord, Stamp};
 
 use super::levels::{self, Level};
 use crate::samples::{CellSamples, LostSample, RequestSample};
+use crate::view;
 
 /// A cell with its single requests, where those are known.
 pub(super) struct Look<'a> {
@@ -194,6 +195,13 @@ impl<'a> Look<'a> {
             .collect()
     }
 
+    /// Whether tokens come several at a time: then the gaps between are no pauses.
+    pub(super) fn in_bundles(&self) -> bool {
+        let gap = view::quantile(self.cell, Metric::Icl, 0.5);
+        gap.zip(view::mean(self.cell, Metric::Icl))
+            .is_some_and(|(usual, mean)| usual < 0.2 * mean)
+    }
+
     /// Median of the time per token.
     pub(super) fn tpot(&self) -> Option<f64> {
         median(self.seen.iter().filter_map(|s| s.request.tpot).collect())
@@ -322,14 +330,54 @@ pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     values.get(index).copied()
 }
 
-/// Length of the union of spans within a stretch of time.
-pub(super) fn covered(spans: &[(f64, f64)], (from, to): (f64, f64)) -> f64 {
-    let mut sorted = spans.to_vec();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut total, mut reached) = (0.0, from);
-    for (start, end) in sorted {
-        total += (end.min(to) - start.max(reached)).max(0.0);
-        reached = reached.max(end);
+/// The union of spans of time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cover {
+    /// Apart from each other and in order: from, to, and the length of all before.
+    pieces: Vec<(f64, f64, f64)>,
+}
+
+impl Cover {
+    pub(super) fn of(spans: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        let mut sorted: Vec<(f64, f64)> = spans.into_iter().collect();
+        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut pieces: Vec<(f64, f64, f64)> = Vec::new();
+        for (from, to) in sorted {
+            match pieces.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                last => {
+                    let before = last.map_or(0.0, |l| l.2 + l.1 - l.0);
+                    pieces.push((from, to.max(from), before));
+                }
+            }
+        }
+        Self { pieces }
     }
-    total
+
+    /// Its length up to an instant.
+    fn until(&self, at: f64) -> f64 {
+        let begun = self.pieces.partition_point(|piece| piece.0 <= at);
+        let last = begun.checked_sub(1).and_then(|i| self.pieces.get(i));
+        last.map_or(0.0, |(from, to, before)| before + at.min(*to) - from)
+    }
+
+    /// Its length within a stretch of time.
+    pub(super) fn within(&self, from: f64, to: f64) -> f64 {
+        (self.until(to) - self.until(from)).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlaps_counts_once() {
+        let cover = Cover::of([(5.0, 7.0), (0.0, 2.0), (1.0, 3.0), (6.0, 6.5)]);
+        let about = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(about(cover.within(-1.0, 10.0), 5.0));
+        assert!(about(cover.within(2.5, 6.0), 1.5));
+        assert!(about(cover.within(3.5, 4.5), 0.0));
+        assert!(about(Cover::default().within(0.0, 1.0), 0.0));
+    }
 }

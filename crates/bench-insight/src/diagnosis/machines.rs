@@ -24,9 +24,12 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
     let cores = derived(cell, "server_cpu_cores");
     let pressure = told("host_cpu_pressure_share");
     let cpus = run.host.cpus.map(f64::from);
-    // Threads that wait little beside what they run lose little by it; a server that hardly computes loses nothing to a thief.
+    // Threads that wait little beside what they run lose little by it, and no more than the time in which they wait; a server that
+    // hardly computes loses nothing to a thief.
     let share_of = |figure: Known, value: f64| match (figure, cores) {
-        (Known::ServerRunQueue, Some(cores)) => value / (value + cores).max(f64::MIN_POSITIVE),
+        (Known::ServerRunQueue, Some(cores)) => {
+            (value / (value + cores).max(f64::MIN_POSITIVE)).min(value)
+        }
         (Known::HostSteal, Some(cores)) if cores < 0.5 => 0.0,
         _ => value.min(1.0),
     };
@@ -98,14 +101,16 @@ const OF_CLIENT: &[(&str, Known, Unit)] = &[
     ("slots_idle", Known::ClientOther, Unit::Ratio),
 ];
 
-/// What a reason costs: a share as it stands, lateness as a share of E2E.
+/// What a reason costs: a share as it stands, mean lateness as a share of E2E.
 fn cost_of(run: &RunRecord, reason: &TrustReason) -> f64 {
     let measured = reason.measured.unwrap_or(0.0);
     let share = match reason.code.as_str() {
         "lateness" => {
             let cell = reason.cell.as_deref().and_then(|id| run.cell(id));
-            let e2e = cell.and_then(|cell| view::mean(cell, Metric::E2e));
-            e2e.map_or(0.0, |e2e| measured / e2e)
+            let mean = |metric| cell.and_then(|cell| view::mean(cell, metric));
+            let late = mean(Metric::Lateness).zip(mean(Metric::E2e));
+            let e2e = || mean(Metric::E2e).map_or(0.0, |e2e| measured / e2e);
+            late.map_or_else(e2e, |(late, e2e)| late / e2e)
         }
         // How full it is, or a count: what it costs is not known.
         "client_cpu" | "starved" => 0.2,

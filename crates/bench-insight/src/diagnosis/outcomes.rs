@@ -146,7 +146,7 @@ impl Spell {
         let best = runs
             .filter_map(|run| Self::of_run(look, run))
             .max_by(|a, b| (a.to - a.from).total_cmp(&(b.to - b.from)))?;
-        let came_back = look.seen.iter().any(|seen| seen.from > best.to);
+        let came_back = look.seen.iter().any(|seen| seen.sent >= best.to);
         Some(Self { came_back, ..best })
     }
 
@@ -158,9 +158,18 @@ impl Spell {
         if refusals < 3 {
             return None;
         }
-        let from = run.first()?.0;
-        let ends = run.iter().filter_map(|(_, lost)| *lost);
-        let to = ends.map(|lost| look.ns(lost.end)).fold(from, f64::max);
+        // It went when the first of them broke off, and was back when one was sent that it answered.
+        let ends = || {
+            run.iter()
+                .filter_map(|(_, lost)| lost.map(|l| look.ns(l.end)))
+        };
+        let from = ends().fold(f64::INFINITY, f64::min);
+        let last = ends().fold(from, f64::max);
+        let answered = look.seen.iter().map(|seen| seen.sent);
+        let to = answered
+            .filter(|sent| *sent > last)
+            .fold(f64::INFINITY, f64::min);
+        let to = if to.is_finite() { to } else { last };
         Some(Self {
             from,
             to,

@@ -2,8 +2,8 @@
 
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
-use super::levels::Level;
-use super::look::{Look, covered, mean, median, quantile};
+use super::levels::{self, Level};
+use super::look::{Cover, Look, mean, median, quantile};
 use crate::draft::Draft;
 
 /// Requests below which a change cannot be told from chance.
@@ -31,6 +31,10 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
+    // What comes back to its level has not changed it, and a queue that comes and goes is no change of the server.
+    if !cold && (!levels::differ(first.mean, last.mean) || !of_the_server(look)) {
+        return None;
+    }
     let cause = if cold {
         Cause::ColdStart
     } else if is_drift(&points, found) {
@@ -59,6 +63,20 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Requests, total as f64, Unit::Count)
         .refuted_by(experiment)
         .done()
+}
+
+/// Whether the time per token moved too. In an open loop times move with the queue as well; in a closed loop there is none that could.
+fn of_the_server(look: &Look<'_>) -> bool {
+    let seen = look.seen.iter();
+    let gaps: Vec<(f64, f64)> = seen
+        .filter_map(|s| Some((s.sent, s.request.tpot?)))
+        .collect();
+    if !look.is_open() || gaps.len() * 2 < look.seen.len() {
+        return true;
+    }
+    let found = levels::of(&gaps);
+    let ends = found.first().zip(found.last());
+    ends.is_some_and(|(first, last)| levels::differ(first.mean, last.mean))
 }
 
 /// The first requests, where all of them are slower than nearly all others.
@@ -146,11 +164,16 @@ struct Stall {
 
 /// Share of a stall in which prompts were worked on, from which on they are what the streams waited for.
 const OF_PROMPTS: f64 = 0.7;
+/// Share of the time over which stalls that come again and again are spread.
+const MOST: f64 = 0.4;
 /// Share of the time in which all stalls of a slow start lie.
 const EARLY: f64 = 0.4;
 
 /// All streams stop together: again and again, or once or twice.
 pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
+    if look.in_bundles() {
+        return None;
+    }
     let (unexplained, period) = not_of_prompts(look)?;
     let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
@@ -168,8 +191,8 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
     let cause = match period {
         Some(_) => Cause::PeriodicStall,
-        // One pause among thousands of tokens has to be long to be anything.
-        None if longest >= 0.01 * whole => Cause::Frozen,
+        // One pause among thousands of tokens has to be long to be anything, and that of a single stream longer.
+        None if longest >= if last.streams >= 2.0 { 0.01 } else { 0.03 } * whole => Cause::Frozen,
         None => return None,
     };
     let client = &look.cell.client;
@@ -206,22 +229,99 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Share of the time, and multiple of the median TTFT, from which a silence counts; shorter than this it may be the machine's.
+const LONG_SILENCE: (f64, f64, f64) = (0.02, 3.0, 5e8);
+
+/// Requests under way, and for a long time no token for anybody, that no prompt explains: where few answers stream, a server that
+/// stands still keeps its users from their first tokens.
+pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
+    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let began = look
+        .seen
+        .iter()
+        .map(|s| s.end)
+        .fold(f64::INFINITY, f64::min);
+    let usual = median(look.seen.iter().filter_map(|s| s.request.ttft).collect())?;
+    let prompts = Cover::of(look.prefills().iter().map(|p| (p.from, p.to)));
+    let (share, times, least) = LONG_SILENCE;
+    let longest = silences(look)
+        .into_iter()
+        .filter(|s| s.from >= began && s.streams >= 2.0)
+        .filter(|s| prompts.within(s.from, s.from + s.length) < 0.5 * s.length)
+        .max_by(|a, b| a.length.total_cmp(&b.length))
+        .filter(|s| s.length >= (share * whole).max(times * usual).max(least))?;
+    let taken: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
+    Draft::in_cell(
+        Cause::Frozen,
+        longest.length * longest.streams / 2.0 / taken,
+        look.cell,
+    )
+    .because(Known::Stalls, 1.0, Unit::Count)
+    .because(Known::StallLength, longest.length, Unit::Ns)
+    .because(Known::At, longest.from, Unit::Ns)
+    .because(Known::InFlight, longest.streams, Unit::Count)
+    .refuted_by(Experiment::AgainWithLog)
+    .done()
+}
+
+/// Stretches in which requests were under way and none of them got a token, with the most that were.
+fn silences(look: &Look<'_>) -> Vec<Stall> {
+    // (when, requests under way, of them with tokens flowing)
+    let mut edges: Vec<(f64, f64, f64)> = Vec::new();
+    for seen in &look.seen {
+        edges.push((seen.sent, 1.0, 0.0));
+        edges.push((seen.end, -1.0, 0.0));
+        let Some(first) = seen.first else { continue };
+        edges.push((first, 0.0, 1.0));
+        edges.push((seen.end, 0.0, -1.0));
+        for (at, length) in &seen.request.stalls {
+            let from = look.ns(*at);
+            edges.push((from, 0.0, -1.0));
+            edges.push((from + length, 0.0, 1.0));
+        }
+    }
+    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
+    let (mut under_way, mut flowing) = (0.0, 0.0);
+    let mut open: Option<Stall> = None;
+    let mut found = Vec::new();
+    for (at, more, flows) in edges {
+        under_way += more;
+        flowing += flows;
+        match (&mut open, under_way >= 1.0 && flowing < 1.0) {
+            (None, true) => {
+                open = Some(Stall {
+                    from: at,
+                    length: 0.0,
+                    streams: under_way,
+                });
+            }
+            (Some(stall), true) => stall.streams = stall.streams.max(under_way),
+            (Some(stall), false) => {
+                stall.length = at - stall.from;
+                found.push(*stall);
+                open = None;
+            }
+            (None, false) => {}
+        }
+    }
+    found
+}
+
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
 fn not_of_prompts(look: &Look<'_>) -> Option<(Vec<Stall>, Option<f64>)> {
     let all = together(look);
-    // As many as there are requests: each comes with somebody's prompt.
-    if all.len() * 3 > look.seen.len() && all.len() > 2 {
-        return None;
-    }
-    let prefills: Vec<(f64, f64)> = look.prefills().iter().map(|p| (p.from, p.to)).collect();
+    let prefills = Cover::of(look.prefills().iter().map(|p| (p.from, p.to)));
     let of_prompts = |stall: &Stall| {
-        let within = (stall.from, stall.from + stall.length);
-        covered(&prefills, within) >= OF_PROMPTS * stall.length
+        prefills.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
     };
     let n = all.len();
     let rest: Vec<Stall> = all.into_iter().filter(|stall| !of_prompts(stall)).collect();
     // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
     let period = period(&rest).filter(|_| rest.len() >= 3 && rest.len() * 2 >= n);
+    // What comes again and again does so for most of the time.
+    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let lasted = rest.first().zip(rest.last()).map(|(a, b)| b.from - a.from);
+    let period = period.filter(|_| lasted.is_some_and(|lasted| lasted >= MOST * whole));
     Some((rest, period))
 }
 

@@ -43,7 +43,7 @@ impl Quiet {
     }
 
     fn of_quiet_moments(look: &Look<'_>) -> Option<Self> {
-        if !look.is_open() {
+        if !look.is_open() && !look.load_moves() {
             return None;
         }
         // Of one level of the server: where it became slower, the quick times are not the quiet ones.

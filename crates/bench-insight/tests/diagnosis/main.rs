@@ -217,6 +217,66 @@ fn faulty() -> Vec<Situation> {
             Cause::SlowReplica,
         ),
         of(
+            "a replica at 40 % behind the same address",
+            Asks::Closed(8),
+            mixed,
+            with(|s| {
+                s.second = Some(2.5);
+                s.one_address = true;
+            }),
+            Cause::SlowRequests,
+        ),
+        of(
+            "slow for 2 s of every 8 s",
+            Asks::Closed(8),
+            mixed,
+            with(|s| {
+                s.pace = |t| {
+                    if (t + 5_000.0) % 8_000.0 < 2_000.0 {
+                        3.0
+                    } else {
+                        1.0
+                    }
+                }
+            }),
+            Cause::SlowRequests,
+        ),
+        of(
+            "each prompt interrupts the others' answers",
+            Asks::Closed(4),
+            equal,
+            with(|s| {
+                s.blocking = true;
+                s.prefill = 60.0;
+            }),
+            Cause::DecodeInterrupted,
+        ),
+        of(
+            "all streams stop for 200 ms every 1.5 s",
+            Asks::Closed(4),
+            equal,
+            with(|s| {
+                s.freezes = (0..27)
+                    .map(|i| (f64::from(i) * 1500.0 + 700.0, 200.0))
+                    .collect();
+            }),
+            Cause::PeriodicStall,
+        ),
+        of(
+            "frozen for 4 s, few under way",
+            Asks::Poisson(2.0),
+            short_answers,
+            with(|s| s.freezes = vec![(15_000.0, 4_000.0)]),
+            Cause::Frozen,
+        ),
+        of(
+            "a quarter more than it can do",
+            Asks::Poisson(15.0),
+            equal,
+            with(|s| s.slots = 8),
+            Cause::Overload,
+        ),
+        of(
             "all streams stop every 4 s",
             Asks::Closed(8),
             mixed,

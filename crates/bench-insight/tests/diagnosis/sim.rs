@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) pace: fn(Ms) -> f64,
     /// Factor on the times of the second of two endpoints.
     pub(crate) second: Option<f64>,
+    /// Whether both are behind one address.
+    pub(crate) one_address: bool,
     /// Requests a second beyond which 429 is answered.
     pub(crate) limit: Option<f64>,
     /// Nobody listens from … to ….
@@ -54,6 +56,7 @@ impl Default for Server {
             freezes: Vec::new(),
             pace: |_| 1.0,
             second: None,
+            one_address: false,
             limit: None,
             away: None,
             fails: None,
@@ -298,6 +301,9 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
     ran.records.sort_by_key(|record| record.due);
     for (id, record) in ran.records.iter_mut().enumerate() {
         record.id = id as u64;
+        if cell.server.one_address {
+            record.wire.connection = ConnectionFacts::default();
+        }
     }
     ran
 }
