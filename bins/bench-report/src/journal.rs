@@ -25,6 +25,8 @@ pub(crate) struct Check {
     pub(crate) damage: Vec<String>,
     /// What could not be looked at.
     pub(crate) unchecked: Vec<String>,
+    /// How many records each cell has; nothing where that is not known.
+    pub(crate) records: BTreeMap<String, u64>,
 }
 
 /// Hold the journals against what is known of them.
@@ -40,6 +42,9 @@ pub(crate) fn check(run: &RunRecord, dir: &Path) -> Result<Check, CommandError> 
     }
     if !run.journal.is_empty() {
         found.damage.extend(unwritten(run, dir));
+        if found.damage.is_empty() {
+            found.records = counted(run).collect();
+        }
     } else if found.damage.is_empty() {
         found.count(run, dir)?;
     }
@@ -64,14 +69,19 @@ fn unwritten(run: &RunRecord, dir: &Path) -> Option<String> {
     let parts = run.journal.iter();
     let parts = parts.filter(|part| part.file.starts_with(requests.stem()));
     let written: u64 = parts.map(|part| part.lines).sum();
-    let counts = run.cells.iter().map(|cell| &cell.counts);
-    let counted: u64 = counts.map(|counts| counts.planned + counts.warmup).sum();
+    let counted: u64 = counted(run).map(|(_, records)| records).sum();
     let kept = !requests.parts_in(dir).is_empty();
     (kept && written < counted).then(|| {
         format!(
             "{written} of {counted} requests were written; the others are counted in run.json only"
         )
     })
+}
+
+/// How many records each cell has by its counts.
+fn counted(run: &RunRecord) -> impl Iterator<Item = (String, u64)> {
+    let cells = run.cells.iter();
+    cells.map(|cell| (cell.id.clone(), cell.counts.planned + cell.counts.warmup))
 }
 
 fn number(parts: usize) -> u32 {
@@ -247,18 +257,18 @@ impl Check {
             })?;
         }
         if run.complete && !counts.is_empty() {
-            let lacking = run.cells.iter().filter_map(|cell| {
-                let told = cell.counts.planned + cell.counts.warmup;
-                let there = counts.get(&cell.id).copied().unwrap_or(0);
+            let lacking = counted(run).filter_map(|(cell, told)| {
+                let there = counts.get(&cell).copied().unwrap_or(0);
                 (there != told).then(|| {
                     format!(
                         "requests.jsonl has {there} records of {}; run.json counts {told}",
-                        cell.id.escape_debug()
+                        cell.escape_debug()
                     )
                 })
             });
             found.extend(lacking);
         }
+        self.records = counts;
         // of a shard only every n-th request is here
         let holes = seen.holes();
         if !run.complete && holes > 0 && run.config.get("shard").is_none() {

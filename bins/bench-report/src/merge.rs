@@ -69,7 +69,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
         Ok(())
     })?;
     let readings = journals::readings(shards, clocks, out, |reading| {
-        conclusion.push_reading(reading);
+        conclusion.push_reading(reading.clone());
     })?;
     notes.extend(requests.notes);
     notes.extend(readings.notes);
@@ -91,11 +91,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
         done.requests,
         record.cells.len()
     ));
-    Ok(RunFolder {
-        path: out.to_owned(),
-        record,
-        notes,
-    })
+    Ok(RunFolder::of(out, record, notes))
 }
 
 /// The first shard's record with what all of them say together, the aggregates still to come.

@@ -30,6 +30,8 @@ pub(crate) struct RunFolder {
     pub(crate) record: RunRecord,
     /// What the reader should be told: damage that was passed over, cells that were made again.
     pub(crate) notes: Vec<String>,
+    /// How many records of each cell its journal has, where they were counted.
+    records: BTreeMap<String, u64>,
 }
 
 impl RunFolder {
@@ -98,16 +100,28 @@ impl RunFolder {
             path: file.to_owned(),
             source,
         })?;
-        Ok(Self {
-            path: file.parent().map_or_else(PathBuf::new, Path::to_owned),
+        let path = file.parent().map_or_else(PathBuf::new, Path::to_owned);
+        Ok(Self::of(&path, record, Vec::new()))
+    }
+
+    /// A run in `path`, whose journals were not looked at.
+    pub(crate) fn of(path: &Path, record: RunRecord, notes: Vec<String>) -> Self {
+        Self {
+            path: path.to_owned(),
             record,
-            notes: Vec::new(),
-        })
+            notes,
+            records: BTreeMap::new(),
+        }
     }
 
     /// What is wrong with its journals, where that may be passed over.
     pub(crate) fn damage(&mut self, reads: Reads) -> Result<Vec<String>, CommandError> {
-        let journal::Check { damage, unchecked } = journal::check(&self.record, &self.path)?;
+        let journal::Check {
+            damage,
+            unchecked,
+            records,
+        } = journal::check(&self.record, &self.path)?;
+        self.records = records;
         if !damage.is_empty() && !reads.damaged_ok {
             return Err(CommandError::Damaged {
                 path: self.path.clone(),
@@ -137,16 +151,29 @@ impl RunFolder {
         if !self.has_requests() {
             return Err(CommandError::NoRequests(self.path.clone()));
         }
-        let mut conclusion = Conclusion::new(&self.record)?;
+        // the cells of shards overlap
+        let apart = !self.record.host.facts.contains_key("shards");
+        let records = apart.then(|| std::mem::take(&mut self.records));
+        let mut conclusion = Conclusion::new(&self.record)?.expecting(records.unwrap_or_default());
         let mut lines = self.requests();
+        let mut readings = Lines::<Reading>::open(&self.path, JournalFile::Readings);
         let mut last = Stamp::EPOCH;
         while let Some(record) = lines.next()? {
             last = last.max(record.last_instant());
             conclusion.push(&record);
+            if let Some(until) = conclusion.whole_until() {
+                let mut read = Stamp::EPOCH;
+                while read <= until
+                    && let Some(reading) = readings.next()?
+                {
+                    read = reading.from;
+                    conclusion.push_reading(reading);
+                }
+                conclusion.finish_cell();
+            }
         }
-        let mut readings = Lines::<Reading>::open(&self.path, JournalFile::Readings);
         while let Some(reading) = readings.next()? {
-            conclusion.push_reading(&reading);
+            conclusion.push_reading(reading);
         }
         let run = &mut self.record;
         run.duration = run.duration.max(last - Stamp::EPOCH).max(Nanos::ZERO);

@@ -6,7 +6,8 @@
 mod asked;
 mod machines;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use bench_metrics::{CellAccumulator, CellContext, Precision};
 use bench_schema::{
@@ -19,9 +20,6 @@ use crate::{CapacityAssumptions, CellSamples, InsightError, SampleKeeper};
 use machines::Thinned;
 
 pub use asked::Asked;
-
-/// How far around a cell its readings reach: beyond the slowest period of any source, so that counters have a value before and after it.
-const LEAD: Nanos = Nanos::from_secs(2);
 
 /// What single requests and readings of one cell come to, added up as they end.
 ///
@@ -37,6 +35,7 @@ pub struct CellConclusion {
     measured: usize,
     workers: u32,
     span: Option<(Stamp, Stamp)>,
+    pushed: u64,
 }
 
 /// What a concluded cell leaves for the findings of the run.
@@ -72,7 +71,15 @@ impl CellConclusion {
             measured: 0,
             workers: 0,
             span: None,
+            pushed: 0,
         }
+    }
+
+    /// The same for one of so many cells of a run: their single requests share its memory.
+    #[must_use]
+    pub fn among(mut self, cells: usize) -> Self {
+        self.samples = self.samples.share_of(cells);
+        self
     }
 
     /// Adds a request, in the order they ended.
@@ -80,6 +87,7 @@ impl CellConclusion {
         let (from, to) = (record.due, record.last_instant());
         let span = self.span.get_or_insert((from, to));
         *span = (span.0.min(from), span.1.max(to));
+        self.pushed += 1;
         let worker = record.worker.map_or(0, |worker| worker.saturating_add(1));
         self.workers = self.workers.max(worker);
         self.accumulator.push(record);
@@ -95,7 +103,7 @@ impl CellConclusion {
     }
 
     /// Adds a reading, in the order they were taken; one beyond the cell and two seconds around it counts for nothing.
-    pub fn push_reading(&mut self, reading: Reading) {
+    pub fn push_reading(&mut self, reading: Arc<Reading>) {
         self.readings.push(reading);
     }
 
@@ -133,11 +141,6 @@ impl CellConclusion {
         self.precision.iter().map(outcome).collect()
     }
 
-    /// Whether a reading was taken during the cell or shortly before or after it.
-    fn is_near(&self, reading: &Reading) -> bool {
-        is_near(self.span, reading)
-    }
-
     /// Writes everything that follows into the cell's record; `before` are the cells that ran earlier. What only a running program knows
     /// (CPU time, plan, cap hits) is left as it is, as is the hardware where there are no readings.
     pub fn finish(
@@ -149,7 +152,7 @@ impl CellConclusion {
         self.accumulator.set_queue_baseline(baseline(before));
         let precision = self.precision();
         let summary = self.accumulator.finish();
-        self.readings.retain(|reading| is_near(self.span, reading));
+        self.readings.retain_around(self.span);
         let samples = self.samples.finish();
         let windows: Vec<Window> = summary.headline_windows.values().copied().collect();
         let planned = summary.counts.planned;
@@ -175,10 +178,6 @@ impl CellConclusion {
             facts: self.facts.finish(),
         }
     }
-}
-
-fn is_near(span: Option<(Stamp, Stamp)>, reading: &Reading) -> bool {
-    span.is_some_and(|(from, to)| reading.to >= from - LEAD && reading.from <= to + LEAD)
 }
 
 /// Median TTFT of the cell at concurrency 1, where it has run: what a request waits without a queue.
@@ -232,11 +231,22 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     Ok(())
 }
 
-/// The conclusion of a whole run from its journals: all cells side by side.
+/// How much later than it began a reading may arrive: a page takes a second at most.
+const SLACK: Nanos = Nanos::from_secs(3);
+
+/// The conclusion of a whole run from its journals.
+///
+/// Cells are concluded one after the other where it is known how many records each has ([`Conclusion::expecting`]), and only one is in memory
+/// then; else all of them are, side by side, until [`Conclusion::finish`].
 pub struct Conclusion {
+    waiting: VecDeque<CellRecord>,
     cells: BTreeMap<String, CellConclusion>,
-    unknown: BTreeMap<String, u64>,
-    records: u64,
+    expected: BTreeMap<String, u64>,
+    urls: Vec<String>,
+    /// Readings that a cell which has not begun may need.
+    recent: VecDeque<Arc<Reading>>,
+    finished: Vec<CellRecord>,
+    done: Concluded,
 }
 
 /// What was added up beside the run's own record.
@@ -259,33 +269,92 @@ impl Conclusion {
     /// [`InsightError`] where something that was asked cannot be read.
     pub fn new(run: &RunRecord) -> Result<Self, InsightError> {
         let asked = Asked::of(&run.config)?;
-        let cells = run
-            .cells
-            .iter()
-            .map(|cell| (cell.id.clone(), CellConclusion::new(cell, &asked)))
-            .collect();
+        let cells = run.cells.iter().map(|cell| {
+            let own = CellConclusion::new(cell, &asked).among(run.cells.len());
+            (cell.id.clone(), own)
+        });
         Ok(Self {
-            cells,
-            unknown: BTreeMap::new(),
-            records: 0,
+            cells: cells.collect(),
+            waiting: run.cells.iter().cloned().collect(),
+            expected: BTreeMap::new(),
+            urls: run.server.urls.clone(),
+            recent: VecDeque::new(),
+            finished: Vec::new(),
+            done: Concluded::default(),
         })
+    }
+
+    /// The same where it is known how many records of each cell there are.
+    #[must_use]
+    pub fn expecting(mut self, records: BTreeMap<String, u64>) -> Self {
+        self.expected = records;
+        self
     }
 
     /// Adds a request, in the order they ended.
     pub fn push(&mut self, record: &RequestRecord) {
         if let Some(cell) = self.cells.get_mut(&record.cell) {
             cell.push(record);
-            self.records += 1;
+            self.done.requests += 1;
         } else {
-            *self.unknown.entry(record.cell.clone()).or_default() += 1;
+            *self.done.unknown.entry(record.cell.clone()).or_default() += 1;
         }
     }
 
-    /// Adds a reading, after all requests: only they tell when each cell was.
-    pub fn push_reading(&mut self, reading: &Reading) {
-        for cell in self.cells.values_mut() {
-            if cell.is_near(reading) {
-                cell.push_reading(reading.clone());
+    /// Adds a reading, in the order they were taken and not before the requests of its time: only they tell when each cell was.
+    pub fn push_reading(&mut self, reading: Reading) {
+        let reading = Arc::new(reading);
+        let near = |cell: &&mut CellConclusion| machines::is_near(cell.span, &reading);
+        for cell in self.cells.values_mut().filter(near) {
+            cell.push_reading(Arc::clone(&reading));
+        }
+        if self.expected.is_empty() {
+            return;
+        }
+        let since = reading.to - machines::LEAD - machines::LEAD - SLACK;
+        self.recent.push_back(reading);
+        while self.recent.front().is_some_and(|old| old.to < since) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// The instant up to which readings are needed before [`Conclusion::finish_cell`]; `None` as long as the next cell is not whole.
+    pub fn whole_until(&mut self) -> Option<Stamp> {
+        while let Some(cell) = self.waiting.front()
+            && !self.expected.is_empty()
+            && !self.has_records(cell)
+        {
+            self.finish_cell();
+        }
+        let id = &self.waiting.front()?.id;
+        let cell = self.cells.get(id)?;
+        let whole = self.expected.get(id).is_some_and(|n| *n == cell.pushed);
+        let (_, to) = cell.span.filter(|_| whole)?;
+        Some(to + machines::LEAD + SLACK)
+    }
+
+    fn has_records(&self, cell: &CellRecord) -> bool {
+        self.expected.get(&cell.id).is_some_and(|n| *n > 0)
+    }
+
+    /// Concludes the next cell.
+    pub fn finish_cell(&mut self) {
+        let Some(mut cell) = self.waiting.pop_front() else {
+            return;
+        };
+        let own = self.cells.remove(&cell.id);
+        let Some(own) = own.filter(|own| !own.is_empty()) else {
+            self.done.empty.push(cell.id);
+            return;
+        };
+        let evidence = own.finish(&mut cell, &self.finished, &self.urls);
+        self.done.evidence.push(evidence);
+        self.finished.push(cell);
+        let next = self.waiting.iter().find(|cell| self.has_records(cell));
+        let next = next.and_then(|cell| self.cells.get_mut(&cell.id));
+        if let Some(next) = next.filter(|next| next.is_empty()) {
+            for reading in &self.recent {
+                next.push_reading(Arc::clone(reading));
             }
         }
     }
@@ -293,23 +362,10 @@ impl Conclusion {
     /// Writes the cells into the run; those without a request are taken out. [`conclude_run`] does the rest, once the run's duration and
     /// completeness are set.
     pub fn finish(mut self, run: &mut RunRecord) -> Concluded {
-        let mut done = Concluded {
-            requests: self.records,
-            unknown: self.unknown,
-            ..Concluded::default()
-        };
-        let mut finished: Vec<CellRecord> = Vec::with_capacity(run.cells.len());
-        for mut cell in std::mem::take(&mut run.cells) {
-            let own = self.cells.remove(&cell.id);
-            let Some(own) = own.filter(|own| !own.is_empty()) else {
-                done.empty.push(cell.id);
-                continue;
-            };
-            let evidence = own.finish(&mut cell, &finished, &run.server.urls);
-            done.evidence.push(evidence);
-            finished.push(cell);
+        while !self.waiting.is_empty() {
+            self.finish_cell();
         }
-        run.cells = finished;
-        done
+        run.cells = self.finished;
+        self.done
     }
 }

@@ -82,6 +82,8 @@ pub struct CellSamples {
 
 /// Beyond these many requests a cell's single requests are thinned out evenly: memory stays bounded.
 const MOST_SAMPLES: usize = 200_000;
+/// What each of many cells may keep all the same.
+const FEWEST_SAMPLES: usize = 5_000;
 /// A gap stands out from this multiple of its answer's median gap on.
 const STANDS_OUT: f64 = 4.0;
 /// Gaps that are kept of one answer.
@@ -92,6 +94,7 @@ const MOST_STALLS: usize = 8;
 pub struct SampleKeeper {
     samples: CellSamples,
     seen: u64,
+    most: usize,
 }
 
 impl SampleKeeper {
@@ -104,7 +107,15 @@ impl SampleKeeper {
                 ..CellSamples::default()
             },
             seen: 0,
+            most: MOST_SAMPLES,
         }
+    }
+
+    /// One of so many cells, whose samples are kept together until the run ends: they share the room, but each has enough for its findings.
+    #[must_use]
+    pub fn share_of(mut self, cells: usize) -> Self {
+        self.most = (MOST_SAMPLES / cells.max(1)).max(FEWEST_SAMPLES);
+        self
     }
 
     /// Adds the record if it is measured.
@@ -119,7 +130,7 @@ impl SampleKeeper {
         }
         kept.requests.extend(sample(record));
         kept.lost.extend(lost(record));
-        if kept.requests.len() + kept.lost.len() > MOST_SAMPLES {
+        if kept.requests.len() + kept.lost.len() > self.most {
             let mut index = 0_u64;
             kept.requests.retain(|_| every_second(&mut index));
             kept.lost.retain(|_| every_second(&mut index));

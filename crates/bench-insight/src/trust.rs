@@ -413,9 +413,25 @@ fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReaso
     };
     if !facts.complete {
         let why = facts.incomplete_reason.unwrap_or("it did not say why");
-        let message = format!("the run was cut short: {}", why.trim_end_matches('.'));
-        let next = "what was measured is here, run it again for the rest";
-        return Some(reason("incomplete", TrustVerdict::Doubtful, message, next));
+        let why = why.trim_end_matches('.');
+        let nothing = cells.iter().all(|cell| cell.counts.planned == 0);
+        let (verdict, what, next) = if nothing {
+            let next = "mend that and run it again";
+            (
+                TrustVerdict::Untrusted,
+                "the run ended before it measured a request",
+                next,
+            )
+        } else {
+            let next = "what was measured is here, run it again for the rest";
+            (TrustVerdict::Doubtful, "the run was cut short", next)
+        };
+        return Some(reason(
+            "incomplete",
+            verdict,
+            format!("{what}: {why}"),
+            next,
+        ));
     }
     cells.is_empty().then(|| {
         let message = "the run has no cell, so it measured nothing".to_owned();

@@ -134,7 +134,7 @@ fn requests_without_an_answer_count_by_their_share_whatever_the_stage() {
 }
 
 #[test]
-fn a_run_that_planned_nothing_is_untrusted_unless_it_was_cut_short() {
+fn a_run_that_measured_nothing_is_untrusted_and_one_that_was_cut_short_after_that_doubtful() {
     let nothing = closed(|c| c.counts = bench_schema::Counts::default());
     speaks(
         &judged(std::slice::from_ref(&nothing)),
@@ -148,7 +148,15 @@ fn a_run_that_planned_nothing_is_untrusted_unless_it_was_cut_short() {
         incomplete_reason: Some("ended by Ctrl-C"),
         ..TrustFacts::of(&clock, &none)
     };
-    assert_eq!(trust(&cut, &[nothing]).verdict, TrustVerdict::Doubtful);
+    let before = trust(&cut, std::slice::from_ref(&nothing));
+    speaks(&before, "incomplete", TrustVerdict::Untrusted);
+    let said = before.reasons[0].sentence();
+    assert!(
+        said.contains("ended by Ctrl-C") && said.contains("run it again"),
+        "{said}"
+    );
+    let after = trust(&cut, &[closed(|_| ()), nothing]);
+    assert_eq!(after.verdict, TrustVerdict::Doubtful);
 }
 
 #[test]
@@ -556,7 +564,7 @@ fn a_run_that_was_cut_short_says_why() {
         incomplete_reason: Some("interrupted"),
         ..TrustFacts::of(&clock, &none)
     };
-    let trust = trust(&facts, &[]);
+    let trust = trust(&facts, &[closed(|_| ())]);
     speaks(&trust, "incomplete", TrustVerdict::Doubtful);
     assert!(trust.reasons[0].message.contains("interrupted"));
 }

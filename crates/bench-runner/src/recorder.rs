@@ -176,7 +176,7 @@ struct Desk {
     secrets: Secrets,
     tally: Option<Box<CellTally>>,
     /// Readings of the last [`LEAD`], for the cell that begins next.
-    latest: VecDeque<Reading>,
+    latest: VecDeque<Arc<Reading>>,
     clock: Clock,
     flushed: Stamp,
     /// Where it is written what the journals hold, when that was last done, and how many parts they had.
@@ -229,18 +229,19 @@ impl Desk {
             Message::Reading(mut reading) => {
                 self.secrets.hide_in_reading(&mut reading);
                 self.readings.append(&reading);
+                let reading: Arc<Reading> = Arc::from(reading);
                 if let Some(tally) = &mut self.tally {
-                    tally.reading(Reading::clone(&reading));
+                    tally.reading(Arc::clone(&reading));
                 }
                 let since = reading.to - LEAD;
-                self.latest.push_back(*reading);
+                self.latest.push_back(reading);
                 while self.latest.front().is_some_and(|old| old.to < since) {
                     self.latest.pop_front();
                 }
             }
             Message::Begin(mut tally) => {
                 for reading in &self.latest {
-                    tally.reading(reading.clone());
+                    tally.reading(Arc::clone(reading));
                 }
                 self.tally = Some(tally);
             }

@@ -116,6 +116,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
                 planner: planner.handle(),
                 recorder: &recorder.recorder,
                 sampler: sampler.as_ref(),
+                cells: cells.len(),
             },
             &folder,
             &mut record,

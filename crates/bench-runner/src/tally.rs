@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bench_insight::{Asked, CellConclusion};
+use bench_insight::CellConclusion;
 use bench_schema::{
     CellAnalysis, CellRecord, ClientRecord, Counts, Origin, PlanRecord, Reading, RequestRecord,
     WindowRates,
@@ -19,12 +19,9 @@ pub(crate) struct CellTally {
 }
 
 impl CellTally {
-    /// An empty one of a cell whose design is in `blank`.
-    pub(crate) fn new(blank: &CellRecord, asked: &Asked, enough: Arc<AtomicBool>) -> Self {
-        Self {
-            conclusion: CellConclusion::new(blank, asked),
-            enough,
-        }
+    /// An empty one.
+    pub(crate) fn new(conclusion: CellConclusion, enough: Arc<AtomicBool>) -> Self {
+        Self { conclusion, enough }
     }
 
     /// One request is over.
@@ -36,7 +33,7 @@ impl CellTally {
     }
 
     /// One reading was taken.
-    pub(crate) fn reading(&mut self, reading: Reading) {
+    pub(crate) fn reading(&mut self, reading: Arc<Reading>) {
         self.conclusion.push_reading(reading);
     }
 

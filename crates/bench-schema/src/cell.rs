@@ -33,7 +33,10 @@ pub struct CellRecord {
     pub counts: Counts,
     /// The windows that rates are taken over. Latency distributions are of the requests that started in the headline window.
     pub windows: WindowRates,
-    /// Distributions of the completed requests that were sent in the headline window (all of them where there is no steady one).
+    /// Distributions of the completed requests that were sent in the headline window (all of them where there is no steady one). One
+    /// that is another's to the last figure is stored as its name.
+    #[serde(with = "crate::compact::metrics")]
+    #[schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// The same by use case (`use_case=…`), length category (`category=…`), endpoint (`endpoint=…`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -281,7 +284,12 @@ pub struct GroupRecord {
     /// What became of them.
     pub counts: Counts,
     /// Their distributions; left out of a group that has all requests of its cell, whose own they are ([`CellRecord::metrics_of`]).
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        with = "crate::compact::metrics",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    #[schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// Objectives that are for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

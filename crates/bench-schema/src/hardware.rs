@@ -82,7 +82,11 @@ pub struct SeriesKey {
 pub struct Quantity {
     /// The number.
     pub value: f64,
-    /// Its unit.
+    /// Its unit; absent for a plain number.
+    #[serde(
+        default = "crate::compact::count",
+        skip_serializing_if = "crate::compact::is_count"
+    )]
     pub unit: Unit,
     /// Its interval, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +118,9 @@ pub struct ResourceSummary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct HardwareSummary {
-    /// Each series that was read.
+    /// Each series that was read; stored by source.
+    #[serde(with = "crate::compact::resources")]
+    #[schemars(with = "Vec<crate::compact::SourceSummary>")]
     pub resources: Vec<ResourceSummary>,
     /// Derived figures by name: `energy_per_output_token_j`, `energy_per_request_j`, `gpu_idle_share`,
     /// `server_queue_mean`, `server_ttft_mean`, `prefix_cache_hit_rate`, …

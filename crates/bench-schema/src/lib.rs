@@ -9,6 +9,7 @@
 
 mod cause;
 mod cell;
+mod compact;
 mod distribution;
 mod error;
 mod event_log;

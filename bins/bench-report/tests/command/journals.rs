@@ -49,6 +49,52 @@ fn told(mut run: RunRecord) -> Value {
     })
 }
 
+/// Three cells, the second of which was never begun, and readings all the while: recovered cell by cell, and all side by side as shards are.
+#[test]
+fn cells_that_are_concluded_one_by_one_are_those_that_are_concluded_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = blank();
+    let cells = ["c1", "never", "c4"].map(|id| {
+        let mut cell = run["cells"][usize::from(id == "c4")].clone();
+        cell["id"] = id.into();
+        cell
+    });
+    run["cells"] = json!(cells);
+    let mut records = requests("c1", 1, 40, Nanos::ZERO, 1.0);
+    records.extend(requests("c4", 4, 120, Nanos::from_secs(6), 1.0));
+    let reading = |n: u64| {
+        json!({"from": n * 250_000_000, "to": n * 250_000_000 + 1_000_000, "source": "host", "values":
+            {"load_1m": (n * 7 % 5) as f64, "net_rx_bytes_total": (n * n) as f64}}).to_string() + "\n"
+    };
+    let readings: String = (0..80).map(reading).collect();
+    let recovered = ["one by one", "together"].map(|how| {
+        if how == "together" {
+            run["host"]["facts"] = json!({"shards": "1"});
+        }
+        let at = killed(&folder.path().join(how), &run, &records);
+        fs::write(at.join("hardware.jsonl"), &readings).unwrap();
+        let said = command(&["recover", text(&at)]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(
+            said.err.contains("2 cells made again from 160 records"),
+            "{}",
+            said.err
+        );
+        stored(&at)
+    });
+    let machines = recovered[0]
+        .cells
+        .iter()
+        .map(|cell| cell.hardware.as_ref().unwrap());
+    assert!(
+        machines
+            .map(|read| read.resources.len())
+            .all(|series| series == 2)
+    );
+    assert_eq!(recovered[0].cells.len(), 2);
+    assert_eq!(told(recovered[0].clone()), told(recovered[1].clone()));
+}
+
 #[test]
 fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     let folder = tempfile::tempdir().unwrap();

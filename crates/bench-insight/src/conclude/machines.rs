@@ -1,6 +1,7 @@
 //! What machines and server did during a cell, from the readings that were taken meanwhile.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bench_metrics::readings::{self, Work};
 use bench_schema::{
@@ -14,7 +15,7 @@ const MOST_READINGS: usize = 30_000;
 
 /// Readings of which, beyond a number, only every second, fourth, … of each source is kept: memory stays bounded however long the cell.
 pub(super) struct Thinned {
-    kept: Vec<Reading>,
+    kept: Vec<Arc<Reading>>,
     most: usize,
     keep_every: usize,
     seen: BTreeMap<(ReadingSource, String), usize>,
@@ -36,12 +37,22 @@ impl Thinned {
         }
     }
 
-    /// Leaves out what `wanted` does not want.
-    pub(super) fn retain(&mut self, wanted: impl Fn(&Reading) -> bool) {
-        self.kept.retain(wanted);
+    /// Leaves what was taken during a cell, and around it what its counters and levels begin and end with: of each source the nearest reading,
+    /// and a farther one where it has values that no nearer one has. A thousand short cells would else read each other's readings.
+    pub(super) fn retain_around(&mut self, span: Option<(Stamp, Stamp)>) {
+        self.kept.retain(|reading| is_near(span, reading));
+        let Some((from, to)) = span else { return };
+        let mut nearer = BTreeMap::new();
+        self.kept.reverse();
+        self.kept
+            .retain(|reading| reading.to >= from || adds(reading, &mut nearer));
+        self.kept.reverse();
+        nearer.clear();
+        self.kept
+            .retain(|reading| reading.from <= to || adds(reading, &mut nearer));
     }
 
-    pub(super) fn push(&mut self, reading: Reading) {
+    pub(super) fn push(&mut self, reading: Arc<Reading>) {
         let seen = self.seen.entry(key(&reading)).or_default();
         let wanted = seen.is_multiple_of(self.keep_every);
         *seen += 1;
@@ -60,6 +71,23 @@ impl Thinned {
             self.keep_every *= 2;
         }
     }
+}
+
+/// How far around a cell its readings reach: beyond the slowest period of any source, so that counters have a value before and after it.
+pub(super) const LEAD: Nanos = Nanos::from_secs(2);
+
+/// Whether a reading was taken during a cell or shortly before or after it.
+pub(super) fn is_near(span: Option<(Stamp, Stamp)>, reading: &Reading) -> bool {
+    span.is_some_and(|(from, to)| reading.to >= from - LEAD && reading.from <= to + LEAD)
+}
+
+/// Whether a reading has more than the nearer ones of its source.
+fn adds(reading: &Reading, nearer: &mut BTreeMap<(ReadingSource, String), usize>) -> bool {
+    let values = reading.values.len();
+    let most = nearer.entry(key(reading)).or_insert(0);
+    let more = values > *most || !reading.unknown.is_empty();
+    *most = values.max(*most);
+    more
 }
 
 fn key(reading: &Reading) -> (ReadingSource, String) {
@@ -94,7 +122,11 @@ pub(super) fn summary(
         itl_mean: cell.metrics.get(&Metric::Itl).map(|itl| itl.mean),
         e2e_mean: mean_within(windows, samples, |request| Some((request.end, request.e2e))),
     };
-    Some(readings::summarise(&readings.kept, windows, &work))
+    Some(readings::summarise(
+        readings.kept.iter().map(Arc::as_ref),
+        windows,
+        &work,
+    ))
 }
 
 /// Mean of what `value` gives for those requests for which that happened, by its stamp, within the windows.
@@ -138,7 +170,7 @@ mod tests {
             for host in sources {
                 let source = if host { ReadingSource::Host } else { ReadingSource::Client };
                 let count = &mut counts[usize::from(host)];
-                readings.push(reading(source, *count));
+                readings.push(reading(source, *count).into());
                 *count += 1;
             }
             prop_assert!(readings.kept.len() <= most);
@@ -154,6 +186,42 @@ mod tests {
                 prop_assert_eq!(kept, expected);
             }
         }
+    }
+
+    /// One source whose every third reading has a slow value too, 100 ms apart, around a cell from 5 to 6 s.
+    #[test]
+    fn around_a_cell_only_what_its_counters_begin_and_end_with_stays_and_its_summary_with_it() {
+        let second = 1_000_000_000;
+        let span = (Stamp::new(5 * second), Stamp::new(6 * second));
+        let mut readings = Thinned::default();
+        for n in 0..100_i64 {
+            let mut one = reading(ReadingSource::Host, n * second / 10);
+            one.values.insert("cpu_busy_s_total".to_owned(), n as f64);
+            if n % 3 == 0 {
+                one.values.insert("load_1m".to_owned(), (n % 7) as f64);
+            }
+            readings.push(one.into());
+        }
+        let summary = |readings: &Thinned| {
+            let windows = [Window {
+                from: span.0,
+                to: span.1,
+            }];
+            let all = readings.kept.iter().map(Arc::as_ref);
+            readings::summarise(all, &windows, &Work::default())
+        };
+        let all = summary(&readings);
+        readings.retain_around(Some(span));
+        // eleven within; before it 4.9 s and, with the slow value, 4.8 s; after it 6.1 s and 6.3 s
+        let kept: Vec<i64> = readings
+            .kept
+            .iter()
+            .map(|r| r.to.get() / 100_000_000)
+            .collect();
+        let expected: Vec<i64> = (48..=61).chain([63]).collect();
+        assert_eq!(kept, expected);
+        assert_eq!(summary(&readings), all);
+        assert_eq!(all.resources.len(), 2);
     }
 
     #[test]

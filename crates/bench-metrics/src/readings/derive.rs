@@ -58,6 +58,8 @@ impl History {
         server::derive(&mut derived);
         cpu::derive(&mut derived);
         correlation::derive(&mut derived);
+        let resources = &mut derived.summary.resources;
+        resources.sort_by(|a, b| a.series.cmp(&b.series));
         derived.summary
     }
 }

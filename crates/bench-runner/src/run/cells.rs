@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bench_hardware::Sampler;
-use bench_insight::{Asked, CellEvidence};
+use bench_insight::{Asked, CellConclusion, CellEvidence};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
@@ -29,6 +29,8 @@ pub(super) struct Tools<'a> {
     pub(super) planner: &'a PlannerHandle,
     pub(super) recorder: &'a Recorder,
     pub(super) sampler: Option<&'a Sampler>,
+    /// How many cells there are.
+    pub(super) cells: usize,
 }
 
 /// How long a phase is held up for the readings that enclose it: as long as the sampler itself waits for a page. One that takes longer
@@ -149,8 +151,8 @@ impl Run<'_> {
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();
         let mut record = tally::blank(cell, plan_record(self, cell));
-        let tally = CellTally::new(&record, &self.asked(), enough);
-        tools.recorder.begin(tally);
+        let conclusion = CellConclusion::new(&record, &self.asked()).among(tools.cells);
+        tools.recorder.begin(CellTally::new(conclusion, enough));
         let mut sums = Sums::default();
         for repeat in 0..cell.repeats {
             self.one_repeat(cell, repeat, &ends, tools, &mut sums)

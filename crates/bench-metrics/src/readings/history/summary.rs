@@ -34,7 +34,8 @@ fn shown(series: &SeriesKey) -> bool {
     let name = &series.name;
     let part = matches!(name.rsplit('.').next(), Some("sum" | "count"));
     let histogram = part || name.contains(".le.");
-    !histogram && !name.starts_with("core.") && (!own || name == "cpu_s_total")
+    let page = matches!(name.as_str(), "page_samples" | "scrapes_total");
+    !histogram && !page && !name.starts_with("core.") && (!own || name == "cpu_s_total")
 }
 
 fn summary(series: SeriesKey, points: &[Point], windows: &[Window]) -> Option<ResourceSummary> {
