@@ -11,14 +11,14 @@ use crate::files;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
-    let mut run = RunFolder::open(&arguments.run, arguments.reads)?;
+    let run = RunFolder::open(&arguments.run, arguments.reads)?;
     let out = arguments
         .out
         .clone()
         .unwrap_or_else(|| run.path.join("export"));
     let written = match arguments.format {
-        Format::Vllm => for_each_cell(&mut run, &out, "vllm")?,
-        Format::Aiperf => for_each_cell(&mut run, &out, "aiperf")?,
+        Format::Vllm => for_each_cell(&run, &out, "vllm")?,
+        Format::Aiperf => for_each_cell(&run, &out, "aiperf")?,
         Format::Csv => csv(&run, &out)?,
         Format::Parquet => parquet(&run, &out)?,
         Format::Json => {
@@ -35,11 +35,10 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
 }
 
 /// One file a cell, from records that are read one at a time.
-fn for_each_cell(
-    run: &mut RunFolder,
-    out: &Path,
-    tool: &str,
-) -> Result<Vec<PathBuf>, CommandError> {
+fn for_each_cell(run: &RunFolder, out: &Path, tool: &str) -> Result<Vec<PathBuf>, CommandError> {
+    if !run.has_requests() {
+        return Err(CommandError::NoRequests(run.path.clone()));
+    }
     let mut written = Vec::new();
     for cell in &run.record.cells {
         let path = out.join(format!(
@@ -67,12 +66,6 @@ fn for_each_cell(
             return Err(error);
         }
         written.push(path);
-    }
-    if !run.has_requests() {
-        run.notes.push(format!(
-            "{} has no requests.jsonl: the lists are empty and the figures that need them are 0",
-            run.path.display()
-        ));
     }
     Ok(written)
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::common::{Killed, Result, bench, lines, records, stderr, stored};
 use bench_engine::{EngineConfig, Server};
@@ -34,22 +34,46 @@ fn arguments<'a>(url: &'a str, requests: &'a str) -> Vec<&'a str> {
     ]
 }
 
-#[test]
-fn a_disk_that_is_full_is_said_at_once_and_the_run_counts_everything_all_the_same() -> Result {
+/// A run where no file can be larger than so many KiB: a full disk for a program that does not want to be killed by the limit.
+fn on_a_full_disk(most_kib: u32, requests: &str, run: &Path) -> Result<Output> {
     let server = instant()?;
+    let url = server.url();
+    let wanted = bench(&arguments(&url, requests));
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"",
+        most_kib * 2
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited]).arg(wanted.get_program());
+    command.args(wanted.get_args()).arg("--out").arg(run);
+    Ok(command.stdin(Stdio::null()).output()?)
+}
+
+#[test]
+fn a_result_that_cannot_be_stored_is_shown() -> Result {
     let folder = tempfile::tempdir()?;
     let run = folder.path().join("run");
-    let url = server.url();
-    // a limit on the size of files is a full disk for a program that does not want to be killed by it
-    let wanted = bench(&arguments(&url, "1500"));
-    let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\""])
-        .arg(wanted.get_program())
-        .args(wanted.get_args())
-        .arg("--out")
-        .arg(&run)
-        .stdin(Stdio::null())
-        .output()?;
+    let output = on_a_full_disk(6, "60", &run)?;
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("error: ") && said.contains("run.json"),
+        "{said}"
+    );
+    let shown = String::from_utf8(output.stdout)?;
+    assert!(shown.contains("60"), "{shown}");
+    assert!(
+        !stored(&run)?.complete,
+        "the file of its beginning is there"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_disk_that_is_full_is_said_at_once_and_the_run_counts_everything_all_the_same() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let output = on_a_full_disk(256, "1500", &run)?;
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let warning = said
@@ -171,9 +195,11 @@ fn output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() -> Res
 
 #[test]
 fn a_configuration_that_never_ends_is_refused() -> Result {
-    let output = bench(&["--config", "/dev/zero"]).output()?;
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("more than 1024 KiB"), "{said}");
+    for (flag, code) in [("--config", 2), ("--engine", 1)] {
+        let output = bench(&[flag, "/dev/zero"]).output()?;
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert!(said.contains("more than 1024 KiB"), "{said}");
+    }
     Ok(())
 }

@@ -51,14 +51,23 @@ impl fmt::Display for Address {
         };
         let (user, host) = match authority.rsplit_once('@') {
             Some((_, host)) => ("***@", host),
+            // a password that was not escaped may hold what ends an authority
+            None if !is_host(authority) && rest.contains('@') => ("***", ""),
             None => ("", authority),
         };
+        let tail = if user == "***" { "" } else { tail };
         let (path, query) = match tail.split_once('?') {
             Some((path, _)) => (path, "?***"),
             None => (tail, ""),
         };
         write!(f, "{scheme}{user}{host}{path}{query}")
     }
+}
+
+/// Whether this has no port, or one that is a number.
+fn is_host(authority: &str) -> bool {
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    authority.ends_with(']') || port.bytes().all(|b| b.is_ascii_digit())
 }
 
 impl fmt::Debug for Address {
@@ -690,6 +699,13 @@ mod tests {
             shown("https://me:pw@host:8/v1?key=abc"),
             "https://***@host:8/v1?*** https://***@host:8/v1?***"
         );
+        for raw in ["http://me:p/w@host:8", "http://me:p?w@host", "me:p#w@host"] {
+            let shown = shown(raw);
+            assert!(shown.contains("***") && !shown.contains('w'), "{shown}");
+        }
+        for plain in ["http://h:8/v1/@cf", "http://[::1]:8/@cf", "h/@cf"] {
+            assert!(shown(plain).starts_with(plain));
+        }
         assert!(shown("http://127.0.0.1:8000").starts_with("http://127.0.0.1:8000 "));
         assert!(shown("unix:///run/server.sock").starts_with("unix:///run/server.sock "));
     }

@@ -4,6 +4,8 @@ mod conditions;
 mod profile;
 mod transformer;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -280,7 +282,7 @@ impl EngineConfig {
     /// # Errors
     /// [`EngineError::Read`], or [`EngineError::Format`] with line, caret and expected keys.
     pub fn from_file(path: &Path) -> Result<Self, EngineError> {
-        let text = std::fs::read_to_string(path).map_err(|source| EngineError::Read {
+        let text = bounded(path).map_err(|source| EngineError::Read {
             path: path.to_owned(),
             source,
         })?;
@@ -415,4 +417,17 @@ impl EngineConfig {
             .find(|(_, value)| !value.is_finite() || *value < 0.0)
             .map(|(key, _)| key)
     }
+}
+/// Most bytes of a configuration: the path may be a device that never ends.
+const LONGEST: u64 = 1 << 20;
+
+fn bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?
+        .take(LONGEST + 1)
+        .read_to_string(&mut text)?;
+    if read as u64 > LONGEST {
+        return Err(io::Error::other("it has more than 1024 KiB"));
+    }
+    Ok(text)
 }

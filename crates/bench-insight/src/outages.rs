@@ -5,7 +5,7 @@ use bench_schema::{Nanos, Outcome, RequestRecord, Stamp};
 use crate::facts::{Outage, Stall};
 
 /// Failures in a row that are no accident.
-const FEWEST_FAILURES: u64 = 10;
+const FEWEST_FAILURES: u64 = 5;
 /// A shorter time without an answer is a gap between two answers.
 const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
 /// A shorter silence is a long gap between tokens.

@@ -198,6 +198,13 @@ const RULES: &[Rule] = &[
         next: "find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered",
     },
     Rule {
+        code: "away",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: answers::away,
+        next: "find out why it was away (its log at that time), then measure again",
+    },
+    Rule {
         code: "bounded_stamps",
         limits: Limits(0.02, 0.10),
         limit: Limit::Share,

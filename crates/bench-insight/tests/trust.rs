@@ -454,7 +454,18 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         c.counts.completed = 2100;
         c.counts.failed = 1900;
     });
+    // the slots of a closed loop wait while nobody answers: from 21 s on of 31.5 s, and few are lost
+    let waited = closed(|c| {
+        c.counts.planned = 4000;
+        c.counts.completed = 3980;
+        c.counts.failed = 20;
+        c.windows.whole.as_mut().unwrap().seconds = 31.5;
+    });
+    let waited = trust(&TrustFacts::of(&clock, &cells), &[waited]);
+    speaks(&waited, "away", TrustVerdict::Untrusted);
+    insta::assert_snapshot!(waited.reasons[0].sentence(), @"no request was answered for 33 % of the cell (limit 10 %), from 21.0 s after it began: rates and counts of lost requests are too good, since few were sent meanwhile; find out why it was away (its log at that time), then measure again");
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
+    assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
     insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no whole answer, 48 % (limit 10 %); the server went away 21.0 s after the cell began and did not come back; find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered");
 }
 

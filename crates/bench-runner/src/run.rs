@@ -139,10 +139,12 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     own_up::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
     secrets.hide_in_run(&mut record);
-    folder::write_run(&folder, &record)?;
+    // what cannot be stored is shown all the same
+    let stored = folder::write_run(&folder, &record);
     let record = Arc::new(record);
     run.write_reports(&record, &folder, signals).await?;
     let trouble = failed
+        .or(stored.err())
         .or(kept.err())
         .or_else(|| nothing_answered(&record, settings));
     Ok(Outcome::Done {
@@ -152,7 +154,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     })
 }
 
-/// A run in which nothing worked is an error, with the most frequent reason. Stopping answers on purpose is what was asked for.
+/// A run in which nothing worked is an error, with the most frequent reason. Stopping answers on purpose is what was asked for, and so is
+/// ending the run before its first answer.
 fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError> {
     let counts = || record.cells.iter().map(|cell| &cell.counts);
     let planned: u64 = counts().map(|counts| counts.planned).sum();
@@ -163,7 +166,7 @@ fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError>
         .cells
         .iter()
         .find_map(|cell| cell.ended_early.clone());
-    if completed > 0 || stopped || (planned == 0 && ended.is_none()) {
+    if completed > 0 || stopped || was_interrupted(record) || (planned == 0 && ended.is_none()) {
         return None;
     }
     let reason = counts()
@@ -251,5 +254,29 @@ impl Run<'_> {
     /// All cells of the design, empty: what was planned, should the program be killed.
     fn blank_record(&self, cells: &[Cell]) -> RunRecord {
         conclude::blank(self, cells)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::{Benchmark, Counts};
+
+    use super::*;
+
+    #[test]
+    fn a_run_without_an_answer_is_an_error_unless_somebody_ended_it() {
+        let stored = include_str!("../../../fixtures/results/v1.2/run.json");
+        let mut record = RunRecord::from_json(stored).unwrap();
+        for cell in &mut record.cells {
+            cell.counts = Counts {
+                planned: 4,
+                cancelled: 4,
+                ..Counts::default()
+            };
+        }
+        let settings = crate::config::for_tests(Benchmark::Throughput, &[]);
+        assert!(nothing_answered(&record, &settings).is_some());
+        record.incomplete_reason = Some(ending::ended_by("SIGTERM"));
+        assert!(nothing_answered(&record, &settings).is_none());
     }
 }

@@ -409,6 +409,12 @@ fn the_other_exports_print_the_paths_they_wrote() {
         );
     }
     assert_eq!(stored(&out), stored(&run));
+    fs::remove_file(run.join("requests.jsonl")).unwrap();
+    for format in ["vllm", "aiperf"] {
+        let said = command(&["export", text(&run), "--format", format]);
+        assert_eq!(said.code, Some(1), "lists of nothing are no export");
+        assert!(said.err.contains("no requests.jsonl"), "{}", said.err);
+    }
 }
 
 #[test]

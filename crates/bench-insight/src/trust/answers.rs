@@ -106,6 +106,26 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
+/// A time without an answer that is a larger part of the cell than what was lost in it is of the requests: slots of a closed loop wait meanwhile.
+pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
+    let outage = scene.requests()?.outage.as_ref()?;
+    let seconds = scene.cell.windows.whole.as_ref()?.seconds;
+    let until = outage.until.map_or(seconds, |until| until.as_secs_f64());
+    let share = (until.min(seconds) - outage.from.as_secs_f64()) / seconds;
+    let lost = failures(scene).map_or(0.0, |seen| seen.value);
+    let what = format!(
+        "no request was answered for {} of the cell",
+        text::percent(share)
+    );
+    (scene.cell.counts.completed > 0 && seconds > 0.0 && share > lost).then(|| Seen {
+        detail: format!(
+            ", from {} after it began: rates and counts of lost requests are too good, since few were sent meanwhile",
+            text::time(outage.from.as_f64())
+        ),
+        ..Seen::new(share, what)
+    })
+}
+
 /// All streams stood still together while answers were under way.
 pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     let stall = scene.requests()?.stall.as_ref()?;
