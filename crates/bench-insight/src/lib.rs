@@ -37,7 +37,9 @@ pub use compare::{
 pub use conclude::{Asked, CellConclusion, CellEvidence, Concluded, Conclusion, conclude_run};
 pub use error::InsightError;
 pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
-pub use findings::{findings, findings_by_tag, findings_with, objectives_of, planning_findings};
+pub use findings::{
+    findings, findings_by_tag, findings_with, objectives_of, planning_findings, times_to_decide,
+};
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};
 pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper};

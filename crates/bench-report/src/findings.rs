@@ -575,11 +575,11 @@ fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
                     Some(format!("{} with {name}", amount(e)))
                 })
                 .collect();
-            format!(
-                "the rate differs {}×: {}",
-                number::short(high / low),
-                said.join(", ")
-            )
+            let said = said.join(", ");
+            match high / low {
+                ratio if ratio < 1.05 => format!("the rate is the same: {said}"),
+                ratio => format!("the rate differs {}×: {said}", number::short(ratio)),
+            }
         }
         Fact::Tail => format!(
             "P95 of E2E is {} its median{}: {} and {}{}",

@@ -6,7 +6,6 @@ use bench_schema::{
 };
 
 use crate::draft::Draft;
-use crate::target::times_as_much;
 use crate::text;
 use crate::view;
 
@@ -132,6 +131,22 @@ fn told(answer: Answer, outcomes: &[&(&str, &SloOutcome)]) -> Option<Finding> {
     Some(found)
 }
 
+/// How many times the requests would decide an objective that nobody can tell, if the share that is within stays what it is. Wilson's interval is the
+/// score test turned around: its bound tells how many requests it takes for what is asked to be one. At least 2; `None` where nothing would.
+pub fn times_to_decide(outcome: &SloOutcome) -> Option<f64> {
+    let (share, asked) = (outcome.attainment, outcome.slo.q);
+    let interval = outcome.attainment_interval;
+    let bound = if share > asked {
+        interval.low
+    } else {
+        interval.high
+    };
+    let requests = |at: f64| at * (1.0 - at) / (share - at).powi(2);
+    let times = requests(asked) / requests(bound);
+    let is_open = outcome.verdict == SloVerdict::CannotTell && times.is_finite();
+    is_open.then(|| times.ceil().max(2.0))
+}
+
 /// What the data cannot decide, between which ends it lies, and how many times as many requests would decide.
 fn undecided(open: &[&(&str, &SloOutcome)]) -> Option<Finding> {
     let mut found = told(Answer::SloUndecided, open)?;
@@ -140,14 +155,12 @@ fn undecided(open: &[&(&str, &SloOutcome)]) -> Option<Finding> {
             continue;
         };
         let unit = outcome.slo.metric.unit();
-        let times = outcome
-            .measured
-            .and_then(|x| times_as_much(x, &interval, outcome.slo.limit));
+        let times = times_to_decide(outcome);
         let count = bench_schema::Unit::Count;
         for (figure, value, unit) in [
             (Known::Low, Some(interval.low), unit),
             (Known::High, Some(interval.high), unit),
-            (Known::TimesAsMany, times.map(|t| t.ceil().max(2.0)), count),
+            (Known::TimesAsMany, times, count),
         ] {
             found
                 .evidence
@@ -178,4 +191,37 @@ fn met(run: &RunRecord, passed: &[&(&str, &SloOutcome)]) -> Option<Finding> {
         );
     }
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_objective_says_how_many_requests_would_decide_it() {
+        use bench_schema::{Interval, Metric};
+        let open = |attainment: f64, low: f64, high: f64| {
+            times_to_decide(&SloOutcome {
+                slo: Slo {
+                    metric: Metric::E2e,
+                    q: 0.95,
+                    limit: 1.5e9,
+                    use_case: None,
+                },
+                measured: None,
+                interval: None,
+                verdict: SloVerdict::CannotTell,
+                attainment,
+                attainment_interval: Interval {
+                    low,
+                    high,
+                    confidence: 0.95,
+                },
+            })
+        };
+        // 20 of 20 within: 73 that are all within show 95 %, which is 3.65 times as many.
+        let told = open(1.0, 0.838_9, 1.0);
+        assert_eq!(told, Some(4.0));
+        assert_eq!(open(0.95, 0.9, 0.98), None, "nothing decides a tie");
+    }
 }

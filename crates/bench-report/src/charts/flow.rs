@@ -35,17 +35,14 @@ pub(super) fn figure(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .with("showSymbol", false.into())
         .with("yAxisIndex", 1.into())
         .with("markArea", steady(run));
+    let most = match rounded(under_way.round()) {
+        n if n < 1.5 => "one request is under way at a time".to_owned(),
+        n => format!("at most {n} requests are under way"),
+    };
     let title = if tokens > 0.0 {
-        format!(
-            "Output reaches {} tokens/s; at most {} requests are under way",
-            short(tokens),
-            rounded(under_way.round())
-        )
+        format!("Output reaches {} tokens/s; {most}", short(tokens))
     } else {
-        format!(
-            "At most {} requests are under way",
-            rounded(under_way.round())
-        )
+        crate::text::heading(&most)
     };
     let found = run
         .cells

@@ -148,13 +148,13 @@ fn measured(study: &Study<'_>, measure: &Measure) -> Option<Figure> {
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((low, of_low, at_low), (high, of_high, at_high)) = (all.first()?, all.last()?);
-    let title = format!(
-        "{} goes from {} {unit} ({of_low}, {at_low}) to {} {unit} ({of_high}, {at_high})",
-        measure.title,
-        short(*low),
-        short(*high),
-        unit = measure.unit
-    );
+    let (name, unit) = (measure.title, measure.unit);
+    let title = match (short(*low), short(*high)) {
+        (low, high) if low == high => format!("{name} is {low} {unit} in all"),
+        (low, high) => format!(
+            "{name} goes from {low} {unit} ({of_low}, {at_low}) to {high} {unit} ({of_high}, {at_high})"
+        ),
+    };
     let mut table = Table::new(measure.title, table_of);
     for row in rows {
         table.push(row);

@@ -27,25 +27,6 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
     table.without_empty_columns().not_empty()
 }
 
-/// How many times the requests would decide, if the share that is within stays what it is: Wilson's interval is the score test turned around,
-/// so that its bound tells how many requests it takes for what is asked to be one.
-fn more_to_decide(outcome: &SloOutcome) -> Option<String> {
-    let (share, asked) = (outcome.attainment, outcome.slo.q);
-    let interval = outcome.attainment_interval;
-    let bound = if share > asked {
-        interval.low
-    } else {
-        interval.high
-    };
-    let requests = |at: f64| at * (1.0 - at) / (share - at).powi(2);
-    let times = requests(asked) / requests(bound);
-    let is_open = outcome.verdict == SloVerdict::CannotTell && times.is_finite() && times > 1.0;
-    is_open.then(|| match times {
-        t if t > 100.0 => "over 100 × the requests".to_owned(),
-        t => format!("{} × the requests", number::short(t)),
-    })
-}
-
 /// `9 pass, 2 FAIL, 1 cannot tell`; nothing of none.
 pub(crate) fn verdict_counts(verdicts: &[SloVerdict]) -> Option<String> {
     let all = [SloVerdict::Pass, SloVerdict::Fail, SloVerdict::CannotTell];
@@ -83,7 +64,13 @@ fn row(cell: &str, whom: &str, outcome: &SloOutcome) -> Vec<Cell> {
             number::short(interval.low * 100.0),
             number::short(interval.high * 100.0)
         )),
-        more_to_decide(outcome).map_or_else(Cell::default, Cell::text),
+        bench_insight::times_to_decide(outcome).map_or_else(Cell::default, |times| {
+            Cell::text(if times > 100.0 {
+                "over 100 × the requests".to_owned()
+            } else {
+                format!("{times} × the requests")
+            })
+        }),
     ]
 }
 
@@ -165,34 +152,6 @@ pub(crate) fn measured_words(target: &str, value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_open_objective_says_how_many_requests_would_decide_it() {
-        use bench_schema::{Interval, Slo};
-        let open = |attainment: f64, low: f64, high: f64| {
-            more_to_decide(&SloOutcome {
-                slo: Slo {
-                    metric: Metric::E2e,
-                    q: 0.95,
-                    limit: 1.5e9,
-                    use_case: None,
-                },
-                measured: None,
-                interval: None,
-                verdict: SloVerdict::CannotTell,
-                attainment,
-                attainment_interval: Interval {
-                    low,
-                    high,
-                    confidence: 0.95,
-                },
-            })
-        };
-        // 20 of 20 within: 73 that are all within show 95 %, which is 3.65 times as many.
-        let told = open(1.0, 0.838_9, 1.0);
-        assert_eq!(told.as_deref(), Some("3.65 × the requests"));
-        assert_eq!(open(0.95, 0.9, 0.98), None, "nothing decides a tie");
-    }
 
     #[test]
     fn a_target_is_told_in_its_own_unit() {
