@@ -77,7 +77,7 @@ impl Target {
             cells.iter().flat_map(|cell| self.subjects(cell)).collect();
         let mut lines: Vec<Line> = subjects
             .iter()
-            .map(|(id, subject)| self.line(id, self.quantity.of(subject)))
+            .map(|(id, subject)| self.line(id, self.quantity.of(subject), Some(subject)))
             .collect();
         if self.quantity.is_count() && lines.len() > 1 {
             // A count is a promise about the whole run, not about each of its cells.
@@ -87,7 +87,7 @@ impl Target {
                 value: sum,
                 known: Known::Exactly,
             };
-            lines = vec![self.line("", Some(total))];
+            lines = vec![self.line("", Some(total), None)];
         }
         let badness = |line: &Line| match line.verdict {
             SloVerdict::Pass => 0,
@@ -130,11 +130,30 @@ impl Target {
         }
     }
 
-    fn line(&self, cell: &str, measured: Option<Measured>) -> Line {
+    fn line(&self, cell: &str, measured: Option<Measured>, of: Option<&Subject<'_>>) -> Line {
+        let by_value = measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m));
+        let by_share = || {
+            let within = self.quantity.share_verdict(of?, self.limit)?;
+            match within {
+                _ if !self.operator.has_sides() => None,
+                _ if self.operator.wants_less() => Some(within),
+                SloVerdict::Pass => Some(SloVerdict::Fail),
+                SloVerdict::Fail => Some(SloVerdict::Pass),
+                SloVerdict::CannotTell => None,
+            }
+        };
+        let verdict = match by_value {
+            SloVerdict::CannotTell => by_share().unwrap_or(by_value),
+            decided => decided,
+        };
+        let bounded = |m: Measured| match verdict {
+            SloVerdict::CannotTell => m,
+            _ => m.on_its_side_of(self.limit),
+        };
         Line {
             cell: cell.to_owned(),
-            measured,
-            verdict: measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m)),
+            measured: measured.map(bounded),
+            verdict,
         }
     }
 
@@ -219,6 +238,21 @@ impl Target {
 }
 
 impl Measured {
+    /// Its interval without what lies beyond a limit that is known not to be passed.
+    fn on_its_side_of(mut self, limit: f64) -> Self {
+        if let Known::Estimate {
+            interval: Some(i), ..
+        } = &mut self.known
+        {
+            if self.value <= limit {
+                i.high = i.high.min(limit).max(self.value);
+            } else {
+                i.low = i.low.max(limit);
+            }
+        }
+        self
+    }
+
     fn interval(&self) -> Option<Interval> {
         match self.known {
             Known::Exactly => None,

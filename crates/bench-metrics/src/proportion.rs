@@ -16,22 +16,29 @@ pub fn wilson_effective(hits: usize, n: usize, effective: f64, level: f64) -> Op
     if n == 0 || effective <= 0.0 || hits > n {
         return None;
     }
-    let share = float(hits) / float(n);
+    wilson_share(float(hits) / float(n), effective, level)
+}
+
+/// Wilson's interval of a share that is worth `effective` independent values; `None` where it is no share of anything.
+pub(crate) fn wilson_share(share: f64, effective: f64, level: f64) -> Option<Estimate> {
+    if !(0.0..=1.0).contains(&share) || effective <= 0.0 {
+        return None;
+    }
     let z2 = z_critical(level).powi(2);
     let shrink = 1.0 + z2 / effective;
     let centre = (share + z2 / (2.0 * effective)) / shrink;
     let spread = share * (1.0 - share) / effective + z2 / (4.0 * effective * effective);
     let half = z_critical(level) * spread.sqrt() / shrink;
     // The score interval touches 0 and 1 exactly at the ends; rounding must not undo that.
-    let low = if hits == 0 {
-        0.0
-    } else {
+    let low = if share > 0.0 {
         (centre - half).max(0.0)
-    };
-    let high = if hits == n {
-        1.0
     } else {
+        0.0
+    };
+    let high = if share < 1.0 {
         (centre + half).min(1.0)
+    } else {
+        1.0
     };
     Some(Estimate::bounded(share, low, high, level))
 }

@@ -137,10 +137,23 @@ pub(crate) struct Dependence {
 impl Dependence {
     /// From the share of values at most the median, in parts.
     pub(crate) fn at_median(n: f64, below_median: Option<BlockMean>, level: f64) -> Self {
-        let effect = below_median.map_or(1.0, |b| design_effect(n, 0.5, &b, level));
+        Self::at(n, 0.5, below_median, level)
+    }
+
+    /// The same from any `share` of the values.
+    pub(crate) fn at(n: f64, share: f64, below: Option<BlockMean>, level: f64) -> Self {
+        let effect = below.map_or(1.0, |b| design_effect(n, share, &b, level));
         Self {
-            least: effect.max(1.0).powf(TAIL_EXPONENT),
-            memory: below_median.map_or_else(Memory::default, |b| b.memory),
+            least: tail_effect(effect),
+            memory: below.map_or_else(Memory::default, |b| b.memory),
+        }
+    }
+
+    /// Where nothing is seen of it.
+    pub(crate) fn at_least(effect: f64) -> Self {
+        Self {
+            least: effect.max(1.0),
+            memory: Memory::default(),
         }
     }
 
@@ -174,6 +187,11 @@ impl Dependence {
         (n / seen.max(self.remembered(n, share, below, level))).clamp(1.0, n)
     }
 
+    /// As many where the values are all on one side, so that they show no spread: what they were worth if the share were `q`.
+    pub(crate) fn effective_unseen(self, n: f64, q: f64) -> f64 {
+        (n / self.least.max(self.memory.of_share(q))).clamp(1.0, n.max(1.0))
+    }
+
     /// The design effect of parts that know nothing of each other, inflated by memory and discounted for how little that leaves.
     fn remembered(self, n: f64, share: f64, below: &BlockMean, level: f64) -> f64 {
         let independent = share * (1.0 - share) / n;
@@ -185,6 +203,11 @@ impl Dependence {
         let df = (n / effect - 1.0).max(1.0);
         effect * (t_critical(level, df) / z_critical(level)).powi(2)
     }
+}
+
+/// The least design effect of a tail, given that of the middle.
+pub(crate) fn tail_effect(of_the_middle: f64) -> f64 {
+    of_the_middle.max(1.0).powf(TAIL_EXPONENT)
 }
 
 /// The variance of a share over that of independent values, discounted for being itself estimated; 0 where it has none.
@@ -235,7 +258,7 @@ impl Ranks {
 }
 
 /// Jeffreys' interval of a share measured on `n` independent values; it reaches the end of 0…1 that the share is at.
-pub(crate) fn share_bounds(n: f64, share: f64, level: f64) -> (f64, f64) {
+fn share_bounds(n: f64, share: f64, level: f64) -> (f64, f64) {
     let alpha = f64::midpoint(1.0, -level);
     let (hits, misses) = (n * share, n * (1.0 - share));
     let bound = |p: f64| beta_quantile(p, hits + 0.5, misses + 0.5);

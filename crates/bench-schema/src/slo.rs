@@ -24,11 +24,11 @@ pub struct Slo {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SloVerdict {
-    /// The whole interval is within the limit.
+    /// All of the interval of the share within the limit is at least the quantile.
     Pass,
-    /// The whole interval is beyond it.
+    /// All of it is below.
     Fail,
-    /// The interval straddles the limit, or nothing was measured.
+    /// It straddles the quantile, or nothing was measured.
     CannotTell,
 }
 

@@ -2,8 +2,8 @@
 
 use bench_schema::{Distribution, Interval, Metric, Slo, SloVerdict, Unit};
 
-/// The verdict that a distribution gives: by the quantile's interval, by its value where it has none, and `fail` where so many
-/// requests failed that the quantile is +∞.
+/// The verdict that a distribution gives: by the quantile's interval, else by what is known of the share within the limit, by its value where
+/// nothing tells how well it is known (a published table), and `fail` where so many requests failed that the quantile is +∞.
 pub fn judge(
     distribution: &Distribution,
     slo: &Slo,
@@ -21,15 +21,19 @@ pub fn judge(
     let value = with_failures
         .and_then(|(_, value)| *value)
         .unwrap_or(entry.value);
-    let (low, high) = entry
+    let by_share = || bench_metrics::verdict_of_distribution(distribution, slo.q, slo.limit);
+    let ends = entry
         .interval
-        .map_or((value, value), |i| (i.low.min(value), i.high.max(value)));
-    let verdict = if high <= slo.limit {
-        SloVerdict::Pass
-    } else if low > slo.limit {
-        SloVerdict::Fail
-    } else {
-        SloVerdict::CannotTell
+        .map(|i| (i.low.min(value), i.high.max(value)));
+    let verdict = match ends {
+        Some((_, high)) if high <= slo.limit => SloVerdict::Pass,
+        Some((low, _)) if low > slo.limit => SloVerdict::Fail,
+        Some(_) => by_share().unwrap_or(SloVerdict::CannotTell),
+        None => by_share().unwrap_or(if value <= slo.limit {
+            SloVerdict::Pass
+        } else {
+            SloVerdict::Fail
+        }),
     };
     (Some(value), entry.interval, verdict)
 }

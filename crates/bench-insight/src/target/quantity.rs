@@ -1,7 +1,8 @@
 //! What a gate can be about.
 
 use bench_schema::{
-    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Rates, Unit,
+    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Rates, SloVerdict,
+    Unit,
 };
 
 use crate::view;
@@ -90,6 +91,14 @@ impl Quantity {
     /// Whether it adds up over cells.
     pub(super) fn is_count(self) -> bool {
         matches!(self, Self::Count(_))
+    }
+
+    /// Of a quantile: whether it is at most the limit, by the share within; `None` where that is unknown.
+    pub(super) fn share_verdict(self, subject: &Subject<'_>, limit: f64) -> Option<SloVerdict> {
+        let Self::Metric(metric, Statistic::Quantile(q)) = self else {
+            return None;
+        };
+        bench_metrics::verdict_of_distribution(subject.distribution(metric)?, q, limit)
     }
 
     /// What was measured; `None` where it was not.

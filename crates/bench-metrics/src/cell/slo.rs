@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use bench_schema::{Distribution, Goodput, Interval, Metric, Origin, Slo, SloOutcome, SloVerdict};
 
 use crate::blocks::{BlockMean, Part};
-use crate::estimate::{Estimate, LEVEL};
+use crate::estimate::LEVEL;
 use crate::gaps::GapStore;
 use crate::latency::Within;
 use crate::num::{float, is_zero};
-use crate::proportion::wilson_effective;
-use crate::quantile::{Dependence, Ranks, clusters_below, share_bounds};
+use crate::objective::verdict;
+use crate::proportion::wilson_share;
+use crate::quantile::{Dependence, Ranks, below, clusters_below};
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
@@ -122,40 +123,53 @@ impl<'a> Judge<'a> {
             .map_or((true, true), |value| (value <= slo.limit, false))
     }
 
+    /// What decides whether a request meets an objective: +∞ where it was lost, −∞ where it has no such metric.
+    fn decisive(&self, slo: &Slo, row: &Row) -> f64 {
+        if row.completed() {
+            let value = row.instants().value(self.metric(slo));
+            value.unwrap_or(f64::NEG_INFINITY)
+        } else {
+            f64::INFINITY
+        }
+    }
+
     fn outcome(&self, slo: &Slo) -> SloOutcome {
         let rows: Vec<&Row> = self.rows.iter().filter(|r| self.is_for(slo, r)).collect();
-        let met: Vec<bool> = rows.iter().map(|row| self.meets(slo, row).0).collect();
-        let (attainment, attainment_interval) = attainment(&met);
+        let share = |rows: &[&Row]| {
+            let values: Vec<f64> = rows.iter().map(|row| self.decisive(slo, row)).collect();
+            share_of_values(&values, slo)
+        };
+        let (attainment, attainment_interval) = share(&rows);
         // What the client stopped on purpose says nothing of how long it would have taken.
         let told: Vec<&Row> = rows.iter().copied().filter(|r| r.counts()).collect();
-        let seen = match self.gaps {
+        let (seen, within) = match self.gaps {
             GapStore::Coarse(coarse) if is_on_gaps(slo) => {
                 let all = coarse.distribution(&BTreeMap::new(), slo.metric == Metric::Itl);
-                all.and_then(|all| judge_counted(&self.gaps_within(slo, &told), &all, slo))
+                let parts = self.gaps_within(slo, &told);
+                let within = all
+                    .as_ref()
+                    .and_then(|_| share_of_parts(&parts, None, slo.q));
+                (all.map(|all| counted(&all, slo)), within)
             }
             _ => {
                 let clusters: Vec<Vec<f64>> =
                     told.iter().map(|row| self.values(slo, row)).collect();
-                judge(&clusters, slo.q, slo.limit)
+                let within = if is_on_gaps(slo) {
+                    share_of_clusters(&clusters, slo)
+                } else {
+                    Some(share(&told))
+                };
+                (quantile_seen(&clusters, slo.q), within)
             }
         };
-        let verdict = match &seen {
-            // An attainment that is all on one side decides, where the quantile of few requests has no bound.
-            Some(Seen {
-                verdict: SloVerdict::CannotTell,
-                ..
-            }) if !is_on_gaps(slo) && told.len() == rows.len() => {
-                verdict_within(attainment_interval.low, attainment_interval.high, slo.q)
-            }
-            Some(seen) => seen.verdict,
-            None => SloVerdict::CannotTell,
+        let verdict = match (&seen, within) {
+            (Some(_), Some((_, interval))) => verdict(&interval, slo.q),
+            _ => SloVerdict::CannotTell,
         };
         SloOutcome {
             slo: slo.clone(),
             measured: seen.as_ref().map(|s| s.value).filter(|x| x.is_finite()),
-            interval: seen
-                .as_ref()
-                .and_then(|s| interval_of(s.low?, s.high?, LEVEL)),
+            interval: seen.as_ref().and_then(|s| s.told(verdict, slo.limit)),
             verdict,
             attainment,
             attainment_interval,
@@ -196,55 +210,48 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The verdict from counts of gaps within the limit, request by request; the quantile itself is that of the histograms.
-fn judge_counted(within: &[Part], all: &Distribution, slo: &Slo) -> Option<Seen> {
-    let n: f64 = within.iter().map(|part| part.den).sum();
-    let below = BlockMean::of_parts(within)?;
-    let share = below.value.clamp(0.0, 1.0);
-    let effective = Dependence::of_share(&below).effective(n, share, &below, LEVEL);
-    // A quantile that histograms do not report is not shown, and is judged all the same; their intervals know nothing of lost requests.
-    let value = all.quantile_entry(slo.q).map_or(f64::INFINITY, |e| e.value);
-    Some(Seen {
-        value,
-        low: None,
-        high: None,
-        verdict: verdict_of(share, effective, slo.q),
-    })
-}
-
-/// What the interval of the share within the limit says of the quantile.
-fn verdict_of(share: f64, effective: f64, q: f64) -> SloVerdict {
-    let (low, high) = share_bounds(effective, share, LEVEL);
-    verdict_within(low, high, q)
-}
-
-/// All of the share's interval on one side of what is asked decides.
-fn verdict_within(low: f64, high: f64, q: f64) -> SloVerdict {
-    if low >= q {
-        SloVerdict::Pass
-    } else if high < q {
-        SloVerdict::Fail
-    } else {
-        SloVerdict::CannotTell
-    }
-}
-
 /// A quantile of values of which some are +∞ (failures), and are so here; an absent bound is unknown.
 struct Seen {
     value: f64,
     low: Option<f64>,
     high: Option<f64>,
-    verdict: SloVerdict,
 }
 
-/// The quantile with its order-statistic interval by clusters, and the verdict; `None` without values.
-///
-/// The interval that is shown is the one that decides: all of it within the limit passes, all of it beyond fails.
-fn judge(clusters: &[Vec<f64>], q: f64, limit: f64) -> Option<Seen> {
+impl Seen {
+    /// Its interval beside a verdict: what the share within the limit shows bounds the quantile too.
+    fn told(&self, verdict: SloVerdict, limit: f64) -> Option<Interval> {
+        let (low, high) = match verdict {
+            SloVerdict::Pass => (
+                self.low,
+                self.high.map_or(Some(limit), |x| Some(x.min(limit))),
+            ),
+            SloVerdict::Fail => (
+                self.low.map_or(Some(limit), |x| Some(x.max(limit))),
+                self.high,
+            ),
+            SloVerdict::CannotTell => (
+                self.low.filter(|x| *x <= limit),
+                self.high.filter(|x| *x > limit),
+            ),
+        };
+        interval_of(low?, high?, LEVEL)
+    }
+}
+
+/// The quantile of histograms; one that they do not report is not shown, and their intervals know nothing of lost requests.
+fn counted(all: &Distribution, slo: &Slo) -> Seen {
+    Seen {
+        value: all.quantile_entry(slo.q).map_or(f64::INFINITY, |e| e.value),
+        low: None,
+        high: None,
+    }
+}
+
+/// The quantile with its order-statistic interval by clusters; `None` without values.
+fn quantile_seen(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
     let all = clusters.concat();
     let lost = all.iter().filter(|x| x.is_infinite()).count();
     let finite = Sample::new(all.iter().copied().filter(|x| x.is_finite()).collect()).ok();
-    let n = float(all.len());
     if all.is_empty() {
         return None;
     }
@@ -255,48 +262,91 @@ fn judge(clusters: &[Vec<f64>], q: f64, limit: f64) -> Option<Seen> {
             .unwrap_or(f64::INFINITY)
     };
     let below = |x: f64| BlockMean::of_parts(&clusters_below(clusters, x));
+    let n = float(all.len());
     let dependence = Dependence::at_median(n, below(at(0.5)), LEVEL);
     let value = at(q);
     let ranks = Ranks::of(n, q, below(value), dependence, LEVEL);
-    let low = ranks.and_then(|r| r.low).map(at);
-    let high = ranks.and_then(|r| r.high).map(at);
-    let verdict = match (low, high) {
-        (_, Some(high)) if high <= limit => SloVerdict::Pass,
-        (Some(low), _) if low > limit => SloVerdict::Fail,
-        _ => SloVerdict::CannotTell,
-    };
     Some(Seen {
         value,
-        low,
-        high,
-        verdict,
+        low: ranks.and_then(|r| r.low).map(at),
+        high: ranks.and_then(|r| r.high).map(at),
     })
 }
 
-/// The share of `true`, with Wilson's interval for the effective number of requests; 0 within 0…1 where there are none.
-fn attainment(met: &[bool]) -> (f64, Interval) {
-    let hits = met.iter().filter(|m| **m).count();
-    let parts: Vec<Part> = met
-        .iter()
-        .map(|m| Part {
-            num: if *m { 1.0 } else { 0.0 },
-            den: 1.0,
-        })
-        .collect();
-    let n = float(met.len());
-    let below = BlockMean::of_parts(&parts).filter(|b| !is_zero(b.std_err));
-    let effective = below.map_or(n, |b| {
-        Dependence::of_share(&b).effective(n, b.value, &b, LEVEL)
-    });
-    let nothing = Estimate::bounded(0.0, 0.0, 1.0, LEVEL);
-    let wilson = wilson_effective(hits, met.len(), effective, LEVEL).unwrap_or(nothing);
-    let (low, high) = wilson.bounds().unwrap_or((0.0, 1.0));
-    (
-        wilson.value,
+/// Halfway from the median to the limit: how alike neighbours are is seen there. At the median it is that of the smallest jitter, at the limit
+/// few are on one side.
+fn halfway(values: impl Iterator<Item = f64>, limit: f64) -> f64 {
+    let mut sorted: Vec<f64> = values.filter(|x| x.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let median = sorted.get(sorted.len() / 2).copied();
+    f64::midpoint(median.unwrap_or(limit), limit)
+}
+
+/// The share of requests within the limit.
+fn share_of_values(values: &[f64], slo: &Slo) -> (f64, Interval) {
+    let at = halfway(values.iter().copied(), slo.limit);
+    let dependence = BlockMean::of_parts(&below(values, at)).map(|b| Dependence::of_share(&b));
+    share_of_parts(&below(values, slo.limit), dependence, slo.q).unwrap_or((0.0, anything()))
+}
+
+/// The share of gaps within the limit, request by request; where none is beyond halfway, a request counts once.
+fn share_of_clusters(clusters: &[Vec<f64>], slo: &Slo) -> Option<(f64, Interval)> {
+    let parts = clusters_below(clusters, slo.limit);
+    let at = halfway(clusters.iter().flatten().copied(), slo.limit);
+    let seen = BlockMean::of_parts(&clusters_below(clusters, at));
+    let n: f64 = parts.iter().map(|p| p.den).sum();
+    let dependence = match seen {
+        Some(seen) if !is_zero(seen.std_err) => Dependence::at(n, seen.value, Some(seen), LEVEL),
+        // Requests that are all alike know their share exactly.
+        Some(seen) if seen.value > 0.0 && seen.value < 1.0 => Dependence::at_least(1.0),
+        _ => Dependence::at_least(n / float(parts.len())),
+    };
+
+    share_of_parts(&parts, Some(dependence), slo.q)
+}
+
+/// The share within, with Wilson's interval for as many independent values as the parts are worth: where all or none are within,
+/// as many as they were worth if the share were `q`. Without a dependence, that of the parts themselves.
+fn share_of_parts(
+    parts: &[Part],
+    dependence: Option<Dependence>,
+    q: f64,
+) -> Option<(f64, Interval)> {
+    let n: f64 = parts.iter().map(|p| p.den).sum();
+    let hits: f64 = parts.iter().map(|p| p.num).sum();
+    let share = hits / n;
+    let seen = BlockMean::of_parts(parts);
+    let dependence = dependence.or_else(|| seen.as_ref().map(Dependence::of_share));
+    let effective = match (seen.filter(|b| !is_zero(b.std_err)), dependence) {
+        (Some(seen), Some(dependence)) => dependence.effective(n, share, &seen, LEVEL),
+        (None, Some(dependence)) => dependence.effective_unseen(n, q),
+        _ => n,
+    };
+    let (low, high) = wilson_share(share, effective, LEVEL)?.bounds()?;
+    Some((
+        share,
         Interval {
             low,
             high,
             confidence: LEVEL,
         },
-    )
+    ))
+}
+
+/// The share of `true`, with Wilson's interval for the effective number of requests; 0 within 0…1 where there are none.
+fn attainment(met: &[bool]) -> (f64, Interval) {
+    let part = |m: &bool| Part {
+        num: if *m { 1.0 } else { 0.0 },
+        den: 1.0,
+    };
+    let parts: Vec<Part> = met.iter().map(part).collect();
+    share_of_parts(&parts, None, 0.5).unwrap_or((0.0, anything()))
+}
+
+fn anything() -> Interval {
+    Interval {
+        low: 0.0,
+        high: 1.0,
+        confidence: LEVEL,
+    }
 }

@@ -1,7 +1,7 @@
 //! Objectives and goodput.
 
 use bench_metrics::summarise_cell;
-use bench_schema::{Metric, RequestRecord, Slo, SloVerdict};
+use bench_schema::{Metric, RequestRecord, Slo, SloOutcome, SloVerdict};
 
 use crate::aggregate::{assert_near, closed, one_by_one, open};
 use crate::records::{ended, even, refused};
@@ -55,6 +55,54 @@ fn an_objective_on_few_requests_cannot_be_told() {
         SloVerdict::Pass,
         "100 of 100 do: 0.95 to the 100th is 0.6 %"
     );
+}
+
+fn with_objective(metric: Metric, limit_ms: f64, ttft: impl Fn(u64) -> f64, n: u64) -> SloOutcome {
+    let mut context = open(8.0);
+    context.slos = vec![Slo {
+        metric,
+        q: 0.95,
+        limit: limit_ms * 1e6,
+        use_case: None,
+    }];
+    let records: Vec<RequestRecord> = (0..n)
+        .map(|i| even(i, 121.0 * i as f64, ttft(i), 10.0, 11))
+        .collect();
+    summarise_cell(&records, context).slos[0].clone()
+}
+
+#[test]
+fn a_verdict_does_not_contradict_the_attainment_beside_it() {
+    // An overload: every request waits longer than the one before, the first eight of 180 are within.
+    let rising = with_objective(Metric::Ttft, 500.0, |i| 100.0 + 50.0 * i as f64, 180);
+    assert!(rising.attainment_interval.high < 0.95, "{rising:?}");
+    assert_eq!(rising.verdict, SloVerdict::Fail);
+    // All of 80 are within: at least 95.4 %.
+    let all = with_objective(Metric::Ttft, 50.0, |i| 15.0 + (i * 37 % 11) as f64, 80);
+    assert!(all.attainment_interval.low >= 0.95, "{all:?}");
+    assert_eq!(all.verdict, SloVerdict::Pass);
+    for outcome in [rising, all] {
+        let shown = outcome
+            .interval
+            .map_or((0.0, f64::INFINITY), |i| (i.low, i.high));
+        let limit = outcome.slo.limit;
+        assert!(
+            shown.1 <= limit || shown.0 >= limit || outcome.interval.is_none(),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn all_within_is_worth_less_where_neighbours_are_alike() {
+    // Fifteen levels held for seven requests each, E2E of 120 to 134 ms: 105 requests tell little more than fifteen.
+    let alike = with_objective(Metric::E2e, 135.0, |i| 20.0 + (i / 7 * 37 % 15) as f64, 105);
+    assert!((alike.attainment - 1.0).abs() < 1e-12);
+    assert!(alike.attainment_interval.low < 0.95, "{alike:?}");
+    assert_eq!(alike.verdict, SloVerdict::CannotTell);
+    // Where nothing comes near the limit, it does not matter how alike they are down there.
+    let far = with_objective(Metric::E2e, 500.0, |i| 20.0 + (i / 7 * 37 % 15) as f64, 105);
+    assert_eq!(far.verdict, SloVerdict::Pass);
 }
 
 #[test]
