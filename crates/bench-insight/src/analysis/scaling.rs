@@ -10,6 +10,8 @@ use crate::view;
 struct Point {
     cell: String,
     level: f64,
+    /// What the efficiency is of: the level, or the rate that was really offered.
+    asked: f64,
     value: f64,
     latency: Option<f64>,
 }
@@ -26,10 +28,20 @@ pub(crate) fn by_load(cells: &[CellRecord]) -> Vec<ScalingRow> {
 }
 
 fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
-    // One measure for the whole series: tokens where every level counted them, else requests.
-    let tokens = members
-        .iter()
-        .all(|(_, cell)| view::tokens_per_s(cell).is_some());
+    // One measure for the whole series: of arrival rates what was served of what was really offered; else tokens where every level
+    // counted them, or requests.
+    let offered = |cell: &CellRecord| {
+        let whole = cell.windows.whole.as_ref()?;
+        view::positive(whole.offered_requests_per_s?)
+    };
+    let by_rate = !view::DEVICE_FACTORS.contains(&factor)
+        && members
+            .iter()
+            .all(|(_, cell)| cell.load.is_open() && offered(cell).is_some());
+    let tokens = !by_rate
+        && members
+            .iter()
+            .all(|(_, cell)| view::tokens_per_s(cell).is_some());
     let value = |cell| {
         if tokens {
             view::tokens_per_s(cell)
@@ -43,6 +55,7 @@ fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
             Some(Point {
                 cell: cell.id.clone(),
                 level: *level,
+                asked: offered(cell).filter(|_| by_rate).unwrap_or(*level),
                 value: value(cell)?,
                 latency: view::mean(cell, Metric::E2e),
             })
@@ -92,7 +105,7 @@ fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {
                 level: point.level,
                 value: point.value,
                 scaling_factor: grown,
-                efficiency: scaling_efficiency(point.value, base.value, point.level / base.level)
+                efficiency: scaling_efficiency(point.value, base.value, point.asked / base.asked)
                     .filter(|e| e.is_finite()),
                 throughput_gain: Some(grown - 1.0),
                 latency_penalty: penalty,

@@ -138,11 +138,7 @@ fn a_server_that_dies_halfway_has_half_the_rate_and_half_the_attainment() {
         .collect();
     let cell = summarise_cell(&records, context);
     assert_eq!((cell.counts.completed, cell.counts.failed), (4_200, 3_800));
-    assert_near(
-        Some(headline(&cell).requests_per_s),
-        4_200.0 / 39.9951,
-        1e-6,
-    );
+    assert_near(Some(headline(&cell).requests_per_s), 4_200.0 / 40.0, 1e-6);
     assert_eq!(cell.slos[0].verdict, SloVerdict::Fail);
     assert_near(Some(cell.slos[0].attainment), 4_200.0 / 8_000.0, 1e-9);
     let goodput = cell.goodput.unwrap();
@@ -188,6 +184,85 @@ fn a_queue_that_grows_shows_as_less_served_than_offered_and_a_burst_does_not() {
     let rates = headline(&cell);
     assert_near(rates.offered_requests_per_s, 20.0, 1e-6);
     assert_near(rates.served_requests_per_s, 20.0, 1e-6);
+}
+
+#[test]
+fn the_time_that_the_last_answers_take_moves_no_open_loop_s_rate() {
+    // Two a second, no queue; answers of 5 to 104 tokens take 0.07 to 10.3 s, so that the last end comes long after the last start.
+    let records: Vec<RequestRecord> = (0..60)
+        .map(|i| even(i, 500.0 * i as f64, 20.0, 100.0, 5 + (i * 37 % 100) as u32))
+        .collect();
+    let cell = summarise_cell(&records, open_at(2.0));
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 2.0, 1e-6);
+    assert_near(rates.served_requests_per_s, 2.0, 0.01);
+    assert_near(Some(rates.requests_per_s), 2.0, 0.01);
+    let interval = rates.requests_per_s_interval.unwrap();
+    assert!(
+        interval.low > 1.9 && interval.high <= 2.0 + 1e-9,
+        "{interval:?}"
+    );
+    // A third of them fail: that is not served.
+    let failing: Vec<RequestRecord> = records
+        .into_iter()
+        .map(|r| {
+            if r.id % 3 == 0 {
+                ended(r, refused())
+            } else {
+                r
+            }
+        })
+        .collect();
+    let cell = summarise_cell(&failing, open_at(2.0));
+    assert_near(headline(&cell).served_requests_per_s, 4.0 / 3.0, 0.02);
+}
+
+#[test]
+fn bursts_are_offered_at_the_rate_that_they_come_at() {
+    // Twenty together every ten seconds, four times.
+    let records: Vec<RequestRecord> = (0..80)
+        .map(|i| {
+            let mut r = even(
+                i,
+                10_000.0 * (i / 20) as f64 + 0.1 * (i % 20) as f64,
+                20.0,
+                10.0,
+                11,
+            );
+            r.due = at(10_000.0 * (i / 20) as f64);
+            r
+        })
+        .collect();
+    let cell = summarise_cell(&records, open_at(2.0));
+    assert_near(headline(&cell).offered_requests_per_s, 2.0, 1e-6);
+    assert_near(cell.offered_rate_per_s, 2.0, 1e-3);
+    assert_near(Some(headline(&cell).requests_per_s), 2.0, 1e-3);
+}
+
+#[test]
+fn a_closed_loop_s_rate_lies_within_what_its_requests_allow() {
+    // One slot; the second half takes ten times as long as the first: the mean stay is known badly, but it is none of 0 s.
+    let mut now = 0.0;
+    let records: Vec<RequestRecord> = (0..60)
+        .map(|i| {
+            let gap = if i < 30 { 10.0 } else { 100.0 };
+            let record = even(i, now, gap, gap, 10);
+            now += 10.0 * gap + 0.01;
+            record
+        })
+        .collect();
+    let cell = summarise_cell(&records, closed(1));
+    for rates in [&cell.windows.whole, &cell.windows.steady]
+        .into_iter()
+        .flatten()
+    {
+        if let Some(interval) = rates.requests_per_s_interval {
+            assert!(
+                interval.low >= 0.0 && interval.high <= 10.01,
+                "{interval:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -288,7 +363,9 @@ proptest! {
         let whole = cell.windows.whole.as_ref().unwrap();
         prop_assert_eq!(whole.requests, Some(n));
         prop_assert!((whole.seconds - seconds).abs() < 1e-9);
-        prop_assert!((whole.requests_per_s - completed.len() as f64 / seconds).abs() < 1e-9);
+        // What an open loop is served is of the 40 s that it offers, not of those that the last answer takes.
+        let over = if is_open && completed.len() >= 10 { 40.0 } else { seconds };
+        prop_assert!((whole.requests_per_s - completed.len() as f64 / over).abs() < 1e-6);
         let lost = n - completed.len() as u64;
         if lost as f64 > 0.01 * n as f64 {
             prop_assert!(cell.windows.steady.is_none(), "an outage was cut away");
