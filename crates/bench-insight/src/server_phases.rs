@@ -52,7 +52,9 @@ fn by_percentile(cell: &CellRecord) -> Vec<(f64, f64, f64)> {
     ];
     let beside = told.into_iter().filter_map(|(q, name)| {
         let e2e = cell.headline(Metric::E2e)?.quantile(q)?;
-        let queue = derived(cell, name)?.clamp(0.0, e2e.max(0.0));
+        // Its buckets are coarse; no quantile of a part is beyond that of the whole, and waiting ends before the first token.
+        let first = cell.headline(Metric::Ttft)?.quantile(q)?.min(e2e);
+        let queue = derived(cell, name)?.clamp(0.0, first.max(0.0));
         Some((q, queue, e2e - queue))
     });
     beside.collect()
@@ -103,11 +105,23 @@ mod tests {
             .derived
             .insert("server_queue_p50".to_owned(), quantity);
         let e2e = r#"{"unit": "ns", "n": 100, "mean": 1.2e10, "min": 1.0, "max": 2e10, "quantiles": [{"q": 0.5, "value": 1.225e10}]}"#;
+        let ttft = e2e.replace("1.225e10", "1.06e10");
         told.metrics
             .insert(Metric::E2e, serde_json::from_str(e2e).unwrap());
+        told.metrics
+            .insert(Metric::Ttft, serde_json::from_str(&ttft).unwrap());
         let rows = server_phases(&told).unwrap().by_percentile;
         assert!(
             matches!(rows[..], [(q, queue, rest)] if near(q, 0.5) && near(queue, 10.47e9) && (rest - 1.78e9).abs() < 1.0),
+            "{rows:?}"
+        );
+        // a coarse bucket's queue is no longer than the first token took
+        let ttft = ttft.replace("1.06e10", "9e9");
+        told.metrics
+            .insert(Metric::Ttft, serde_json::from_str(&ttft).unwrap());
+        let rows = server_phases(&told).unwrap().by_percentile;
+        assert!(
+            matches!(rows[..], [(_, queue, rest)] if near(queue, 9e9) && (rest - 3.25e9).abs() < 1.0),
             "{rows:?}"
         );
         // where it tells its prefill time too, both share what passed until the first token

@@ -534,11 +534,16 @@ fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
             format!("over the load, {}", parts.join(", "))
         }
         Fact::PhaseSplit => format!(
-            "decode is {} of E2E, prefill {}{}",
+            "decode is {} of E2E{}",
             n.span(Known::DecodeShare)?,
-            n.span(Known::PrefillShare)?,
-            n.span(Known::QueueShare)
-                .map_or_else(String::new, |share| format!(", waiting {share}"))
+            [
+                (Known::PrefillShare, "prefill"),
+                (Known::TtftShare, "waiting or prefill"),
+                (Known::QueueShare, "waiting"),
+            ]
+            .into_iter()
+            .filter_map(|(figure, name)| Some(format!(", {name} {}", n.span(figure)?)))
+            .collect::<String>()
         ),
         Fact::GpuUse => {
             let part = |figure, title: &str| Some(format!("{title} {}", n.span(figure)?));

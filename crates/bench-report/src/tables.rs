@@ -17,7 +17,7 @@ pub(crate) use counts::{counts, failure_counts, failures, summary_line};
 pub(crate) use distributions::{distributions, scale_of};
 pub(crate) use grid::grid;
 pub(crate) use groups::{groups, groups_in_order};
-pub(crate) use instruments::{client, hardware, phases, significant};
+pub(crate) use instruments::{client, first_phase, hardware, phases, significant};
 pub(crate) use objectives::{
     measured_words, objective_words, objectives, quantile_words, targets, verdict_counts,
 };

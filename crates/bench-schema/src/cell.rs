@@ -244,7 +244,8 @@ pub struct Rates {
     /// Requests that started in it, those without an answer included: the population of every table over this window. Since 2.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
-    /// Completed requests per second: in the steady part of a closed loop by Little's law, else completions over the window.
+    /// Completed requests per second: in the steady part of a closed loop by Little's law, in an open loop what was served, else completions over
+    /// the window.
     pub requests_per_s: f64,
     /// Interval of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,8 +253,8 @@ pub struct Rates {
     /// Open loop: requests due per second, from the first due to the last. Since 2.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_requests_per_s: Option<f64>,
-    /// Open loop: the same requests' ends per second, from the first end to the last, whatever came of them; lower than what was
-    /// offered where the queue grew. Since 2.0.
+    /// Open loop: the same requests' completions per second, followed to their ends: what was offered over one plus the growth of the time that they
+    /// take, times the share that completed; lower than what was offered where the queue grew. Since 2.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_requests_per_s: Option<f64>,
     /// Output tokens per second; absent where token counts are unknown.
@@ -327,6 +328,17 @@ pub struct PhaseShares {
     /// Queue against generation per percentile: q, queue ns, generation ns, of the requests around that percentile of E2E.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_percentile: Vec<(f64, f64, f64)>,
+}
+
+impl PhaseShares {
+    /// What `prefill` is the share of: where nothing tells the time in the server's queue, that is in it.
+    pub fn first_phase(&self) -> &'static str {
+        if self.queue_source == "none" {
+            "waiting or prefill"
+        } else {
+            "prefill"
+        }
+    }
 }
 
 /// Figures that relate a cell to itself and to its baseline.

@@ -154,14 +154,19 @@ fn phase_split(cells: &[CellRecord]) -> Option<Finding> {
         let Some(shares) = &cell.phases else {
             return Vec::new();
         };
+        let first = if shares.first_phase() == "prefill" {
+            Known::PrefillShare
+        } else {
+            Known::TtftShare
+        };
         let residual = cell.analysis.decode_identity_residual;
         [
             (
                 Known::QueueShare,
                 Some(shares.queue),
-                shares.queue_source != "none",
+                shares.queue_source != "none" || shares.queue > 0.01,
             ),
-            (Known::PrefillShare, Some(shares.prefill), true),
+            (first, Some(shares.prefill), true),
             (Known::DecodeShare, Some(shares.decode), true),
             (Known::IdentityResidual, residual, true),
         ]

@@ -30,12 +30,13 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     if any_queue {
         plot = plot.stacked_shares("waiting", "@bad", &share(|p| p.queue));
     }
+    let first = tables::first_phase(cells.iter().copied());
     plot = plot
-        .stacked_shares("prefill", "@1", &share(|p| p.prefill))
+        .stacked_shares(first, "@1", &share(|p| p.prefill))
         .stacked_shares("decode", "@0", &share(|p| p.decode));
     let parts = [
         ("waiting", last.queue),
-        ("prefill", last.prefill),
+        (last.first_phase(), last.prefill),
         ("decode", last.decode),
     ];
     let (name, value) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -49,7 +50,9 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
         capital(name),
         percent(value)
     );
-    let note = if last.queue_source == "estimate" {
+    let note = if first != "prefill" {
+        "Nothing tells the time in the server's queue: what passes before the first token is waiting or prefill; decode is first to last token."
+    } else if last.queue_source == "estimate" {
         "Waiting is an estimate: TTFT less that at the lowest load."
     } else {
         "Prefill is TTFT less the waiting that is known; decode is first to last token."
@@ -83,9 +86,8 @@ pub(super) fn times(run: &RunRecord) -> Option<Figure> {
     if means.iter().any(|m| m[0] > 0.0) {
         plot = plot.bars("waiting", "@bad", &of(0));
     }
-    plot = plot
-        .bars("prefill", "@1", &of(1))
-        .bars("decode", "@0", &of(2));
+    let first = tables::first_phase(cells.iter().copied());
+    plot = plot.bars(first, "@1", &of(1)).bars("decode", "@0", &of(2));
     let range = |i: usize| {
         let values = || means.iter().filter_map(|m| m.get(i).copied());
         let (low, high) = (
@@ -94,7 +96,7 @@ pub(super) fn times(run: &RunRecord) -> Option<Figure> {
         );
         format!("{} to {} ms", short(low), short(high))
     };
-    let title = format!("Prefill takes {}, decode {}", range(1), range(2));
+    let title = format!("{} takes {}, decode {}", capital(first), range(1), range(2));
     Some(
         Figure::new("phase-times", title, plot)
             .note("Means over the completed requests of each cell.")
@@ -104,7 +106,8 @@ pub(super) fn times(run: &RunRecord) -> Option<Figure> {
 
 fn table(cells: &[&CellRecord], means: &[[f64; 3]]) -> Option<Table> {
     let mut columns = vec![Column::text("cell")];
-    columns.extend(["waiting", "prefill", "decode"].map(|name| Column::number(name, "ms")));
+    let first = tables::first_phase(cells.iter().copied());
+    columns.extend(["waiting", first, "decode"].map(|name| Column::number(name, "ms")));
     let mut table = Table::new("Mean time of each phase", columns);
     for (cell, means) in cells.iter().zip(means) {
         let mut row = vec![Cell::text(tables::label(cell))];

@@ -4,7 +4,7 @@ use bench_schema::{CellRecord, Metric, RunRecord};
 use serde_json::json;
 
 use super::points::Study;
-use crate::charts::phases::means_ms;
+use crate::charts::{capital, phases::means_ms};
 use crate::figure::{Figure, Plot, category_axis, value_axis};
 use crate::markdown::conclusions::fastest;
 use crate::number::{rounded, short};
@@ -82,7 +82,9 @@ pub(super) fn tradeoff(study: &Study<'_>) -> Option<Figure> {
 
 /// Mean time of each phase at the best cell of each point.
 pub(super) fn phases(study: &Study<'_>) -> Option<Figure> {
-    let seen: Vec<(&str, [f64; 3])> = best(study)
+    let best = best(study);
+    let early = tables::first_phase(best.iter().map(|(_, _, cell)| *cell));
+    let seen: Vec<(&str, [f64; 3])> = best
         .into_iter()
         .filter_map(|(name, _, cell)| Some((name, means_ms(cell)?)))
         .collect();
@@ -93,7 +95,7 @@ pub(super) fn phases(study: &Study<'_>) -> Option<Figure> {
         value_axis("mean time (ms)"),
     );
     let mut columns = vec![Column::text("run")];
-    for (i, (name, color)) in [("waiting", "@bad"), ("prefill", "@1"), ("decode", "@0")]
+    for (i, (name, color)) in [("waiting", "@bad"), (early, "@1"), ("decode", "@0")]
         .into_iter()
         .enumerate()
     {
@@ -107,7 +109,8 @@ pub(super) fn phases(study: &Study<'_>) -> Option<Figure> {
         table.push(row);
     }
     let title = format!(
-        "Prefill takes {} ms in {} and {} ms in {}; decode {} and {} ms",
+        "{} takes {} ms in {} and {} ms in {}; decode {} and {} ms",
+        capital(early),
         short(first.1[1]),
         first.0,
         short(last.1[1]),

@@ -60,7 +60,7 @@ fn largest_phase(cell: &CellRecord) -> Option<String> {
     let phases = cell.phases.as_ref()?;
     let all = [
         ("waiting", phases.queue),
-        ("prefill", phases.prefill),
+        (phases.first_phase(), phases.prefill),
         ("decode", phases.decode),
     ];
     let (name, share) = all.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{HardwareSummary, Metric, Nanos, ResourceSummary, RunRecord, SeriesKey, Unit};
+use bench_schema::{
+    CellRecord, HardwareSummary, Metric, Nanos, PhaseShares, ResourceSummary, RunRecord, SeriesKey,
+    Unit,
+};
 
 use super::distributions::scale_of;
 use super::trust_mark;
@@ -10,12 +13,19 @@ use crate::mark::Mark;
 use crate::table::{Cell, Column, Table};
 use crate::{number, text};
 
+/// The name of the phase before the first token of several cells: prefill where waiting is known apart from it in each.
+pub(crate) fn first_phase<'a>(cells: impl IntoIterator<Item = &'a CellRecord>) -> &'static str {
+    let known = cells.into_iter().filter_map(|cell| cell.phases.as_ref());
+    let mut names = known.map(PhaseShares::first_phase);
+    names.find(|name| *name != "prefill").unwrap_or("prefill")
+}
+
 /// Shares of the mean response time.
 pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
     let columns = vec![
         Column::text("cell"),
         Column::number("waiting", "%"),
-        Column::number("prefill", "%"),
+        Column::number(first_phase(&run.cells), "%"),
         Column::number("decode", "%"),
         Column::text("waiting is from"),
     ];
@@ -28,7 +38,11 @@ pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
         let estimate = (phases.queue_source == "estimate").then_some(Mark::Estimate);
         table.push(vec![
             Cell::text(super::label(cell)).marked(trust_mark(run, cell)),
-            Cell::share(phases.queue).marked(estimate),
+            if phases.queue_source == "none" && phases.queue <= 0.0 {
+                Cell::default()
+            } else {
+                Cell::share(phases.queue).marked(estimate)
+            },
             Cell::share(phases.prefill).marked(estimate),
             Cell::share(phases.decode),
             Cell::text(queue_source_words(&phases.queue_source)),
@@ -43,7 +57,7 @@ fn queue_source_words(source: &str) -> String {
         "response" => "the server's answers".to_owned(),
         "server_metrics" => "the server's metrics".to_owned(),
         "estimate" => "TTFT above that at the lowest load".to_owned(),
-        "none" => "not known: it is part of prefill".to_owned(),
+        "none" => "not known: it is in what passes before the first token".to_owned(),
         other => text::shortened(&other.replace('_', " "), 40),
     }
 }
