@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use bench_insight::{CapacityAssumptions, CapacityFigure};
-use bench_schema::CellRecord;
+use bench_schema::{CellRecord, RunRecord, TrustReason, TrustVerdict};
 use clap::Args;
 use serde::Serialize;
 
@@ -41,6 +41,9 @@ pub(crate) struct Capacity {
 #[derive(Serialize)]
 struct OfCell {
     cell: String,
+    /// Why its rate is no capacity to plan with; empty where it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    doubts: Vec<String>,
     figures: Vec<CapacityFigure>,
 }
 
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
         .filter(wanted)
         .map(|cell| OfCell {
             cell: cell.id.clone(),
+            doubts: doubts(&run.record, cell),
             figures: bench_insight::capacity(cell, &given),
         })
         .collect();
@@ -85,10 +89,23 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
     Ok(Done::well(output, run.notes))
 }
 
+fn doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
+    let untrusted = |reason: &&TrustReason| {
+        reason.verdict == TrustVerdict::Untrusted
+            && reason.cell.as_ref().is_none_or(|id| *id == cell.id)
+    };
+    let reasons = run.trust.reasons.iter().filter(untrusted);
+    let named = reasons.map(|reason| format!("the run is untrusted: {}", reason.message));
+    named.chain(bench_insight::capacity_doubts(cell)).collect()
+}
+
 fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> String) -> String {
     let mut out = String::new();
     for one in all {
         out += &format!("{head}{}\n{gap}", name(&one.cell));
+        for doubt in &one.doubts {
+            out += &format!("{item}NOT a capacity to plan with: {doubt}\n");
+        }
         for figure in &one.figures {
             out += &format!("{item}{}\n", figure.sentence());
         }

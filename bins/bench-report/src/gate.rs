@@ -1,6 +1,6 @@
 //! `gate`: an exit code for a pipeline.
 
-use bench_insight::{GateOutcome, GateVerdict, RegressionRule};
+use bench_insight::{GateOutcome, GateVerdict, InsightError, RegressionRule};
 use bench_report::compare::terminal;
 use serde::Serialize;
 
@@ -49,8 +49,15 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     if let Some(beside) = beside(&arguments.from, &base)? {
         beside.name(&mut found);
     }
-    let gates = bench_insight::gate(&found, &arguments.max_regression)?;
-    if gates.is_empty() {
+    let gates = match bench_insight::gate(&found, &arguments.max_regression) {
+        // What is missing for want of a run that can be compared is no fault of the rule.
+        Err(InsightError::NotCompared { rule, problem }) => {
+            found.incomparable.push(format!("{rule}: {problem}"));
+            Vec::new()
+        }
+        gates => gates?,
+    };
+    if gates.is_empty() && found.incomparable.is_empty() {
         return Err(CommandError::Usage(
             "--max-regression names no gate; write --max-regression 'e2e.p95:5%'".to_owned(),
         ));

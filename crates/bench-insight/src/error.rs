@@ -22,6 +22,14 @@ pub enum InsightError {
         /// The part, what is wrong with it, and what to write.
         problem: String,
     },
+    /// A regression rule whose figure is not among what these two sides could be compared by.
+    #[error("regression rule `{rule}`: {problem}")]
+    NotCompared {
+        /// As written.
+        rule: String,
+        /// What is missing, and what is there.
+        problem: String,
+    },
     /// A scenario whose objectives cannot be checked.
     #[error("scenario `{scenario}`: {problem}")]
     BadScenario {

@@ -15,7 +15,7 @@ use crate::samples::CellSamples;
 use crate::scenario::{ScenarioSet, scenario_findings};
 use crate::view;
 
-pub use capacity::planning_findings;
+pub use capacity::{capacity_doubts, planning_findings};
 pub(crate) use lengths::prompt_effect;
 pub(crate) use objectives::name as objective_name;
 pub(crate) use objectives::same_objective;

@@ -439,8 +439,11 @@ fn gates_pass_miss_and_cannot_tell_by_exit_code() {
         serde_json::from_str(&fs::read_to_string(slow.join("run.json")).unwrap()).unwrap();
     run["trust"] = serde_json::json!({"verdict": "untrusted", "reasons": [{"code": "client_lag", "verdict": "untrusted", "message": "the client was late"}]});
     fs::write(slow.join("run.json"), run.to_string()).unwrap();
+    for rule in ["e2e.p50:5%", "e2e:5%"] {
+        let unsure = gate(&slow, rule);
+        assert_eq!(unsure.code, Some(3), "{rule}: {}", unsure.err);
+    }
     let unsure = gate(&slow, "e2e.p50:5%");
-    assert_eq!(unsure.code, Some(3), "{}", unsure.err);
     assert!(unsure.err.contains("the client was late"), "{}", unsure.err);
     let json = command(&[
         "gate",

@@ -105,7 +105,7 @@ pub enum GateVerdict {
 ///
 /// # Errors
 /// [`InsightError::BadRule`] for a rule that cannot be read, or whose quantity no cell has: a gate that checks nothing must not
-/// pass.
+/// pass. [`InsightError::NotCompared`] where that is the runs' doing and not the rule's: they cannot be compared, or not request by request.
 pub fn gate<S: AsRef<str>>(
     comparison: &RunComparison,
     rules: &[S],
@@ -129,13 +129,16 @@ pub fn gate<S: AsRef<str>>(
                 .filter_map(|row| outcome(&rule, row)),
         );
         if outcomes.len() == before {
-            return Err(InsightError::BadRule {
-                rule: rule.text,
-                problem: format!(
-                    "no cell has `{}`; compared are {}",
-                    rule.quantity,
-                    known(comparison)
-                ),
+            let (rule, quantity) = (rule.text, rule.quantity);
+            let problem = format!(
+                "no cell has `{quantity}`; compared are {}",
+                known(comparison)
+            );
+            let of_the_runs = !comparison.incomparable.is_empty() || quantity.ends_with(".paired");
+            return Err(if of_the_runs {
+                InsightError::NotCompared { rule, problem }
+            } else {
+                InsightError::BadRule { rule, problem }
             });
         }
     }

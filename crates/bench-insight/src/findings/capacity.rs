@@ -8,6 +8,7 @@ use bench_schema::{
 use crate::InsightError;
 use crate::capacity::{CapacityAssumptions, CapacityFigure, capacity};
 use crate::draft::Draft;
+use crate::text;
 use crate::view;
 
 /// Completed requests below which a rate is no capacity.
@@ -59,31 +60,76 @@ fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
     }
     run.cells
         .iter()
-        .filter(|cell| is_sustained(cell))
+        .filter(|cell| capacity_doubts(cell).is_empty())
         .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(cell, _)| cell)
 }
 
-/// Whether a cell's rate may be called what the server carries: enough requests, nearly all answered, every objective met with its whole
-/// interval (what nobody can tell is not met), and, in an open loop, as many served as were offered.
-fn is_sustained(cell: &CellRecord) -> bool {
+/// Why a cell's rate may not be called what the server carries, each a short sentence; nothing where it may: enough requests, nearly all
+/// answered, every objective met with its whole interval (what nobody can tell is not met), and, in an open loop, as many served as
+/// were offered.
+pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
     let counts = &cell.counts;
+    let mut doubts = Vec::new();
+    if counts.completed < FEWEST {
+        doubts.push(format!("only {} requests were answered", counts.completed));
+    }
     let lost = counts.without_answer().saturating_sub(counts.cancelled);
-    let answered = lost as f64 <= MOST_LOST * counts.planned as f64;
-    let keeps_up = !cell.load.is_open() || {
-        let stationary = cell.windows.stationarity.as_ref();
-        let rising = stationary.is_some_and(|found| found.stationary == Some(false));
-        let offered = cell.plan.offered_rate_per_s.and_then(view::positive);
-        let behind = offered
-            .zip(view::requests_per_s(cell))
-            .is_some_and(|(offered, served)| served < LEAST_SERVED * offered);
-        !rising && !behind
-    };
-    counts.completed >= FEWEST
-        && answered
-        && keeps_up
-        && cell.slos.iter().all(|slo| slo.verdict == SloVerdict::Pass)
+    if lost as f64 > MOST_LOST * counts.planned as f64 {
+        doubts.push(format!(
+            "{lost} of {} requests got no answer",
+            counts.planned
+        ));
+    }
+    if let Some((offered, served)) = behind(cell) {
+        doubts.push(format!(
+            "an overload: {} of {} requests/s offered were served, so that waiting grows for as long as it lasts",
+            text::number(served),
+            text::number(offered)
+        ));
+    } else if cell.load.is_open()
+        && cell
+            .windows
+            .stationarity
+            .as_ref()
+            .is_some_and(|found| found.stationary == Some(false))
+    {
+        doubts.push("the window is not steady".to_owned());
+    }
+    doubts.extend(
+        super::objectives_of(cell)
+            .iter()
+            .filter_map(|(_, outcome)| {
+                let what = match outcome.verdict {
+                    SloVerdict::Pass => return None,
+                    SloVerdict::Fail => "misses its limit",
+                    SloVerdict::CannotTell => "may miss its limit",
+                };
+                let share = text::percent(outcome.attainment);
+                Some(format!(
+                    "{} {what}: {share} of the requests meet it",
+                    super::objectives::name(outcome)
+                ))
+            }),
+    );
+    doubts
+}
+
+/// Offered and served, where an open loop is served less than it offers, by more than chance makes of it.
+fn behind(cell: &CellRecord) -> Option<(f64, f64)> {
+    let rates = cell
+        .windows
+        .whole
+        .as_ref()
+        .filter(|_| cell.load.is_open())?;
+    let offered = rates
+        .offered_requests_per_s
+        .or(cell.plan.offered_rate_per_s);
+    let offered = offered.and_then(view::positive)?;
+    let served = rates.served_requests_per_s.unwrap_or(rates.requests_per_s);
+    let most = rates.requests_per_s_interval.map_or(served, |i| i.high);
+    (served < LEAST_SERVED * offered && most < offered).then_some((offered, served))
 }
 
 fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {
