@@ -236,32 +236,29 @@ fn a_client_with_a_core_to_spare_is_not_told_to_take_more_workers() {
 }
 
 #[test]
-fn an_offered_rate_below_the_requested_one_counts_beyond_chance() {
-    let offer = |rate: f64, n: u64, constant: bool| {
-        move |c: &mut CellRecord| {
-            c.plan.offered_rate_per_s = Some(rate);
-            c.plan.requests = n;
-            if let (Load::Open { arrival, .. }, true) = (&mut c.load, constant) {
-                *arrival = bench_schema::ArrivalKind::Constant;
-            }
-        }
+fn fewer_requests_a_second_than_the_plan_has_count_and_the_plan_s_own_rate_does_not() {
+    let offer = |sent: f64, planned: f64| {
+        open(move |c: &mut CellRecord| {
+            c.plan.offered_rate_per_s = Some(sent);
+            c.windows.whole.as_mut().unwrap().offered_requests_per_s = Some(planned);
+        })
     };
     speaks(
-        &judged(&[open(offer(19.7, 100, true))]),
+        &judged(&[offer(19.7, 20.0)]),
         "offered_rate",
         TrustVerdict::Doubtful,
     );
-    speaks(
-        &judged(&[open(offer(10.0, 100, true))]),
-        "offered_rate",
-        TrustVerdict::Untrusted,
-    );
-    // 100 Poisson gaps are within a few percent of their mean by chance.
-    assert!(judged(&[open(offer(19.0, 100, false))]).reasons.is_empty());
-    speaks(
-        &judged(&[open(offer(19.0, 100_000, false))]),
-        "offered_rate",
-        TrustVerdict::Doubtful,
+    let half = judged(&[offer(10.0, 20.0)]);
+    speaks(&half, "offered_rate", TrustVerdict::Untrusted);
+    // A ramp's or a short Poisson plan's rate is not the one asked for; all of it was sent.
+    assert!(judged(&[offer(16.7, 16.7)]).reasons.is_empty());
+    let late = judged(&[offer(16.0, 16.7)]);
+    assert!(
+        late.reasons[0]
+            .message
+            .contains("the plan (20.0 were asked for)"),
+        "{:?}",
+        late.reasons
     );
 }
 

@@ -148,7 +148,9 @@ pub(crate) fn verdict_meaning(verdict: TrustVerdict) -> &'static str {
             "nothing that the run knows of itself speaks against these numbers"
         }
         TrustVerdict::Doubtful => "something may have moved these numbers",
-        TrustVerdict::Untrusted => "something moved these numbers: do not use them",
+        TrustVerdict::Untrusted => {
+            "the numbers named here may be wrong by more than 10 %: do not rely on them"
+        }
     }
 }
 

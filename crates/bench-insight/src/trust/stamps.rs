@@ -31,7 +31,14 @@ fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
             return None;
         }
         let scale = view::positive(entry.value).or(entry.at_most)?;
-        let name = format!("{} p{}", metric.title(), text::level(q * 100.0));
+        // The columns of a short result are p50 and p95 of TTFT, ITL and E2E.
+        let aside = q > 0.95 || metric == Metric::Tpot;
+        let name = format!(
+            "{} p{}{}",
+            metric.title(),
+            text::level(q * 100.0),
+            if aside { " (in the full tables)" } else { "" }
+        );
         view::positive(entry.stamp_error() / scale).map(|error| (error, name))
     });
     errors.max_by(|a, b| a.0.total_cmp(&b.0))
