@@ -264,6 +264,46 @@ fn assumptions_that_make_no_sense_are_refused_and_absent_ones_are_not_calculated
 }
 
 #[test]
+fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why() {
+    let doubts = |change: fn(&mut bench_schema::CellRecord)| {
+        let mut cell = load::run("phases-rates").cell("r20").unwrap().clone();
+        cell.counts.planned = 100;
+        cell.counts.completed = 100;
+        cell.slos.clear();
+        let rates = cell.windows.whole.as_mut().unwrap();
+        rates.offered_requests_per_s = Some(20.0);
+        rates.served_requests_per_s = Some(20.0);
+        rates.requests_per_s = 20.0;
+        change(&mut cell);
+        bench_insight::capacity_doubts(&cell)
+    };
+    assert_eq!(doubts(|_| {}), Vec::<String>::new());
+    let behind = doubts(|cell| {
+        let rates = cell.windows.whole.as_mut().unwrap();
+        rates.served_requests_per_s = Some(15.0);
+        rates.requests_per_s = 15.0;
+    });
+    assert!(
+        behind[0].starts_with("an overload: 15.0 of 20.0 requests/s"),
+        "{behind:?}"
+    );
+    let missed = doubts(|cell| {
+        let outcome = r#"{"slo": {"metric": "ttft", "q": 0.95, "limit": 5e8}, "verdict": "fail", "attainment": 0.04,
+            "attainment_interval": {"low": 0.01, "high": 0.13}}"#;
+        cell.slos = vec![serde_json::from_str(outcome).unwrap()];
+    });
+    assert_eq!(
+        missed,
+        ["P95 TTFT misses its limit: 4.0 % of the requests meet it"]
+    );
+    let lost = doubts(|cell| {
+        cell.counts.completed = 90;
+        cell.counts.failed = 10;
+    });
+    assert_eq!(lost, ["10 of 100 requests got no answer"]);
+}
+
+#[test]
 fn planning_findings_name_their_assumptions() {
     let run = load::run("week2-production");
     let given = CapacityAssumptions {
