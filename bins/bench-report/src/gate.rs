@@ -25,15 +25,7 @@ struct Answer<'a> {
 
 pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     let options = options(&arguments.test)?;
-    for rule in arguments
-        .max_regression
-        .iter()
-        .flat_map(|list| list.split(','))
-    {
-        if !rule.trim().is_empty() {
-            RegressionRule::parse(rule.trim())?;
-        }
-    }
+    check(&arguments.max_regression)?;
     let (base, new) = arguments.from.sides(&arguments.runs)?;
     let [new] = new.as_slice() else {
         return Err(CommandError::Usage(
@@ -91,6 +83,15 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
         notes,
         code,
     })
+}
+
+/// Rules are read before any run is.
+fn check(lists: &[String]) -> Result<(), CommandError> {
+    let rules = lists.iter().flat_map(|list| list.split(','));
+    for rule in rules.map(str::trim).filter(|rule| !rule.is_empty()) {
+        RegressionRule::parse(rule)?;
+    }
+    Ok(())
 }
 
 /// What cannot be compared outranks everything: a gate on it says nothing. What nobody can tell is no pass.

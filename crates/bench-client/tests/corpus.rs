@@ -1,12 +1,7 @@
 //! The published conformance corpus (`fixtures/sse/`), and the property that makes it more than a list of examples: the
 //! way a stream is cut into reads changes nothing but which read completes an event.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what is wrong by failing"
-)]
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 #[path = "corpus/run.rs"]
 mod run;

@@ -2,12 +2,7 @@
 //!
 //! Where the reads end is the kernel's business here; `corpus.rs` holds stamps against reads.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what is wrong by failing"
-)]
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 use std::collections::BTreeSet;
 

@@ -92,7 +92,11 @@ mod tests {
         // more than there is to wait in is the server's count of other requests
         let shares = server_phases(&cell("none", 0.0, 0.9)).unwrap();
         assert!(near(shares.queue, 0.5) && near(shares.prefill, 0.0));
-        // its percentiles stand beside those of E2E
+    }
+
+    #[test]
+    fn its_percentiles_stand_beside_those_of_e2e() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
         let mut told = cell("none", 0.0, 0.45);
         let unit = bench_schema::Unit::Ns;
         let quantity = bench_schema::Quantity {
@@ -124,6 +128,11 @@ mod tests {
             matches!(rows[..], [(_, queue, rest)] if near(queue, 9e9) && (rest - 3.25e9).abs() < 1.0),
             "{rows:?}"
         );
+    }
+
+    #[test]
+    fn queue_and_prefill_share_what_passed_until_the_first_token() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
         // where it tells its prefill time too, both share what passed until the first token
         let mut both = cell("none", 0.0, 0.45);
         let figures = &mut both.hardware.as_mut().unwrap().derived;

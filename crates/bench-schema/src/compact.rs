@@ -29,7 +29,7 @@ pub(crate) mod metrics {
         to.collect_map(metrics.iter().map(|(metric, own)| {
             let stored = match twin(*metric, own) {
                 Some(other) => Stored::SameAs(other),
-                None => Stored::Own(Cow::Borrowed(own)),
+                None => Stored::Own(Box::new(Cow::Borrowed(own))),
             };
             (metric, stored)
         }))
@@ -43,7 +43,7 @@ pub(crate) mod metrics {
         let mut same = Vec::new();
         for (metric, stored) in stored {
             match stored {
-                Stored::Own(own) => drop(metrics.insert(metric, own.into_owned())),
+                Stored::Own(own) => drop(metrics.insert(metric, (*own).into_owned())),
                 Stored::SameAs(other) => same.push((metric, other)),
             }
         }
@@ -62,7 +62,7 @@ pub(crate) enum Stored<'a> {
     /// The name of the metric whose values these are too. Since 2.0.
     SameAs(Metric),
     /// Its own.
-    Own(Cow<'a, Distribution>),
+    Own(Box<Cow<'a, Distribution>>),
 }
 
 /// Series by their source.
@@ -72,7 +72,6 @@ pub(crate) mod resources {
         StoredResource,
     };
 
-    #[expect(clippy::ptr_arg, reason = "as serde wants it")]
     pub(crate) fn serialize<S: Serializer>(
         resources: &Vec<ResourceSummary>,
         to: S,

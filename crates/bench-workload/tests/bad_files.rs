@@ -7,11 +7,8 @@ use std::sync::Arc;
 
 use bench_workload::{OnBadLine, Plan, PlanSpec, Words, WorkloadError};
 
-#[path = "support/files.rs"]
-mod support;
-
+use crate::support_files::{Problem, rows, spec, text};
 use proptest::prelude::*;
-use support::{Problem, rows, spec, text};
 
 /// Good lines, but for the one with this number.
 fn with_bad_line(path: &Path, count: u64, bad: u64) -> Result<(), Problem> {

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use bench_schema::{ArrivalKind, Load, Nanos, Prompt, Role};
 use bench_workload::{Plan, PlanSpec, Planned, Salt, Words};
 
-#[path = "support/files.rs"]
-mod support;
-
-use support::{Problem, rows, spec, text};
+use crate::support_files::{Problem, rows, spec, text};
 
 fn outputs(rows: &[Planned]) -> Vec<u32> {
     rows.iter()

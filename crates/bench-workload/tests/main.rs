@@ -6,4 +6,8 @@ mod files;
 mod lengths;
 mod plans;
 mod prompts;
+#[path = "support/files.rs"]
+mod support_files;
+#[path = "support/plans.rs"]
+mod support_plans;
 mod tokenizers;

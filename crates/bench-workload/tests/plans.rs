@@ -1,14 +1,11 @@
 //! Plans: the same everywhere.
 
-#[path = "support/plans.rs"]
-mod support;
-
 use std::sync::Arc;
 
+use crate::support_plans::{Problem, all, open, plan, spec};
 use bench_schema::{ArrivalKind, Nanos, PlanHash};
 use bench_workload::{Plan, PlanSpec, Planned, Seed, Shard, Words};
 use proptest::prelude::*;
-use support::{Problem, all, open, plan, spec};
 
 const DATASETS: [&str; 11] = [
     "mixed",

@@ -1,15 +1,12 @@
 //! What plans ask, and that they never ask the same by accident.
 
-#[path = "support/plans.rs"]
-mod support;
-
 use std::collections::{BTreeMap, HashSet};
 
+use crate::support_plans::{Problem, all, open, plan, spec};
 use bench_schema::{ArrivalKind, Phase, Prompt};
 use bench_workload::{
     Calibration, LengthCategory, PlanSpec, Planned, Salt, Seed, USE_CASES, UseCase,
 };
-use support::{Problem, all, open, plan, spec};
 
 fn text(planned: &Planned) -> String {
     match &planned.item.request.prompt {

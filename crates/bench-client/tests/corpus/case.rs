@@ -1,5 +1,12 @@
 //! The file format of the corpus, as `fixtures/sse/README.md` describes it.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by failing"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -174,7 +174,7 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     if look.in_bundles() {
         return None;
     }
-    let (unexplained, period) = not_of_prompts(look)?;
+    let (unexplained, period) = not_of_prompts(look);
     let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
     let (first, last) = (unexplained.first()?, unexplained.last()?);
@@ -308,7 +308,7 @@ fn silences(look: &Look<'_>) -> Vec<Stall> {
 }
 
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
-fn not_of_prompts(look: &Look<'_>) -> Option<(Vec<Stall>, Option<f64>)> {
+fn not_of_prompts(look: &Look<'_>) -> (Vec<Stall>, Option<f64>) {
     let all = together(look);
     let prefills = Cover::of(look.prefills().iter().map(|p| (p.from, p.to)));
     let of_prompts = |stall: &Stall| {
@@ -322,7 +322,7 @@ fn not_of_prompts(look: &Look<'_>) -> Option<(Vec<Stall>, Option<f64>)> {
     let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
     let lasted = rest.first().zip(rest.last()).map(|(a, b)| b.from - a.from);
     let period = period.filter(|_| lasted.is_some_and(|lasted| lasted >= MOST * whole));
-    Some((rest, period))
+    (rest, period)
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.

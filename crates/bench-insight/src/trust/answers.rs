@@ -1,7 +1,7 @@
 //! The answers: are they all there, are they of what was asked, and did the server keep its level while they came.
 
 use bench_metrics::values_needed;
-use bench_schema::{Load, Metric};
+use bench_schema::{Load, Metric, Nanos};
 
 use super::{Limits, Scene, Seen};
 use crate::text;
@@ -110,7 +110,7 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
     let outage = scene.requests()?.outage.as_ref()?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
-    let until = outage.until.map_or(seconds, |until| until.as_secs_f64());
+    let until = outage.until.map_or(seconds, Nanos::as_secs_f64);
     let share = (until.min(seconds) - outage.from.as_secs_f64()) / seconds;
     let lost = failures(scene).map_or(0.0, |seen| seen.value);
     let what = format!(

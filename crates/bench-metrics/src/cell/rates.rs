@@ -192,19 +192,14 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
     let requests = spans.iter().flat_map(Span::rows).count();
     let followed = load.is_open().then(|| Followed::of(spans)).flatten();
-    let by_little = spans.iter().all(|s| s.steady) && !load.is_open();
-    let (requests_per_s, requests_per_s_interval) = by_little
-        .then(|| by_littles_law(spans, mean_in_flight))
-        .flatten()
-        .or_else(|| {
-            let followed = followed.as_ref()?;
-            Some((followed.served, followed.interval))
-        })
-        .unwrap_or_else(|| {
-            let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
-            let rate = float(completed.count()) / seconds;
-            (rate, around(rate, spans, timeline, &|c| c.completed as f64))
-        });
+    let (requests_per_s, requests_per_s_interval) = if load.is_open() {
+        followed.map(|followed| (followed.served, followed.interval))
+    } else if spans.iter().all(|s| s.steady) {
+        by_littles_law(spans, mean_in_flight)
+    } else {
+        None
+    }
+    .unwrap_or_else(|| counted_out(spans, seconds, timeline));
     Some(Rates {
         window: spans.first()?.window,
         seconds,
@@ -225,6 +220,13 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
             .max()
             .unwrap_or(0),
     })
+}
+
+/// What completed over the time, where nothing better is known.
+fn counted_out(spans: &[Span<'_>], seconds: f64, timeline: &Timeline) -> (f64, Option<Interval>) {
+    let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let rate = float(completed.count()) / seconds;
+    (rate, around(rate, spans, timeline, &|c| c.completed as f64))
 }
 
 /// An interval around an exact rate, as wide as the bins of time make it.
