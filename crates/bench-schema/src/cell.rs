@@ -36,7 +36,10 @@ pub struct CellRecord {
     /// Distributions of the completed requests that were sent in the headline window (all of them where there is no steady one). One
     /// that is another's to the last figure is stored as its name.
     #[serde(with = "crate::compact::metrics")]
-    #[schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")]
+    #[cfg_attr(
+        feature = "json-schema",
+        schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")
+    )]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// The same by use case (`use_case=…`), length category (`category=…`), endpoint (`endpoint=…`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -290,7 +293,10 @@ pub struct GroupRecord {
         with = "crate::compact::metrics",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
-    #[schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")]
+    #[cfg_attr(
+        feature = "json-schema",
+        schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")
+    )]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// Objectives that are for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Distribution, Metric, ReadingSource, ResourceSummary, SeriesKey, Unit};
@@ -56,7 +55,8 @@ pub(crate) mod metrics {
 }
 
 /// A distribution as it is stored.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Stored<'a> {
     /// The name of the metric whose values these are too. Since 2.0.
@@ -106,7 +106,8 @@ pub(crate) mod resources {
 }
 
 /// What one source told.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub(crate) struct SourceSummary {
     /// Who was asked.
     source: ReadingSource,
@@ -118,7 +119,8 @@ pub(crate) struct SourceSummary {
 }
 
 /// One series over the cell's window.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 struct SeriesSummary {
     /// Unit of the values here; absent for a plain number.
     #[serde(default = "count", skip_serializing_if = "is_count")]

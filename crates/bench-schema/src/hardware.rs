@@ -120,7 +120,10 @@ pub struct ResourceSummary {
 pub struct HardwareSummary {
     /// Each series that was read; stored by source.
     #[serde(with = "crate::compact::resources")]
-    #[schemars(with = "Vec<crate::compact::SourceSummary>")]
+    #[cfg_attr(
+        feature = "json-schema",
+        schemars(with = "Vec<crate::compact::SourceSummary>")
+    )]
     pub resources: Vec<ResourceSummary>,
     /// Derived figures by name: `energy_per_output_token_j`, `energy_per_request_j`, `gpu_idle_share`,
     /// `server_queue_mean`, `server_ttft_mean`, `prefix_cache_hit_rate`, …
