@@ -57,6 +57,15 @@ pub(crate) fn mean(cell: &CellRecord, metric: Metric) -> Option<f64> {
     positive(cell.headline(metric)?.mean)
 }
 
+/// Whether tokens come several at a time: most gaps are next to nothing beside the mean one, and those between are no pauses.
+pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
+    let usual = cell.headline(Metric::Icl).and_then(|d| d.quantile(0.5));
+    let mean = mean(cell, Metric::Icl);
+    usual
+        .zip(mean)
+        .is_some_and(|(usual, mean)| usual < 0.2 * mean)
+}
+
 /// Output tokens per second over the headline window.
 pub(crate) fn tokens_per_s(cell: &CellRecord) -> Option<f64> {
     cell.headline_rates()?

@@ -3,11 +3,10 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use bench_schema::{ArrivalKind, CellRecord, Load, Metric, RunRecord, Stamp};
+use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
 use super::levels::{self, Level};
 use crate::samples::{CellSamples, LostSample, RequestSample};
-use crate::view;
 
 /// A cell with its single requests, where those are known.
 pub(super) struct Look<'a> {
@@ -193,13 +192,6 @@ impl<'a> Look<'a> {
                 (s.sent, s.slow / by_load)
             })
             .collect()
-    }
-
-    /// Whether tokens come several at a time: then the gaps between are no pauses.
-    pub(super) fn in_bundles(&self) -> bool {
-        let gap = view::quantile(self.cell, Metric::Icl, 0.5);
-        gap.zip(view::mean(self.cell, Metric::Icl))
-            .is_some_and(|(usual, mean)| usual < 0.2 * mean)
     }
 
     /// Median of the time per token.

@@ -5,6 +5,7 @@ use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 use super::levels::{self, Level};
 use super::look::{Cover, Look, mean, median, quantile};
 use crate::draft::Draft;
+use crate::view;
 
 /// Requests below which a change cannot be told from chance.
 const FEWEST: usize = 40;
@@ -171,7 +172,7 @@ const EARLY: f64 = 0.4;
 
 /// All streams stop together: again and again, or once or twice.
 pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
-    if look.in_bundles() {
+    if view::in_bundles(look.cell) {
         return None;
     }
     let (unexplained, period) = not_of_prompts(look);

@@ -76,7 +76,7 @@ fn before_first(look: &Look<'_>) -> Option<f64> {
 /// Gaps of four times the usual and more.
 fn pauses(look: &Look<'_>) -> Option<Finding> {
     let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
-    if look.in_bundles() || look.seen.len() < FEWEST {
+    if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
     let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();

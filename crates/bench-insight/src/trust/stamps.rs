@@ -82,12 +82,11 @@ fn in_bundles(scene: &Scene<'_>) -> Option<String> {
     let client = &scene.cell.client;
     let stamps = client.stamps.as_ref()?;
     let share = stamps.bounded as f64 / stamps.n.max(1) as f64;
-    let usual = view::quantile(scene.cell, Metric::Icl, 0.5)?;
     let on_time = client
         .lag
         .as_ref()
         .is_some_and(|lag| lag.p50.as_f64() < 1e6);
-    (share >= MANY && on_time && usual < 0.2 * view::mean(scene.cell, Metric::Icl)?).then(|| {
+    (share >= MANY && on_time && view::in_bundles(scene.cell)).then(|| {
         format!(
             "{} of the tokens arrive several at a time, which the server or a proxy before it does: turn its response buffering off, or measure the server itself",
             text::percent(share)
