@@ -246,7 +246,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         .filter(|prefill| is_long(Some(prefill.tokens)))
         .map(|prefill| (prefill.from, prefill.to))
         .collect();
-    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let whole = look.whole();
     if spans.len() < 3 || whole <= 0.0 {
         return None;
     }

@@ -19,6 +19,7 @@ pub(super) struct Look<'a> {
     /// When the first request was to start; all times are from it, in ns.
     epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
+    prefilling: OnceCell<Cover>,
     levels: OnceCell<Vec<Level>>,
 }
 
@@ -58,6 +59,7 @@ impl<'a> Look<'a> {
             lost: Vec::new(),
             epoch: Stamp::EPOCH,
             prefills: OnceCell::new(),
+            prefilling: OnceCell::new(),
             levels: OnceCell::new(),
         };
         let Some(samples) = samples else { return empty };
@@ -167,6 +169,17 @@ impl<'a> Look<'a> {
     /// what is beyond that it waited.
     pub(super) fn prefills(&self) -> &[Prefill] {
         self.prefills.get_or_init(|| prefills(&self.seen))
+    }
+
+    /// When any prompt was worked on.
+    pub(super) fn prefilling(&self) -> &Cover {
+        let spans = || self.prefills().iter().map(|p| (p.from, p.to));
+        self.prefilling.get_or_init(|| Cover::of(spans()))
+    }
+
+    /// When the last request ended.
+    pub(super) fn whole(&self) -> f64 {
+        self.seen.iter().map(|s| s.end).fold(0.0, f64::max)
     }
 
     /// Levels of [`slowness`](Self::slowness) over time; empty where there is one level only.

@@ -3,7 +3,7 @@
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
 use super::levels::{self, Level};
-use super::look::{Cover, Look, mean, median, quantile};
+use super::look::{Look, mean, median, quantile};
 use crate::draft::Draft;
 use crate::view;
 
@@ -177,7 +177,7 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     }
     let (unexplained, period) = not_of_prompts(look);
     let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
-    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let whole = look.whole();
     let (first, last) = (unexplained.first()?, unexplained.last()?);
     // Several at the beginning and none later: a slow start, which levels tell.
     if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
@@ -236,14 +236,14 @@ const LONG_SILENCE: (f64, f64, f64) = (0.02, 3.0, 5e8);
 /// Requests under way, and for a long time no token for anybody, that no prompt explains: where few answers stream, a server that
 /// stands still keeps its users from their first tokens.
 pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
-    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let whole = look.whole();
     let began = look
         .seen
         .iter()
         .map(|s| s.end)
         .fold(f64::INFINITY, f64::min);
     let usual = median(look.seen.iter().filter_map(|s| s.request.ttft).collect())?;
-    let prompts = Cover::of(look.prefills().iter().map(|p| (p.from, p.to)));
+    let prompts = look.prefilling();
     let (share, times, least) = LONG_SILENCE;
     let longest = silences(look)
         .into_iter()
@@ -282,27 +282,38 @@ fn silences(look: &Look<'_>) -> Vec<Stall> {
         }
     }
     edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.2.total_cmp(&a.2)));
-    let (mut under_way, mut flowing) = (0.0, 0.0);
+    stretches(edges, |under_way, flowing| {
+        (under_way >= 1.0 && flowing < 1.0).then_some(under_way)
+    })
+}
+
+/// Walks over `(when, change of one count, change of another)`, in order: the stretches in which `standing` makes of the two counts how
+/// many streams stand still, each with the most that did.
+fn stretches(
+    edges: Vec<(f64, f64, f64)>,
+    standing: impl Fn(f64, f64) -> Option<f64>,
+) -> Vec<Stall> {
+    let (mut one, mut other) = (0.0, 0.0);
     let mut open: Option<Stall> = None;
     let mut found = Vec::new();
-    for (at, more, flows) in edges {
-        under_way += more;
-        flowing += flows;
-        match (&mut open, under_way >= 1.0 && flowing < 1.0) {
-            (None, true) => {
+    for (at, change, of_other) in edges {
+        one += change;
+        other += of_other;
+        match (&mut open, standing(one, other)) {
+            (None, Some(streams)) => {
                 open = Some(Stall {
                     from: at,
                     length: 0.0,
-                    streams: under_way,
+                    streams,
                 });
             }
-            (Some(stall), true) => stall.streams = stall.streams.max(under_way),
-            (Some(stall), false) => {
+            (Some(stall), Some(streams)) => stall.streams = stall.streams.max(streams),
+            (Some(stall), None) => {
                 stall.length = at - stall.from;
                 found.push(*stall);
                 open = None;
             }
-            (None, false) => {}
+            (None, None) => {}
         }
     }
     found
@@ -311,7 +322,7 @@ fn silences(look: &Look<'_>) -> Vec<Stall> {
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
 fn not_of_prompts(look: &Look<'_>) -> (Vec<Stall>, Option<f64>) {
     let all = together(look);
-    let prefills = Cover::of(look.prefills().iter().map(|p| (p.from, p.to)));
+    let prefills = look.prefilling();
     let of_prompts = |stall: &Stall| {
         prefills.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
     };
@@ -320,7 +331,7 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Stall>, Option<f64>) {
     // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
     let period = period(&rest).filter(|_| rest.len() >= 3 && rest.len() * 2 >= n);
     // What comes again and again does so for most of the time.
-    let whole = look.seen.iter().map(|s| s.end).fold(0.0, f64::max);
+    let whole = look.whole();
     let lasted = rest.first().zip(rest.last()).map(|(a, b)| b.from - a.from);
     let period = period.filter(|_| lasted.is_some_and(|lasted| lasted >= MOST * whole));
     (rest, period)
@@ -340,30 +351,9 @@ fn together(look: &Look<'_>) -> Vec<Stall> {
         }
     }
     edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
-    let (mut streams, mut at_rest) = (0.0, 0.0);
-    let mut open: Option<Stall> = None;
-    let mut found: Vec<Stall> = Vec::new();
-    for (at, stream, stop) in edges {
-        streams += stream;
-        at_rest += stop;
-        let stopped = at_rest >= 1.0 && at_rest >= 0.9 * streams;
-        match (&mut open, stopped) {
-            (None, true) => {
-                open = Some(Stall {
-                    from: at,
-                    length: 0.0,
-                    streams: at_rest,
-                });
-            }
-            (Some(stall), true) => stall.streams = stall.streams.max(at_rest),
-            (Some(stall), false) => {
-                stall.length = at - stall.from;
-                found.push(*stall);
-                open = None;
-            }
-            (None, false) => {}
-        }
-    }
+    let mut found = stretches(edges, |streams, at_rest| {
+        (at_rest >= 1.0 && at_rest >= 0.9 * streams).then_some(at_rest)
+    });
     // Short overlaps of stalls that are not one are left out.
     let longest = found.iter().map(|s| s.length).fold(0.0, f64::max);
     let most = found.iter().map(|s| s.streams).fold(0.0, f64::max);

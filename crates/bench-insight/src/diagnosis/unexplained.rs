@@ -4,7 +4,7 @@
 use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
 
 use super::first_token;
-use super::look::{Cover, Look, Seen, median, quantile};
+use super::look::{Look, Seen, median, quantile};
 use crate::draft::Draft;
 use crate::view;
 
@@ -80,7 +80,7 @@ fn pauses(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();
-    let prompts = Cover::of(look.prefills().iter().map(|p| (p.from, p.to)));
+    let prompts = look.prefilling();
     let stalls = look.seen.iter().flat_map(|s| &s.request.stalls);
     let (mut stood, mut beside) = (0.0, 0.0);
     for (at, length) in stalls {
