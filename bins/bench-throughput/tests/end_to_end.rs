@@ -1,5 +1,6 @@
 //! The binary as a user runs it, against the embedded engine and against servers that misbehave.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -399,23 +400,42 @@ fn every_shipped_configuration_makes_a_plan() -> Result {
 }
 
 #[test]
-fn a_run_opens_a_connection_for_each_stream_and_one_for_all_its_pages() -> Result {
-    let folder = tempfile::tempdir()?;
-    let server = Server::start(EngineConfig::profile("fixed")?)?;
-    let url = server.url();
-    // What the server is, whether it has a tokenizer, the length of each prompt: pages; what it is like: the metrics page is another thread's to ask for.
-    let asked = "--dataset random --input-tokens 12 --output-tokens 3 --concurrency 12 --requests 36 --workers 2 --server-metrics none";
-    let mut args = vec!["--url", url.as_str()];
-    args.extend(asked.split(' '));
-    let (output, run) = run_in(folder.path(), &args)?;
-    assert!(run.complete, "{}", stderr(&output));
-    let address = server.addr().ok_or("a TCP server")?;
-    let mut own = std::net::TcpStream::connect(address)?;
-    own.write_all(b"GET /connections HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
-    let mut page = String::new();
-    own.read_to_string(&mut page)?;
-    let carried = page.split("\r\n\r\n").nth(1).ok_or("a body")?;
-    let carried: Vec<u64> = serde_json::from_str(carried)?;
-    assert_eq!(carried.len(), 12 + 1 + 1, "and this one: {carried:?}");
+fn closed_loops_open_a_connection_for_each_stream_over_all_their_cells_and_pages_have_their_own()
+-> Result {
+    // The cells, most streams at once, connections for pages: what the server is, its tokenizer, the length of each prompt are one
+    // thread's to ask; the metrics page may be asked for while that one waits.
+    for (cells, streams, pages) in [
+        (
+            "12 --requests 36 --workers 2 --server-metrics none",
+            12,
+            1..=1,
+        ),
+        ("64 --requests 96 --repeat 3", 64, 1..=2),
+        ("16,256,64 --requests 300", 256, 1..=2),
+    ] {
+        let folder = tempfile::tempdir()?;
+        let server = Server::start(EngineConfig::profile("fixed")?)?;
+        let url = server.url();
+        let asked = format!(
+            "--url {url} --dataset random --input-tokens 12 --output-tokens 3 --concurrency {cells}"
+        );
+        let args: Vec<&str> = asked.split(' ').collect();
+        let (output, run) = run_in(folder.path(), &args)?;
+        assert!(run.complete, "{cells}: {}", stderr(&output));
+        let mut own = std::net::TcpStream::connect(server.addr().ok_or("a TCP server")?)?;
+        own.write_all(b"GET /connections HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")?;
+        let mut page = String::new();
+        own.read_to_string(&mut page)?;
+        let carried: Vec<u64> =
+            serde_json::from_str(page.split("\r\n\r\n").nth(1).ok_or("a body")?)?;
+        let generations = server.shutdown();
+        let with_generations: BTreeSet<u64> =
+            generations.iter().map(|entry| entry.connection).collect();
+        assert_eq!(with_generations.len(), streams, "{cells}: {carried:?}");
+        // and the one that has asked just now
+        let others = carried.len() - streams - 1;
+        assert!(pages.contains(&others), "{cells}: {carried:?}");
+        assert!(!carried.contains(&0), "{cells}: {carried:?}");
+    }
     Ok(())
 }

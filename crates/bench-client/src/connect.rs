@@ -10,17 +10,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_schema::{ConnectionFacts, FailureKind, Nanos, Stage, Stamp};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
 use rustls_pki_types::ServerName;
-use tokio::net::{TcpSocket, UnixStream};
 use tokio_rustls::TlsConnector;
 
 use crate::clock::KernelStamps;
 use crate::endpoint::Host;
 use crate::fault::Fault;
-use crate::single_read_io::{SingleReadIo, Stream};
-use crate::socket::{Peek, ReadLog, Socket};
+use crate::proxy::open_tunnel;
+use crate::socket::{Peek, ReadLog, Socket, Watched, connected, stream_socket};
 use crate::sys::ask_for_stamps;
-use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target, tunnel};
+use crate::transfer::{SingleReadIo, Stream};
+use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
 const NAME_AGE: Nanos = Nanos::from_secs(30);
@@ -33,12 +34,13 @@ fn no_stamps(error: &io::Error) -> String {
     format!("the kernel gives no receive stamps: {error}")
 }
 
+async fn connect_path(path: &Path) -> io::Result<Watched> {
+    let address = SocketAddrUnix::new(path)?;
+    connected(stream_socket(AddressFamily::UNIX)?, &address).await
+}
+
 fn ask_beforehand() -> io::Result<OwnedFd> {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::DGRAM,
-        None,
-    )?;
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     ask_for_stamps(socket.as_fd())?;
     Ok(socket)
 }
@@ -111,7 +113,7 @@ impl Connector {
         let mut cost = ConnectionFacts::default();
         let proxy = self.proxy_for(endpoint);
         let via = proxy.map_or(endpoint, Proxy::endpoint);
-        let fd = match via.host() {
+        let watched = match via.host() {
             Host::Tcp { name, port } => {
                 stage.set(Stage::Resolve);
                 let addresses = self.resolve(name, *port, &mut cost).await?;
@@ -125,13 +127,11 @@ impl Connector {
                     .await?
             }
         };
-        let peer = endpoint.to_string();
         let log = ReadLog::new(Rc::clone(&self.stamps));
-        let mut socket = Socket::new(fd, Rc::clone(&log))
-            .map_err(|error| Fault::io(Stage::Connect, &error, &peer))?;
+        let mut socket = Socket::new(watched, Rc::clone(&log));
         if let Some(proxy) = proxy.filter(|_| endpoint.is_secure()) {
             let mut took = None;
-            self.timed(&mut took, tunnel::open(&mut socket, endpoint, proxy))
+            self.timed(&mut took, open_tunnel(&mut socket, endpoint, proxy))
                 .await?;
             cost.connect = cost.connect.zip(took).map(|(a, b)| a + b);
         }
@@ -209,11 +209,11 @@ impl Connector {
         &self,
         addresses: &[SocketAddr],
         endpoint: &Endpoint,
-    ) -> Result<OwnedFd, Fault> {
+    ) -> Result<Watched, Fault> {
         let mut last = None;
         for address in addresses {
             match self.connect_tcp(*address).await {
-                Ok(fd) => return Ok(fd),
+                Ok(watched) => return Ok(watched),
                 Err(error) => last = Some(error),
             }
         }
@@ -221,30 +221,30 @@ impl Connector {
         Err(Fault::io(Stage::Connect, &error, &endpoint.to_string()))
     }
 
-    async fn connect_tcp(&self, address: SocketAddr) -> io::Result<OwnedFd> {
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4(),
-            SocketAddr::V6(_) => TcpSocket::new_v6(),
-        }?;
-        socket.set_nodelay(true)?;
+    async fn connect_tcp(&self, address: SocketAddr) -> io::Result<Watched> {
+        let socket = stream_socket(match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        })?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
         // Before the connection exists, so that not even its first segment goes unstamped.
         if let Err(error) = ask_for_stamps(socket.as_fd()) {
             self.note_no_stamps(&no_stamps(&error));
         }
-        Ok(socket.connect(address).await?.into_std()?.into())
+        connected(socket, &address).await
     }
 
-    async fn connect_unix(&self, path: &Path) -> Result<OwnedFd, Fault> {
+    async fn connect_unix(&self, path: &Path) -> Result<Watched, Fault> {
         self.note_no_stamps(UNIX_SOCKET);
-        let fault =
-            |error: io::Error| Fault::io(Stage::Connect, &error, &format!("{}", path.display()));
         loop {
-            match UnixStream::connect(path).await {
-                Ok(stream) => return Ok(stream.into_std().map_err(fault)?.into()),
+            match connect_path(path).await {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     tokio::time::sleep(BACKLOG_PAUSE).await;
                 }
-                Err(error) => return Err(fault(error)),
+                done => {
+                    let peer = || path.display().to_string();
+                    return done.map_err(|error| Fault::io(Stage::Connect, &error, &peer()));
+                }
             }
         }
     }

@@ -10,8 +10,8 @@ use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::http::response::Parts;
 
 use crate::deadline::{Deadline, Recall};
-use crate::error_body::{ErrorBody, retry_after, unusable_content};
 use crate::fault::Fault;
+use crate::fault::{ErrorBody, retry_after, unusable_content};
 use crate::pool::Checkout;
 use crate::read_batching::{GapTracker, Hold};
 use crate::request::HttpRequest;

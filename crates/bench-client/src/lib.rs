@@ -7,12 +7,9 @@ mod connect;
 mod deadline;
 mod endpoint;
 mod error;
-mod error_body;
 mod execution;
 mod fault;
 mod fetch;
-mod mark;
-mod outgoing;
 mod pool;
 mod probe;
 pub mod protocol;
@@ -22,7 +19,6 @@ mod request;
 mod schedstat;
 #[cfg(test)]
 mod scripted;
-mod single_read_io;
 mod socket;
 pub mod sse;
 mod sys;
@@ -30,7 +26,6 @@ mod target;
 mod timer;
 mod tls;
 mod transfer;
-mod tunnel;
 
 pub use answer::{Answer, AnswerDecoder, AnswerLimits, Progress, StreamEnd};
 pub use client::Client;
@@ -38,13 +33,13 @@ pub use clock::Clock;
 pub use endpoint::Endpoint;
 pub use error::ClientError;
 pub use fetch::{Fetched, Fetcher};
-pub use mark::ReadMark;
 pub use probe::{Probe, ServerFacts, Tokenized};
 pub use protocol::{Protocol, protocol_by_name};
 pub use proxy::Proxy;
 pub use read_batching::ReadBatching;
 pub use request::{PreparedRequest, RequestEncoder};
 pub use schedstat::{SchedStat, thread_schedstat};
+pub use socket::ReadMark;
 pub use target::{
     CancelAfter, ConnectionPolicy, HttpVersion, Limits, Target, Timeouts, TlsOptions,
 };

@@ -1,23 +1,16 @@
 //! Protocols: how a generation is asked for, and what each event of the answer means.
 //!
 //! One small file each: a table (`api.rs`), the documents of its answers and what they say. Adding one is that file, a line in
-//! `registry.rs`, its fixtures and a line of `docs/protocols.md`.
+//! [`APIS`], its fixtures and a line of `docs/protocols.md`.
 
 mod anthropic_messages;
 mod api;
-mod body;
 mod delta;
-mod embeddings;
-mod error;
 mod json;
 mod llamacpp_completion;
 mod ollama;
 mod openai;
-mod openai_chat;
-mod openai_completions;
 mod openai_responses;
-mod pointer;
-mod registry;
 mod sglang_generate;
 mod skim;
 mod template;
@@ -26,15 +19,14 @@ mod triton_generate;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use bench_schema::GenerationRequest;
 
+use api::{Api, ApiProtocol};
+
 pub use delta::Delta;
-pub use error::{DecodeError, ProtocolError};
 pub(crate) use json::page_error;
-pub use registry::{
-    PROTOCOLS, ProtocolOptions, UsageRequest, protocol_by_name, protocol_with_options,
-};
 pub use template::{StreamFraming, Template, TemplateConfig};
 
 /// The header of a bearer token.
@@ -136,4 +128,180 @@ pub trait Protocol: fmt::Debug + Send + Sync {
 
     /// Reads a response header that tells something about the answer (timings, token counts). `name` is lower case.
     fn header(&self, _name: &str, _value: &str, _out: &mut Delta) {}
+}
+
+// The protocols by name.
+
+/// Whether the OpenAI protocols ask the server for its token counts in a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum UsageRequest {
+    /// Not at all, for servers that reject `stream_options`.
+    None,
+    /// Once, at the end (`include_usage`).
+    #[default]
+    Final,
+    /// In every chunk (`continuous_usage_stats`): tokens per event become known, for a little more work in the server.
+    Continuous,
+}
+
+/// What can be chosen about a protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProtocolOptions {
+    /// How the server's token counts are asked for.
+    pub usage: UsageRequest,
+    /// Say `max_completion_tokens` instead of `max_tokens` in a chat: OpenAI's newer models insist on it, and older servers
+    /// do not know it.
+    pub max_completion_tokens: bool,
+}
+
+impl ProtocolOptions {
+    pub(crate) fn max_tokens_key(&self) -> &'static str {
+        if self.max_completion_tokens {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        }
+    }
+}
+
+/// Every API.
+const APIS: [&Api; 12] = [
+    &openai::CHAT,
+    &openai::COMPLETIONS,
+    &openai_responses::API,
+    &anthropic_messages::API,
+    &tgi_generate::API,
+    &sglang_generate::API,
+    &llamacpp_completion::API,
+    &ollama::CHAT,
+    &ollama::GENERATE,
+    &triton_generate::TENSORRT_LLM,
+    &triton_generate::VLLM,
+    &openai::EMBEDDINGS,
+];
+
+/// The names that [`protocol_by_name`] knows, `template:FILE` excepted.
+pub const PROTOCOLS: [&str; APIS.len()] = {
+    let mut names = [""; APIS.len()];
+    let mut at = 0;
+    while at < APIS.len() {
+        names[at] = APIS[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// The protocol called `name`, with the usual options.
+///
+/// # Errors
+///
+/// As for [`protocol_with_options`].
+pub fn protocol_by_name(name: &str) -> Result<Arc<dyn Protocol>, ProtocolError> {
+    protocol_with_options(name, &ProtocolOptions::default())
+}
+
+/// The protocol called `name`; `template:FILE` reads the file.
+///
+/// # Errors
+///
+/// [`ProtocolError`] if there is none of that name, with the names there are; or if a template cannot be read or used.
+pub fn protocol_with_options(
+    name: &str,
+    options: &ProtocolOptions,
+) -> Result<Arc<dyn Protocol>, ProtocolError> {
+    if name == "template" {
+        return Err(ProtocolError::TemplateWithoutFile);
+    }
+    if let Some(path) = name.strip_prefix("template:") {
+        return Ok(Arc::new(Template::from_file(path)?));
+    }
+    let api = APIS.iter().find(|api| api.name == name);
+    let api = api.ok_or_else(|| ProtocolError::Unknown {
+        name: name.to_owned(),
+        known: PROTOCOLS.join(", "),
+    })?;
+    Ok(Arc::new(ApiProtocol {
+        api,
+        options: options.clone(),
+    }))
+}
+
+// What can be wrong with a document, and with the choice of a protocol.
+
+/// A document of the answer that is not what the protocol promises.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct DecodeError {
+    what: String,
+}
+
+impl DecodeError {
+    /// Says what was wrong, for people.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into() }
+    }
+}
+
+impl From<serde_json::Error> for DecodeError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// Why there is no such protocol.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolError {
+    /// The name is not known.
+    #[error(
+        "no protocol is called `{name}`; known are {known}; for anything else use `template:FILE`"
+    )]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// `template` was asked for without the file that describes it.
+    #[error(
+        "the protocol `template` needs a description: use `template:FILE` (docs/protocols.md shows one)"
+    )]
+    TemplateWithoutFile,
+    /// The template's file cannot be read.
+    #[error("the template `{path}` cannot be read; check the path")]
+    TemplateFile {
+        /// The path as given.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The template's file is not a template.
+    #[error("the template `{path}` is not one: {source}; docs/protocols.md lists its keys")]
+    TemplateSyntax {
+        /// The path as given.
+        path: String,
+        /// What the parser said.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A path of the template is not a JSON pointer.
+    #[error(
+        "`{pointer}` in the template's `{key}` is no JSON pointer; it begins with `/`, as in `/choices/0/text`"
+    )]
+    Pointer {
+        /// The template's key.
+        key: &'static str,
+        /// The path as given.
+        pointer: String,
+    },
+    /// The template's body uses a placeholder that does not exist.
+    #[error(
+        "the template's body has the placeholder `{{{{{name}}}}}`, which does not exist; known are {known}"
+    )]
+    Placeholder {
+        /// The placeholder.
+        name: String,
+        /// The placeholders that there are.
+        known: String,
+    },
 }

@@ -2,9 +2,14 @@
 
 use std::net::IpAddr;
 
-use bench_schema::Secret;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use bench_schema::{FailureKind, Secret, Stage};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::endpoint::{Host, percent_decode};
+use crate::fault::Fault;
+use crate::socket::Socket;
 use crate::{ClientError, Endpoint};
 
 /// An HTTP proxy: asked for a tunnel to a TLS server, given the whole URL for a plain one.
@@ -41,7 +46,7 @@ impl Proxy {
             url: bare.clone(),
             problem: "user and password must be percent-encoded".to_owned(),
         })?;
-        let value = format!("Basic {}", base64(format!("{name}:{password}").as_bytes()));
+        let value = format!("Basic {}", BASE64.encode(format!("{name}:{password}")));
         Ok(Self {
             endpoint: Endpoint::parse(&bare)?,
             authorization: Some(Secret::new(value)),
@@ -152,44 +157,57 @@ fn within(name: &str, network: &str, bits: &str) -> Option<bool> {
     Some(cut(a) == cut(n))
 }
 
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let mut word = [0_u8; 4];
-        for (place, byte) in word.iter_mut().skip(1).zip(chunk) {
-            *place = *byte;
-        }
-        let word = u32::from_be_bytes(word);
-        for digit in 0..4 {
-            let index = usize::try_from((word >> (18 - 6 * digit)) & 63).unwrap_or(0);
-            let letter = LETTERS.get(index).copied().filter(|_| digit <= chunk.len());
-            text.push(letter.map_or('=', char::from));
+/// A proxy that says more than this before the tunnel is open is none.
+const LONGEST_HEAD: usize = 8192;
+
+/// Ask the proxy at the other end of `socket` to open a tunnel (`CONNECT`) to `endpoint`; what follows on the socket is the server's.
+pub(crate) async fn open_tunnel(
+    socket: &mut Socket,
+    endpoint: &Endpoint,
+    proxy: &Proxy,
+) -> Result<(), Fault> {
+    let Host::Tcp { name, port } = endpoint.host() else {
+        return Ok(());
+    };
+    let name = if name.contains(':') {
+        format!("[{name}]")
+    } else {
+        name.clone()
+    };
+    let who = proxy.authorization().map_or_else(String::new, |value| {
+        format!("Proxy-Authorization: {}\r\n", value.expose())
+    });
+    let request = format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{who}\r\n");
+    let proxy = &proxy.endpoint().to_string();
+    let broken = |error: std::io::Error| Fault::io(Stage::Connect, &error, proxy);
+    socket.write_all(request.as_bytes()).await.map_err(broken)?;
+    let mut head = Vec::with_capacity(256);
+    while !head.ends_with(b"\r\n\r\n") {
+        // A byte at a time, so that nothing of the server's own bytes is taken. Once a connection.
+        head.push(socket.read_u8().await.map_err(broken)?);
+        if head.len() > LONGEST_HEAD {
+            return Err(refused(proxy, "a head without an end"));
         }
     }
-    text
+    let text = String::from_utf8_lossy(&head);
+    let line = text.lines().next().unwrap_or_default();
+    match line.split(' ').nth(1) {
+        Some(status) if status.starts_with('2') => Ok(()),
+        _ => Err(refused(proxy, line)),
+    }
+}
+
+fn refused(proxy: &str, answer: &str) -> Fault {
+    Fault::new(
+        Stage::Connect,
+        FailureKind::Other,
+        format!("the proxy {proxy} opened no tunnel: {answer}"),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        for (plain, coded) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-            ("fooba", "Zm9vYmE="),
-            ("foobar", "Zm9vYmFy"),
-            ("Aladdin:open sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ=="),
-        ] {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
-    }
 
     #[test]
     fn user_and_password_become_basic_authentication_and_are_never_shown() {

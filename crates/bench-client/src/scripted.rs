@@ -17,10 +17,10 @@ use proptest::prelude::*;
 use tokio::task::LocalSet;
 
 use crate::clock::KernelStamps;
-use crate::outgoing::{Outgoing, Sent};
-use crate::single_read_io::{SingleReadIo, Stream};
+use crate::request::{Outgoing, Sent};
 use crate::socket::{Read, ReadLog};
 use crate::transfer::{Connection, Http1, Http2, LocalTasks, Step, Transfer};
+use crate::transfer::{SingleReadIo, Stream};
 use crate::{Clock, ReadMark};
 
 /// Gives one scripted segment a read; a segment larger than the buffer takes several reads, as on a real socket.

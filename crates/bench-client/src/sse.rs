@@ -3,11 +3,12 @@
 //! [`SseSplitter`] is what the client uses. A property test holds it against `eventsource-stream` behind the same trait
 //! (`tests/sse_differential.rs`); `docs/adr/0001-sse-decoder.md` says why it is not used alone.
 
-mod lines;
-mod splitter;
+use std::convert::Infallible;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
-pub(crate) use lines::LineSplitter;
-pub use splitter::SseSplitter;
+use eventsource_stream::{Event, EventStream};
+use futures_util::{Stream, stream};
 
 /// One event of a stream, borrowed from the decoder or straight from the bytes that were fed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,4 +54,288 @@ pub enum SseError {
     /// The bytes are not UTF-8. Only the reference decoder stops there.
     #[error("the stream is not UTF-8")]
     Utf8,
+}
+
+// Newline-delimited JSON: one document a line.
+
+/// Splits bytes, cut anywhere, into lines; blank ones are dropped, a CR before the LF too.
+#[derive(Debug)]
+pub(crate) struct LineSplitter {
+    limit: usize,
+    line: Vec<u8>,
+}
+
+impl LineSplitter {
+    /// A splitter for one stream; `limit` is the longest line in bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            line: Vec::new(),
+        }
+    }
+
+    /// Hands each line that these bytes complete to `sink`, with the offset just past it.
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut dyn FnMut(&[u8], usize),
+    ) -> Result<(), SseError> {
+        let mut from = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            let rest = bytes.get(from..end).unwrap_or_default();
+            from = end + 1;
+            self.check(rest.len())?;
+            if self.line.is_empty() {
+                give(rest, from, sink);
+            } else {
+                self.line.extend_from_slice(rest);
+                give(&self.line, from, sink);
+                self.line.clear();
+            }
+        }
+        let rest = bytes.get(from..).unwrap_or_default();
+        self.check(rest.len())?;
+        self.line.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// What came after the last line end, if anything.
+    pub(crate) fn end(&mut self, sink: &mut dyn FnMut(&[u8], usize)) {
+        give(&std::mem::take(&mut self.line), 0, sink);
+    }
+
+    fn check(&self, more: usize) -> Result<(), SseError> {
+        if self.line.len() + more > self.limit {
+            return Err(SseError::TooLarge { limit: self.limit });
+        }
+        Ok(())
+    }
+}
+
+fn give(line: &[u8], end: usize, sink: &mut dyn FnMut(&[u8], usize)) {
+    let line = line.trim_ascii();
+    if !line.is_empty() {
+        sink(line, end);
+    }
+}
+
+// The client's decoder: it finds where an event ends (with `memchr`), and with that its stamp. An event that is one `data` line,
+// as nearly all are, is read here; any other one is decoded by `eventsource-stream`, one event at a time.
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// The default decoder. Linear in the bytes fed, whatever the cuts; no copy of an event that lies within one read and is one
+/// `data` line.
+#[derive(Debug)]
+pub struct SseSplitter {
+    /// Largest event in bytes, its field names and line ends included.
+    limit: usize,
+    /// What earlier reads brought of the open event.
+    frame: Vec<u8>,
+    open: OpenFrame,
+    id: String,
+    /// The last byte fed was a CR that ended a line: a LF that follows belongs to it.
+    after_cr: bool,
+    /// Bytes of a byte order mark seen so far; 3 once it can no longer come.
+    bom: usize,
+}
+
+/// What is known of the open event.
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenFrame {
+    /// Lines that have ended.
+    lines: usize,
+    /// The line that has not ended has bytes in `frame`.
+    line_begun: bool,
+    /// A line ended with CR.
+    has_cr: bool,
+}
+
+impl SseSplitter {
+    /// A decoder for one stream; `limit` is the largest event in bytes.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            frame: Vec::new(),
+            open: OpenFrame::default(),
+            id: String::new(),
+            after_cr: false,
+            bom: 0,
+        }
+    }
+
+    /// Drops a byte order mark at the start of the stream, which may come in pieces; says how many bytes to skip.
+    fn skip_bom(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while let (Some(expected), Some(byte)) = (BOM.get(self.bom), bytes.get(at)) {
+            if byte != expected {
+                // It was the beginning of a line after all.
+                self.keep_partial_bom();
+                return 0;
+            }
+            self.bom += 1;
+            at += 1;
+        }
+        at
+    }
+
+    fn keep_partial_bom(&mut self) {
+        let seen = BOM.get(..self.bom).unwrap_or_default();
+        self.frame.extend_from_slice(seen);
+        self.open.line_begun = !self.frame.is_empty();
+        self.bom = BOM.len();
+    }
+
+    /// The open event is over; `rest` are its bytes in this read, without the blank line.
+    fn dispatch(
+        &mut self,
+        rest: &[u8],
+        end: usize,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Result<(), SseError> {
+        let open = std::mem::take(&mut self.open);
+        if self.frame.is_empty() {
+            self.check(rest.len())?;
+            return self.decode(open, rest, end, sink);
+        }
+        self.frame.extend_from_slice(rest);
+        self.check(0)?;
+        let frame = std::mem::take(&mut self.frame);
+        self.decode(open, &frame, end, sink)?;
+        self.frame = frame;
+        self.frame.clear();
+        Ok(())
+    }
+
+    fn decode(
+        &mut self,
+        open: OpenFrame,
+        frame: &[u8],
+        end: usize,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Result<(), SseError> {
+        let simple = (open.lines == 1 && !open.has_cr)
+            .then(|| only_data(frame))
+            .flatten();
+        if let Some(data) = simple {
+            sink(SseEvent {
+                event: "",
+                data,
+                id: &self.id,
+                end,
+                terminated: true,
+            });
+        } else if open.lines > 0 {
+            let event = self.decode_any(frame)?;
+            self.hand_out(event.as_ref(), end, true, sink);
+        }
+        Ok(())
+    }
+
+    /// One event of any form, if it is one, by `eventsource-stream`. The id of the stream goes in before it and comes out after it.
+    fn decode_any(&mut self, frame: &[u8]) -> Result<Option<Event>, SseError> {
+        let frame = String::from_utf8_lossy(frame);
+        // A comment first: it takes a byte order mark for one only at its very beginning.
+        let before = format!(":\nid: {}\n", self.id);
+        let blank = if frame.ends_with('\n') { "\n" } else { "\n\n" };
+        // Line by line, because it copies what is left of its buffer for each line.
+        let lines = [before.as_str()]
+            .into_iter()
+            .chain(frame.split_inclusive(['\r', '\n']))
+            .chain([blank, "data\n", "\n"]);
+        let mut events = pin!(EventStream::new(stream::iter(
+            lines.map(Ok::<&str, Infallible>)
+        )));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut decoded = Vec::with_capacity(2);
+        while let Poll::Ready(Some(event)) = events.as_mut().poll_next(&mut context) {
+            decoded.push(event.map_err(|_| SseError::Utf8)?);
+        }
+        // The last one is our own, and tells the id.
+        if let Some(last) = decoded.pop() {
+            self.id = last.id;
+        }
+        Ok(decoded.pop())
+    }
+
+    fn hand_out(
+        &self,
+        event: Option<&Event>,
+        end: usize,
+        terminated: bool,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) {
+        let Some(event) = event else { return };
+        let kind = event.event.as_str();
+        sink(SseEvent {
+            event: if kind == "message" { "" } else { kind },
+            data: event.data.as_bytes(),
+            id: &self.id,
+            end,
+            terminated,
+        });
+    }
+
+    fn check(&self, more: usize) -> Result<(), SseError> {
+        if self.frame.len() + more > self.limit {
+            return Err(SseError::TooLarge { limit: self.limit });
+        }
+        Ok(())
+    }
+}
+
+impl SseDecoder for SseSplitter {
+    fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), SseError> {
+        let mut line = self.skip_bom(bytes);
+        let mut frame = line;
+        let mut lf_of_crlf = std::mem::take(&mut self.after_cr).then_some(line);
+        if bytes.len() == line {
+            self.after_cr = lf_of_crlf.is_some();
+            return Ok(());
+        }
+        for at in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+            let is_cr = bytes.get(at) == Some(&b'\r');
+            if !is_cr && lf_of_crlf == Some(at) {
+                line = at + 1;
+                if self.frame.is_empty() && frame == at {
+                    frame = line; // of a blank line: no event begins with it
+                }
+                continue;
+            }
+            lf_of_crlf = is_cr.then_some(at + 1);
+            self.open.has_cr |= is_cr;
+            let is_blank = line == at && !self.open.line_begun;
+            self.open.line_begun = false;
+            if is_blank {
+                let rest = bytes.get(frame..at).unwrap_or_default();
+                self.dispatch(rest, at + 1, sink)?;
+                frame = at + 1;
+            } else {
+                self.open.lines += 1;
+            }
+            line = at + 1;
+        }
+        self.after_cr = lf_of_crlf == Some(bytes.len());
+        self.open.line_begun |= line < bytes.len();
+        let rest = bytes.get(frame..).unwrap_or_default();
+        self.check(rest.len())?;
+        self.frame.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn end(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
+        if self.bom < BOM.len() {
+            self.keep_partial_bom();
+        }
+        let frame = std::mem::take(&mut self.frame);
+        if let Ok(event) = self.decode_any(&frame) {
+            self.hand_out(event.as_ref(), 0, false, sink);
+        }
+    }
+}
+
+/// The data of an event that is one `data` line ending with LF.
+fn only_data(frame: &[u8]) -> Option<&[u8]> {
+    let value = frame.strip_prefix(b"data:")?.strip_suffix(b"\n")?;
+    Some(value.strip_prefix(b" ").unwrap_or(value))
 }

@@ -9,6 +9,8 @@
     reason = "a test says what is wrong by failing, and a table of cases is long"
 )]
 
+use std::time::Duration;
+
 use crate::common::{
     Act, STREAM_HEAD, Scripted, ask, chunk, client, finish, run, target, text, token, whole_stream,
 };
@@ -44,7 +46,7 @@ fn a_streamed_answer_becomes_events_with_kernel_stamps_in_order() {
         let go = server.go.clone();
         let later = async {
             for _ in 0..2 {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                tokio::time::sleep(Duration::from_millis(5)).await;
                 go.send(()).unwrap();
             }
         };
@@ -347,7 +349,7 @@ fn a_reset_in_the_stream_keeps_the_tokens_that_came() {
     let exchange = run(async {
         let go = server.go.clone();
         let reset = async {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
             go.send(()).unwrap();
         };
         tokio::join!(ask(&client), reset).0
@@ -518,4 +520,19 @@ fn endpoints_take_turns() {
     });
     one.join();
     two.join();
+}
+
+#[test]
+fn to_this_machine_a_request_is_out_after_one_poll_connection_included() {
+    let server = Scripted::start(vec![vec![Act::Request]]);
+    let client = client(target(&server.url));
+    run(async {
+        let mut asking = std::pin::pin!(ask(&client));
+        let mut once = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(asking.as_mut().poll(&mut once).is_pending());
+        // Whatever waits for the runtime is not done meanwhile: this blocks its thread.
+        let seen = server.requests.recv_timeout(Duration::from_secs(10));
+        assert!(seen.is_ok_and(|request| request.starts_with("POST ")));
+    });
+    server.join();
 }

@@ -1,25 +1,25 @@
 //! From a request to what is to be done about it.
 
 mod anthropic;
-mod chat;
-mod completions;
-pub(crate) mod dialect;
-mod embeddings;
-mod envelope;
 mod llama_cpp;
 mod ollama;
-mod other;
+mod openai;
 mod parameters;
 mod responses;
 mod sglang;
 mod tgi;
 mod triton;
 
-use crate::engine::GenRequest;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::engine::{Finish, GenRequest};
 use crate::fault::FaultSet;
-use crate::http::Request;
-use crate::local::Local;
-pub(crate) use dialect::Dialect;
+use crate::http::Framing;
+use crate::http::{Events, Request};
+use crate::local::{Local, Shared};
+use openai::{Message, encode};
+use parameters::body;
 
 /// What a request asks for.
 pub(crate) enum Answer {
@@ -101,20 +101,16 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
         return parsed.map_or_else(Answer::Ready, Answer::Generate);
     }
     match (request.method.as_str(), request.path.as_str()) {
-        ("POST", "/tokenize") => other::tokenize(server, request)
-            .unwrap_or_else(|e| e)
-            .into(),
-        ("POST", "/detokenize") => other::detokenize(server, request)
-            .unwrap_or_else(|e| e)
-            .into(),
-        ("GET", "/v1/models") => other::models(server).into(),
+        ("POST", "/tokenize") => tokenize(server, request).unwrap_or_else(|e| e).into(),
+        ("POST", "/detokenize") => detokenize(server, request).unwrap_or_else(|e| e).into(),
+        ("GET", "/v1/models") => models(server).into(),
         ("GET", "/health" | "/ping") => Reply::text("").into(),
         ("GET", "/version") => {
             let version = concat!("bench-engine ", env!("CARGO_PKG_VERSION"));
             Reply::json(200, &serde_json::json!({ "version": version })).into()
         }
-        ("GET", "/metrics") if server.config.metrics_page => other::metrics(server).into(),
-        ("GET", "/ledger") => other::ledger(server).into(),
+        ("GET", "/metrics") if server.config.metrics_page => metrics(server).into(),
+        ("GET", "/ledger") => ledger(server).into(),
         ("GET", "/connections") => {
             let carried: Vec<u64> = server.accepted().iter().map(|one| one.carried).collect();
             Reply::json(200, &serde_json::json!(carried)).into()
@@ -134,11 +130,11 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
 /// The protocols that generate, by path.
 fn generation(local: &Local, request: &Request, faults: &FaultSet) -> Option<Result<Job, Reply>> {
     Some(match request.path.as_str() {
-        "/v1/chat/completions" => chat::parse(local, request, faults),
-        "/v1/completions" => completions::parse(local, request, faults),
+        "/v1/chat/completions" => openai::chat(local, request, faults),
+        "/v1/completions" => openai::completions(local, request, faults),
         "/v1/responses" => responses::parse(local, request, faults),
         "/v1/messages" => anthropic::parse(local, request, faults),
-        "/v1/embeddings" => embeddings::parse(local, request, faults),
+        "/v1/embeddings" => openai::embeddings(local, request, faults),
         "/generate_stream" => tgi::parse(local, request, faults, true),
         "/generate" if sglang::is_for(request) => sglang::parse(local, request, faults),
         "/generate" => tgi::parse(local, request, faults, false),
@@ -154,4 +150,137 @@ fn authorised(key: Option<&str>, request: &Request) -> bool {
         .header("authorization")
         .and_then(|value| value.strip_prefix("Bearer "));
     [bearer, request.header("x-api-key")].contains(&Some(key))
+}
+
+// What a protocol must say about a generation. One small module each.
+
+/// Tokens so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) prompt: u64,
+    pub(crate) completion: u64,
+    pub(crate) cached: u64,
+}
+
+/// One content event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    pub(crate) choice: usize,
+    pub(crate) text: &'a str,
+    pub(crate) ids: &'a [u32],
+    /// Tokens of this choice before this event.
+    pub(crate) before: u64,
+    pub(crate) finish: Option<Finish>,
+    pub(crate) usage: Usage,
+}
+
+/// A generation that is over.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// Text, ids and end of each choice.
+    pub(crate) choices: Vec<(String, Vec<u32>, Finish)>,
+    pub(crate) usage: Usage,
+    /// Queue, prefill and decode time, ns, where the protocol has a place for them.
+    pub(crate) phases: PhaseTimes,
+}
+
+/// Durations of a generation, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PhaseTimes {
+    pub(crate) queue: u64,
+    pub(crate) prefill: u64,
+    pub(crate) decode: u64,
+}
+
+/// A protocol's way to write a generation.
+pub(crate) trait Dialect {
+    /// What separates events.
+    fn framing(&self) -> Framing {
+        Framing::Sse
+    }
+
+    /// What opens a choice; it goes out together with its first token.
+    fn open(&mut self, _events: &mut Events, _choice: usize, _usage: Usage) {}
+
+    /// One content event.
+    fn piece(&mut self, events: &mut Events, piece: &Piece<'_>);
+
+    /// What closes the stream.
+    fn close(&mut self, events: &mut Events, whole: &Whole);
+
+    /// The answer in one piece.
+    fn whole(&mut self, whole: &Whole) -> serde_json::Value;
+
+    /// An error inside a stream.
+    fn error(&mut self, events: &mut Events, message: &str) {
+        let error = serde_json::json!({"error": {"message": message, "type": "InternalServerError", "param": null, "code": 500}});
+        events.data(error.to_string().as_bytes());
+    }
+}
+
+impl Finish {
+    /// As the OpenAI API calls it.
+    pub(crate) fn openai(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+// The paths that generate nothing.
+
+fn models(server: &Shared) -> Reply {
+    let model = json!({
+        "id": server.config.model, "object": "model", "created": server.started, "owned_by": "bench-engine",
+        "root": server.config.model, "parent": null, "max_model_len": server.config.max_model_len,
+    });
+    Reply::json(200, &json!({"object": "list", "data": [model]}))
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Tokenize {
+    Prompt { prompt: String },
+    Chat { messages: Vec<Message> },
+}
+
+/// In vLLM's shape.
+fn tokenize(server: &Shared, request: &Request) -> Result<Reply, Reply> {
+    let ids = match body(request)? {
+        Tokenize::Prompt { prompt } => server.text.encode(&prompt),
+        Tokenize::Chat { messages } => encode(&server.text, &messages),
+    };
+    let answer = json!({"count": ids.len(), "max_model_len": server.config.max_model_len, "tokens": ids, "token_strs": null});
+    Ok(Reply::json(200, &answer))
+}
+
+#[derive(Deserialize)]
+struct Detokenize {
+    tokens: Vec<u32>,
+}
+
+fn detokenize(server: &Shared, request: &Request) -> Result<Reply, Reply> {
+    let body: Detokenize = body(request)?;
+    Ok(Reply::json(
+        200,
+        &json!({"prompt": server.text.decode(&body.tokens)}),
+    ))
+}
+
+fn metrics(server: &Shared) -> Reply {
+    let body = server.metrics.page(&server.config.model).into_bytes();
+    Reply {
+        status: 200,
+        content_type: "text/plain; version=0.0.4; charset=utf-8",
+        body,
+    }
+}
+
+fn ledger(server: &Shared) -> Reply {
+    Reply {
+        status: 200,
+        content_type: "application/x-ndjson",
+        body: server.ledger.to_json_lines(),
+    }
 }

@@ -1,20 +1,18 @@
 //! What an engine is told: where to listen, what to be, which faults to play. TOML or JSON, every key with a default.
 
-mod conditions;
 mod profile;
-mod transformer;
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::EngineError;
 use crate::fault::PlannedFault;
-pub use conditions::{Cold, Outage, Pause, PauseOf, RateLimit, Slowdown};
+
 pub use profile::PROFILES;
-pub use transformer::{Family, Shape, Transformer, Weights};
 
 /// Everything about one server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -430,4 +428,202 @@ fn bounded(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("it has more than 1024 KiB"));
     }
     Ok(text)
+}
+
+// What a server suffers over time. Instants count from the first connection that was accepted.
+
+/// A time at which the server stands still, once or again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// What stands still.
+    pub what: PauseOf,
+    /// When it begins, ms.
+    pub after_ms: u64,
+    /// How long it lasts, ms.
+    pub for_ms: u64,
+    /// Time from the beginning of one to that of the next, ms; absent: it happens once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_ms: Option<u64>,
+}
+
+/// What a pause holds up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PauseOf {
+    /// New connections wait in the kernel's backlog.
+    Accept,
+    /// Requests are read, and taken up when the pause is over.
+    Requests,
+    /// No sequence advances: prefill and decode of all of them stand still.
+    Tokens,
+}
+
+/// A change of the simulated engine's speed: a step, or a drift that takes its time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slowdown {
+    /// What every time is multiplied by in the end.
+    pub factor: f64,
+    /// When it begins, ms.
+    #[serde(default)]
+    pub after_ms: u64,
+    /// How long the factor takes to grow from 1 to its value, linearly, ms; 0: at once.
+    #[serde(default)]
+    pub over_ms: u64,
+    /// When the speed is back, at once, ms; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<u64>,
+}
+
+/// What a simulated engine does more slowly because it does it for the first time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cold {
+    /// Sequences from the start that are slow.
+    pub requests: u64,
+    /// Added to each of their times to first token, ms.
+    pub first_token_ms: f64,
+    /// Added when a batch of a new size (rounded up to a power of two) is run, ms; the whole batch waits for it in the
+    /// scheduler, the sequence that made the batch grow in the fixed model.
+    pub shape_ms: f64,
+}
+
+/// A token bucket: what comes when it is empty is answered 429.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// Requests that it lets through in a second.
+    pub per_s: f64,
+    /// Requests that it lets through at once after a rest.
+    pub burst: u32,
+    /// `Retry-After`, s; absent: the time until the next request is let through, rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
+}
+
+/// A time at which the server is gone: connections are cut, new ones refused. TCP only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outage {
+    /// When it begins, ms.
+    pub after_ms: u64,
+    /// How long it lasts, ms; absent: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+}
+
+// The transformer's part of the configuration.
+
+/// The transformer: its shape, its weights, its scheduler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Transformer {
+    /// Shape of the model; ignored where `model_dir` says it.
+    pub shape: Shape,
+    /// How weights are kept.
+    pub weights: Weights,
+    /// Folder with `config.json`, `*.safetensors` and `tokenizer.json`; absent: random weights, and the text is noise.
+    pub model_dir: Option<PathBuf>,
+    /// Threads that compute; 0: one for each processor.
+    pub threads: usize,
+    /// The scheduler's limits. Prefix caching is not available here.
+    pub scheduler: Limits,
+}
+
+impl Default for Transformer {
+    fn default() -> Self {
+        Self {
+            shape: Shape::tiny(),
+            weights: Weights::Int8,
+            model_dir: None,
+            threads: 0,
+            scheduler: Limits {
+                max_num_seqs: 16,
+                max_num_batched_tokens: 256,
+                enable_prefix_caching: false,
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// How weights are kept in memory. Activations are always 32-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// 32-bit floats.
+    F32,
+    /// 8-bit integers with one scale for each output.
+    Int8,
+}
+
+/// The shape of a decoder-only transformer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Which family of layers.
+    pub family: Family,
+    /// Ids of the vocabulary.
+    pub vocabulary: usize,
+    /// Width.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Heads of keys and values; equal to `heads` unless queries share them.
+    pub kv_heads: usize,
+    /// Width inside the feed-forward part.
+    pub feed_forward: usize,
+    /// Most positions.
+    pub positions: usize,
+    /// Base of the rotary angles (Llama).
+    pub rope_theta: f32,
+    /// Added under the root of the norms.
+    pub norm_eps: f32,
+}
+
+/// Which family of layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// Layer norm, learned positions, GELU, biases.
+    Gpt2,
+    /// Root-mean-square norm, rotary positions, `SwiGLU`, shared key and value heads.
+    Llama,
+}
+
+impl Shape {
+    /// 14 million parameters, Llama's layers: steps of a few milliseconds on two cores.
+    pub fn tiny() -> Self {
+        Self {
+            family: Family::Llama,
+            vocabulary: 8192,
+            width: 384,
+            layers: 6,
+            heads: 6,
+            kv_heads: 6,
+            feed_forward: 1024,
+            positions: 4096,
+            rope_theta: 10_000.0,
+            norm_eps: 1e-5,
+        }
+    }
+
+    /// GPT-2 small: 124 million parameters.
+    pub fn gpt2_small() -> Self {
+        Self {
+            family: Family::Gpt2,
+            vocabulary: 50_257,
+            width: 768,
+            layers: 12,
+            heads: 12,
+            kv_heads: 12,
+            feed_forward: 3072,
+            positions: 1024,
+            rope_theta: 10_000.0,
+            norm_eps: 1e-5,
+        }
+    }
 }

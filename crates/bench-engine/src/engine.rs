@@ -11,8 +11,8 @@ use std::task::{Context, Poll};
 
 use tokio::sync::mpsc;
 
+use crate::clock::Pacer;
 use crate::metrics::Metrics;
-use crate::pacer::Pacer;
 
 /// One sequence that is wanted.
 #[derive(Debug, Clone)]

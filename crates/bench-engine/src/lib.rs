@@ -28,16 +28,14 @@ mod http;
 pub mod ledger;
 mod local;
 mod metrics;
-mod pacer;
 mod serve;
 mod server;
 mod text;
 mod transformer;
-mod vocabulary;
 
 pub use config::EngineConfig;
 pub use error::EngineError;
 pub use fault::{Fault, FaultKind, FaultSet, PlannedFault};
 pub use ledger::{Entry, Ledger, Outcome};
 pub use server::Server;
-pub use vocabulary::Vocabulary;
+pub use text::Vocabulary;

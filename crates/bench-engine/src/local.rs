@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use crate::clock::Pacer;
 use crate::clock::now_ns;
 use crate::conditions::Conditions;
 use crate::config::EngineConfig;
@@ -13,7 +14,6 @@ use crate::engine::Engine;
 use crate::fault::{FaultKind, FaultSet};
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
-use crate::pacer::Pacer;
 use crate::text::Text;
 
 /// One server.

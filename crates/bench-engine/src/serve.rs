@@ -193,7 +193,7 @@ pub(crate) async fn send(
     }
     entry.status = Some(reply.status);
     let sent = async {
-        generate::wire::head(local, &mut peer, head, faults, entry).await?;
+        generate::write_head(local, &mut peer, head, faults, entry).await?;
         peer.write(&reply.body).await
     };
     let Ok(written) = sent.await else {

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
+use crate::clock::Pacer;
 use crate::conditions::Conditions;
 use crate::config::{EngineConfig, EngineKind, Simulation};
 use crate::engine::{Engine, Submission, fixed::FixedEngine, simulated};
@@ -18,7 +19,6 @@ use crate::error::EngineError;
 use crate::ledger::Ledger;
 use crate::local::{Local, Shared};
 use crate::metrics::Metrics;
-use crate::pacer::Pacer;
 use crate::text::Text;
 use crate::transformer::drive;
 use accept::{Accepted, Listener};

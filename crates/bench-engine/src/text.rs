@@ -1,12 +1,12 @@
 //! Text to ids and back: the vocabulary without a file, or a real `tokenizer.json`.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use tokenizers::Tokenizer;
 
 use crate::error::EngineError;
-use crate::vocabulary::Vocabulary;
 
 /// How this server cuts text.
 #[derive(Debug, Clone)]
@@ -120,6 +120,151 @@ impl Decoder {
             // Keep some context: a leading space may belong to the token before.
             self.from = self.ids.len() - 4;
             self.given = self.text.decode(&self.ids[self.from..]).len();
+        }
+    }
+}
+
+// A tokenizer that needs no file, so that prompts and answers of the simulated engine count the same everywhere.
+//
+// A token is a run of letters and digits together with the white space before it, or any other single character. Each
+// id has a word of its own, made of two-letter syllables, so text that the engine wrote is cut into the same ids again.
+
+const CONSONANTS: &[u8; 16] = b"bdfghjklmnprstvz";
+const VOWELS: &[u8; 4] = b"aeio";
+
+/// The words of ids `0..size`.
+#[derive(Debug)]
+pub struct Vocabulary {
+    words: Vec<String>,
+}
+
+impl Vocabulary {
+    /// `size` words; at least one.
+    pub fn new(size: u32) -> Self {
+        Self {
+            words: (0..size.max(1)).map(word).collect(),
+        }
+    }
+
+    /// How many ids there are.
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.words.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The text of an id, with its leading space; empty for an id that does not exist.
+    pub fn piece(&self, id: u32) -> &str {
+        self.words.get(id as usize).map_or("", String::as_str)
+    }
+
+    /// Cuts text into ids: words of the vocabulary to their own id, everything else to one by its hash.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(text.len() / 5 + 1);
+        let mut word_start = None;
+        for (at, c) in text.char_indices() {
+            if c.is_alphanumeric() {
+                word_start.get_or_insert(at);
+                continue;
+            }
+            if let Some(start) = word_start.take() {
+                ids.push(self.id_of(&text[start..at]));
+            }
+            if !c.is_whitespace() {
+                ids.push(self.id_of(&text[at..at + c.len_utf8()]));
+            }
+        }
+        if let Some(start) = word_start {
+            ids.push(self.id_of(&text[start..]));
+        }
+        ids
+    }
+
+    /// The text of ids, one after the other.
+    pub fn decode(&self, ids: &[u32]) -> String {
+        ids.iter().map(|id| self.piece(*id)).collect()
+    }
+
+    fn id_of(&self, piece: &str) -> u32 {
+        match number_of(piece) {
+            Some(id) if self.piece(id).trim_start() == piece => id,
+            _ => fnv(piece.as_bytes()) % self.size(),
+        }
+    }
+}
+
+/// The word of an id: its base-64 digits, lowest first, as syllables, always at least two.
+fn word(id: u32) -> String {
+    let mut out = String::from(" ");
+    let mut rest = id;
+    for at in 0.. {
+        let digit = (rest % 64) as usize;
+        // Both halves of a digit are inside their tables.
+        write!(
+            out,
+            "{}{}",
+            char::from(CONSONANTS[digit / 4]),
+            char::from(VOWELS[digit % 4])
+        )
+        .ok();
+        rest /= 64;
+        if rest == 0 && at >= 1 {
+            break;
+        }
+    }
+    out
+}
+
+fn number_of(piece: &str) -> Option<u32> {
+    let bytes = piece.as_bytes();
+    if bytes.len() < 4 || bytes.len() > 12 || !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    let mut id: u64 = 0;
+    for pair in bytes.chunks_exact(2).rev() {
+        let consonant = CONSONANTS.iter().position(|c| *c == pair[0])?;
+        let vowel = VOWELS.iter().position(|v| *v == pair[1])?;
+        id = id * 64 + (consonant * 4 + vowel) as u64;
+    }
+    u32::try_from(id).ok()
+}
+
+/// FNV-1a, 32 bits: stable across versions, unlike the standard hasher.
+fn fnv(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_and_single_marks_are_one_token_each() {
+        let vocabulary = Vocabulary::new(8192);
+        assert_eq!(vocabulary.encode("Tell me, please: why?\n\n").len(), 7);
+        assert!(vocabulary.encode("  \t\n").is_empty());
+    }
+
+    #[test]
+    fn every_id_has_a_word_of_its_own_that_comes_back_as_the_id() {
+        let vocabulary = Vocabulary::new(9000);
+        for id in 0..9000 {
+            assert_eq!(vocabulary.encode(vocabulary.piece(id)), [id]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_decoded_is_encoded_to_the_same_ids(ids in proptest::collection::vec(0u32..4096, 0..50)) {
+            let vocabulary = Vocabulary::new(4096);
+            prop_assert_eq!(vocabulary.encode(&vocabulary.decode(&ids)), ids);
+        }
+
+        #[test]
+        fn any_text_gives_ids_inside_the_vocabulary(text in ".*") {
+            let vocabulary = Vocabulary::new(100);
+            prop_assert!(vocabulary.encode(&text).iter().all(|id| *id < 100));
         }
     }
 }

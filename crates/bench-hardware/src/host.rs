@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
-use crate::kernel::process::KernelUnits;
-use crate::kernel::{ProcFile, cpu, disk, malformed, net, pressure};
+use crate::kernel::{
+    CpuTimes, KernelUnits, ProcFile, cpu_times, disk_totals, malformed, pressure, traffic,
+};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
@@ -63,7 +64,7 @@ impl HostSource {
         match self
             .net
             .read()
-            .and_then(|text| net::parse(text).ok_or_else(|| malformed("net/dev")))
+            .and_then(|text| traffic(text).ok_or_else(|| malformed("net/dev")))
         {
             Ok(traffic) => {
                 draft.set("net_rx_bytes_total", traffic.received);
@@ -77,7 +78,7 @@ impl HostSource {
             let some = format!("pressure_{kind}_some_s_total");
             match file
                 .read()
-                .and_then(|text| pressure::parse(text).ok_or_else(|| malformed("PSI")))
+                .and_then(|text| pressure(text).ok_or_else(|| malformed("PSI")))
             {
                 Ok(read) => {
                     draft.set(&some, read.some);
@@ -94,7 +95,7 @@ impl HostSource {
         let whole = |name: &str| self.block.join(name).exists();
         let disks = self.disks.read();
         match disks.and_then(|text| {
-            disk::parse(text, whole).ok_or_else(|| "no disk of its own".to_owned())
+            disk_totals(text, whole).ok_or_else(|| "no disk of its own".to_owned())
         }) {
             Ok(totals) => {
                 draft.set("disk_read_bytes_total", totals.read);
@@ -113,12 +114,12 @@ impl HostSource {
 fn read_stat(
     file: &mut ProcFile,
     units: KernelUnits,
-) -> Result<(cpu::CpuTimes, Vec<(u32, cpu::CpuTimes)>), String> {
+) -> Result<(CpuTimes, Vec<(u32, CpuTimes)>), String> {
     let text = file.read()?;
-    cpu::parse(text, units.ticks_per_s).ok_or_else(|| malformed("/proc/stat"))
+    cpu_times(text, units.ticks_per_s).ok_or_else(|| malformed("/proc/stat"))
 }
 
-fn set_cpu(draft: &mut Draft<'_>, times: &cpu::CpuTimes) {
+fn set_cpu(draft: &mut Draft<'_>, times: &CpuTimes) {
     draft.set("cpu_busy_s_total", times.busy());
     draft.set("cpu_user_s_total", times.user);
     draft.set("cpu_system_s_total", times.system);

@@ -1,13 +1,6 @@
 //! The Linux kernel's own counters. Parsers are pure; elsewhere than on Linux the files are absent, and that is said.
 
-pub(crate) mod cgroup;
-pub(crate) mod cpu;
-pub(crate) mod disk;
-pub(crate) mod net;
-pub(crate) mod pressure;
-pub(crate) mod process;
-pub(crate) mod sockets;
-
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -68,4 +61,498 @@ fn reason(path: &Path, error: &std::io::Error) -> String {
 /// What a file should have held.
 pub(crate) fn malformed(what: &str) -> String {
     format!("{what} is not written as expected on this kernel")
+}
+
+// `/proc/stat`: CPU time by kind, of the machine and of each core.
+
+/// CPU time since boot, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct CpuTimes {
+    /// `user + nice`; guests are within.
+    pub(crate) user: f64,
+    /// `system + irq + softirq`.
+    pub(crate) system: f64,
+    pub(crate) idle: f64,
+    pub(crate) iowait: f64,
+    /// Time that the hypervisor gave to others while this machine had work.
+    pub(crate) steal: f64,
+}
+
+impl CpuTimes {
+    /// Time that was worked.
+    pub(crate) fn busy(&self) -> f64 {
+        self.user + self.system
+    }
+}
+
+/// Times of the whole machine and, in order, of each core; `per_s` is the kernel's ticks in a second.
+pub(crate) fn cpu_times(text: &str, per_s: f64) -> Option<(CpuTimes, Vec<(u32, CpuTimes)>)> {
+    let mut lines = text.lines();
+    let whole = times(lines.next()?.strip_prefix("cpu ")?, per_s)?;
+    let cores = lines
+        .map_while(|line| {
+            let (number, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
+            Some((number.parse().ok()?, times(rest, per_s)?))
+        })
+        .collect();
+    Some((whole, cores))
+}
+
+fn times(fields: &str, per_s: f64) -> Option<CpuTimes> {
+    let mut ticks = fields
+        .split_ascii_whitespace()
+        .map(|field| field.parse::<u64>().ok().map(|t| t as f64 / per_s));
+    let mut next = || ticks.next().flatten();
+    let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
+    // Kernels before 2.6.11 lack the later ones; nothing that old is measured, but zero there is the truth.
+    let (iowait, irq, softirq) = (next()?, next()?, next()?);
+    Some(CpuTimes {
+        user: user + nice,
+        system: system + irq + softirq,
+        idle,
+        iowait,
+        steal: next()?,
+    })
+}
+
+// `/proc/diskstats`: what the whole disks did. Partitions, loop devices, RAM disks and mapped devices would count twice.
+
+/// Since boot, over all disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct DiskTotals {
+    /// Bytes read.
+    pub(crate) read: f64,
+    /// Bytes written.
+    pub(crate) written: f64,
+    /// Seconds in which a disk was busy, summed over disks.
+    pub(crate) busy: f64,
+}
+
+/// The kernel counts sectors of 512 bytes whatever the disk's own are.
+const SECTOR: f64 = 512.0;
+
+/// Parse `/proc/diskstats`; `is_whole` says whether a name is a disk and not a part of one.
+pub(crate) fn disk_totals(text: &str, is_whole: impl Fn(&str) -> bool) -> Option<DiskTotals> {
+    let mut totals = DiskTotals::default();
+    let mut seen = false;
+    for line in text.lines() {
+        let mut fields = line.split_ascii_whitespace().skip(2);
+        let name = fields.next()?;
+        let numbers: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+        let [_, _, read, _, _, _, written, _, _, busy_ms, ..] = numbers[..] else {
+            return None;
+        };
+        if is_virtual(name) || !is_whole(name) {
+            continue;
+        }
+        seen = true;
+        totals.read += read as f64 * SECTOR;
+        totals.written += written as f64 * SECTOR;
+        totals.busy += busy_ms as f64 / 1e3;
+    }
+    seen.then_some(totals)
+}
+
+fn is_virtual(name: &str) -> bool {
+    ["loop", "ram", "zram", "dm-", "md", "nbd"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+}
+
+// `/proc/net/dev`: bytes and trouble of the network interfaces.
+
+/// Bytes since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Traffic {
+    /// Received by all interfaces but the loopback.
+    pub(crate) received: f64,
+    /// Sent by them.
+    pub(crate) sent: f64,
+    /// Received over the loopback, which is what was sent over it.
+    pub(crate) loopback: f64,
+    /// Errors and drops, both ways, of all interfaces.
+    pub(crate) trouble: f64,
+}
+
+/// Parse `/proc/net/dev`. Bridges and their members are both counted, as the kernel shows them.
+pub(crate) fn traffic(text: &str) -> Option<Traffic> {
+    let mut traffic = Traffic::default();
+    let mut seen = false;
+    for line in text.lines().skip(2) {
+        let (name, rest) = line.split_once(':')?;
+        let fields: Vec<f64> = rest
+            .split_ascii_whitespace()
+            .map_while(|field| field.parse::<u64>().ok().map(|n| n as f64))
+            .collect();
+        let [
+            received,
+            _,
+            rx_errors,
+            rx_dropped,
+            _,
+            _,
+            _,
+            _,
+            sent,
+            _,
+            tx_errors,
+            tx_dropped,
+            ..,
+        ] = fields[..]
+        else {
+            return None;
+        };
+        seen = true;
+        traffic.trouble += rx_errors + rx_dropped + tx_errors + tx_dropped;
+        if name.trim() == "lo" {
+            traffic.loopback += received;
+        } else {
+            traffic.received += received;
+            traffic.sent += sent;
+        }
+    }
+    seen.then_some(traffic)
+}
+
+// `/proc/pressure/*`: time in which something waited for a resource (PSI).
+
+/// Seconds since boot in which some task waited, and in which all did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pressure {
+    pub(crate) some: f64,
+    /// Absent for the CPU on older kernels.
+    pub(crate) full: Option<f64>,
+}
+
+/// Parse one file of `/proc/pressure`, or a cgroup's `cpu.pressure`.
+pub(crate) fn pressure(text: &str) -> Option<Pressure> {
+    let total = |kind: &str| {
+        let line = text.lines().find(|line| line.starts_with(kind))?;
+        let us: u64 = line
+            .split_ascii_whitespace()
+            .find_map(|field| field.strip_prefix("total="))?
+            .parse()
+            .ok()?;
+        Some(us as f64 / 1e6)
+    };
+    Some(Pressure {
+        some: total("some ")?,
+        full: total("full "),
+    })
+}
+
+// `/proc/<pid>/stat`, `/proc/<pid>/task/*/schedstat`.
+
+/// One process at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ProcessStat {
+    /// CPU seconds in user mode, ended threads included.
+    pub(crate) user: f64,
+    /// CPU seconds in the kernel.
+    pub(crate) system: f64,
+    pub(crate) threads: f64,
+    /// Resident memory in bytes.
+    pub(crate) resident: f64,
+    /// When it started, in ticks since boot: tells it from a later process with the same id.
+    pub(crate) started: u64,
+}
+
+/// What the kernel counts in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelUnits {
+    pub(crate) ticks_per_s: f64,
+    pub(crate) page_bytes: f64,
+}
+
+impl KernelUnits {
+    pub(crate) fn of_this_machine() -> Self {
+        Self {
+            ticks_per_s: rustix::param::clock_ticks_per_second() as f64,
+            page_bytes: rustix::param::page_size() as f64,
+        }
+    }
+}
+
+/// Parse `/proc/<pid>/stat`. A process may be called `) R 1 (`, so fields are counted from the last parenthesis.
+pub(crate) fn process_stat(text: &str, units: KernelUnits) -> Option<ProcessStat> {
+    let (_, after_name) = text.rsplit_once(')')?;
+    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    // `state` is field 3 of proc(5) and the first here.
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(ProcessStat {
+        user: field(14)? as f64 / units.ticks_per_s,
+        system: field(15)? as f64 / units.ticks_per_s,
+        threads: field(20)? as f64,
+        started: field(22)?,
+        resident: field(24)? as f64 * units.page_bytes,
+    })
+}
+
+/// Seconds that the process's living threads were runnable but waited for a CPU. Threads that have ended take theirs with them.
+pub(crate) fn run_queue_wait(proc: &Path, pid: u32) -> Result<f64, String> {
+    let tasks = proc.join(pid.to_string()).join("task");
+    let listed = std::fs::read_dir(&tasks).map_err(|e| format!("the list of its threads: {e}"))?;
+    let mut waited = 0.0;
+    for task in listed.flatten() {
+        // A thread that ends between the list and the read has no file, and no wait that could be known.
+        if let Ok(text) = std::fs::read_to_string(task.path().join("schedstat")) {
+            waited += schedstat_wait(&text).ok_or_else(|| malformed("schedstat"))?;
+        }
+    }
+    Ok(waited)
+}
+
+fn schedstat_wait(text: &str) -> Option<f64> {
+    let ns: u64 = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(ns as f64 / 1e9)
+}
+
+// Who listens on a port: `/proc/net/tcp`, `/proc/net/tcp6`, `/proc/<pid>/fd`.
+
+/// State of a listening socket in `/proc/net/tcp`.
+const LISTEN: &str = "0A";
+
+/// The lowest process id that has a socket listening on `port`: the parent, where several share it.
+///
+/// # Errors
+/// Why nobody was found: nobody listens there, or the process belongs to somebody else.
+pub(crate) fn listener(proc: &Path, port: u16) -> Result<u32, String> {
+    let mut inodes = BTreeSet::new();
+    for table in ["net/tcp", "net/tcp6"] {
+        // Hosts without IPv6 have no tcp6.
+        if let Ok(text) = std::fs::read_to_string(proc.join(table)) {
+            inodes.extend(listening(&text, port));
+        }
+    }
+    if inodes.is_empty() {
+        return Err(format!("nobody listens on port {port} of this host"));
+    }
+    let wanted: BTreeSet<String> = inodes.iter().map(|i| format!("socket:[{i}]")).collect();
+    processes(proc)
+        .find(|&pid| has_descriptor(&proc.join(pid.to_string()).join("fd"), &wanted))
+        .ok_or_else(|| {
+            format!("the process that listens on port {port} is not visible; run as the same user or give its id")
+        })
+}
+
+fn listening(table: &str, port: u16) -> impl Iterator<Item = u64> + '_ {
+    table.lines().skip(1).filter_map(move |line| {
+        let mut fields = line.split_ascii_whitespace().skip(1);
+        let (local, _, state) = (fields.next()?, fields.next()?, fields.next()?);
+        let (_, hex) = local.rsplit_once(':')?;
+        let wanted = state == LISTEN && u16::from_str_radix(hex, 16) == Ok(port);
+        if wanted {
+            fields.nth(5)?.parse().ok()
+        } else {
+            None
+        }
+    })
+}
+
+fn processes(proc: &Path) -> impl Iterator<Item = u32> + use<> {
+    let mut pids: Vec<u32> = std::fs::read_dir(proc)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    pids.sort_unstable();
+    pids.into_iter()
+}
+
+fn has_descriptor(directory: &Path, wanted: &BTreeSet<String>) -> bool {
+    std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .any(|link| link.to_str().is_some_and(|link| wanted.contains(link)))
+}
+
+// Control groups, version 2: what a group used, was refused, and may use.
+
+/// Usage of a group's CPU, seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CgroupCpu {
+    pub(crate) used: f64,
+    /// Time in which the group was held back by its quota; absent where it has none.
+    pub(crate) throttled: Option<f64>,
+}
+
+/// Where the group of a process is, or why that cannot be told.
+pub(crate) fn cgroup_directory(proc: &Path, pid: &str) -> Result<PathBuf, String> {
+    let groups = text(&proc.join(pid).join("cgroup"))?;
+    let path = unified_path(&groups).ok_or_else(|| "cgroup version 2 is not in use".to_owned())?;
+    let mounts = text(&proc.join("self").join("mounts"))?;
+    let mount =
+        mount_point(&mounts).ok_or_else(|| "no cgroup2 file system is mounted".to_owned())?;
+    let full = Path::new(&mount).join(path.trim_start_matches('/'));
+    // Within a container the path may be that of the host, and the group is the mount's root.
+    Ok(if full.is_dir() { full } else { mount.into() })
+}
+
+fn unified_path(groups: &str) -> Option<&str> {
+    groups.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
+fn mount_point(mounts: &str) -> Option<String> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (_, at, kind) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| at.to_owned())
+    })
+}
+
+/// Parse `cpu.stat`.
+pub(crate) fn cgroup_cpu(text: &str) -> Option<CgroupCpu> {
+    let value = |key: &str| {
+        text.lines().find_map(|line| {
+            let (name, value) = line.split_once(' ')?;
+            (name == key).then(|| value.trim().parse::<u64>().ok().map(|us| us as f64 / 1e6))?
+        })
+    };
+    Some(CgroupCpu {
+        used: value("usage_usec")?,
+        throttled: value("throttled_usec"),
+    })
+}
+
+/// Cores that `cpu.max` allows; `None` where there is no limit.
+pub(crate) fn cpu_limit(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
+    (period > 0).then(|| quota as f64 / period as f64)
+}
+
+/// Bytes in `memory.max` or `memory.current`; `None` where there is no limit.
+pub(crate) fn cgroup_bytes(text: &str) -> Option<f64> {
+    text.trim().parse::<u64>().ok().map(|bytes| bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "cpu  7952 10 3586 245345 312 3 87 8 0 0\n\
+                        cpu0 2784 10 1113 124606 39 3 14 1 0 0\n\
+                        cpu1 5168 0 2473 120739 273 0 73 7 0 0\n\
+                        intr 3 1 2\nctxt 99\n";
+
+    #[test]
+    fn times_are_seconds_of_the_machine_and_of_each_core() {
+        let (whole, cores) = cpu_times(STAT, 100.0).unwrap();
+        // user 79.52 + nice 0.10; system 35.86 + irq 0.03 + softirq 0.87
+        assert!((whole.user - 79.62).abs() < 1e-9 && (whole.system - 36.76).abs() < 1e-9);
+        assert!((whole.steal - 0.08).abs() < 1e-9);
+        assert_eq!(cores.iter().map(|c| c.0).collect::<Vec<_>>(), [0, 1]);
+        let sum: f64 = cores.iter().map(|c| c.1.busy()).sum();
+        assert!((sum - whole.busy()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn another_format_is_not_taken_for_zero() {
+        assert_eq!(cpu_times("", 100.0), None);
+        assert_eq!(cpu_times("cpu  1 2 3\n", 100.0), None);
+        assert_eq!(cpu_times("cpu  a b c d e f g h\n", 100.0), None);
+    }
+
+    #[test]
+    fn whole_disks_are_summed_and_the_rest_left_out() {
+        let text = " 7 0 loop0 1 0 8 0 0 0 0 0 0 0 0\n 254 0 vda 81532 26382 1000 26685 10031 59934 2000 11836 0 8096 38874\n \
+                    254 1 vda1 5 0 900 1 0 0 1900 0 0 70 1\n";
+        let totals = disk_totals(text, |name| name == "vda").unwrap();
+        assert!(
+            (totals.read - 512_000.0).abs() < 0.5 && (totals.written - 1_024_000.0).abs() < 0.5
+        );
+        assert!((totals.busy - 8.096).abs() < 1e-9);
+        assert_eq!(disk_totals(text, |_| false), None);
+    }
+
+    #[test]
+    fn the_loopback_is_kept_apart() {
+        let text = "Inter-|   Receive    |  Transmit\n face |bytes ...\n    lo: 3193 29 0 0 0 0 0 0 3193 29 0 0 0 0 0 0\n  \
+                    eth0:392848164 17103 1 2 0 0 0 0 1107911 10536 3 4 0 0 0 0\n";
+        let read = traffic(text).unwrap();
+        assert!(
+            (read.loopback - 3193.0).abs() < 0.5 && (read.received - 392_848_164.0).abs() < 0.5
+        );
+        assert!((read.sent - 1_107_911.0).abs() < 0.5 && (read.trouble - 10.0).abs() < 0.5);
+        assert_eq!(traffic("a\nb\n  eth0: 1 2\n"), None);
+        assert_eq!(traffic("a\nb\n"), None);
+    }
+
+    #[test]
+    fn totals_are_seconds_and_full_may_be_absent() {
+        let both = "some avg10=18.77 avg60=4.47 avg300=1.33 total=9540138\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+        let read = pressure(both).unwrap();
+        assert!((read.some - 9.540_138).abs() < 1e-9);
+        assert_eq!(read.full, Some(0.0));
+        let some = pressure("some avg10=0 avg60=0 avg300=0 total=5\n").unwrap();
+        assert_eq!(some.full, None);
+        assert_eq!(pressure("nothing"), None);
+    }
+
+    #[test]
+    fn a_process_whose_name_looks_like_fields_is_read_all_the_same() {
+        let line = "10226 (we) R 9 (ird) S 10224 10224 5166 0 -1 4194304 102 0 0 0 250 75 0 0 20 0 7 0 142815 3133440 377 \
+                    18446744073709551615 94481954172928";
+        let units = KernelUnits {
+            ticks_per_s: 100.0,
+            page_bytes: 4096.0,
+        };
+        let stat = process_stat(line, units).unwrap();
+        assert!((stat.user - 2.5).abs() < 1e-9 && (stat.system - 0.75).abs() < 1e-9);
+        assert!((stat.resident - 377.0 * 4096.0).abs() < 1e-9 && (stat.threads - 7.0).abs() < 1e-9);
+        assert_eq!(stat.started, 142_815);
+        assert_eq!(process_stat("10226 (cat) R 1 2", units), None);
+    }
+
+    #[test]
+    fn the_wait_is_the_second_field_in_nanoseconds() {
+        assert_eq!(schedstat_wait("1103803 2000000000 1"), Some(2.0));
+        assert_eq!(schedstat_wait("1103803"), None);
+    }
+
+    #[test]
+    fn only_listening_sockets_on_the_port_are_found() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1678 1 0 100 0 0 10 0\n   \
+             1: 0100007F:1F90 0100007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 1700 1 0 20 4 30 10 -1\n   \
+             2: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1701 1 0 100 0 0 10 0\n";
+        assert_eq!(listening(table, 8080).collect::<Vec<_>>(), [1678]);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_is_found_by_the_port_it_listens_on() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = socket.local_addr().unwrap().port();
+        assert_eq!(listener(Path::new("/proc"), port), Ok(std::process::id()));
+        drop(socket);
+    }
+
+    #[test]
+    fn the_unified_group_is_found_among_those_of_version_1() {
+        let groups = "9:name=systemd:/\n4:memory:/x\n0::/kubepods/pod7\n";
+        assert_eq!(unified_path(groups), Some("/kubepods/pod7"));
+        assert_eq!(unified_path("4:memory:/x\n"), None);
+        let mounts = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(
+            mount_point(mounts).as_deref(),
+            Some("/sys/fs/cgroup/unified")
+        );
+    }
+
+    #[test]
+    fn usage_is_seconds_and_limits_may_be_none() {
+        let stat = "usage_usec 2500000\nuser_usec 2000000\nnr_throttled 3\nthrottled_usec 500000\n";
+        let read = cgroup_cpu(stat).unwrap();
+        assert!((read.used - 2.5).abs() < 1e-9);
+        assert_eq!(read.throttled, Some(0.5));
+        assert_eq!(cgroup_cpu("usage_usec 1\n").unwrap().throttled, None);
+        assert_eq!(cpu_limit("150000 100000\n"), Some(1.5));
+        assert_eq!(cpu_limit("max 100000\n"), None);
+        assert_eq!(cgroup_bytes("max\n"), None);
+        assert_eq!(cgroup_bytes("1024\n"), Some(1024.0));
+    }
 }

@@ -9,7 +9,6 @@
 mod config;
 mod error;
 mod exposition;
-mod fetch;
 mod gpu;
 mod host;
 mod kernel;
@@ -24,7 +23,7 @@ mod scrape;
 pub use config::{Gpus, PrometheusQueries, SamplerConfig, ServerProcess};
 pub use error::HardwareError;
 pub use exposition::{Kind, MAX_SAMPLES, Page, Sample};
-pub use fetch::{Fetch, FetchLimits, NoFetch};
 pub use names::server_kind;
 pub use record::{Surroundings, host_record};
 pub use sampler::{Sampler, SamplerReport, SourceCost, give_way};
+pub use scrape::{Fetch, FetchLimits, NoFetch};

@@ -8,8 +8,9 @@ use bench_schema::{Reading, ReadingSource, Stamp};
 
 use crate::config::ServerProcess;
 use crate::host::SLOW;
-use crate::kernel::process::KernelUnits;
-use crate::kernel::{cgroup, sockets};
+use crate::kernel::{
+    KernelUnits, cgroup_bytes, cgroup_cpu, cgroup_directory, cpu_limit, listener, text,
+};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 use tree::Tree;
@@ -61,9 +62,7 @@ impl ProcessSource {
             let (root, children) = match self.target {
                 Target::Own => (std::process::id(), false),
                 Target::Server(ServerProcess::Pid(pid)) => (pid, true),
-                Target::Server(ServerProcess::Port(port)) => {
-                    (sockets::listener(&self.proc, port)?, true)
-                }
+                Target::Server(ServerProcess::Port(port)) => (listener(&self.proc, port)?, true),
             };
             self.tree = Some(Tree::new(root, children, self.units)?);
         }
@@ -117,7 +116,7 @@ impl Source for ProcessSource {
 }
 
 fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
-    let group = match cgroup::directory(proc, &pid.to_string()) {
+    let group = match cgroup_directory(proc, &pid.to_string()) {
         Ok(group) => group,
         Err(why) => return draft.unknown("cgroup_cpu_s_total", why),
     };
@@ -125,8 +124,8 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
     if !group.join("cgroup.events").exists() {
         return draft.unknown("cgroup_cpu_s_total", "it has no control group of its own");
     }
-    let read = |name: &str| crate::kernel::text(&group.join(name));
-    match read("cpu.stat").map(|text| cgroup::cpu(&text)) {
+    let read = |name: &str| text(&group.join(name));
+    match read("cpu.stat").map(|text| cgroup_cpu(&text)) {
         Ok(Some(cpu)) => {
             draft.set("cgroup_cpu_s_total", cpu.used);
             if let Some(throttled) = cpu.throttled {
@@ -140,15 +139,15 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
     for (name, value) in [
         (
             "cgroup_cpu_limit_cores",
-            read("cpu.max").ok().and_then(|t| cgroup::cpu_limit(&t)),
+            read("cpu.max").ok().and_then(|t| cpu_limit(&t)),
         ),
         (
             "cgroup_memory_limit_bytes",
-            read("memory.max").ok().and_then(|t| cgroup::bytes(&t)),
+            read("memory.max").ok().and_then(|t| cgroup_bytes(&t)),
         ),
         (
             "cgroup_memory_bytes",
-            read("memory.current").ok().and_then(|t| cgroup::bytes(&t)),
+            read("memory.current").ok().and_then(|t| cgroup_bytes(&t)),
         ),
     ] {
         if let Some(value) = value {

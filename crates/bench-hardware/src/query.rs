@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::config::PrometheusQueries;
 use crate::error::HardwareError;
 use crate::exposition::Sample;
-use crate::fetch::{Fetch, FetchLimits};
 use crate::names::{Facts, Part, dcgm_by_gpu, dcgm_query};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 use crate::scrape::without_credentials;
+use crate::scrape::{Fetch, FetchLimits};
 
 /// Asks a list of queries again and again.
 pub(crate) struct QuerySource {
@@ -204,15 +205,12 @@ fn shown(labels: &BTreeMap<String, String>) -> String {
 
 /// RFC 3986: everything but unreserved characters is encoded.
 fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend(format!("%{byte:02X}").chars());
-        }
-    }
-    encoded
+    const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'.')
+        .remove(b'_')
+        .remove(b'~');
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
 //! What machine this is: gathered once, best effort, and what could not be found is named.
 
-mod environment;
-mod git;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +8,7 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::config::Gpus;
 use crate::gpu;
-use crate::kernel::{cgroup, text};
+use crate::kernel::{cgroup_bytes, cgroup_directory, cpu_limit, text};
 
 /// What [`host_record`] looks at. The environment is handed in, because configuration enters a program in one place; take it from
 /// `vars_os`, because `vars` panics over names that are not Unicode.
@@ -33,10 +30,10 @@ pub fn host_record(surroundings: &Surroundings) -> HostRecord {
     let mut host = HostRecord::default();
     system(&mut host);
     limits(&mut host);
-    environment::facts(&surroundings.environment, &mut host.facts);
-    environment::container(Path::new("/"), &surroundings.environment, &mut host.facts);
+    facts(&surroundings.environment, &mut host.facts);
+    container(Path::new("/"), &surroundings.environment, &mut host.facts);
     if let Some(directory) = &surroundings.directory {
-        match git::head(directory) {
+        match head(directory) {
             Ok(Some(head)) => {
                 host.facts.insert("git.commit".to_owned(), head.commit);
                 if let Some(branch) = head.branch {
@@ -127,17 +124,17 @@ fn limits(host: &mut HostRecord) {
             host.facts.insert(name.to_owned(), fact);
         }
     }
-    match cgroup::directory(Path::new("/proc"), "self") {
+    match cgroup_directory(Path::new("/proc"), "self") {
         Ok(group) => {
             let read = |name: &str| text(&group.join(name)).ok();
             let limits = [
                 (
                     "cgroup.cpu_limit_cores",
-                    read("cpu.max").and_then(|t| cgroup::cpu_limit(&t)),
+                    read("cpu.max").and_then(|t| cpu_limit(&t)),
                 ),
                 (
                     "cgroup.memory_limit_bytes",
-                    read("memory.max").and_then(|t| cgroup::bytes(&t)),
+                    read("memory.max").and_then(|t| cgroup_bytes(&t)),
                 ),
             ];
             for (name, limit) in limits {
@@ -152,9 +149,143 @@ fn limits(host: &mut HostRecord) {
     }
 }
 
+// Facts that a container platform or a scheduler puts into the environment.
+
+/// Variable, and the fact's name. Only these are stored: an environment is full of secrets.
+const VARIABLES: &[(&str, &str)] = &[
+    ("KUBERNETES_SERVICE_HOST", "kubernetes.service_host"),
+    ("POD_NAME", "kubernetes.pod"),
+    ("POD_NAMESPACE", "kubernetes.namespace"),
+    ("NODE_NAME", "kubernetes.node"),
+    ("SLURM_JOB_ID", "slurm.job_id"),
+    ("SLURM_JOB_NAME", "slurm.job_name"),
+    ("SLURM_JOB_PARTITION", "slurm.partition"),
+    ("SLURM_JOB_NODELIST", "slurm.nodes"),
+    ("SLURM_NNODES", "slurm.node_count"),
+    ("SLURM_CPUS_ON_NODE", "slurm.cpus_on_node"),
+    ("SLURM_JOB_GPUS", "slurm.gpus"),
+    ("PBS_JOBID", "pbs.job_id"),
+    ("LSB_JOBID", "lsf.job_id"),
+    ("CUDA_VISIBLE_DEVICES", "gpu.visible"),
+    ("NVIDIA_VISIBLE_DEVICES", "gpu.container_visible"),
+    ("CUDA_VERSION", "cuda.image_version"),
+    ("GITHUB_RUN_ID", "ci.github_run"),
+    ("GITHUB_SHA", "ci.github_commit"),
+    ("CI_PIPELINE_ID", "ci.gitlab_pipeline"),
+];
+
+/// Longest fact that is stored, in characters: a node list of a large job is longer than anybody reads.
+const LONGEST: usize = 256;
+
+fn facts(environment: &BTreeMap<String, String>, into: &mut BTreeMap<String, String>) {
+    for (variable, name) in VARIABLES {
+        if let Some(value) = environment.get(*variable).filter(|value| !value.is_empty()) {
+            into.insert((*name).to_owned(), value.chars().take(LONGEST).collect());
+        }
+    }
+}
+
+/// Which kind of container this is, if it is one.
+fn container(
+    root: &Path,
+    environment: &BTreeMap<String, String>,
+    into: &mut BTreeMap<String, String>,
+) {
+    let marked = |file: &str| root.join(file).exists();
+    let kind = if environment.contains_key("KUBERNETES_SERVICE_HOST") {
+        "kubernetes"
+    } else if environment.contains_key("APPTAINER_CONTAINER") || marked("singularity") {
+        "apptainer"
+    } else if marked("run/.containerenv") {
+        "podman"
+    } else if marked(".dockerenv") {
+        "docker"
+    } else {
+        return;
+    };
+    into.insert("container".to_owned(), kind.to_owned());
+    // The service account's namespace is there even where the pod does not put its own into the environment.
+    let account = "var/run/secrets/kubernetes.io/serviceaccount/namespace";
+    if let Ok(namespace) = std::fs::read_to_string(root.join(account)) {
+        let name = "kubernetes.namespace".to_owned();
+        into.entry(name).or_insert(namespace.trim().to_owned());
+    }
+}
+
+// The commit of a working directory, read from `.git` itself: `git` may not be installed where benchmarks run.
+
+/// What `HEAD` points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Head {
+    commit: String,
+    /// Absent where no branch is checked out.
+    branch: Option<String>,
+}
+
+/// The commit that is checked out in `directory` or above it; `None` where that is no working tree.
+///
+/// # Errors
+/// Why a repository that is there cannot be read: no commit yet, a format that this does not know (reftable).
+fn head(directory: &Path) -> Result<Option<Head>, String> {
+    let Some(git) = directory.ancestors().find_map(git_directory) else {
+        return Ok(None);
+    };
+    let head = text(&git.join("HEAD"))?;
+    let Some(reference) = head.strip_prefix("ref: ") else {
+        return Ok(Some(Head {
+            commit: commit(&head)?,
+            branch: None,
+        }));
+    };
+    // In a further work tree, references are kept in the common directory.
+    let common = match text(&git.join("commondir")) {
+        Ok(path) => git.join(path),
+        Err(_) => git,
+    };
+    let loose = text(&common.join(reference));
+    let hash = match loose {
+        Ok(hash) => hash,
+        Err(_) => packed(&common, reference)?,
+    };
+    Ok(Some(Head {
+        commit: commit(&hash)?,
+        branch: reference.strip_prefix("refs/heads/").map(str::to_owned),
+    }))
+}
+
+/// `.git` is a directory, or a file that names one (work trees, submodules).
+fn git_directory(directory: &Path) -> Option<PathBuf> {
+    let git = directory.join(".git");
+    if git.is_dir() {
+        return Some(git);
+    }
+    let named = text(&git).ok()?;
+    Some(directory.join(named.strip_prefix("gitdir: ")?))
+}
+
+fn packed(git: &Path, reference: &str) -> Result<String, String> {
+    let refs = text(&git.join("packed-refs"))
+        .map_err(|_| format!("{reference} has no commit that can be read"))?;
+    refs.lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(_, name)| *name == reference)
+        .map(|(hash, _)| hash.to_owned())
+        .ok_or_else(|| format!("{reference} has no commit that can be read"))
+}
+
+fn commit(hash: &str) -> Result<String, String> {
+    let hexadecimal = hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if hexadecimal && matches!(hash.len(), 40 | 64) {
+        Ok(hash.to_owned())
+    } else {
+        Err("HEAD does not lead to a commit".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn this_host_is_described_and_what_is_missing_has_a_reason() {
@@ -174,5 +305,101 @@ mod tests {
             !host.facts.contains_key("git.commit"),
             "no directory was named"
         );
+    }
+
+    #[test]
+    fn only_known_variables_are_stored_and_never_too_long() {
+        let environment = [
+            ("SLURM_JOB_ID", "42"),
+            ("OPENAI_API_KEY", "sk-secret"),
+            ("SLURM_JOB_NODELIST", &"n,".repeat(1000)),
+            ("POD_NAME", ""),
+        ]
+        .map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let mut found = BTreeMap::new();
+        facts(&environment.into(), &mut found);
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            ["slurm.job_id", "slurm.nodes"]
+        );
+        assert_eq!(found["slurm.nodes"].len(), LONGEST);
+    }
+
+    #[test]
+    fn containers_are_known_by_what_they_leave_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let kind = |environment: &BTreeMap<String, String>| {
+            let mut found = BTreeMap::new();
+            container(root.path(), environment, &mut found);
+            found.remove("container")
+        };
+        assert_eq!(kind(&BTreeMap::new()), None);
+        fs::write(root.path().join(".dockerenv"), "").unwrap();
+        assert_eq!(kind(&BTreeMap::new()).as_deref(), Some("docker"));
+        let pod = [("KUBERNETES_SERVICE_HOST".to_owned(), "10.0.0.1".to_owned())].into();
+        assert_eq!(kind(&pod).as_deref(), Some("kubernetes"));
+    }
+
+    const HASH: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    fn repository(head: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join(".git/refs/heads")).unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::write(root.path().join(".git/HEAD"), head).unwrap();
+        root
+    }
+
+    #[test]
+    fn the_branch_and_its_commit_are_found_from_a_directory_below() {
+        let root = repository("ref: refs/heads/main\n");
+        fs::write(
+            root.path().join(".git/refs/heads/main"),
+            format!("{HASH}\n"),
+        )
+        .unwrap();
+        let found = head(&root.path().join("a/b")).unwrap().unwrap();
+        assert_eq!(
+            (found.commit.as_str(), found.branch.as_deref()),
+            (HASH, Some("main"))
+        );
+    }
+
+    #[test]
+    fn packed_references_and_a_detached_head_are_read() {
+        let root = repository("ref: refs/heads/topic/x\n");
+        let packed = format!("# pack-refs with: peeled\n{HASH} refs/heads/topic/x\n");
+        fs::write(root.path().join(".git/packed-refs"), packed).unwrap();
+        assert_eq!(
+            head(root.path()).unwrap().unwrap().branch.as_deref(),
+            Some("topic/x")
+        );
+        let detached = repository(HASH);
+        assert_eq!(head(detached.path()).unwrap().unwrap().branch, None);
+    }
+
+    #[test]
+    fn a_further_work_tree_finds_its_branch_in_the_common_directory() {
+        let root = repository("ref: refs/heads/main\n");
+        fs::write(root.path().join(".git/refs/heads/main"), HASH).unwrap();
+        let own = root.path().join(".git/worktrees/w");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(own.join("commondir"), "../..\n").unwrap();
+        let tree = tempfile::tempdir().unwrap();
+        fs::write(
+            tree.path().join(".git"),
+            format!("gitdir: {}\n", own.display()),
+        )
+        .unwrap();
+        assert_eq!(head(tree.path()).unwrap().unwrap().commit, HASH);
+    }
+
+    #[test]
+    fn no_repository_is_nothing_and_one_without_a_commit_says_so() {
+        assert_eq!(head(Path::new("/nonexistent/x")), Ok(None));
+        let empty = repository("ref: refs/heads/main\n");
+        assert!(head(empty.path()).unwrap_err().contains("refs/heads/main"));
+        assert!(head(repository("nonsense").path()).is_err());
     }
 }

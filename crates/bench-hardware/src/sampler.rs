@@ -4,23 +4,21 @@
 //! delays only itself. Readings travel over a bounded queue to the thread that calls the sink; when that queue is full a reading
 //! is dropped and counted, because waiting for a disk would falsify the windows.
 
-mod cost;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bench_schema::{Nanos, Reading, Stamp};
-
-pub use cost::SourceCost;
-pub(crate) use cost::thread_cpu;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::SamplerConfig;
 use crate::error::HardwareError;
-use crate::fetch::Fetch;
+use crate::scrape::Fetch;
 use worker::{Order, Parcel};
 
 /// The run's clock, as the sampler is given it.
@@ -261,4 +259,36 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
             worker: name.to_owned(),
             source,
         })
+}
+
+// What a source costs, measured with the thread's own CPU clock.
+
+/// What one source cost from start to stop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceCost {
+    /// `host`, `client`, `server_process`, `gpu`, `server_metrics`, `dcgm`, `prometheus`.
+    pub source: String,
+    /// The thread it shares with others, or has for itself.
+    pub worker: String,
+    /// CPU time spent in reading (for scrapes: fetching, parsing and mapping).
+    pub cpu: Nanos,
+    /// Times it was asked.
+    pub ticks: u64,
+    /// Ticks that passed while the thread was still busy.
+    pub missed_ticks: u64,
+    /// Readings handed on.
+    pub readings: u64,
+    /// Readings dropped because the queue to the sink was full.
+    pub dropped: u64,
+    /// What it found out about the server.
+    pub facts: BTreeMap<String, String>,
+    /// The longest time one tick took on the run's clock, waiting included.
+    pub longest: Nanos,
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos::from_secs(time.tv_sec) + Nanos::new(time.tv_nsec)
 }

@@ -2,6 +2,7 @@
 
 mod common;
 mod exporters;
+mod exposition;
 #[path = "common/fixtures.rs"]
 mod fixtures;
 mod gpu;

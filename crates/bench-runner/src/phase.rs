@@ -50,6 +50,9 @@ pub(crate) struct Part {
     pub(crate) length: Option<Nanos>,
 }
 
+/// The queue that all slots of a closed loop share.
+const SHARED: u32 = 0;
+
 /// The instant at which measured requests begin.
 #[derive(Default)]
 pub(crate) struct Window {
@@ -67,8 +70,9 @@ pub(crate) struct PhaseCounts {
 }
 
 impl Part {
-    fn shared(&self) -> Option<&Queue> {
-        self.queues.first().map(AsRef::as_ref)
+    /// The queue of one worker of an open loop.
+    pub(crate) fn queue_of(&self, worker: u32) -> Option<&Queue> {
+        self.queues.get(worker as usize).map(AsRef::as_ref)
     }
 
     /// Wait until the first wave is ready.
@@ -152,12 +156,17 @@ impl Phase {
         }
     }
 
+    /// How many slots a closed loop has.
+    pub(crate) fn slots(&self) -> u32 {
+        match self.load {
+            Load::Closed { concurrency, .. } => concurrency,
+            Load::Open { .. } => 0,
+        }
+    }
+
     /// When the slot of this rank begins.
     pub(crate) fn slot_begins(&self, rank: u32) -> Stamp {
-        let Load::Closed { concurrency, .. } = self.load else {
-            return self.start;
-        };
-        let share = f64::from(rank) / f64::from(concurrency.max(1));
+        let share = f64::from(rank) / f64::from(self.slots().max(1));
         self.start + Nanos::from_secs_f64(self.ramp_up.as_secs_f64() * share)
     }
 
@@ -198,22 +207,32 @@ impl Phase {
         part: &Part,
         now: &impl Fn() -> Stamp,
     ) -> Result<Option<Conversation>, RunError> {
-        let Some(queue) = part.shared() else {
+        let Some(queue) = part.queue_of(SHARED) else {
             return Ok(None);
         };
-        let mut starved = false;
+        let (taken, waited) = self.look(queue, |queue| queue.take(now())).await?;
+        if waited {
+            self.starve();
+        }
+        Ok(taken)
+    }
+
+    /// What a queue has, waited for until there is something, nothing comes any more, or the run is ended; and whether that was a wait.
+    pub(crate) async fn look<T>(
+        &self,
+        queue: &Queue,
+        look: impl Fn(&Queue) -> Result<Next<T>, RunError>,
+    ) -> Result<(Option<T>, bool), RunError> {
+        let mut waited = false;
         loop {
             let change = queue.change();
-            match queue.take(now())? {
-                Next::Ready(conversation) => return Ok(Some(conversation)),
-                Next::Over => return Ok(None),
-                Next::Later => {}
-            }
-            if !std::mem::replace(&mut starved, true) {
-                self.starve();
+            match look(queue)? {
+                Next::Ready(found) => return Ok((Some(found), waited)),
+                Next::Over => return Ok((None, waited)),
+                Next::Later => waited = true,
             }
             tokio::select! {
-                () = self.stop.reached(Ending::Draining) => return Ok(None),
+                () = self.stop.reached(Ending::Draining) => return Ok((None, waited)),
                 () = change => {}
             }
         }

@@ -15,7 +15,7 @@ use crate::RunError;
 use crate::health::{BackOff, BackOffHint};
 use crate::open_record::{Conversation, Ready, leave_unsent};
 use crate::phase::{Part, Phase};
-use crate::queue::Next;
+use crate::queue::{Next, Queue};
 use crate::stop::Ending;
 use crate::timer_queue::TimerQueue;
 
@@ -63,7 +63,7 @@ impl<G: WorkerIo> Worker<G> {
         if phase.load.is_open() {
             self.keep_the_schedule(phase, timer, &mut under_way).await?;
         } else {
-            for rank in (self.index..slots(&phase.load)).step_by(self.count.max(1) as usize) {
+            for rank in (self.index..phase.slots()).step_by(self.count.max(1) as usize) {
                 under_way.spawn_local(Rc::clone(self).keep_a_slot_busy(Arc::clone(phase), rank));
             }
         }
@@ -115,32 +115,19 @@ impl<G: WorkerIo> Worker<G> {
         part: &Part,
         begin: Stamp,
     ) -> Result<Option<Stamp>, RunError> {
-        let Some(queue) = part.queues.get(self.index as usize) else {
+        let Some(queue) = part.queue_of(self.index) else {
             return Ok(None);
         };
-        let mut waited = false;
-        loop {
-            let change = queue.change();
-            match queue.next_due()? {
-                Next::Ready(due) => {
-                    let due = begin + due;
-                    if waited && due < self.io.now() {
-                        phase.starve();
-                    }
-                    return Ok(Some(due));
-                }
-                Next::Over => return Ok(None),
-                Next::Later => waited = true,
-            }
-            tokio::select! {
-                () = phase.stop.reached(Ending::Draining) => return Ok(None),
-                () = change => {}
-            }
+        let (due, waited) = phase.look(queue, Queue::next_due).await?;
+        let due = due.map(|due| begin + due);
+        if waited && due.is_some_and(|due| due < self.io.now()) {
+            phase.starve();
         }
+        Ok(due)
     }
 
     fn take(&self, part: &Part, now: Stamp) -> Result<Option<Conversation>, RunError> {
-        let queue = part.queues.get(self.index as usize);
+        let queue = part.queue_of(self.index);
         match queue.map(|queue| queue.take(now)).transpose()? {
             Some(Next::Ready(conversation)) => Ok(Some(conversation)),
             _ => Ok(None),
@@ -300,14 +287,6 @@ impl<G: WorkerIo> Worker<G> {
             }
             self.timer_queue.ring(self.io.now());
         }
-    }
-}
-
-/// How many slots a closed loop has.
-fn slots(load: &Load) -> u32 {
-    match load {
-        Load::Closed { concurrency, .. } => *concurrency,
-        Load::Open { .. } => 0,
     }
 }
 

@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock};
 
 use bench_schema::{Prompt, PromptSize};
 
+use crate::builtin_prompts::WordPool;
 use crate::fit::Fitter;
 use crate::length::{JointSampler, LengthSampler};
 use crate::plan::{PlanSpec, Salt};
 use crate::seed::Streams;
 use crate::token_counter::count_words;
-use crate::words::WordPool;
 use crate::{Draw, TokenCounter, WorkloadError, builtin_prompts};
 
 /// Letters and digits of a salt, without those that are easily taken for others.

@@ -1,6 +1,6 @@
 //! Texts of an exact length.
 
-use crate::words::WordPool;
+use crate::builtin_prompts::WordPool;
 use crate::{Draw, Measured, TokenCounter, WorkloadError};
 
 /// Repairs of a text before giving up. Pools of single-token words need none or one; the rest is for words of unknown length.

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use bench_schema::{GenerationRequest, Message, Nanos, Prompt, PromptSize, Role};
+use bench_schema::{
+    GenerationRequest, Message, Nanos, PlanHash, Prompt, PromptSize, Role, Sampling,
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 /// One request of a plan and when it is due.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,31 +92,143 @@ pub(crate) fn text_of(prompt: &Prompt) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// One number for a request, and so for a plan.
 
-    #[test]
-    fn a_later_turn_holds_all_that_was_said_before() {
-        let first = Prompt::Text("one".into());
-        let Prompt::Messages(messages) =
-            continue_conversation(&first, "two", &Prompt::Text("three".into()), true)
-        else {
-            panic!("a chat is made of messages");
-        };
-        let said: Vec<(Role, &str)> = messages.iter().map(|m| (m.role, &*m.content)).collect();
-        assert_eq!(
-            said,
-            [
-                (Role::User, "one"),
-                (Role::Assistant, "two"),
-                (Role::User, "three")
-            ]
-        );
-        let text = continue_conversation(&first, "two", &Prompt::Text("three".into()), false);
-        assert_eq!(
-            text,
-            Prompt::Text("one\n\nAssistant: two\n\nUser: three".into())
-        );
+impl Planned {
+    /// SHA-256 of the request and its due time, as a number; their sum is the plan's hash.
+    ///
+    /// The bytes are this crate's own: each field in a fixed order, numbers as little-endian 64 bits, texts and lists after
+    /// their length, absent values as a zero byte. So the hash does not depend on a serialiser's taste, and a plan can be
+    /// checked by another program.
+    pub fn hash(&self) -> PlanHash {
+        let mut bytes = Bytes::default();
+        bytes.planned(self);
+        PlanHash::of_digest(bytes.sha.finalize().into())
+    }
+}
+
+#[derive(Default)]
+struct Bytes {
+    sha: Sha256,
+}
+
+impl Bytes {
+    fn planned(&mut self, planned: &Planned) {
+        self.number(planned.index);
+        self.maybe(planned.due, |to, due| to.bytes(&due.get().to_le_bytes()));
+        let item = &planned.item;
+        self.maybe(item.use_case.as_deref(), Self::text);
+        self.maybe(item.category.as_deref(), Self::text);
+        self.maybe(item.session, Self::number);
+        self.maybe(item.turn, |to, turn| to.number(u64::from(turn)));
+        self.maybe(item.after, |to, after| {
+            to.number(after.index);
+            to.bytes(&after.delay.get().to_le_bytes());
+        });
+        self.request(&item.request);
+    }
+
+    fn request(&mut self, request: &GenerationRequest) {
+        match &request.prompt {
+            Prompt::Text(text) => {
+                self.bytes(&[1]);
+                self.text(text);
+            }
+            Prompt::Messages(messages) => {
+                self.bytes(&[2]);
+                self.number(messages.len() as u64);
+                for message in messages {
+                    self.message(message);
+                }
+            }
+            Prompt::TokenIds(ids) => {
+                self.bytes(&[3]);
+                self.number(ids.len() as u64);
+                for id in ids {
+                    self.bytes(&id.to_le_bytes());
+                }
+            }
+        }
+        self.maybe(request.max_tokens, |to, n| to.number(u64::from(n)));
+        self.maybe(request.min_tokens, |to, n| to.number(u64::from(n)));
+        self.bytes(&[u8::from(request.ignore_eos), u8::from(request.stream)]);
+        self.sampling(&request.sampling);
+        self.maybe(request.extra_body.as_deref(), |to, map| {
+            to.object(map.iter().collect());
+        });
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.bytes(&[match message.role {
+            Role::System => 1,
+            Role::User => 2,
+            Role::Assistant => 3,
+        }]);
+        self.text(&message.content);
+    }
+
+    fn sampling(&mut self, sampling: &Sampling) {
+        for number in [
+            sampling.temperature,
+            sampling.top_p,
+            sampling.min_p,
+            sampling.frequency_penalty,
+            sampling.presence_penalty,
+            sampling.repetition_penalty,
+        ] {
+            self.maybe(number, |to, n| to.number(n.to_bits()));
+        }
+        for number in [sampling.top_k, sampling.seed] {
+            self.maybe(number, |to, n| to.bytes(&n.to_le_bytes()));
+        }
+        self.number(sampling.stop.len() as u64);
+        for stop in &sampling.stop {
+            self.text(stop);
+        }
+    }
+
+    fn json(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => {
+                self.bytes(b"[");
+                self.number(items.len() as u64);
+                for item in items {
+                    self.json(item);
+                }
+            }
+            Value::Object(map) => self.object(map.iter().collect()),
+            plain => self.text(&plain.to_string()),
+        }
+    }
+
+    /// In the order of the keys, whatever the order in the map.
+    fn object(&mut self, mut entries: Vec<(&String, &Value)>) {
+        entries.sort_by_key(|(key, _)| *key);
+        self.bytes(b"{");
+        self.number(entries.len() as u64);
+        for (key, value) in entries {
+            self.text(key);
+            self.json(value);
+        }
+    }
+
+    fn maybe<T>(&mut self, value: Option<T>, add: impl FnOnce(&mut Self, T)) {
+        self.bytes(&[u8::from(value.is_some())]);
+        if let Some(value) = value {
+            add(self, value);
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.bytes(text.as_bytes());
+    }
+
+    fn number(&mut self, n: u64) {
+        self.bytes(&n.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.sha.update(bytes);
     }
 }

@@ -33,16 +33,14 @@ mod error;
 mod fit;
 mod item;
 mod length;
-mod normal;
 mod plan;
 mod seed;
 mod source;
 mod spread;
 mod token_counter;
-mod words;
 
 pub use arrivals::{Arrivals, Extent, RateCurve};
-pub use builtin_prompts::{USE_CASES, UseCase};
+pub use builtin_prompts::{USE_CASES, UseCase, WordPool};
 pub use dataset::{DatasetSpec, FileFormat, Study};
 pub use error::WorkloadError;
 pub use item::{After, Item, Planned, continue_conversation};
@@ -54,4 +52,3 @@ pub use plan::{
 pub use seed::{Draw, Seed, Streams};
 pub use spread::{LengthCategory, LengthTarget};
 pub use token_counter::{CountWith, HfTokenizer, Measured, TokenCounter, Words};
-pub use words::WordPool;

@@ -1,6 +1,5 @@
 //! The plan of a cell: every request and its due time, made from the seed before the clock starts.
 
-mod hash;
 mod iter;
 mod spec;
 mod summary;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bench_schema::{ArrivalKind, Nanos};
-use bench_workload::{Arrivals, Draw, Extent, Seed};
+use bench_workload::{Arrivals, Draw, Extent, RateCurve, Seed};
 use proptest::prelude::*;
 use statrs::distribution::{ContinuousCDF, Exp, Gamma};
 
@@ -283,4 +283,51 @@ proptest! {
         let again: Vec<Nanos> = arrivals(&kind, extent, seed).take(400).collect();
         prop_assert_eq!(due, again);
     }
+}
+
+#[test]
+fn a_ramp_is_inverted_exactly() {
+    // 0 to 10 per second over 10 s: area(t) = t²/2, so request 8 is due at 4 s, 50 at 10 s, 60 at 11 s
+    let extent = Extent {
+        duration: Some(Nanos::from_secs(10)),
+        requests: None,
+    };
+    let curve = RateCurve::ramp((0.0, 10.0), extent).unwrap();
+    for (area, seconds) in [(0.0, 0.0), (8.0, 4.0), (50.0, 10.0), (60.0, 11.0)] {
+        assert!((curve.time_at(area).unwrap() - seconds).abs() < 1e-12);
+    }
+    assert!((curve.mean_rate(10.0) - 5.0).abs() < 1e-12);
+}
+
+#[test]
+fn steps_by_requests_take_the_time_that_gives_these_requests() {
+    // 10, 20, 30 per second for 60 requests: 1 s each
+    let extent = Extent {
+        duration: None,
+        requests: Some(60),
+    };
+    let curve = RateCurve::steps(&[10.0, 20.0, 30.0], extent).unwrap();
+    for (area, seconds) in [
+        (10.0, 1.0),
+        (20.0, 1.5),
+        (30.0, 2.0),
+        (60.0, 3.0),
+        (90.0, 4.0),
+    ] {
+        assert!((curve.time_at(area).unwrap() - seconds).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn a_series_passes_over_times_without_requests_and_ends_where_its_rate_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("rates.csv");
+    std::fs::write(&file, "seconds,requests_per_s\n0,10\n1,0\n3,5\n4,0\n").unwrap();
+    let curve = RateCurve::from_file(&file).unwrap();
+    assert_eq!(curve.time_at(5.0), Some(0.5));
+    assert_eq!(curve.time_at(12.5), Some(3.5));
+    assert_eq!(curve.time_at(15.5), None);
+    std::fs::write(&file, "0,10\n5,1\n4,2\n").unwrap();
+    let message = RateCurve::from_file(&file).unwrap_err().to_string();
+    assert!(message.contains("rates.csv:3"), "{message}");
 }

@@ -3,6 +3,7 @@
 mod arrivals;
 mod bad_files;
 mod files;
+mod grammar;
 mod lengths;
 mod plans;
 mod prompts;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::support_plans::{Problem, all, open, plan, spec};
-use bench_schema::{ArrivalKind, Phase, Prompt};
+use bench_schema::{ArrivalKind, Phase, Prompt, Role};
 use bench_workload::{
     Calibration, LengthCategory, PlanSpec, Planned, Salt, Seed, USE_CASES, UseCase,
+    continue_conversation,
 };
 
 fn text(planned: &Planned) -> String {
@@ -262,4 +263,28 @@ fn the_summary_shows_what_the_plan_will_ask() -> Result<(), Problem> {
     assert_eq!(summary.heads.len(), 5);
     assert!(summary.sent_input.is_none(), "words are not tokens");
     Ok(())
+}
+
+#[test]
+fn a_later_turn_holds_all_that_was_said_before() {
+    let first = Prompt::Text("one".into());
+    let Prompt::Messages(messages) =
+        continue_conversation(&first, "two", &Prompt::Text("three".into()), true)
+    else {
+        panic!("a chat is made of messages");
+    };
+    let said: Vec<(Role, &str)> = messages.iter().map(|m| (m.role, &*m.content)).collect();
+    assert_eq!(
+        said,
+        [
+            (Role::User, "one"),
+            (Role::Assistant, "two"),
+            (Role::User, "three")
+        ]
+    );
+    let text = continue_conversation(&first, "two", &Prompt::Text("three".into()), false);
+    assert_eq!(
+        text,
+        Prompt::Text("one\n\nAssistant: two\n\nUser: three".into())
+    );
 }

@@ -29,15 +29,12 @@ pub(crate) const API: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StreamEvent<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     message: Option<Answer<'a>>,
-    #[serde(borrow)]
     content_block: Option<Block<'a>>,
-    #[serde(borrow)]
     delta: Option<BlockDelta<'a>>,
     usage: Option<AnthropicUsage>,
     error: ErrorField,
@@ -45,39 +42,29 @@ struct StreamEvent<'a> {
 
 /// A whole message; in a stream only its usage says something.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Answer<'a> {
-    #[serde(borrow)]
     content: List<Block<'a>>,
-    #[serde(borrow)]
     stop_reason: Text<'a>,
     usage: Option<AnthropicUsage>,
     error: ErrorField,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Block<'a> {
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
     input: Option<&'a serde_json::value::RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct BlockDelta<'a> {
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow)]
     partial_json: Text<'a>,
-    #[serde(borrow)]
     stop_reason: Text<'a>,
 }
 

@@ -25,12 +25,10 @@ pub(crate) const API: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StreamEvent<'a> {
-    #[serde(borrow)]
     content: Text<'a>,
     stop: bool,
-    #[serde(borrow)]
     stop_type: Text<'a>,
     tokens_predicted: Count,
     tokens_evaluated: Count,

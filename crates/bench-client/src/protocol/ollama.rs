@@ -33,16 +33,12 @@ pub(crate) const GENERATE: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
-    #[serde(borrow)]
     message: Option<Piece<'a>>,
-    #[serde(borrow)]
     response: Text<'a>,
-    #[serde(borrow)]
     thinking: Text<'a>,
     done: bool,
-    #[serde(borrow)]
     done_reason: Text<'a>,
     total_duration: Count,
     prompt_eval_count: Count,
@@ -53,29 +49,23 @@ struct Line<'a> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Piece<'a> {
-    #[serde(borrow)]
     content: Text<'a>,
-    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow)]
     tool_calls: List<ToolCall<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolCall<'a> {
-    #[serde(borrow)]
     function: Function<'a>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Function<'a> {
-    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
     arguments: Option<&'a serde_json::value::RawValue>,
 }
 

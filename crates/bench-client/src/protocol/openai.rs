@@ -1,16 +1,58 @@
-//! What the OpenAI-compatible protocols share: usage, token counts, timings, and what an event looks like around its choices.
+//! OpenAI's own APIs, which most servers copy: `openai-chat`, `openai-completions` and `embeddings`; and what others share with them.
 
 use bench_schema::{Channel, GenerationRequest, Nanos, Usage};
 use serde::Deserialize;
 
-use super::body::Object;
+use super::api::{Api, Document, Object, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Length, List, Number, Text, TextOrList};
-use super::{Delta, ProtocolOptions, UsageRequest};
+use super::skim::{Shape, skim};
+use super::{DecodeError, Delta, Framing, ProtocolOptions, UsageRequest};
+
+/// The chat API of OpenAI and of all servers that copy it.
+pub(crate) const CHAT: Api = Api {
+    name: "openai-chat",
+    paths: ["/v1/chat/completions"; 2],
+    parameters: Parameters {
+        // its name is an option
+        max_tokens: None,
+        ..Parameters::OPENAI
+    },
+    more: |body, request, options| {
+        body.set_some(options.max_tokens_key(), request.max_tokens);
+        stream_options(body, request, options);
+    },
+    read: |document, out| read(document, Shape::Chat, out),
+    read_header,
+    ..Api::COMMON
+};
+
+/// The completions API. The only OpenAI API that takes token ids.
+pub(crate) const COMPLETIONS: Api = Api {
+    name: "openai-completions",
+    paths: ["/v1/completions"; 2],
+    prompt: PromptForm::TextOrIds("prompt", "prompt"),
+    more: stream_options,
+    read: |document, out| read(document, Shape::Completions, out),
+    read_header,
+    ..Api::COMMON
+};
+
+/// The embeddings API. Nothing is generated: one event when the answer is there, and only E2E has a meaning.
+pub(crate) const EMBEDDINGS: Api = Api {
+    name: "embeddings",
+    paths: ["/v1/embeddings"; 2],
+    framing: Framing::Json,
+    stream: false,
+    prompt: PromptForm::TextOrIds("input", "input"),
+    parameters: Parameters::NONE,
+    read: read_embeddings,
+    ..Api::COMMON
+};
 
 /// `usage`, with the details that some servers add.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct OpenAiUsage {
+struct OpenAiUsage {
     prompt_tokens: Count,
     completion_tokens: Count,
     prompt_tokens_details: Option<TokenDetails>,
@@ -26,10 +68,6 @@ pub(crate) struct TokenDetails {
 }
 
 impl OpenAiUsage {
-    pub(crate) fn completion_tokens(&self) -> Option<u64> {
-        self.completion_tokens.0
-    }
-
     /// Said to `out`, as a running total too: servers repeat `usage` in each chunk when asked to.
     pub(crate) fn emit(&self, out: &mut Delta) {
         let cached = self.prompt_tokens_details.as_ref();
@@ -76,25 +114,13 @@ impl LlamaTimings {
 /// The `logprobs` of a choice: chat has one entry a token in `content`, completions in `tokens`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Logprobs {
+struct Logprobs {
     content: Length,
     tokens: Length,
 }
 
-/// Tokens of a choice, where the chunk tells: by ids, else by log probabilities.
-pub(crate) fn tokens_of(ids: Length, logprobs: Option<&Logprobs>) -> Option<usize> {
-    let logged = logprobs.and_then(|logged| logged.content.0.or(logged.tokens.0));
-    ids.0
-        .filter(|&count| count > 0)
-        .or(logged.filter(|&count| count > 0))
-}
-
 /// The usage that is asked for with a stream.
-pub(crate) fn stream_options(
-    body: &mut Object<'_>,
-    request: &GenerationRequest,
-    options: &ProtocolOptions,
-) {
+fn stream_options(body: &mut Object<'_>, request: &GenerationRequest, options: &ProtocolOptions) {
     if !request.stream || options.usage == UsageRequest::None {
         return;
     }
@@ -115,7 +141,7 @@ pub(crate) fn read_header(name: &str, value: &str, out: &mut Delta) {
 }
 
 /// A choice's finish reason. vLLM and gateways say `abort` and `error` where an answer did not come to its end.
-pub(crate) fn finish(reason: Option<&str>, out: &mut Delta) {
+fn finish(reason: Option<&str>, out: &mut Delta) {
     let Some(reason) = reason else { return };
     out.finish(reason);
     if matches!(reason, "abort" | "error") {
@@ -125,49 +151,87 @@ pub(crate) fn finish(reason: Option<&str>, out: &mut Delta) {
     }
 }
 
-/// An event or a whole answer; `C` is the API's choice.
+/// An event or a whole answer of chat and completions.
 #[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "C: Deserialize<'de> + Default"))]
-pub(crate) struct Chunk<'a, C> {
-    choices: List<C>,
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Chunk<'a> {
+    choices: List<Choice<'a>>,
     usage: Option<OpenAiUsage>,
     timings: Option<LlamaTimings>,
     error: ErrorField,
-    #[serde(borrow)]
     object: Text<'a>,
-    #[serde(borrow)]
     message: Text<'a>,
 }
 
-/// What both APIs' choices have.
-pub(crate) trait Choice {
-    /// Its text, on every channel that it has. `whole` is for an answer that is not streamed; `generated` for one in which the server
-    /// counted tokens.
-    fn emit_text(&self, whole: bool, generated: bool, out: &mut Delta);
-
-    /// Why it ended, where it did.
-    fn finish_reason(&self) -> Option<&str>;
-
-    /// What its tokens can be counted by.
-    fn counted(&self) -> (Length, Option<&Logprobs>);
+/// A chat's choice has a `delta`, or a `message` where it is whole; that of completions a `text`.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Choice<'a> {
+    delta: Option<Piece<'a>>,
+    message: Option<Piece<'a>>,
+    text: Text<'a>,
+    finish_reason: Text<'a>,
+    token_ids: Length,
+    logprobs: Option<Logprobs>,
 }
 
-impl<C: Choice> Chunk<'_, C> {
-    pub(crate) fn emit(&self, whole: bool, out: &mut Delta) {
+/// A `delta` or a `message`. Servers send `reasoning` and `reasoning_content` both, with the same text.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Piece<'a> {
+    role: Text<'a>,
+    /// A text, or parts (Mistral, and servers that think in parts).
+    content: TextOrList<'a, Part<'a>>,
+    reasoning: Text<'a>,
+    reasoning_content: Text<'a>,
+    refusal: Text<'a>,
+    tool_calls: List<ToolCall<'a>>,
+    function_call: Option<Function<'a>>,
+}
+
+/// `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [parts]}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Part<'a> {
+    text: Text<'a>,
+    thinking: List<Part<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ToolCall<'a> {
+    function: Option<Function<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Function<'a> {
+    name: Text<'a>,
+    arguments: Text<'a>,
+}
+
+impl Chunk<'_> {
+    fn emit(&self, shape: Shape, whole: bool, out: &mut Delta) {
         if let Some(usage) = &self.usage {
             usage.emit(out);
         }
         if let Some(timings) = &self.timings {
             timings.emit(out);
         }
-        let generated = self.usage.as_ref().and_then(OpenAiUsage::completion_tokens) > Some(0);
+        let generated = self
+            .usage
+            .as_ref()
+            .and_then(|usage| usage.completion_tokens.0)
+            > Some(0);
         for choice in &self.choices.0 {
-            choice.emit_text(whole, generated, out);
-            let (ids, logprobs) = choice.counted();
-            if let Some(tokens) = tokens_of(ids, logprobs) {
+            match shape {
+                Shape::Chat => choice.emit_chat(whole, generated, out),
+                Shape::Completions => choice.emit_text(whole, generated, out),
+            }
+            if let Some(tokens) = choice.tokens() {
                 out.tokens(tokens);
             }
-            finish(choice.finish_reason(), out);
+            finish(choice.finish_reason.get(), out);
         }
         if let Some(message) = &self.error.0 {
             out.error(message);
@@ -177,24 +241,121 @@ impl<C: Choice> Chunk<'_, C> {
     }
 }
 
-/// A chat's `content`: a text, or parts (Mistral, and servers that think in parts).
-pub(crate) type Content<'a> = TextOrList<'a, Part<'a>>;
+impl Choice<'_> {
+    /// `whole` is for an answer that is not streamed; `generated` for one in which the server counted tokens.
+    fn emit_chat(&self, whole: bool, generated: bool, out: &mut Delta) {
+        for piece in self.delta.iter().chain(&self.message) {
+            piece.emit(out);
+            // With a role it opens the answer; without, it is a token that detokenises to nothing. A whole answer
+            // always has a role: there the server's count decides.
+            let is_token = if whole {
+                generated
+            } else {
+                piece.role.get().is_none()
+            };
+            if is_token && piece.is_empty_content() {
+                out.empty_token(Channel::Answer);
+            }
+        }
+    }
 
-/// `{"type": "text", "text": …}` or `{"type": "thinking", "thinking": [parts]}`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Part<'a> {
-    #[serde(borrow)]
-    text: Text<'a>,
-    #[serde(borrow)]
-    thinking: List<Part<'a>>,
+    fn emit_text(&self, whole: bool, generated: bool, out: &mut Delta) {
+        self.text.emit(Channel::Answer, out);
+        // Beside a finish reason an empty text only closes the answer.
+        let is_token = if whole {
+            generated
+        } else {
+            self.finish_reason.filled().is_none()
+        };
+        if is_token && self.text.is_empty_string() {
+            out.empty_token(Channel::Answer);
+        }
+    }
+
+    /// Its tokens, where the chunk tells: by ids, else by log probabilities.
+    fn tokens(&self) -> Option<usize> {
+        let logged = self.logprobs.as_ref();
+        let logged = logged.and_then(|logged| logged.content.0.or(logged.tokens.0));
+        let told = |count: &usize| *count > 0;
+        self.token_ids.0.filter(told).or(logged.filter(told))
+    }
+}
+
+impl Piece<'_> {
+    fn emit(&self, out: &mut Delta) {
+        let reasoning = self.reasoning.filled().or(self.reasoning_content.filled());
+        out.text(Channel::Reasoning, reasoning.unwrap_or_default());
+        let calls = self
+            .tool_calls
+            .0
+            .iter()
+            .filter_map(|call| call.function.as_ref());
+        for function in calls.chain(&self.function_call) {
+            function.name.emit(Channel::Tool, out);
+            function.arguments.emit(Channel::Tool, out);
+        }
+        self.refusal.emit(Channel::Refusal, out);
+        self.content.text.emit(Channel::Answer, out);
+        for part in &self.content.list {
+            part.emit(Channel::Answer, out);
+        }
+    }
+
+    /// Whether it carries nothing but an empty `content`.
+    fn is_empty_content(&self) -> bool {
+        self.content.text.is_empty_string()
+            && self.reasoning.filled().is_none()
+            && self.reasoning_content.filled().is_none()
+            && self.refusal.filled().is_none()
+            && self.tool_calls.0.is_empty()
+            && self.function_call.is_none()
+    }
 }
 
 impl Part<'_> {
-    pub(crate) fn emit(&self, channel: Channel, out: &mut Delta) {
+    fn emit(&self, channel: Channel, out: &mut Delta) {
         self.text.emit(channel, out);
         for thought in &self.thinking.0 {
             thought.emit(Channel::Reasoning, out);
         }
     }
 }
+
+fn read(document: Document<'_>, shape: Shape, out: &mut Delta) -> Result<(), DecodeError> {
+    if !document.whole
+        && let Some(common) = skim(document.data, shape)
+    {
+        out.text(Channel::Answer, common.text);
+        return Ok(());
+    }
+    let chunk: Chunk<'_> = document.parse()?;
+    chunk.emit(shape, document.whole, out);
+    Ok(())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Embeddings {
+    data: List<serde::de::IgnoredAny>,
+    usage: Option<OpenAiUsage>,
+    error: ErrorField,
+}
+
+fn read_embeddings(document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+    let answer: Embeddings = document.parse()?;
+    if let Some(message) = &answer.error.0 {
+        out.error(message);
+        return Ok(());
+    }
+    if answer.data.0.is_empty() {
+        return Err(DecodeError::new("`data` holds no embedding"));
+    }
+    out.empty_token(Channel::Answer);
+    if let Some(usage) = &answer.usage {
+        usage.emit(out);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

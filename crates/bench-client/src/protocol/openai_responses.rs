@@ -24,15 +24,12 @@ pub(crate) const API: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StreamEvent<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     delta: Text<'a>,
-    #[serde(borrow)]
     message: Text<'a>,
-    #[serde(borrow)]
     response: Option<Response<'a>>,
     /// llama-server's, beside the closing event's response.
     timings: Option<LlamaTimings>,
@@ -40,22 +37,18 @@ struct StreamEvent<'a> {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Response<'a> {
-    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow)]
     incomplete_details: Option<Incomplete<'a>>,
     usage: Option<ResponseUsage>,
     error: ErrorField,
-    #[serde(borrow)]
     output: List<Item<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Incomplete<'a> {
-    #[serde(borrow)]
     reason: Text<'a>,
 }
 
@@ -70,26 +63,20 @@ struct ResponseUsage {
 
 /// An item of a whole response's `output`.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Item<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     content: List<Part<'a>>,
-    #[serde(borrow)]
     summary: List<Part<'a>>,
-    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
     arguments: Text<'a>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Part<'a> {
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     refusal: Text<'a>,
 }
 

@@ -25,19 +25,16 @@ pub(crate) const API: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StreamEvent<'a> {
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     meta_info: Meta<'a>,
     error: ErrorField,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Meta<'a> {
-    #[serde(borrow)]
     finish_reason: Option<Finish<'a>>,
     prompt_tokens: Count,
     completion_tokens: Count,
@@ -50,11 +47,10 @@ struct Meta<'a> {
 
 /// `{"type": "length", "length": 4}`, or `{"type": "abort", "message": …}`.
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Finish<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     message: Text<'a>,
 }
 

@@ -3,16 +3,14 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use bench_schema::{Channel, GenerationRequest, Usage};
+use bench_schema::{Channel, GenerationRequest, Prompt, Usage};
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
-use super::json::{Count, ErrorField, Text, parse};
-use super::pointer::Pointer;
-use super::{DecodeError, Delta, Frame, Framing, Protocol, ProtocolError};
-
-mod fill;
+use crate::protocol::json::Pointer;
+use crate::protocol::json::{Count, ErrorField, Text, parse};
+use crate::protocol::{DecodeError, Delta, Frame, Framing, Protocol, ProtocolError, api};
 
 /// A description of an API, as in the file that `template:FILE` names.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -92,7 +90,7 @@ impl Template {
     ///
     /// [`ProtocolError::Pointer`] and [`ProtocolError::Placeholder`], which name what is wrong.
     pub fn new(config: TemplateConfig) -> Result<Self, ProtocolError> {
-        fill::check(&config.body)?;
+        check_body(&config.body)?;
         let whole = config.whole_text.as_ref().unwrap_or(&config.text);
         Ok(Self {
             text: pointer("text", &config.text)?,
@@ -210,11 +208,11 @@ impl Protocol for Template {
     }
 
     fn body(&self, request: &GenerationRequest, model: &str) -> Vec<u8> {
-        fill::body(&self.config.body, request, model)
+        fill_body(&self.config.body, request, model)
     }
 
     fn unsupported(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        fill::unused(&self.config.body, request)
+        unused(&self.config.body, request)
     }
 
     fn ends_with_transfer(&self) -> bool {
@@ -270,4 +268,173 @@ fn finish_reason(raw: &RawValue) -> Result<Option<String>, DecodeError> {
         "true" => Some("stop".to_owned()),
         json => Some(as_text(raw)?.get().unwrap_or(json).to_owned()),
     })
+}
+
+// Puts a request into a template's body.
+
+/// The placeholders, in the order in which messages list them.
+const NAMES: [&str; 17] = [
+    "prompt",
+    "messages",
+    "token_ids",
+    "model",
+    "stream",
+    "max_tokens",
+    "min_tokens",
+    "ignore_eos",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "seed",
+    "stop",
+];
+
+/// That every placeholder exists.
+fn check_body(body: &Value) -> Result<(), ProtocolError> {
+    let mut unknown = None;
+    visit(body, &mut |name| {
+        if !NAMES.contains(&name) {
+            unknown.get_or_insert_with(|| name.to_owned());
+        }
+    });
+    unknown.map_or(Ok(()), |name| {
+        Err(ProtocolError::Placeholder {
+            name,
+            known: NAMES.join(", "),
+        })
+    })
+}
+
+/// The body of one request.
+fn fill_body(template: &Value, request: &GenerationRequest, model: &str) -> Vec<u8> {
+    let mut body = fill(template, request, model).unwrap_or(Value::Null);
+    if let (Value::Object(body), Some(extra)) = (&mut body, &request.extra_body) {
+        merge(body, extra);
+    }
+    body.to_string().into_bytes()
+}
+
+/// What the request asks for and the template has no place for.
+fn unused(template: &Value, request: &GenerationRequest) -> Vec<&'static str> {
+    let mut used = Vec::new();
+    visit(template, &mut |name| used.push(name.to_owned()));
+    let has = |name: &str| used.iter().any(|known| known == name);
+    let optional = NAMES.iter().skip(5).copied();
+    let mut found: Vec<&'static str> = optional
+        .filter(|name| !has(name) && value(name, request, "").is_some_and(|v| v != json!(false)))
+        .collect();
+    if matches!(request.prompt, Prompt::TokenIds(_)) && !has("token_ids") {
+        found.push("token-id prompts");
+    }
+    if !has("messages") && api::is_conversation(&request.prompt) {
+        found.push("conversations");
+    }
+    found
+}
+
+fn merge(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (key, value) in extra {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => merge(known, more),
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// `None` where a placeholder has no value: its member is dropped.
+fn fill(template: &Value, request: &GenerationRequest, model: &str) -> Option<Value> {
+    match template {
+        Value::String(text) => match whole_placeholder(text) {
+            Some(name) => value(name, request, model),
+            None => Some(Value::String(replaced(text, request, model))),
+        },
+        Value::Array(items) => {
+            let items = items.iter().filter_map(|item| fill(item, request, model));
+            Some(items.collect())
+        }
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .filter_map(|(key, item)| Some((key.clone(), fill(item, request, model)?)));
+            Some(Value::Object(members.collect()))
+        }
+        other => Some(other.clone()),
+    }
+}
+
+fn value(name: &str, request: &GenerationRequest, model: &str) -> Option<Value> {
+    let sampling = &request.sampling;
+    match name {
+        "prompt" => Some(json!(api::plain_text(&request.prompt))),
+        "messages" => Some(json!(api::messages(&request.prompt))),
+        "token_ids" => match &request.prompt {
+            Prompt::TokenIds(ids) => Some(json!(ids)),
+            Prompt::Text(_) | Prompt::Messages(_) => None,
+        },
+        "model" => Some(json!(model)),
+        "stream" => Some(json!(request.stream)),
+        "max_tokens" => request.max_tokens.map(Value::from),
+        "min_tokens" => request.min_tokens.map(Value::from),
+        "ignore_eos" => Some(json!(request.ignore_eos)),
+        "temperature" => sampling.temperature.map(Value::from),
+        "top_p" => sampling.top_p.map(Value::from),
+        "top_k" => sampling.top_k.map(Value::from),
+        "min_p" => sampling.min_p.map(Value::from),
+        "frequency_penalty" => sampling.frequency_penalty.map(Value::from),
+        "presence_penalty" => sampling.presence_penalty.map(Value::from),
+        "repetition_penalty" => sampling.repetition_penalty.map(Value::from),
+        "seed" => sampling.seed.map(Value::from),
+        "stop" => (!sampling.stop.is_empty()).then(|| json!(sampling.stop)),
+        _ => None,
+    }
+}
+
+fn whole_placeholder(text: &str) -> Option<&str> {
+    let name = text.strip_prefix("{{")?.strip_suffix("}}")?.trim();
+    (!name.contains(['{', '}'])).then_some(name)
+}
+
+/// Placeholders within a longer text, each replaced once: what a prompt contains is not looked at again.
+fn replaced(text: &str, request: &GenerationRequest, model: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, name, after)) = next_placeholder(rest) {
+        out.push_str(before);
+        match value(name, request, model) {
+            Some(Value::String(text)) => out.push_str(&text),
+            Some(other) => out.push_str(&other.to_string()),
+            None => {}
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once("{{")?;
+    let (name, after) = rest.split_once("}}")?;
+    Some((before, name.trim(), after))
+}
+
+/// Every placeholder's name.
+fn visit(template: &Value, seen: &mut dyn FnMut(&str)) {
+    match template {
+        Value::String(text) => {
+            let mut rest = text.as_str();
+            while let Some((_, name, after)) = next_placeholder(rest) {
+                seen(name);
+                rest = after;
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| visit(item, seen)),
+        Value::Object(members) => members.values().for_each(|item| visit(item, seen)),
+        _ => {}
+    }
 }

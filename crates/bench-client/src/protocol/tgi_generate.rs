@@ -35,29 +35,24 @@ pub(crate) const API: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StreamEvent<'a> {
-    #[serde(borrow)]
     token: Option<Token<'a>>,
-    #[serde(borrow)]
     details: Option<Details<'a>>,
-    #[serde(borrow)]
     generated_text: Text<'a>,
     error: ErrorField,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Token<'a> {
-    #[serde(borrow)]
     text: Text<'a>,
     special: bool,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct Details<'a> {
-    #[serde(borrow)]
     finish_reason: Text<'a>,
     generated_tokens: Count,
     input_length: Count,

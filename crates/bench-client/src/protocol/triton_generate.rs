@@ -50,13 +50,11 @@ pub(crate) const VLLM: Api = Api {
 };
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct StreamEvent<'a> {
-    #[serde(borrow)]
     text_output: Text<'a>,
     num_input_tokens: Count,
     num_output_tokens: Count,
-    #[serde(borrow)]
     finish_reason: Text<'a>,
     error: ErrorField,
 }

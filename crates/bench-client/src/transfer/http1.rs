@@ -16,9 +16,9 @@ use hyper::{Request, Response};
 
 use super::Step;
 use crate::connect::RawConnection;
-use crate::outgoing::{Outgoing, Sent};
-use crate::single_read_io::SingleReadIo;
+use crate::request::{Outgoing, Sent};
 use crate::socket::{Peek, ReadLog};
+use crate::transfer::SingleReadIo;
 
 /// An idle HTTP/1.1 connection.
 pub(crate) struct Http1 {

@@ -17,9 +17,9 @@ use tokio::task::JoinSet;
 use super::Step;
 use crate::ReadMark;
 use crate::connect::RawConnection;
-use crate::outgoing::{Outgoing, Sent};
-use crate::single_read_io::SingleReadIo;
+use crate::request::{Outgoing, Sent};
 use crate::socket::ReadLog;
+use crate::transfer::SingleReadIo;
 
 /// The tasks of a client's HTTP/2 connections; they end with it.
 #[derive(Clone, Debug, Default)]

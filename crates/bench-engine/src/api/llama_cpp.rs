@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::completions::Prompt;
-use super::dialect::{Dialect, Piece, Whole};
+use super::openai::Prompt;
 use super::parameters::{Wish, body};
+use super::{Dialect, Piece, Whole};
 use super::{Job, Reply};
 use crate::engine::Finish;
 use crate::fault::{FaultKind, FaultSet};

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::chat::{Message, encode};
-use super::dialect::{Dialect, Piece, Whole};
+use super::openai::{Message, encode};
 use super::parameters::{Wish, body, check_model};
+use super::{Dialect, Piece, Whole};
 use super::{Job, Reply};
 use crate::engine::Finish;
 use crate::fault::{FaultKind, FaultSet};
-use crate::http::events::Framing;
+use crate::http::Framing;
 use crate::http::{Events, Request};
 use crate::local::Local;
 

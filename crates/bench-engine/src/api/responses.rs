@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::chat::{Message, encode};
-use super::dialect::{Dialect, Piece, Usage, Whole};
+use super::openai::{Message, encode};
 use super::parameters::{Wish, answer_id, body, check_model};
+use super::{Dialect, Piece, Usage, Whole};
 use super::{Job, Reply};
 use crate::clock::unix_seconds;
 use crate::engine::Finish;

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::dialect::{Dialect, Piece, Usage, Whole};
 use super::parameters::{Wish, answer_id, body};
+use super::{Dialect, Piece, Usage, Whole};
 use super::{Job, Reply};
 use crate::engine::Finish;
 use crate::fault::{FaultKind, FaultSet};

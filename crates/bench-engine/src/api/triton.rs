@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::dialect::{Dialect, Piece, Whole};
 use super::parameters::{Wish, body, check_model};
+use super::{Dialect, Piece, Whole};
 use super::{Job, Reply};
 use crate::fault::FaultSet;
 use crate::http::{Events, Request};

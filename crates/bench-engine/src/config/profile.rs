@@ -107,39 +107,3 @@ fn engine(name: &str) -> Option<EngineKind> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_listed_profile_exists_passes_its_check_and_survives_toml() {
-        for (name, _) in PROFILES {
-            let config = EngineConfig::profile(name).unwrap();
-            config.check().unwrap();
-            let text = toml::to_string(&config).unwrap();
-            assert_eq!(
-                toml::from_str::<EngineConfig>(&text).unwrap(),
-                config,
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_unknown_profile_is_refused_with_the_list() {
-        let message = EngineConfig::profile("70b").unwrap_err().to_string();
-        assert!(
-            message.contains("70b") && message.contains("gpt2-124m"),
-            "{message}"
-        );
-    }
-
-    #[test]
-    fn unknown_keys_are_refused_where_they_stand() {
-        let error = toml::from_str::<EngineConfig>("[engine]\nkind = \"fixed\"\nttft = 3")
-            .unwrap_err()
-            .to_string();
-        assert!(error.contains("ttft"), "{error}");
-    }
-}

@@ -11,12 +11,12 @@ use rand_distr::{Distribution as _, StandardNormal};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Finish, GenRequest, Step};
+use crate::clock::Pacer;
 use crate::clock::now_ns;
 use crate::conditions::Conditions;
 use crate::config::Fixed;
 use crate::fault::mix;
 use crate::metrics::{Metrics, Occupancy};
-use crate::pacer::Pacer;
 
 /// The model and its places.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 use super::Submission;
 use super::batch::Batch;
 use super::scheduler::{Id, Plan};
+use crate::clock::Pacer;
 use crate::clock::now_ns;
 use crate::conditions::Conditions;
 use crate::config::Simulation;
 use crate::fault::mix;
 use crate::local::Local;
-use crate::pacer::Pacer;
 
 /// The loop of the simulated scheduler.
 pub(crate) struct Driver {

@@ -1,13 +1,14 @@
 //! The loop that writes a stream, and the faults that lie in the middle of it.
 
-use super::{Generation, Next, instead::stall, wire};
-use crate::api::Dialect;
-use crate::api::dialect::Piece;
+use crate::api::{Dialect, Piece};
 use crate::engine::Step;
-use crate::fault::{FaultKind as K, FaultSet};
+use crate::fault::{FaultKind, FaultKind as K, FaultSet};
+use crate::generate::stall;
+use crate::generate::{Generation, Next};
 use crate::http::peer::Head;
 use crate::http::{Events, Gone, Peer, Written};
 use crate::ledger::{Entry, Outcome};
+use crate::local::Local;
 use crate::serve::Left;
 
 /// Stands in a giant event where its text will be.
@@ -149,7 +150,7 @@ impl Stream<'_, '_> {
             self.dialect.framing().content_type()
         };
         let head = Head::new(200, kind, length).with("x-request-id", entry.id.clone());
-        wire::head(self.generation.local, peer, head, self.faults, entry).await
+        write_head(self.generation.local, peer, head, self.faults, entry).await
     }
 
     /// What faults put before the first token.
@@ -305,7 +306,7 @@ impl Stream<'_, '_> {
         let written = if plain {
             peer.write(wire).await?
         } else {
-            wire::events(peer, wire, self.faults).await?
+            write_events(peer, wire, self.faults).await?
         };
         self.record(entry, written);
         self.events.wire.clear();
@@ -340,7 +341,7 @@ impl Stream<'_, '_> {
             let length = self.events.wire.len() as u64;
             self.head(peer, entry, Some(length)).await?;
         }
-        let written = wire::events(peer, &self.events.wire, self.faults).await?;
+        let written = write_events(peer, &self.events.wire, self.faults).await?;
         if self.buffered {
             self.record(entry, written);
         }
@@ -384,4 +385,83 @@ impl Stream<'_, '_> {
         }
         None
     }
+}
+
+// Faults that lie in how bytes are written, not in which.
+
+/// Pieces that a slow head is cut into.
+const SLOW_PIECES: usize = 12;
+
+/// Writes the response head, slowly if that is the fault.
+pub(crate) async fn write_head(
+    local: &Local,
+    peer: &mut Peer,
+    mut head: Head,
+    faults: &FaultSet,
+    entry: &mut Entry,
+) -> Result<(), Gone> {
+    if let Some(length) = &mut head.length {
+        *length = length.saturating_add(faults.get(FaultKind::LengthLong).unwrap_or(0));
+        *length = length.saturating_sub(faults.get(FaultKind::LengthShort).unwrap_or(0));
+    }
+    let slow = faults.get(FaultKind::SlowHeaders);
+    let written = match (slow, &mut *peer) {
+        (
+            Some(ms),
+            Peer::H1 {
+                conn,
+                chunked,
+                keep_alive,
+            },
+        ) => {
+            let bytes = head.bytes(*chunked, !*keep_alive);
+            let gap = ms.saturating_mul(1_000_000) / SLOW_PIECES as u64;
+            for piece in bytes.chunks(bytes.len().div_ceil(SLOW_PIECES).max(1)) {
+                local.pacer.pause(gap).await;
+                conn.write(piece).await.map_err(|_| Gone)?;
+            }
+            crate::clock::now_ns()
+        }
+        _ => peer.head(&head).await?.after_ns,
+    };
+    entry.headers_ns = Some(written);
+    Ok(())
+}
+
+/// Writes framed bytes, cut where a fault wants them cut.
+async fn write_events(peer: &mut Peer, bytes: &[u8], faults: &FaultSet) -> Result<Written, Gone> {
+    let cut = if faults.has(FaultKind::SplitUtf8) {
+        // After the first byte of the last character that has several.
+        bytes
+            .iter()
+            .rposition(|b| *b >= 0xc0)
+            .map(|at| vec![at + 1])
+    } else {
+        let size = faults
+            .get(FaultKind::Split)
+            .map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
+        size.map(|size| {
+            (1..)
+                .map_while(|k| size.checked_mul(k))
+                .take_while(|at| *at < bytes.len())
+                .collect()
+        })
+    };
+    let Some(cuts) = cut else {
+        return peer.write(bytes).await;
+    };
+    let mut from = 0;
+    let mut first = None;
+    for at in cuts {
+        let written = peer.write(&bytes[from..at]).await?;
+        first.get_or_insert(written.before_ns);
+        // Let the reader run, so that the pieces are seen apart more often than not.
+        tokio::task::yield_now().await;
+        from = at;
+    }
+    let last = peer.write(&bytes[from..]).await?;
+    Ok(Written {
+        before_ns: first.unwrap_or(last.before_ns),
+        after_ns: last.after_ns,
+    })
 }

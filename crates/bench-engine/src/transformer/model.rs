@@ -1,8 +1,8 @@
 //! The model: any mixture of sequences and positions in one call.
 
 use super::attention::{Cache, Heads, Query, attend};
-use super::layers::{Linear, Norm, add, gelu, rope, swiglu};
 use super::matrix::Matrix;
+use super::matrix::{Linear, Norm, add, gelu, rope, swiglu};
 use crate::config::{Family, Shape};
 
 /// Weights of a decoder-only transformer.

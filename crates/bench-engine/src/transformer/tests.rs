@@ -1,5 +1,5 @@
 use super::model::{Model, Stretch};
-use super::random;
+use super::random_model;
 use crate::config::{Family, Shape, Weights};
 
 fn small(family: Family) -> Shape {
@@ -32,7 +32,7 @@ fn alone(model: &Model, tokens: &[u32]) -> Vec<f32> {
 fn a_batch_of_different_lengths_gives_bit_for_bit_what_each_sequence_alone_gives() {
     for family in [Family::Gpt2, Family::Llama] {
         for weights in [Weights::F32, Weights::Int8] {
-            let model = random::model(&small(family), weights, 5);
+            let model = random_model(&small(family), weights, 5);
             let prompts: Vec<Vec<u32>> = (1..8u32)
                 .map(|n| (0..n * 3).map(|t| (t * 31 + n) % 97).collect())
                 .collect();
@@ -58,7 +58,7 @@ fn a_batch_of_different_lengths_gives_bit_for_bit_what_each_sequence_alone_gives
 #[test]
 fn a_prompt_in_chunks_beside_other_sequences_gives_what_it_gives_whole() {
     for family in [Family::Gpt2, Family::Llama] {
-        let model = random::model(&small(family), Weights::F32, 6);
+        let model = random_model(&small(family), Weights::F32, 6);
         let prompt: Vec<u32> = (0..20).map(|t| t * 17 % 97).collect();
         let other: Vec<u32> = (0..4).collect();
         let whole = alone(&model, &prompt);
@@ -88,8 +88,8 @@ fn a_prompt_in_chunks_beside_other_sequences_gives_what_it_gives_whole() {
 fn bytes_are_close_to_floats() {
     for family in [Family::Gpt2, Family::Llama] {
         let (floats, bytes) = (
-            random::model(&small(family), Weights::F32, 7),
-            random::model(&small(family), Weights::Int8, 7),
+            random_model(&small(family), Weights::F32, 7),
+            random_model(&small(family), Weights::Int8, 7),
         );
         let prompt: Vec<u32> = (0..12).collect();
         let (a, b) = (alone(&floats, &prompt), alone(&bytes, &prompt));
@@ -107,7 +107,7 @@ fn bytes_are_close_to_floats() {
 
 #[test]
 fn the_profiles_have_the_sizes_their_names_say() {
-    let tiny = random::model(&Shape::tiny(), Weights::Int8, 1);
+    let tiny = random_model(&Shape::tiny(), Weights::Int8, 1);
     assert!(
         (13_500_000..14_500_000).contains(&tiny.parameters()),
         "{}",
@@ -117,7 +117,7 @@ fn the_profiles_have_the_sizes_their_names_say() {
         layers: 1,
         ..Shape::gpt2_small()
     };
-    let one = random::model(&shape, Weights::Int8, 1).parameters();
+    let one = random_model(&shape, Weights::Int8, 1).parameters();
     let layer = 12 * 768 * 768;
     assert!(
         (123_000_000..125_000_000).contains(&(one + 11 * layer)),

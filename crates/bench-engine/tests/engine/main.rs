@@ -5,6 +5,7 @@ mod common;
 mod conditions;
 mod faults;
 mod protocols;
+mod settings;
 mod simulated;
 mod transformer;
 mod transports;

@@ -6,8 +6,7 @@ use std::path::Path;
 use bench_schema::{Nanos, Stamp};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
-use crate::kernel::process::{self, KernelUnits, ProcessStat};
-use crate::kernel::{ProcFile, malformed};
+use crate::kernel::{KernelUnits, ProcFile, ProcessStat, malformed, process_stat, run_queue_wait};
 use crate::reading::Draft;
 use crate::sampler::thread_cpu;
 
@@ -157,7 +156,7 @@ impl Used {
 impl Member {
     fn read(&mut self, units: KernelUnits) -> Result<ProcessStat, String> {
         let text = self.file.read()?;
-        let stat = process::parse(text, units).ok_or_else(|| malformed("/proc/<pid>/stat"))?;
+        let stat = process_stat(text, units).ok_or_else(|| malformed("/proc/<pid>/stat"))?;
         if self.last.is_some_and(|last| last.started != stat.started) {
             return Err("its id belongs to another process now".to_owned());
         }
@@ -167,7 +166,7 @@ impl Member {
 
     /// A thread that ends takes its wait with it; the sum is kept from falling, so that it can only be too small.
     fn read_wait(&mut self, proc: &Path, pid: u32) {
-        if let Ok(waited) = process::run_queue_wait(proc, pid) {
+        if let Ok(waited) = run_queue_wait(proc, pid) {
             self.waited = self.waited.max(waited);
         }
     }

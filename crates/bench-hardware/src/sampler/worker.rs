@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 
-use super::cost::thread_cpu;
+use super::thread_cpu;
 use super::{Clock, Source, SourceCost};
 use crate::config::{Gpus, SamplerConfig};
-use crate::fetch::{Fetch, FetchLimits};
 use crate::gpu::GpuSource;
 use crate::host::HostSource;
 use crate::process::ProcessSource;
 use crate::query::QuerySource;
+use crate::scrape::{Fetch, FetchLimits};
 use crate::scrape::{ScrapeKind, ScrapeSource};
 
 /// What travels to the thread that calls the sink.

@@ -1,7 +1,7 @@
 //! Lengths drawn.
 
 use super::{JointSpec, LengthSpec, MAX_LENGTH};
-use crate::dataset::lengths::{self, Side};
+use crate::dataset::{self, Side};
 use crate::seed::Streams;
 use crate::{Draw, WorkloadError};
 
@@ -69,7 +69,7 @@ impl LengthSampler {
                 Kind::Zipf(running((1..=*max).map(term)))
             }
             LengthSpec::List(items) => Kind::List(items.clone()),
-            LengthSpec::Empirical(file) => Kind::Values(lengths::values(file, side)?),
+            LengthSpec::Empirical(file) => Kind::Values(dataset::lengths(file, side)?),
             LengthSpec::Mixture(parts) => {
                 let samplers: Result<_, _> =
                     parts.iter().map(|(_, s)| Self::new(s, side)).collect();
@@ -127,7 +127,7 @@ impl JointSampler {
     /// Where a file of an empirical distribution cannot be read or holds no lengths.
     pub fn new(spec: &JointSpec) -> Result<Self, WorkloadError> {
         let kind = match spec {
-            JointSpec::Empirical(file) => Joint::Pairs(lengths::pairs(file)?),
+            JointSpec::Empirical(file) => Joint::Pairs(dataset::length_pairs(file)?),
             JointSpec::Mixture(parts) => {
                 let mut samplers = Vec::with_capacity(parts.len());
                 for part in parts {

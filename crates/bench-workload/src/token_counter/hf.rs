@@ -9,7 +9,7 @@ use tokenizers::Tokenizer;
 
 use super::pieces::Pieces;
 use super::{Measured, TokenCounter};
-use crate::words::WordPool;
+use crate::builtin_prompts::WordPool;
 use crate::{WorkloadError, bounded};
 
 /// Enough for prompts that do not repeat; looking for more only delays the start with large vocabularies.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::lines::{self, Lines};
+use super::{Lines, bytes};
 use crate::WorkloadError;
 use crate::bounded::{Rows, row_error};
 
@@ -85,7 +85,7 @@ impl Elements {
     fn open(path: &Path) -> Result<Self, WorkloadError> {
         Ok(Self {
             path: path.to_owned(),
-            from: lines::bytes(path)?,
+            from: bytes(path)?,
             line: 1,
             begins: 1,
             buffer: Vec::new(),

@@ -30,12 +30,12 @@ fn quick(json: &str) -> Option<Told> {
         event: "",
         whole: false,
     };
-    told(|out| read(document, out))
+    told(|out| read(document, Shape::Chat, out))
 }
 
 fn full(json: &str) -> Option<Told> {
     told(|out| {
-        parse::<Chunk<'_, ChatChoice<'_>>>(json.as_bytes())?.emit(false, out);
+        parse::<Chunk<'_>>(json.as_bytes())?.emit(Shape::Chat, false, out);
         Ok(())
     })
 }

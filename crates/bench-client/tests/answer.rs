@@ -1,10 +1,14 @@
 //! What the corpus cannot say: marks, limits, and the ways in which a client gives up.
 
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by failing"
+)]
+
 use bench_schema::{FailureKind, Nanos, Outcome, Stage, Stamp};
 
-use super::{Answer, AnswerDecoder, AnswerLimits, StreamEnd};
-use crate::ReadMark;
-use crate::protocol::protocol_by_name;
+use bench_client::{Answer, AnswerDecoder, AnswerLimits, ReadMark, StreamEnd, protocol_by_name};
 
 const TOKEN: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"ab\"}}]}\n\n";
 const FINISH: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";

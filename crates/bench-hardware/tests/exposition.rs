@@ -1,6 +1,14 @@
+//! The text format of metrics pages, well and badly written.
+
+#![allow(
+    clippy::allow_attributes,
+    clippy::unwrap_used,
+    reason = "a test says what is wrong by failing"
+)]
+
 use proptest::prelude::*;
 
-use super::*;
+use bench_hardware::{Kind, MAX_SAMPLES, Page, Sample};
 
 fn one(line: &str) -> Sample {
     let page = Page::parse(line.as_bytes()).unwrap();
@@ -88,7 +96,7 @@ fn a_page_without_end_is_cut_and_a_line_without_end_is_malformed() {
     let many = "a 1\n".repeat(MAX_SAMPLES + 10);
     let page = Page::parse(many.as_bytes()).unwrap();
     assert_eq!((page.samples.len(), page.cut), (MAX_SAMPLES, true));
-    let long = format!("a 1\nb{{x=\"{}\"}} 1\n", "y".repeat(MAX_LINE));
+    let long = format!("a 1\nb{{x=\"{}\"}} 1\n", "y".repeat(64 << 10));
     assert_eq!(Page::parse(long.as_bytes()).unwrap().malformed, 1);
 }
 
