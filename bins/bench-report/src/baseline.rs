@@ -1,22 +1,129 @@
 //! `baseline`: runs kept under a name, for later runs to be held against.
 
-mod arguments;
-mod goals;
 mod show;
 mod store;
 
+use std::path::PathBuf;
+
 use bench_insight::RunComparison;
+use clap::{Args, Subcommand};
 
 use crate::Done;
 use crate::arguments::Output;
 use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder, open_group};
 
-pub(crate) use arguments::{Baseline, FromBaseline};
-pub(crate) use goals::Goals;
+pub(crate) use show::Goals;
 
-use arguments::{Action, List, Save, Show};
 use store::{Store, Wanted};
+
+#[derive(Debug, Args)]
+pub(crate) struct Baseline {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Copy runs to a place under a name; the path is printed.
+    Save(Save),
+    /// Every baseline: when it was saved, of what, and whether it can be trusted.
+    List(List),
+    /// One baseline as a reference document: its numbers, its limits, its targets.
+    Show(Show),
+    /// Delete one.
+    Remove(Remove),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Where baselines are kept. Put it under version control to share them.
+    #[arg(long, value_name = "DIR", default_value = "baselines")]
+    baselines: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Save {
+    /// What to call it: letters, digits and -_.+=,@
+    name: String,
+    /// Run directories, or folders of runs; several are repeats of each other.
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
+    /// A remark to keep with it.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// What the next round is to reach, written like --target of the benchmarks: `requests_per_s>=10,ttft.p95<=200ms`.
+    #[arg(long, value_name = "LIST")]
+    goal: Vec<String>,
+    /// Keep run.json only: small enough for a repository. Comparisons of single runs then rest on stored intervals.
+    #[arg(long)]
+    small: bool,
+    /// Put it in the place of a baseline of that name.
+    #[arg(long)]
+    replace: bool,
+    /// Also save what cannot be trusted.
+    #[arg(long)]
+    untrusted: bool,
+    #[command(flatten)]
+    reads: Reads,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// Which one.
+    name: String,
+    /// What stdout gets.
+    #[arg(long, default_value = "table")]
+    output: Output,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Args)]
+struct Remove {
+    /// Which one.
+    name: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// `--baseline` of `compare` and `gate`.
+#[derive(Debug, Args)]
+pub(crate) struct FromBaseline {
+    /// Hold the runs against the baseline of this name, instead of against BASE (see `bench-report baseline`).
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl FromBaseline {
+    /// What was there before, and what is there now: the baseline and every path, or the first path and the others.
+    pub(crate) fn sides(&self, paths: &[PathBuf]) -> Result<(PathBuf, Vec<PathBuf>), CommandError> {
+        match (&self.baseline, paths) {
+            (Some(name), [_, ..]) => {
+                let (_, folder) = Store::at(&self.place.baselines).find(name)?;
+                Ok((folder, paths.to_vec()))
+            }
+            (None, [base, new @ ..]) if !new.is_empty() => Ok((base.clone(), new.to_vec())),
+            _ => Err(CommandError::Usage(
+                "there is nothing to hold it against; give BASE and NEW, or --baseline NAME and NEW (`bench-report baseline list` has the names)"
+                    .to_owned(),
+            )),
+        }
+    }
+}
 
 pub(crate) fn run(arguments: &Baseline) -> Result<Done, CommandError> {
     match &arguments.action {
@@ -38,7 +145,7 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
         .map(|path| open_group(path, arguments.reads))
         .collect::<Result<_, _>>()?;
     let runs: Vec<RunFolder> = groups.into_iter().flatten().collect();
-    let goals = goals::read(&arguments.goal)?;
+    let goals = show::read(&arguments.goal)?;
     let store = Store::at(&arguments.place.baselines);
     let wanted = Wanted {
         name: &arguments.name,
@@ -50,7 +157,7 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
     };
     let folder = store.save(&runs, &wanted)?;
     let mut notes: Vec<String> = runs.iter().flat_map(|run| run.notes.clone()).collect();
-    notes.extend(goals::unmeasured(&goals, &runs)?);
+    notes.extend(show::unmeasured(&goals, &runs)?);
     notes.extend(store::cautions(&runs));
     Ok(Done::well(format!("{}\n", folder.display()), notes))
 }

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{CellRecord, Metric, Origin, RunRecord};
+use bench_schema::{CellRecord, Counts, Metric, Origin, Rates, RunRecord};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
-use crate::requests::{name, scaled};
-use crate::run::{Labels, Run, open_all};
-use crate::table::{Column, Kind, Sink, Table, Value, Whole};
+use crate::journals::{name, scaled};
+use crate::run::{Run, labelled, open_all};
+use crate::table::{Sink, Table, Whole};
 
 /// Quantiles that have columns.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
@@ -49,126 +49,93 @@ pub fn cells_of(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError>
     Ok(whole.finish())
 }
 
+/// A cell and its run.
+type Of<'a> = (&'a Run<'a>, &'a CellRecord);
+
 /// The same into a sink.
 pub(crate) fn stream_cells(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), FramesError> {
-    let labels = Labels::of(runs);
-    let mut table = Table::new(columns(&labels));
-    for run in runs {
-        for cell in &run.record.cells {
-            let mut row = identity(run, cell);
-            row.extend(counts(cell));
-            row.extend(rates(cell));
-            for &metric in Metric::ALL {
-                row.extend(distribution(cell, metric));
-            }
-            row.extend(labels.values(run, Some(cell)));
-            table.push(row);
+    let mut table = rates(counts(identity(Table::new())));
+    for &metric in Metric::ALL {
+        let column = |figure: &str| format!("{}.{figure}", name(metric));
+        table = table.number(column("mean"), move |(_, cell)| {
+            Some(scaled(metric, cell.metrics.get(&metric)?.mean))
+        });
+        for (figure, q) in QUANTILES {
+            table = table.number(column(figure), move |(_, cell)| {
+                Some(scaled(metric, cell.metrics.get(&metric)?.quantile(q)?))
+            });
         }
     }
-    sink.batch(table.take()?)
-}
-
-fn columns(labels: &Labels) -> Vec<Column> {
-    let fixed = [
-        ("run", Kind::Text),
-        ("experiment", Kind::Text),
-        ("started_at", Kind::Text),
-        ("trust", Kind::Text),
-        ("complete", Kind::Flag),
-        ("seed", Kind::Whole),
-        ("model", Kind::Text),
-        ("server", Kind::Text),
-        ("server_version", Kind::Text),
-        ("cell", Kind::Text),
-        ("label", Kind::Text),
-        ("plan", Kind::Text),
-        ("repeats", Kind::Whole),
-        ("headline", Kind::Text),
-        ("planned", Kind::Whole),
-        ("completed", Kind::Whole),
-        ("failed", Kind::Whole),
-        ("timed_out", Kind::Whole),
-        ("truncated", Kind::Whole),
-        ("cancelled", Kind::Whole),
-        ("unsent", Kind::Whole),
-        ("requests_per_s", Kind::Number),
-        ("output_tokens_per_s", Kind::Number),
-        ("total_tokens_per_s", Kind::Number),
-        ("mean_in_flight", Kind::Number),
-        ("goodput_per_s", Kind::Number),
-        ("attainment", Kind::Number),
-        ("lag_p99_ms", Kind::Number),
-    ];
-    let mut all: Vec<Column> = fixed.map(|(name, kind)| Column::new(name, kind)).into();
-    for &metric in Metric::ALL {
-        let figures = std::iter::once("mean").chain(QUANTILES.map(|(name, _)| name));
-        all.extend(
-            figures.map(|figure| Column::new(format!("{}.{figure}", name(metric)), Kind::Number)),
-        );
+    let mut table = labelled(table, runs, |(run, cell)| (&*run.record, Some(*cell)));
+    for run in runs {
+        for cell in &run.record.cells {
+            table.push(&(run, cell));
+        }
     }
-    all.extend(labels.columns());
-    all
+    table.pour(0, sink)
 }
 
-fn identity(run: &Run<'_>, cell: &CellRecord) -> Vec<Value> {
-    let record = &run.record;
-    vec![
-        Value::text(Some(&run.name)),
-        Value::text(Some(record.experiment.name())),
-        Value::text(Some(&record.started_at)),
-        Value::text(Some(record.trust.verdict.as_str())),
-        Value::flag(record.complete),
-        Value::whole(Some(record.seed)),
-        Value::text(record.server.model.as_ref()),
-        Value::text(record.server.kind.as_ref()),
-        Value::text(record.server.version.as_ref()),
-        Value::text(Some(&cell.id)),
-        Value::text(Some(&cell.label)),
-        Value::text(Some(&cell.plan.hash).filter(|hash| !hash.is_empty())),
-        Value::whole(Some(cell.repeats.into())),
-        Value::text(Some(match cell.headline {
-            Origin::Sent => "sent",
-            Origin::Due => "due",
-        })),
-    ]
+fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
+    table
+        .text("run", |(run, _)| Some(run.name.clone()))
+        .text("experiment", |(run, _)| Some(run.record.experiment.name()))
+        .text("started_at", |(run, _)| Some(run.record.started_at.clone()))
+        .text("trust", |(run, _)| Some(run.record.trust.verdict.as_str()))
+        .flag("complete", |(run, _)| Some(run.record.complete))
+        .whole("seed", |(run, _)| Some(run.record.seed))
+        .text("model", |(run, _)| run.record.server.model.clone())
+        .text("server", |(run, _)| run.record.server.kind.clone())
+        .text("server_version", |(run, _)| {
+            run.record.server.version.clone()
+        })
+        .text("cell", |(_, cell)| Some(cell.id.clone()))
+        .text("label", |(_, cell)| Some(cell.label.clone()))
+        .text("plan", |(_, cell)| {
+            Some(cell.plan.hash.clone()).filter(|hash| !hash.is_empty())
+        })
+        .whole("repeats", |(_, cell)| Some(cell.repeats))
+        .text("headline", |(_, cell)| {
+            Some(match cell.headline {
+                Origin::Sent => "sent",
+                Origin::Due => "due",
+            })
+        })
 }
 
-fn counts(cell: &CellRecord) -> [Value; 7] {
-    let counts = &cell.counts;
-    [
-        counts.planned,
-        counts.completed,
-        counts.failed,
-        counts.timed_out,
-        counts.truncated,
-        counts.cancelled,
-        counts.unsent,
-    ]
-    .map(|n| Value::whole(Some(n)))
+fn counts<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
+    let all: [(&str, fn(&Counts) -> u64); 7] = [
+        ("planned", |c| c.planned),
+        ("completed", |c| c.completed),
+        ("failed", |c| c.failed),
+        ("timed_out", |c| c.timed_out),
+        ("truncated", |c| c.truncated),
+        ("cancelled", |c| c.cancelled),
+        ("unsent", |c| c.unsent),
+    ];
+    for (name, of) in all {
+        table = table.whole(name, move |(_, cell)| Some(of(&cell.counts)));
+    }
+    table
 }
 
-fn rates(cell: &CellRecord) -> [Value; 7] {
-    let rates = cell.headline_rates();
-    let goodput = cell.goodput.as_ref();
-    let lag = cell.client.lag.as_ref();
-    [
-        rates.map(|rates| rates.requests_per_s),
-        rates.and_then(|rates| rates.output_tokens_per_s),
-        rates.and_then(|rates| rates.total_tokens_per_s),
-        rates.map(|rates| rates.mean_in_flight),
-        goodput.map(|goodput| goodput.requests_per_s),
-        goodput.map(|goodput| goodput.attainment),
-        lag.map(|lag| lag.p99.as_millis_f64()),
-    ]
-    .map(Value::number)
-}
-
-fn distribution(cell: &CellRecord, metric: Metric) -> Vec<Value> {
-    let seen = cell.metrics.get(&metric);
-    let mean = seen.map(|seen| seen.mean);
-    let quantiles = QUANTILES.map(|(_, q)| seen.and_then(|seen| seen.quantile(q)));
-    std::iter::once(mean)
-        .chain(quantiles)
-        .map(|value| Value::number(value.map(|value| scaled(metric, value))))
-        .collect()
+fn rates<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
+    let all: [(&str, fn(&Rates) -> Option<f64>); 4] = [
+        ("requests_per_s", |rates| Some(rates.requests_per_s)),
+        ("output_tokens_per_s", |rates| rates.output_tokens_per_s),
+        ("total_tokens_per_s", |rates| rates.total_tokens_per_s),
+        ("mean_in_flight", |rates| Some(rates.mean_in_flight)),
+    ];
+    for (name, of) in all {
+        table = table.number(name, move |(_, cell)| of(cell.headline_rates()?));
+    }
+    table
+        .number("goodput_per_s", |(_, cell)| {
+            Some(cell.goodput.as_ref()?.requests_per_s)
+        })
+        .number("attainment", |(_, cell)| {
+            Some(cell.goodput.as_ref()?.attainment)
+        })
+        .number("lag_p99_ms", |(_, cell)| {
+            Some(cell.client.lag.as_ref()?.p99.as_millis_f64())
+        })
 }

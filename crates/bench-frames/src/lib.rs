@@ -17,23 +17,16 @@
 mod cells;
 mod error;
 mod figures;
-mod lines;
-mod pivot;
-mod readings;
-mod requests;
+mod journals;
 mod run;
 mod table;
-mod tokens;
 mod write;
 
 pub use cells::{cells, cells_of};
 pub use error::FramesError;
-pub use figures::{along, pivot_cells};
-pub use pivot::{Statistic, pivot};
+pub use figures::{Statistic, along, pivot, pivot_cells};
+pub use journals::{readings, requests, tokens};
 /// The crate that the frames are of, so that who reads them needs no other version of it.
 pub use polars;
-pub use readings::readings;
-pub use requests::requests;
 pub use run::run_dirs;
-pub use tokens::tokens;
 pub use write::{read_parquet, write_csv, write_parquet, write_run, write_run_csv};

@@ -1,13 +1,16 @@
-//! Which run a row is of.
+//! Which run a row is of, and the lines of its journals, one at a time; a line that is none is passed over, as a killed run leaves one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
-use bench_schema::{CellRecord, Factor, Load, RunRecord};
+use bench_schema::{CellRecord, JournalFile, Load, RunRecord};
+use serde::de::DeserializeOwned;
 
 use crate::FramesError;
-use crate::table::{Column, Kind, Value};
+use crate::table::Table;
 
 /// A run and its folder.
 pub(crate) struct Run<'a> {
@@ -65,72 +68,69 @@ pub fn run_dirs(folder: &Path) -> Vec<PathBuf> {
     runs
 }
 
-/// The columns that tags and factors need, over all runs: a run without one has null there.
-#[derive(Clone, Debug)]
-pub(crate) struct Labels {
-    tags: Vec<String>,
-    factors: Vec<(String, Kind)>,
+/// Adds load and labels: `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has; a run
+/// without one has null there.
+pub(crate) fn labelled<'a, R: 'a>(
+    mut table: Table<'a, R>,
+    runs: &'a [Run<'_>],
+    of: fn(&R) -> (&RunRecord, Option<&CellRecord>),
+) -> Table<'a, R> {
+    let load = move |row: &R| match &of(row).1?.load {
+        Load::Closed { concurrency, .. } => Some((Some(*concurrency), None)),
+        Load::Open { rate_per_s, .. } => Some((None, Some(*rate_per_s))),
+    };
+    table = table
+        .whole("concurrency", move |row| load(row)?.0)
+        .number("rate_per_s", move |row| load(row)?.1);
+    let tags: BTreeSet<&String> = runs.iter().flat_map(|run| run.record.tags.keys()).collect();
+    for name in tags {
+        let column = format!("tag.{name}");
+        table = table.text(column, move |row| of(row).0.tags.get(name).cloned());
+    }
+    let cells = || runs.iter().flat_map(|run| &run.record.cells);
+    let names: BTreeSet<&String> = cells().flat_map(|cell| cell.factors.keys()).collect();
+    for name in names {
+        let mut levels = cells().filter_map(|cell| cell.factors.get(name));
+        let numbers = levels.all(|factor| factor.as_number().is_some());
+        let factor = move |row: &R| of(row).1?.factors.get(name).cloned();
+        let column = format!("factor.{name}");
+        table = if numbers {
+            table.number(column, move |row| factor(row)?.as_number())
+        } else {
+            table.text(column, factor)
+        };
+    }
+    table
 }
 
-impl Labels {
-    pub(crate) fn of(runs: &[Run<'_>]) -> Self {
-        let tags: BTreeSet<&String> = runs.iter().flat_map(|run| run.record.tags.keys()).collect();
-        let cells = || runs.iter().flat_map(|run| &run.record.cells);
-        let names: BTreeSet<&String> = cells().flat_map(|cell| cell.factors.keys()).collect();
-        let kind = |name: &String| {
-            let numbers = cells()
-                .filter_map(|cell| cell.factors.get(name))
-                .all(|factor| factor.as_number().is_some());
-            if numbers { Kind::Number } else { Kind::Text }
-        };
-        Self {
-            tags: tags.into_iter().cloned().collect(),
-            factors: names
-                .into_iter()
-                .map(|name| (name.clone(), kind(name)))
-                .collect(),
+/// Hands each line's value of a journal to `each`, part after part; a journal that is not there has no lines.
+pub(crate) fn stream<T: DeserializeOwned>(
+    run: &Path,
+    file: JournalFile,
+    mut each: impl FnMut(T) -> Result<(), FramesError>,
+) -> Result<(), FramesError> {
+    file.parts_in(run)
+        .iter()
+        .try_for_each(|part| stream_part(part, &mut each))
+}
+
+fn stream_part<T: DeserializeOwned>(
+    path: &Path,
+    each: &mut impl FnMut(T) -> Result<(), FramesError>,
+) -> Result<(), FramesError> {
+    let file = File::open(path).map_err(FramesError::read(path))?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader
+            .read_until(b'\n', &mut line)
+            .map_err(FramesError::read(path))?;
+        if read == 0 {
+            return Ok(());
         }
-    }
-
-    /// Load and labels, as columns: `concurrency`, `rate_per_s`, `tag.NAME`, `factor.NAME`.
-    pub(crate) fn columns(&self) -> Vec<Column> {
-        let mut all = vec![
-            Column::new("concurrency", Kind::Whole),
-            Column::new("rate_per_s", Kind::Number),
-        ];
-        all.extend(
-            self.tags
-                .iter()
-                .map(|name| Column::new(format!("tag.{name}"), Kind::Text)),
-        );
-        all.extend(
-            self.factors
-                .iter()
-                .map(|(name, kind)| Column::new(format!("factor.{name}"), *kind)),
-        );
-        all
-    }
-
-    /// The same columns' values for a cell of a run.
-    pub(crate) fn values(&self, run: &Run<'_>, cell: Option<&CellRecord>) -> Vec<Value> {
-        let (concurrency, rate) = match cell.map(|cell| &cell.load) {
-            Some(Load::Closed { concurrency, .. }) => (Some(u64::from(*concurrency)), None),
-            Some(Load::Open { rate_per_s, .. }) => (None, Some(*rate_per_s)),
-            None => (None, None),
-        };
-        let mut all = vec![Value::whole(concurrency), Value::number(rate)];
-        all.extend(
-            self.tags
-                .iter()
-                .map(|name| Value::text(run.record.tags.get(name))),
-        );
-        all.extend(self.factors.iter().map(|(name, kind)| {
-            let factor = cell.and_then(|cell| cell.factors.get(name));
-            match kind {
-                Kind::Number => Value::number(factor.and_then(Factor::as_number)),
-                _ => Value::text(factor.map(ToString::to_string).as_ref()),
-            }
-        }));
-        all
+        if let Ok(value) = serde_json::from_slice(&line) {
+            each(value)?;
+        }
     }
 }

@@ -4,158 +4,101 @@ use polars::prelude::{Column as Series, DataFrame, PlSmallStr};
 
 use crate::FramesError;
 
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    Whole,
-    Number,
-    Flag,
+/// How a row's value of a column is made; absent is null.
+type Of<'a, R, T> = Box<dyn Fn(&R) -> Option<T> + 'a>;
+
+/// A column in the making: its name, what stands in it, what stands there already.
+enum Column<'a, R> {
+    Text(String, Of<'a, R, String>, Vec<Option<String>>),
+    Whole(String, Of<'a, R, i64>, Vec<Option<i64>>),
+    Number(String, Of<'a, R, f64>, Vec<Option<f64>>),
+    Flag(String, Of<'a, R, bool>, Vec<Option<bool>>),
 }
 
-/// Name and kind of a column.
-#[derive(Clone, Debug)]
-pub(crate) struct Column {
-    name: String,
-    kind: Kind,
-}
-
-impl Column {
-    pub(crate) fn new(name: impl Into<String>, kind: Kind) -> Self {
-        Self {
-            name: name.into(),
-            kind,
-        }
-    }
-}
-
-/// One value of a row; absent is null.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
-    Text(Option<String>),
-    Whole(Option<i64>),
-    Number(Option<f64>),
-    Flag(Option<bool>),
-}
-
-impl Value {
-    pub(crate) fn text(text: Option<impl AsRef<str>>) -> Self {
-        Self::Text(text.map(|text| text.as_ref().to_owned()))
-    }
-
-    /// Signed in the frame, since differences of unsigned numbers wrap there; beyond 2⁶³ it is not known.
-    pub(crate) fn whole(n: Option<u64>) -> Self {
-        Self::Whole(n.and_then(|n| i64::try_from(n).ok()))
-    }
-
-    pub(crate) fn signed(n: Option<i64>) -> Self {
-        Self::Whole(n)
-    }
-
-    /// Infinite and NaN are null: polars sorts NaN last and lets it poison means.
-    pub(crate) fn number(x: Option<f64>) -> Self {
-        Self::Number(x.filter(|x| x.is_finite()))
-    }
-
-    pub(crate) fn flag(flag: bool) -> Self {
-        Self::Flag(Some(flag))
-    }
-}
-
-/// The values of one column.
-enum Values {
-    Text(Vec<Option<String>>),
-    Whole(Vec<Option<i64>>),
-    Number(Vec<Option<f64>>),
-    Flag(Vec<Option<bool>>),
-}
-
-impl Values {
-    fn new(kind: Kind) -> Self {
-        match kind {
-            Kind::Text => Self::Text(Vec::new()),
-            Kind::Whole => Self::Whole(Vec::new()),
-            Kind::Number => Self::Number(Vec::new()),
-            Kind::Flag => Self::Flag(Vec::new()),
-        }
-    }
-
-    /// A value of another kind is null rather than lost: columns stay of one length.
-    fn push(&mut self, value: Value) {
-        match (self, value) {
-            (Self::Text(all), Value::Text(text)) => all.push(text),
-            (Self::Whole(all), Value::Whole(n)) => all.push(n),
-            (Self::Number(all), Value::Number(x)) => all.push(x),
-            (Self::Flag(all), Value::Flag(flag)) => all.push(flag),
-            (Self::Text(all), _) => all.push(None),
-            (Self::Whole(all), _) => all.push(None),
-            (Self::Number(all), _) => all.push(None),
-            (Self::Flag(all), _) => all.push(None),
-        }
-    }
-
-    fn take(&mut self) -> Self {
-        match self {
-            Self::Text(all) => Self::Text(std::mem::take(all)),
-            Self::Whole(all) => Self::Whole(std::mem::take(all)),
-            Self::Number(all) => Self::Number(std::mem::take(all)),
-            Self::Flag(all) => Self::Flag(std::mem::take(all)),
-        }
-    }
-
-    fn series(self, name: &str) -> Series {
-        let name = PlSmallStr::from_str(name);
-        match self {
-            Self::Text(all) => Series::new(name, all),
-            Self::Whole(all) => Series::new(name, all),
-            Self::Number(all) => Series::new(name, all),
-            Self::Flag(all) => Series::new(name, all),
-        }
-    }
-}
-
-/// Collects rows and gives them as frames, all of the same schema.
-pub(crate) struct Table {
-    columns: Vec<Column>,
-    values: Vec<Values>,
+/// Collects rows and gives them as frames, all of the same schema: each column's name, kind and value are written in one place.
+pub(crate) struct Table<'a, R> {
+    columns: Vec<Column<'a, R>>,
     rows: usize,
 }
 
-impl Table {
-    pub(crate) fn new(columns: Vec<Column>) -> Self {
+impl<'a, R> Table<'a, R> {
+    pub(crate) fn new() -> Self {
         Self {
-            values: columns
-                .iter()
-                .map(|column| Values::new(column.kind))
-                .collect(),
-            columns,
+            columns: Vec::new(),
             rows: 0,
         }
     }
 
-    /// Adds a row; values beyond the columns are dropped, missing ones are null.
-    pub(crate) fn push(&mut self, row: impl IntoIterator<Item = Value>) {
-        let mut row = row.into_iter();
-        for values in &mut self.values {
-            values.push(row.next().unwrap_or(Value::Text(None)));
+    fn with(mut self, column: Column<'a, R>) -> Self {
+        self.columns.push(column);
+        self
+    }
+
+    pub(crate) fn text<T: ToString>(
+        self,
+        name: impl Into<String>,
+        of: impl Fn(&R) -> Option<T> + 'a,
+    ) -> Self {
+        let of = move |row: &R| of(row).map(|text| text.to_string());
+        self.with(Column::Text(name.into(), Box::new(of), Vec::new()))
+    }
+
+    /// Signed in the frame, since differences of unsigned numbers wrap there; beyond 2⁶³ it is not known.
+    pub(crate) fn whole<T: TryInto<i64>>(
+        self,
+        name: impl Into<String>,
+        of: impl Fn(&R) -> Option<T> + 'a,
+    ) -> Self {
+        let of = move |row: &R| of(row)?.try_into().ok();
+        self.with(Column::Whole(name.into(), Box::new(of), Vec::new()))
+    }
+
+    /// Infinite and NaN are null: polars sorts NaN last and lets it poison means.
+    pub(crate) fn number(
+        self,
+        name: impl Into<String>,
+        of: impl Fn(&R) -> Option<f64> + 'a,
+    ) -> Self {
+        let of = move |row: &R| of(row).filter(|x| x.is_finite());
+        self.with(Column::Number(name.into(), Box::new(of), Vec::new()))
+    }
+
+    pub(crate) fn flag(
+        self,
+        name: impl Into<String>,
+        of: impl Fn(&R) -> Option<bool> + 'a,
+    ) -> Self {
+        self.with(Column::Flag(name.into(), Box::new(of), Vec::new()))
+    }
+
+    pub(crate) fn push(&mut self, row: &R) {
+        for column in &mut self.columns {
+            match column {
+                Column::Text(_, of, all) => all.push(of(row)),
+                Column::Whole(_, of, all) => all.push(of(row)),
+                Column::Number(_, of, all) => all.push(of(row)),
+                Column::Flag(_, of, all) => all.push(of(row)),
+            }
         }
         self.rows += 1;
     }
 
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// The rows since the last time.
-    pub(crate) fn take(&mut self) -> Result<DataFrame, FramesError> {
+    /// Hands the rows since the last time to the sink, where there are so many.
+    pub(crate) fn pour(&mut self, least: usize, sink: &mut dyn Sink) -> Result<(), FramesError> {
+        if self.rows < least {
+            return Ok(());
+        }
         let rows = std::mem::take(&mut self.rows);
-        let series = self
-            .columns
-            .iter()
-            .zip(&mut self.values)
-            .map(|(column, values)| values.take().series(&column.name))
-            .collect();
-        Ok(DataFrame::new(rows, series)?)
+        let series = self.columns.iter_mut().map(|column| {
+            let named = |name: &str| PlSmallStr::from_str(name);
+            match column {
+                Column::Text(name, _, all) => Series::new(named(name), std::mem::take(all)),
+                Column::Whole(name, _, all) => Series::new(named(name), std::mem::take(all)),
+                Column::Number(name, _, all) => Series::new(named(name), std::mem::take(all)),
+                Column::Flag(name, _, all) => Series::new(named(name), std::mem::take(all)),
+            }
+        });
+        sink.batch(DataFrame::new(rows, series.collect())?)
     }
 }
 

@@ -14,11 +14,9 @@ use polars::prelude::{
 
 use crate::FramesError;
 use crate::cells::stream_cells;
-use crate::readings::stream_readings;
-use crate::requests::stream_requests;
+use crate::journals::{stream_readings, stream_requests, stream_tokens};
 use crate::run::Run;
 use crate::table::Sink;
-use crate::tokens::stream_tokens;
 
 /// Write a frame as Parquet, compressed with zstd. A file that is there is replaced as a whole.
 ///

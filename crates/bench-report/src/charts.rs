@@ -1,34 +1,18 @@
 //! The charts of a run: each in its own file, each absent where the run has no data for it.
 
-mod cdf;
-mod configurations;
-mod consistency;
-mod flow;
-mod groups;
-mod hardware;
-mod heatmap;
-mod histogram;
-mod itl_trace;
-mod lag;
-mod length;
-pub(crate) mod median_p95;
-mod percentiles;
+mod lengths;
+pub(crate) mod load;
+mod machines;
+mod over_time;
 pub(crate) mod phases;
-mod queue;
-mod scatter;
-mod series;
-mod speedup;
-mod sweep;
-mod throughput;
-mod timeline;
-mod tradeoff;
-pub(crate) mod violins;
+pub(crate) mod shapes;
+mod steadiness;
 
-use bench_schema::{CellRecord, Metric, Origin, RunRecord};
+use bench_schema::{CellRecord, Distribution, Metric, Origin, RunRecord};
 
 use charming::component::Axis;
 
-use crate::figure::{Figure, category_axis, level_axis};
+use crate::figure::{Bounded, Figure, Plot, category_axis, level_axis, value_axis};
 use crate::tables;
 use crate::trace::{Series, Trace};
 
@@ -46,44 +30,44 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         title,
         figures: figures.into_iter().flatten().collect(),
     };
+    let figures = |all: Vec<Figure>| all.into_iter().map(Some);
     let mut load = vec![
-        throughput::figure(run, true),
-        throughput::figure(run, false),
-        speedup::figure(run),
-        tradeoff::figure(run),
+        load::throughput(run, true),
+        load::throughput(run, false),
+        load::speedup(run),
+        load::tradeoff(run),
     ];
-    load.extend(sweep::figures(run).into_iter().map(Some));
-    load.push(configurations::figure(run));
+    load.extend(figures(load::sweep(run)));
+    load.push(load::configurations(run));
+    let traced = |figure: fn(&RunRecord, &Trace) -> Option<Figure>| figure(run, trace?);
     let latency = vec![
-        percentiles::figure(run),
-        trace.and_then(|trace| cdf::figure(run, trace)),
-        trace.and_then(|trace| violins::distributions(run, trace)),
-        trace.and_then(|trace| histogram::figure(run, trace)),
-        groups::use_cases(run),
+        steadiness::percentiles(run),
+        traced(shapes::cdf),
+        traced(shapes::distributions),
+        traced(shapes::histogram),
+        lengths::use_cases(run),
     ];
     let mut length = vec![
-        length::latency(run),
-        length::speed(run),
-        groups::categories(run),
+        lengths::latency(run),
+        lengths::speed(run),
+        lengths::categories(run),
     ];
-    let spread = trace.map_or_else(Vec::new, |trace| scatter::figures(run, trace));
-    length.extend(spread.into_iter().map(Some));
-    let time = vec![queue::figure(run), phases::figure(run), phases::times(run)];
-    let mut steady = vec![consistency::means(run), consistency::classes(run)];
+    let time = vec![phases::queue(run), phases::shares(run), phases::times(run)];
+    let mut steady = vec![steadiness::means(run), steadiness::classes(run)];
     if let Some(trace) = trace {
-        steady.extend(violins::over_time(run, trace).into_iter().map(Some));
-        steady.push(median_p95::figure(run, trace));
+        length.extend(figures(lengths::scatter(run, trace)));
+        steady.extend(figures(shapes::over_time(run, trace)));
+        steady.push(shapes::median_p95(run, trace));
     }
-    let mut over_time = Vec::new();
-    if let Some(trace) = trace {
-        over_time.push(flow::figure(run, trace));
-        over_time.push(timeline::figure(run, trace));
-        over_time.push(heatmap::figure(trace));
-        over_time.push(itl_trace::figure(run, trace));
-    }
-    over_time.extend(series::figures(run, readings).into_iter().map(Some));
-    over_time.push(hardware::figure(run));
-    over_time.push(trace.and_then(|trace| lag::figure(run, trace)));
+    let mut over_time = vec![
+        traced(over_time::flowing),
+        traced(over_time::timeline),
+        traced(over_time::heatmap),
+        traced(over_time::stalls),
+    ];
+    over_time.extend(figures(machines::over_time(run, readings)));
+    over_time.push(machines::utilisation(run));
+    over_time.push(traced(over_time::lag));
     vec![
         section("load", "Throughput and load", load),
         section("latency", "Latency", latency),
@@ -134,15 +118,29 @@ fn cells_axis(run: &RunRecord, cells: &[&CellRecord]) -> Axis {
     }
 }
 
-/// A quantile in milliseconds with its interval, of a cell's headline.
-fn quantile_ms(cell: &CellRecord, metric: Metric, q: f64) -> Option<f64> {
-    cell.headline(metric)?.quantile(q).map(|ns| ns / 1e6)
+/// The cells that have something, and what they have.
+fn cells_with<'a, T>(
+    run: &'a RunRecord,
+    of: impl Fn(&'a CellRecord) -> Option<T>,
+) -> (Vec<&'a CellRecord>, Vec<T>) {
+    let cells = run.cells.iter();
+    cells.filter_map(|cell| Some((cell, of(cell)?))).unzip()
 }
 
-/// The interval of a quantile in milliseconds.
-fn interval_ms(cell: &CellRecord, metric: Metric, q: f64) -> Option<(f64, f64)> {
-    let interval = cell.headline(metric)?.quantile_entry(q)?.interval?;
-    Some((interval.low / 1e6, interval.high / 1e6))
+/// A plot over the levels of a load.
+fn at_levels(name: &str, at: &[f64], axis: &str) -> Plot {
+    Plot::new(level_axis(name, at.iter().copied()), value_axis(axis))
+}
+
+/// A quantile of a cell's headline in milliseconds, with its interval.
+pub(crate) fn quantile_ms(cell: &CellRecord, metric: Metric, q: f64) -> Option<Bounded> {
+    entry_ms(cell.headline(metric), q)
+}
+
+fn entry_ms(seen: Option<&Distribution>, q: f64) -> Option<Bounded> {
+    let entry = seen?.quantile_entry(q)?;
+    let ends = entry.interval.map(|i| (i.low / 1e6, i.high / 1e6));
+    Some((entry.value / 1e6, ends))
 }
 
 /// The distinct objectives on a metric, those for one use case included, as limit in milliseconds and words.
@@ -191,6 +189,15 @@ pub(crate) fn capital(word: &str) -> String {
     chars.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(chars).collect()
     })
+}
+
+/// ` at c8`, where that is one of several cells.
+fn at_cell(cells: usize, cell: &CellRecord) -> String {
+    if cells > 1 {
+        format!(" at {}", tables::label(cell))
+    } else {
+        String::new()
+    }
 }
 
 /// A level of load as words: `concurrency 8`, `20 requests/s`.

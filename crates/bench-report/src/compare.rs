@@ -2,23 +2,88 @@
 //!
 //! The verdicts are those of [`bench_insight::compare`], the same in every form; here they are only shown.
 
-mod beside;
 mod charts;
 mod conclusions;
-mod context;
-mod points;
-mod shapes;
 mod tables;
 
 use bench_insight::RunComparison;
+use bench_schema::RunRecord;
 
-pub use points::{Point, Study};
-
-use crate::ReportError;
-use crate::charts::Section;
+use crate::files::RunFiles;
 use crate::html::Page;
 use crate::table::Table;
-use crate::text;
+use crate::{ReportError, text};
+
+/// Runs that are repeats of each other, or share a level of the axis.
+#[derive(Debug)]
+pub struct Point<'a> {
+    /// What it is called: a level of the axis, a folder.
+    pub name: String,
+    /// One at least.
+    pub runs: Vec<&'a RunRecord>,
+    /// Where the requests of each run lie, for the distributions.
+    pub files: Vec<RunFiles>,
+    /// How it stands against the first point; `None` for that one.
+    pub held: Option<RunComparison>,
+}
+
+/// A baseline, which is the first point, and those that are held against it.
+#[derive(Debug)]
+pub struct Study<'a> {
+    axis: Option<String>,
+    points: Vec<Point<'a>>,
+    along: Option<Table>,
+}
+
+impl<'a> Study<'a> {
+    /// Of points along a tag, or of runs without an axis. `along` is a table of the points with their best cells.
+    ///
+    /// # Errors
+    /// [`ReportError::TooFewRuns`] where there are not two points to compare.
+    pub fn new(
+        points: Vec<Point<'a>>,
+        axis: Option<&str>,
+        along: Option<Table>,
+    ) -> Result<Self, ReportError> {
+        if points.len() < 2 {
+            return Err(ReportError::TooFewRuns {
+                given: points.len(),
+            });
+        }
+        Ok(Self {
+            axis: axis.map(str::to_owned),
+            points,
+            along,
+        })
+    }
+
+    fn title(&self) -> String {
+        match (&self.axis, self.points.as_slice()) {
+            (Some(axis), points) => format!("{} levels of {axis} compared", points.len()),
+            (None, [base, new]) => format!("{} against {}", new.name, base.name),
+            (None, points) => format!("{} runs compared", points.len()),
+        }
+    }
+
+    /// The point that the others are held against.
+    fn baseline(&self) -> Option<&Point<'a>> {
+        self.points.first()
+    }
+
+    /// The comparisons with it.
+    fn held(&self) -> impl Iterator<Item = (&Point<'a>, &RunComparison)> {
+        let points = self.points.iter();
+        points.filter_map(|point| Some((point, point.held.as_ref()?)))
+    }
+
+    /// The first run of each point.
+    fn firsts(&self) -> Vec<&'a RunRecord> {
+        let points = self.points.iter();
+        points
+            .filter_map(|point| point.runs.first().copied())
+            .collect()
+    }
+}
 
 /// What changed, as a table for a terminal, with what limits the comparison.
 pub fn terminal(held: &RunComparison) -> String {
@@ -62,11 +127,12 @@ pub fn along(study: &Study<'_>) -> String {
 pub fn markdown(study: &Study<'_>) -> String {
     let mut out = format!("# {}\n\n", text::markdown(&study.title()));
     out.push_str(&bullets(&conclusions::list(study)));
-    let along = study.along.iter().cloned();
-    for table in along
-        .chain([tables::tails(study)])
-        .chain(context::differences(study))
-    {
+    let all = [
+        study.along.clone(),
+        tables::tails(study),
+        tables::differences(study),
+    ];
+    for table in all.iter().flatten() {
         out.push_str(&table.section(true));
     }
     for (_, held) in study.held() {
@@ -93,7 +159,7 @@ pub fn markdown(study: &Study<'_>) -> String {
 /// # Errors
 /// [`ReportError::Read`] where a file of a run is there and cannot be read.
 pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
-    let traces = shapes::Traces::read(study)?;
+    let distributions = charts::distributions(study)?;
     let runs: usize = study.points.iter().map(|point| point.runs.len()).sum();
     let mut page = Page::new(&study.title());
     page.header(&format!(
@@ -104,11 +170,7 @@ pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
     page.section("conclusions", "Conclusions");
     page.push(&list(&conclusions::list(study)));
     page.charts(&charts::section(study));
-    page.charts(&Section {
-        id: "shapes",
-        title: "Distributions",
-        figures: shapes::figures(study, &traces),
-    });
+    page.charts(&distributions);
     page.section("tables", "Numbers");
     for table in all_tables(study) {
         page.push(&format!(
@@ -135,14 +197,11 @@ fn list(lines: &[String]) -> String {
 }
 
 fn all_tables(study: &Study<'_>) -> Vec<Table> {
-    let mut all: Vec<Table> = study.along.iter().cloned().collect();
-    all.push(tables::tails(study));
-    all.extend(
-        study
-            .points
-            .iter()
-            .filter_map(|point| Some(tables::changes(point.held.as_ref()?))),
-    );
-    all.extend(context::differences(study));
-    all.into_iter().filter_map(Table::not_empty).collect()
+    let changes = study
+        .held()
+        .map(|(_, held)| tables::changes(held).not_empty());
+    let along = study.along.clone().and_then(Table::not_empty);
+    let first = [along, tables::tails(study)].into_iter();
+    let all = first.chain(changes).chain([tables::differences(study)]);
+    all.flatten().collect()
 }

@@ -1,5 +1,7 @@
 //! The words of findings: one place for the terminal, Markdown and HTML. A finding is data; what it says is said here.
 
+use std::collections::BTreeSet;
+
 use bench_schema::{
     Action, Advice, Answer, Cause, Code, Evidence, Experiment, Fact, Figure, Finding, Known, Unit,
 };
@@ -13,12 +15,17 @@ pub fn headline(finding: &Finding) -> String {
     if let Some(message) = &finding.message {
         return text::plain(message);
     }
-    let said = match &finding.code {
-        Code::Cause(cause) => of_cause(*cause, finding),
-        Code::Answer(answer) => of_answer(*answer, finding),
-        Code::Fact(fact) => of_fact(*fact, finding),
-        Code::Other(_) => None,
-    };
+    let said = computed(finding).or_else(|| {
+        let sentence = match &finding.code {
+            Code::Cause(cause) => of_cause(*cause),
+            Code::Answer(answer) => of_answer(*answer),
+            Code::Fact(fact) => of_fact(*fact),
+            Code::Other(_) => "",
+        };
+        Numbers(finding)
+            .filled(sentence)
+            .filter(|said| !said.is_empty())
+    });
     // Without the numbers that its sentence needs, its name and the numbers that there are.
     said.unwrap_or_else(|| {
         let numbers: Vec<String> = finding.evidence.iter().take(4).map(evidence).collect();
@@ -79,22 +86,18 @@ pub(crate) fn evidence(evidence: &Evidence) -> String {
 
 /// The number alone, in its unit.
 pub(crate) fn amount(evidence: &Evidence) -> String {
-    let times = Figure::from(Known::SlowDown);
+    let level = [Known::LevelBefore, Known::LevelAfter];
     let ratios = [
-        times,
-        Known::ReplicaRatio.into(),
-        Known::BesideLong.into(),
-        Known::SlowRatio.into(),
-        Known::TailRatio.into(),
-        Known::ScalingFactor.into(),
+        Known::SlowDown,
+        Known::ReplicaRatio,
+        Known::BesideLong,
+        Known::SlowRatio,
+        Known::TailRatio,
+        Known::ScalingFactor,
     ];
-    if evidence.figure == Known::LevelBefore.into() || evidence.figure == Known::LevelAfter.into() {
-        return match evidence.unit {
-            Unit::Ratio => format!("{}×", number::short(evidence.value)),
-            unit => value(evidence.value, unit),
-        };
-    }
-    if ratios.contains(&evidence.figure) {
+    if let Figure::Known(figure) = &evidence.figure
+        && (ratios.contains(figure) || level.contains(figure) && evidence.unit == Unit::Ratio)
+    {
         return format!("{}×", number::short(evidence.value));
     }
     value(evidence.value, evidence.unit)
@@ -103,46 +106,82 @@ pub(crate) fn amount(evidence: &Evidence) -> String {
 /// The numbers of a finding by name.
 struct Numbers<'a>(&'a Finding);
 
-impl Numbers<'_> {
-    fn evidence(&self, figure: Known) -> Option<&Evidence> {
-        let figure = figure.into();
-        self.0.evidence.iter().find(|e| e.figure == figure)
-    }
-
-    fn all(&self, figure: Known) -> Vec<&Evidence> {
+impl<'a> Numbers<'a> {
+    fn all(&self, figure: Known) -> Vec<&'a Evidence> {
         let figure = figure.into();
         let own = self.0.evidence.iter().filter(|e| e.figure == figure);
         own.collect()
     }
 
-    fn said(&self, figure: Known) -> Option<String> {
-        self.evidence(figure).map(amount)
-    }
-
-    /// The words, where the number is there.
-    fn and(&self, figure: Known, words: impl Fn(&str) -> String) -> String {
-        self.said(figure).map_or_else(String::new, |it| words(&it))
-    }
-
-    fn of(&self, figure: Known) -> Option<String> {
-        let name = self.evidence(figure)?.of.as_deref()?;
-        Some(text::shortened(name, 60))
-    }
-
-    /// `75.0 to 83.0 %`.
-    fn span(&self, figure: Known) -> Option<String> {
-        let mut all = self.all(figure);
-        all.sort_by(|a, b| a.value.total_cmp(&b.value));
-        let (low, high) = (amount(all.first()?), amount(all.last()?));
-        Some(if low == high {
-            low
-        } else {
-            format!("{low} to {high}")
+    /// What stands between braces in a sentence.
+    fn named(&self, name: &str) -> Option<String> {
+        let (name, how) = name.split_once('.').unwrap_or((name, ""));
+        if name == "place" {
+            return Some(place(self.0));
+        }
+        let mut all = self.all(*Known::ALL.iter().find(|known| known.as_str() == name)?);
+        let first = *all.first()?;
+        Some(match how {
+            "of" => text::shortened(first.of.as_deref()?, 60),
+            "bare" => number::short(first.value),
+            "grouped" => grouped(first.value),
+            "each" => {
+                let each = |e: &&Evidence| {
+                    Some(format!("{} {}", amount(e), text::plain(e.of.as_deref()?)))
+                };
+                all.iter().filter_map(each).collect::<Vec<_>>().join(", ")
+            }
+            "span" => {
+                all.sort_by(|a, b| a.value.total_cmp(&b.value));
+                match (amount(all.first()?), amount(all.last()?)) {
+                    (low, high) if low == high => low,
+                    (low, high) => format!("{low} to {high}"),
+                }
+            }
+            _ => amount(first),
         })
+    }
+
+    /// A sentence with its numbers: `{served_rate}` is the first of that name, `.of` is whose it is, `.bare` and `.grouped` are without a
+    /// unit, `.each` is every one with whose it is, `.span` from the least to the most; `{place}` are the cells. Brackets hold
+    /// alternatives: the first that has all its numbers stands, and an empty one makes the part optional. `None` where a number is missing.
+    fn filled(&self, sentence: &str) -> Option<String> {
+        self.part(&mut &*sentence)
+    }
+
+    fn part(&self, rest: &mut &str) -> Option<String> {
+        let mut said = Some(String::new());
+        while let Some(c) = rest.chars().next().filter(|c| !matches!(c, '|' | ']')) {
+            *rest = rest.get(c.len_utf8()..).unwrap_or_default();
+            let next = match c {
+                '{' => {
+                    let (name, behind) = rest.split_once('}').unwrap_or((rest, ""));
+                    *rest = behind;
+                    self.named(name)
+                }
+                '[' => self.alternatives(rest),
+                c => Some(c.to_string()),
+            };
+            said = said.zip(next).map(|(said, next)| said + &next);
+        }
+        said
+    }
+
+    fn alternatives(&self, rest: &mut &str) -> Option<String> {
+        let mut found = None;
+        loop {
+            let next = self.part(rest);
+            found = found.or(next);
+            let sign = rest.chars().next();
+            *rest = rest.get(1..).unwrap_or_default();
+            if sign != Some('|') {
+                return found;
+            }
+        }
     }
 }
 
-/// ` in c8`, ` in 3 cells`.
+/// ` in c8`, ` in c8 and 3 more cells`.
 fn place(finding: &Finding) -> String {
     match finding.cells.as_slice() {
         [] => String::new(),
@@ -160,236 +199,218 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each cause")]
-fn of_cause(cause: Cause, finding: &Finding) -> Option<String> {
-    let n = Numbers(finding);
-    let place = place(finding);
-    let at = n.and(Known::At, |at| format!(" {at} after the first request"));
-    Some(match cause {
-        Cause::Overload => format!(
-            "overload{place}: {} served of {} offered, so the queue grows for as long as it lasts",
-            n.said(Known::ServedRate)?,
-            n.said(Known::OfferedRate)?
-        ),
+fn of_cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Overload => {
+            "overload{place}: {served_rate} served of {offered_rate} offered, so the queue grows for as long as it lasts"
+        }
         Cause::Queueing => {
-            let how = n
-                .said(Known::QueueShare)
-                .map(|share| format!("{share} of E2E is waiting"))
-                .or_else(|| {
-                    let running = n.said(Known::Running)?;
-                    let waiting = n.said(Known::Waiting)?;
-                    Some(format!("{waiting} wait while {running} run"))
-                })
-                .or_else(|| {
-                    let (now, alone) = (n.said(Known::Ttft)?, n.said(Known::QuietTtft)?);
-                    Some(format!(
-                        "TTFT is {now}, of the same prompts without load {alone}"
-                    ))
-                })?;
-            let times = n.and(Known::QueueTimeP50, |queue| {
-                n.and(Known::GenerationTimeP50, |rest| {
-                    format!(", {queue} in the queue and {rest} generating at the median")
-                })
-            });
-            format!("requests wait in the server{place}: {how}{times}")
+            "requests wait in the server{place}: [{queue_share} of E2E is waiting|{waiting} wait while {running} run|TTFT is {ttft}, of the same prompts without load {quiet_ttft}][, {queue_time_p50} in the queue and {generation_time_p50} generating at the median|]"
         }
-        Cause::Prefill => format!(
-            "prompts take long to process{place}: {} of E2E{}",
-            n.said(Known::PrefillShare)?,
-            n.and(Known::TtftPerToken, |each| format!(
-                ", {each} for each prompt token"
-            ))
-        ),
-        Cause::WaitingOrPrefill => format!(
-            "waiting or prefill, nothing here tells which{place}: {} of E2E passes before the first token",
-            n.said(Known::TtftShare)?
-        ),
-        Cause::DecodeSlowsWithLoad => format!(
-            "decoding slows with load{place}: {} a token, {} at low load",
-            n.said(Known::Tpot)?,
-            n.said(Known::QuietTpot)?
-        ),
-        Cause::HeadOfLine => format!(
-            "short requests are held up by long prompts{place}: {} long prompts, TTFT of short ones beside them {}",
-            n.said(Known::LongPrompts)?,
-            n.said(Known::BesideLong)?
-        ),
+        Cause::Prefill => {
+            "prompts take long to process{place}: {prefill_share} of E2E[, {ttft_per_token} for each prompt token|]"
+        }
+        Cause::WaitingOrPrefill => {
+            "waiting or prefill, nothing here tells which{place}: {ttft_share} of E2E passes before the first token"
+        }
+        Cause::DecodeSlowsWithLoad => {
+            "decoding slows with load{place}: {tpot} a token, {quiet_tpot} at low load"
+        }
+        Cause::HeadOfLine => {
+            "short requests are held up by long prompts{place}: {long_prompts} long prompts, TTFT of short ones beside them {beside_long}"
+        }
         Cause::ServerStarved => {
-            let how = n
-                .said(Known::ServerThrottled)
-                .map(|share| format!("a quota held it back {share} of the time"))
-                .or_else(|| {
-                    let waits = n.said(Known::ServerRunQueue)?;
-                    Some(format!(
-                        "its threads waited {waits} s for a CPU each second"
-                    ))
-                })
-                .or_else(|| {
-                    let share = n.said(Known::HostSteal)?;
-                    Some(format!("the hypervisor took {share} of the CPUs"))
-                })
-                .or_else(|| Some(format!("its CPUs are {} used", n.said(Known::HostCpu)?)))?;
-            format!("the server is kept from its CPU{place}: {how}")
+            "the server is kept from its CPU{place}: [a quota held it back {server_throttled} of the time|its threads waited {server_run_queue} s for a CPU each second|the hypervisor took {host_steal} of the CPUs|its CPUs are {host_cpu} used]"
         }
-        Cause::ClientLimited => {
-            let numbers: Vec<String> = finding.evidence.iter().take(2).map(evidence).collect();
-            format!("the client limits what is measured: {}", numbers.join("; "))
+        Cause::ClientLimited => "the client limits what is measured: ",
+        Cause::SlowReplica => {
+            "one endpoint is slower than the others{place}: {replica_ratio.of} takes {replica_ratio} their time for the same lengths"
         }
-        Cause::SlowReplica => format!(
-            "one endpoint is slower than the others{place}: {} takes {} their time for the same lengths",
-            n.of(Known::ReplicaRatio)?,
-            n.said(Known::ReplicaRatio)?
-        ),
-        Cause::PeriodicStall => format!(
-            "all streams stop together every {} for {}{place}",
-            n.said(Known::StallPeriod)?,
-            n.said(Known::StallLength)?
-        ),
-        Cause::Frozen => format!(
-            "all streams stood still for {}{at}{place}",
-            n.said(Known::StallLength)?
-        ),
-        Cause::SlowRequests => format!(
-            "{} of the requests take {} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why",
-            n.said(Known::SlowShare)?,
-            n.said(Known::SlowRatio)?
-        ),
-        Cause::DecodeInterrupted => format!(
-            "prompts of others interrupt the answers{place}: {} of the users' time is pauses, {} of that beside a prompt in progress",
-            n.said(Known::PauseShare)?,
-            n.said(Known::PausePrompts)?
-        ),
-        Cause::Pauses => format!(
-            "answers pause{place}: {} of the users' time lies in gaps of four times the usual or more; nothing that was measured tells why",
-            n.said(Known::PauseShare)?
-        ),
-        Cause::ColdStart => format!(
-            "slow at first{place}: {} the usual time until{at}",
-            n.said(Known::LevelBefore)?
-        ),
-        Cause::Drift => format!(
-            "times drift{place}: from {} to {} the usual for their lengths",
-            n.said(Known::LevelBefore)?,
-            n.said(Known::LevelAfter)?
-        ),
-        Cause::Step => format!(
-            "times change at one moment{place}:{at}, from {} to {} the usual for their lengths",
-            n.said(Known::LevelBefore)?,
-            n.said(Known::LevelAfter)?
-        ),
-        Cause::RateLimited => format!(
-            "the server's rate limit refuses {} of the requests{place} (HTTP 429)",
-            n.said(Known::FailedShare)?
-        ),
-        Cause::Failing => {
-            let kinds: Vec<String> = n
-                .all(Known::Failed)
-                .iter()
-                .filter_map(|e| Some(format!("{} {}", amount(e), text::plain(e.of.as_deref()?))))
-                .collect();
-            format!(
-                "{} of the requests fail{place}: {}",
-                n.said(Known::FailedShare)?,
-                kinds.join(", ")
-            )
+        Cause::PeriodicStall => {
+            "all streams stop together every {stall_period} for {stall_length}{place}"
         }
+        Cause::Frozen => {
+            "all streams stood still for {stall_length}[ {at} after the first request|]{place}"
+        }
+        Cause::SlowRequests => {
+            "{slow_share} of the requests take {slow_ratio} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why"
+        }
+        Cause::DecodeInterrupted => {
+            "prompts of others interrupt the answers{place}: {pause_share} of the users' time is pauses, {pause_prompts} of that beside a prompt in progress"
+        }
+        Cause::Pauses => {
+            "answers pause{place}: {pause_share} of the users' time lies in gaps of four times the usual or more; nothing that was measured tells why"
+        }
+        Cause::ColdStart => {
+            "slow at first{place}: {level_before} the usual time until[ {at} after the first request|]"
+        }
+        Cause::Drift => {
+            "times drift{place}: from {level_before} to {level_after} the usual for their lengths"
+        }
+        Cause::Step => {
+            "times change at one moment{place}:[ {at} after the first request|], from {level_before} to {level_after} the usual for their lengths"
+        }
+        Cause::RateLimited => {
+            "the server's rate limit refuses {failed_share} of the requests{place} (HTTP 429)"
+        }
+        Cause::Failing => "{failed_share} of the requests fail{place}: [{failed.each}|]",
         Cause::ServerGone => {
-            let lasted = n.said(Known::Lasted).map_or_else(
-                || "and did not come back".to_owned(),
-                |t| format!("for {t}"),
-            );
+            "the server was gone [for {lasted}|and did not come back]{place}:[ {at} after the first request|], {failed_share} of the requests lost"
+        }
+        Cause::MemoryPressure => {
+            "the KV cache is full ({kv_cache_peak}){place}[, {preemptions} preemptions|][, {waiting} requests wait|]"
+        }
+        Cause::PrefixCache => {
+            "the prefix cache helps{place}: TTFT {cached_ttft} with a known beginning, {ttft} without"
+        }
+        Cause::GpuLow => {
+            "throughput no longer rises although the GPU is only {gpu_use} used{place}"
+        }
+        Cause::GpuSaturated => {
+            "the GPU has nothing left{place}: {gpu_use} used, {load_added} more load brought {throughput_gained} more throughput"
+        }
+        Cause::GpuThrottled => {
+            "the GPU was held back by heat or power {gpu_held_back} of the time{place}"
+        }
+        Cause::Healthy => {
+            "healthy: nothing was found that costs users time[; throughput stops rising at {limit_level.of} {limit_level}[ with {throughput}|]|; its limit was not reached up to {highest_level.of} {highest_level}[ with {throughput}|]|]"
+        }
+    }
+}
+
+/// The sentences of answers and facts that are the same whatever their numbers.
+fn of_answer(answer: Answer) -> &'static str {
+    match answer {
+        Answer::SloMissed => {
+            "[{measured.of} is {measured} and misses {limit}: {attainment} of the requests meet it|{limit.of} is unbounded, because failed requests count as slower than any limit: {attainment} of the requests stay within {limit}]"
+        }
+        Answer::Capacity => {
+            "{request_rate} served{place}: {requests_per_day.grouped} requests a day if sustained"
+        }
+        _ => "",
+    }
+}
+
+fn of_fact(fact: Fact) -> &'static str {
+    match fact {
+        Fact::OutputLength => {
+            "E2E grows linearly with the answer: {time_per_output_token} per output token from {fewest_tokens.bare} to {most_tokens}[; by that line up to {longest_within} within {limit}|]"
+        }
+        Fact::PromptLength => {
+            "[over prompts from {fewest_tokens.bare} to {most_tokens}, E2E changes by {latency_penalty}|the time before the first token grows {slow_down} over prompts from {fewest_tokens.bare} to {most_tokens}: {level_before} to {level_after}]"
+        }
+        Fact::PhaseSplit => {
+            "decode is {decode_share.span} of E2E[, prefill {prefill_share.span}|][, waiting or prefill {ttft_share.span}|][, waiting {queue_share.span}|]"
+        }
+        Fact::CpuUse => {
+            "CPU use of the server's host is {host_cpu.span}[; the server uses {server_cores.span} cores|]"
+        }
+        Fact::OperatingPoint => "the GPU is well used at {gpu_use.of}: {gpu_use}, within 80–90 %",
+        Fact::Tail => {
+            "P95 of E2E is {tail_ratio} its median{place}: {e2e_p95} and {e2e_p50}[; lengths of answers vary by {length_cov}|]"
+        }
+        Fact::Consistency => "equal requests differ by {cov.span} (CoV of E2E)",
+        Fact::AllAnswered => "every request got a whole answer: {completed} of them",
+        Fact::TokensPerChunk => {
+            "a chunk is not a token here: {tokens_per_chunk} tokens per content event"
+        }
+        Fact::ServerDisagrees => {
+            "client and server tell different TTFT: {ttft} seen, {server_ttft} by the server's own count"
+        }
+        Fact::RepeatsDiffer => "repeats of one cell differ by {cov} (CoV of their means)",
+        Fact::GpuUse | Fact::Scaling | Fact::LoadEffects | Fact::WorkloadsDiffer => "",
+    }
+}
+
+/// The sentences that take more than filling in.
+fn computed(finding: &Finding) -> Option<String> {
+    let n = Numbers(finding);
+    Some(match finding.code {
+        Code::Cause(Cause::ClientLimited) => {
+            let numbers: Vec<String> = finding.evidence.iter().take(2).map(evidence).collect();
+            of_cause(Cause::ClientLimited).to_owned() + &numbers.join("; ")
+        }
+        Code::Answer(Answer::SloMet) => met(&n),
+        Code::Answer(Answer::SloUndecided) => open_objectives(&n),
+        Code::Fact(Fact::GpuUse) => {
+            let parts = [
+                "GPU use {gpu_use.span}",
+                "at most {gpu_use_peak.span}",
+                "its memory {gpu_memory_peak.span}",
+                "the KV cache at most {kv_cache_peak.span}",
+            ];
+            let parts = parts.iter().filter_map(|part| n.filled(part));
+            parts.collect::<Vec<_>>().join(", ")
+        }
+        Code::Fact(Fact::Scaling) => {
+            let told = n.all(Known::ScalingFactor);
+            let (first, rest) = told.split_first()?;
+            let efficiency = n.all(Known::Efficiency);
+            let levels = rest.iter().filter_map(|e| {
+                let share = efficiency.iter().find(|share| share.of == e.of);
+                let share =
+                    share.map_or_else(String::new, |e| format!(" (efficiency {})", amount(e)));
+                Some(format!(
+                    "{} at {}{share}",
+                    amount(e),
+                    text::plain(e.of.as_deref()?)
+                ))
+            });
+            let levels = levels.collect::<Vec<_>>().join(", ");
             format!(
-                "the server was gone {lasted}{place}:{at}, {} of the requests lost",
-                n.said(Known::FailedShare)?
+                "throughput over that at {}: {levels}",
+                text::plain(first.of.as_deref()?)
             )
         }
-        Cause::MemoryPressure => format!(
-            "the KV cache is full ({}){place}{}{}",
-            n.said(Known::KvCachePeak)?,
-            n.and(Known::Preemptions, |n| format!(", {n} preemptions")),
-            n.and(Known::Waiting, |n| format!(", {n} requests wait"))
-        ),
-        Cause::PrefixCache => format!(
-            "the prefix cache helps{place}: TTFT {} with a known beginning, {} without",
-            n.said(Known::CachedTtft)?,
-            n.said(Known::Ttft)?
-        ),
-        Cause::GpuLow => format!(
-            "throughput no longer rises although the GPU is only {} used{place}",
-            n.said(Known::GpuUse)?
-        ),
-        Cause::GpuSaturated => format!(
-            "the GPU has nothing left{place}: {} used, {} more load brought {} more throughput",
-            n.said(Known::GpuUse)?,
-            n.said(Known::LoadAdded)?,
-            n.said(Known::ThroughputGained)?
-        ),
-        Cause::GpuThrottled => format!(
-            "the GPU was held back by heat or power {} of the time{place}",
-            n.said(Known::GpuHeldBack)?
-        ),
-        Cause::Healthy => {
-            let throughput = n.and(Known::Throughput, |rate| format!(" with {rate}"));
-            let limit = |figure, words: &str| {
-                let level = n.said(figure)?;
-                Some(format!("; {words} {} {level}{throughput}", n.of(figure)?))
+        Code::Fact(Fact::LoadEffects) => {
+            let along = |(figure, title): (Known, &str)| {
+                let all = n.all(figure);
+                let (first, last) = (all.first()?, all.last().filter(|_| all.len() > 1)?);
+                let times = number::short(last.value / first.value);
+                Some(format!(
+                    "{title} p50 goes from {} to {} ({times}×)",
+                    amount(first),
+                    amount(last)
+                ))
             };
-            let where_to = limit(Known::LimitLevel, "throughput stops rising at")
-                .or_else(|| limit(Known::HighestLevel, "its limit was not reached up to"))
-                .unwrap_or_default();
-            format!("healthy: nothing was found that costs users time{where_to}")
+            let parts = [(Known::Ttft, "TTFT"), (Known::Itl, "ITL")];
+            let parts: Vec<String> = parts.into_iter().filter_map(along).collect();
+            format!("over the load, {}", parts.join(", "))
         }
+        Code::Fact(Fact::WorkloadsDiffer) => {
+            let rates = n.all(Known::RequestRate);
+            let (low, high) = number::ends(rates.iter().map(|e| e.value))?;
+            let said = rates.iter();
+            let said = said.filter_map(|e| {
+                Some(format!(
+                    "{} with {}",
+                    amount(e),
+                    text::plain(e.of.as_deref()?)
+                ))
+            });
+            let said = said.collect::<Vec<_>>().join(", ");
+            match high / low {
+                ratio if ratio < 1.05 => format!("the rate is the same: {said}"),
+                ratio => format!("the rate differs {}×: {said}", number::short(ratio)),
+            }
+        }
+        _ => return None,
     })
 }
 
-fn of_answer(answer: Answer, finding: &Finding) -> Option<String> {
-    let n = Numbers(finding);
-    Some(match answer {
-        Answer::SloMissed => match n.said(Known::Measured) {
-            Some(measured) => format!(
-                "{} is {measured} and misses {}: {} of the requests meet it",
-                n.of(Known::Measured)?,
-                n.said(Known::Limit)?,
-                n.said(Known::Attainment)?
-            ),
-            None => format!(
-                "{} is unbounded, because failed requests count as slower than any limit: {} of the requests stay within {}",
-                n.of(Known::Limit)?,
-                n.said(Known::Attainment)?,
-                n.said(Known::Limit)?
-            ),
-        },
-        Answer::SloMet => {
-            let rate = n
-                .evidence(Known::RequestRate)
-                .map_or_else(String::new, |rate| {
-                    let cell = rate.cell.as_deref().unwrap_or_default();
-                    let cell = text::shortened(cell, 40);
-                    format!(", at up to {} ({cell})", amount(rate))
-                });
-            let mut names: Vec<_> = n.all(Known::Limit).iter().map(|e| &e.of).collect();
-            names.sort();
-            names.dedup();
-            let (s, cells) = (plural(names.len()), finding.cells.len());
-            let cells = format!(" in {cells} cell{}", plural(cells));
-            format!(
-                "{} objective{s} met{cells}{rate}{}",
-                names.len(),
-                tightest(&n).map_or_else(String::new, |t| format!("; the tightest is {t}"))
-            )
-        }
-        Answer::SloUndecided => open_objectives(&n),
-        Answer::Capacity => format!(
-            "{} served{}: {} requests a day if sustained",
-            n.said(Known::RequestRate)?,
-            place(finding),
-            grouped(n.evidence(Known::RequestsPerDay)?.value)
-        ),
-        Answer::ScenarioMet
-        | Answer::ScenarioMissed
-        | Answer::ScenarioUndecided
-        | Answer::Planning => return None,
-    })
+/// How many objectives hold, up to which rate, and which is nearest to its limit.
+fn met(n: &Numbers<'_>) -> String {
+    let rate = n.all(Known::RequestRate);
+    let rate = rate.first().map_or_else(String::new, |rate| {
+        let cell = text::shortened(rate.cell.as_deref().unwrap_or_default(), 40);
+        format!(", at up to {} ({cell})", amount(rate))
+    });
+    let limits = n.all(Known::Limit);
+    let names: BTreeSet<_> = limits.iter().map(|e| &e.of).collect();
+    let (names, cells) = (names.len(), n.0.cells.len());
+    let tightest = tightest(n).map_or_else(String::new, |t| format!("; the tightest is {t}"));
+    let (s, of_cells) = (plural(names), plural(cells));
+    format!("{names} objective{s} met in {cells} cell{of_cells}{rate}{tightest}")
 }
 
 /// What nobody can tell, an objective once for all its cells.
@@ -466,176 +487,21 @@ fn grouped(x: f64) -> String {
     out
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each fact")]
-fn of_fact(fact: Fact, finding: &Finding) -> Option<String> {
-    let n = Numbers(finding);
-    Some(match fact {
-        Fact::OutputLength => format!(
-            "E2E grows linearly with the answer: {} per output token from {} to {}{}",
-            n.said(Known::TimePerOutputToken)?,
-            number::short(n.evidence(Known::FewestTokens)?.value),
-            n.said(Known::MostTokens)?,
-            n.and(Known::LongestWithin, |tokens| {
-                n.and(Known::Limit, |limit| {
-                    format!("; by that line up to {tokens} within {limit}")
-                })
-            })
+/// What stands under a finding besides its evidence: what follows from it, what was ruled out and by which number, what would refute it.
+pub(crate) fn reasons(finding: &Finding) -> [(&'static str, String); 3] {
+    let follows = finding.consequences.iter().map(|cause| cause_name(*cause));
+    let ruled_out = finding.ruled_out.iter();
+    let ruled_out =
+        ruled_out.map(|out| format!("{}: {}", cause_name(out.cause), evidence(&out.by)));
+    let refute = finding.refute.map_or("", experiment);
+    [
+        (
+            "What follows from it",
+            follows.collect::<Vec<_>>().join("; "),
         ),
-        Fact::PromptLength => {
-            let range = format!(
-                "from {} to {}",
-                number::short(n.evidence(Known::FewestTokens)?.value),
-                n.said(Known::MostTokens)?
-            );
-            match n.said(Known::LatencyPenalty) {
-                Some(change) => format!("over prompts {range}, E2E changes by {change}"),
-                None => format!(
-                    "the time before the first token grows {} over prompts {range}: {} to {}",
-                    n.said(Known::SlowDown)?,
-                    n.said(Known::LevelBefore)?,
-                    n.said(Known::LevelAfter)?
-                ),
-            }
-        }
-        Fact::Scaling => {
-            let told = n.all(Known::ScalingFactor);
-            let (first, rest) = told.split_first()?;
-            let level = |e: &Evidence| Some(text::plain(e.of.as_deref()?));
-            let share = |of: &Option<String>| {
-                let mut all = n.all(Known::Efficiency).into_iter();
-                let own = all.find(|e| e.of == *of);
-                own.map_or_else(String::new, |e| format!(" (efficiency {})", amount(e)))
-            };
-            let levels = rest
-                .iter()
-                .filter_map(|e| Some(format!("{} at {}{}", amount(e), level(e)?, share(&e.of))));
-            let levels: Vec<String> = levels.collect();
-            format!(
-                "throughput over that at {}: {}",
-                level(first)?,
-                levels.join(", ")
-            )
-        }
-        Fact::LoadEffects => {
-            let along = |figure: Known, title: &str| {
-                let all = n.all(figure);
-                let (first, last) = (all.first()?, all.last()?);
-                (all.len() > 1).then(|| {
-                    format!(
-                        "{title} p50 goes from {} to {} ({}×)",
-                        amount(first),
-                        amount(last),
-                        number::short(last.value / first.value)
-                    )
-                })
-            };
-            let parts = [along(Known::Ttft, "TTFT"), along(Known::Itl, "ITL")];
-            let parts: Vec<String> = parts.into_iter().flatten().collect();
-            format!("over the load, {}", parts.join(", "))
-        }
-        Fact::PhaseSplit => format!(
-            "decode is {} of E2E{}",
-            n.span(Known::DecodeShare)?,
-            [
-                (Known::PrefillShare, "prefill"),
-                (Known::TtftShare, "waiting or prefill"),
-                (Known::QueueShare, "waiting"),
-            ]
-            .into_iter()
-            .filter_map(|(figure, name)| Some(format!(", {name} {}", n.span(figure)?)))
-            .collect::<String>()
-        ),
-        Fact::GpuUse => {
-            let part = |figure, title: &str| Some(format!("{title} {}", n.span(figure)?));
-            let parts = [
-                part(Known::GpuUse, "GPU use"),
-                part(Known::GpuUsePeak, "at most"),
-                part(Known::GpuMemoryPeak, "its memory"),
-                part(Known::KvCachePeak, "the KV cache at most"),
-            ];
-            let parts: Vec<String> = parts.into_iter().flatten().collect();
-            parts.join(", ")
-        }
-        Fact::CpuUse => format!(
-            "CPU use of the server's host is {}{}",
-            n.span(Known::HostCpu)?,
-            n.span(Known::ServerCores)
-                .map_or_else(String::new, |cores| format!(
-                    "; the server uses {cores} cores"
-                ))
-        ),
-        Fact::OperatingPoint => format!(
-            "the GPU is well used at {}: {}, within 80–90 %",
-            n.of(Known::GpuUse)?,
-            n.said(Known::GpuUse)?
-        ),
-        Fact::WorkloadsDiffer => {
-            let rates = n.all(Known::RequestRate);
-            let ends = rates.iter().map(|e| e.value);
-            let (low, high) = (ends.clone().reduce(f64::min)?, ends.reduce(f64::max)?);
-            let said: Vec<String> = rates
-                .iter()
-                .filter_map(|e| {
-                    let name = text::plain(e.of.as_deref()?);
-                    Some(format!("{} with {name}", amount(e)))
-                })
-                .collect();
-            let said = said.join(", ");
-            match high / low {
-                ratio if ratio < 1.05 => format!("the rate is the same: {said}"),
-                ratio => format!("the rate differs {}×: {said}", number::short(ratio)),
-            }
-        }
-        Fact::Tail => format!(
-            "P95 of E2E is {} its median{}: {} and {}{}",
-            n.said(Known::TailRatio)?,
-            place(finding),
-            n.said(Known::E2eP95)?,
-            n.said(Known::E2eP50)?,
-            n.and(Known::LengthCov, |cov| format!(
-                "; lengths of answers vary by {cov}"
-            ))
-        ),
-        Fact::Consistency => format!(
-            "equal requests differ by {} (CoV of E2E)",
-            n.span(Known::Cov)?
-        ),
-        Fact::AllAnswered => format!(
-            "every request got a whole answer: {} of them",
-            n.said(Known::Completed)?
-        ),
-        Fact::TokensPerChunk => format!(
-            "a chunk is not a token here: {} tokens per content event",
-            n.said(Known::TokensPerChunk)?
-        ),
-        Fact::ServerDisagrees => format!(
-            "client and server tell different TTFT: {} seen, {} by the server's own count",
-            n.said(Known::Ttft)?,
-            n.said(Known::ServerTtft)?
-        ),
-        Fact::RepeatsDiffer => format!(
-            "repeats of one cell differ by {} (CoV of their means)",
-            n.said(Known::Cov)?
-        ),
-    })
-}
-
-/// What was ruled out, each with the number that says so.
-pub(crate) fn ruled_out(finding: &Finding) -> Vec<String> {
-    finding
-        .ruled_out
-        .iter()
-        .map(|out| format!("{}: {}", cause_name(out.cause), evidence(&out.by)))
-        .collect()
-}
-
-/// What follows from it.
-pub(crate) fn consequences(finding: &Finding) -> Vec<&'static str> {
-    finding
-        .consequences
-        .iter()
-        .map(|cause| cause_name(*cause))
-        .collect()
+        ("Ruled out", ruled_out.collect::<Vec<_>>().join("; ")),
+        ("What would refute it", refute.to_owned()),
+    ]
 }
 
 /// What to try, in words, with the server's own parameter.
@@ -721,7 +587,7 @@ fn action(action: Action) -> &'static str {
 }
 
 /// The measurement that would refute a finding.
-pub(crate) fn experiment(experiment: Experiment) -> &'static str {
+fn experiment(experiment: Experiment) -> &'static str {
     match experiment {
         Experiment::LowerRate => {
             "the same at four fifths of the rate: if requests in flight grow there too, it is not the rate"
@@ -901,6 +767,31 @@ mod tests {
             let said = headline(&Finding::new(*cause, 0.5));
             assert!(!said.is_empty(), "{cause}");
         }
+    }
+
+    #[test]
+    fn every_number_that_a_sentence_names_is_one_that_findings_have() {
+        let causes = Cause::ALL.iter().map(|code| of_cause(*code));
+        let answers = Answer::ALL.iter().map(|code| of_answer(*code));
+        let facts = Fact::ALL.iter().map(|code| of_fact(*code));
+        for sentence in causes.chain(answers).chain(facts) {
+            for named in sentence.split('{').skip(1) {
+                let name = named.split(['}', '.']).next().unwrap();
+                let known = Known::ALL.iter().any(|known| known.as_str() == name);
+                assert!(known || name == "place", "{name} in: {sentence}");
+            }
+            assert_eq!(sentence.matches('[').count(), sentence.matches(']').count());
+        }
+    }
+
+    #[test]
+    fn of_alternatives_the_first_with_all_its_numbers_stands() {
+        let mut found = Finding::new(Cause::Queueing, 0.5);
+        let numbers = [(Known::Waiting, 3.0), (Known::Running, 8.0)];
+        let evidence = numbers.map(|(figure, n)| Evidence::new(figure.into(), n, Unit::Count));
+        found.evidence.extend(evidence);
+        let said = headline(&found);
+        assert_eq!(said, "requests wait in the server: 3 wait while 8 run");
     }
 
     #[test]

@@ -71,6 +71,12 @@ pub(crate) fn duration(ns: f64) -> String {
     bench_schema::Nanos::from_f64(ns).to_string()
 }
 
+/// The least and the most of some values.
+pub(crate) fn ends(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let ends = values.into_iter().map(|value| (value, value));
+    ends.reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
+}
+
 /// A float as an index: rounded down, nothing below zero, saturating.
 #[expect(
     clippy::cast_possible_truncation,

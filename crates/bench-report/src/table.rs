@@ -1,15 +1,14 @@
 //! Tables, built once and written for a terminal, for Markdown, for HTML and as CSV.
 
-mod csv;
-mod html;
-pub(crate) mod markdown;
+mod forms;
 pub(crate) mod terminal;
+
+pub(crate) use forms::legend;
 
 use std::collections::BTreeSet;
 
 use bench_schema::Quantile;
 
-use crate::mark::Mark;
 use crate::number;
 
 /// A table with its caption, for a terminal ([`Table::to_terminal`]) or Markdown ([`Table::to_markdown`]).
@@ -108,16 +107,17 @@ impl Column {
 
     /// The whole heading in one line: `TTFT p50 (ms)`.
     pub(crate) fn heading(&self) -> String {
-        let name = if self.group.is_empty() {
-            self.title.clone()
-        } else {
-            format!("{} {}", self.group, self.title)
-        };
-        if self.unit.is_empty() {
-            name
-        } else {
-            format!("{name} ({})", self.unit)
+        match self.unit {
+            "" => self.name(),
+            unit => format!("{} ({unit})", self.name()),
         }
+    }
+
+    /// Without its unit.
+    fn name(&self) -> String {
+        format!("{} {}", self.group, self.title)
+            .trim_start()
+            .to_owned()
     }
 }
 
@@ -333,6 +333,87 @@ impl Table {
     }
 }
 
+/// A table in the making whose columns know what stands in them: heading and value are written in one place.
+pub(crate) struct Sheet<'a, R> {
+    columns: Vec<Column>,
+    fill: Vec<Box<dyn Fn(&R) -> Cell + 'a>>,
+}
+
+impl<'a, R> Sheet<'a, R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            columns: Vec::new(),
+            fill: Vec::new(),
+        }
+    }
+
+    pub(crate) fn column(mut self, column: Column, of: impl Fn(&R) -> Cell + 'a) -> Self {
+        self.columns.push(column);
+        self.fill.push(Box::new(of));
+        self
+    }
+
+    /// Words; `None` is not known.
+    pub(crate) fn text<V: Into<Option<String>>>(
+        self,
+        title: &str,
+        of: impl Fn(&R) -> V + 'a,
+    ) -> Self {
+        let cell = move |row: &R| of(row).into().map_or_else(Cell::default, Cell::text);
+        self.column(Column::text(title), cell)
+    }
+
+    pub(crate) fn number<V: Into<Option<f64>>>(
+        self,
+        (title, unit): (&str, &'static str),
+        of: impl Fn(&R) -> V + 'a,
+    ) -> Self {
+        self.column(Column::number(title, unit), move |row| {
+            Cell::number(of(row))
+        })
+    }
+
+    /// Shares, shown in percent.
+    pub(crate) fn percent(self, title: &str, of: impl Fn(&R) -> Option<f64> + 'a) -> Self {
+        self.number((title, "%"), move |row| of(row).map(|share| share * 100.0))
+    }
+
+    /// Whole numbers; `None` is not known.
+    pub(crate) fn count<V: Into<Option<u64>>>(
+        self,
+        title: &str,
+        of: impl Fn(&R) -> V + 'a,
+    ) -> Self {
+        let cell = move |row: &R| of(row).into().map_or_else(Cell::default, Cell::count);
+        self.column(Column::number(title, ""), cell)
+    }
+
+    /// The table of these rows, without the columns in which nothing is known; `None` without rows.
+    pub(crate) fn rows(
+        self,
+        title: impl Into<String>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Option<Table> {
+        let table = self.all_columns(title, rows);
+        table.without_empty_columns().not_empty()
+    }
+
+    /// The same with every column, whatever is known.
+    pub(crate) fn all_columns(
+        self,
+        title: impl Into<String>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Table {
+        let row = |row: R| self.fill.iter().map(|of| of(&row)).collect();
+        let rows = rows.into_iter().map(row).collect();
+        Table {
+            title: title.into(),
+            columns: self.columns,
+            rows,
+        }
+    }
+}
+
 fn show_cell(cell: &Cell, decimals: usize) -> Shown {
     let text = match &cell.value {
         Value::Text(text) => text.clone(),
@@ -344,5 +425,54 @@ fn show_cell(cell: &Cell, decimals: usize) -> Shown {
         text,
         signs: cell.marks.iter().map(|mark| mark.sign()).collect(),
         tone: cell.tone,
+    }
+}
+
+/// What a sign behind a number means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Mark {
+    /// Fewer than 10 / (1 − q) values.
+    FewSamples,
+    /// The stamps behind it are bounds, and the other end differs by more than 1 %.
+    Bounded,
+    /// The cell has a reason to doubt.
+    Doubtful,
+    /// The cell has a reason not to believe.
+    Untrusted,
+    /// An estimate, not a measurement.
+    Estimate,
+    /// With failures as +∞ the quantile does not exist.
+    Failures,
+}
+
+impl Mark {
+    /// One column wide.
+    pub(crate) fn sign(self) -> char {
+        match self {
+            Self::FewSamples => '*',
+            Self::Bounded => '~',
+            Self::Doubtful => '?',
+            Self::Untrusted => '!',
+            Self::Estimate => '≈',
+            Self::Failures => '∞',
+        }
+    }
+
+    /// What the legend says.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Self::FewSamples => {
+                "few samples: fewer than 10 / (1 − q) values stand behind this percentile"
+            }
+            Self::Bounded => {
+                "bounded stamps: with the other end of their bounds this differs by more than 1 %"
+            }
+            Self::Doubtful => "doubtful: see the reasons under trust",
+            Self::Untrusted => "untrusted: see the reasons under trust",
+            Self::Estimate => "an estimate, not a measurement",
+            Self::Failures => {
+                "of completed requests; with failures counted as never answered it is unbounded"
+            }
+        }
     }
 }

@@ -1,37 +1,29 @@
 //! The tables of a run. Each is built from the record alone, and is absent where the record has nothing for it.
 
-mod causes;
 mod context;
-mod counts;
-mod derived;
-mod distributions;
-mod grid;
-mod groups;
-mod instruments;
-mod objectives;
-mod sweep;
+mod details;
+mod outcomes;
+mod results;
 
-pub(crate) use causes::{causes, costliest};
 pub(crate) use context::context;
-pub(crate) use counts::{counts, failure_counts, failures, summary_line};
-pub(crate) use distributions::{distributions, scale_of};
-pub(crate) use grid::grid;
-pub(crate) use groups::{groups, groups_in_order};
-pub(crate) use instruments::{client, first_phase, hardware, phases, significant};
-pub(crate) use objectives::{
-    measured_words, objective_words, objectives, quantile_words, targets, verdict_counts,
+pub(crate) use details::{
+    client, distributions, first_phase, hardware, phases, scale_of, significant,
 };
-pub(crate) use sweep::{peak, scaling, scaling_of, sweep};
+pub use outcomes::measured_words;
+pub(crate) use outcomes::{
+    causes, costliest, counts, failure_counts, failures, largest_phase, objective_words,
+    objectives, quantile_words, summary_line, targets, verdict_counts,
+};
+pub(crate) use results::{
+    grid, groups, groups_in_order, peak, scaling, scaling_of, scaling_row, sweep,
+};
 
-use derived::derived;
-use groups::group_labels;
-use instruments::fits;
-use sweep::origins;
+use details::{derived, fits};
+use results::{group_labels, origins};
 
 use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord, TrustVerdict};
 
-use crate::mark::Mark;
-use crate::table::Table;
+use crate::table::{Mark, Table};
 
 /// The tables that answer the benchmark's own question, the most telling first.
 pub(crate) fn results(run: &RunRecord) -> Vec<Table> {

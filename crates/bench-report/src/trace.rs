@@ -3,22 +3,16 @@
 //! Of each request a few numbers stay (56 bytes, so 56 MB for a million), of its tokens only histograms and the worst few
 //! traces. Nothing depends on anything but the files, so the same run gives the same report.
 
-mod flow;
-mod lag;
-mod readings;
-mod stalls;
-mod topics;
+mod kept;
+mod series;
 
 use std::collections::HashMap;
 
 use bench_metrics::Sample;
 use bench_schema::{Origin, Phase, RequestRecord, RunRecord, Stamp};
 
-pub(crate) use flow::{Flow, flow};
-pub(crate) use lag::{LagBin, LagBins};
-pub(crate) use readings::{Series, readings};
-pub(crate) use stalls::{Stall, Stalls};
-pub(crate) use topics::{Topic, place};
+pub(crate) use kept::{Flow, LagBin, LagBins, Stall, Stalls, flow};
+pub(crate) use series::{Series, Topic, place, readings};
 
 use crate::files::{self, RunFiles};
 use crate::{ReportError, number};

@@ -1,50 +1,31 @@
-//! Shares of waiting, prefill and decode in each cell.
+//! Where the time goes: waiting, prefill and decode in each cell and around each percentile.
 
 use bench_schema::{CellRecord, Metric, PhaseShares, RunRecord};
+use charming::component::Axis;
 
-use super::{capital, cells_axis};
-use crate::figure::{Figure, Plot, value_axis};
-use crate::number::{percent, short};
-use crate::table::{Cell, Column, Table};
+use super::{at_cell, capital, cells_axis, cells_with};
+use crate::figure::{Figure, Plot, category_axis, value_axis};
+use crate::number::{ends, percent, short};
+use crate::table::{Sheet, Table};
 use crate::tables;
 
-pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
-    let cells: Vec<_> = run
-        .cells
-        .iter()
-        .filter(|cell| cell.phases.is_some())
-        .collect();
-    let phases: Vec<&PhaseShares> = cells
-        .iter()
-        .filter_map(|cell| cell.phases.as_ref())
-        .collect();
-    let last = phases.last()?;
-    let share = |pick: fn(&PhaseShares) -> f64| -> Vec<(f64, f64)> {
-        phases.iter().map(|p| (pick(p) * 100.0, 100.0)).collect()
-    };
-    let mut plot = Plot::new(
-        cells_axis(run, &cells),
-        value_axis("share of the mean response time (%)").max(100.0),
-    );
-    let any_queue = phases.iter().any(|p| p.queue > 0.0);
-    if any_queue {
-        plot = plot.stacked_shares("waiting", "@bad", &share(|p| p.queue));
-    }
+/// The roles of the phases' colours, in the order of a request.
+const COLORS: [&str; 3] = ["@bad", "@1", "@0"];
+
+/// Shares of waiting, prefill and decode in each cell.
+pub(super) fn shares(run: &RunRecord) -> Option<Figure> {
+    let (cells, phases) = cells_with(run, |cell| cell.phases.as_ref());
+    let (cell, last) = (cells.last()?, phases.last()?);
     let first = tables::first_phase(cells.iter().copied());
-    plot = plot
-        .stacked_shares(first, "@1", &share(|p| p.prefill))
-        .stacked_shares("decode", "@0", &share(|p| p.decode));
-    let parts = [
-        ("waiting", last.queue),
-        (last.first_phase(), last.prefill),
-        ("decode", last.decode),
-    ];
-    let (name, value) = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let at = if cells.len() > 1 {
-        format!(" at {}", tables::label(cells.last()?))
-    } else {
-        String::new()
-    };
+    let axis = value_axis("share of the mean response time (%)").max(100.0);
+    let mut plot = Plot::new(cells_axis(run, &cells), axis);
+    let all: Vec<[f64; 3]> = phases.iter().map(|phases| shares_of(phases)).collect();
+    for (name, color, values) in series(first, &all) {
+        let parts: Vec<(f64, f64)> = values.iter().map(|x| (x * 100.0, 100.0)).collect();
+        plot = plot.stacked_shares(name, color, &parts);
+    }
+    let (name, value) = tables::largest_phase(last);
+    let at = at_cell(cells.len(), cell);
     let title = format!(
         "{} takes {} % of the time{at}",
         capital(name),
@@ -57,62 +38,148 @@ pub(super) fn figure(run: &RunRecord) -> Option<Figure> {
     } else {
         "Prefill is TTFT less the waiting that is known; decode is first to last token."
     };
-    Some(
-        Figure::new("phases", title, plot)
-            .note(note)
-            .table(tables::phases(run)),
-    )
+    let figure = Figure::new("phases", title, plot).note(note);
+    Some(figure.table(tables::phases(run)))
+}
+
+fn shares_of(phases: &PhaseShares) -> [f64; 3] {
+    [phases.queue, phases.prefill, phases.decode]
+}
+
+/// Each phase with its colour and its values; waiting only where there is any.
+fn series(first: &'static str, all: &[[f64; 3]]) -> Vec<(&'static str, &'static str, Vec<f64>)> {
+    let names = ["waiting", first, "decode"].into_iter().zip(COLORS);
+    let of = |i: usize| {
+        all.iter()
+            .filter_map(|means| means.get(i).copied())
+            .collect()
+    };
+    let series = names
+        .enumerate()
+        .map(|(i, (name, color))| (name, color, of(i)));
+    let any = |values: &Vec<f64>| values.iter().any(|&x| x > 0.0);
+    series
+        .filter(|(name, _, values)| *name != "waiting" || any(values))
+        .collect()
 }
 
 /// The mean of each phase in milliseconds: shares of the mean response time, times that.
 pub(crate) fn means_ms(cell: &CellRecord) -> Option<[f64; 3]> {
     let (phases, mean) = (cell.phases.as_ref()?, cell.headline(Metric::E2e)?.mean);
-    Some([phases.queue, phases.prefill, phases.decode].map(|share| share * mean / 1e6))
+    Some(shares_of(phases).map(|share| share * mean / 1e6))
 }
 
 /// Prefill against decode in milliseconds.
 pub(super) fn times(run: &RunRecord) -> Option<Figure> {
-    let cells: Vec<_> = run
-        .cells
-        .iter()
-        .filter(|cell| means_ms(cell).is_some())
-        .collect();
-    let means: Vec<[f64; 3]> = cells.iter().filter_map(|cell| means_ms(cell)).collect();
+    let (cells, means) = cells_with(run, means_ms);
     if means.len() < 2 {
         return None;
     }
-    let of = |i: usize| -> Vec<Option<f64>> { means.iter().map(|m| m.get(i).copied()).collect() };
-    let mut plot = Plot::new(cells_axis(run, &cells), value_axis("mean time (ms)"));
-    if means.iter().any(|m| m[0] > 0.0) {
-        plot = plot.bars("waiting", "@bad", &of(0));
-    }
     let first = tables::first_phase(cells.iter().copied());
-    plot = plot.bars(first, "@1", &of(1)).bars("decode", "@0", &of(2));
-    let range = |i: usize| {
-        let values = || means.iter().filter_map(|m| m.get(i).copied());
-        let (low, high) = (
-            values().fold(f64::INFINITY, f64::min),
-            values().fold(0.0, f64::max),
-        );
-        format!("{} to {} ms", short(low), short(high))
+    let names: Vec<String> = cells.iter().map(|cell| tables::label(cell)).collect();
+    let figure = |title| {
+        times_of(
+            ("phase-times", title),
+            cells_axis(run, &cells),
+            (first, &means, Plot::bars),
+        )
     };
-    let title = format!("{} takes {}, decode {}", capital(first), range(1), range(2));
+    let range = |i: usize| {
+        let (low, high) = ends(means.iter().filter_map(|m| m.get(i).copied()))?;
+        Some(format!("{} to {} ms", short(low), short(high)))
+    };
+    let title = format!(
+        "{} takes {}, decode {}",
+        capital(first),
+        range(1)?,
+        range(2)?
+    );
+    let note = "Means over the completed requests of each cell.";
     Some(
-        Figure::new("phase-times", title, plot)
-            .note("Means over the completed requests of each cell.")
-            .table(table(&cells, &means)),
+        figure(title)
+            .note(note)
+            .table(times_table(("cell", first), &names, &means)),
     )
 }
 
-fn table(cells: &[&CellRecord], means: &[[f64; 3]]) -> Option<Table> {
-    let mut columns = vec![Column::text("cell")];
-    let first = tables::first_phase(cells.iter().copied());
-    columns.extend(["waiting", first, "decode"].map(|name| Column::number(name, "ms")));
-    let mut table = Table::new("Mean time of each phase", columns);
-    for (cell, means) in cells.iter().zip(means) {
-        let mut row = vec![Cell::text(tables::label(cell))];
-        row.extend(means.map(Cell::number));
-        table.push(row);
+/// How values become a series of a plot.
+pub(crate) type Add = fn(Plot, &str, &str, &[Option<f64>]) -> Plot;
+
+/// Mean times of the phases, one group for each name on the axis.
+pub(crate) fn times_of(
+    (id, title): (&str, String),
+    axis: Axis,
+    (first, means, add): (&'static str, &[[f64; 3]], Add),
+) -> Figure {
+    let mut plot = Plot::new(axis, value_axis("mean time (ms)"));
+    for (name, color, values) in series(first, means) {
+        let values: Vec<Option<f64>> = values.into_iter().map(Some).collect();
+        plot = add(plot, name, color, &values);
     }
-    table.not_empty()
+    Figure::new(id, title, plot)
+}
+
+/// The same as numbers.
+pub(crate) fn times_table(
+    (of, first): (&str, &str),
+    names: &[String],
+    means: &[[f64; 3]],
+) -> Option<Table> {
+    Sheet::new()
+        .text(of, |(name, _): &(&String, &[f64; 3])| (*name).clone())
+        .number(("waiting", "ms"), |(_, means)| means[0])
+        .number((first, "ms"), |(_, means)| means[1])
+        .number(("decode", "ms"), |(_, means)| means[2])
+        .rows("Mean time of each phase", names.iter().zip(means))
+}
+
+/// Waiting against generating, per percentile of E2E.
+pub(super) fn queue(run: &RunRecord) -> Option<Figure> {
+    // The cell that waits most is the one worth a look.
+    let known = |cell: &&CellRecord| {
+        cell.phases
+            .as_ref()
+            .is_some_and(|p| !p.by_percentile.is_empty())
+    };
+    let share = |cell: &CellRecord| cell.phases.as_ref().map_or(0.0, |phases| phases.queue);
+    let with = run.cells.iter().filter(known);
+    let cell = with.max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let phases = cell.phases.as_ref()?;
+    let all = phases.by_percentile.iter();
+    let names = all.clone().map(|p| tables::quantile_words(p.0));
+    let parts = |pick: fn(&(f64, f64, f64)) -> f64| -> Vec<(f64, f64)> {
+        let all = all.clone();
+        all.map(|p| (pick(p) / 1e6, (p.1 + p.2) / 1e6)).collect()
+    };
+    let plot = Plot::new(category_axis(names), value_axis("E2E (ms)"))
+        .stacked_shares("waiting", "@bad", &parts(|p| p.1))
+        .stacked_shares("generating", "@good", &parts(|p| p.2));
+    let (share, label) = (percent(phases.queue), tables::label(cell));
+    let told = match phases.queue_source.as_str() {
+        "response" => Some("as the server says in its answers"),
+        "server_metrics" => Some(
+            "what the server's metrics say, at the same percentile, as exact as the buckets of its histogram",
+        ),
+        "estimate" => Some("an estimate: TTFT less that at the lowest load"),
+        _ => None,
+    };
+    let of = format!("{share} % of the mean response time at {label}");
+    let title = match told {
+        None => format!("Waiting in the client is {of}; the server tells nothing of its own"),
+        Some(_) if phases.queue < 0.005 => format!("Requests hardly wait: {of}"),
+        Some(_) => format!("Waiting is {of}"),
+    };
+    let source = told.unwrap_or("in the client; the server does not tell of its own");
+    let note = format!("Requests around each percentile of E2E; waiting is {source}.");
+    let table = Sheet::new()
+        .text("percentile", |p: &&(f64, f64, f64)| {
+            tables::quantile_words(p.0)
+        })
+        .number(("waiting", "ms"), |p| p.1 / 1e6)
+        .number(("generating", "ms"), |p| p.2 / 1e6)
+        .number(("waiting", "%"), |p| {
+            (p.1 + p.2 > 0.0).then(|| p.1 * 100.0 / (p.1 + p.2))
+        })
+        .rows(format!("Waiting and generating, {label}"), all.clone());
+    Some(Figure::new("queue", title, plot).note(note).table(table))
 }

@@ -1,34 +1,36 @@
-//! The charts of a comparison.
+//! The charts of a comparison: points beside each other, what changed, and distributions from the requests themselves.
 
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
-use bench_schema::{CellRecord, Interval, Metric, RunRecord};
+use bench_metrics::Sample;
+use bench_schema::{CellRecord, Metric, RunRecord};
 use serde_json::{Value, json};
 
-use super::beside;
-use super::points::{Point, Study};
-use super::tables;
-use crate::charts::{Section, capital};
-use crate::figure::{Figure, Plot, category_axis, level_axis, value_axis};
-use crate::number::short;
-use crate::table::{Cell, Column, Table};
-use crate::tables::{label, scaling_of};
+use super::{Point, Study, tables};
+use crate::ReportError;
+use crate::charts::load::{labelled, rate};
+use crate::charts::shapes::{self, ENOUGH, Named, OVER_TIME, VIOLINS};
+use crate::charts::{Section, capital, phases, quantile_ms};
+use crate::figure::{Bounded, Figure, Plot, category_axis, level_axis, value_axis};
+use crate::markdown::conclusions::fastest;
+use crate::number::{ends, rounded, short};
+use crate::table::Sheet;
+use crate::tables::{first_phase, label, load_level, scaling_of};
+use crate::text::shortened;
+use crate::trace::{self, Row, Trace};
 
 /// Points that can be told apart by colour.
 const SHOWN: usize = 8;
 /// Rows of the change chart.
 const ROWS: usize = 24;
 
+/// The charts that need the records alone.
 pub(super) fn section(study: &Study<'_>) -> Section {
     let mut figures: Vec<Figure> = scaling(study).into_iter().collect();
     let measured = MEASURES
         .iter()
         .filter_map(|measure| measured(study, measure));
     figures.extend(measured);
-    let others = [
-        beside::tradeoff(study),
-        beside::phases(study),
-        beside::utilisation(study),
-    ];
+    let others = [tradeoff(study), phase_times(study), utilisation(study)];
     figures.extend(others.into_iter().flatten());
     let held = study.held().take(SHOWN).enumerate();
     figures.extend(held.filter_map(|(i, (point, held))| changes(point, held, i)));
@@ -39,151 +41,83 @@ pub(super) fn section(study: &Study<'_>) -> Section {
     }
 }
 
-/// A value with its interval.
-type Bounded = (f64, Option<Interval>);
-
-/// A figure of a cell that is shown for every point.
-struct Measure {
-    id: &'static str,
-    title: &'static str,
-    unit: &'static str,
-    of: fn(&CellRecord) -> Option<Bounded>,
-}
+/// A figure of a cell that is shown for every point: id, title, unit, how.
+type Measure = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&CellRecord) -> Option<Bounded>,
+);
 
 const MEASURES: [Measure; 5] = [
-    Measure {
-        id: "beside-output",
-        title: "Output",
-        unit: "tok/s",
-        of: |cell| {
-            let rates = cell.headline_rates()?;
-            Some((
-                rates.output_tokens_per_s?,
-                rates.output_tokens_per_s_interval,
-            ))
-        },
-    },
-    Measure {
-        id: "beside-requests",
-        title: "Request rate",
-        unit: "req/s",
-        of: |cell| {
-            let rates = cell.headline_rates()?;
-            Some((rates.requests_per_s, rates.requests_per_s_interval))
-        },
-    },
-    Measure {
-        id: "beside-ttft-p95",
-        title: "TTFT p95",
-        unit: "ms",
-        of: |cell| quantile(cell, Metric::Ttft, 0.95),
-    },
-    Measure {
-        id: "beside-itl-p50",
-        title: "ITL p50",
-        unit: "ms",
-        of: |cell| quantile(cell, Metric::Itl, 0.5),
-    },
-    Measure {
-        id: "beside-e2e-p95",
-        title: "E2E p95",
-        unit: "ms",
-        of: |cell| quantile(cell, Metric::E2e, 0.95),
-    },
+    ("beside-output", "Output", "tok/s", |cell| rate(cell, true)),
+    ("beside-requests", "Request rate", "req/s", |cell| {
+        rate(cell, false)
+    }),
+    ("beside-ttft-p95", "TTFT p95", "ms", |cell| {
+        quantile_ms(cell, Metric::Ttft, 0.95)
+    }),
+    ("beside-itl-p50", "ITL p50", "ms", |cell| {
+        quantile_ms(cell, Metric::Itl, 0.5)
+    }),
+    ("beside-e2e-p95", "E2E p95", "ms", |cell| {
+        quantile_ms(cell, Metric::E2e, 0.95)
+    }),
 ];
 
-/// In milliseconds with its interval.
-fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Option<Bounded> {
-    let entry = cell.headline(metric)?.quantile_entry(q)?;
-    let interval = entry.interval.map(|i| Interval {
-        low: i.low / 1e6,
-        high: i.high / 1e6,
-        ..i
-    });
-    Some((entry.value / 1e6, interval))
-}
-
 /// One figure of every common cell, the points beside each other.
-fn measured(study: &Study<'_>, measure: &Measure) -> Option<Figure> {
-    let base: &RunRecord = study.baseline()?.runs.first()?;
-    let has = |cell: &&CellRecord| (measure.of)(cell).is_some();
-    let cells: Vec<_> = base.cells.iter().filter(has).take(12).collect();
-    if cells.is_empty() {
-        return None;
-    }
-    let points: Vec<&Point<'_>> = study.points.iter().take(SHOWN).collect();
-    let mut plot = Plot::new(
-        category_axis(cells.iter().map(|cell| label(cell))),
-        value_axis(&format!("{} ({})", measure.title, measure.unit)),
-    );
-    let mut table_of = vec![Column::text("cell")];
-    let mut all: Vec<(f64, &str, String)> = Vec::new();
-    let mut rows: Vec<Vec<Cell>> = cells
+fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure> {
+    let base = study.baseline()?.runs.first()?;
+    let cells: Vec<_> = base
+        .cells
         .iter()
-        .map(|cell| vec![Cell::text(label(cell))])
+        .filter(|cell| of(cell).is_some())
+        .take(12)
         .collect();
+    let points: Vec<&Point<'_>> = study.points.iter().take(SHOWN).collect();
+    let names = cells.iter().map(|cell| label(cell));
+    let axis = value_axis(&format!("{name} ({unit})"));
+    let mut plot = Plot::new(category_axis(names), axis);
+    let mut table = Sheet::new().text("cell", |cell: &&CellRecord| label(cell));
+    let mut all: Vec<(f64, &str, String)> = Vec::new();
     for (i, point) in points.iter().enumerate() {
-        let run = point.runs.first()?;
-        let seen: Vec<_> = cells
+        let run = *point.runs.first()?;
+        let own = move |cell: &CellRecord| of(run.cell(&cell.id)?);
+        let seen: Vec<_> = cells.iter().map(|cell| own(cell)).collect();
+        plot = plot.bars_within(&point.name, &format!("@{i}"), &seen, (i, points.len()));
+        table = table.number((&point.name, *unit), move |cell| Some(own(cell)?.0));
+        let known = cells
             .iter()
-            .map(|cell| (measure.of)(run.cell(&cell.id)?))
-            .collect();
-        let values: Vec<Option<f64>> = seen.iter().map(|e| e.map(|e| e.0)).collect();
-        let spans: Vec<_> = (0_u32..)
-            .zip(&seen)
-            .filter_map(|(x, e)| (*e)?.1.map(|iv| (f64::from(x), iv.low, iv.high)))
-            .collect();
-        let color = format!("@{i}");
-        plot = plot.bars(&point.name, &color, &values).whiskers(
-            &point.name,
-            &color,
-            &spans,
-            (i, points.len()),
-        );
-        table_of.push(Column::number(point.name.clone(), measure.unit));
-        for ((row, value), cell) in rows.iter_mut().zip(values).zip(&cells) {
-            row.push(Cell::number(value));
-            all.extend(value.map(|value| (value, point.name.as_str(), label(cell))));
-        }
+            .zip(seen)
+            .filter_map(|(cell, seen)| Some((seen?.0, cell)));
+        all.extend(known.map(|(value, cell)| (value, point.name.as_str(), label(cell))));
     }
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((low, of_low, at_low), (high, of_high, at_high)) = (all.first()?, all.last()?);
-    let (name, unit) = (measure.title, measure.unit);
     let title = match (short(*low), short(*high)) {
         (low, high) if low == high => format!("{name} is {low} {unit} in all"),
         (low, high) => format!(
             "{name} goes from {low} {unit} ({of_low}, {at_low}) to {high} {unit} ({of_high}, {at_high})"
         ),
     };
-    let mut table = Table::new(measure.title, table_of);
-    for row in rows {
-        table.push(row);
-    }
-    Some(
-        Figure::new(measure.id, title, plot)
-            .note("First run of each point, with 95 % intervals.")
-            .table(table),
-    )
+    let note = "First run of each point, with 95 % intervals.";
+    let figure = Figure::new(*id, title, plot).note(note);
+    Some(figure.table(table.rows(*name, cells)))
 }
 
 /// Relative changes with their intervals, the baseline as the zero line.
 fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figure> {
-    let seen: Vec<(&ComparisonRow, f64)> = held
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, row.relative?)))
-        .collect();
+    let rows = held.rows.iter();
+    let seen: Vec<(&ComparisonRow, f64)> =
+        rows.filter_map(|row| Some((row, row.relative?))).collect();
     // Of many, those of the last whole cells: the highest load.
     let cut = seen.len().saturating_sub(ROWS);
-    let before = cut
-        .checked_sub(1)
-        .and_then(|i| seen.get(i))
-        .map(|(row, _)| &row.cell);
-    let shown: Vec<_> = seen
+    let before = cut.checked_sub(1).and_then(|i| Some(&seen.get(i)?.0.cell));
+    let shown = seen
         .iter()
         .skip(cut)
-        .skip_while(|(row, _)| Some(&row.cell) == before)
-        .collect();
+        .skip_while(|(row, _)| Some(&row.cell) == before);
+    let shown: Vec<_> = shown.collect();
     if shown.is_empty() {
         return None;
     }
@@ -192,22 +126,16 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
         .map(|(row, _)| format!("{} {}", row.cell, row.title));
     let (points, spans) = dots(&shown);
     let zero = json!({"silent": true, "symbol": "none", "label": {"show": false}, "lineStyle": {"color": "@soft", "type": "solid"}, "data": [{"xAxis": 0}]});
-    let plot = Plot::new(
-        value_axis("change against the baseline (%)"),
-        category_axis(names).inverse(true),
-    )
-    .custom(
-        "",
-        "@muted",
-        "span",
-        json!({"data": spans, "encode": {"x": [1, 2], "y": 0}, "tooltip": {"show": false}}),
-    )
-    .points("", "@0", &[])
-    .with("data", points.into())
-    .with("symbolSize", 10.into())
-    .with("markLine", zero)
-    .point_at_items()
-    .height(120 + u32::try_from(shown.len()).unwrap_or(0) * 22);
+    let spans = json!({"data": spans, "encode": {"x": [1, 2], "y": 0}, "tooltip": {"show": false}});
+    let across = value_axis("change against the baseline (%)");
+    let plot = Plot::new(across, category_axis(names).inverse(true))
+        .custom("", "@muted", "span", spans)
+        .points("", "@0", &[])
+        .with("data", points.into())
+        .with("symbolSize", 10.into())
+        .with("markLine", zero)
+        .point_at_items()
+        .height(120 + u32::try_from(shown.len()).unwrap_or(0) * 22);
     let title = format!(
         "{} against {}: {}",
         capital(&point.name),
@@ -215,16 +143,13 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
         held.summary()
     );
     let note = "Changes with 95 % intervals. Green is better, red is worse, grey cannot be told or makes no difference.";
-    Some(
-        Figure::new(format!("changes-{index}"), title, plot)
-            .note(note)
-            .table(tables::changes(held)),
-    )
+    let figure = Figure::new(format!("changes-{index}"), title, plot).note(note);
+    Some(figure.table(tables::changes(held)))
 }
 
 /// Points and intervals of a chart of changes, each at its row.
 fn dots(shown: &[&(&ComparisonRow, f64)]) -> (Vec<Value>, Vec<Value>) {
-    let percent = |share: f64| crate::number::rounded(share * 100.0);
+    let percent = |share: f64| rounded(share * 100.0);
     let (mut points, mut spans) = (Vec::new(), Vec::new());
     for (at, (row, relative)) in shown.iter().enumerate() {
         let color = match row.verdict {
@@ -233,12 +158,10 @@ fn dots(shown: &[&(&ComparisonRow, f64)]) -> (Vec<Value>, Vec<Value>) {
             _ => "@muted",
         };
         points.push(json!({"value": [percent(*relative), at], "itemStyle": {"color": color}}));
-        if let Some(interval) = row.relative_interval {
+        spans.extend(row.relative_interval.map(|interval| {
             let (low, high) = (percent(interval.low), percent(interval.high));
-            spans.push(
-                json!({"value": [at, low, high], "parts": [[low, high, "@muted"]], "thin": true}),
-            );
-        }
+            json!({"value": [at, low, high], "parts": [[low, high, "@muted"]], "thin": true})
+        }));
     }
     (points, spans)
 }
@@ -251,24 +174,242 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
     let rates: Vec<Option<f64>> = rows.iter().map(|row| Some(row.value)).collect();
     let linear = |level: f64| Some(first.value * level / first.level);
     let ideal: Vec<Option<f64>> = rows.iter().map(|row| linear(row.level)).collect();
-    let plot = Plot::new(
-        level_axis(
-            &crate::text::shortened(axis, 40),
-            rows.iter().map(|row| row.level),
-        ),
-        value_axis("best rate (per second)"),
-    )
-    .bars("best rate", "@0", &rates)
-    .levels("proportional", "@muted", &ideal)
-    .with("lineStyle", json!({"type": "dashed", "width": 1.5}));
+    let levels = level_axis(&shortened(axis, 40), rows.iter().map(|row| row.level));
+    let plot = Plot::new(levels, value_axis("best rate (per second)"))
+        .bars("best rate", "@0", &rates)
+        .levels("proportional", "@muted", &ideal)
+        .with("lineStyle", json!({"type": "dashed", "width": 1.5}));
+    let (level, share) = (last.level, short(last.efficiency? * 100.0));
+    let title = format!("Scaling efficiency at {level} is {share} %");
+    let note = "The best cell of each point's first run; output tokens/s where they are known.";
+    let figure = Figure::new("axis-scaling", title, plot).note(note);
+    Some(figure.table(scaling_of(&rows)))
+}
+
+/// The first run of each point with its best cell.
+fn best<'a>(study: &'a Study<'_>) -> Vec<(&'a str, &'a CellRecord)> {
+    let points = study.points.iter();
+    let best =
+        points.filter_map(|point| Some((point.name.as_str(), fastest(point.runs.first()?)?)));
+    best.collect()
+}
+
+/// Output against the p95 of E2E, a line for each point through its cells.
+fn tradeoff(study: &Study<'_>) -> Option<Figure> {
+    let (x, y) = (value_axis("output (tokens/s)"), value_axis("E2E p95 (ms)"));
+    let mut plot = Plot::new(x, y).point_at_items();
+    let mut all = Vec::new();
+    for (i, point) in study.points.iter().take(SHOWN).enumerate() {
+        let run = *point.runs.first()?;
+        let place = |cell: &CellRecord| {
+            Some((rate(cell, true)?.0, quantile_ms(cell, Metric::E2e, 0.95)?.0))
+        };
+        let cells = run
+            .cells
+            .iter()
+            .filter_map(|cell| Some((place(cell)?, cell)));
+        let seen: Vec<_> = cells.collect();
+        let data = seen.iter().map(|(at, cell)| {
+            let level = load_level(&cell.load).0.to_string();
+            labelled(
+                *at,
+                if run.cells.len() > 1 {
+                    level
+                } else {
+                    String::new()
+                },
+            )
+        });
+        plot = plot
+            .line(&point.name, &format!("@{i}"), &[])
+            .with("data", data.collect())
+            .with("labelLayout", json!({"hideOverlap": true}));
+        all.extend(
+            seen.into_iter()
+                .map(|(at, cell)| (point.name.as_str(), at, cell)),
+        );
+    }
+    let (name, (rate, p95), _) = all.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let (rate, p95) = (short(*rate), short(*p95));
+    let title = format!("The most output is {rate} tokens/s, from {name}, at a p95 of {p95} ms");
+    let note = "Each point is a cell; the number on it is its load. Further right is more output, lower is sooner.";
+    let table = Sheet::new()
+        .text("run", |(name, ..): &(&str, (f64, f64), &CellRecord)| {
+            (*name).to_owned()
+        })
+        .text("cell", |(.., cell)| label(cell))
+        .number(("output", "tok/s"), |(_, at, _)| at.0)
+        .number(("E2E p95", "ms"), |(_, at, _)| at.1)
+        .rows("Output and latency of every cell", all.iter().copied());
+    let figure = Figure::new("beside-tradeoff", title, plot).note(note);
+    Some(figure.table(table))
+}
+
+/// Mean time of each phase at the best cell of each point.
+fn phase_times(study: &Study<'_>) -> Option<Figure> {
+    let best = best(study);
+    let early = first_phase(best.iter().map(|(_, cell)| *cell));
+    let seen = best.into_iter();
+    let seen = seen.filter_map(|(name, cell)| Some((name.to_owned(), phases::means_ms(cell)?)));
+    let (names, means): (Vec<String>, Vec<[f64; 3]>) = seen.unzip();
+    let (of_first, of_last) = (means.first()?, means.last().filter(|_| means.len() > 1)?);
     let title = format!(
-        "Scaling efficiency at {} is {} %",
-        last.level,
-        short(last.efficiency? * 100.0)
+        "{} takes {} ms in {} and {} ms in {}; decode {} and {} ms",
+        capital(early),
+        short(of_first[1]),
+        names.first()?,
+        short(of_last[1]),
+        names.last()?,
+        short(of_first[2]),
+        short(of_last[2])
     );
+    let series = (early, means.as_slice(), Plot::stacked as phases::Add);
+    let figure = phases::times_of(("beside-phases", title), category_axis(&names), series);
+    let note = "Each run at its best cell; the phases stand on each other.";
     Some(
-        Figure::new("axis-scaling", title, plot)
-            .note("The best cell of each point's first run; output tokens/s where they are known.")
-            .table(scaling_of(&rows)),
+        figure
+            .note(note)
+            .table(phases::times_table(("run", early), &names, &means)),
     )
+}
+
+/// Mean utilisation at the best cell of each point: GPUs where there are any, else the host's CPUs.
+fn utilisation(study: &Study<'_>) -> Option<Figure> {
+    let seen = best(study);
+    let of = |name: &str| -> Vec<Option<f64>> {
+        let share = |cell: &CellRecord| Some(cell.hardware.as_ref()?.derived.get(name)?.value);
+        let shares = seen.iter().map(|(_, cell)| share(cell));
+        shares.map(|share| Some(share? * 100.0)).collect()
+    };
+    let (mut what, mut values) = ("GPUs", of("gpu_utilisation_mean"));
+    if values.iter().all(Option::is_none) {
+        (what, values) = ("the host's CPUs", of("host_cpu_share"));
+    }
+    if values.iter().flatten().count() < 2 {
+        return None;
+    }
+    let (low, high) = ends(values.iter().flatten().copied())?;
+    let (low, high) = (short(low), short(high));
+    let axis = value_axis("utilisation (%)").min(0.0).max(100.0);
+    let names = seen.iter().map(|(name, _)| *name);
+    let plot = Plot::new(category_axis(names.clone()), axis).bars(what, "@0", &values);
+    let table = Sheet::new()
+        .text("run", |(name, _): &(&str, &Option<f64>)| (*name).to_owned())
+        .number((what, "%"), |(_, value)| **value)
+        .rows("Mean utilisation at the best cell", names.zip(&values));
+    let title = format!("On average {what} are busy {low} to {high} %");
+    let figure = Figure::new("beside-utilisation", title, plot);
+    Some(figure.note("Each run at its best cell.").table(table))
+}
+
+/// What was kept of each run's requests.
+struct Traces<'a>(Vec<(&'a RunRecord, Option<Trace>)>);
+
+impl<'a> Traces<'a> {
+    /// Where the files of a run are missing, so are its charts.
+    fn read(study: &Study<'a>) -> Result<Self, ReportError> {
+        let runs = study.points.iter();
+        let runs = runs.flat_map(|point| point.runs.iter().zip(&point.files));
+        let traces = runs.map(|(run, files)| Ok((*run, trace::trace(run, files)?)));
+        traces.collect::<Result<_, ReportError>>().map(Self)
+    }
+
+    /// What the runs of a point have at the cell shown.
+    fn each<T>(
+        &self,
+        point: &Point<'_>,
+        shown: Option<&str>,
+        of: impl Fn(&Trace, u32) -> T,
+    ) -> Vec<T> {
+        let trace = |run: &RunRecord| {
+            let known = self.0.iter().find(|(known, _)| std::ptr::eq(*known, run));
+            known?.1.as_ref()
+        };
+        let runs = point.runs.iter();
+        let all = runs.filter_map(|run| Some(of(trace(run)?, cell_of(run, shown)?)));
+        all.collect()
+    }
+}
+
+/// The cell whose requests are shown: the baseline's fastest where every run has it, else each run's own fastest.
+fn shown_cell<'a>(study: &Study<'a>) -> Option<&'a CellRecord> {
+    let cell = fastest(study.baseline()?.runs.first()?)?;
+    let mut runs = study.points.iter().flat_map(|point| &point.runs);
+    runs.all(|run| run.cell(&cell.id).is_some()).then_some(cell)
+}
+
+fn cell_of(run: &RunRecord, shown: Option<&str>) -> Option<u32> {
+    let id = match shown {
+        Some(id) => id,
+        None => &fastest(run)?.id,
+    };
+    let index = run.cells.iter().position(|cell| cell.id == id)?;
+    u32::try_from(index).ok()
+}
+
+/// Distributions of E2E, of output and tails over time, and speed against p95, a colour for each point.
+///
+/// # Errors
+/// [`ReportError::Read`] where a file of a run is there and cannot be read.
+pub(super) fn distributions(study: &Study<'_>) -> Result<Section, ReportError> {
+    let traces = Traces::read(study)?;
+    let cell = shown_cell(study);
+    let shown = cell.map(|cell| cell.id.as_str());
+    let at = cell.map_or_else(|| "each run's best cell".to_owned(), label);
+    let each = |of: &dyn Fn(&Trace, u32) -> Vec<f64>| -> Vec<Named> {
+        let pooled = |point: &Point<'_>| {
+            let all = traces.each(point, shown, of).concat();
+            let sample = Sample::of(&all).filter(|sample| sample.len() >= ENOUGH)?;
+            Some((point.name.clone(), sample))
+        };
+        study
+            .points
+            .iter()
+            .take(VIOLINS)
+            .filter_map(pooled)
+            .collect()
+    };
+    let mut figures = Vec::new();
+    let e2e = each(&|trace, cell| {
+        let rows = trace.rows.iter().filter(|row| row.cell == cell);
+        rows.filter_map(Row::e2e_ms).collect()
+    });
+    let note = format!("Completed requests of {at}; the bar is the median.");
+    figures.extend(violin(&e2e, ("shape-e2e", "E2E", "E2E (ms)"), &note));
+    for (words, id, unit, of) in OVER_TIME {
+        let what = capital(words);
+        let note = format!(
+            "{what} of {at} over equal parts of its time, as many for each run; the bar is the median."
+        );
+        figures.extend(violin(&each(&of), (id, words, unit), &note));
+    }
+    let speeds = study.points.iter().map(|point| {
+        let points = traces.each(point, shown, shapes::median_p95_points);
+        (point.name.clone(), points.concat())
+    });
+    let speeds: Vec<_> = speeds.filter(|(_, points)| !points.is_empty()).collect();
+    let note = format!("Each point is a part of the time of {at}; points in groups are regimes.");
+    figures.extend(shapes::median_p95_of(&speeds).map(|figure| figure.note(note)));
+    Ok(Section {
+        id: "shapes",
+        title: "Distributions",
+        figures,
+    })
+}
+
+fn violin(seen: &[Named], (id, words, unit): (&str, &str, &str), note: &str) -> Option<Figure> {
+    if seen.len() < 2 {
+        return None;
+    }
+    let (_, measure) = unit.rsplit_once('(').unwrap_or_default();
+    let measure = measure.trim_end_matches(')');
+    let median = |(name, sample): &Named| (sample.median(), name.clone());
+    let mut medians: Vec<(f64, String)> = seen.iter().map(median).collect();
+    medians.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ((low, of_low), (high, of_high)) = (medians.first()?, medians.last()?);
+    let (what, low, high) = (capital(words), short(*low), short(*high));
+    let title =
+        format!("{what}: the median goes from {low} ({of_low}) to {high} {measure} ({of_high})");
+    let axis = category_axis(seen.iter().map(|(name, _)| name));
+    Some(shapes::violins(axis, (id, title), unit, seen)?.note(note))
 }

@@ -3,7 +3,7 @@
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
 use bench_schema::TrustVerdict;
 
-use super::points::Study;
+use super::Study;
 use super::tables::signed;
 use crate::findings;
 use crate::number::percent;

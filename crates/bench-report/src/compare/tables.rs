@@ -1,18 +1,21 @@
-//! The tables of a comparison.
+//! The tables of a comparison: what changed, tails and causes, and in what else the runs differ.
+
+use std::collections::BTreeMap;
 
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
-use bench_schema::Metric;
+use bench_schema::{CellRecord, Metric, RunRecord};
+use serde_json::Value;
 
-use super::points::Study;
+use super::Study;
 use crate::markdown::conclusions::fastest;
 use crate::number::{fixed, short};
-use crate::table::{Cell, Column, Table, Tone};
+use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::tables::{costliest, label, scale_of};
 use crate::text::shortened;
 
 /// Every figure against the baseline; the verdict stands first, where no screen is too narrow for it.
 pub(super) fn changes(held: &RunComparison) -> Table {
-    let columns = [
+    let headings = [
         "verdict",
         "cell",
         "quantity",
@@ -23,24 +26,26 @@ pub(super) fn changes(held: &RunComparison) -> Table {
         "of",
     ];
     let title = format!("{} against {}", held.new, held.base);
-    let mut table = Table::new(title, columns.map(Column::text).to_vec());
+    let mut table = Table::of_words(&title, &headings);
     for row in &held.rows {
         let (scale, unit) = scale_of(row.unit);
         let number = |value: f64| format!("{} {unit}", short(value / scale));
-        let interval = row.relative_interval.map_or_else(
-            || "–".to_owned(),
-            |i| format!("{} to {}", signed(i.low), signed(i.high)),
+        let known = |words: Option<String>| words.unwrap_or_else(|| "–".to_owned());
+        let interval = row.relative_interval;
+        let words = [
+            shortened(&row.cell, 60),
+            row.quantity.clone(),
+            known(row.relative.map(signed)),
+            known(interval.map(|i| format!("{} to {}", signed(i.low), signed(i.high)))),
+            number(row.base),
+            number(row.new),
+            population(row),
+        ];
+        table.push(
+            std::iter::once(verdict(row))
+                .chain(words.map(Cell::text))
+                .collect(),
         );
-        table.push(vec![
-            verdict(row),
-            Cell::text(shortened(&row.cell, 60)),
-            Cell::text(&row.quantity),
-            Cell::text(row.relative.map_or_else(|| "–".to_owned(), signed)),
-            Cell::text(interval),
-            Cell::text(number(row.base)),
-            Cell::text(number(row.new)),
-            Cell::text(population(row)),
-        ]);
     }
     table
 }
@@ -70,42 +75,35 @@ pub(super) fn known_changes(held: &RunComparison) -> (Table, usize) {
 }
 
 /// The tail of each point's fastest cell, and what limits the run: what to tune for each model.
-pub(super) fn tails(study: &Study<'_>) -> Table {
-    let columns = vec![
-        Column::text("of"),
-        Column::text("cell"),
-        Column::number("E2E p50", "ms"),
-        Column::number("P95 / P50", "×"),
-        Column::number("P99 / P95", "×"),
-        Column::number("CoV", "%"),
-        Column::text("cause"),
-        Column::text("costs"),
-        Column::text("try first"),
-    ];
-    let mut table = Table::new("Tails, and what limits each", columns);
-    for point in &study.points {
-        let Some((run, cell)) = point
-            .runs
-            .first()
-            .and_then(|run| Some((run, fastest(run)?)))
-        else {
-            continue;
-        };
-        let e2e = cell.headline(Metric::E2e);
-        let at = |q: f64| e2e.and_then(|d| d.quantile(q));
-        let over = |a: f64, b: f64| Some(at(a)? / at(b)?);
-        let mut row = vec![
-            Cell::text(&point.name),
-            Cell::text(label(cell)),
-            Cell::number(at(0.5).map(|ns| ns / 1e6)),
-            Cell::number(over(0.95, 0.5)),
-            Cell::number(over(0.99, 0.95)),
-            Cell::number(e2e.and_then(|d| d.cov).map(|cov| cov * 100.0)),
-        ];
-        row.extend(costliest(run, None));
-        table.push(row);
+pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
+    type Tail<'a> = (&'a str, &'a CellRecord, [Cell; 3]);
+    let e2e = |cell: &CellRecord, q: f64| cell.headline(Metric::E2e)?.quantile(q);
+    let over = move |cell: &CellRecord, a, b| Some(e2e(cell, a)? / e2e(cell, b)?);
+    let mut sheet = Sheet::new()
+        .text("of", |(name, ..): &Tail<'_>| (*name).to_owned())
+        .text("cell", |(_, cell, _)| label(cell))
+        .number(("E2E p50", "ms"), move |(_, cell, _)| {
+            Some(e2e(cell, 0.5)? / 1e6)
+        })
+        .number(("P95 / P50", "×"), move |(_, cell, _)| {
+            over(cell, 0.95, 0.5)
+        })
+        .number(("P99 / P95", "×"), move |(_, cell, _)| {
+            over(cell, 0.99, 0.95)
+        })
+        .number(("CoV", "%"), |(_, cell, _)| {
+            Some(cell.headline(Metric::E2e)?.cov? * 100.0)
+        });
+    for (i, name) in ["cause", "costs", "try first"].into_iter().enumerate() {
+        sheet = sheet.column(Column::text(name), move |(.., cost)| {
+            cost.get(i).cloned().unwrap_or_default()
+        });
     }
-    table.without_empty_columns()
+    let rows = study.points.iter().filter_map(|point| {
+        let run = *point.runs.first()?;
+        Some((point.name.as_str(), fastest(run)?, costliest(run, None)))
+    });
+    sheet.rows("Tails, and what limits each", rows)
 }
 
 /// The requests that both sides of a row are taken over: `150 pairs`, `150 and 148 requests`.
@@ -132,5 +130,76 @@ fn verdict(row: &ComparisonRow) -> Cell {
         ComparisonVerdict::Worse => cell.toned(Tone::Bad),
         ComparisonVerdict::CannotTell => cell.toned(Tone::Warn),
         ComparisonVerdict::NoDifferenceFound => cell,
+    }
+}
+
+/// Settings that every run has its own of, and that change nothing: where it was written, and tags, which have rows of their own.
+const OWN: [&str; 2] = ["out", "tag"];
+/// Rows shown.
+const FACTS: usize = 60;
+
+/// The facts in which the first runs of the points differ, one column for each point: what else could be the cause.
+pub(super) fn differences(study: &Study<'_>) -> Option<Table> {
+    let facts: Vec<BTreeMap<String, String>> = study.firsts().into_iter().map(facts).collect();
+    let mut names: Vec<&String> = facts.iter().flat_map(BTreeMap::keys).collect();
+    names.sort();
+    names.dedup();
+    let differ = |name: &&String| {
+        let mut values = facts.iter().map(|facts| facts.get(*name));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    };
+    let mut sheet = Sheet::new().text("what", |name: &&String| shortened(name, 60));
+    for (point, facts) in study.points.iter().zip(&facts) {
+        let title = shortened(&point.name, 40);
+        sheet = sheet.text(&title, |name| Some(shortened(facts.get(*name)?, 80)));
+    }
+    sheet.rows(
+        "In what the runs differ",
+        names.into_iter().filter(differ).take(FACTS),
+    )
+}
+
+fn facts(run: &RunRecord) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let mut add = |name: &str, value: Option<String>| {
+        facts.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    add("model", run.server.model.clone());
+    add("server", run.server.kind.clone());
+    add("server version", run.server.version.clone());
+    for (name, fact) in &run.server.facts {
+        add(&format!("server {name}"), Some(fact.clone()));
+    }
+    add("tool version", Some(run.tool.version.clone()));
+    add("client host", run.host.name.clone());
+    add("client CPU", run.host.cpu_model.clone());
+    add("benchmark", Some(run.experiment.name().to_owned()));
+    add("seed", Some(run.seed.to_string()));
+    for (key, value) in &run.tags {
+        add(&format!("tag {key}"), Some(value.clone()));
+    }
+    let own = |key: &str| key == "sampler_cpu_share";
+    for (key, value) in run.host.facts.iter().filter(|(key, _)| !own(key)) {
+        add(&key.replace('_', " "), Some(value.clone()));
+    }
+    flatten("config", &run.config, &mut facts);
+    facts
+}
+
+fn flatten(name: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map.iter().filter(|(key, _)| !OWN.contains(&key.as_str())) {
+                flatten(&format!("{name}.{key}"), value, facts);
+            }
+        }
+        Value::Null => {}
+        other => {
+            let text = other
+                .as_str()
+                .map_or_else(|| other.to_string(), str::to_owned);
+            facts.insert(name.to_owned(), text);
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{CellRecord, Outcome, Phase, RequestRecord, RunRecord};
+use bench_schema::{CellRecord, Phase, RequestRecord, RunRecord};
 use serde_json::{Map, Value, json};
 
-use super::sums::{Figures, Times};
+use super::{Figures, Span, Times, object};
 
 /// The version of that file's schema whose keys are written.
 const SCHEMA: &str = "1.4";
@@ -14,7 +14,7 @@ const SCHEMA: &str = "1.4";
 struct Samples {
     by_metric: BTreeMap<&'static str, (&'static str, Figures)>,
     errors: BTreeMap<String, u64>,
-    span: Option<(f64, f64)>,
+    span: Span,
     completed: u64,
     input: u64,
     output: u64,
@@ -35,29 +35,23 @@ pub fn aiperf(
             samples.add(&record);
         }
     }
-    let mut out = Map::new();
-    out.insert("schema_version".into(), SCHEMA.into());
-    out.insert("aiperf_version".into(), Value::Null);
-    out.insert(
-        "benchmark_id".into(),
-        format!("{}-{}", run.started_at, cell.id).into(),
-    );
-    samples.write(&mut out);
+    let mut out = object(json!({
+        "schema_version": SCHEMA,
+        "aiperf_version": null,
+        "benchmark_id": format!("{}-{}", run.started_at, cell.id),
+        "input_config": run.config,
+        "was_cancelled": !run.complete,
+        "is_complete": run.complete,
+        "incomplete_reason": run.incomplete_reason,
+        "start_time": run.started_at,
+    }));
     if let Some(goodput) = &cell.goodput {
-        out.insert(
-            "goodput".into(),
-            json!({"unit": "requests/sec", "avg": goodput.requests_per_s}),
-        );
-        out.insert(
-            "good_request_fraction".into(),
-            json!({"unit": "ratio", "avg": goodput.attainment}),
-        );
+        out.extend(object(json!({
+            "goodput": {"unit": "requests/sec", "avg": goodput.requests_per_s},
+            "good_request_fraction": {"unit": "ratio", "avg": goodput.attainment},
+        })));
     }
-    out.insert("input_config".into(), run.config.clone());
-    out.insert("was_cancelled".into(), json!(!run.complete));
-    out.insert("is_complete".into(), json!(run.complete));
-    out.insert("incomplete_reason".into(), json!(run.incomplete_reason));
-    out.insert("start_time".into(), json!(run.started_at));
+    samples.write(&mut out);
     Value::Object(out)
 }
 
@@ -71,19 +65,10 @@ impl Samples {
 
     fn add(&mut self, record: &RequestRecord) {
         let times = Times::of(record);
-        if !matches!(record.wire.outcome, Outcome::Unsent { .. }) {
-            let (start, end) = (
-                times.start.as_secs_f64(),
-                record.last_instant().as_secs_f64(),
-            );
-            let (from, to) = self.span.unwrap_or((start, end));
-            self.span = Some((from.min(start), to.max(end)));
-        }
+        self.span.add(record, &times);
         if !record.wire.outcome.is_completed() {
-            *self
-                .errors
-                .entry(record.wire.outcome.name().to_owned())
-                .or_default() += 1;
+            let kind = record.wire.outcome.name().to_owned();
+            *self.errors.entry(kind).or_default() += 1;
             return;
         }
         self.completed += 1;
@@ -95,56 +80,48 @@ impl Samples {
             .zip(times.ttft)
             .map(|(latency, ttft)| latency - ttft);
         let itl = decode.filter(|_| n >= 2.0).map(|decode| decode / (n - 1.0));
-        self.push("request_latency", "ms", times.latency.map(|s| s * ms));
-        self.push("time_to_first_token", "ms", times.ttft.map(|s| s * ms));
-        self.push(
-            "time_to_second_token",
-            "ms",
-            record
-                .wire
-                .events
-                .gaps()
-                .next()
-                .map(|gap| gap.as_secs_f64() * ms),
-        );
-        self.push("inter_token_latency", "ms", itl.map(|s| s * ms));
-        self.push(
-            "output_token_throughput_per_user",
-            "tokens/sec/user",
-            itl.filter(|&s| s > 0.0).map(|s| 1.0 / s),
-        );
-        self.push(
-            "e2e_output_token_throughput",
-            "tokens/sec/user",
-            times.latency.filter(|&s| s > 0.0).map(|s| n / s),
-        );
-        self.push("output_sequence_length", "tokens", Some(n));
-        self.push(
-            "input_sequence_length",
-            "tokens",
-            Some(times.input_tokens as f64),
-        );
+        let user = "tokens/sec/user";
+        let mut gaps = record.wire.events.gaps();
+        let second = gaps.next().map(|gap| gap.as_secs_f64() * ms);
+        let per_user = itl.filter(|&s| s > 0.0).map(|s| 1.0 / s);
+        let whole = times.latency.filter(|&s| s > 0.0).map(|s| n / s);
+        for (metric, unit, value) in [
+            ("request_latency", "ms", times.latency.map(|s| s * ms)),
+            ("time_to_first_token", "ms", times.ttft.map(|s| s * ms)),
+            ("time_to_second_token", "ms", second),
+            ("inter_token_latency", "ms", itl.map(|s| s * ms)),
+            ("output_token_throughput_per_user", user, per_user),
+            ("e2e_output_token_throughput", user, whole),
+            ("output_sequence_length", "tokens", Some(n)),
+            (
+                "input_sequence_length",
+                "tokens",
+                Some(times.input_tokens as f64),
+            ),
+        ] {
+            self.push(metric, unit, value);
+        }
         for gap in record.wire.events.gaps() {
             self.push("inter_chunk_latency", "ms", Some(gap.as_secs_f64() * ms));
         }
     }
 
     fn write(self, out: &mut Map<String, Value>) {
-        let seconds = self.span.map_or(0.0, |(from, to)| to - from);
-        let per_s = |n: u64| {
-            if seconds > 0.0 {
-                n as f64 / seconds
-            } else {
-                0.0
-            }
-        };
         let failed: u64 = self.errors.values().sum();
         let single = [
-            ("request_throughput", "requests/sec", per_s(self.completed)),
-            ("output_token_throughput", "tokens/sec", per_s(self.output)),
+            (
+                "request_throughput",
+                "requests/sec",
+                self.span.per_s(self.completed as f64),
+            ),
+            (
+                "output_token_throughput",
+                "tokens/sec",
+                self.span.per_s(self.output as f64),
+            ),
             ("request_count", "requests", self.completed as f64),
             ("error_request_count", "requests", failed as f64),
-            ("benchmark_duration", "sec", seconds),
+            ("benchmark_duration", "sec", self.span.seconds()),
             ("total_isl", "tokens", self.input as f64),
             ("total_osl", "tokens", self.output as f64),
         ];
@@ -165,14 +142,15 @@ impl Samples {
 
 fn distribution(unit: &str, figures: Figures) -> Value {
     let percents = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
-    let mut out = Map::new();
-    out.insert("unit".into(), unit.into());
-    out.insert("avg".into(), json!(figures.mean));
-    out.insert("min".into(), json!(figures.min));
-    out.insert("max".into(), json!(figures.max));
-    out.insert("std".into(), json!(figures.std()));
-    out.insert("count".into(), json!(figures.n));
-    out.insert("sum".into(), json!(figures.mean * figures.n as f64));
+    let mut out = object(json!({
+        "unit": unit,
+        "avg": figures.mean,
+        "min": figures.min,
+        "max": figures.max,
+        "std": figures.std(),
+        "count": figures.n,
+        "sum": figures.mean * figures.n as f64,
+    }));
     let quantiles = figures.quantiles(&percents.map(|percent| percent / 100.0));
     for (percent, quantile) in percents.iter().zip(quantiles) {
         out.insert(format!("p{percent}"), json!(quantile));

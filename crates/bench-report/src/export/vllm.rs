@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use bench_schema::{CellRecord, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp};
 use serde_json::{Map, Value, json};
 
-use super::sums::{Figures, Times};
+use super::{Figures, Span, Times, object};
 
 /// Percentiles that are written.
 const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
@@ -41,10 +41,9 @@ pub fn vllm(
         }
     }
     lists.rows.sort_unstable_by_key(|row| row.order);
-    let mut rest = Map::new();
-    identity(&mut rest, run, cell);
     lists.details(spill, out)?;
-    lists.totals(&mut rest, cell);
+    let mut rest = identity(run, cell);
+    rest.extend(lists.totals(cell));
     lists.statistics(&mut rest);
     let rest = serde_json::to_string(&rest)?;
     // the lists are the beginning of the same object
@@ -52,20 +51,10 @@ pub fn vllm(
     out.write_all(b"\n")
 }
 
-fn identity(out: &mut Map<String, Value>, run: &RunRecord, cell: &CellRecord) {
+fn identity(run: &RunRecord, cell: &CellRecord) -> Map<String, Value> {
     let model = run.server.model.clone().unwrap_or_default();
     let chat = run.server.api.contains("chat");
     let backend = if chat { "openai-chat" } else { "openai" };
-    out.insert("date".into(), date(&run.started_at).into());
-    out.insert("endpoint_type".into(), backend.into());
-    out.insert("backend".into(), backend.into());
-    out.insert("label".into(), Value::Null);
-    out.insert("model_id".into(), model.clone().into());
-    out.insert("tokenizer_id".into(), model.into());
-    out.insert("num_prompts".into(), cell.counts.planned.into());
-    for (key, value) in &run.tags {
-        out.insert(key.clone(), value.clone().into());
-    }
     let (rate, burstiness, concurrency) = match &cell.load {
         Load::Closed { concurrency, .. } => (json!("inf"), 1.0, json!(concurrency)),
         Load::Open {
@@ -74,9 +63,26 @@ fn identity(out: &mut Map<String, Value>, run: &RunRecord, cell: &CellRecord) {
             in_flight_cap,
         } => (json!(rate_per_s), burstiness(arrival), json!(in_flight_cap)),
     };
-    out.insert("request_rate".into(), rate);
-    out.insert("burstiness".into(), json!(burstiness));
-    out.insert("max_concurrency".into(), concurrency);
+    let mut out = object(json!({
+        "date": date(&run.started_at),
+        "endpoint_type": backend,
+        "backend": backend,
+        "label": null,
+        "model_id": model,
+        "tokenizer_id": model,
+        "num_prompts": cell.counts.planned,
+    }));
+    out.extend(
+        run.tags
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone().into())),
+    );
+    out.extend(object(json!({
+        "request_rate": rate,
+        "burstiness": burstiness,
+        "max_concurrency": concurrency,
+    })));
+    out
 }
 
 /// That tool's burstiness is the shape of the gamma gaps: 1 / `CoV`².
@@ -105,8 +111,7 @@ struct Lists {
     rows: Vec<Row>,
     /// Where the spill ends.
     end: u64,
-    /// Start and end of everything that was sent, seconds.
-    span: Option<(f64, f64)>,
+    span: Span,
     itls: Figures,
     /// Content events of completed requests in each second from the start.
     seconds: BTreeMap<usize, u64>,
@@ -162,14 +167,7 @@ impl Lists {
             error: narrow(error.len())?,
         });
         self.end += kept.len() as u64;
-        if !matches!(record.wire.outcome, Outcome::Unsent { .. }) {
-            let (start, end) = (
-                times.start.as_secs_f64(),
-                record.last_instant().as_secs_f64(),
-            );
-            let (from, to) = self.span.unwrap_or((start, end));
-            self.span = Some((from.min(start), to.max(end)));
-        }
+        self.span.add(record, &times);
         Ok(())
     }
 
@@ -177,40 +175,30 @@ impl Lists {
         self.rows.iter().filter(|row| row.completed)
     }
 
-    fn totals(&self, out: &mut Map<String, Value>, cell: &CellRecord) {
-        let duration = self.span.map_or(0.0, |(from, to)| to - from);
+    fn totals(&self, cell: &CellRecord) -> Map<String, Value> {
         let input: u64 = self.completed().map(|row| row.input).sum();
         let output: u64 = self.completed().map(|row| row.output).sum();
         let completed = self.completed().count();
-        let per_s = |n: f64| if duration > 0.0 { n / duration } else { 0.0 };
-        out.insert("duration".into(), json!(duration));
-        out.insert("completed".into(), json!(completed));
-        out.insert("failed".into(), json!(self.rows.len() - completed));
-        out.insert("total_input_tokens".into(), json!(input));
-        out.insert("total_output_tokens".into(), json!(output));
-        out.insert("request_throughput".into(), json!(per_s(completed as f64)));
-        out.insert(
-            "request_goodput".into(),
-            cell.goodput
-                .as_ref()
-                .map_or(Value::Null, |goodput| json!(goodput.requests_per_s)),
-        );
-        out.insert("output_throughput".into(), json!(per_s(output as f64)));
-        out.insert(
-            "total_token_throughput".into(),
-            json!(per_s((input + output) as f64)),
-        );
-        out.insert(
-            "max_output_tokens_per_s".into(),
-            json!(self.seconds.values().max().copied().unwrap_or(0) as f64),
-        );
-        out.insert("max_concurrent_requests".into(), json!(self.most_at_once()));
-        out.insert("rtfx".into(), json!(0.0));
+        let per_s = |n: f64| self.span.per_s(n);
+        object(json!({
+            "duration": self.span.seconds(),
+            "completed": completed,
+            "failed": self.rows.len() - completed,
+            "total_input_tokens": input,
+            "total_output_tokens": output,
+            "request_throughput": per_s(completed as f64),
+            "request_goodput": cell.goodput.as_ref().map(|goodput| goodput.requests_per_s),
+            "output_throughput": per_s(output as f64),
+            "total_token_throughput": per_s((input + output) as f64),
+            "max_output_tokens_per_s": self.seconds.values().max().copied().unwrap_or(0) as f64,
+            "max_concurrent_requests": self.most_at_once(),
+            "rtfx": 0.0,
+        }))
     }
 
     /// Requests that touch the fullest second, which is what that tool calls concurrent.
     fn most_at_once(&self) -> u64 {
-        let start = self.span.map_or(0.0, |span| span.0);
+        let start = self.span.start();
         let mut changes = BTreeMap::<usize, (u64, u64)>::new();
         for row in self.completed() {
             let from = row.start.as_secs_f64() - start;
@@ -266,7 +254,7 @@ impl Lists {
         list(out, "start_times", &rows, |row| Ok(seconds(row.start)))?;
         let waited = |row: &Row| (row.start - row.due).or_zero().as_secs_f64();
         list(out, "queue_times", &rows, |row| Ok(json!(waited(row))))?;
-        let start = self.span.map_or(0.0, |span| span.0);
+        let start = self.span.start();
         list(out, "itls", &rows, |row| {
             let kept = fetch(spill, row.place, row.gaps as usize * GAP)?;
             let gaps = kept.chunks_exact(GAP).filter_map(|gap| gap.try_into().ok());

@@ -85,10 +85,20 @@ var BENCH = (function () {
     return names.length * (longest * 6.2 + 12) > width - 70;
   }
 
+  // Names that lean are not cut: as long as the longest, and steeper where there is little room beside each other.
+  function lean(axis, width) {
+    var narrow = width < 460, names = axis.data || [], angle = narrow ? 55 : 35;
+    var longest = names.reduce(function (most, name) { return Math.max(most, String(name).length); }, 0);
+    return { angle: angle, room: Math.min(longest * (narrow ? 5.9 : 6.5) + 4, narrow ? 170 : 230),
+      across: Math.cos(angle * Math.PI / 180), down: Math.sin(angle * Math.PI / 180) };
+  }
+
+  function leaning(axis, width) { return axis.type === 'category' && !axis.name && crowded(axis, width); }
+
   // How far the first leaning name reaches beyond the left end of its axis.
-  function overhang(axis, width, narrow) {
-    var names = axis.data || [], first = Math.min(String(names[0]).length * 6.4, narrow ? 80 : 150);
-    return first * 0.82 - (width - 60) / Math.max(names.length, 1) / 2 - 8;
+  function overhang(axis, width) {
+    var names = axis.data || [], how = lean(axis, width), first = Math.min(String(names[0]).length * 6.4, how.room);
+    return first * how.across - (width - 60) / Math.max(names.length, 1) / 2 - 8;
   }
 
   function axes(option, theme, width) {
@@ -108,12 +118,14 @@ var BENCH = (function () {
         if (!up && axis.type === 'value' && axis.max !== undefined) { axis.axisLabel.showMaxLabel = false; }
         if (!up && axis.type === 'category' && !axis.name) {
           axis.axisLabel.interval = 0;
-          if (crowded(axis, width)) {
-            axis.axisLabel.rotate = 35;
-            list(option.grid).forEach(function (grid) { grid.left = Math.max(Number(grid.left || 0), overhang(axis, width, narrow)); });
-          }
-          axis.axisLabel.width = narrow ? 80 : 150;
           axis.axisLabel.hideOverlap = false;
+          if (leaning(axis, width)) {
+            axis.axisLabel.rotate = lean(axis, width).angle;
+            axis.axisLabel.width = lean(axis, width).room;
+            list(option.grid).forEach(function (grid) { grid.left = Math.max(Number(grid.left || 0), overhang(axis, width)); });
+          } else {
+            axis.axisLabel.width = narrow ? 80 : 150;
+          }
         }
       });
     });
@@ -135,11 +147,16 @@ var BENCH = (function () {
   }
 
   // Pixels that a chart needs beyond its own height.
-  function extra(option, width) { return (legendLines(option, width) - 1) * 23; }
+  function extra(option, width) {
+    var below = list(option.xAxis).filter(function (axis) { return leaning(axis, width); }).map(function (axis) {
+      return Math.max(0, lean(axis, width).room * lean(axis, width).down - 60);
+    });
+    return (legendLines(option, width) - 1) * 23 + Math.round(Math.max.apply(null, below.concat(0)));
+  }
 
   function prepare(option, mode, width) {
     var theme = THEMES[mode], narrow = width < 460;
-    list(option.grid).forEach(function (grid) { grid.top = Number(grid.top || 0) + extra(option, width); });
+    list(option.grid).forEach(function (grid) { grid.top = Number(grid.top || 0) + (legendLines(option, width) - 1) * 23; });
     if (option.visualMap) {
       list(option.visualMap).forEach(function (map) {
         map.inRange = { color: theme.heat };

@@ -195,25 +195,8 @@ fn finding(finding: &Finding) -> String {
 /// What follows, what was ruled out, what would refute it, what to try: behind a line that opens.
 fn reasons(finding: &Finding) -> String {
     let mut out = String::new();
-    let join = |words: Vec<String>| (!words.is_empty()).then(|| words.join("; "));
-    let lines = [
-        (
-            "What follows from it",
-            join(
-                words::consequences(finding)
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect(),
-            ),
-        ),
-        ("Ruled out", join(words::ruled_out(finding))),
-        (
-            "What would refute it",
-            finding.refute.map(|e| words::experiment(e).to_owned()),
-        ),
-    ];
-    for (lead, words) in lines {
-        if let Some(words) = words {
+    for (lead, words) in words::reasons(finding) {
+        if !words.is_empty() {
             out.push_str(&format!("<p><em>{lead}:</em> {}</p>", html(&words)));
         }
     }

@@ -170,47 +170,27 @@ fn lines<'a>(findings: impl Iterator<Item = &'a Finding>, most: usize) -> String
 const EVIDENCE: usize = 4;
 
 fn finding(finding: &Finding, longest: usize) -> String {
-    let joined = |words: Vec<String>| {
-        let words = text::shortened(&words.join("; "), longest);
-        text::markdown(&words)
+    let safe = |words: &str| text::markdown(&text::shortened(words, longest));
+    let cost = match finding.severity {
+        cost if cost > 0.0 => format!(" (costs {} %)", number::percent(cost)),
+        _ => String::new(),
     };
-    let cost = if finding.severity > 0.0 {
-        format!(" (costs {} %)", number::percent(finding.severity))
-    } else {
-        String::new()
-    };
-    let mut out = format!(
-        "**{}**{cost}\n",
-        text::markdown(&text::shortened(
-            &text::heading(&words::headline(finding)),
-            longest
-        ))
-    );
-    let evidence = finding.evidence.iter().take(EVIDENCE);
-    let parts = [
-        ("Evidence", evidence.map(words::evidence).collect()),
-        ("Ruled out", words::ruled_out(finding)),
-        (
-            "What would refute it",
-            finding
-                .refute
-                .map(words::experiment)
-                .map(str::to_owned)
-                .into_iter()
-                .collect(),
-        ),
-    ];
+    let heading = safe(&text::heading(&words::headline(finding)));
+    let mut out = format!("**{heading}**{cost}\n");
+    let evidence = finding.evidence.iter().take(EVIDENCE).map(words::evidence);
+    let evidence = evidence.collect::<Vec<_>>().join("; ");
+    let [_, ruled_out, refute] = words::reasons(finding);
+    let parts = [("Evidence", evidence), ruled_out, refute].into_iter();
+    let parts = parts.filter(|(_, words)| !words.is_empty());
     let parts: Vec<String> = parts
-        .into_iter()
-        .filter(|(_, words): &(_, Vec<String>)| !words.is_empty())
-        .map(|(lead, words)| format!("*{lead}:* {}.", joined(words)))
+        .map(|(lead, words)| format!("*{lead}:* {}.", safe(&words)))
         .collect();
     if !parts.is_empty() {
         out.push_str(&format!("   {}\n", parts.join(" ")));
     }
-    if !finding.advice.is_empty() {
-        let advice = finding.advice.iter().map(words::advice).collect();
-        out.push_str(&format!("   *Try:* {}.\n", joined(advice)));
+    let advice: Vec<String> = finding.advice.iter().map(words::advice).collect();
+    if !advice.is_empty() {
+        out.push_str(&format!("   *Try:* {}.\n", safe(&advice.join("; "))));
     }
     out
 }

@@ -8,11 +8,10 @@ use charming::element::{
 use charming::series::{Bar, Custom, Heatmap, Line, Scatter, Series};
 use serde_json::{Map, Value, json};
 
+use super::LONGEST_NAME;
 use crate::number::rounded;
 use crate::text;
 
-/// Longest name in a legend.
-const LONGEST_NAME: usize = 36;
 /// charming marks functions with this around a string. Ours are named; a stranger's text must not carry it.
 const FUNCTION_MARK: &str = "#*#*#*#";
 
@@ -26,6 +25,21 @@ pub(crate) struct Plot {
     highest: f64,
     is_linear: bool,
     height: u32,
+}
+
+/// A value with the ends of its interval, where it has one.
+pub(crate) type Bounded = (f64, Option<(f64, f64)>);
+
+/// Values, and whiskers at their positions.
+type Apart = (Vec<Option<f64>>, Vec<(f64, f64, f64)>);
+
+fn apart(seen: &[Option<Bounded>]) -> Apart {
+    let values = seen.iter().map(|seen| seen.map(|(value, _)| value));
+    let spans = (0_u32..).zip(seen).filter_map(|(x, seen)| {
+        let (low, high) = (*seen)?.1?;
+        Some((f64::from(x), low, high))
+    });
+    (values.collect(), spans.collect())
 }
 
 /// Beyond this ratio of the largest to the smallest value an axis is logarithmic.
@@ -116,6 +130,12 @@ impl Plot {
         )
     }
 
+    /// A line of many points, which are not marked.
+    pub(crate) fn curve(self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        let plot = self.line(name, color, points);
+        plot.with("showSymbol", false.into())
+    }
+
     /// A dashed line without points: a fit, an ideal.
     pub(crate) fn dashed(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
         self.saw(points.iter().map(|p| p.1));
@@ -148,6 +168,34 @@ impl Plot {
         )
     }
 
+    /// Bars with their intervals as whiskers; `of` is which of how many bars beside each other they are.
+    pub(crate) fn bars_within(
+        self,
+        name: &str,
+        color: &str,
+        seen: &[Option<Bounded>],
+        of: (usize, usize),
+    ) -> Self {
+        let (values, spans) = apart(seen);
+        self.bars(name, color, &values)
+            .whiskers(name, color, &spans, of)
+    }
+
+    /// The same as a line over the positions.
+    pub(crate) fn levels_within(self, name: &str, color: &str, seen: &[Option<Bounded>]) -> Self {
+        let (values, spans) = apart(seen);
+        self.levels(name, color, &values)
+            .whiskers(name, color, &spans, (0, 1))
+    }
+
+    /// Points over the positions, with their intervals.
+    pub(crate) fn points_within(self, name: &str, color: &str, seen: &[Option<Bounded>]) -> Self {
+        let (values, spans) = apart(seen);
+        self.levels(name, color, &values)
+            .with("lineStyle", json!({"width": 0}))
+            .whiskers(name, color, &spans, (0, 1))
+    }
+
     /// Bars that stand on each other.
     pub(crate) fn stacked(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
         self.is_linear = true;
@@ -173,7 +221,9 @@ impl Plot {
                 json!({"value": rounded(*value), "label": label})
             })
             .collect();
-        self.stacked(name, color, &values).with("data", data.into())
+        self.stacked(name, color, &values)
+            .with("data", data.into())
+            .with("labelLayout", json!({"hideOverlap": true}))
     }
 
     /// Points.
@@ -407,21 +457,7 @@ mod tests {
     #[test]
     fn a_limit_far_above_the_data_does_not_flatten_the_chart() {
         let plot = || Plot::new(value_axis("x"), value_axis("ms")).line("a", "@0", &[(0.0, 1.0)]);
-        assert!(
-            plot()
-                .limit(3.0, "SLO", 0.0)
-                .finish()
-                .0
-                .to_string()
-                .contains("markLine")
-        );
-        assert!(
-            !plot()
-                .limit(5.0, "SLO", 0.0)
-                .finish()
-                .0
-                .to_string()
-                .contains("markLine")
-        );
+        let drawn = |limit| plot().limit(limit, "SLO", 0.0).finish().0.to_string();
+        assert!(drawn(3.0).contains("markLine") && !drawn(5.0).contains("markLine"));
     }
 }

@@ -1,0 +1,285 @@
+//! A row for each request, for each content event, and for each value that was read of a machine or a server.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bench_metrics::Instants;
+use bench_schema::{
+    CellRecord, Channel, JournalFile, Metric, Nanos, Outcome, Phase, Reading, RequestRecord, Stamp,
+    Unit,
+};
+use polars::prelude::DataFrame;
+
+use crate::FramesError;
+use crate::run::{Run, labelled, open_all, stream};
+use crate::table::{Sink, Table, Whole};
+
+/// Rows of a batch.
+const REQUESTS: usize = 50_000;
+const VALUES: usize = 200_000;
+
+/// The requests of runs, warm-up too (column `phase`), in the order they ended.
+///
+/// Columns: `run` (its folder's name), `cell`, `repeat`, `phase`, `id`, `use_case`, `session`, `turn`, `worker`, `endpoint`; how it ended
+/// (`outcome`, `failure`, `stage`, `message`, `status`, `finish_reason`); instants in nanoseconds since the run's epoch (`due_ns`, `sent_ns`,
+/// `first_ns`, `last_ns`, `closed_ns`); every latency of `docs/metrics.md` as `KEY_ms` (`ttft_ms`, `e2e_ms`, `tpot_ms`, …; those of an
+/// answer that is not whole are null, except `lateness_ms` and `connect_ms`) and `tokens_per_s_user`; lengths (`input_tokens`,
+/// `output_tokens`, `asked_output_tokens`, `cached_tokens`, `events`, `text_chars`, `request_bytes`, `response_bytes`); the client's own
+/// `max_lag_ms` and `bounded_events`; then `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has.
+///
+/// # Errors
+/// [`FramesError`] where no run is given or a file cannot be read. Damaged lines are passed over.
+pub fn requests(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
+    let mut whole = Whole::default();
+    stream_requests(&open_all(dirs)?, &mut whole)?;
+    Ok(whole.finish())
+}
+
+/// A request, whose it is, and what it came to.
+struct Request<'a> {
+    run: &'a Run<'a>,
+    cell: Option<&'a CellRecord>,
+    record: RequestRecord,
+    instants: Instants,
+}
+
+/// The same in batches.
+pub(crate) fn stream_requests(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), FramesError> {
+    let mut table = wire(ending(identity(Table::new())));
+    let lengths = |metric: &&Metric| matches!(metric, Metric::InputTokens | Metric::OutputTokens);
+    for &metric in Metric::ALL.iter().filter(|metric| !lengths(metric)) {
+        table = table.number(name(metric), move |request: &Request<'_>| {
+            let always = matches!(metric, Metric::Lateness | Metric::Connect);
+            let known = request.instants.completed || always;
+            let value = known.then(|| request.instants.value(metric)).flatten()?;
+            Some(scaled(metric, value))
+        });
+    }
+    let mut table = labelled(table, runs, |request| (&*request.run.record, request.cell));
+    table.pour(0, sink)?;
+    for run in runs {
+        let cells = run.record.cells.iter();
+        let cells: BTreeMap<&str, &CellRecord> =
+            cells.map(|cell| (cell.id.as_str(), cell)).collect();
+        stream(&run.dir, JournalFile::Requests, |record: RequestRecord| {
+            table.push(&Request {
+                run,
+                cell: cells.get(record.cell.as_str()).copied(),
+                instants: Instants::of(&record),
+                record,
+            });
+            table.pour(REQUESTS, sink)
+        })?;
+    }
+    table.pour(0, sink)
+}
+
+/// The column of a metric: latencies in milliseconds, with the unit in the name.
+pub(crate) fn name(metric: Metric) -> String {
+    match metric.unit() {
+        Unit::Ns => format!("{}_ms", metric.key()),
+        _ => metric.key().to_owned(),
+    }
+}
+
+/// A value of a metric in its column's unit.
+pub(crate) fn scaled(metric: Metric, value: f64) -> f64 {
+    match metric.unit() {
+        Unit::Ns => value / 1e6,
+        _ => value,
+    }
+}
+
+type Requests<'a> = Table<'a, Request<'a>>;
+
+fn identity<'a>(table: Requests<'a>) -> Requests<'a> {
+    table
+        .text("run", |r| Some(r.run.name.clone()))
+        .text("cell", |r| Some(r.record.cell.clone()))
+        .whole("repeat", |r| Some(r.record.repeat))
+        .text("phase", |r| {
+            Some(match r.record.phase {
+                Phase::Warmup => "warmup",
+                Phase::Measure => "measure",
+            })
+        })
+        .whole("id", |r| Some(r.record.id))
+        .text("use_case", |r| r.record.use_case.clone())
+        .whole("session", |r| r.record.session)
+        .whole("turn", |r| r.record.turn)
+        .whole("worker", |r| r.record.worker)
+        .whole("endpoint", |r| Some(r.record.wire.connection.endpoint))
+}
+
+fn ending<'a>(table: Requests<'a>) -> Requests<'a> {
+    table
+        .text("outcome", |r| Some(r.record.wire.outcome.name()))
+        .text("failure", |r| match &r.record.wire.outcome {
+            Outcome::Failed { failure, .. } => Some(failure.to_string()),
+            _ => None,
+        })
+        .text("stage", |r| match &r.record.wire.outcome {
+            Outcome::Failed { stage, .. } | Outcome::TimedOut { stage } => Some(stage.to_string()),
+            _ => None,
+        })
+        .text("message", |r| match &r.record.wire.outcome {
+            Outcome::Failed { message, .. } | Outcome::Truncated { message } => {
+                Some(message.clone())
+            }
+            Outcome::Cancelled { reason } | Outcome::Unsent { reason } => Some(reason.clone()),
+            Outcome::Completed | Outcome::TimedOut { .. } => None,
+        })
+        .whole("status", |r| r.record.wire.status)
+        .text("finish_reason", |r| r.record.wire.finish_reason.clone())
+}
+
+fn wire<'a>(table: Requests<'a>) -> Requests<'a> {
+    table
+        .whole("due_ns", |r| Some(r.record.due.get()))
+        .whole("sent_ns", |r| r.record.wire.sent.map(Stamp::get))
+        .whole("first_ns", |r| r.record.wire.events.first().map(Stamp::get))
+        .whole("last_ns", |r| r.record.wire.events.last().map(Stamp::get))
+        .whole("closed_ns", |r| r.record.wire.closed.map(Stamp::get))
+        .whole("input_tokens", |r| r.record.input_tokens())
+        .whole("output_tokens", |r| r.record.output_tokens)
+        .whole("asked_output_tokens", |r| r.record.asked_output_tokens)
+        .whole("cached_tokens", |r| {
+            r.record.wire.usage.as_ref()?.cached_tokens
+        })
+        .whole("events", |r| Some(r.record.wire.events.len()))
+        .whole("text_chars", |r| Some(r.record.wire.text_chars))
+        .whole("request_bytes", |r| Some(r.record.wire.request_bytes))
+        .whole("response_bytes", |r| Some(r.record.wire.response_bytes))
+        .number("max_lag_ms", |r| {
+            Some(r.record.wire.events.lags().max()?.as_millis_f64())
+        })
+        .whole("bounded_events", |r| {
+            Some(r.record.wire.events.bounds().len())
+        })
+        .flag("reused_connection", |r| {
+            Some(r.record.wire.connection.reused)
+        })
+}
+
+/// The content events of the measured requests of a run, in the order the requests ended.
+///
+/// Columns: `cell`, `repeat`, `id` (together a request), `index` (from 0), `at_ns` (arrival since the run's epoch), `gap_ms` (since the event
+/// before; null for the first), `lag_ms` (read's return minus arrival), `bound_ms` (how much earlier it may have arrived; 0 where
+/// the stamp is exact), `tokens` (null where the stream does not tell), `channel`.
+///
+/// # Errors
+/// As for [`crate::requests`]. A run of a million answers of 500 tokens makes 500 million rows: [`crate::write_run`] writes them
+/// without holding them.
+pub fn tokens(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
+    let mut whole = Whole::default();
+    for run in open_all(&[dir])? {
+        stream_tokens(&run, &mut whole)?;
+    }
+    Ok(whole.finish())
+}
+
+/// A content event, with its request's cell, repeat and id.
+struct Event {
+    of: (String, u32, u64),
+    index: usize,
+    at: Stamp,
+    gap: Option<Nanos>,
+    lag: Option<Nanos>,
+    bound: Nanos,
+    tokens: Option<u32>,
+    channel: Channel,
+}
+
+/// The same in batches.
+pub(crate) fn stream_tokens(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), FramesError> {
+    let mut table = Table::new()
+        .text("cell", |event: &Event| Some(event.of.0.clone()))
+        .whole("repeat", |event| Some(event.of.1))
+        .whole("id", |event| Some(event.of.2))
+        .whole("index", |event| Some(event.index))
+        .whole("at_ns", |event| Some(event.at.get()))
+        .number("gap_ms", |event| Some(event.gap?.as_millis_f64()))
+        .number("lag_ms", |event| Some(event.lag?.as_millis_f64()))
+        .number("bound_ms", |event| Some(event.bound.as_millis_f64()))
+        .whole("tokens", |event| event.tokens)
+        .text("channel", |event| {
+            Some(match event.channel {
+                Channel::Answer => "answer",
+                Channel::Reasoning => "reasoning",
+                Channel::Tool => "tool",
+                Channel::Refusal => "refusal",
+            })
+        });
+    table.pour(0, sink)?;
+    stream(&run.dir, JournalFile::Requests, |record: RequestRecord| {
+        if record.phase == Phase::Measure {
+            events(&record, |event| table.push(&event));
+        }
+        table.pour(VALUES, sink)
+    })?;
+    table.pour(0, sink)
+}
+
+fn events(record: &RequestRecord, mut each: impl FnMut(Event)) {
+    let log = &record.wire.events;
+    let mut gaps = std::iter::once(None).chain(log.gaps().map(Some));
+    let mut lags = log.lags();
+    let mut runs = log.runs().peekable();
+    let mut channel = Channel::Answer;
+    for (index, at) in log.stamps().enumerate() {
+        while let Some((_, next)) = runs.next_if(|&(from, _)| from <= index) {
+            channel = next;
+        }
+        each(Event {
+            of: (record.cell.clone(), record.repeat, record.id),
+            index,
+            at,
+            gap: gaps.next().flatten(),
+            lag: lags.next(),
+            bound: log.bound(index),
+            tokens: log.tokens().and_then(|all| all.get(index).copied()),
+            channel,
+        });
+    }
+}
+
+/// The readings of a run in long form, in the order they were taken.
+///
+/// Columns: `from_ns` and `to_ns` (the window in which the source answered, since the run's epoch), `source`, `instance`, `name`, `value`.
+/// Counters are as they stand; take differences.
+///
+/// # Errors
+/// As for [`crate::requests`].
+pub fn readings(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
+    let mut whole = Whole::default();
+    for run in open_all(&[dir])? {
+        stream_readings(&run, &mut whole)?;
+    }
+    Ok(whole.finish())
+}
+
+/// The same in batches.
+pub(crate) fn stream_readings(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), FramesError> {
+    /// A reading, and one of its values.
+    type Read = (Reading, String, f64);
+    let mut table = Table::new()
+        .whole("from_ns", |(reading, ..): &Read| Some(reading.from.get()))
+        .whole("to_ns", |(reading, ..)| Some(reading.to.get()))
+        .text("source", |(reading, ..)| Some(reading.source.as_str()))
+        .text("instance", |(reading, ..)| {
+            Some(reading.instance.clone()).filter(|text| !text.is_empty())
+        })
+        .text("name", |(_, name, _)| Some(name.clone()))
+        .number("value", |(.., value)| Some(*value));
+    table.pour(0, sink)?;
+    stream(&run.dir, JournalFile::Readings, |mut reading: Reading| {
+        let values = std::mem::take(&mut reading.values);
+        let mut row = (reading, String::new(), 0.0);
+        for (name, value) in values {
+            (row.1, row.2) = (name, value);
+            table.push(&row);
+        }
+        table.pour(VALUES, sink)
+    })?;
+    table.pour(0, sink)
+}

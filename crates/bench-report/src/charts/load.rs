@@ -1,0 +1,278 @@
+//! Throughput and latency over the levels of a load, and configurations beside each other.
+
+use bench_schema::{Benchmark, CellRecord, Metric, Rates, RunRecord};
+use serde_json::json;
+
+use super::{at_levels, labels, level_words, levels, limits, quantile_ms, span_words, times};
+use crate::figure::{Bounded, Figure, Plot, category_axis, value_axis};
+use crate::number::{ends, rounded, short};
+use crate::table::{Sheet, Table};
+use crate::tables;
+
+/// Output against load with the fitted law and the ideal, of tokens or of requests; those of requests are the chart to begin with
+/// where no tokens are known.
+pub(super) fn throughput(run: &RunRecord, tokens: bool) -> Option<Figure> {
+    let (cells, at, name) = levels(run)?;
+    let counted = cells.iter().any(|cell| rate(cell, true).is_some());
+    let (id, what, unit, axis) = match (tokens, counted) {
+        (true, true) => ("throughput", "Output", "tokens/s", "output (tokens/s)"),
+        (true, false) => return None,
+        (false, true) => (
+            "request-rate",
+            "The request rate",
+            "requests/s",
+            "requests/s",
+        ),
+        (false, false) => ("throughput", "The request rate", "requests/s", "requests/s"),
+    };
+    let seen: Vec<_> = cells.iter().map(|cell| rate(cell, tokens)).collect();
+    let values: Vec<Option<f64>> = seen.iter().map(|r| r.map(|r| r.0)).collect();
+    let series = if tokens { "output tokens/s" } else { unit };
+    let mut plot = at_levels(&name, &at, axis).bars_within(series, "@0", &seen, (0, 1));
+    let is_open = cells.iter().any(|cell| cell.load.is_open());
+    if let Some(ideal) = proportional(&values, &at).filter(|_| !is_open) {
+        plot = plot
+            .levels("proportional to the first level", "@muted", &ideal)
+            .with("lineStyle", json!({"type": "dashed", "width": 1.5}))
+            .with("showSymbol", false.into());
+    }
+    if let Some(fitted) = usl(run, &at).filter(|_| tokens) {
+        plot = plot
+            .levels("fitted scalability law", "@1", &fitted)
+            .with("showSymbol", false.into())
+            .with("smooth", 0.3.into());
+    }
+    let (first, last) = (*values.first()?, *values.last()?);
+    let (first, last) = (first?, last?);
+    let (x, y) = (short(first), short(last));
+    let span = span_words(&name, *at.first()?, *at.last()?);
+    let title = if last >= first {
+        let gain = times(last / first);
+        format!("{what} rises {gain} from {span}: {x} → {y} {unit}")
+    } else {
+        format!("{what} falls from {x} to {y} {unit} from {span}")
+    };
+    let note = "Bars with 95 % intervals; rates are over the steady window where one was found.";
+    let figure = Figure::new(id, title, plot).note(note);
+    Some(figure.table(tables::sweep(run)))
+}
+
+/// The headline rate of a cell with its interval.
+pub(crate) fn rate(cell: &CellRecord, tokens: bool) -> Option<Bounded> {
+    let rates = cell.headline_rates()?;
+    let (value, interval) = if tokens {
+        (
+            rates.output_tokens_per_s?,
+            rates.output_tokens_per_s_interval,
+        )
+    } else {
+        (rates.requests_per_s, rates.requests_per_s_interval)
+    };
+    Some((value, interval.map(|i| (i.low, i.high))))
+}
+
+/// What the first level promises, as far as the chart reaches.
+fn proportional(values: &[Option<f64>], at: &[f64]) -> Option<Vec<Option<f64>>> {
+    let first = values.first().copied().flatten()?;
+    let base = at.first().copied().filter(|&level| level > 0.0)?;
+    let best = values.iter().flatten().copied().fold(0.0, f64::max);
+    let ideal = |level: &f64| Some(first * level / base).filter(|&x| x <= best * 1.6);
+    Some(at.iter().map(ideal).collect())
+}
+
+/// The universal scalability law at each level, from the stored parameters.
+fn usl(run: &RunRecord, at: &[f64]) -> Option<Vec<Option<f64>>> {
+    let parameters = &run.analysis.fits.get("usl")?.parameters;
+    let named = |name: &str| parameters.get(name).copied();
+    let (lambda, sigma, kappa) = (named("lambda")?, named("sigma")?, named("kappa")?);
+    let law = |n: &f64| lambda * n / (1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0));
+    Some(at.iter().map(|n| Some(law(n))).collect())
+}
+
+/// Speedup and scaling efficiency against the first level.
+pub(super) fn speedup(run: &RunRecord) -> Option<Figure> {
+    let (cells, at, name) = levels(run)?;
+    let rows: Vec<_> = cells
+        .iter()
+        .map(|cell| tables::scaling_row(run, cell))
+        .collect();
+    let speedup: Vec<Option<f64>> = rows
+        .iter()
+        .map(|row| Some((*row)?.scaling_factor))
+        .collect();
+    let efficiency = rows.iter().map(|row| Some((*row)?.efficiency? * 100.0));
+    let efficiency: Vec<Option<f64>> = efficiency.collect();
+    if speedup.iter().flatten().count() < 2 || efficiency.iter().flatten().count() < 2 {
+        return None;
+    }
+    let plot = at_levels(&name, &at, "speedup (×)")
+        .second_y(value_axis("efficiency (%)").min(0.0))
+        .bars("speedup", "@2", &speedup)
+        .levels("efficiency", "@1", &efficiency)
+        .with("yAxisIndex", 1.into());
+    let title = format!(
+        "At {} the speedup is {}: {} % of proportional scaling",
+        level_words(&name, at.last()?),
+        times(*speedup.iter().flatten().last()?),
+        short(*efficiency.iter().flatten().last()?)
+    );
+    let note =
+        "Speedup: rate over the first level's. Efficiency: speedup over the ratio of the levels.";
+    let figure = Figure::new("speedup", title, plot).note(note);
+    Some(figure.table(tables::scaling(run)))
+}
+
+/// TTFT, gaps between tokens and E2E against load.
+pub(super) fn sweep(run: &RunRecord) -> Vec<Figure> {
+    let metrics = [Metric::Ttft, tables::gap_metric(run), Metric::E2e];
+    metrics
+        .into_iter()
+        .filter_map(|metric| sweep_of(run, metric))
+        .collect()
+}
+
+fn sweep_of(run: &RunRecord, metric: Metric) -> Option<Figure> {
+    let (cells, at, name) = levels(run)?;
+    let mut plot = at_levels(&name, &at, &format!("{} (ms)", metric.title()));
+    let mut seen = 0;
+    for (series, q, color) in [("p50", 0.5, "@0"), ("p95", 0.95, "@1"), ("p99", 0.99, "@4")] {
+        let values: Vec<_> = cells
+            .iter()
+            .map(|cell| quantile_ms(cell, metric, q))
+            .collect();
+        seen += values.iter().flatten().count();
+        plot = plot.levels_within(series, color, &values);
+    }
+    if seen < 2 {
+        return None;
+    }
+    for (limit, words) in limits(run, metric) {
+        plot = plot.limit(limit, &words, 0.0);
+    }
+    let (first, last) = (cells.first()?, cells.last()?);
+    let before = quantile_ms(first, metric, 0.5)?;
+    let after = quantile_ms(last, metric, 0.5)?;
+    let title = format!(
+        "{} p50 {} from {}: {} → {} ms",
+        metric.title(),
+        change(before, after),
+        span_words(&name, *at.first()?, *at.last()?),
+        short(before.0),
+        short(after.0)
+    );
+    let note = format!(
+        "p50, p95 and p99 with 95 % intervals, {}.",
+        tables::origin_words(run)
+    );
+    let figure = Figure::new(format!("sweep-{}", metric.key()), title, plot).note(note);
+    Some(figure.table(tables::sweep(run)))
+}
+
+/// How a median goes from the first level to the last; a change within the intervals is none.
+fn change(before: Bounded, after: Bounded) -> String {
+    let ratio = after.0 / before.0;
+    let apart = match (before.1, after.1) {
+        (Some(a), Some(b)) => a.1 < b.0 || b.1 < a.0,
+        _ => (ratio - 1.0).abs() > 0.05,
+    };
+    match ratio {
+        ratio if apart && ratio > 1.0 => format!("grows {}", times(ratio)),
+        ratio if apart && ratio < 1.0 => format!("falls to {}", times(ratio)),
+        ratio if (ratio - 1.0).abs() <= 0.05 => "stays about the same".to_owned(),
+        _ => "does not change beyond its intervals".to_owned(),
+    }
+}
+
+/// Latency against throughput: each point a level of load.
+pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
+    let (cells, at, name) = levels(run)?;
+    let rate = |cell: &CellRecord| rate(cell, true).or_else(|| rate(cell, false));
+    let counted = cells.iter().filter_map(|cell| cell.headline_rates());
+    let tokens = counted
+        .into_iter()
+        .any(|rates| rates.output_tokens_per_s.is_some());
+    let unit = if tokens {
+        "output (tokens/s)"
+    } else {
+        "requests/s"
+    };
+    let mut plot = Plot::new(value_axis(unit), value_axis("E2E (ms)")).point_at_items();
+    for (series, q, color) in [("E2E p95", 0.95, "@1"), ("E2E p50", 0.5, "@0")] {
+        let seen = cells.iter().zip(&at).filter_map(|(cell, level)| {
+            Some((rate(cell)?.0, quantile_ms(cell, Metric::E2e, q)?.0, *level))
+        });
+        let seen: Vec<(f64, f64, f64)> = seen.collect();
+        let points: Vec<(f64, f64)> = seen.iter().map(|p| (p.0, p.1)).collect();
+        plot = plot.line(series, color, &points);
+        if q > 0.9 {
+            let points = seen
+                .iter()
+                .map(|(x, y, level)| labelled((*x, *y), level.to_string()));
+            plot = plot
+                .with("data", points.collect())
+                .with("labelLayout", json!({"hideOverlap": true}));
+        }
+    }
+    for (limit, words) in limits(run, Metric::E2e) {
+        plot = plot.limit(limit, &words, 0.0);
+    }
+    let (first, last) = (cells.first()?, cells.last()?);
+    let gain = rate(last)?.0 / rate(first)?.0;
+    let p95 = |cell| Some(quantile_ms(cell, Metric::E2e, 0.95)?.0);
+    let cost = p95(last)? / p95(first)?;
+    let (gained, costs) = (times(gain), times(cost));
+    let span = span_words(&name, *at.first()?, *at.last()?);
+    let title = if (cost - 1.0).abs() < 0.05 {
+        format!("{gained} the output at the same p95 latency, {span}")
+    } else if gain < 1.05 {
+        format!("More load gives no more: {gained} the output at {costs} the p95 latency, {span}")
+    } else {
+        format!("{gained} the output costs {costs} the p95 latency, {span}")
+    };
+    let note = format!("Each point is one level; the number on it is its {name}.");
+    let figure = Figure::new("tradeoff", title, plot).note(note);
+    Some(figure.table(tables::sweep(run)))
+}
+
+/// A point with words on it.
+pub(crate) fn labelled((x, y): (f64, f64), words: String) -> serde_json::Value {
+    let label = json!({"show": true, "formatter": words, "position": "top", "fontSize": 10, "color": "@soft"});
+    json!({"value": [rounded(x), rounded(y)], "label": label})
+}
+
+/// Configurations beside each other, where cells are more than levels of one load.
+pub(super) fn configurations(run: &RunRecord) -> Option<Figure> {
+    if run.cells.len() < 2 || run.experiment == Benchmark::Latency || levels(run).is_some() {
+        return None;
+    }
+    let (cells, rates) = super::cells_with(run, CellRecord::headline_rates);
+    let tokens: Vec<Option<f64>> = rates.iter().map(|r| r.output_tokens_per_s).collect();
+    let requests: Vec<Option<f64>> = rates.iter().map(|r| Some(r.requests_per_s)).collect();
+    let axis = value_axis("output (tokens/s)");
+    let plot = Plot::new(category_axis(labels(&cells)), axis)
+        .second_y(value_axis("requests/s"))
+        .bars("output tokens/s", "@0", &tokens)
+        .bars("requests/s", "@1", &requests)
+        .with("yAxisIndex", 1.into());
+    let title = match ends(tokens.into_iter().flatten()).filter(|(low, _)| *low > 0.0) {
+        Some((low, high)) => {
+            let (by, low, high) = (times(high / low), short(low), short(high));
+            format!("Output differs {by} between cells: {low} to {high} tokens/s")
+        }
+        None => "Throughput of each cell".to_owned(),
+    };
+    Some(Figure::new("configurations", title, plot).table(rates_table(run)))
+}
+
+pub(super) fn rates_table(run: &RunRecord) -> Option<Table> {
+    let (cells, rates) = super::cells_with(run, CellRecord::headline_rates);
+    Sheet::new()
+        .text("cell", |(cell, _): &(&CellRecord, &Rates)| tables::label(cell))
+        .number(("requests", "req/s"), |(_, rates)| rates.requests_per_s)
+        .number(("output", "tok/s"), |(_, rates)| rates.output_tokens_per_s)
+        .number(("input + output", "tok/s"), |(_, rates)| {
+            rates.total_tokens_per_s
+        })
+        .number(("in flight", "mean"), |(_, rates)| rates.mean_in_flight)
+        .rows("Rates of each cell", cells.into_iter().zip(rates))
+}

@@ -1,0 +1,294 @@
+//! Charts over the time of a run, from its requests.
+
+use std::collections::BTreeMap;
+
+use bench_metrics::Sample;
+use bench_schema::{CellRecord, RunRecord};
+use charming::element::{AxisLabel, AxisTick, NameLocation};
+use serde_json::{Value, json};
+
+use super::load::rates_table;
+use super::machines::{areas, shaded_cells};
+use super::times;
+use crate::figure::{Figure, Plot, category_axis, log_axis, time_axis, value_axis};
+use crate::number::{duration, ends, rounded, short};
+use crate::table::{Cell, Column, Sheet};
+use crate::tables;
+use crate::trace::{Flow, LagBin, Row, Stall, Trace, bin, flow};
+
+const PARTS: usize = 120;
+
+/// Output and requests under way over the run.
+pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
+    let seconds = run.duration.as_secs_f64();
+    let parts = flow(trace.rows.iter(), (0.0, seconds), PARTS);
+    let series = |pick: fn(&Flow) -> f64| -> Vec<(f64, f64)> {
+        parts.iter().map(|part| (part.at, pick(part))).collect()
+    };
+    let most = |pick: fn(&Flow) -> f64| parts.iter().map(pick).fold(0.0, f64::max);
+    let (tokens, under_way) = (most(|p| p.tokens_per_s), most(|p| p.under_way));
+    if under_way <= 0.0 {
+        return None;
+    }
+    let mut plot = Plot::new(time_axis(seconds), value_axis("output (tokens/s)"))
+        .second_y(value_axis("requests under way").min(0.0));
+    if tokens > 0.0 {
+        plot = plot
+            .curve("output tokens/s", "@0", &series(|p| p.tokens_per_s))
+            .with("markArea", shaded_cells(run));
+    }
+    let steady = run
+        .cells
+        .iter()
+        .filter_map(|cell| cell.windows.steady.as_ref());
+    let steady: Vec<_> = steady.map(|rates| rates.window).collect();
+    plot = plot
+        .curve("requests under way", "@1", &series(|p| p.under_way))
+        .with("yAxisIndex", 1.into())
+        .with(
+            "markArea",
+            areas(&steady, json!({"color": "@good", "opacity": 0.13})),
+        );
+    let most = match rounded(under_way.round()) {
+        n if n < 1.5 => "one request is under way at a time".to_owned(),
+        n => format!("at most {n} requests are under way"),
+    };
+    let title = if tokens > 0.0 {
+        format!("Output reaches {} tokens/s; {most}", short(tokens))
+    } else {
+        crate::text::heading(&most)
+    };
+    let windows = if steady.is_empty() {
+        "no steady window was found, so rates are over the whole of a cell"
+    } else {
+        "green: steady windows, over which rates are taken"
+    };
+    let note = format!(
+        "In {PARTS} parts of the run, an answer's tokens spread evenly over its decode phase. Shaded: every second cell; {windows}."
+    );
+    let figure = Figure::new("flow", title, plot).note(note);
+    Some(figure.table(rates_table(run)))
+}
+
+/// Requests shown: more would be thinner than a line.
+const REQUESTS: usize = 80;
+
+/// Requests as bars over time: waiting for the first token, then generating.
+pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
+    // The cell in which most is under way at once, around its middle.
+    let in_flight = |cell: &CellRecord| {
+        cell.headline_rates()
+            .map_or(0.0, |rates| rates.mean_in_flight)
+    };
+    let (index, cell) = (0_u32..)
+        .zip(&run.cells)
+        .max_by(|a, b| in_flight(a.1).total_cmp(&in_flight(b.1)))?;
+    let rows: Vec<&Row> = trace.rows.iter().filter(|row| row.cell == index).collect();
+    let from = (rows.len() / 2).saturating_sub(REQUESTS / 2);
+    let shown: Vec<&Row> = rows.into_iter().skip(from).take(REQUESTS).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let data: Vec<Value> = shown
+        .iter()
+        .enumerate()
+        .map(|(i, row)| bar(i, row))
+        .collect();
+    let failed = shown.iter().filter(|row| !row.completed).count();
+    let mut plot = bars(&data);
+    if failed > 0 {
+        plot = plot.custom("no whole answer", "@bad", "span", json!({"data": []}));
+    }
+    let median = |pick: fn(&Row) -> Option<f64>| {
+        let values: Vec<f64> = shown.iter().filter_map(|row| pick(row)).collect();
+        Sample::of(&values).map_or_else(|| "–".to_owned(), |sample| short(sample.median()))
+    };
+    let mut title = format!(
+        "A request waits {} ms for its first token and is generated for {} ms: {} of {}",
+        median(waiting),
+        median(generating),
+        shown.len(),
+        tables::label(cell)
+    );
+    if failed > 0 {
+        title.push_str(&format!(", {failed} without a whole answer"));
+    }
+    let table = Sheet::new()
+        .number(("began", "s"), |row: &&Row| row.start)
+        .number(("waited", "ms"), |row| waiting(row))
+        .number(("generated", "ms"), |row| generating(row))
+        .column(Column::number("output", "tokens"), |row| {
+            row.tokens
+                .map_or_else(Cell::default, |n| Cell::count(n.into()))
+        })
+        .text("whole answer", |row| {
+            if row.completed { "yes" } else { "no" }.to_owned()
+        })
+        .rows("The requests shown", shown.iter().copied());
+    let note = "One row for each request around the middle of the cell, in the order they began; the title's figures are their medians.";
+    let figure = Figure::new("requests", title, plot.point_at_items().height(460));
+    Some(figure.note(note).table(table))
+}
+
+/// A row for each request.
+fn bars(data: &[Value]) -> Plot {
+    let names = (1..=data.len()).map(|i| i.to_string());
+    let x = value_axis("time since the run began (s)").scale(true);
+    let y = category_axis(names)
+        .inverse(true)
+        .axis_label(AxisLabel::new().show(false))
+        .axis_tick(AxisTick::new().show(false));
+    let bars = json!({"data": data, "encode": {"x": [1, 2], "y": 0}, "clip": true});
+    // Without names at the left, half of the first number under the axis would leave the chart.
+    let grid = json!([{"left": 28, "right": 28, "top": 64, "bottom": 36, "containLabel": true}]);
+    Plot::new(x, y)
+        .custom("waiting for the first token", "@1", "span", bars)
+        .custom("generating", "@0", "span", json!({"data": []}))
+        .root("grid", grid)
+}
+
+/// To the first token, milliseconds.
+fn waiting(row: &Row) -> Option<f64> {
+    Some((row.first? - row.start) * 1e3)
+}
+
+/// From the first token to the last, milliseconds.
+fn generating(row: &Row) -> Option<f64> {
+    Some((row.end - row.first?) * 1e3)
+}
+
+fn bar(i: usize, row: &Row) -> Value {
+    let figures = |x: f64| (x * 1e4).round() / 1e4;
+    let (start, end) = (figures(row.start), figures(row.end));
+    let first = figures(row.first.unwrap_or(row.end));
+    let generating = if row.completed { "@0" } else { "@bad" };
+    json!({"value": [i, start, end], "parts": [[start, first, "@1"], [first, end, generating]]})
+}
+
+const COLUMNS: usize = 60;
+const ROWS: usize = 24;
+/// Rows of the table.
+const TABLE_ROWS: usize = 12;
+
+/// Latency as a heat map: how many requests ended when, and how long they took.
+pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
+    let seen = trace
+        .rows
+        .iter()
+        .filter_map(|row| Some((row.end, row.e2e_ms()?)));
+    let seen: Vec<(f64, f64)> = seen.filter(|p| p.1 > 0.0).collect();
+    let (from, to) = ends(seen.iter().map(|p| p.0))?;
+    let (low, high) = ends(seen.iter().map(|p| p.1.ln()))?;
+    if seen.len() < 20 || to <= from || high <= low {
+        return None;
+    }
+    let mut counts: BTreeMap<(usize, usize), f64> = BTreeMap::new();
+    let mut rows = [0.0_f64; ROWS];
+    for (at, ms) in &seen {
+        let row = bin(ms.ln(), low, high, ROWS);
+        *counts
+            .entry((bin(*at, from, to, COLUMNS), row))
+            .or_default() += 1.0;
+        rows.get_mut(row).into_iter().for_each(|sum| *sum += 1.0);
+    }
+    let cells: Vec<(usize, usize, f64)> = counts.into_iter().map(|((x, y), n)| (x, y, n)).collect();
+    let middle = |i: usize, n: usize, a: f64, b: f64| a + (b - a) * (i as f64 + 0.5) / n as f64;
+    let x = category_axis((0..COLUMNS).map(|i| format!("{:.1}", middle(i, COLUMNS, from, to))))
+        .name("time since the run began (s)")
+        .name_location(NameLocation::Middle);
+    let y = category_axis((0..ROWS).map(|i| short(middle(i, ROWS, low, high).exp())))
+        .name("E2E (ms)")
+        .axis_label(AxisLabel::new().interval(3.0));
+    let plot = Plot::new(x, y).heat(&cells).point_at_items().height(360);
+    let densest = (0..ROWS).zip(rows).max_by(|a, b| a.1.total_cmp(&b.1))?.0;
+    let title = format!(
+        "E2E is between {} and {} ms, most often near {} ms",
+        short(low.exp()),
+        short(high.exp()),
+        short(middle(densest, ROWS, low, high).exp())
+    );
+    let note = "The stronger the colour, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up.";
+    let mut parts: Vec<Vec<f64>> = vec![Vec::new(); TABLE_ROWS];
+    for row in &trace.rows {
+        if let Some(part) = parts.get_mut(bin(row.end, from, to, TABLE_ROWS)) {
+            part.extend(row.e2e_ms());
+        }
+    }
+    let width = (to - from) / TABLE_ROWS as f64;
+    let mut sheet = Sheet::new()
+        .text("time (s)", |(i, _): &(usize, Vec<f64>)| {
+            let start = from + *i as f64 * width;
+            format!("{start:.1} to {:.1}", start + width)
+        })
+        .count("requests", |(_, values)| values.len() as u64);
+    for (name, q) in [("p50", 0.5), ("p95", 0.95), ("max", 1.0)] {
+        sheet = sheet.column(Column::of("E2E", name, "ms"), move |(_, values)| {
+            Cell::number(Sample::of(values).map(|sample| sample.quantile(q)))
+        });
+    }
+    let table = sheet.rows(
+        "Requests by the time at which they ended",
+        parts.into_iter().enumerate(),
+    );
+    Some(Figure::new("heatmap", title, plot).note(note).table(table))
+}
+
+/// The answers with the longest gap between two tokens.
+pub(super) fn stalls(run: &RunRecord, trace: &Trace) -> Option<Figure> {
+    let longest = trace
+        .stalls
+        .iter()
+        .max_by(|a, b| a.worst_ms.total_cmp(&b.worst_ms));
+    let worst = longest?;
+    let x = value_axis("number of the token in its answer");
+    let mut plot = Plot::new(x, value_axis("gap before it (ms)")).point_at_items();
+    let label = |stall: &Stall| {
+        let cell = run.cells.get(stall.cell as usize);
+        cell.map_or_else(String::new, tables::label)
+    };
+    for (i, stall) in trace.stalls.iter().enumerate() {
+        let points = stall.gaps.iter().map(|&(n, gap)| (f64::from(n), gap));
+        plot = plot.curve(&label(stall), &format!("@{i}"), &points.collect::<Vec<_>>());
+    }
+    let table = Sheet::new()
+        .text("cell", |stall: &&Stall| label(stall))
+        .count("request", |stall| stall.id)
+        .number(("longest gap", "ms"), |stall| stall.worst_ms)
+        .number(("median gap", "ms"), |stall| stall.median_ms)
+        .rows("Answers with the longest gap of their cell", &trace.stalls);
+    let title = format!(
+        "The longest stall is {} ms, {} the median gap of its answer",
+        short(worst.worst_ms),
+        times(worst.worst_ms / worst.median_ms.max(1e-6))
+    );
+    let note = "The answer with the longest gap of each cell, of the four cells with the longest.";
+    Some(Figure::new("stalls", title, plot).note(note).table(table))
+}
+
+/// The client's own lag: how late this program was in reading what had arrived.
+pub(super) fn lag(run: &RunRecord, trace: &Trace) -> Option<Figure> {
+    if trace.lag.len() < 2 {
+        return None;
+    }
+    let series = |pick: fn(&LagBin) -> f64| -> Vec<(f64, f64)> {
+        let bins = trace.lag.iter();
+        bins.map(|bin| (bin.at, pick(bin).max(1.0))).collect()
+    };
+    let plot = Plot::new(time_axis(run.duration.as_secs_f64()), log_axis("lag (µs)"))
+        .curve("p50", "@0", &series(|bin| bin.p50_us))
+        .curve("p99", "@1", &series(|bin| bin.p99_us))
+        .curve("max", "@bad", &series(|bin| bin.max_us));
+    let worst = trace.lag.iter().map(|bin| bin.max_us).fold(0.0, f64::max);
+    let title = format!(
+        "The client read 99 % of the tokens within {} of their arrival, the last after {}",
+        duration(trace.lag_p99_us? * 1e3),
+        duration(worst * 1e3)
+    );
+    let note =
+        "Read-return less arrival at the kernel, in 120 parts of the run; values are within 9 %.";
+    Some(
+        Figure::new("lag", title, plot)
+            .note(note)
+            .table(tables::client(run)),
+    )
+}

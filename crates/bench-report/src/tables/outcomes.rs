@@ -1,0 +1,302 @@
+//! What became of the requests, how objectives and targets came out, and what limits each cell.
+
+use std::collections::BTreeMap;
+
+use bench_schema::{
+    Cause, CellRecord, Code, Counts, Finding, Metric, PhaseShares, RunRecord, SloOutcome,
+    SloVerdict,
+};
+
+use super::details::scale_of;
+use super::{label, trust_mark};
+use crate::findings as words;
+use crate::number::{percent, short};
+use crate::table::{Cell, Column, Sheet, Table, Tone};
+use crate::text::shortened;
+
+/// A count of requests.
+type Pick = fn(&Counts) -> u64;
+
+/// What can become of a planned request.
+const ENDS: [(&str, Pick); 6] = [
+    ("completed", |c| c.completed),
+    ("failed", |c| c.failed),
+    ("timed out", |c| c.timed_out),
+    ("truncated", |c| c.truncated),
+    ("cancelled", |c| c.cancelled),
+    ("unsent", |c| c.unsent),
+];
+
+/// One row for each cell, where some request of the run has no whole answer; else nothing.
+pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
+    let mut counts = run.cells.iter().map(|cell| &cell.counts);
+    counts
+        .any(|counts| counts.without_answer() > 0)
+        .then_some(())?;
+    let name = |cell: &&CellRecord| Cell::text(label(cell)).marked(trust_mark(run, cell));
+    let mut sheet = Sheet::new().column(Column::text("cell"), name);
+    let planned: (&str, Pick) = ("planned", |c| c.planned);
+    let warmup: (&str, Pick) = ("warm-up", |c| c.warmup);
+    for (title, of) in [planned].into_iter().chain(ENDS).chain([warmup]) {
+        sheet = sheet.count(title, move |cell| of(&cell.counts));
+    }
+    let title = "Requests: planned is always the sum of the rest, warm-up apart";
+    sheet.rows(title, &run.cells)
+}
+
+/// How many requests of a cell ended without an answer, by stage and kind.
+fn lost(counts: &Counts) -> impl Iterator<Item = (String, String, u64)> {
+    let words = |name: &dyn ToString| name.to_string().replace('_', " ");
+    let failed = counts.failures.iter();
+    let failed = failed.map(move |(stage, kind, n)| (words(stage), words(kind), *n));
+    let late = counts.timeouts.iter();
+    failed.chain(late.map(move |(stage, n)| (words(stage), "timed out".to_owned(), *n)))
+}
+
+/// Failures and time-outs by cell, stage and kind.
+pub(crate) fn failures(run: &RunRecord) -> Option<Table> {
+    let rows = run.cells.iter();
+    let rows = rows.flat_map(|cell| lost(&cell.counts).map(move |lost| (cell, lost)));
+    Sheet::new()
+        .text(
+            "cell",
+            |(cell, _): &(&CellRecord, (String, String, u64))| label(cell),
+        )
+        .text("stage", |(_, (stage, ..))| stage.clone())
+        .text("kind", |(_, (_, kind, _))| kind.clone())
+        .count("requests", |(.., (.., n))| *n)
+        .rows("Failures by stage and kind", rows)
+}
+
+/// What went wrong over the whole run, the commonest first: how often, at which stage, how.
+pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
+    let mut all: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for (stage, kind, n) in run.cells.iter().flat_map(|cell| lost(&cell.counts)) {
+        *all.entry((stage, kind)).or_default() += n;
+    }
+    let all = all.into_iter().map(|((stage, kind), n)| (n, stage, kind));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|(n, ..)| std::cmp::Reverse(*n));
+    all
+}
+
+/// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`.
+pub(crate) fn summary_line(run: &RunRecord) -> String {
+    let sum = |of: Pick| run.cells.iter().map(|cell| of(&cell.counts)).sum::<u64>();
+    let ends = ENDS.map(|(word, of)| (sum(of), word.replace("unsent", "never sent")));
+    let said = ends
+        .iter()
+        .filter(|(n, word)| *n > 0 || word == "completed");
+    let said: Vec<String> = said.map(|(n, word)| format!("{n} {word}")).collect();
+    let mut line = format!("{} planned = {}", sum(|c| c.planned), said.join(" + "));
+    let asides = [
+        ("plus ", sum(|c| c.warmup), "warm-up requests"),
+        ("", sum(|c| c.retried), "sent again"),
+        (
+            "",
+            sum(|c| c.replaced_connections),
+            "on a replaced connection",
+        ),
+    ];
+    for (lead, n, words) in asides.into_iter().filter(|aside| aside.1 > 0) {
+        line.push_str(&format!("; {lead}{n} {words}"));
+    }
+    line
+}
+
+/// One row for each objective in each cell; the verdict stands first, where no screen is too narrow for it.
+pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
+    type Row<'a> = (&'a CellRecord, &'a str, &'a SloOutcome);
+    let rows = run.cells.iter().flat_map(|cell| {
+        let own = bench_insight::objectives_of(cell).into_iter();
+        own.map(move |(whom, outcome)| (cell, whom, outcome))
+    });
+    let verdict = |(.., outcome): &Row<'_>| {
+        Cell::text(verdict_words(outcome.verdict)).toned(match outcome.verdict {
+            SloVerdict::Pass => Tone::Good,
+            SloVerdict::Fail => Tone::Bad,
+            SloVerdict::CannotTell => Tone::Warn,
+        })
+    };
+    Sheet::new()
+        .column(Column::text("verdict"), verdict)
+        .text("objective", |(.., outcome)| objective_words(outcome))
+        .text("measured", |(.., outcome)| {
+            let measured = outcome.measured.map(|value| amount(outcome, value));
+            measured.unwrap_or_else(|| "unbounded or none".to_owned())
+        })
+        .text("cell", |(cell, ..)| label(cell))
+        .text("for", |(_, whom, _)| shortened(whom, 40))
+        .number(("met by", "% of planned"), |(.., outcome)| {
+            outcome.attainment * 100.0
+        })
+        .text("95 % interval", |(.., outcome)| {
+            let interval = outcome.attainment_interval;
+            format!(
+                "{}–{}",
+                short(interval.low * 100.0),
+                short(interval.high * 100.0)
+            )
+        })
+        .text("to decide", |(.., outcome)| {
+            Some(match bench_insight::times_to_decide(outcome)? {
+                times if times > 100.0 => "over 100 × the requests".to_owned(),
+                times => format!("{times} × the requests"),
+            })
+        })
+        .rows("Objectives", rows)
+}
+
+/// `9 pass, 2 FAIL, 1 cannot tell`; nothing of none.
+pub(crate) fn verdict_counts(verdicts: &[SloVerdict]) -> Option<String> {
+    let all = [SloVerdict::Pass, SloVerdict::Fail, SloVerdict::CannotTell];
+    let count = |verdict| verdicts.iter().filter(|v| **v == verdict).count();
+    let said = all
+        .into_iter()
+        .map(|verdict| (count(verdict), verdict_words(verdict)));
+    let said = said
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| match verdicts {
+            [_] => words.to_owned(),
+            _ => format!("{n} {words}"),
+        });
+    let said: Vec<String> = said.collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn amount(outcome: &SloOutcome, value: f64) -> String {
+    let (scale, unit) = scale_of(outcome.slo.metric.unit());
+    format!("{} {unit}", short(value / scale))
+}
+
+/// `p95 TTFT ≤ 200 ms`.
+pub(crate) fn objective_words(outcome: &SloOutcome) -> String {
+    let (slo, limit) = (&outcome.slo, amount(outcome, outcome.slo.limit));
+    format!("{} {} ≤ {limit}", quantile_words(slo.q), slo.metric.title())
+}
+
+/// `p95`, `p99.9`.
+pub(crate) fn quantile_words(q: f64) -> String {
+    format!("p{}", (q * 1e6).round() / 1e4)
+}
+
+/// One or two words.
+fn verdict_words(verdict: SloVerdict) -> &'static str {
+    match verdict {
+        SloVerdict::Pass => "pass",
+        SloVerdict::Fail => "FAIL",
+        SloVerdict::CannotTell => "cannot tell",
+    }
+}
+
+/// One row for each `--target`.
+pub(crate) fn targets(run: &RunRecord) -> Option<Table> {
+    Sheet::new()
+        .column(
+            Column::text("met"),
+            |target: &&bench_schema::TargetOutcome| match target.verdict {
+                _ if target.met => Cell::text("yes").toned(Tone::Good),
+                Some(SloVerdict::CannotTell) => Cell::text("cannot tell").toned(Tone::Warn),
+                _ => Cell::text("NO").toned(Tone::Bad),
+            },
+        )
+        .text("target", |target| shortened(&target.target, 60))
+        .text("measured", |target| {
+            measured_words(&target.target, target.measured)
+        })
+        .text("decided by", |target| {
+            Some(shortened(target.cell.as_deref()?, 200))
+        })
+        .text("note", |target| {
+            Some(shortened(target.note.as_deref()?, 200))
+        })
+        .rows("Targets", &run.targets)
+}
+
+/// What a target measured, in the unit that its quantity has: `ttft.p95<=200ms` is told in milliseconds.
+pub fn measured_words(target: &str, value: Option<f64>) -> String {
+    let Some(value) = value else {
+        return "–".to_owned();
+    };
+    // `concurrency=1:ttft.p95<=200ms`: scope, quantity, limit.
+    let quantity = target.rsplit(':').next().unwrap_or(target);
+    let name = quantity.split(['<', '>', '=', '!']).next();
+    let name = name.unwrap_or(quantity).trim();
+    let metric = name.split('.').next().unwrap_or(name).parse::<Metric>();
+    let (scale, unit) = match (metric, name) {
+        (Ok(metric), _) => scale_of(metric.unit()),
+        (_, "requests_per_s" | "goodput" | "goodput_per_s") => (1.0, "req/s"),
+        (_, name) if name.ends_with("tokens_per_s") => (1.0, "tok/s"),
+        _ if target.ends_with('%') => (0.01, "%"),
+        _ => (1.0, ""),
+    };
+    let words = format!("{} {unit}", short(value / scale));
+    words.trim_end().to_owned()
+}
+
+/// What limits each cell: its costliest cause, or that none was found, beside the phase that takes most of its time.
+pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
+    if run.findings.is_empty() {
+        return None;
+    }
+    let cost = |cell: &CellRecord, of: fn([Cell; 3]) -> Cell| of(costliest(run, Some(&cell.id)));
+    Sheet::new()
+        .column(Column::text("cell"), |cell: &&CellRecord| {
+            Cell::text(label(cell)).marked(trust_mark(run, cell))
+        })
+        .column(Column::text("cause"), move |cell| {
+            cost(cell, |[cause, ..]| cause)
+        })
+        .column(Column::text("costs"), move |cell| {
+            cost(cell, |[_, costs, _]| costs)
+        })
+        .text("largest phase", |cell| {
+            let (name, share) = largest_phase(cell.phases.as_ref()?);
+            Some(format!("{name} {} %", percent(share)))
+        })
+        .column(Column::text("try first"), move |cell| {
+            cost(cell, |[.., advice]| advice)
+        })
+        .rows("What limits each cell", &run.cells)
+}
+
+/// The costliest cause of a cell, or of the run: what it is, what it costs, what to try first.
+pub(crate) fn costliest(run: &RunRecord, cell: Option<&String>) -> [Cell; 3] {
+    let own = |finding: &&Finding| {
+        let is_cause = matches!(finding.code, Code::Cause(cause) if cause != Cause::Healthy);
+        is_cause && cell.is_none_or(|cell| finding.cells.contains(cell))
+    };
+    let found = run.findings.iter().filter(own);
+    let Some(finding) = found.max_by(|a, b| a.severity.total_cmp(&b.severity)) else {
+        return [Cell::text("none found"), Cell::default(), Cell::default()];
+    };
+    let advice = finding.advice.first();
+    [
+        Cell::text(finding.cause().map_or("", words::cause_name)),
+        Cell::text(format!("{} %", percent(finding.severity))),
+        advice.map_or_else(Cell::default, |advice| Cell::text(words::advice(advice))),
+    ]
+}
+
+/// The phase that takes most of the time, and its share.
+pub(crate) fn largest_phase(phases: &PhaseShares) -> (&'static str, f64) {
+    let early = (phases.first_phase(), phases.prefill);
+    let late = [early, ("decode", phases.decode)].into_iter();
+    late.fold(("waiting", phases.queue), |most, next| {
+        if next.1 >= most.1 { next } else { most }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_told_in_its_own_unit() {
+        let told = |target, value| measured_words(target, Some(value));
+        assert_eq!(told("ttft.p95<=1ms", 68_197_116.3), "68.2 ms");
+        assert_eq!(told("concurrency=1:requests_per_s>0.5", 0.84), "0.84 req/s");
+        assert_eq!(told("output_tokens_per_s>30", 41.46), "41.5 tok/s");
+        assert_eq!(told("failed==0", 0.0), "0");
+    }
+}

@@ -1,0 +1,501 @@
+//! The tables that answer a benchmark's question: levels of load, a grid of lengths, use cases and categories.
+
+use bench_insight::Signal;
+use bench_schema::{
+    CellRecord, Distribution, Factor, GroupRecord, Metric, Origin, RunRecord, ScalingRow,
+    SloVerdict,
+};
+
+use super::outcomes::verdict_counts;
+use super::{gap_metric, label, load_level, origin_words, trust_mark};
+use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
+use crate::text::shortened;
+
+/// A quantile of a cell's headline in milliseconds.
+fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Cell {
+    Cell::quantile(cell.headline(metric).and_then(|d| d.quantile_entry(q)), 1e6)
+}
+
+fn e2e<'a>(cell: &&'a CellRecord) -> Option<&'a Distribution> {
+    cell.headline(Metric::E2e)
+}
+
+/// One row for each level of load.
+pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
+    let gap = gap_metric(run);
+    let open = run.cells.iter().any(|cell| cell.load.is_open());
+    let closed = run.cells.iter().any(|cell| !cell.load.is_open());
+    let ramps = run.cells.iter().any(|cell| cell.load.ramp().is_some());
+    // A number where all cells have one of the same kind, else words: a ramp is no number.
+    let mixed = (open && closed) || ramps;
+    let load = match (open, mixed) {
+        (_, true) => Column::text("load"),
+        (true, false) => Column::number("rate", "req/s"),
+        (false, false) => Column::number("concurrency", ""),
+    };
+    let level = move |cell: &&CellRecord| {
+        let level = if mixed {
+            Cell::text(label(cell))
+        } else {
+            Cell::number(load_level(&cell.load).0)
+        };
+        level.marked(trust_mark(run, cell))
+    };
+    let mut sheet = Sheet::new()
+        .column(load, level)
+        .number(("offered", "req/s"), |cell: &&CellRecord| {
+            cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())
+        })
+        .number(("requests", "req/s"), |cell| {
+            Some(cell.headline_rates()?.requests_per_s)
+        })
+        .number(("output", "tok/s"), |cell| {
+            cell.headline_rates()?.output_tokens_per_s
+        });
+    for metric in [Metric::Ttft, gap, Metric::E2e] {
+        for (name, q) in [("p50", 0.5), ("p95", 0.95)] {
+            let column = Column::of(metric.title(), name, "ms");
+            sheet = sheet.column(column, move |cell| quantile(cell, metric, q));
+        }
+    }
+    let of = |cell: &CellRecord| scaling_row(run, cell);
+    sheet = sheet
+        .number(("scaling", "×"), move |cell| {
+            Some(of(cell)?.scaling_factor)
+        })
+        .percent("efficiency", move |cell| of(cell)?.efficiency)
+        .number(("trade-off", "gain/cost"), move |cell| {
+            of(cell)?.tradeoff_ratio
+        })
+        .number(("goodput", "req/s"), |cell| {
+            Some(cell.goodput.as_ref()?.requests_per_s)
+        });
+    for (name, signal, scale, unit) in PEAKS {
+        sheet = sheet.column(Column::of("peak of", name, unit), move |cell| {
+            Cell::number(signal.of(cell).map(|level| level.peak * scale))
+        });
+    }
+    let what = match (open, closed) {
+        (true, false) => "Sweep of the arrival rate (open loop)",
+        (false, true) => "Concurrency sweep (closed loop)",
+        _ => "Load sweep",
+    };
+    sheet.rows(
+        format!("{what}, latencies {}", origin_words(run)),
+        &run.cells,
+    )
+}
+
+/// What is read of machines and server beside the latencies, with what a value is multiplied by.
+const PEAKS: [(&str, Signal, f64, &str); 5] = [
+    ("running", Signal::Running, 1.0, ""),
+    ("waiting", Signal::Waiting, 1.0, ""),
+    ("KV cache", Signal::KvCache, 100.0, "%"),
+    ("GPU use", Signal::GpuUse, 100.0, "%"),
+    ("GPU memory", Signal::GpuMemory, 100.0, "%"),
+];
+
+/// The highest level of a signal over the run.
+pub(crate) fn peak(run: &RunRecord, signal: Signal) -> Option<f64> {
+    let cells = run.cells.iter();
+    let peaks = cells.filter_map(|cell| Some(signal.of(cell)?.peak));
+    peaks.reduce(f64::max)
+}
+
+/// A figure of a distribution.
+type Pick = fn(&Distribution) -> Option<f64>;
+
+/// What more load changes.
+const CHANGES: [(&str, Pick); 4] = [
+    ("mean", |d| Some(d.mean)),
+    ("p50", |d| d.quantile(0.5)),
+    ("p95", |d| d.quantile(0.95)),
+    ("p99", |d| d.quantile(0.99)),
+];
+
+/// A cell with its row of the scaling table, and the one before it.
+struct Step<'a> {
+    cell: &'a CellRecord,
+    row: &'a ScalingRow,
+    before: Option<(&'a CellRecord, &'a ScalingRow)>,
+}
+
+/// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
+pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
+    let members = run.cells.iter();
+    let members = members.filter_map(|cell| Some((cell, scaling_row(run, cell)?)));
+    let members: Vec<_> = members
+        .filter(|(_, row)| row.throughput_gain.is_some())
+        .collect();
+    let (first, base) = *members.first()?;
+    let change = |cell: &CellRecord, then: &CellRecord, figure: Pick| {
+        let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
+        (cell.id != then.id).then_some(())?;
+        Some((of(cell)? / of(then)? - 1.0) * 100.0)
+    };
+    let tokens = |cell: &CellRecord| {
+        let seen = cell.metrics.get(&Metric::OutputTokens)?;
+        Some((seen.mean * seen.n as f64).round())
+    };
+    let linear = |row: &ScalingRow| (base.level > 0.0).then(|| base.value * row.level / base.level);
+    let mut sheet = Sheet::new()
+        .column(Column::text("cell"), |step: &Step<'_>| {
+            Cell::text(label(step.cell)).marked(trust_mark(run, step.cell))
+        })
+        .number(("took", "s"), |step| {
+            Some(step.cell.windows.whole.as_ref()?.seconds)
+        })
+        .count("completed", |step| step.cell.counts.completed)
+        .number(("output", "tokens"), move |step| tokens(step.cell))
+        .number(("requests", "req/s"), |step| {
+            Some(step.cell.headline_rates()?.requests_per_s)
+        })
+        .number(("rate", "/s"), |step| step.row.value)
+        .number(("if linear", "/s"), move |step| linear(step.row))
+        .number(("scaling", "×"), |step| step.row.scaling_factor)
+        .percent("efficiency", |step| step.row.efficiency)
+        .percent("gain", |step| step.row.throughput_gain)
+        .percent("penalty", |step| step.row.latency_penalty)
+        .number(("gain / penalty", ""), |step| step.row.tradeoff_ratio);
+    for (name, figure) in CHANGES {
+        sheet = sheet.column(
+            Column::of("change of E2E", name, "%"),
+            move |step: &Step<'_>| Cell::number(change(step.cell, first, figure)),
+        );
+    }
+    let sheet = sheet
+        .column(Column::of("on the level before", "rate", "%"), |step| {
+            Cell::number(
+                step.before
+                    .map(|(_, then)| (step.row.value / then.value - 1.0) * 100.0),
+            )
+        })
+        .column(
+            Column::of("on the level before", "E2E mean", "%"),
+            move |step| {
+                let then = step
+                    .before
+                    .and_then(|(then, _)| change(step.cell, then, |d| Some(d.mean)));
+                Cell::number(then)
+            },
+        );
+    let before = std::iter::once(None).chain(members.iter().copied().map(Some));
+    let steps = members.iter().zip(before);
+    let steps = steps.map(|(&(cell, row), before)| Step { cell, row, before });
+    let table = sheet.rows(format!("Change against {}", label(first)), steps)?;
+    (table.rows.len() > 1).then_some(table)
+}
+
+/// The cell's row of the scaling table.
+pub(crate) fn scaling_row<'a>(run: &'a RunRecord, cell: &CellRecord) -> Option<&'a ScalingRow> {
+    run.analysis.scaling.iter().find(|row| row.cell == cell.id)
+}
+
+/// The scaling of runs along a tag.
+pub(crate) fn scaling_of(rows: &[ScalingRow]) -> Option<Table> {
+    Sheet::new()
+        .text("level", |row: &&ScalingRow| row.level.to_string())
+        .number(("best rate", "/s"), |row| row.value)
+        .number(("scaling", "×"), |row| row.scaling_factor)
+        .percent("efficiency", |row| row.efficiency)
+        .percent("gain", |row| row.throughput_gain)
+        .percent("penalty", |row| row.latency_penalty)
+        .rows("Scaling along the axis", rows)
+}
+
+/// Open loops have latencies from both origins: service time (`sent`) beside response time (`due`).
+pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
+    let entry = |cell: &CellRecord, metric: Metric, q: f64| {
+        let seen = cell.metrics.get(&metric);
+        Cell::quantile(seen.and_then(|d| d.quantile_entry(q)), 1e6)
+    };
+    let mut sheet = Sheet::new().column(Column::number("rate", "req/s"), |cell: &&CellRecord| {
+        Cell::number(load_level(&cell.load).0).marked(trust_mark(run, cell))
+    });
+    for (metric, origin, group) in [
+        (Metric::Ttft, Origin::Sent, "TTFT sent"),
+        (Metric::Ttft, Origin::Due, "TTFT due"),
+        (Metric::E2e, Origin::Sent, "E2E sent"),
+        (Metric::E2e, Origin::Due, "E2E due"),
+    ] {
+        for (name, q) in [("p50", 0.5), ("p95", 0.95)] {
+            let metric = metric.from_origin(origin);
+            let column = Column::of(group, name, "ms");
+            sheet = sheet.column(column, move |cell| entry(cell, metric, q));
+        }
+    }
+    let lateness = Column::of("lateness", "p99", "ms");
+    let sheet = sheet.column(lateness, |cell| entry(cell, Metric::Lateness, 0.99));
+    let open = run.cells.iter().filter(|cell| cell.load.is_open());
+    sheet.rows(
+        "Service time (from sent) beside response time (from due, free of coordinated omission)",
+        open,
+    )
+}
+
+/// Latency of one request at a time over a grid of lengths, one row for each cell.
+pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
+    let factors = shown_factors(run);
+    let mut sheet = Sheet::new();
+    for (i, name) in factors.iter().enumerate() {
+        sheet = sheet.column(factor_column(run, name), move |cell: &&CellRecord| {
+            let mark = trust_mark(run, cell).filter(|_| i == 0);
+            factor_cell(cell.factors.get(name)).marked(mark)
+        });
+    }
+    if factors.is_empty() {
+        sheet = sheet.column(Column::text("cell"), |cell| {
+            Cell::text(label(cell)).marked(trust_mark(run, cell))
+        });
+    }
+    // CoV is of the same latency, so it stands within the group.
+    let mut sheet = sheet
+        .count("n", |cell| Some(e2e(cell)?.n))
+        .column(Column::of("E2E", "mean", "ms"), |cell| {
+            Cell::number(e2e(cell).map(|d| d.mean / 1e6))
+        })
+        .column(Column::of("E2E", "sd", "ms"), |cell| {
+            Cell::number(e2e(cell).and_then(|d| d.sd).map(|sd| sd / 1e6))
+        })
+        .column(Column::of("E2E", "CoV", "%"), |cell| {
+            Cell::number(e2e(cell).and_then(|d| d.cov).map(|cov| cov * 100.0))
+        });
+    for (metric, name, q) in [
+        (Metric::E2e, "p50", 0.5),
+        (Metric::E2e, "p95", 0.95),
+        (Metric::E2e, "p99", 0.99),
+        (Metric::Ttft, "p50", 0.5),
+    ] {
+        let column = Column::of(metric.title(), name, "ms");
+        sheet = sheet.column(column, move |cell| quantile(cell, metric, q));
+    }
+    let per_token = |cell: &&CellRecord| cell.analysis.ms_per_token;
+    sheet
+        .number(("per token", "ms/tok"), per_token)
+        .number(("speed", "tok/s"), move |cell| {
+            per_token(cell).filter(|&ms| ms > 0.0).map(|ms| 1000.0 / ms)
+        })
+        .number(("scaling", "×"), |cell| {
+            Some(scaling_row(run, cell)?.scaling_factor)
+        })
+        .number(("prompt adds", "ms"), |cell| {
+            Some((e2e(cell)?.mean - e2e(&first_prompt(run, cell)?)?.mean) / 1e6)
+        })
+        .number(("sent", "tokens"), |cell| {
+            Some(cell.metrics.get(&Metric::InputTokens)?.mean)
+        })
+        .rows(
+            format!(
+                "Latency grid, one cell a row, latencies {}",
+                origin_words(run)
+            ),
+            &run.cells,
+        )
+}
+
+/// Factors in which cells differ, in a fixed order: prompt, then output, then the rest by name.
+fn shown_factors(run: &RunRecord) -> Vec<String> {
+    let keys = run.cells.iter().flat_map(|cell| cell.factors.keys());
+    let names: std::collections::BTreeSet<&String> = keys.collect();
+    let differs = |name: &&String| {
+        let mut levels = run.cells.iter().map(|cell| cell.factors.get(*name));
+        let first = levels.next();
+        levels.any(|level| Some(level) != first)
+    };
+    let rank = |name: &String| match name.as_str() {
+        name if is_prompt(name) => 0,
+        "output_tokens" => 1,
+        _ => 2,
+    };
+    let mut shown: Vec<String> = names.into_iter().filter(differs).cloned().collect();
+    shown.sort_by_key(rank);
+    shown
+}
+
+fn is_prompt(factor: &str) -> bool {
+    matches!(factor, "prompt" | "prompt_tokens" | "input_tokens")
+}
+
+fn factor_column(run: &RunRecord, name: &str) -> Column {
+    let mut levels = run.cells.iter().filter_map(|cell| cell.factors.get(name));
+    let (title, unit) = match name {
+        "output_tokens" => ("output".to_owned(), "tokens"),
+        "input_tokens" | "prompt_tokens" => ("prompt".to_owned(), "tokens"),
+        other => (shortened(&other.replace('_', " "), 24), ""),
+    };
+    if levels.all(|level| level.as_number().is_some()) {
+        Column::number(title, unit)
+    } else {
+        Column::text(title)
+    }
+}
+
+/// The level of a factor as a cell.
+fn factor_cell(factor: Option<&Factor>) -> Cell {
+    match factor {
+        Some(Factor::Number(n)) => Cell::text(n.to_string()),
+        Some(Factor::Name(name)) => Cell::text(shortened(name, 40)),
+        None => Cell::default(),
+    }
+}
+
+/// The first cell with another prompt and otherwise the same factors, answers as long.
+fn first_prompt<'a>(run: &'a RunRecord, cell: &CellRecord) -> Option<&'a CellRecord> {
+    let prompt = cell.factors.keys().find(|name| is_prompt(name))?;
+    let alike = |other: &&CellRecord| {
+        let mut factors = other.factors.clone();
+        factors.insert(prompt.clone(), cell.factors.get(prompt)?.clone());
+        (other.factors.contains_key(prompt) && factors == cell.factors).then_some(())
+    };
+    let first = run.cells.iter().find(|other| alike(other).is_some())?;
+    (first.id != cell.id).then_some(first)
+}
+
+/// What the groups of this run are by, each once: `use_case`, `category`, ….
+pub(crate) fn group_labels(run: &RunRecord) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    for group in run.cells.iter().flat_map(|cell| &cell.groups) {
+        if !seen.contains(&group.by) {
+            seen.push(group.by.clone());
+        }
+    }
+    seen
+}
+
+/// What a grouping is called above a table.
+fn words(by: &str) -> String {
+    match by {
+        "use_case" => "Use cases".to_owned(),
+        "category" => "Sequence-length categories".to_owned(),
+        "endpoint" => "Endpoints".to_owned(),
+        "turn" => "Turns of a conversation".to_owned(),
+        other => format!("By {}", shortened(&other.replace('_', " "), 40)),
+    }
+}
+
+/// The groups of one kind, numbers in order (turns), else the shorter requests first.
+pub(crate) fn groups_in_order<'a>(cell: &'a CellRecord, by: &str) -> Vec<&'a GroupRecord> {
+    let mut groups: Vec<&GroupRecord> = cell.groups.iter().filter(|group| group.by == by).collect();
+    let mean = |group: &GroupRecord, metric| {
+        let known = cell.metrics_of(group).get(&metric);
+        known.map_or(0.0, |d| d.mean)
+    };
+    let size = |group: &GroupRecord| {
+        let tokens = mean(group, Metric::InputTokens) + mean(group, Metric::OutputTokens);
+        group.name.parse().unwrap_or(tokens)
+    };
+    // endpoints stay in the order of the URLs that were given
+    if by != "endpoint" {
+        groups.sort_by(|a, b| size(a).total_cmp(&size(b)));
+    }
+    groups
+}
+
+/// A group and its cell.
+type Row<'a> = (&'a CellRecord, &'a GroupRecord);
+
+fn of_group<'a>((cell, group): &Row<'a>, metric: Metric) -> Option<&'a Distribution> {
+    cell.metrics_of(group).get(&metric)
+}
+
+/// Use cases, length categories, endpoints, turns: one row for each group of each cell.
+pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
+    // one group in each cell says what the cells' own table has said
+    let sizes = run
+        .cells
+        .iter()
+        .map(|cell| cell.groups.iter().filter(|g| g.by == by).count());
+    sizes.clone().any(|groups| groups > 1).then_some(())?;
+    let mut sheet = Sheet::new();
+    if sizes.filter(|groups| *groups > 0).count() > 1 {
+        sheet = sheet.text("cell", |(cell, _): &Row<'_>| label(cell));
+    }
+    let mut sheet = sheet
+        .column(Column::text(by.replace('_', " ")), |(cell, group)| {
+            Cell::text(shortened(&group.name, 40)).marked(trust_mark(run, cell))
+        })
+        .column(Column::text("objectives"), |(cell, group)| {
+            verdicts(cell, group)
+        })
+        .count("n", |row| {
+            of_group(row, Metric::E2e.from_origin(row.0.headline)).map_or(0, |d| d.n)
+        })
+        .count("no answer", |(_, group)| {
+            Some(group.counts.without_answer()).filter(|n| *n > 0)
+        })
+        .text("in + out", |(_, group)| {
+            category_bounds(group).map(str::to_owned)
+        })
+        .number(("length", "out tok"), |row| {
+            Some(of_group(row, Metric::OutputTokens)?.mean)
+        });
+    for (metric, name, q) in [
+        (Metric::Ttft, "p50", 0.5),
+        (Metric::E2e, "p50", 0.5),
+        (Metric::E2e, "p95", 0.95),
+        (Metric::E2e, "p99", 0.99),
+    ] {
+        sheet = sheet.column(Column::of(metric.title(), name, "ms"), move |row| {
+            let seen = of_group(row, metric.from_origin(row.0.headline));
+            let mark = unbounded(seen, q).filter(|_| q > 0.98);
+            Cell::quantile(seen.and_then(|d| d.quantile_entry(q)), 1e6).marked(mark)
+        });
+    }
+    let rows = run.cells.iter().flat_map(|cell| {
+        let groups = groups_in_order(cell, by).into_iter();
+        groups.map(move |group| (cell, group))
+    });
+    sheet
+        .number(("speed", "tok/s"), |row| {
+            of_group(row, Metric::TokensPerSUser)?.p50()
+        })
+        .number(("P95 factor", "×"), |(_, group)| {
+            Some(scaling_of_group(run, group)?.scaling_factor)
+        })
+        .rows(
+            format!("{}, latencies {}", words(by), origin_words(run)),
+            rows,
+        )
+}
+
+/// The total tokens that make a length category.
+fn category_bounds(group: &GroupRecord) -> Option<&'static str> {
+    let all = [
+        ("tiny", "below 50"),
+        ("short", "50–149"),
+        ("medium", "150–299"),
+        ("long", "300–499"),
+        ("very-long", "500 and more"),
+    ];
+    let mut own = all
+        .into_iter()
+        .filter(|(name, _)| group.by == "category" && *name == group.name);
+    own.next().map(|(_, bounds)| bounds)
+}
+
+/// The mark for a quantile that failures would make unbounded.
+pub(crate) fn unbounded(seen: Option<&Distribution>, q: f64) -> Option<Mark> {
+    let mut view = seen?.with_failures.as_ref()?.quantiles.iter();
+    let (_, value) = view.find(|(at, _)| (at - q).abs() < 1e-9)?;
+    value.is_none().then_some(Mark::Failures)
+}
+
+/// The scaling row of a group: of the factor that the groups are by, named by the group.
+fn scaling_of_group<'a>(run: &'a RunRecord, group: &GroupRecord) -> Option<&'a ScalingRow> {
+    let mut rows = run.analysis.scaling.iter();
+    rows.find(|row| row.factor == group.by && row.cell == group.name)
+}
+
+fn verdicts(cell: &CellRecord, group: &GroupRecord) -> Cell {
+    let own = bench_insight::objectives_of(cell).into_iter();
+    let own = own.filter(|(whom, _)| *whom == group.name);
+    let all: Vec<SloVerdict> = own.map(|(_, outcome)| outcome.verdict).collect();
+    let tone = if all.contains(&SloVerdict::Fail) {
+        Tone::Bad
+    } else if all.contains(&SloVerdict::CannotTell) {
+        Tone::Warn
+    } else {
+        Tone::Good
+    };
+    verdict_counts(&all).map_or_else(Cell::default, |said| Cell::text(said).toned(tone))
+}
