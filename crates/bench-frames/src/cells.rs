@@ -102,8 +102,11 @@ fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
         })
 }
 
+type Count = fn(&Counts) -> u64;
+type Rate = fn(&Rates) -> Option<f64>;
+
 fn counts<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
-    let all: [(&str, fn(&Counts) -> u64); 7] = [
+    let all: [(&str, Count); 7] = [
         ("planned", |c| c.planned),
         ("completed", |c| c.completed),
         ("failed", |c| c.failed),
@@ -119,7 +122,7 @@ fn counts<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
 }
 
 fn rates<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
-    let all: [(&str, fn(&Rates) -> Option<f64>); 4] = [
+    let all: [(&str, Rate); 4] = [
         ("requests_per_s", |rates| Some(rates.requests_per_s)),
         ("output_tokens_per_s", |rates| rates.output_tokens_per_s),
         ("total_tokens_per_s", |rates| rates.total_tokens_per_s),

@@ -92,7 +92,7 @@ pub(crate) fn scaled(metric: Metric, value: f64) -> f64 {
 
 type Requests<'a> = Table<'a, Request<'a>>;
 
-fn identity<'a>(table: Requests<'a>) -> Requests<'a> {
+fn identity(table: Requests<'_>) -> Requests<'_> {
     table
         .text("run", |r| Some(r.run.name.clone()))
         .text("cell", |r| Some(r.record.cell.clone()))
@@ -111,7 +111,7 @@ fn identity<'a>(table: Requests<'a>) -> Requests<'a> {
         .whole("endpoint", |r| Some(r.record.wire.connection.endpoint))
 }
 
-fn ending<'a>(table: Requests<'a>) -> Requests<'a> {
+fn ending(table: Requests<'_>) -> Requests<'_> {
     table
         .text("outcome", |r| Some(r.record.wire.outcome.name()))
         .text("failure", |r| match &r.record.wire.outcome {
@@ -133,7 +133,7 @@ fn ending<'a>(table: Requests<'a>) -> Requests<'a> {
         .text("finish_reason", |r| r.record.wire.finish_reason.clone())
 }
 
-fn wire<'a>(table: Requests<'a>) -> Requests<'a> {
+fn wire(table: Requests<'_>) -> Requests<'_> {
     table
         .whole("due_ns", |r| Some(r.record.due.get()))
         .whole("sent_ns", |r| r.record.wire.sent.map(Stamp::get))

@@ -199,6 +199,7 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each cause")]
 fn of_cause(cause: Cause) -> &'static str {
     match cause {
         Cause::Overload => {
@@ -342,26 +343,7 @@ fn computed(finding: &Finding) -> Option<String> {
             let parts = parts.iter().filter_map(|part| n.filled(part));
             parts.collect::<Vec<_>>().join(", ")
         }
-        Code::Fact(Fact::Scaling) => {
-            let told = n.all(Known::ScalingFactor);
-            let (first, rest) = told.split_first()?;
-            let efficiency = n.all(Known::Efficiency);
-            let levels = rest.iter().filter_map(|e| {
-                let share = efficiency.iter().find(|share| share.of == e.of);
-                let share =
-                    share.map_or_else(String::new, |e| format!(" (efficiency {})", amount(e)));
-                Some(format!(
-                    "{} at {}{share}",
-                    amount(e),
-                    text::plain(e.of.as_deref()?)
-                ))
-            });
-            let levels = levels.collect::<Vec<_>>().join(", ");
-            format!(
-                "throughput over that at {}: {levels}",
-                text::plain(first.of.as_deref()?)
-            )
-        }
+        Code::Fact(Fact::Scaling) => scaling(&n)?,
         Code::Fact(Fact::LoadEffects) => {
             let along = |(figure, title): (Known, &str)| {
                 let all = n.all(figure);
@@ -396,6 +378,27 @@ fn computed(finding: &Finding) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Throughput of each level over that of the first.
+fn scaling(n: &Numbers<'_>) -> Option<String> {
+    let told = n.all(Known::ScalingFactor);
+    let (first, rest) = told.split_first()?;
+    let efficiency = n.all(Known::Efficiency);
+    let levels = rest.iter().filter_map(|e| {
+        let share = efficiency.iter().find(|share| share.of == e.of);
+        let share = share.map_or_else(String::new, |e| format!(" (efficiency {})", amount(e)));
+        Some(format!(
+            "{} at {}{share}",
+            amount(e),
+            text::plain(e.of.as_deref()?)
+        ))
+    });
+    let levels = levels.collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "throughput over that at {}: {levels}",
+        text::plain(first.of.as_deref()?)
+    ))
 }
 
 /// How many objectives hold, up to which rate, and which is nearest to its limit.

@@ -333,10 +333,13 @@ impl Table {
     }
 }
 
+/// How a column's cell is made of a row.
+type Fill<'a, R> = Box<dyn Fn(&R) -> Cell + 'a>;
+
 /// A table in the making whose columns know what stands in them: heading and value are written in one place.
 pub(crate) struct Sheet<'a, R> {
     columns: Vec<Column>,
-    fill: Vec<Box<dyn Fn(&R) -> Cell + 'a>>,
+    fill: Vec<Fill<'a, R>>,
 }
 
 impl<'a, R> Sheet<'a, R> {

@@ -207,7 +207,7 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
         if q > 0.9 {
             let points = seen
                 .iter()
-                .map(|(x, y, level)| labelled((*x, *y), level.to_string()));
+                .map(|(x, y, level)| labelled((*x, *y), &level.to_string()));
             plot = plot
                 .with("data", points.collect())
                 .with("labelLayout", json!({"hideOverlap": true}));
@@ -235,7 +235,7 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
 }
 
 /// A point with words on it.
-pub(crate) fn labelled((x, y): (f64, f64), words: String) -> serde_json::Value {
+pub(crate) fn labelled((x, y): (f64, f64), words: &str) -> serde_json::Value {
     let label = json!({"show": true, "formatter": words, "position": "top", "fontSize": 10, "color": "@soft"});
     json!({"value": [rounded(x), rounded(y)], "label": label})
 }
@@ -267,7 +267,9 @@ pub(super) fn configurations(run: &RunRecord) -> Option<Figure> {
 pub(super) fn rates_table(run: &RunRecord) -> Option<Table> {
     let (cells, rates) = super::cells_with(run, CellRecord::headline_rates);
     Sheet::new()
-        .text("cell", |(cell, _): &(&CellRecord, &Rates)| tables::label(cell))
+        .text("cell", |(cell, _): &(&CellRecord, &Rates)| {
+            tables::label(cell)
+        })
         .number(("requests", "req/s"), |(_, rates)| rates.requests_per_s)
         .number(("output", "tok/s"), |(_, rates)| rates.output_tokens_per_s)
         .number(("input + output", "tok/s"), |(_, rates)| {

@@ -145,11 +145,11 @@ pub(super) fn shaded_cells(run: &RunRecord) -> Value {
     let windows = run.cells.iter().map(|cell| &cell.windows);
     let spans = windows.filter_map(|windows| windows.whole.as_ref().or(windows.steady.as_ref()));
     let spans: Vec<_> = spans.map(|rates| rates.window).step_by(2).collect();
-    areas(&spans, json!({"color": "@split", "opacity": 0.8}))
+    areas(&spans, &json!({"color": "@split", "opacity": 0.8}))
 }
 
 /// Stretches of time behind the lines.
-pub(super) fn areas(spans: &[bench_schema::Window], style: Value) -> Value {
+pub(super) fn areas(spans: &[bench_schema::Window], style: &Value) -> Value {
     let ends = |w: &bench_schema::Window| json!([{"xAxis": rounded(w.from.as_secs_f64())}, {"xAxis": rounded(w.to.as_secs_f64())}]);
     let data: Vec<Value> = spans.iter().take(60).map(ends).collect();
     json!({"silent": true, "itemStyle": style, "data": data})

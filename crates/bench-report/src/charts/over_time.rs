@@ -47,7 +47,7 @@ pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .with("yAxisIndex", 1.into())
         .with(
             "markArea",
-            areas(&steady, json!({"color": "@good", "opacity": 0.13})),
+            areas(&steady, &json!({"color": "@good", "opacity": 0.13})),
         );
     let most = match rounded(under_way.round()) {
         n if n < 1.5 => "one request is under way at a time".to_owned(),

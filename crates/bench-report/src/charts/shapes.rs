@@ -55,15 +55,15 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         plot = plot.limit(*limit, words, 0.0);
     }
     let (name, sample) = seen.last()?;
-    let title = match limits.first() {
-        Some((limit, _)) => {
-            let (share, limit) = (short(sample.share_at_most(*limit) * 100.0), short(*limit));
-            format!("{share} % of the requests of {name} are over within {limit} ms")
-        }
-        None => {
-            let p90 = short(sample.quantile(0.9));
-            format!("Nine in ten requests of {name} are over within {p90} ms")
-        }
+    let title = if let Some((limit, _)) = limits.first() {
+        let share = short(sample.share_at_most(*limit) * 100.0);
+        format!(
+            "{share} % of the requests of {name} are over within {} ms",
+            short(*limit)
+        )
+    } else {
+        let p90 = short(sample.quantile(0.9));
+        format!("Nine in ten requests of {name} are over within {p90} ms")
     };
     let note = "Completed requests only; each curve is cut at its slowest request.";
     let plot = plot.root("tooltip", json!({"trigger": "item"}));

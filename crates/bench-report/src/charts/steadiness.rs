@@ -124,7 +124,9 @@ fn class(cov: f64) -> &'static str {
 fn table(run: &RunRecord) -> Option<Table> {
     let (cells, seen) = cells_with(run, |cell| cell.headline(Metric::E2e));
     Sheet::new()
-        .text("cell", |(cell, _): &(&CellRecord, &Distribution)| tables::label(cell))
+        .text("cell", |(cell, _): &(&CellRecord, &Distribution)| {
+            tables::label(cell)
+        })
         .number(("mean", "ms"), |(_, seen)| seen.mean / 1e6)
         .number(("sd", "ms"), |(_, seen)| seen.sd.map(|sd| sd / 1e6))
         .number(("CoV", "%"), |(_, seen)| seen.cov.map(|cov| cov * 100.0))

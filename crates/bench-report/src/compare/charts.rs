@@ -211,14 +211,7 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
         let seen: Vec<_> = cells.collect();
         let data = seen.iter().map(|(at, cell)| {
             let level = load_level(&cell.load).0.to_string();
-            labelled(
-                *at,
-                if run.cells.len() > 1 {
-                    level
-                } else {
-                    String::new()
-                },
-            )
+            labelled(*at, if run.cells.len() > 1 { &level } else { "" })
         });
         plot = plot
             .line(&point.name, &format!("@{i}"), &[])

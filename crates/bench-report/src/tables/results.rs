@@ -16,7 +16,7 @@ fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Cell {
     Cell::quantile(cell.headline(metric).and_then(|d| d.quantile_entry(q)), 1e6)
 }
 
-fn e2e<'a>(cell: &&'a CellRecord) -> Option<&'a Distribution> {
+fn e2e(cell: &CellRecord) -> Option<&Distribution> {
     cell.headline(Metric::E2e)
 }
 
@@ -75,15 +75,22 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
             Cell::number(signal.of(cell).map(|level| level.peak * scale))
         });
     }
-    let what = match (open, closed) {
+    sheet.rows(
+        format!(
+            "{}, latencies {}",
+            sweep_words(open, closed),
+            origin_words(run)
+        ),
+        &run.cells,
+    )
+}
+
+fn sweep_words(open: bool, closed: bool) -> &'static str {
+    match (open, closed) {
         (true, false) => "Sweep of the arrival rate (open loop)",
         (false, true) => "Concurrency sweep (closed loop)",
         _ => "Load sweep",
-    };
-    sheet.rows(
-        format!("{what}, latencies {}", origin_words(run)),
-        &run.cells,
-    )
+    }
 }
 
 /// What is read of machines and server beside the latencies, with what a value is multiplied by.
@@ -120,6 +127,12 @@ struct Step<'a> {
     before: Option<(&'a CellRecord, &'a ScalingRow)>,
 }
 
+/// Output tokens over all of a cell's answers.
+fn tokens(cell: &CellRecord) -> Option<f64> {
+    let seen = cell.metrics.get(&Metric::OutputTokens)?;
+    Some((seen.mean * seen.n as f64).round())
+}
+
 /// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
 pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let members = run.cells.iter();
@@ -133,10 +146,6 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         (cell.id != then.id).then_some(())?;
         Some((of(cell)? / of(then)? - 1.0) * 100.0)
     };
-    let tokens = |cell: &CellRecord| {
-        let seen = cell.metrics.get(&Metric::OutputTokens)?;
-        Some((seen.mean * seen.n as f64).round())
-    };
     let linear = |row: &ScalingRow| (base.level > 0.0).then(|| base.value * row.level / base.level);
     let mut sheet = Sheet::new()
         .column(Column::text("cell"), |step: &Step<'_>| {
@@ -146,7 +155,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             Some(step.cell.windows.whole.as_ref()?.seconds)
         })
         .count("completed", |step| step.cell.counts.completed)
-        .number(("output", "tokens"), move |step| tokens(step.cell))
+        .number(("output", "tokens"), |step| tokens(step.cell))
         .number(("requests", "req/s"), |step| {
             Some(step.cell.headline_rates()?.requests_per_s)
         })
@@ -279,7 +288,7 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
             Some(scaling_row(run, cell)?.scaling_factor)
         })
         .number(("prompt adds", "ms"), |cell| {
-            Some((e2e(cell)?.mean - e2e(&first_prompt(run, cell)?)?.mean) / 1e6)
+            Some((e2e(cell)?.mean - e2e(first_prompt(run, cell)?)?.mean) / 1e6)
         })
         .number(("sent", "tokens"), |cell| {
             Some(cell.metrics.get(&Metric::InputTokens)?.mean)
