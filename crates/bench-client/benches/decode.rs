@@ -91,6 +91,7 @@ fn mark(read: usize) -> ReadMark {
         previous_return: Stamp::new(at - 900_000),
         last_token_from: Stamp::new(at - 900_000),
         merged: false,
+        continues: false,
     }
 }
 

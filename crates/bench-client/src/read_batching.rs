@@ -375,6 +375,7 @@ mod tests {
             previous_return: now,
             last_token_from: now,
             merged: false,
+            continues: false,
         };
         for &(gap, events) in reads {
             gaps.note(Some(now - Nanos::new(gap)), mark, events);

@@ -73,6 +73,7 @@ impl ScriptedStream {
             returned,
             realtime_ns: None,
             drained,
+            piece: None,
             len: n,
             opening: Default::default(),
         });

@@ -1,8 +1,10 @@
 //! The socket under hyper: every read knows when its bytes reached the kernel.
 
+mod piece;
+
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,6 +18,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketType};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
+use self::piece::PieceEnd;
 use crate::clock::KernelStamps;
 use crate::request::Sent;
 use crate::sys;
@@ -98,17 +101,19 @@ impl Socket {
         Peek(Rc::clone(&self.fd))
     }
 
-    /// Read once with `recv`, which is told the descriptor; `room` is what it can take.
+    /// Read once with `recv`, which is told the descriptor and how much to take at most; `room` is what it can.
     fn poll_recv(
         &self,
         cx: &mut Context<'_>,
         room: usize,
-        mut recv: impl FnMut(&Watched) -> io::Result<Received>,
+        mut recv: impl FnMut(BorrowedFd<'_>, usize) -> io::Result<Received>,
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = ready!(self.fd.poll_read_ready(cx))?;
+            let fd = self.fd.get_ref().as_fd();
             let started = self.log.now();
-            let received = recv(&self.fd);
+            let piece = piece::first(fd, &self.log, started).filter(|piece| *piece < room);
+            let received = recv(fd, piece.unwrap_or(room));
             let returned = self.log.now();
             match received {
                 Ok(Received { len: 0, .. }) => {
@@ -116,7 +121,7 @@ impl Socket {
                     return Poll::Ready(Ok(0));
                 }
                 Ok(received) => {
-                    let drained = received.len < room;
+                    let drained = piece.is_none() && received.len < room;
                     if drained {
                         // A short read emptied the queue; epoll tells of what comes next. Saves the read that would say EAGAIN.
                         ready.clear_ready();
@@ -126,6 +131,7 @@ impl Socket {
                         returned,
                         realtime_ns: received.realtime_ns,
                         drained,
+                        piece: piece.map(|_| piece::end(&received, sys::next_stamp(fd))),
                         len: received.len,
                         opening: received.opening,
                     });
@@ -147,8 +153,8 @@ impl Socket {
         cursor: &mut ReadBufCursor<'_>,
     ) -> Poll<io::Result<usize>> {
         let room = cursor.remaining();
-        self.poll_recv(cx, room, |fd| {
-            sys::recv_into_cursor(fd.get_ref().as_fd(), cursor)
+        self.poll_recv(cx, room, |fd, limit| {
+            sys::recv_into_cursor(fd, cursor, limit)
         })
     }
 
@@ -191,8 +197,8 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let spare = buffer.initialize_unfilled();
         let room = spare.len();
-        let read = ready!(self.poll_recv(cx, room, |fd| {
-            sys::recv_into_slice(fd.get_ref().as_fd(), spare)
+        let read = ready!(self.poll_recv(cx, room, |fd, limit| {
+            sys::recv_into_slice(fd, spare.get_mut(..limit).unwrap_or_default())
         }))?;
         buffer.advance(read);
         Poll::Ready(Ok(()))
@@ -233,6 +239,14 @@ pub(crate) struct ReadLog {
     /// Requests whose bodies hyper has taken and that are not out yet.
     sending: RefCell<Vec<Arc<Sent>>>,
     opening: Cell<Option<Opening>>,
+    /// Bytes of the latest read that took everything there was.
+    usual_len: Cell<usize>,
+    /// Between the arrivals of two reads of an exchange, a moving mean over about eight.
+    usual_gap: Cell<Nanos>,
+    /// Reads before this exchange.
+    begun_at: Cell<u64>,
+    /// Pieces in a row whose stamps said nothing.
+    in_vain: Cell<u32>,
     fault: RefCell<Option<io::Error>>,
     permit: Cell<bool>,
 }
@@ -257,6 +271,10 @@ impl ReadLog {
             last_write: Cell::new(now),
             sending: RefCell::default(),
             opening: Cell::new(None),
+            usual_len: Cell::new(0),
+            usual_gap: Cell::new(Nanos::ZERO),
+            begun_at: Cell::new(0),
+            in_vain: Cell::new(0),
             fault: RefCell::default(),
             permit: Cell::new(true),
         })
@@ -270,6 +288,8 @@ impl ReadLog {
     pub(crate) fn begin(&self, now: Stamp) -> LogPosition {
         self.drained.set(self.drained.get().max(now));
         self.opening.set(None);
+        self.in_vain.set(0);
+        self.begun_at.set(self.reads.get());
         self.position()
     }
 
@@ -287,6 +307,12 @@ impl ReadLog {
             self.stamps.note_lag(read.returned - arrival);
             arrival
         });
+        let gap = arrival - self.mark.get().arrival;
+        if self.opening.get().is_some() {
+            let usual = self.usual_gap.get();
+            let step = Nanos::new((gap - usual).get() / 8);
+            self.usual_gap.set(usual + step);
+        }
         let previous_return = self.drained.get().min(arrival);
         let closing = self.stamps.closing().map(|delay| arrival - delay);
         self.mark.set(ReadMark {
@@ -295,9 +321,20 @@ impl ReadLog {
             previous_return,
             last_token_from: closing.map_or(previous_return, |at| at.max(previous_return)),
             merged: false,
+            continues: read.piece == Some(PieceEnd::InASegment),
         });
-        if read.drained {
-            self.drained.set(read.started);
+        match read.piece {
+            // What is left came with later segments.
+            Some(PieceEnd::OfASegment) => {
+                self.drained.set(self.drained.get().max(arrival));
+                self.in_vain.set(0);
+            }
+            Some(PieceEnd::InASegment) => self.in_vain.set(self.in_vain.get() + 1),
+            None if read.drained => {
+                self.drained.set(read.started);
+                self.usual_len.set(read.len);
+            }
+            None => {}
         }
         self.reads.set(self.reads.get() + 1);
         let len = u64::try_from(read.len).unwrap_or(u64::MAX);
@@ -306,6 +343,27 @@ impl ReadLog {
         if self.opening.get().is_none() {
             self.opening.set(Some(read.opening));
         }
+    }
+
+    /// Whether a read that begins `now` may find more than one event: the latest arrived longer ago than they usually are apart, or the
+    /// answer is short so far, so that its only tokens may wait with what closes it.
+    pub(super) fn may_hold_several(&self, now: Stamp) -> bool {
+        /// Pieces in vain after which the rest of the exchange is read as it comes.
+        const PATIENCE: u32 = 8;
+        /// Reads of an exchange that are all looked at.
+        const SHORT: u64 = 8;
+        let mark = self.mark.get();
+        let stamped = mark.arrival < mark.returned;
+        let usual = self.usual_gap.get();
+        let late = now - mark.arrival > usual + Nanos::new(usual.get() / 4);
+        let short = self.reads.get() - self.begun_at.get() < SHORT;
+        (late || short) && stamped && self.in_vain.get() < PATIENCE
+    }
+
+    /// Whether so many queued bytes may be more than one event.
+    pub(super) fn is_unusual(&self, queued: usize) -> bool {
+        let usual = self.usual_len.get();
+        queued > usual.saturating_add(usual / 2)
     }
 
     /// The closing events of an answer came this long after its last token, which had been read before them.
@@ -398,6 +456,8 @@ pub(crate) struct Read {
     pub(crate) returned: Stamp,
     pub(crate) realtime_ns: Option<i64>,
     pub(crate) drained: bool,
+    /// Where it ended, if it was to take no more than one event of several that waited.
+    pub(crate) piece: Option<PieceEnd>,
     pub(crate) len: usize,
     pub(crate) opening: Opening,
 }
@@ -432,6 +492,8 @@ pub struct ReadMark {
     /// Whether the bytes may come from an earlier read than the one described (HTTP/2 reads ahead for all its streams): then
     /// even the last event is known only to have arrived in `previous_return ..= arrival`.
     pub merged: bool,
+    /// Whether bytes that this read left have the same stamp: what it brought and what the next one brings are to be judged as one read.
+    pub continues: bool,
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -447,6 +509,72 @@ mod tests {
     use crate::Clock;
     use crate::clock::KernelStamps;
     use crate::request::Sent;
+
+    /// Reads all that waits, one permit after the other: the mark of each read and the bytes it brought.
+    async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(crate::ReadMark, Vec<u8>)> {
+        let mut reads: Vec<(crate::ReadMark, Vec<u8>)> = Vec::new();
+        while reads.iter().map(|read| read.1.len()).sum::<usize>() < len {
+            let mut buffer = [0; 4096];
+            let n = socket.read(&mut buffer).await.unwrap();
+            reads.push((socket.log.mark(), buffer[..n].to_vec()));
+        }
+        reads
+    }
+
+    /// Whatever the kernel puts together: a stamp that is called exact lies within the call that sent its event.
+    #[tokio::test]
+    async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        near.set_nonblocking(true).unwrap();
+        sys::ask_for_stamps(near.as_fd()).unwrap();
+        let mut far = listener.accept().unwrap().0;
+        far.set_nodelay(true).unwrap();
+        let clock = Clock::start();
+        let stamps = Rc::new(KernelStamps::new(clock.clone()));
+        let log = ReadLog::new(stamps);
+        let watched = sys::watch(
+            Arc::new(near.into()),
+            Interest::READABLE | Interest::WRITABLE,
+        );
+        let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+        let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
+        let slack = Nanos::new(50_000);
+        let (mut own, mut shared) = (0, 0);
+        for round in 0..200 {
+            // Read alone: the usual length is known from here on.
+            far.write_all(event).unwrap();
+            read_what_waits(&mut socket, event.len()).await;
+            log.begin(clock.now());
+            // With late acknowledgements segments are still the sender's, and stay apart; with quick ones the kernel joins them.
+            let quick = round % 2 == 0;
+            rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), quick).unwrap();
+            let mut written = Vec::new();
+            for _ in 0..3 {
+                let before = clock.now();
+                far.write_all(event).unwrap();
+                written.push((before - slack, clock.now() + slack));
+            }
+            let reads = read_what_waits(&mut socket, 3 * event.len()).await;
+            if reads.iter().any(|(mark, _)| mark.arrival == mark.returned) {
+                continue; // The kernel begins to stamp a moment after the first socket asks.
+            }
+            let mut at = 0;
+            for (mark, bytes) in &reads {
+                assert!(bytes.len() % event.len() == 0, "whole events");
+                at += bytes.len() / event.len();
+                let (before, after) = written[at - 1];
+                if mark.continues {
+                    shared += 1;
+                } else {
+                    assert!(before <= mark.arrival && mark.arrival <= after);
+                    own += usize::from(bytes.len() == event.len() && at < 3);
+                }
+                assert!(mark.previous_return <= mark.arrival && mark.previous_return <= after);
+            }
+        }
+        assert!(own > 0, "{own} of their own, {shared} shared");
+    }
 
     /// What it says of the instant: within the call, and nearer to its beginning, where the stamp is taken, than to its end.
     #[tokio::test]

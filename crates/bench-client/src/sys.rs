@@ -73,14 +73,15 @@ pub(crate) fn ask_for_stamps(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Read into hyper's buffer, without initialising it first.
+/// Read at most `limit` bytes into hyper's buffer, without initialising it first.
 pub(crate) fn recv_into_cursor(
     fd: BorrowedFd<'_>,
     cursor: &mut ReadBufCursor<'_>,
+    limit: usize,
 ) -> io::Result<Received> {
     // SAFETY: nothing is read from the spare room, and nothing uninitialised is written to it.
     let spare = unsafe { cursor.as_mut() };
-    let (start, len) = (spare.as_mut_ptr().cast::<u8>(), spare.len());
+    let (start, len) = (spare.as_mut_ptr().cast::<u8>(), spare.len().min(limit));
     // SAFETY: `start` is valid for writes of `len` bytes, as the slice above says.
     let received = unsafe { recv(fd, start, len) }?;
     // SAFETY: the kernel has just written that many bytes at the start of the spare room.
@@ -92,6 +93,15 @@ pub(crate) fn recv_into_cursor(
 pub(crate) fn recv_into_slice(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
     // SAFETY: the slice is valid for writes of its length.
     unsafe { recv(fd, buffer.as_mut_ptr(), buffer.len()) }
+}
+
+/// The stamp of the segment that holds the next byte to be read, where there is one and the kernel stamped it.
+pub(crate) fn next_stamp(fd: BorrowedFd<'_>) -> Option<i64> {
+    let mut byte = [0_u8; 1];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the array is valid for writes of its length.
+    let peeked = unsafe { recv_with(fd, byte.as_mut_ptr(), byte.len(), flags) };
+    peeked.ok()?.realtime_ns
 }
 
 /// Let a tokio reader (the TLS stream) fill hyper's buffer.
@@ -282,7 +292,7 @@ mod tests {
         let mut room = [std::mem::MaybeUninit::<u8>::uninit(); 8];
         let mut buffer = hyper::rt::ReadBuf::uninit(&mut room);
         assert_eq!(
-            recv_into_cursor(near.as_fd(), &mut buffer.unfilled())
+            recv_into_cursor(near.as_fd(), &mut buffer.unfilled(), 8)
                 .unwrap()
                 .len,
             5

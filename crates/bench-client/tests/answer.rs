@@ -24,6 +24,7 @@ fn mark(previous_return: i64, arrival: i64, returned: i64) -> ReadMark {
         previous_return: Stamp::new(previous_return),
         last_token_from: Stamp::new(previous_return),
         merged: false,
+        continues: false,
     }
 }
 
@@ -89,6 +90,29 @@ fn a_last_token_among_closing_events_is_bounded_by_what_woke_the_thread_and_not_
     // Two tokens in a read say that the thread was late by a gap: then what it usually takes says nothing.
     let two = answer(&[(&format!("{TOKEN}{whole}"), read)], StreamEnd::Eof).events;
     assert_eq!(two.bounds(), [(0, Nanos::new(70)), (1, Nanos::new(70))]);
+}
+
+#[test]
+fn pieces_with_one_stamp_are_judged_as_one_read() {
+    let read = ReadMark {
+        last_token_from: Stamp::new(95),
+        ..mark(30, 100, 105)
+    };
+    let piece = ReadMark {
+        continues: true,
+        returned: Stamp::new(104),
+        ..read
+    };
+    let two = answer(&[(TOKEN, piece), (TOKEN, read)], StreamEnd::Eof).events;
+    assert_eq!(two.bounds(), [(0, Nanos::new(70))]);
+    // What closes the answer came right after it.
+    let closed = answer(&[(TOKEN, piece), (FINISH, read)], StreamEnd::Eof).events;
+    assert_eq!(closed.bounds(), [(0, Nanos::new(5))]);
+    // More segments were put to the rest meanwhile: the first token is no more exact for that.
+    let grown = mark(30, 120, 125);
+    let events = answer(&[(TOKEN, piece), (TOKEN, grown)], StreamEnd::Eof).events;
+    assert_eq!(events.bounds(), [(0, Nanos::new(70))]);
+    assert_eq!(events.last(), Some(Stamp::new(120)));
 }
 
 #[test]

@@ -123,185 +123,110 @@ fn least(finding: &Finding) -> f64 {
     }
 }
 
-/// What streams that stand still explain, once or again and again.
-const OF_STANDSTILL: &[Cause] = &[
-    Cause::Step,
-    Cause::Drift,
-    Cause::ColdStart,
-    Cause::Queueing,
-    Cause::WaitingOrPrefill,
-    Cause::Prefill,
-    Cause::HeadOfLine,
-    Cause::Overload,
-    Cause::DecodeSlowsWithLoad,
-];
+const WAITING: &[Cause] = &[Cause::Queueing, Cause::WaitingOrPrefill];
+const LEVELS: &[Cause] = &[Cause::Step, Cause::Drift, Cause::ColdStart];
+const STANDSTILL: &[Cause] = &[Cause::Frozen, Cause::PeriodicStall];
+const UNEXPLAINED: &[Cause] = &[Cause::SlowRequests, Cause::DecodeInterrupted, Cause::Pauses];
+const PREFILL: &[Cause] = &[Cause::Prefill];
+const DECODE: &[Cause] = &[Cause::DecodeSlowsWithLoad];
+const OVERLOAD: &[Cause] = &[Cause::Overload];
+const HEAD_OF_LINE: &[Cause] = &[Cause::HeadOfLine];
+const FAILING: &[Cause] = &[Cause::Failing];
 
-/// What each cause explains, where both are found.
-const FOLLOWS: &[(Cause, &[Cause])] = &[
-    (
-        Cause::ServerGone,
-        &[
-            Cause::Failing,
-            Cause::Frozen,
-            Cause::PeriodicStall,
-            Cause::Step,
-            Cause::Drift,
-            Cause::ColdStart,
-            Cause::Overload,
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-        ],
-    ),
-    (
-        Cause::ServerStarved,
-        &[
-            Cause::ClientLimited,
-            Cause::Overload,
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::Prefill,
-            Cause::DecodeSlowsWithLoad,
-            Cause::HeadOfLine,
-            Cause::Frozen,
-            Cause::PeriodicStall,
-            Cause::ColdStart,
-            Cause::Drift,
-            Cause::Step,
-            Cause::SlowRequests,
-            Cause::DecodeInterrupted,
-            Cause::Pauses,
-        ],
-    ),
-    (Cause::PeriodicStall, OF_STANDSTILL),
-    (Cause::Frozen, OF_STANDSTILL),
-    (
-        Cause::HeadOfLine,
-        &[
-            Cause::Queueing,
-            Cause::Step,
-            Cause::Drift,
-            Cause::ColdStart,
-            Cause::Prefill,
-            Cause::WaitingOrPrefill,
-            Cause::DecodeSlowsWithLoad,
-            Cause::Frozen,
-            Cause::PeriodicStall,
-        ],
-    ),
-    (
-        Cause::MemoryPressure,
-        &[
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::DecodeSlowsWithLoad,
-            Cause::Step,
-            Cause::Drift,
-        ],
-    ),
-    (
-        Cause::SlowReplica,
-        &[
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::DecodeSlowsWithLoad,
-            Cause::Step,
-            Cause::Drift,
-            Cause::Overload,
-        ],
-    ),
-    (
-        Cause::Overload,
-        &[
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::Prefill,
-            Cause::DecodeSlowsWithLoad,
-            Cause::Drift,
-            Cause::Step,
-            Cause::ColdStart,
-        ],
-    ),
-    (Cause::RateLimited, &[Cause::Failing, Cause::ServerGone]),
-    (
-        Cause::ClientLimited,
-        &[
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::DecodeSlowsWithLoad,
-            Cause::Frozen,
-            Cause::PeriodicStall,
-            Cause::Drift,
-            Cause::Step,
-            Cause::ColdStart,
-            Cause::SlowRequests,
-            Cause::DecodeInterrupted,
-            Cause::Pauses,
-        ],
-    ),
-    (Cause::Drift, &[Cause::Overload]),
-    (Cause::Step, &[Cause::Overload]),
-    (
-        Cause::ColdStart,
-        &[
-            Cause::Drift,
-            Cause::Step,
-            Cause::Queueing,
-            Cause::WaitingOrPrefill,
-            Cause::Prefill,
-            Cause::DecodeSlowsWithLoad,
-        ],
-    ),
-    (
-        Cause::Queueing,
-        &[Cause::Prefill, Cause::WaitingOrPrefill, Cause::GpuLow],
-    ),
-];
-
-fn follows(cause: Cause) -> &'static [Cause] {
-    let own = FOLLOWS.iter().find(|(known, _)| *known == cause);
-    own.map_or(&[], |(_, explained)| explained)
+/// What a cause explains where both are found in the same cells.
+struct Explains {
+    cause: Cause,
+    /// Cost of what it explains over its own, at most: users wait for what a server did in the time that it lost, and what costs them
+    /// much more has another reason too.
+    at_most: f64,
+    effects: &'static [&'static [Cause]],
 }
 
-/// Cost of what a cause explains, over its own, where that is bounded: users wait for what a server did in the time that it lost, and
-/// what costs them much more has another reason too.
-const MOST_EXPLAINED: &[(Cause, f64)] = &[
-    (Cause::ColdStart, 1.2),
-    (Cause::PeriodicStall, 4.0),
-    (Cause::Frozen, 4.0),
+const fn explains(cause: Cause, effects: &'static [&'static [Cause]]) -> Explains {
+    Explains {
+        cause,
+        at_most: f64::INFINITY,
+        effects,
+    }
+}
+
+/// Of two that explain each other the first is the cause: what stops or starves a server, then what a level that moves makes of its load.
+const EXPLAINS: &[Explains] = &[
+    explains(
+        Cause::ServerGone,
+        &[FAILING, STANDSTILL, LEVELS, OVERLOAD, WAITING],
+    ),
+    explains(Cause::RateLimited, &[FAILING, &[Cause::ServerGone]]),
+    explains(
+        Cause::ServerStarved,
+        &[
+            &[Cause::ClientLimited],
+            OVERLOAD,
+            WAITING,
+            PREFILL,
+            DECODE,
+            HEAD_OF_LINE,
+            STANDSTILL,
+            LEVELS,
+            UNEXPLAINED,
+        ],
+    ),
+    explains(
+        Cause::SlowReplica,
+        &[WAITING, DECODE, &[Cause::Step, Cause::Drift], OVERLOAD],
+    ),
+    explains(
+        Cause::HeadOfLine,
+        &[WAITING, LEVELS, PREFILL, DECODE, STANDSTILL],
+    ),
+    Explains {
+        at_most: 4.0,
+        ..explains(Cause::PeriodicStall, BY_STANDSTILL)
+    },
+    Explains {
+        at_most: 4.0,
+        ..explains(Cause::Frozen, BY_STANDSTILL)
+    },
+    explains(
+        Cause::MemoryPressure,
+        &[WAITING, DECODE, &[Cause::Step, Cause::Drift]],
+    ),
+    explains(
+        Cause::ClientLimited,
+        &[WAITING, DECODE, STANDSTILL, LEVELS, UNEXPLAINED],
+    ),
+    explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
+    Explains {
+        at_most: 1.2,
+        ..explains(
+            Cause::ColdStart,
+            &[&[Cause::Drift, Cause::Step], WAITING, PREFILL, DECODE],
+        )
+    },
+    explains(Cause::Drift, &[OVERLOAD]),
+    explains(Cause::Step, &[OVERLOAD]),
+    explains(
+        Cause::Queueing,
+        &[PREFILL, &[Cause::WaitingOrPrefill, Cause::GpuLow]],
+    ),
 ];
 
-/// Folds under each cause what follows from it in the same cells. Of two that follow from each other, the first in the order of
-/// this list is the cause: what stops or starves a server, then what a level that moves makes of its load.
+/// What streams that stand still explain, once or again and again.
+const BY_STANDSTILL: &[&[Cause]] = &[LEVELS, WAITING, PREFILL, HEAD_OF_LINE, OVERLOAD, DECODE];
+
+/// Folds under each cause what follows from it in the same cells.
 fn fold(mut found: Vec<Finding>) -> Vec<Finding> {
-    const ORDER: &[Cause] = &[
-        Cause::ServerGone,
-        Cause::RateLimited,
-        Cause::ServerStarved,
-        Cause::SlowReplica,
-        Cause::HeadOfLine,
-        Cause::PeriodicStall,
-        Cause::Frozen,
-        Cause::MemoryPressure,
-        Cause::ClientLimited,
-        Cause::Overload,
-        Cause::ColdStart,
-        Cause::Drift,
-        Cause::Step,
-        Cause::Queueing,
-    ];
-    for cause in ORDER {
-        let Some(at) = found.iter().position(|f| f.cause() == Some(*cause)) else {
+    for explains in EXPLAINS {
+        let is_it = |f: &Finding| f.cause() == Some(explains.cause);
+        let Some(at) = found.iter().position(is_it) else {
             continue;
         };
         let mut root = found.remove(at);
         found.retain(|f| {
             let within = root.cells.is_empty() || f.cells.iter().all(|c| root.cells.contains(c));
-            let most = MOST_EXPLAINED.iter().find(|(bounded, _)| bounded == cause);
-            let beyond = most.is_some_and(|(_, most)| f.severity > most * root.severity);
-            let Some(other) = f
-                .cause()
-                .filter(|other| within && !beyond && follows(*cause).contains(other))
-            else {
+            let bounded = f.severity <= explains.at_most * root.severity;
+            let explained = |other: &Cause| explains.effects.iter().any(|of| of.contains(other));
+            let Some(other) = f.cause().filter(|c| within && bounded && explained(c)) else {
                 return true;
             };
             if !root.consequences.contains(&other) {

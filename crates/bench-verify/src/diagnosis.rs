@@ -203,7 +203,7 @@ impl Loops {
                 None => Command::new("sh"),
             };
             let child = command
-                .args(["-c", "while :; do :; done"])
+                .args(["-c", "while kill -0 $PPID 2>/dev/null; do :; done"])
                 .stdin(Stdio::null())
                 .spawn()
                 .map_err(VerifyError::io("a busy loop"))?;

@@ -96,7 +96,7 @@ impl Collector {
 
     /// Some bytes of a read are about to be decoded.
     pub(super) fn begin(&mut self, bytes: &[u8], mark: ReadMark) {
-        if self.mark != mark {
+        if self.mark != mark && !self.mark.continues {
             self.flush();
             self.events_of_read = 0;
         } else if let Some(pending) = &mut self.pending {
@@ -243,7 +243,7 @@ impl Collector {
                 channel,
                 tokens,
                 end,
-                exact: !mark.merged,
+                exact: !mark.merged && !mark.continues,
             });
         }
         if let Some(message) = taken.error {

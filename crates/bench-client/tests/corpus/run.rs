@@ -28,6 +28,7 @@ fn mark(read: usize) -> ReadMark {
         previous_return: returned - Nanos::new(PERIOD),
         last_token_from: returned - Nanos::new(PERIOD),
         merged: false,
+        continues: false,
     }
 }
 

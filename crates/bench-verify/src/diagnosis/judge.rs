@@ -1,6 +1,6 @@
 //! What a run said, against its label.
 
-use bench_schema::{Cause, Code, Finding, RunRecord, Trust, TrustVerdict};
+use bench_schema::{Cause, Finding, RunRecord, Trust, TrustVerdict};
 use serde_json::{Value, json};
 
 use super::Trial;
@@ -8,32 +8,6 @@ use super::numbers::{Number, numbers};
 use super::steal::disturbs;
 use crate::engines::Known;
 use crate::programs::Ran;
-
-/// Codes of before there were causes, and the causes that they come nearest to.
-const FORMER: [(&str, &str); 11] = [
-    ("prefill_bound", "prefill"),
-    ("low_gpu_use", "gpu_low"),
-    ("saturated_compute", "gpu_saturated"),
-    ("compute_bound", "gpu_saturated"),
-    ("cpu_limit", "server_starved"),
-    ("cpu_quota", "server_starved"),
-    ("single_core_full", "server_starved"),
-    ("failures", "failing"),
-    ("ttft_degrades_first", "waiting_or_prefill"),
-    ("regime_change", "step"),
-    ("busy_host", "server_starved"),
-];
-
-/// Severity from which a finding of before there were causes is an alarm.
-const ALARM: f64 = 0.3;
-
-/// Of those, the ones that were no alarm at any severity.
-const INFORMATION: [&str; 4] = [
-    "best_concurrency",
-    "knee",
-    "longest_output",
-    "operating_point",
-];
 
 /// A run beside its label.
 #[derive(Debug, Clone)]
@@ -48,11 +22,11 @@ pub struct Judged {
     pub healthy: bool,
     /// Whether there was a cause to name.
     pub has_cause: bool,
-    /// What was claimed, in order: causes, and alarms without one.
+    /// The causes that were named, in order.
     pub claimed: Vec<String>,
     /// Place of the first right one in it, from 0.
     pub place: Option<usize>,
-    /// Causes and alarms that are neither right nor true as well.
+    /// Causes that are neither right nor true as well.
     pub forbidden: Vec<String>,
     /// Whether the first finding's advice is the label's; `None` where none is judged, or nothing right was claimed.
     pub advice: Option<bool>,
@@ -117,31 +91,13 @@ fn is_due(trial: &Trial, trust: &Trust, known: &Known) -> bool {
     due(trust.verdict) || (stolen && due(of_others.unwrap_or(TrustVerdict::Trusted)))
 }
 
-/// Causes and alarms of a run in the order in which it tells them, each once.
+/// Causes of a run in the order in which it tells them.
 fn claims(run: &RunRecord) -> Vec<(String, &Finding)> {
-    let mut claims: Vec<(String, &Finding)> = Vec::new();
-    for finding in &run.findings {
-        let Some(cause) = claim(finding) else {
-            continue;
-        };
-        if !claims.iter().any(|(known, _)| known == cause) {
-            claims.push((cause.to_owned(), finding));
-        }
-    }
-    claims
-}
-
-/// The cause that a finding names, or the alarm that it raises.
-fn claim(finding: &Finding) -> Option<&str> {
-    match &finding.code {
-        Code::Cause(Cause::Healthy) | Code::Answer(_) | Code::Fact(_) => None,
-        Code::Cause(cause) => Some(cause.as_str()),
-        Code::Other(code) if finding.severity >= ALARM && !INFORMATION.contains(&code.as_str()) => {
-            let former = FORMER.iter().find(|(known, _)| known == code);
-            Some(former.map_or(code.as_str(), |(_, cause)| cause))
-        }
-        Code::Other(_) => None,
-    }
+    let causes = run.findings.iter().filter_map(|finding| {
+        let cause = finding.cause().filter(|cause| *cause != Cause::Healthy)?;
+        Some((cause.as_str().to_owned(), finding))
+    });
+    causes.collect()
 }
 
 /// Whether one of the words is in the advice, as it is stored.
