@@ -132,8 +132,7 @@ pub(crate) fn quantile_of(sorted: &[f64], q: f64) -> f64 {
 ///
 /// 20 for the median, 1000 for p99, 10 000 for p99.9: about ten values lie beyond the quantile.
 pub fn values_needed(q: f64) -> usize {
-    // The slack keeps 10 / (1 − 0.9) = 99.999… from being 100 by luck only.
-    crate::num::ceil_count(10.0 / (1.0 - q) - 1e-6)
+    crate::num::floor_index(bench_schema::Quantile::values_needed(q))
 }
 
 /// Whether `n` values are too few for the quantile `q`; see [`values_needed`].

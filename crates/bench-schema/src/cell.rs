@@ -38,7 +38,7 @@ pub struct CellRecord {
     #[serde(with = "crate::compact::metrics")]
     #[cfg_attr(
         feature = "json-schema",
-        schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")
+        schemars(with = "BTreeMap<Metric, crate::compact::Stored>")
     )]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// The same by use case (`use_case=…`), length category (`category=…`), endpoint (`endpoint=…`).
@@ -295,7 +295,7 @@ pub struct GroupRecord {
     )]
     #[cfg_attr(
         feature = "json-schema",
-        schemars(with = "BTreeMap<Metric, crate::compact::Stored<'static>>")
+        schemars(with = "BTreeMap<Metric, crate::compact::Stored>")
     )]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// Objectives that are for them.

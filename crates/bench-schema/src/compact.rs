@@ -1,16 +1,15 @@
 //! How the long lists of a cell are stored: nothing is said twice. In memory they are plain.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Distribution, Metric, ReadingSource, ResourceSummary, SeriesKey, Unit};
+use crate::{Distribution, Metric, Quantile, ReadingSource, ResourceSummary, SeriesKey, Unit};
 
 /// Distributions by metric; one that is another's to the last figure names it.
 pub(crate) mod metrics {
     use super::{
-        BTreeMap, Cow, Deserialize, Deserializer, Distribution, Metric, Serializer, Stored,
+        BTreeMap, Deserialize, Deserializer, Distribution, Metric, Quantile, Serializer, Stored,
     };
 
     /// Metrics that are the same values where nothing sets them apart: each event one token, no queue told.
@@ -28,7 +27,7 @@ pub(crate) mod metrics {
         to.collect_map(metrics.iter().map(|(metric, own)| {
             let stored = match twin(*metric, own) {
                 Some(other) => Stored::SameAs(other),
-                None => Stored::Own(Box::new(Cow::Borrowed(own))),
+                None => Stored::Own(Box::new(unmarked(own))),
             };
             (metric, stored)
         }))
@@ -37,12 +36,12 @@ pub(crate) mod metrics {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<BTreeMap<Metric, Distribution>, D::Error> {
-        let stored = BTreeMap::<Metric, Stored<'_>>::deserialize(from)?;
+        let stored = BTreeMap::<Metric, Stored>::deserialize(from)?;
         let mut metrics = BTreeMap::new();
         let mut same = Vec::new();
         for (metric, stored) in stored {
             match stored {
-                Stored::Own(own) => drop(metrics.insert(metric, (*own).into_owned())),
+                Stored::Own(own) => drop(metrics.insert(metric, marked(*own))),
                 Stored::SameAs(other) => same.push((metric, other)),
             }
         }
@@ -52,17 +51,35 @@ pub(crate) mod metrics {
         }
         Ok(metrics)
     }
+
+    /// Without the marks that the number of values tells.
+    fn unmarked(own: &Distribution) -> Distribution {
+        let mut stored = own.clone();
+        let few = |q: f64| (own.n as f64) < Quantile::values_needed(q);
+        for quantile in stored.quantiles.iter_mut().filter(|at| few(at.q)) {
+            quantile.few_samples = false;
+        }
+        stored
+    }
+
+    /// With them.
+    fn marked(mut own: Distribution) -> Distribution {
+        for quantile in &mut own.quantiles {
+            quantile.few_samples |= (own.n as f64) < Quantile::values_needed(quantile.q);
+        }
+        own
+    }
 }
 
 /// A distribution as it is stored.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
-pub(crate) enum Stored<'a> {
+pub(crate) enum Stored {
     /// The name of the metric whose values these are too. Since 2.0.
     SameAs(Metric),
     /// Its own.
-    Own(Box<Cow<'a, Distribution>>),
+    Own(Box<Distribution>),
 }
 
 /// Series by their source.

@@ -95,7 +95,7 @@ pub struct Quantile {
     /// Its interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
-    /// Fewer than 10 / (1 − q) values stand behind it: to be printed with a mark.
+    /// Fewer than 10 / (1 − q) values stand behind it: to be printed with a mark. Not stored where `n` tells.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few_samples: bool,
     /// The least it can be within the bounds of its stamps; absent where it can be no less.
@@ -107,6 +107,12 @@ pub struct Quantile {
 }
 
 impl Quantile {
+    /// How many values a quantile needs: 10 / (1 − `q`).
+    pub fn values_needed(q: f64) -> f64 {
+        // the slack keeps 10 / (1 − 0.9) = 99.999… from being 100 by luck only
+        (10.0 / (1.0 - q) - 1e-6).ceil()
+    }
+
     /// How far the truth may lie from the value within the bounds of its stamps, in the value's unit; zero where all are exact.
     pub fn stamp_error(&self) -> f64 {
         let off = |end: Option<f64>| end.map_or(0.0, |end| (end - self.value).abs());

@@ -7,10 +7,10 @@ use serde_json::ser::{Formatter, Serializer};
 
 /// Lists and objects are broken into lines down to this depth: a metric or a series of a cell is one line.
 const LINES: usize = 4;
-/// From here on a number is written without a fraction.
+/// From here on a number is rounded to a whole one.
 const WHOLE: f64 = 1e7;
 
-/// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has.
+/// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has, and whole numbers no fraction.
 ///
 /// # Errors
 /// Where the value is no JSON (a map whose keys are no texts).
@@ -89,11 +89,11 @@ impl Formatter for Lines {
     }
 
     fn write_f64<W: Write + ?Sized>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
-        if value.abs() >= WHOLE {
-            write!(out, "{value:.0}.0")
+        // the shortest text of the nearest number with seven figures
+        let rounded = format!("{value:.6e}").parse().unwrap_or(value);
+        if value.abs() >= WHOLE || rounded.fract().abs() < f64::MIN_POSITIVE {
+            write!(out, "{value:.0}")
         } else {
-            // the shortest text of the nearest number with seven figures
-            let rounded = format!("{value:.6e}").parse().unwrap_or(value);
             write!(out, "{rounded:?}")
         }
     }
@@ -115,9 +115,11 @@ mod tests {
         let text = to_json(&run).unwrap();
         let again: Value = serde_json::from_str(&text).unwrap();
         let read = &again["cells"][0]["metrics"]["ttft"];
-        assert_eq!(read["mean"], json!(18_412_240.0));
+        assert_eq!(read["mean"], json!(18_412_240));
         assert_eq!(read["cov"], json!(0.222_745_9));
-        for key in ["seed", "none", "empty", "text", "small", "zero", "large"] {
+        assert_eq!(again["zero"], json!(0));
+        assert_eq!(again["large"], json!(3_600_000_000_123_i64));
+        for key in ["seed", "none", "empty", "text", "small"] {
             assert_eq!(again[key], run[key], "{key}");
         }
         let lines: Vec<&str> = text.lines().collect();
