@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bench_client::{Clock, RequestEncoder};
+use bench_insight::Asked;
 use bench_schema::RunRecord;
 use ending::Signals;
 
@@ -117,6 +118,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
                 recorder: &recorder.recorder,
                 sampler: sampler.as_ref(),
                 cells: cells.len(),
+                // The settings were checked; what cannot be read all the same is told when the run is concluded.
+                asked: Asked::of(&record.config).unwrap_or_default(),
             },
             &folder,
             &mut record,

@@ -31,6 +31,8 @@ pub(super) struct Tools<'a> {
     pub(super) sampler: Option<&'a Sampler>,
     /// How many cells there are.
     pub(super) cells: usize,
+    /// What the results are held against.
+    pub(super) asked: Asked,
 }
 
 /// How long a phase is held up for the readings that enclose it: as long as the sampler itself waits for a page. One that takes longer
@@ -123,12 +125,6 @@ impl Run<'_> {
         Ok(evidence)
     }
 
-    /// What the results are held against, as it will be read from the result. The settings were checked; what cannot be read all the same is
-    /// told when the run is concluded.
-    fn asked(&self) -> Asked {
-        Asked::of(&self.settings.stored()).unwrap_or_default()
-    }
-
     async fn cool_down(&self, index: usize) {
         if index > 0 && self.settings.load.cooldown > Nanos::ZERO {
             tokio::select! {
@@ -151,7 +147,7 @@ impl Run<'_> {
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();
         let mut record = tally::blank(cell, plan_record(self, cell));
-        let conclusion = CellConclusion::new(&record, &self.asked()).among(tools.cells);
+        let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
         tools.recorder.begin(CellTally::new(conclusion, enough));
         let mut sums = Sums::default();
         for repeat in 0..cell.repeats {
