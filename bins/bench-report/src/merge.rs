@@ -6,9 +6,10 @@ mod journals;
 
 use std::path::{Path, PathBuf};
 
-use bench_insight::{Conclusion, conclude_run};
+use bench_insight::conclude_run;
 use bench_schema::{
-    CellRecord, ClientRecord, Factor, Load, PlanHash, RunRecord, Stamp, TrustReason, TrustVerdict,
+    CellRecord, ClientRecord, Factor, JournalFile, Load, PlanHash, RunRecord, TrustReason,
+    TrustVerdict,
 };
 
 use crate::Done;
@@ -30,7 +31,16 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     check::one_run(&shards)?;
     let clocks = Clocks::of(&shards)?;
     files::new_folder(&arguments.out)?;
-    let merged = join(&shards, &clocks, &arguments.out)?;
+    let merged = join(&shards, &clocks, &arguments.out).inspect_err(|_| {
+        // half a merge helps nobody
+        let journals = [JournalFile::Requests, JournalFile::Readings];
+        for part in journals
+            .iter()
+            .flat_map(|file| file.parts_in(&arguments.out))
+        {
+            std::fs::remove_file(part).ok();
+        }
+    })?;
     files::write_run(&arguments.out.join("run.json"), &merged.record)?;
     render::reports(&merged, None)?;
     let output = bench_report::terminal::render(&merged.record, Some(&arguments.out));
@@ -48,11 +58,9 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
             "merge needs the run directories of two shards or more".to_owned(),
         ));
     };
-    let mut record = blank(&first.record, shards, clocks);
-    let mut conclusion = Conclusion::new(&record)?;
+    let record = blank(&first.record, shards, clocks);
     let mut spans = clocks::Spans::default();
     let mut seen = Seen::default();
-    let mut last = Stamp::EPOCH;
     let requests = journals::requests(shards, clocks, out, |shard, request| {
         if !seen.insert(&request.cell, request.repeat, request.phase, request.id) {
             return Err(CommandError::Twice {
@@ -63,35 +71,26 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
                 id: request.id,
             });
         }
-        last = last.max(request.last_instant());
         spans.add(shard, request);
-        conclusion.push(request);
         Ok(())
     })?;
-    let readings = journals::readings(shards, clocks, out, |reading| {
-        conclusion.push_reading(reading.clone());
-    })?;
+    let readings = journals::readings(shards, clocks, out)?;
+    notes.push(format!("{} shards joined", shards.len()));
     notes.extend(requests.notes);
     notes.extend(readings.notes);
-    record.journal = vec![requests.part, readings.part];
-    record.duration = record.duration.max(last.since_epoch());
-    let done = conclusion.finish(&mut record);
-    conclude_run(&mut record, done.evidence)?;
-    distrust(&mut record, &spans, shards.len());
+    let mut merged = RunFolder::of(out, record, notes);
+    let done = merged.cells_again()?;
+    conclude_run(&mut merged.record, done.evidence)?;
+    merged.record.journal = vec![requests.part, readings.part];
+    distrust(&mut merged.record, &spans, shards.len());
     let damaged = shards
         .iter()
         .filter(|shard| journal::is_damaged(&shard.record));
     let damaged: Vec<String> = damaged
         .map(|shard| shard.path.display().to_string())
         .collect();
-    journal::distrust(&mut record, &damaged);
-    notes.push(format!(
-        "{} shards joined: {} records, {} cells",
-        shards.len(),
-        done.requests,
-        record.cells.len()
-    ));
-    Ok(RunFolder::of(out, record, notes))
+    journal::distrust(&mut merged.record, &damaged);
+    Ok(merged)
 }
 
 /// The first shard's record with what all of them say together, the aggregates still to come.

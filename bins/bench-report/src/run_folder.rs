@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use bench_insight::{CellSamples, Conclusion, SampleKeeper, conclude_run};
+use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
     BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, Stamp,
 };
@@ -20,6 +20,9 @@ pub(crate) struct Reads {
     #[arg(long)]
     pub(crate) damaged_ok: bool,
 }
+
+/// When each cell was.
+type Spans = BTreeMap<String, (Stamp, Stamp)>;
 
 /// A run and where it lies.
 #[derive(Debug)]
@@ -148,13 +151,27 @@ impl RunFolder {
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
     pub(crate) fn recover(&mut self) -> Result<(), CommandError> {
+        let done = self.cells_again()?;
+        let run = &mut self.record;
+        if !run.complete {
+            run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
+        }
+        Ok(conclude_run(run, done.evidence)?)
+    }
+
+    /// Makes every cell again from the records that are whole.
+    pub(crate) fn cells_again(&mut self) -> Result<Concluded, CommandError> {
         if !self.has_requests() {
             return Err(CommandError::NoRequests(self.path.clone()));
         }
-        // the cells of shards overlap
-        let apart = !self.record.host.facts.contains_key("shards");
-        let records = apart.then(|| std::mem::take(&mut self.records));
-        let mut conclusion = Conclusion::new(&self.record)?.expecting(records.unwrap_or_default());
+        let mut records = std::mem::take(&mut self.records);
+        let mut spans = BTreeMap::new();
+        if self.record.host.facts.contains_key("shards") {
+            // their cells overlap
+            (records, spans) = self.extents()?;
+        }
+        let conclusion = Conclusion::new(&self.record)?.expecting(records);
+        let mut conclusion = conclusion.within(spans);
         let mut lines = self.requests();
         let mut readings = Lines::<Reading>::open(&self.path, JournalFile::Readings);
         let mut last = Stamp::EPOCH;
@@ -187,17 +204,26 @@ impl RunFolder {
                 cell.escape_debug()
             ));
         }
-        if !run.complete {
-            run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
-        }
-        conclude_run(run, done.evidence)?;
         self.notes.push(format!(
             "{}: {} cells made again from {} records",
             self.path.display(),
             self.record.cells.len(),
             done.requests
         ));
-        Ok(())
+        Ok(done)
+    }
+
+    /// How many records each cell has, its first due and its last end.
+    fn extents(&self) -> Result<(BTreeMap<String, u64>, Spans), CommandError> {
+        let (mut counts, mut spans) = (BTreeMap::new(), Spans::new());
+        let mut lines = self.requests();
+        while let Some(record) = lines.next()? {
+            let (from, to) = (record.due, record.last_instant());
+            let span = spans.entry(record.cell.clone()).or_insert((from, to));
+            *span = (span.0.min(from), span.1.max(to));
+            *counts.entry(record.cell).or_insert(0) += 1;
+        }
+        Ok((counts, spans))
     }
 
     /// Its single requests, cell by cell; none where there is no journal.

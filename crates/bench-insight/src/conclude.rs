@@ -237,11 +237,12 @@ const SLACK: Nanos = Nanos::from_secs(3);
 /// The conclusion of a whole run from its journals.
 ///
 /// Cells are concluded one after the other where it is known how many records each has ([`Conclusion::expecting`]), and only one is in memory
-/// then; else all of them are, side by side, until [`Conclusion::finish`].
+/// then (where they overlap, those that do: [`Conclusion::within`]); else all of them are, side by side, until [`Conclusion::finish`].
 pub struct Conclusion {
     waiting: VecDeque<CellRecord>,
     cells: BTreeMap<String, CellConclusion>,
     expected: BTreeMap<String, u64>,
+    spans: BTreeMap<String, (Stamp, Stamp)>,
     urls: Vec<String>,
     /// Readings that a cell which has not begun may need.
     recent: VecDeque<Arc<Reading>>,
@@ -277,6 +278,7 @@ impl Conclusion {
             cells: cells.collect(),
             waiting: run.cells.iter().cloned().collect(),
             expected: BTreeMap::new(),
+            spans: BTreeMap::new(),
             urls: run.server.urls.clone(),
             recent: VecDeque::new(),
             finished: Vec::new(),
@@ -288,6 +290,13 @@ impl Conclusion {
     #[must_use]
     pub fn expecting(mut self, records: BTreeMap<String, u64>) -> Self {
         self.expected = records;
+        self
+    }
+
+    /// The same where cells overlap, as those of shards do: first due and last end of each.
+    #[must_use]
+    pub fn within(mut self, spans: BTreeMap<String, (Stamp, Stamp)>) -> Self {
+        self.spans = spans;
         self
     }
 
@@ -304,11 +313,13 @@ impl Conclusion {
     /// Adds a reading, in the order they were taken and not before the requests of its time: only they tell when each cell was.
     pub fn push_reading(&mut self, reading: Reading) {
         let reading = Arc::new(reading);
-        let near = |cell: &&mut CellConclusion| machines::is_near(cell.span, &reading);
-        for cell in self.cells.values_mut().filter(near) {
-            cell.push_reading(Arc::clone(&reading));
+        for (id, cell) in &mut self.cells {
+            let span = self.spans.get(id).copied().or(cell.span);
+            if machines::is_near(span, &reading) {
+                cell.push_reading(Arc::clone(&reading));
+            }
         }
-        if self.expected.is_empty() {
+        if self.expected.is_empty() || !self.spans.is_empty() {
             return;
         }
         let since = reading.to - machines::LEAD - machines::LEAD - SLACK;

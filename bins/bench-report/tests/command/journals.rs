@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bench_insight::{CellConclusion, conclude_run};
+use bench_insight::{CellConclusion, Conclusion, conclude_run};
 use bench_schema::{
     ArrivalKind, BEGIN_FILE, ClientRecord, JOURNAL_FILE, JournalFile, JournalPart, Load, Nanos,
     PartMeter, RequestRecord, RunRecord, TrustVerdict,
@@ -49,30 +49,36 @@ fn told(mut run: RunRecord) -> Value {
     })
 }
 
-/// Three cells, the second of which was never begun, and readings all the while: recovered cell by cell, and all side by side as shards are.
+/// Three cells, the second of which was never begun, and readings all the while: made again one by one, apart as one program measures them and overlapping as
+/// those of shards do, they are what they are side by side.
 #[test]
 fn cells_that_are_concluded_one_by_one_are_those_that_are_concluded_together() {
     let folder = tempfile::tempdir().unwrap();
-    let mut run = blank();
-    let cells = ["c1", "never", "c4"].map(|id| {
-        let mut cell = run["cells"][usize::from(id == "c4")].clone();
-        cell["id"] = id.into();
-        cell
-    });
-    run["cells"] = json!(cells);
-    let mut records = requests("c1", 1, 40, Nanos::ZERO, 1.0);
-    records.extend(requests("c4", 4, 120, Nanos::from_secs(6), 1.0));
     let reading = |n: u64| {
         json!({"from": n * 250_000_000, "to": n * 250_000_000 + 1_000_000, "source": "host", "values":
-            {"load_1m": (n * 7 % 5) as f64, "net_rx_bytes_total": (n * n) as f64}}).to_string() + "\n"
+            {"load_1m": (n * 7 % 5) as f64, "net_rx_bytes_total": (n * n) as f64}})
     };
-    let readings: String = (0..80).map(reading).collect();
-    let recovered = ["one by one", "together"].map(|how| {
-        if how == "together" {
+    let readings: Vec<Value> = (0..80).map(reading).collect();
+    for (how, from_s) in [("apart", 6), ("overlapping", 3)] {
+        let mut run = blank();
+        let cells = ["c1", "never", "c4"].map(|id| {
+            let mut cell = run["cells"][usize::from(id == "c4")].clone();
+            cell["id"] = id.into();
+            cell
+        });
+        run["cells"] = json!(cells);
+        if how == "overlapping" {
             run["host"]["facts"] = json!({"shards": "1"});
         }
+        let mut records = requests("c1", 1, 40, Nanos::ZERO, 1.0);
+        records.extend(requests("c4", 4, 120, Nanos::from_secs(from_s), 1.0));
+        records.sort_by_key(RequestRecord::last_instant);
         let at = killed(&folder.path().join(how), &run, &records);
-        fs::write(at.join("hardware.jsonl"), &readings).unwrap();
+        let lines: String = readings
+            .iter()
+            .map(|reading| format!("{reading}\n"))
+            .collect();
+        fs::write(at.join("hardware.jsonl"), lines).unwrap();
         let said = command(&["recover", text(&at)]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(
@@ -80,19 +86,22 @@ fn cells_that_are_concluded_one_by_one_are_those_that_are_concluded_together() {
             "{}",
             said.err
         );
-        stored(&at)
-    });
-    let machines = recovered[0]
-        .cells
-        .iter()
-        .map(|cell| cell.hardware.as_ref().unwrap());
-    assert!(
-        machines
-            .map(|read| read.resources.len())
-            .all(|series| series == 2)
-    );
-    assert_eq!(recovered[0].cells.len(), 2);
-    assert_eq!(told(recovered[0].clone()), told(recovered[1].clone()));
+        let recovered = stored(&at);
+
+        let mut together = RunRecord::from_json(&run.to_string()).unwrap();
+        let mut conclusion = Conclusion::new(&together).unwrap();
+        records.iter().for_each(|record| conclusion.push(record));
+        for reading in &readings {
+            conclusion.push_reading(serde_json::from_value(reading.clone()).unwrap());
+        }
+        let done = conclusion.finish(&mut together);
+        together.duration = recovered.duration;
+        conclude_run(&mut together, done.evidence).unwrap();
+        assert_eq!(told(recovered), told(read_again(&together)), "{how}");
+        let machines = together.cells.iter().map(|cell| cell.hardware.as_ref());
+        let series: Vec<usize> = machines.map(|read| read.unwrap().resources.len()).collect();
+        assert_eq!(series, [2, 2], "{how}");
+    }
 }
 
 #[test]
@@ -305,21 +314,79 @@ fn a_run_of_an_older_program_is_held_against_its_counts() {
     is_refused(&run, &["has 80 records of c4; run.json counts 120"]);
 }
 
-#[test]
-fn a_shard_that_is_there_twice_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
+/// Shard `index` of 2, of those requests of the plan that are its own by `parity`.
+fn shard(
+    folder: &Path,
+    index: u64,
+    parity: u64,
+    end: fn(&Path, &Value, &[RequestRecord]) -> PathBuf,
+) -> PathBuf {
     let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
-    let half: Vec<RequestRecord> = records.into_iter().filter(|r| r.id % 2 == 0).collect();
-    let shard = |index: u64| {
-        let mut run = open_run();
-        run["config"]["shard"] = format!("{index}/2").into();
-        ended(&folder.path().join(format!("shard-{index}")), &run, &half)
-    };
-    let (zero, one) = (shard(0), shard(1));
+    let mine: Vec<_> = records.into_iter().filter(|r| r.id % 2 == parity).collect();
+    let mut run = open_run();
+    run["config"]["shard"] = format!("{index}/2").into();
+    end(&folder.join(format!("shard-{index}")), &run, &mine)
+}
+
+#[test]
+fn a_shard_that_is_there_twice_is_refused_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (zero, one) = (
+        shard(folder.path(), 0, 0, ended),
+        shard(folder.path(), 1, 0, ended),
+    );
     let out = folder.path().join("merged");
     let said = command(&["merge", text(&zero), text(&one), "--out", text(&out)]);
     assert_eq!(said.code, Some(1), "{}", said.err);
     assert!(said.err.contains("is in two shards"), "{}", said.err);
+    assert_eq!(out.read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_shard_that_was_killed_is_joined_with_what_it_has_and_one_that_is_damaged_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (zero, one) = (
+        shard(folder.path(), 0, 0, ended),
+        shard(folder.path(), 1, 1, killed),
+    );
+    let lines = fs::read_to_string(one.join("requests.jsonl")).unwrap();
+    let torn = lines.get(..lines.len() * 2 / 3).unwrap();
+    fs::write(one.join("requests.jsonl"), torn).unwrap();
+    let out = folder.path().join("merged");
+    let said = command(&["merge", text(&zero), text(&one), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let merged = stored(&out);
+    let whole = torn.lines().count() as u64 - 1;
+    assert_eq!(merged.cells[0].counts.planned, 60 + whole);
+    assert!(!merged.complete && merged.trust.verdict > TrustVerdict::Trusted);
+    assert!(merged.incomplete_reason.unwrap().contains("shard 1/2"));
+
+    let journal = zero.join("requests.jsonl");
+    let text_of_zero = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text_of_zero.replacen("completed", "complered", 1)).unwrap();
+    let out = folder.path().join("damaged");
+    let refused = command(&["merge", text(&zero), text(&one), "--out", text(&out)]);
+    assert_eq!(refused.code, Some(1), "{}", refused.err);
+    assert!(
+        refused.err.contains("requests.jsonl") && !out.exists(),
+        "{}",
+        refused.err
+    );
+    let joined = command(&[
+        "merge",
+        text(&zero),
+        text(&one),
+        "--damaged-ok",
+        "--out",
+        text(&out),
+    ]);
+    assert_eq!(joined.code, Some(0), "{}", joined.err);
+    let reasons = stored(&out).trust.reasons;
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.code == "journal_damaged")
+    );
 }
 
 #[test]
