@@ -1,7 +1,7 @@
 //! Ctrl-C, SIGTERM, SIGHUP and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
 
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command, Stdio};
 
 use crate::common::{Killed, Result, endless, lines, records, stored};
 use bench_engine::config::{EngineKind, Fixed};
@@ -141,5 +141,58 @@ fn a_deadline_ends_a_run_like_a_signal() -> Result {
     let mut child = start(&server, &run, &["--deadline", "1500ms", "--grace", "60s"])?;
     let _code = child.0.wait()?;
     ended(&run, "the deadline")?;
+    Ok(())
+}
+
+#[test]
+fn a_signal_while_the_page_is_made_leaves_it_out() -> Result {
+    let server = engine(None)?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let url = server.url();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bench-throughput"))
+        .args(["--url", &url, "--concurrency", "2", "--requests", "8"])
+        .args([
+            "--dataset",
+            "random",
+            "--input-tokens",
+            "4",
+            "--output-tokens",
+            "8",
+        ])
+        .args([
+            "--warmup",
+            "0",
+            "--server-metrics",
+            "none",
+            "--no-hardware",
+            "--no-progress",
+            "--out",
+        ])
+        .arg(&run)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut until = |name: &str| -> Result {
+        while !run.join(name).exists() {
+            assert!(child.try_wait()?.is_none(), "it ended before {name}");
+            std::thread::yield_now();
+        }
+        Ok(())
+    };
+    // where the page is written to, a pipe that nobody reads: it is not done before the signal
+    until("begin.json")?;
+    let pipe = Command::new("mkfifo")
+        .arg(run.join("report.html.part"))
+        .status()?;
+    assert!(pipe.success());
+    until("report.md")?;
+    send(&child, Signal::TERM)?;
+    let output = child.wait_with_output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("SIGTERM: report.html is left out"), "{said}");
+    assert!(output.status.code().is_some_and(|code| code != 1), "{said}");
+    assert!(stored(&run)?.complete && !run.join("report.html").exists());
     Ok(())
 }
