@@ -8,12 +8,11 @@ use std::process::ExitCode;
 
 use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
 
+use crate::RunError;
 use crate::config::{self, Settings, Stdout, Surroundings};
-use crate::console::Console;
 use crate::program::Program;
-use crate::redact::Secrets;
+use crate::redact::{self, Console, Secrets};
 use crate::run::{self, Outcome};
-use crate::{RunError, console};
 
 /// The run failed.
 const FAILED: u8 = 1;
@@ -39,13 +38,13 @@ pub fn main(program: &Program) -> ExitCode {
     let settings = match settings(program, flags) {
         Ok(settings) => settings,
         Err(error) => {
-            Console::default().note(&console::told(&error));
+            Console::default().note(&redact::told(&error));
             return ExitCode::from(USAGE);
         }
     };
     let secrets = Secrets::of(&settings);
     let failed = |error: &dyn std::error::Error| {
-        Console::without(secrets.clone()).note(&console::told(error));
+        Console::without(secrets.clone()).note(&redact::told(error));
         ExitCode::from(FAILED)
     };
     match run::run(program, &settings) {
@@ -143,11 +142,7 @@ fn one_line(record: &RunRecord, folder: &Path) -> String {
     let (completed, planned) = record.cells.iter().fold((0, 0), |(done, all), cell| {
         (done + cell.counts.completed, all + cell.counts.planned)
     });
-    let verdict = match record.trust.verdict {
-        TrustVerdict::Trusted => "trusted",
-        TrustVerdict::Doubtful => "doubtful",
-        TrustVerdict::Untrusted => "untrusted",
-    };
+    let verdict = record.trust.verdict.as_str();
     format!(
         "{verdict}: {completed} of {planned} requests answered in {} cells; results in {}\n",
         record.cells.len(),

@@ -1,6 +1,6 @@
 //! The run directory.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -37,18 +37,9 @@ pub(crate) fn create(
     Ok(folder)
 }
 
-/// Hold the run directory until the run is over: nobody else may write or recover in it meanwhile. The system lets go of it when the program ends,
-/// however it ends.
+/// Hold the run directory until the run is over: nobody else may write or recover in it meanwhile.
 pub(crate) fn claim(folder: &Path) -> Result<Option<File>, RunError> {
-    let Ok(handle) = File::open(folder) else {
-        return Ok(None);
-    };
-    match handle.try_lock() {
-        Ok(()) => Ok(Some(handle)),
-        Err(TryLockError::WouldBlock) => Err(RunError::OutInUse(folder.to_owned())),
-        // some file systems have no locks; the run is not worse for it
-        Err(TryLockError::Error(_)) => Ok(None),
-    }
+    bench_schema::hold_folder(folder).map_err(|_| RunError::OutInUse(folder.to_owned()))
 }
 
 /// Two runs may start in one second.
@@ -82,19 +73,4 @@ fn write(folder: &Path, name: &str, record: &RunRecord) -> Result<(), RunError> 
 /// Write a report beside it.
 pub(crate) fn write_report(folder: &Path, name: &str, text: &str) -> Result<(), RunError> {
     Ok(replace_file(&folder.join(name), text)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_is_claimed_by_one_run_at_a_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let held = claim(folder.path()).unwrap();
-        assert!(held.is_some());
-        assert!(matches!(claim(folder.path()), Err(RunError::OutInUse(_))));
-        drop(held);
-        assert!(claim(folder.path()).unwrap().is_some());
-    }
 }

@@ -1,18 +1,16 @@
 //! Append-only JSON lines that outlive the program: on disk within a second, never torn by a full disk, in parts of bounded size.
 
-mod part;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use bench_schema::{JournalFile, JournalPart};
+use bench_schema::{JournalFile, JournalPart, PartMeter, sync_folder};
 use serde::Serialize;
-
-use part::Part;
 
 /// What went wrong with a journal.
 #[derive(Debug, thiserror::Error)]
@@ -193,24 +191,118 @@ impl Journal {
 
 /// Replace a file as a whole: readers see the old text or the new one, never half.
 pub(crate) fn replace_file(path: &Path, text: &str) -> Result<(), JournalError> {
-    let failed = |source| JournalError::Create {
+    let write = bench_schema::replace_file(path, |file| file.write_all(text.as_bytes()));
+    write.map_err(|source| JournalError::Create {
         path: path.to_owned(),
         source,
-    };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(failed)?;
-    let mut file = File::create(&beside).map_err(failed)?;
-    let written = file
-        .write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&beside, path));
-    if let Err(error) = written {
-        // half a file under another name helps nobody, and the disk may be full
-        fs::remove_file(&beside).ok();
-        return Err(failed(error));
+    })
+}
+
+/// A file that is only ever appended to, open as long as the journal remembers it: its content can be had even when its name is gone.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    written: PartMeter,
+}
+
+impl Part {
+    /// Create the file, and its name for good; it must not exist.
+    fn create(path: PathBuf) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .read(true)
+            .open(&path)?;
+        if let Some(folder) = path.parent() {
+            sync_folder(folder)?;
+        }
+        Self::of(path, file)
     }
-    part::sync_folder(folder).map_err(failed)
+
+    /// A part in a file that is open already.
+    fn of(path: PathBuf, file: File) -> io::Result<Self> {
+        let inode = file.metadata()?.ino();
+        Ok(Self {
+            path,
+            file,
+            inode,
+            written: PartMeter::default(),
+        })
+    }
+
+    /// What it holds, for `run.json`.
+    fn record(&self) -> JournalPart {
+        let name = self.path.file_name().unwrap_or_default();
+        self.written.part(&name.to_string_lossy())
+    }
+
+    /// Bytes written so far.
+    fn bytes(&self) -> u64 {
+        self.written.bytes()
+    }
+
+    /// Whether what was written so far is whole lines.
+    fn ends_a_line(&self) -> bool {
+        let mut last = [b'\n'];
+        let read = self
+            .bytes()
+            .checked_sub(1)
+            .map(|at| self.file.read_exact_at(&mut last, at));
+        read.is_none_or(|read| read.is_ok() && last == [b'\n'])
+    }
+
+    /// Append as much as the disk takes. Returns how much that was, also where it ended in an error.
+    fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        let result = loop {
+            match bytes.get(written..) {
+                None | Some([]) => break Ok(()),
+                Some(rest) => match self.file.write(rest) {
+                    Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+                    Ok(n) => written += n,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => break Err(error),
+                },
+            }
+        };
+        self.written
+            .update(bytes.get(..written).unwrap_or_default());
+        (written, result)
+    }
+
+    /// Have the system put on disk what was written: it outlives a power cut then, not only this program.
+    fn sync(&self) -> io::Result<()> {
+        match self.file.sync_data() {
+            // pipes and devices have nothing to sync
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Make the file again if it, or its folder, is gone: the open handle still has its content.
+    fn revive(&mut self) -> io::Result<()> {
+        if fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            return Ok(());
+        }
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut again = Self::create(self.path.clone())?;
+        self.file.seek(SeekFrom::Start(0))?;
+        match io::copy(&mut (&self.file).take(self.bytes()), &mut again.file) {
+            Ok(_) => {
+                again.written = self.written;
+                again.sync()?;
+                *self = again;
+                Ok(())
+            }
+            Err(error) => {
+                // the next flush begins anew
+                fs::remove_file(&self.path).ok();
+                Err(error)
+            }
+        }
+    }
 }

@@ -7,10 +7,8 @@
 //!
 //! A binary hands in a [`Program`]: its experiment design, the engine to start where no URL is given, and the reports to write.
 
-mod cell;
 mod concurrency_limiter;
 pub mod config;
-mod console;
 mod entry;
 mod error;
 mod folder;
@@ -27,15 +25,12 @@ mod redact;
 mod run;
 mod server;
 mod stop;
-mod tally;
 mod timer_queue;
-mod tokenize;
 mod wall_clock;
 mod worker;
 mod worker_pool;
 
-pub use cell::{Ask, Cell};
 pub use entry::main;
 pub use error::RunError;
 pub use journal::JournalError;
-pub use program::{Engine, Program, Reports};
+pub use program::{Ask, Cell, Engine, Program, Reports};

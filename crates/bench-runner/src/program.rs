@@ -1,12 +1,13 @@
 //! What a binary hands to [`crate::main`]: its experiment design, an engine to start, and reports to write.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use bench_schema::{Benchmark, RunRecord};
+use bench_schema::{Benchmark, Factor, Load, RunRecord, StopRule};
+use bench_workload::{DatasetSpec, LengthSpec};
 
-use crate::cell::Cell;
-use crate::config::Settings;
+use crate::config::{Amount, Settings};
 
 /// One of the three benchmarks. The runner knows neither the engine nor the reports: the binary brings them together.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,38 @@ pub struct Program {
     pub start_engine: fn(&str) -> Result<Engine, String>,
     /// Makes texts of a finished run.
     pub reports: Reports,
+}
+
+/// What distinguishes a point of the experiment, and what is to be done there. The three binaries differ only in these.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Unique, short, usable in a file name.
+    pub id: String,
+    /// For people.
+    pub label: String,
+    /// What distinguishes it.
+    pub factors: BTreeMap<String, Factor>,
+    /// How load is offered.
+    pub load: Load,
+    /// What ends it.
+    pub stop: StopRule,
+    /// How often it is run.
+    pub repeats: u32,
+    /// What goes before each run, where it was said.
+    pub warmup: Option<Amount>,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What a cell asks.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Where prompts come from.
+    pub dataset: DatasetSpec,
+    /// Prompt length; absent leaves it to the dataset.
+    pub input: Option<LengthSpec>,
+    /// Output length; absent leaves it to the dataset.
+    pub output: Option<LengthSpec>,
 }
 
 /// A running embedded engine; dropping it stops it.

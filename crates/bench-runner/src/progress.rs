@@ -8,7 +8,7 @@ use std::time::Duration;
 use bench_schema::RequestRecord;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::console::Console;
+use crate::redact::Console;
 
 /// Counters that the recorder moves and the bar shows.
 #[derive(Debug, Default)]

@@ -3,18 +3,18 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bench_client::Clock;
+use bench_insight::CellConclusion;
 use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
 
 use crate::RunError;
 use crate::journal::{Journal, JournalError, replace_file};
 use crate::redact::Secrets;
-use crate::tally::CellTally;
 
 /// Messages that may wait for the recorder; a request record is a few kilobytes.
 const CAPACITY: usize = 1 << 15;
@@ -29,6 +29,37 @@ const LIST_EVERY: Nanos = Nanos::from_secs(5);
 const LEAD: Nanos = Nanos::from_secs(2);
 /// Pending bytes that are written at once.
 const FLUSH_BYTES: usize = 4 << 20;
+
+/// The running conclusion of one cell, and the flag that ends it once it is precise enough.
+pub(crate) struct CellTally {
+    conclusion: CellConclusion,
+    enough: Arc<AtomicBool>,
+}
+
+impl CellTally {
+    /// An empty one.
+    pub(crate) fn new(conclusion: CellConclusion, enough: Arc<AtomicBool>) -> Self {
+        Self { conclusion, enough }
+    }
+
+    /// One request is over.
+    pub(crate) fn request(&mut self, record: &RequestRecord) {
+        self.conclusion.push(record);
+        if self.conclusion.is_precise() {
+            self.enough.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// One reading was taken.
+    pub(crate) fn reading(&mut self, reading: Arc<Reading>) {
+        self.conclusion.push_reading(reading);
+    }
+
+    /// What it came to.
+    pub(crate) fn into_conclusion(self) -> CellConclusion {
+        self.conclusion
+    }
+}
 
 enum Message {
     Request(Box<RequestRecord>),

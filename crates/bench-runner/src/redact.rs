@@ -1,8 +1,12 @@
-//! Taking secrets out of everything that leaves the process: files, stdout, stderr.
+//! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last two.
 
+use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use bench_schema::{Outcome, Reading, RequestRecord, RunRecord};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::config::Settings;
@@ -134,68 +138,89 @@ impl Secrets {
     }
 }
 
+/// Stdout and stderr of a process that knows these secrets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Console {
+    secrets: Secrets,
+}
+
+impl Console {
+    /// One that says none of `secrets`.
+    pub(crate) fn without(secrets: Secrets) -> Self {
+        Self { secrets }
+    }
+
+    /// A result, to stdout; of a record its secrets have been taken out before. A closed pipe (`| head`) is the reader's choice.
+    ///
+    /// # Errors
+    /// Everything else for which it could not be written, such as a full disk.
+    pub(crate) fn result(text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Something to know, to stderr.
+    pub(crate) fn note(&self, line: &str) {
+        let _nobody_reads = writeln!(io::stderr().lock(), "{}", self.secrets.hidden(line));
+    }
+
+    /// What the terminal may show of a text.
+    pub(crate) fn shown(&self, text: &str) -> String {
+        self.secrets.hidden(text)
+    }
+}
+
+/// An error and its causes, as they are told: `error: …`, then `because: …` for each source.
+pub(crate) fn told(error: &dyn std::error::Error) -> String {
+    let mut text = format!("error: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str("\n  because: ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
 /// The forms in which a secret may come back.
 fn forms(secret: &str) -> Vec<String> {
     let json = Value::from(secret).to_string();
     let json = json.trim_matches('"').to_owned();
-    let padded = base64(secret.as_bytes());
-    let bare = padded.trim_end_matches('=');
+    let padded = BASE64_STANDARD.encode(secret);
+    let bare = padded.trim_end_matches('=').to_owned();
     // the last letter of an unpadded form depends on what follows, and another alphabet is for URLs
-    let url_safe = bare.replace('+', "-").replace('/', "_");
+    let url_safe = BASE64_URL_SAFE_NO_PAD.encode(secret);
+    let percent = utf8_percent_encode(secret, ENCODED).to_string();
     vec![
         secret.to_owned(),
         json,
-        percent(secret, |byte| format!("%{byte:02X}")),
-        percent(secret, |byte| format!("%{byte:02x}")),
-        padded.clone(),
-        bare.to_owned(),
+        in_small_digits(&percent),
+        percent,
+        padded,
+        bare,
         url_safe,
     ]
 }
 
 /// Everything but letters, digits and `-._~` as `%XX`.
-fn percent(text: &str, escape: fn(u8) -> String) -> String {
-    let one = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-            char::from(byte).to_string()
-        }
-        other => escape(other),
-    };
-    text.bytes().map(one).collect()
-}
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
-/// What `%XX` stands for; the text itself where it is no text in that form.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let hex = tail.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        if let (b'%', Some(byte)) = (first, byte) {
-            bytes.push(byte);
-            rest = tail.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(first);
-            rest = tail;
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
-}
-
-/// Base64 with padding, as basic authentication has it.
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letter = |bits: u32| {
-        let index = usize::try_from(bits & 63).unwrap_or(0);
-        LETTERS.get(index).copied().map_or('=', char::from)
-    };
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
-        let letters = [bits >> 18, bits >> 12, bits >> 6, bits].map(letter);
-        text.extend(letters.iter().take(chunk.len() + 1));
-        text.extend(std::iter::repeat_n('=', 3 - chunk.len()));
+/// `%2f` for `%2F`.
+fn in_small_digits(percent: &str) -> String {
+    let mut parts = percent.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        text.push('%');
+        text.push_str(&digits.to_ascii_lowercase());
+        text.push_str(rest);
     }
     text
 }
@@ -223,9 +248,10 @@ fn in_url(url: &str) -> Vec<String> {
         );
     }
     let written = found.iter().map(|&text| text.to_owned());
-    written
-        .chain(found.iter().map(|text| decoded(text)))
-        .collect()
+    let decoded = found
+        .iter()
+        .map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
+    written.chain(decoded).collect()
 }
 
 #[cfg(test)]
@@ -300,12 +326,5 @@ mod tests {
         let stored = serde_json::to_string(&run).unwrap();
         assert!(!stored.contains("sk-abcdef") && RunRecord::from_json(&stored).is_ok());
         assert_eq!(run.server.models, ["***"]);
-    }
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        // RFC 4648, section 10
-        let encoded = ["", "f", "fo", "foo", "foobar"].map(|text| base64(text.as_bytes()));
-        assert_eq!(encoded, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]);
     }
 }

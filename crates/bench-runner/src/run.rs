@@ -4,8 +4,6 @@ mod cells;
 mod conclude;
 mod dry;
 mod ending;
-mod limits;
-mod own_up;
 mod phases;
 mod preflight;
 mod prepare;
@@ -31,7 +29,7 @@ use crate::redact::Secrets;
 use crate::server::Server;
 use crate::stop::Stop;
 use crate::worker_pool::WorkerPool;
-use crate::{Cell, RunError, folder, wall_clock};
+use crate::{RunError, folder, wall_clock};
 
 /// What came of it.
 pub(crate) enum Outcome {
@@ -94,7 +92,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let folder = folder::create(&settings.output, settings.benchmark, run.started)?;
     let _held_until_the_end = folder::claim(&folder)?;
     let secrets = Secrets::of(settings);
-    let mut record = run.blank_record(&cells);
+    let mut record = conclude::blank(&run, &cells);
     secrets.hide_in_run(&mut record);
     folder::write_begin(&folder, &record)?;
     folder::write_run(&folder, &record)?;
@@ -139,7 +137,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         Err((seen, error)) => (seen, Some(error)),
     };
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
-    own_up::own_up(&mut record, held_up, kept.as_ref().err());
+    conclude::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
     secrets.hide_in_run(&mut record);
     // what cannot be stored is shown all the same
@@ -252,11 +250,6 @@ impl Run<'_> {
             )),
         }
         Ok(())
-    }
-
-    /// All cells of the design, empty: what was planned, should the program be killed.
-    fn blank_record(&self, cells: &[Cell]) -> RunRecord {
-        conclude::blank(self, cells)
     }
 }
 

@@ -1,6 +1,8 @@
-//! The measured server: found, asked what it is, and made into a target.
+//! The measured server: found, asked what it is and how long prompts are, and made into a target.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex};
 
 use bench_client::protocol::{ProtocolOptions, UsageRequest, protocol_with_options};
 use bench_client::{
@@ -10,7 +12,7 @@ use bench_client::{
 use bench_schema::{
     ClockKind, GenerationRequest, Message, Prompt, Role, Sampling, Secret, ServerRecord,
 };
-use bench_workload::Calibration;
+use bench_workload::{Calibration, CountWith, TokenCounter};
 use hyper::header::HeaderName;
 
 use crate::config::{self, Address, Amount, Connections, Settings};
@@ -245,6 +247,45 @@ fn cannot_measure(
         what,
         help: help.to_owned(),
     }
+}
+
+/// Results and documentation call it this.
+pub(crate) const TOKENIZE: &str = "server /tokenize";
+
+/// A token counter that asks `/tokenize`, or `None` where the server has none.
+///
+/// Every answer is remembered: a plan that was walked once before the measurement asks nothing during it.
+pub(crate) fn token_counter(
+    fetcher: &Fetcher,
+    model: &str,
+    clock: &Clock,
+) -> Result<Option<Arc<dyn TokenCounter>>, RunError> {
+    let probe = Probe::new(fetcher.clone(), clock.clone())
+        .map_err(|error| RunError::Client(error.to_string()))?;
+    let model = model.to_owned();
+    if !matches!(probe.tokenize(&model, "one two three"), Ok(Some(_))) {
+        return Ok(None);
+    }
+    let known: Mutex<HashMap<u64, u64>> = Mutex::default();
+    let count = move |text: &str| {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let key = hasher.finish();
+        let remembered = known.lock().ok().and_then(|known| known.get(&key).copied());
+        if let Some(count) = remembered {
+            return Ok(count);
+        }
+        let count = match probe.tokenize(&model, text) {
+            Ok(Some(tokenized)) => tokenized.count,
+            Ok(None) => return Err("the server has no /tokenize any more".to_owned()),
+            Err(error) => return Err(error.to_string()),
+        };
+        if let Ok(mut known) = known.lock() {
+            known.insert(key, count);
+        }
+        Ok(count)
+    };
+    Ok(Some(Arc::new(CountWith::new(TOKENIZE, count))))
 }
 
 #[cfg(test)]

@@ -1,5 +1,3 @@
-use std::fs::OpenOptions;
-
 use proptest::prelude::*;
 
 use super::*;

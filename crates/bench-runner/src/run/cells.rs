@@ -10,18 +10,16 @@ use bench_insight::{Asked, CellConclusion, CellEvidence};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
-use super::conclude::plan_record;
+use super::conclude::{blank_cell, plan_record};
 use super::phases::Design;
 use super::warmup::WarmUp;
-use crate::cell::Cell;
 use crate::health::Health;
 use crate::phase::Phase;
 use crate::planner::PlannerHandle;
-use crate::recorder::Recorder;
+use crate::recorder::{CellTally, Recorder};
 use crate::stop::Ending;
-use crate::tally::{self, CellTally};
 use crate::worker_pool::{PhaseReport, WorkerPool};
-use crate::{RunError, folder};
+use crate::{Cell, RunError, folder};
 
 /// What makes the load, what keeps what is measured, and what reads the machines meanwhile.
 pub(super) struct Tools<'a> {
@@ -146,7 +144,7 @@ impl Run<'_> {
         };
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();
-        let mut record = tally::blank(cell, plan_record(self, cell));
+        let mut record = blank_cell(cell, plan_record(self, cell));
         let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
         tools.recorder.begin(CellTally::new(conclusion, enough));
         let mut sums = Sums::default();

@@ -1,16 +1,18 @@
-//! From measured cells to the run record: trust, figures across cells, gates, findings.
+//! From measured cells to the run record: trust, figures across cells, gates, findings, and what the program itself did to the measurement.
+
+use std::collections::BTreeMap;
 
 use bench_hardware::{SamplerReport, Surroundings};
 use bench_insight::CellEvidence;
 use bench_schema::{
-    Analysis, ClientRecord, ClockRecord, Load, Nanos, PlanRecord, RunRecord, Schema, Stamp,
-    ToolRecord, Trust, TrustReason, TrustVerdict,
+    Analysis, CellAnalysis, CellRecord, ClientRecord, ClockRecord, Counts, Load, Nanos, Origin,
+    PlanRecord, RunRecord, Schema, Stamp, ToolRecord, Trust, TrustReason, TrustVerdict,
+    WindowRates,
 };
 
 use super::Run;
-use crate::cell::Cell;
 use crate::config::{self, Settings};
-use crate::tally;
+use crate::program::Cell;
 use crate::worker_pool::PhaseReport;
 use crate::{RunError, wall_clock};
 
@@ -36,7 +38,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         started_at: wall_clock::rfc3339(run.started),
         duration: Nanos::ZERO,
         complete: false,
-        incomplete_reason: Some("the run has not ended, or the program was killed".to_owned()),
+        incomplete_reason: Some(UNFINISHED.to_owned()),
         seed: settings.seed,
         config: settings.stored(),
         journal: Vec::new(),
@@ -46,7 +48,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         server: run.server.record.clone(),
         cells: cells
             .iter()
-            .map(|cell| tally::blank(cell, plan_record(run, cell)))
+            .map(|cell| blank_cell(cell, plan_record(run, cell)))
             .collect(),
         analysis: Analysis::default(),
         targets: Vec::new(),
@@ -56,19 +58,14 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
 
 /// Until a run has ended nobody may trust it: this stays where the program is killed.
 fn unfinished() -> Trust {
-    Trust {
-        verdict: TrustVerdict::Untrusted,
-        reasons: vec![TrustReason {
-            code: "incomplete".to_owned(),
-            verdict: TrustVerdict::Untrusted,
-            message: "the run has not ended, or the program was killed".to_owned(),
-            next: Some("`bench-report recover` concludes what was measured".to_owned()),
-            cell: None,
-            measured: None,
-            threshold: None,
-        }],
-    }
+    Trust::from_reasons(vec![TrustReason {
+        next: Some("`bench-report recover` concludes what was measured".to_owned()),
+        ..TrustReason::new("incomplete", TrustVerdict::Untrusted, UNFINISHED)
+    }])
 }
+
+/// Why a run is not complete as long as nothing else is known.
+const UNFINISHED: &str = "the run has not ended, or the program was killed";
 
 /// What the host's record is made from. The environment is looked through for containers and schedulers, by name.
 fn surroundings(settings: &Settings) -> Surroundings {
@@ -172,5 +169,56 @@ impl Run<'_> {
         if let Err(error) = bench_insight::conclude_run(record, evidence) {
             self.progress.note(&format!("warning: {error}"));
         }
+    }
+}
+
+/// Say so where workers had to wait for the recorder, or records could not be written.
+pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: Option<&RunError>) {
+    let held_up = (held_up > 0).then(|| TrustReason {
+        next: Some("write to a faster disk, or offer less".to_owned()),
+        measured: Some(held_up as f64),
+        threshold: Some(0.0),
+        ..TrustReason::new(
+            "recorder_held_up",
+            TrustVerdict::Doubtful,
+            format!("{held_up} records had to wait until the recorder had room, and their workers with them"),
+        )
+    });
+    let lost = lost.map(|error| {
+        TrustReason::new(
+            "journal_incomplete",
+            TrustVerdict::Doubtful,
+            error.to_string(),
+        )
+    });
+    record.trust.add(held_up.into_iter().chain(lost));
+}
+
+/// A cell's record before anything was measured: its design.
+pub(super) fn blank_cell(cell: &Cell, plan: PlanRecord) -> CellRecord {
+    CellRecord {
+        id: cell.id.clone(),
+        label: cell.label.clone(),
+        factors: cell.factors.clone(),
+        load: cell.load.clone(),
+        stop: cell.stop.clone(),
+        repeats: cell.repeats,
+        plan,
+        headline: if cell.load.is_open() {
+            Origin::Due
+        } else {
+            Origin::Sent
+        },
+        counts: Counts::default(),
+        windows: WindowRates::default(),
+        metrics: BTreeMap::new(),
+        groups: Vec::new(),
+        phases: None,
+        analysis: CellAnalysis::default(),
+        client: ClientRecord::default(),
+        ended_early: None,
+        hardware: None,
+        slos: Vec::new(),
+        goodput: None,
     }
 }

@@ -7,8 +7,7 @@ use bench_schema::{Load, Nanos};
 use bench_workload::{LengthSummary, PlanSummary};
 
 use super::Run;
-use crate::RunError;
-use crate::cell::Cell;
+use crate::{Cell, RunError};
 
 /// Requests that are made to describe a plan.
 const LOOK_AT: u64 = 2_000;

@@ -8,14 +8,13 @@ use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 use super::Run;
 use super::cells::{Ends, Tools};
 use super::warmup::WarmUp;
-use crate::cell::Cell;
 use crate::concurrency_limiter::ConcurrencyLimiter;
 use crate::config::BadLines;
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{Part, Phase, PhaseCounts, Window};
 use crate::stop::Ending;
 use crate::worker_pool::PhaseReport;
-use crate::{RunError, tokenize};
+use crate::{Cell, RunError, server};
 
 /// Conversations of each worker of an open loop that are made ahead.
 const AHEAD: usize = 256;
@@ -111,7 +110,7 @@ impl Run<'_> {
         tools: &Tools<'_>,
     ) -> Result<Part, RunError> {
         let spec = plan.spec();
-        if self.token_counter.name() == tokenize::NAME {
+        if self.token_counter.name() == server::TOKENIZE {
             // every length is asked for now, so that the server is left alone while it is measured
             plan.iter()
                 .try_for_each(|planned| planned.map(drop))

@@ -1,21 +1,22 @@
-//! Before the first request: the engine, the server, what sizes prompts, what is sampled.
+//! Before the first request: the engine, the server, what sizes prompts, what is sampled, and how many files may be open.
 
 use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
+use bench_schema::Load;
 use bench_workload::{HfTokenizer, TokenCounter, Words};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Run;
 use crate::config::{self, Settings};
-use crate::console::Console;
 use crate::program::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
-use crate::redact::Secrets;
-use crate::server::Server;
+use crate::redact::{Console, Secrets};
+use crate::server::{self, Server};
 use crate::stop::Stop;
-use crate::{Cell, RunError, tokenize, wall_clock};
+use crate::{Cell, RunError, wall_clock};
 
 /// Requests of a cell up to which the server may be asked for the length of each prompt.
 const MOST_ASKED: u64 = 10_000;
@@ -50,7 +51,7 @@ impl<'a> Run<'a> {
         };
         let cells = (program.design)(settings, server.context());
         if !output.dry_run {
-            super::limits::make_room_for(&cells, settings)?;
+            make_room_for(&cells, settings)?;
         }
         let mut run = Self {
             program,
@@ -79,7 +80,7 @@ impl<'a> Run<'a> {
         if let Some(fetcher) = &self.server.fetcher
             && cells.iter().all(walkable)
         {
-            let asked = tokenize::token_counter(fetcher, &self.server.target.model, &self.clock)?;
+            let asked = server::token_counter(fetcher, &self.server.target.model, &self.clock)?;
             return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
         }
         Ok(Arc::new(Words))
@@ -206,6 +207,50 @@ impl bench_hardware::Fetch for Pages {
     }
 }
 
+/// Files that are open beside the streams: journals, runtimes, timers, the sampler's.
+const BESIDE: u64 = 64;
+
+/// Raise the limit on open files as far as the system allows. Where even that is too low for the streams of a cell, say so now: requests that fail
+/// because of it would be taken for the server's.
+fn make_room_for(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // a refusal leaves what there was
+    let allowed = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    let shares_connections = settings.target.http2;
+    let streams = cells.iter().filter_map(streams).max().unwrap_or(0);
+    match short(streams, allowed) {
+        Some(problem) if !shares_connections && !settings.limits.keep_going => {
+            Err(RunError::Client(problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The most streams that a cell has at once, where it says so.
+fn streams(cell: &Cell) -> Option<u64> {
+    match &cell.load {
+        Load::Closed { concurrency, .. } => Some(u64::from(*concurrency)),
+        Load::Open { in_flight_cap, .. } => in_flight_cap.map(u64::from),
+    }
+}
+
+fn short(streams: u64, allowed: Option<u64>) -> Option<String> {
+    let (needed, allowed) = (streams + BESIDE, allowed?);
+    (needed > allowed).then(|| {
+        format!(
+            "{streams} streams need about {needed} open files, and the system allows this process {allowed}\n  \
+             help: raise the hard limit (ulimit -Hn), or ask for fewer streams; --keep-going measures all the same"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +263,15 @@ mod tests {
         let trtllm = usual_pages(&urls[1..], Some("tensorrt_llm"));
         assert_eq!(trtllm, ["http://b:2/prometheus/metrics"]);
         assert_eq!(usual_pages(&urls[1..], None), ["http://b:2/metrics"]);
+    }
+
+    #[test]
+    fn streams_that_do_not_fit_are_named_before_they_fail() {
+        assert_eq!(short(900, Some(1024)), None);
+        assert_eq!(short(1_000_000, None), None);
+        let problem = short(256, Some(64)).unwrap();
+        assert!(
+            problem.contains("256 streams") && problem.contains("64") && problem.contains("320")
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use bench_schema::{ArrivalKind, Load, Nanos};
 
-use crate::cell::Cell;
+use crate::Cell;
 use crate::config::{Amount, LoadSettings};
 
 /// Requests that warm a closed loop up, where nothing is said: at least these, and a conversation for each slot.
