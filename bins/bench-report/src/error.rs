@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bench_insight::InsightError;
 use bench_report::ReportError;
-use bench_schema::SchemaError;
+use bench_schema::{SchemaError, UnreadablePart};
 
 /// The command failed.
 const FAILED: u8 = 1;
@@ -114,6 +114,12 @@ pub(crate) enum CommandError {
     #[cfg(feature = "frames")]
     #[error(transparent)]
     Frames(#[from] bench_frames::FramesError),
+}
+
+impl From<UnreadablePart> for CommandError {
+    fn from(UnreadablePart { path, source }: UnreadablePart) -> Self {
+        Self::Read { path, source }
+    }
 }
 
 impl CommandError {

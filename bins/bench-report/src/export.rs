@@ -39,25 +39,32 @@ fn for_each_cell(run: &RunFolder, out: &Path, tool: &str) -> Result<Vec<PathBuf>
     if !run.has_requests() {
         return Err(CommandError::NoRequests(run.path.clone()));
     }
-    let mut written = Vec::new();
+    // what shards measured together does not stand together: it is read again for each cell
+    let in_order = run.is_in_order()?;
+    let (mut lines, mut written) = (run.requests(), Vec::new());
+    let mut ahead = lines.next()?;
     for cell in &run.record.cells {
         let path = out.join(format!(
             "{tool}-{}.json",
             files::plain_name(&cell.id, &run.path)?
         ));
-        let mut lines = run.requests();
+        if !in_order {
+            lines = run.requests();
+            ahead = lines.next()?;
+        }
         let mut unread = None;
         let requests = std::iter::from_fn(|| {
-            lines.next().unwrap_or_else(|error| {
+            let one = ahead.take_if(|one| !in_order || one.cell == cell.id)?;
+            ahead = lines.next().unwrap_or_else(|error| {
                 unread = Some(error);
                 None
-            })
+            });
+            Some(one)
         });
         if tool == "vllm" {
             let mut spill = files::scratch(out)?;
             files::write_with(&path, |file| {
                 export::vllm((&run.record, cell), requests, &mut spill, file)
-                    .map_err(CommandError::write(&path))
             })?;
         } else {
             files::write_json(&path, &export::aiperf(&run.record, cell, requests))?;

@@ -1,8 +1,8 @@
 //! Writing: whole files only, and never outside the folder that was meant.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
 
 use bench_schema::RunRecord;
 
@@ -13,37 +13,28 @@ const LONGEST_NAME: usize = 120;
 
 /// Replace a file as a whole: readers see the old one or the new one, never half.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CommandError> {
-    write_with(path, |file| {
-        file.write_all(bytes).map_err(CommandError::write(path))
-    })
+    write_with(path, |file| file.write_all(bytes))
 }
 
 /// The same for a file that is written piece by piece.
 pub(crate) fn write_with(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), CommandError>,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> Result<(), CommandError> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(CommandError::write(folder))?;
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".part");
-    let beside = PathBuf::from(beside);
-    let written = File::create(&beside)
-        .map_err(CommandError::write(path))
-        .and_then(|file| {
-            let mut file = BufWriter::new(file);
-            write(&mut file)?;
-            file.flush()
-                .and_then(|()| file.get_ref().sync_all())
-                .and_then(|()| fs::rename(&beside, path))
-                .map_err(CommandError::write(path))
-        });
-    if written.is_err() {
-        // half a file under another name helps nobody
-        fs::remove_file(&beside).ok();
-    }
-    written
+    bench_schema::replace_file(path, write).map_err(CommandError::write(path))
+}
+
+/// Whether a benchmark, or a recovery, is at work in a run directory now.
+pub(crate) fn is_held(run: &Path) -> bool {
+    bench_schema::hold_folder(run).is_err()
+}
+
+/// Hold a run directory as long as the returned file lives, so that nobody writes to it meanwhile.
+///
+/// # Errors
+/// [`CommandError::StillRunning`] where somebody does.
+pub(crate) fn hold(run: &Path) -> Result<Option<File>, CommandError> {
+    bench_schema::hold_folder(run).map_err(|_| CommandError::StillRunning(run.to_owned()))
 }
 
 /// A file for what does not fit into memory; its name is gone at once.
@@ -113,15 +104,5 @@ mod tests {
         for name in ["c8", "r20-poisson", "short-x-50", "p1.5", "größe"] {
             assert_eq!(plain_name(name, Path::new("run")).unwrap(), name);
         }
-    }
-
-    #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("inner").join("x");
-        write_whole(&path, b"one").unwrap();
-        write_whole(&path, b"two").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"two");
-        assert_eq!(path.parent().unwrap().read_dir().unwrap().count(), 1);
     }
 }

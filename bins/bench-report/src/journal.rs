@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use bench_schema::{
-    JOURNAL_FILE, JournalFile, JournalPart, PartMeter, Phase, RunRecord, Trust, TrustReason,
+    JOURNAL_FILE, JournalFile, JournalPart, Lines, PartMeter, Phase, RunRecord, TrustReason,
     TrustVerdict,
 };
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::error::CommandError;
 
@@ -120,7 +121,8 @@ pub(crate) fn parts(dir: &Path) -> Result<Vec<JournalPart>, CommandError> {
 /// The first bytes of a part, counted.
 fn metered(path: &Path, most: u64) -> Result<PartMeter, CommandError> {
     let mut meter = PartMeter::default();
-    let read = meter.read(open(path)?.take(most));
+    let file = File::open(path).map_err(CommandError::read(path))?;
+    let read = meter.read(file.take(most));
     read.map_err(CommandError::read(path)).map(|()| meter)
 }
 
@@ -210,13 +212,13 @@ fn changed(part: &JournalPart, dir: &Path, grew: bool) -> Result<Option<String>,
 
 /// The number of the first line that is no JSON.
 fn unreadable(path: &Path) -> Result<Option<u64>, CommandError> {
-    let mut found = None;
-    each_line(path, |number, line, _| {
-        if found.is_none() && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err() {
-            found = Some(number);
+    let mut lines = Lines::of([path.to_owned()]);
+    while let Some(line) = lines.next_line()? {
+        if line.value::<IgnoredAny>().is_none() {
+            return Ok(Some(line.number));
         }
-    })?;
-    Ok(found)
+    }
+    Ok(None)
 }
 
 /// What a record says of itself.
@@ -236,25 +238,25 @@ impl Check {
         let found = &mut self.damage;
         let mut seen = Seen::default();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for path in JournalFile::Requests.parts_in(dir) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            each_line(&path, |number, line, whole| {
-                match serde_json::from_slice::<Head>(line) {
-                    Ok(head) => {
-                        if !seen.is_new(&head) {
-                            found.push(format!(
-                                "{name}, line {number}: request {} of {} is there twice",
-                                head.id,
-                                head.cell.escape_debug()
-                            ));
-                        }
-                        *counts.entry(head.cell).or_default() += 1;
+        let mut lines = JournalFile::Requests.lines_in(dir);
+        while let Some(line) = lines.next_line()? {
+            let number = line.number;
+            let name = line.part.file_name().unwrap_or_default().to_string_lossy();
+            match line.value::<Head>() {
+                Some(head) => {
+                    if !seen.is_new(&head) {
+                        found.push(format!(
+                            "{name}, line {number}: request {} of {} is there twice",
+                            head.id,
+                            head.cell.escape_debug()
+                        ));
                     }
-                    // what a killed program leaves
-                    Err(_) if !whole && !run.complete => {}
-                    Err(_) => found.push(format!("{name}, line {number}, cannot be read")),
+                    *counts.entry(head.cell).or_default() += 1;
                 }
-            })?;
+                // what a killed program leaves
+                None if line.is_torn() && !run.complete => {}
+                None => found.push(format!("{name}, line {number}, cannot be read")),
+            }
         }
         if run.complete && !counts.is_empty() {
             let lacking = counted(run).filter_map(|(cell, told)| {
@@ -331,44 +333,16 @@ impl Seen {
     }
 }
 
-fn open(path: &Path) -> Result<File, CommandError> {
-    File::open(path).map_err(CommandError::read(path))
-}
-
-/// Hands on each line that is not empty, with its number from 1 and whether it has its end.
-fn each_line(path: &Path, mut each: impl FnMut(u64, &[u8], bool)) -> Result<(), CommandError> {
-    let mut reader = BufReader::with_capacity(1 << 20, open(path)?);
-    let (mut line, mut number) = (Vec::new(), 0);
-    loop {
-        line.clear();
-        let mut limited = (&mut reader).take(crate::lines::LONGEST_LINE);
-        let read = limited.read_until(b'\n', &mut line);
-        if read.map_err(CommandError::read(path))? == 0 {
-            return Ok(());
-        }
-        number += 1;
-        if !line.iter().all(u8::is_ascii_whitespace) {
-            each(number, &line, line.last() == Some(&b'\n'));
-        }
-    }
-}
-
 /// Marks a run whose journals are damaged: what is made of them cannot be believed.
 pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
     if damage.is_empty() {
         return;
     }
-    let mut reasons = std::mem::take(&mut run.trust.reasons);
-    reasons.push(TrustReason {
-        code: DAMAGED.to_owned(),
-        verdict: TrustVerdict::Untrusted,
-        message: format!("the journals are not whole: {}", damage.join("; ")),
+    let message = format!("the journals are not whole: {}", damage.join("; "));
+    run.trust.add([TrustReason {
         next: Some("take them from a copy, or measure again".to_owned()),
-        cell: None,
-        measured: None,
-        threshold: None,
-    });
-    run.trust = Trust::from_reasons(reasons);
+        ..TrustReason::new(DAMAGED, TrustVerdict::Untrusted, message)
+    }]);
 }
 
 /// Whether a run was read although its journals are damaged.

@@ -1,18 +1,13 @@
-//! JSON lines as a killed program leaves them: streamed, a torn end passed over, damage named by its line.
+//! The values of a journal as a killed program leaves them: a torn end is passed over, damage is named by its line.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use bench_schema::JournalFile;
+use bench_schema::{JournalFile, Lines};
 use serde::de::DeserializeOwned;
 
 use crate::error::CommandError;
 
-/// Beyond this a line is damage: the record of a million tokens is a tenth of it.
-pub(crate) const LONGEST_LINE: u64 = 256 << 20;
 /// Line numbers that are kept for the message.
 const MOST_NAMED: usize = 5;
 
@@ -27,7 +22,11 @@ pub(crate) struct Damage {
 }
 
 impl Damage {
-    fn add(&mut self, line: u64) {
+    fn add(&mut self, line: u64, torn: bool) {
+        if torn {
+            self.torn = true;
+            return;
+        }
         self.lines += 1;
         if self.named.len() < MOST_NAMED {
             self.named.push(line);
@@ -67,110 +66,61 @@ impl Damage {
 }
 
 /// The values of a journal, one at a time, part after part.
-pub(crate) struct Lines<T> {
-    parts: VecDeque<PathBuf>,
-    open: Option<Part>,
+pub(crate) struct Values<T> {
+    lines: Lines,
+    /// The part that is being read, and what was passed over in it.
+    part: Option<(PathBuf, Damage)>,
     notes: Vec<String>,
     of: PhantomData<T>,
 }
 
-/// The part that is being read.
-struct Part {
-    path: PathBuf,
-    reader: BufReader<File>,
-    line: Vec<u8>,
-    number: u64,
-    damage: Damage,
-}
-
-impl<T: DeserializeOwned> Lines<T> {
-    /// The lines of a journal in a run directory; none where there is no such journal.
+impl<T: DeserializeOwned> Values<T> {
+    /// Those of a journal in a run directory; none where there is no such journal.
     pub(crate) fn open(run: &Path, file: JournalFile) -> Self {
         let missing = file.missing_in(run);
-        let mut lines = Self {
-            parts: file.parts_in(run).into(),
-            open: None,
-            notes: Vec::new(),
-            of: PhantomData,
-        };
+        let mut notes = Vec::new();
         if !missing.is_empty() {
             let named: Vec<_> = missing.iter().take(MOST_NAMED).cloned().collect();
-            lines.notes.push(format!(
+            notes.push(format!(
                 "{}: parts of the journal are missing ({}); what they held is left out",
                 run.display(),
                 named.join(", ")
             ));
         }
-        lines
+        Self {
+            lines: file.lines_in(run),
+            part: None,
+            notes,
+            of: PhantomData,
+        }
     }
 
     /// The next value; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<T>, CommandError> {
-        loop {
-            if self.open.is_none() {
-                let Some(path) = self.parts.pop_front() else {
-                    return Ok(None);
-                };
-                self.open = Some(Part::open(path)?);
+        while let Some(line) = self.lines.next_line()? {
+            if self.part.as_ref().is_none_or(|part| part.0 != line.part) {
+                let before = self.part.replace((line.part.to_owned(), Damage::default()));
+                self.notes.extend(before.iter().flat_map(notes));
             }
-            if let Some(part) = &mut self.open {
-                if let Some(value) = part.next()? {
-                    return Ok(Some(value));
-                }
-                self.notes.extend(part.damage.notes(&part.path));
+            if let Some(value) = line.value() {
+                return Ok(Some(value));
             }
-            self.open = None;
-        }
-    }
-
-    /// What was passed over so far, for people.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let now = self.open.iter();
-        let now = now.flat_map(|part| part.damage.notes(&part.path));
-        self.notes.iter().cloned().chain(now).collect()
-    }
-}
-
-impl Part {
-    fn open(path: PathBuf) -> Result<Self, CommandError> {
-        let file = File::open(&path).map_err(CommandError::read(&path))?;
-        Ok(Self {
-            path,
-            reader: BufReader::with_capacity(1 << 20, file),
-            line: Vec::new(),
-            number: 0,
-            damage: Damage::default(),
-        })
-    }
-
-    fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, CommandError> {
-        while self.read_line().map_err(CommandError::read(&self.path))? {
-            self.number += 1;
-            if self.line.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            match serde_json::from_slice(&self.line) {
-                Ok(value) => return Ok(Some(value)),
-                Err(_) if self.line.last() == Some(&b'\n') => self.damage.add(self.number),
-                Err(_) => self.damage.torn = true,
+            if let Some((_, damage)) = &mut self.part {
+                damage.add(line.number, line.is_torn());
             }
         }
         Ok(None)
     }
 
-    /// One line with its end; an endless one is cut, and no record then.
-    fn read_line(&mut self) -> io::Result<bool> {
-        self.line.clear();
-        let read = (&mut self.reader)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut self.line)?;
-        if read as u64 == LONGEST_LINE && self.line.last() != Some(&b'\n') {
-            self.line.clear();
-            self.line.extend_from_slice(b"too long\n");
-            self.reader.skip_until(b'\n')?;
-        }
-        Ok(read > 0)
+    /// What was passed over so far, for people.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let now = self.part.iter().flat_map(notes);
+        self.notes.iter().cloned().chain(now).collect()
     }
+}
+
+fn notes((path, damage): &(PathBuf, Damage)) -> Vec<String> {
+    damage.notes(path)
 }
 
 #[cfg(test)]
@@ -179,14 +129,13 @@ mod tests {
 
     fn read(text: &str) -> (Vec<u32>, Damage) {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.jsonl");
-        std::fs::write(&path, text).unwrap();
-        let mut part = Part::open(path).unwrap();
+        std::fs::write(folder.path().join("requests.jsonl"), text).unwrap();
+        let mut all = Values::<u32>::open(folder.path(), JournalFile::Requests);
         let mut values = Vec::new();
-        while let Some(value) = part.next().unwrap() {
+        while let Some(value) = all.next().unwrap() {
             values.push(value);
         }
-        (values, part.damage)
+        (values, all.part.unwrap().1)
     }
 
     #[test]
@@ -198,7 +147,7 @@ mod tests {
         write("requests.0001.jsonl", "3\nx\n");
         write("requests.0003.jsonl", "4\n5");
         write("hardware.jsonl", "9\n");
-        let mut lines = Lines::<u32>::open(folder.path(), JournalFile::Requests);
+        let mut lines = Values::<u32>::open(folder.path(), JournalFile::Requests);
         let mut values = Vec::new();
         while let Some(value) = lines.next().unwrap() {
             values.push(value);

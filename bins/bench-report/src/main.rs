@@ -17,7 +17,6 @@ mod frames;
 mod gate;
 mod journal;
 mod lines;
-mod lock;
 mod merge;
 mod recover;
 mod render;

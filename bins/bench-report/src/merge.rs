@@ -201,30 +201,23 @@ fn clients(all: &[&ClientRecord]) -> ClientRecord {
 
 /// Cells that the shards did not measure at the same time are not one load.
 fn distrust(run: &mut RunRecord, spans: &clocks::Spans, shards: usize) {
-    let mut reasons = std::mem::take(&mut run.trust.reasons);
-    for (cell, overlap) in spans.overlaps(shards) {
-        if overlap >= clocks::FULL {
-            continue;
-        }
-        reasons.push(TrustReason {
-            code: "shards_apart".to_owned(),
-            verdict: if overlap < clocks::HALF {
-                TrustVerdict::Untrusted
-            } else {
-                TrustVerdict::Doubtful
-            },
-            message: format!(
-                "the shards measured together for {:.0} % of the time only",
-                overlap * 100.0
-            ),
-            next: Some(
-                "start them together with --start-at, and check the clocks of their hosts"
-                    .to_owned(),
-            ),
+    let apart = spans.overlaps(shards).into_iter();
+    let apart = apart.filter(|(_, overlap)| *overlap < clocks::FULL);
+    run.trust.add(apart.map(|(cell, overlap)| {
+        let verdict = if overlap < clocks::HALF {
+            TrustVerdict::Untrusted
+        } else {
+            TrustVerdict::Doubtful
+        };
+        let share = overlap * 100.0;
+        let message = format!("the shards measured together for {share:.0} % of the time only");
+        let next = "start them together with --start-at, and check the clocks of their hosts";
+        TrustReason {
+            next: Some(next.to_owned()),
             cell: Some(cell),
             measured: Some(overlap),
             threshold: Some(clocks::FULL),
-        });
-    }
-    run.trust = bench_schema::Trust::from_reasons(reasons);
+            ..TrustReason::new("shards_apart", verdict, message)
+        }
+    }));
 }

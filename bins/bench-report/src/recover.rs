@@ -4,14 +4,14 @@ use crate::Done;
 use crate::arguments::Recover;
 use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder};
-use crate::{files, journal, lock, render};
+use crate::{files, journal, render};
 
 /// A run is recovered from what there is.
 const WHATEVER_IS_LEFT: Reads = Reads { damaged_ok: true };
 
 pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
     let run = RunFolder::stored_or_begun(&arguments.run)?;
-    let _held = lock::hold(&run.path)?;
+    let _held = files::hold(&run.path)?;
     // it may have ended between the reading and the lock
     let mut run = RunFolder::stored_or_begun(&arguments.run)?;
     if run.record.complete && !arguments.anew {

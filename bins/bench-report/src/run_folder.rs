@@ -8,10 +8,11 @@ use bench_schema::{
     BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, Stamp,
 };
 use clap::Args;
+use serde::Deserialize;
 
 use crate::error::CommandError;
-use crate::lines::Lines;
-use crate::{journal, lock};
+use crate::lines::Values;
+use crate::{files, journal};
 
 /// How runs are read.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -47,7 +48,7 @@ impl RunFolder {
         let mut run = Self::stored(path)?;
         let damage = run.damage(reads)?;
         if !run.record.complete && run.record.cells.iter().any(is_blank) && run.has_requests() {
-            if lock::is_held(&run.path) {
+            if files::is_held(&run.path) {
                 run.notes.push(format!(
                     "{} is still being measured; these are its requests so far",
                     run.path.display()
@@ -145,8 +146,8 @@ impl RunFolder {
     }
 
     /// Its records, one at a time.
-    pub(crate) fn requests(&self) -> Lines<RequestRecord> {
-        Lines::open(&self.path, JournalFile::Requests)
+    pub(crate) fn requests(&self) -> Values<RequestRecord> {
+        Values::open(&self.path, JournalFile::Requests)
     }
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
@@ -173,7 +174,7 @@ impl RunFolder {
         let conclusion = Conclusion::new(&self.record)?.expecting(records);
         let mut conclusion = conclusion.within(spans);
         let mut lines = self.requests();
-        let mut readings = Lines::<Reading>::open(&self.path, JournalFile::Readings);
+        let mut readings = Values::<Reading>::open(&self.path, JournalFile::Readings);
         let mut last = Stamp::EPOCH;
         while let Some(record) = lines.next()? {
             last = last.max(record.last_instant());
@@ -211,6 +212,29 @@ impl RunFolder {
             done.requests
         ));
         Ok(done)
+    }
+
+    /// Whether the records of each cell stand together, in the order of the cells.
+    pub(crate) fn is_in_order(&self) -> Result<bool, CommandError> {
+        #[derive(Deserialize)]
+        struct OfCell {
+            cell: String,
+        }
+        let mut cells = self.record.cells.iter().map(|cell| &cell.id);
+        let mut current = cells.next();
+        let mut lines = JournalFile::Requests.lines_in(&self.path);
+        while let Some(line) = lines.next_line()? {
+            let Some(of) = line.value::<OfCell>() else {
+                continue;
+            };
+            while current.is_some_and(|id| *id != of.cell) {
+                current = cells.next();
+            }
+            if current.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// How many records each cell has, its first due and its last end.

@@ -599,6 +599,3 @@ fn split(text: &str) -> Vec<String> {
     let parts = parts.filter(|part| !part.is_empty());
     parts.map(str::to_owned).collect()
 }
-
-#[cfg(test)]
-mod tests;

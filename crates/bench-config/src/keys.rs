@@ -1,4 +1,6 @@
-//! What [`Settings`] says of its keys, for those who look a key up by its name.
+//! What [`Settings`] says of its keys: for those who look a key up by its name, and as the documentation of all of them.
+
+use std::fmt::Write as _;
 
 use bench_schema::Benchmark;
 use clap::builder::{Resettable, ValueParser};
@@ -296,6 +298,62 @@ fn edit_distance(a: &str, b: &str) -> usize {
         }
     }
     row.last().copied().unwrap_or(0)
+}
+
+/// The text of `examples/configs/full.toml`: every key with its default, commented out, so that the file changes nothing as it stands.
+pub fn full_toml() -> String {
+    let mut text = String::from(
+        "# Every key of the three benchmarks with its default. All lines are commented out: take the # off the ones you change.\n\
+         # A flag of the same name (with dashes) wins over the file. bench-latency, bench-throughput and bench-seqlen refuse the\n\
+         # keys of the others; a key that is not for all three says whose it is. Durations are texts with a unit: \"250ms\", \"30s\".\n",
+    );
+    let command = typed();
+    let heading = |key: &Arg| key.get_help_heading().unwrap_or_default().to_owned();
+    let mut headings = Vec::new();
+    for key in command.get_arguments() {
+        if !headings.contains(&heading(key)) {
+            headings.push(heading(key));
+        }
+    }
+    for wanted in headings {
+        // writing to a String cannot fail
+        let _written = write!(text, "\n# --- {wanted} ---\n");
+        for key in command.get_arguments().filter(|key| heading(key) == wanted) {
+            document(&mut text, key);
+        }
+    }
+    text
+}
+
+fn document(text: &mut String, key: &Arg) {
+    let takers = takers(key.get_id().as_str());
+    let whose = if takers.len() == 3 {
+        String::new()
+    } else {
+        let names: Vec<_> = takers.iter().copied().map(Benchmark::name).collect();
+        format!(" ({} only)", names.join(" and "))
+    };
+    let (help, name) = (help(key), key.get_id());
+    // writing to a String cannot fail
+    let _written = write!(text, "\n# {help}{whose}\n# {name} = {}\n", example(key));
+}
+
+fn example(key: &Arg) -> String {
+    let quoted = |value: &str| match value.parse::<f64>() {
+        Ok(_) => value.to_owned(),
+        Err(_) => format!("\"{value}\""),
+    };
+    let metavar = metavar(key);
+    match (shape(key), default(key)) {
+        (Shape::Switch, Some(value)) => value,
+        (Shape::List | Shape::Repeat, Some(value)) => {
+            let items: Vec<_> = value.split(',').map(quoted).collect();
+            format!("[{}]", items.join(", "))
+        }
+        (Shape::One, Some(value)) => quoted(&value),
+        (Shape::List | Shape::Repeat, None) => format!("[]  # {metavar}"),
+        (_, None) => format!("\"\"  # not set; {metavar}"),
+    }
 }
 
 #[cfg(test)]

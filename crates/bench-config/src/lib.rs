@@ -4,14 +4,13 @@
 //! its attribute has the default and the bounds, and the result stores its value. A new key is a new field. `docs/adr/0024-one-configuration.md`
 //! has the reasons.
 
-mod documented;
 mod given;
 mod keys;
 mod settings;
 mod values;
 
-pub use documented::full_toml;
 pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
+pub use keys::full_toml;
 pub use settings::{
     BadLines, ClientSettings, Connections, Credentials, LimitSettings, LoadSettings,
     MachineSettings, ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings,

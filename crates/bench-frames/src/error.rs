@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bench_schema::SchemaError;
+use bench_schema::{SchemaError, UnreadablePart};
 use polars::prelude::PolarsError;
 
 /// Why a frame could not be made or written.
@@ -68,6 +68,12 @@ pub enum FramesError {
     /// Polars could not do it.
     #[error("polars: {0}; please report this with the run")]
     Polars(#[from] PolarsError),
+}
+
+impl From<UnreadablePart> for FramesError {
+    fn from(UnreadablePart { path, source }: UnreadablePart) -> Self {
+        Self::Read { path, source }
+    }
 }
 
 impl FramesError {

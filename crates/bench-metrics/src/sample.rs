@@ -132,7 +132,7 @@ pub(crate) fn quantile_of(sorted: &[f64], q: f64) -> f64 {
 ///
 /// 20 for the median, 1000 for p99, 10 000 for p99.9: about ten values lie beyond the quantile.
 pub fn values_needed(q: f64) -> usize {
-    crate::num::floor_index(bench_schema::Quantile::values_needed(q))
+    floor_index(bench_schema::Quantile::values_needed(q))
 }
 
 /// Whether `n` values are too few for the quantile `q`; see [`values_needed`].

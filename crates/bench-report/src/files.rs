@@ -1,10 +1,8 @@
 //! The files that lie beside a `run.json`.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use bench_schema::JournalFile;
+use bench_schema::{JournalFile, Lines, UnreadablePart};
 use serde::de::DeserializeOwned;
 
 use crate::ReportError;
@@ -50,31 +48,14 @@ pub(crate) fn stream<T: DeserializeOwned>(
     parts: &[PathBuf],
     mut each: impl FnMut(T),
 ) -> Result<u64, ReportError> {
-    parts.iter().map(|part| stream_part(part, &mut each)).sum()
-}
-
-fn stream_part<T: DeserializeOwned>(
-    path: &Path,
-    each: &mut impl FnMut(T),
-) -> Result<u64, ReportError> {
-    let failed = |source| ReportError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let mut reader = BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?);
-    let mut line = Vec::new();
+    let mut lines = Lines::of(parts.iter().cloned());
     let mut torn = 0;
-    loop {
-        line.clear();
-        if reader.read_until(b'\n', &mut line).map_err(failed)? == 0 {
-            return Ok(torn);
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        match serde_json::from_slice(&line) {
-            Ok(value) => each(value),
-            Err(_) => torn += 1,
+    let failed = |UnreadablePart { path, source }| ReportError::Read { path, source };
+    while let Some(line) = lines.next_line().map_err(failed)? {
+        match line.value() {
+            Some(value) => each(value),
+            None => torn += 1,
         }
     }
+    Ok(torn)
 }

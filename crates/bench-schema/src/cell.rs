@@ -35,10 +35,10 @@ pub struct CellRecord {
     pub windows: WindowRates,
     /// Distributions of the completed requests that were sent in the headline window (all of them where there is no steady one). One
     /// that is another's to the last figure is stored as its name.
-    #[serde(with = "crate::compact::metrics")]
+    #[serde(with = "crate::stored::metrics")]
     #[cfg_attr(
         feature = "json-schema",
-        schemars(with = "BTreeMap<Metric, crate::compact::Stored>")
+        schemars(with = "BTreeMap<Metric, crate::stored::Stored>")
     )]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// The same by use case (`use_case=…`), length category (`category=…`), endpoint (`endpoint=…`).
@@ -290,12 +290,12 @@ pub struct GroupRecord {
     /// Their distributions; left out of a group that has all requests of its cell, whose own they are ([`CellRecord::metrics_of`]).
     #[serde(
         default,
-        with = "crate::compact::metrics",
+        with = "crate::stored::metrics",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
     #[cfg_attr(
         feature = "json-schema",
-        schemars(with = "BTreeMap<Metric, crate::compact::Stored>")
+        schemars(with = "BTreeMap<Metric, crate::stored::Stored>")
     )]
     pub metrics: BTreeMap<Metric, Distribution>,
     /// Objectives that are for them.

@@ -610,36 +610,3 @@ names! {
         MoreRequests "more_requests";
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_finding_of_before_loads_with_its_sentence_and_its_numbers() {
-        let old = r#"{"code": "tail_gap", "kind": "stability", "claim": "P95 is 3.0× the median", "severity": 0.5,
-            "evidence": [{"name": "P95 of E2E", "value": 2544.0, "unit": "ms", "cell": "c"}, {"name": "P95 over P50", "value": 2.99}],
-            "hypothesis": "lengths", "confirm": "one length", "actions": ["max_num_seqs: raise it"], "cells": ["c"]}"#;
-        let finding: Finding = serde_json::from_str(old).unwrap();
-        assert_eq!(finding.code, Code::Other("tail_gap".to_owned()));
-        assert_eq!(finding.message.as_deref(), Some("P95 is 3.0× the median"));
-        assert_eq!(finding.evidence[0].unit, Unit::Ns);
-        assert!((finding.evidence[0].value - 2544e6).abs() < 1.0);
-        assert_eq!(finding.evidence[1].unit, Unit::Count);
-    }
-
-    #[test]
-    fn a_finding_is_written_and_read_the_same() {
-        let mut finding = Finding::new(Cause::Overload, 0.4);
-        finding.evidence.push(Evidence::new(
-            Known::ServedRate.into(),
-            3.0,
-            Unit::RequestsPerS,
-        ));
-        finding.refute = Some(Experiment::LowerRate);
-        let text = serde_json::to_string(&finding).unwrap();
-        assert!(text.contains(r#""code":"overload""#), "{text}");
-        assert!(text.contains(r#""figure":"served_rate""#), "{text}");
-        assert_eq!(serde_json::from_str::<Finding>(&text).unwrap(), finding);
-    }
-}

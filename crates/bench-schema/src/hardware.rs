@@ -84,8 +84,8 @@ pub struct Quantity {
     pub value: f64,
     /// Its unit; absent for a plain number.
     #[serde(
-        default = "crate::compact::count",
-        skip_serializing_if = "crate::compact::is_count"
+        default = "crate::stored::count",
+        skip_serializing_if = "crate::stored::is_count"
     )]
     pub unit: Unit,
     /// Its interval, where it has one.
@@ -119,10 +119,10 @@ pub struct ResourceSummary {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct HardwareSummary {
     /// Each series that was read; stored by source.
-    #[serde(with = "crate::compact::resources")]
+    #[serde(with = "crate::stored::resources")]
     #[cfg_attr(
         feature = "json-schema",
-        schemars(with = "Vec<crate::compact::SourceSummary>")
+        schemars(with = "Vec<crate::stored::SourceSummary>")
     )]
     pub resources: Vec<ResourceSummary>,
     /// Derived figures by name: `energy_per_output_token_j`, `energy_per_request_j`, `gpu_idle_share`,

@@ -9,19 +9,13 @@
 
 mod cause;
 mod cell;
-mod compact;
 mod distribution;
-mod error;
 mod event_log;
 mod exchange;
-mod factor;
+mod files;
 mod finding;
 mod generation;
 mod hardware;
-mod journal_files;
-mod json;
-#[cfg(feature = "json-schema")]
-mod json_schema;
 mod load;
 mod metric;
 mod plan_hash;
@@ -29,6 +23,7 @@ mod record;
 mod run;
 mod secret;
 mod slo;
+mod stored;
 mod trust;
 mod units;
 mod version;
@@ -39,12 +34,14 @@ pub use cell::{
     PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates,
 };
 pub use distribution::{Distribution, FailureView, Interval, Quantile};
-pub use error::SchemaError;
 pub use event_log::{Channel, Event, EventLog};
 pub use exchange::{
     ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,
 };
-pub use factor::Factor;
+pub use files::{
+    BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, PartMeter,
+    UnreadablePart, hold_folder, replace_file, sync_folder,
+};
 pub use finding::{
     Action, Advice, Answer, Code, Evidence, Experiment, Fact, Figure, Finding, Known, RuledOut,
 };
@@ -53,11 +50,7 @@ pub use hardware::{
     HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey,
     histogram_bucket, is_counter,
 };
-pub use journal_files::{BEGIN_FILE, JOURNAL_FILE, JournalFile, JournalPart, PartMeter};
-pub use json::to_json;
-#[cfg(feature = "json-schema")]
-pub use json_schema::json_schemas;
-pub use load::{ArrivalKind, ConcurrencyRamp, Load, StopRule};
+pub use load::{ArrivalKind, ConcurrencyRamp, Factor, Load, StopRule};
 pub use metric::{Direction, Metric, Origin, Unit};
 pub use plan_hash::PlanHash;
 pub use record::{Phase, RequestRecord};
@@ -67,6 +60,9 @@ pub use run::{
 };
 pub use secret::Secret;
 pub use slo::{Goodput, Slo, SloOutcome, SloVerdict, TargetOutcome};
+#[cfg(feature = "json-schema")]
+pub use stored::json_schemas;
+pub use stored::to_json;
 pub use trust::{Trust, TrustReason, TrustVerdict};
 pub use units::{Nanos, Stamp};
-pub use version::{SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema};
+pub use version::{SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, SchemaError};

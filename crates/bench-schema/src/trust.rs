@@ -21,6 +21,13 @@ impl Trust {
             .map_or(TrustVerdict::Trusted, |reason| reason.verdict);
         Self { verdict, reasons }
     }
+
+    /// With these reasons too.
+    pub fn add(&mut self, more: impl IntoIterator<Item = TrustReason>) {
+        let mut reasons = std::mem::take(&mut self.reasons);
+        reasons.extend(more);
+        *self = Self::from_reasons(reasons);
+    }
 }
 
 /// How far the numbers can be believed, from good to bad.
@@ -73,6 +80,19 @@ pub struct TrustReason {
 }
 
 impl TrustReason {
+    /// A reason that names no cell and no figure, and nothing to do.
+    pub fn new(code: &str, verdict: TrustVerdict, message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            verdict,
+            message: message.into(),
+            next: None,
+            cell: None,
+            measured: None,
+            threshold: None,
+        }
+    }
+
     /// What was seen and what to do about it, in one sentence.
     pub fn sentence(&self) -> String {
         match &self.next {

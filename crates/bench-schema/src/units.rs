@@ -198,30 +198,3 @@ impl fmt::Display for Nanos {
         write!(f, "{value:.digits$} {unit}")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_difference_of_stamps_is_a_signed_duration() {
-        assert_eq!(Stamp::new(5) - Stamp::new(8), Nanos::new(-3));
-        assert_eq!(Stamp::new(5) + Nanos::new(3), Stamp::new(8));
-    }
-
-    #[test]
-    fn durations_are_shown_with_three_figures_and_a_unit() {
-        let shown: Vec<String> = [950, 12_345, 1_240_000, 2_500_000_000]
-            .into_iter()
-            .map(|ns| Nanos::new(ns).to_string())
-            .collect();
-        assert_eq!(shown, ["950 ns", "12.3 µs", "1.24 ms", "2.50 s"]);
-    }
-
-    #[test]
-    fn seconds_round_to_the_nanosecond_and_saturate() {
-        assert_eq!(Nanos::from_secs_f64(0.1), Nanos::new(100_000_000));
-        assert_eq!(Nanos::from_secs_f64(f64::INFINITY), Nanos::MAX);
-        assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
-    }
-}

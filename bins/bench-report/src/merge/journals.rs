@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use super::check;
 use super::clocks::Clocks;
 use crate::error::CommandError;
-use crate::lines::Lines;
+use crate::lines::Values;
 use crate::run_folder::RunFolder;
 
 /// A joined journal.
@@ -95,7 +95,7 @@ fn first_workers(shards: &[RunFolder]) -> Vec<u32> {
 
 /// One shard's journal, its next value at hand.
 struct Source<T> {
-    lines: Lines<T>,
+    lines: Values<T>,
     next: Option<(Stamp, T)>,
 }
 
@@ -121,7 +121,7 @@ fn join<T: DeserializeOwned + Serialize>(
             ));
             continue;
         }
-        let mut lines = Lines::open(&run.path, file);
+        let mut lines = Values::open(&run.path, file);
         let next = lines.next()?.map(|value| place(shard, value));
         sources.push((shard, Source { lines, next }));
     }

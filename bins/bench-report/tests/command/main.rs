@@ -360,6 +360,14 @@ fn the_vllm_export_has_that_tools_keys_one_file_a_cell() {
         .map(|t| t.as_f64().unwrap())
         .collect();
     assert!(starts.is_sorted(), "in the order they were sent");
+    // cells whose records do not stand together are written the same
+    let mut mixed = both_cells(1.0);
+    mixed.sort_by_key(|record| record.id);
+    let mixed = ended(&folder.path().join("mixed"), &blank(), &mixed);
+    let said = command(&["export", text(&mixed), "--format", "vllm"]);
+    for (path, of_mixed) in paths.into_iter().zip(said.out.lines()) {
+        assert_eq!(fs::read(path).unwrap(), fs::read(of_mixed).unwrap());
+    }
 }
 
 #[test]
@@ -603,4 +611,19 @@ fn errors_say_what_to_give_instead() {
     ] {
         assert!(help.out.contains(word), "{word}");
     }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(folder.path(), &blank(), &both_cells(1.0));
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_bench-report"))
+        .args(["render", text(&run)])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot write to standard output"), "{said}");
 }

@@ -1,8 +1,10 @@
-//! How the long lists of a cell are stored: nothing is said twice. In memory they are plain.
+//! How results are stored: nothing is said twice, a line for each thing that one looks for, and no digits that mean nothing. In memory they are plain.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::ser::Formatter;
 
 use crate::{Distribution, Metric, Quantile, ReadingSource, ResourceSummary, SeriesKey, Unit};
 
@@ -217,53 +219,110 @@ impl From<&ResourceSummary> for SeriesSummary {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
+/// Lists and objects are broken into lines down to this depth: a metric or a series of a cell is one line.
+const LINES: usize = 4;
+/// From here on a number is rounded to a whole one.
+const WHOLE: f64 = 1e7;
 
-    use crate::{GroupRecord, HardwareSummary, Metric};
+/// A value as it stands in `run.json`: fractions have seven figures, which is more than anything measured has, and whole numbers no fraction.
+///
+/// # Errors
+/// Where the value is no JSON (a map whose keys are no texts).
+pub fn to_json(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut bytes = Vec::new();
+    value.serialize(&mut serde_json::Serializer::with_formatter(
+        &mut bytes,
+        Lines::default(),
+    ))?;
+    bytes.push(b'\n');
+    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
+}
 
-    #[test]
-    fn series_are_stored_by_source_and_those_of_older_files_are_read() {
-        let old = json!({"resources": [
-            {"series": {"source": "host", "name": "cpu_busy_s_total"}, "unit": "count", "n": 3, "mean": 1.5, "min": 1.0, "peak": 2.0, "increase": 4.5},
-            {"series": {"source": "host", "name": "memory_total_bytes"}, "unit": "bytes", "n": 1, "mean": 8.0, "min": 8.0, "peak": 8.0},
-            {"series": {"source": "gpu", "instance": "0", "name": "power_w"}, "unit": "watts", "n": 2, "mean": 70.0, "min": 60.0, "peak": 80.0},
-        ], "derived": {"running_peak": {"value": 3.0, "unit": "count"}}});
-        let read: HardwareSummary = serde_json::from_value(old).unwrap();
-        let stored = serde_json::to_value(&read).unwrap();
-        assert_eq!(
-            stored,
-            json!({"resources": [
-                {"source": "host", "series": {
-                    "cpu_busy_s_total": {"n": 3, "mean": 1.5, "min": 1.0, "peak": 2.0, "increase": 4.5},
-                    "memory_total_bytes": {"unit": "bytes", "n": 1, "mean": 8.0},
-                }},
-                {"source": "gpu", "instance": "0", "series": {"power_w": {"unit": "watts", "n": 2, "mean": 70.0, "min": 60.0, "peak": 80.0}}},
-            ], "derived": {"running_peak": {"value": 3.0}}})
-        );
-        let again: HardwareSummary = serde_json::from_value(stored).unwrap();
-        assert_eq!(again, read);
+#[derive(Default)]
+struct Lines {
+    depth: usize,
+    filled: bool,
+}
+
+impl Lines {
+    fn begin(&mut self, out: &mut (impl Write + ?Sized), bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.filled = false;
+        out.write_all(bracket)
     }
 
-    #[test]
-    fn a_metric_that_is_another_one_to_the_last_figure_is_stored_once() {
-        let one = json!({"unit": "ns", "n": 1, "mean": 5.0, "min": 5.0, "max": 5.0, "quantiles": [{"q": 0.5, "value": 5.0}]});
-        let mut other = one.clone();
-        other["mean"] = json!(6.0);
-        let group = |prefill: &Value| {
-            json!({"by": "turn", "name": "0", "counts": {"planned": 1, "completed": 1, "failed": 0, "timed_out": 0,
-            "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 0, "retried": 0, "backed_off": 0, "replaced_connections": 0},
-            "metrics": {"ttft": one, "icl": one, "itl": one, "prefill": prefill}})
-        };
-        for (prefill, icl) in [(&other, "itl"), (&json!("ttft"), "itl")] {
-            let read: GroupRecord = serde_json::from_value(group(prefill)).unwrap();
-            assert_eq!(read.metrics.len(), 4);
-            assert_eq!(read.metrics[&Metric::Icl], read.metrics[&Metric::Itl]);
-            let stored = serde_json::to_value(&read).unwrap();
-            assert_eq!(stored["metrics"]["icl"], icl);
-            assert_eq!(&stored["metrics"]["prefill"], prefill);
-            assert_eq!(stored["metrics"]["itl"], one);
+    fn end(&mut self, out: &mut (impl Write + ?Sized), bracket: &[u8]) -> io::Result<()> {
+        self.depth = self.depth.saturating_sub(1);
+        if self.filled && self.depth < LINES {
+            self.line(out)?;
+        }
+        self.filled = true;
+        out.write_all(bracket)
+    }
+
+    fn item(&mut self, out: &mut (impl Write + ?Sized), first: bool) -> io::Result<()> {
+        self.filled = true;
+        if !first {
+            out.write_all(b",")?;
+        }
+        if self.depth <= LINES {
+            self.line(out)?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
+        out.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| out.write_all(b" "))
+    }
+}
+
+impl Formatter for Lines {
+    fn begin_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.begin(out, b"[")
+    }
+
+    fn end_array<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.end(out, b"]")
+    }
+
+    fn begin_array_value<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.item(out, first)
+    }
+
+    fn begin_object<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.begin(out, b"{")
+    }
+
+    fn end_object<W: Write + ?Sized>(&mut self, out: &mut W) -> io::Result<()> {
+        self.end(out, b"}")
+    }
+
+    fn begin_object_key<W: Write + ?Sized>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.item(out, first)
+    }
+
+    fn write_f64<W: Write + ?Sized>(&mut self, out: &mut W, value: f64) -> io::Result<()> {
+        // the shortest text of the nearest number with seven figures
+        let rounded = format!("{value:.6e}").parse().unwrap_or(value);
+        if value.abs() >= WHOLE || rounded.fract().abs() < f64::MIN_POSITIVE {
+            write!(out, "{value:.0}")
+        } else {
+            write!(out, "{rounded:?}")
         }
     }
+}
+
+/// File name under `docs/schema/` and schema of each file of a run directory: `run.json`, a line of `requests.jsonl`, a line of
+/// `hardware.jsonl`.
+#[cfg(feature = "json-schema")]
+pub fn json_schemas() -> [(&'static str, schemars::Schema); 3] {
+    [
+        ("run.schema.json", schemars::schema_for!(crate::RunRecord)),
+        (
+            "request.schema.json",
+            schemars::schema_for!(crate::RequestRecord),
+        ),
+        ("reading.schema.json", schemars::schema_for!(crate::Reading)),
+    ]
 }

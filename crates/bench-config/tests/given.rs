@@ -1,7 +1,14 @@
-use bench_schema::Nanos;
-use bench_workload::Study;
+//! From flags and a file to settings, and what is said of those that are wrong.
 
-use super::*;
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use bench_config::{Flags, Given, Settings, Surroundings, flags, full_toml};
+use bench_schema::{Benchmark, Nanos};
+use bench_workload::Study;
+use clap::error::ErrorKind;
 
 struct Desk;
 
@@ -73,22 +80,17 @@ fn a_sweep_of_another_tool_is_understood_as_it_is() {
 /// `docs/coming-from.md`: what stands there on the left is taken or explained, what stands on the right exists.
 #[test]
 fn the_page_for_those_who_come_from_other_tools_is_true() {
-    let page = include_str!("../../../../docs/coming-from.md");
+    let page = include_str!("../../../docs/coming-from.md");
     let flags_of = |cell: &str| -> Vec<String> {
         let words = cell.split(|c: char| !(c.is_ascii_lowercase() || c == '-'));
         let flags = words.filter(|word| word.starts_with("--") && word.len() > 2);
         flags.map(str::to_owned).collect()
     };
-    let command = keys::command(Benchmark::Throughput, "");
-    let taken = |flag: &str| {
-        let name = flag.trim_start_matches("--");
-        let is = |arg: &Arg| {
-            let aliases = arg.get_all_aliases().unwrap_or_default();
-            let on = arg.get_long().and_then(|long| long.strip_prefix("no-"));
-            arg.get_long() == Some(name) || aliases.contains(&name) || on == Some(name)
-        };
-        command.get_arguments().any(is)
+    let wrong = |flag: &str| {
+        let args = ["bench-throughput", flag].map(OsString::from);
+        flags(Benchmark::Throughput, "", args).err()
     };
+    let taken = |flag: &str| wrong(flag).is_none_or(|it| it.kind() != ErrorKind::UnknownArgument);
     let mut tool = "";
     let mut rows = 0;
     for line in page.lines() {
@@ -107,10 +109,7 @@ fn the_page_for_those_who_come_from_other_tools_is_true() {
         }
         let theirs = tool.starts_with("vLLM") || tool.starts_with("SGLang");
         for flag in flags_of(there).iter().filter(|_| theirs) {
-            let error = keys::command(Benchmark::Throughput, "")
-                .try_get_matches_from(["bench-throughput", flag])
-                .map_err(|error| keys::explained(error, &mut command.clone()));
-            let explained = error.is_err_and(|e| e.to_string().contains("coming-from"));
+            let explained = wrong(flag).is_some_and(|it| it.to_string().contains("coming-from"));
             let as_it_is = here.contains("as it is");
             assert_eq!(taken(flag), as_it_is, "{tool}: {flag}");
             assert_eq!(explained, !as_it_is, "{tool}: {flag} is not explained");
@@ -297,4 +296,22 @@ fn a_stored_configuration_has_typed_values() {
         precision = \"p99:ttft=5%\"\ndataset = \"random\"\nshard = \"0/4\"\ntag = { gpus = 2 }\n";
     let settings = configured(file, &[]).unwrap();
     insta::assert_json_snapshot!(settings.stored());
+}
+
+#[test]
+fn the_shipped_full_toml_is_the_struct() {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs/full.toml");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test that can rewrite its golden file"
+    )]
+    if std::env::var("UPDATE_GOLDEN").is_ok() {
+        std::fs::write(&path, full_toml()).unwrap();
+    }
+    let shipped = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        shipped == full_toml(),
+        "examples/configs/full.toml is stale; run this test with UPDATE_GOLDEN=1"
+    );
 }

@@ -1,0 +1,359 @@
+//! The files of a run directory: what journals are called and hold; how files are replaced as a whole, held by one program at a time, and read line by line.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Beyond this a line is damage: the record of a million tokens is a tenth of it.
+const LONGEST_LINE: u64 = 256 << 20;
+
+/// What was to be measured, as `run.json` stood when the run began: written once, so that the records are enough where `run.json` is lost.
+pub const BEGIN_FILE: &str = "begin.json";
+
+/// What each part of the journals held when this was written, as a list of [`JournalPart`]: a program that is killed cannot say it in `run.json`.
+/// Parts only grow, so that what it says of the last one is true of its beginning.
+pub const JOURNAL_FILE: &str = "journal.json";
+
+/// The two journals of a run. A long run writes each in parts, so that no file grows without end.
+///
+/// The first part has the plain name (`requests.jsonl`), the following ones carry a number (`requests.0001.jsonl`). Lines are never torn between
+/// parts, and a part is never written again once the next one has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JournalFile {
+    /// One line per request that is over: [`crate::RequestRecord`].
+    Requests,
+    /// One line per reading: [`crate::Reading`].
+    Readings,
+}
+
+impl JournalFile {
+    /// Name of part `part`, from 0.
+    pub fn part_name(self, part: u32) -> String {
+        let stem = self.stem();
+        if part == 0 {
+            format!("{stem}.jsonl")
+        } else {
+            format!("{stem}.{part:04}.jsonl")
+        }
+    }
+
+    /// The parts that lie in a run directory, in the order they were written; none where there is no directory.
+    pub fn parts_in(self, dir: &Path) -> Vec<PathBuf> {
+        let numbers = self.numbers_in(dir);
+        numbers
+            .into_iter()
+            .map(|part| dir.join(self.part_name(part)))
+            .collect()
+    }
+
+    /// Their lines.
+    pub fn lines_in(self, dir: &Path) -> Lines {
+        Lines::of(self.parts_in(dir))
+    }
+
+    /// Names of parts that must have been there, since later ones are: what they held is lost.
+    pub fn missing_in(self, dir: &Path) -> Vec<String> {
+        let numbers = self.numbers_in(dir);
+        let last = numbers.last().copied().unwrap_or(0);
+        (0..last)
+            .filter(|part| !numbers.contains(part))
+            .map(|part| self.part_name(part))
+            .collect()
+    }
+
+    /// What the names of all its parts begin with.
+    pub fn stem(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Readings => "hardware",
+        }
+    }
+
+    fn numbers_in(self, dir: &Path) -> Vec<u32> {
+        let Ok(entries) = dir.read_dir() else {
+            return Vec::new();
+        };
+        let mut numbers: Vec<u32> = entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().is_file())
+            .filter_map(|entry| self.number_of(entry.file_name().to_str()?))
+            .collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    /// The part that a file name stands for; names that are written another way stand for none.
+    fn number_of(self, name: &str) -> Option<u32> {
+        let middle = name.strip_prefix(self.stem())?.strip_suffix(".jsonl")?;
+        let number = match middle.strip_prefix('.') {
+            None if middle.is_empty() => 0,
+            None => return None,
+            Some(digits) => digits.parse().ok()?,
+        };
+        (self.part_name(number) == name).then_some(number)
+    }
+}
+
+/// What one part of a journal holds, so that a reader can tell whether it is whole. Since 2.0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct JournalPart {
+    /// File name within the run directory.
+    pub file: String,
+    /// Lines.
+    pub lines: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// FNV-1a of all of its bytes, 64 bits, in hexadecimal: guards against damage, not against forgery.
+    pub hash: String,
+}
+
+/// Counts what is written to a part of a journal, or read from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartMeter {
+    lines: u64,
+    bytes: u64,
+    hash: u64,
+}
+
+impl Default for PartMeter {
+    fn default() -> Self {
+        Self {
+            lines: 0,
+            bytes: 0,
+            hash: 0xcbf2_9ce4_8422_2325,
+        }
+    }
+}
+
+impl PartMeter {
+    /// Takes further bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.lines += u64::from(byte == b'\n');
+            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// Takes everything in that a reader has.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn read(&mut self, mut from: impl Read) -> io::Result<()> {
+        let mut buffer = vec![0; 1 << 18];
+        loop {
+            match from.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) => self.update(buffer.get(..read).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What the part of this name holds, after all of it was taken in.
+    pub fn part(&self, file: &str) -> JournalPart {
+        JournalPart {
+            file: file.to_owned(),
+            lines: self.lines,
+            bytes: self.bytes,
+            hash: format!("{:016x}", self.hash),
+        }
+    }
+}
+
+/// Replaces a file as a whole: readers see the old one or the new one, never half, and nothing is left beside it. Its folder is made where it is missing.
+///
+/// # Errors
+/// Whatever the system, or `write`, says.
+pub fn replace_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".part");
+    let beside = PathBuf::from(beside);
+    let mut file = BufWriter::new(File::create(&beside)?);
+    let written = write(&mut file)
+        .and_then(|()| file.flush())
+        .and_then(|()| file.get_ref().sync_all())
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        // half a file under another name helps nobody, and the disk may be full
+        fs::remove_file(&beside).ok();
+    }
+    written.and_then(|()| sync_folder(folder))
+}
+
+/// Has the system put a folder's names on disk: a new file is there for good when its folder is.
+///
+/// # Errors
+/// Whatever the system says; a file system that has no sync of folders is none.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(or_here(folder))?.sync_all() {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        result => result,
+    }
+}
+
+/// Holds a run directory as long as the returned file lives: nobody else writes or recovers in it meanwhile. The system lets go of it when the program ends,
+/// however it ends. `None` where it cannot be opened, or its file system has no locks: a run is not worse for it.
+///
+/// # Errors
+/// [`InUse`] where somebody holds it.
+pub fn hold_folder(folder: &Path) -> Result<Option<File>, InUse> {
+    let Ok(handle) = File::open(or_here(folder)) else {
+        return Ok(None);
+    };
+    match handle.try_lock() {
+        Ok(()) => Ok(Some(handle)),
+        Err(TryLockError::WouldBlock) => Err(InUse),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// Somebody holds a run directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse;
+
+/// The folder of a file that was given by its name alone is this one.
+fn or_here(folder: &Path) -> &Path {
+    if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    }
+}
+
+/// The lines of a journal, part after part, as a killed program may leave them; those that are blank are passed over.
+#[derive(Debug)]
+pub struct Lines {
+    parts: VecDeque<PathBuf>,
+    open: Option<(PathBuf, BufReader<File>)>,
+    number: u64,
+    text: Vec<u8>,
+}
+
+/// One line of a journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The part that it stands in.
+    pub part: &'a Path,
+    /// Its number there, from 1.
+    pub number: u64,
+    text: &'a [u8],
+}
+
+impl Line<'_> {
+    /// What it says; `None` where it is damaged.
+    pub fn value<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(self.text).ok()
+    }
+
+    /// Whether it ends inside: the last one of a program that was killed may.
+    pub fn is_torn(&self) -> bool {
+        self.text.last() != Some(&b'\n')
+    }
+}
+
+/// A part of a journal that cannot be read.
+#[derive(Debug)]
+pub struct UnreadablePart {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl fmt::Display for UnreadablePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot read {}", self.path.display())
+    }
+}
+
+impl std::error::Error for UnreadablePart {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl Lines {
+    /// The lines of these files, one file after another.
+    pub fn of(parts: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self {
+            parts: parts.into_iter().collect(),
+            open: None,
+            number: 0,
+            text: Vec::new(),
+        }
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// Where a part cannot be opened or read.
+    pub fn next_line(&mut self) -> Result<Option<Line<'_>>, UnreadablePart> {
+        while self.open.is_some() || self.open_next()? {
+            if self.read()? {
+                break;
+            }
+            self.open = None;
+        }
+        let (number, text) = (self.number, self.text.as_slice());
+        let open = self.open.as_ref();
+        Ok(open.map(|(part, _)| Line { part, number, text }))
+    }
+
+    fn open_next(&mut self) -> Result<bool, UnreadablePart> {
+        let Some(path) = self.parts.pop_front() else {
+            return Ok(false);
+        };
+        self.number = 0;
+        match File::open(&path) {
+            Ok(file) => self.open = Some((path, BufReader::with_capacity(1 << 20, file))),
+            Err(source) => return Err(UnreadablePart { path, source }),
+        }
+        Ok(true)
+    }
+
+    /// One line with its end that is not blank; an endless one is cut, and no record then.
+    fn read(&mut self) -> Result<bool, UnreadablePart> {
+        let Some((path, reader)) = &mut self.open else {
+            return Ok(false);
+        };
+        let failed = |source| UnreadablePart {
+            path: path.clone(),
+            source,
+        };
+        loop {
+            self.text.clear();
+            let mut limited = reader.by_ref().take(LONGEST_LINE);
+            let read = limited.read_until(b'\n', &mut self.text).map_err(failed)?;
+            if read == 0 {
+                return Ok(false);
+            }
+            self.number += 1;
+            if read as u64 == LONGEST_LINE && self.text.last() != Some(&b'\n') {
+                self.text.clear();
+                self.text.extend_from_slice(b"too long\n");
+                reader.skip_until(b'\n').map_err(failed)?;
+            }
+            if !self.text.iter().all(u8::is_ascii_whitespace) {
+                return Ok(true);
+            }
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The nouns: what they mean, and that they are stored and read as the same.
+
+#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+
+use bench_schema::{
+    Cause, Channel, Code, Event, EventLog, Evidence, Experiment, Finding, GroupRecord,
+    HardwareSummary, Known, Metric, Nanos, PlanHash, Secret, Stamp, Unit, to_json,
+};
+use serde_json::{Value, json};
+
+#[test]
+fn a_difference_of_stamps_is_a_signed_duration() {
+    assert_eq!(Stamp::new(5) - Stamp::new(8), Nanos::new(-3));
+    assert_eq!(Stamp::new(5) + Nanos::new(3), Stamp::new(8));
+}
+
+#[test]
+fn durations_are_shown_with_three_figures_and_a_unit() {
+    let shown: Vec<String> = [950, 12_345, 1_240_000, 2_500_000_000]
+        .into_iter()
+        .map(|ns| Nanos::new(ns).to_string())
+        .collect();
+    assert_eq!(shown, ["950 ns", "12.3 µs", "1.24 ms", "2.50 s"]);
+}
+
+#[test]
+fn seconds_round_to_the_nanosecond_and_saturate() {
+    assert_eq!(Nanos::from_secs_f64(0.1), Nanos::new(100_000_000));
+    assert_eq!(Nanos::from_secs_f64(f64::INFINITY), Nanos::MAX);
+    assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
+}
+
+#[test]
+fn every_metric_is_found_by_its_key_and_serialises_as_it() {
+    for &metric in Metric::ALL {
+        assert_eq!(metric.key().parse::<Metric>(), Ok(metric));
+        assert_eq!(serde_json::to_value(metric).unwrap(), metric.key());
+    }
+}
+
+#[test]
+fn a_secret_is_redacted_in_every_text_form() {
+    let secret = Secret::new("sk-123");
+    assert_eq!(
+        format!(
+            "{secret} {secret:?} {}",
+            serde_json::to_string(&secret).unwrap()
+        ),
+        "*** *** \"***\""
+    );
+    assert_eq!(secret.expose(), "sk-123");
+}
+
+fn hash(text: &str) -> PlanHash {
+    format!("{text:0>64}").parse().unwrap()
+}
+
+#[test]
+fn sums_carry_across_all_digits_and_wrap_around() {
+    let mut sum = hash("ffffffffffffffffffffffffffffffff");
+    sum += hash("1");
+    assert_eq!(sum, hash("100000000000000000000000000000000"));
+    let mut most: PlanHash = "f".repeat(64).parse().unwrap();
+    most += hash("1");
+    assert_eq!(most, PlanHash::default());
+}
+
+#[test]
+fn text_and_digest_are_the_same_number_in_the_same_order() {
+    let mut digest = [0; 32];
+    digest[0] = 0xab;
+    digest[31] = 0x01;
+    let shown = PlanHash::of_digest(digest).to_string();
+    assert_eq!(shown, format!("ab{}01", "0".repeat(60)));
+    assert_eq!(
+        shown.parse::<PlanHash>().unwrap(),
+        PlanHash::of_digest(digest)
+    );
+    assert!("ab".parse::<PlanHash>().is_err());
+}
+
+fn event(at: i64) -> Event {
+    Event {
+        at: Stamp::new(at),
+        lag: Nanos::new(7),
+        bound: Nanos::ZERO,
+        tokens: None,
+        channel: Channel::Answer,
+    }
+}
+
+#[test]
+fn stamps_survive_storage_including_gaps_that_do_not_fit_and_steps_back() {
+    let at = [10, 20, 6_000_000_020, 5_999_999_000, 5_999_999_000];
+    let mut log = EventLog::default();
+    for t in at {
+        log.push(event(t));
+    }
+    let stored: EventLog = serde_json::from_str(&serde_json::to_string(&log).unwrap()).unwrap();
+    assert_eq!(stored.stamps().map(Stamp::get).collect::<Vec<_>>(), at);
+    assert_eq!(
+        (stored.len(), stored.first(), stored.last()),
+        (5, Some(Stamp::new(10)), Some(Stamp::new(5_999_999_000)))
+    );
+}
+
+#[test]
+fn token_counts_are_kept_only_if_every_event_has_one() {
+    let mut all = EventLog::default();
+    let mut some = EventLog::default();
+    for i in 0..3 {
+        all.push(Event {
+            tokens: Some(2),
+            ..event(i)
+        });
+        some.push(Event {
+            tokens: (i != 1).then_some(2),
+            ..event(i)
+        });
+    }
+    assert_eq!(all.tokens(), Some([2, 2, 2].as_slice()));
+    assert_eq!(some.tokens(), None);
+}
+
+#[test]
+fn the_first_answer_event_after_reasoning_is_found() {
+    let mut log = EventLog::default();
+    log.push(Event {
+        channel: Channel::Reasoning,
+        ..event(1)
+    });
+    log.push(Event {
+        channel: Channel::Reasoning,
+        ..event(2)
+    });
+    log.push(event(5));
+    assert_eq!(log.first_on(Channel::Answer), Some(Stamp::new(5)));
+    assert_eq!(log.first_on(Channel::Tool), None);
+    assert_eq!(
+        log.runs().collect::<Vec<_>>(),
+        [(0, Channel::Reasoning), (2, Channel::Answer)]
+    );
+}
+
+#[test]
+fn an_empty_log_has_no_first_and_no_last() {
+    let log = EventLog::default();
+    assert_eq!((log.first(), log.last(), log.len()), (None, None, 0));
+    assert_eq!(serde_json::to_string(&log).unwrap(), "{}");
+}
+
+#[test]
+fn a_finding_of_before_loads_with_its_sentence_and_its_numbers() {
+    let old = r#"{"code": "tail_gap", "kind": "stability", "claim": "P95 is 3.0× the median", "severity": 0.5,
+        "evidence": [{"name": "P95 of E2E", "value": 2544.0, "unit": "ms", "cell": "c"}, {"name": "P95 over P50", "value": 2.99}],
+        "hypothesis": "lengths", "confirm": "one length", "actions": ["max_num_seqs: raise it"], "cells": ["c"]}"#;
+    let finding: Finding = serde_json::from_str(old).unwrap();
+    assert_eq!(finding.code, Code::Other("tail_gap".to_owned()));
+    assert_eq!(finding.message.as_deref(), Some("P95 is 3.0× the median"));
+    assert_eq!(finding.evidence[0].unit, Unit::Ns);
+    assert!((finding.evidence[0].value - 2544e6).abs() < 1.0);
+    assert_eq!(finding.evidence[1].unit, Unit::Count);
+}
+
+#[test]
+fn a_finding_is_written_and_read_the_same() {
+    let mut finding = Finding::new(Cause::Overload, 0.4);
+    finding.evidence.push(Evidence::new(
+        Known::ServedRate.into(),
+        3.0,
+        Unit::RequestsPerS,
+    ));
+    finding.refute = Some(Experiment::LowerRate);
+    let text = serde_json::to_string(&finding).unwrap();
+    assert!(text.contains(r#""code":"overload""#), "{text}");
+    assert!(text.contains(r#""figure":"served_rate""#), "{text}");
+    assert_eq!(serde_json::from_str::<Finding>(&text).unwrap(), finding);
+}
+
+#[test]
+fn series_are_stored_by_source_and_those_of_older_files_are_read() {
+    let old = json!({"resources": [
+        {"series": {"source": "host", "name": "cpu_busy_s_total"}, "unit": "count", "n": 3, "mean": 1.5, "min": 1.0, "peak": 2.0, "increase": 4.5},
+        {"series": {"source": "host", "name": "memory_total_bytes"}, "unit": "bytes", "n": 1, "mean": 8.0, "min": 8.0, "peak": 8.0},
+        {"series": {"source": "gpu", "instance": "0", "name": "power_w"}, "unit": "watts", "n": 2, "mean": 70.0, "min": 60.0, "peak": 80.0},
+    ], "derived": {"running_peak": {"value": 3.0, "unit": "count"}}});
+    let read: HardwareSummary = serde_json::from_value(old).unwrap();
+    let stored = serde_json::to_value(&read).unwrap();
+    assert_eq!(
+        stored,
+        json!({"resources": [
+            {"source": "host", "series": {
+                "cpu_busy_s_total": {"n": 3, "mean": 1.5, "min": 1.0, "peak": 2.0, "increase": 4.5},
+                "memory_total_bytes": {"unit": "bytes", "n": 1, "mean": 8.0},
+            }},
+            {"source": "gpu", "instance": "0", "series": {"power_w": {"unit": "watts", "n": 2, "mean": 70.0, "min": 60.0, "peak": 80.0}}},
+        ], "derived": {"running_peak": {"value": 3.0}}})
+    );
+    let again: HardwareSummary = serde_json::from_value(stored).unwrap();
+    assert_eq!(again, read);
+}
+
+#[test]
+fn a_metric_that_is_another_one_to_the_last_figure_is_stored_once() {
+    let one = json!({"unit": "ns", "n": 1, "mean": 5.0, "min": 5.0, "max": 5.0, "quantiles": [{"q": 0.5, "value": 5.0}]});
+    let mut other = one.clone();
+    other["mean"] = json!(6.0);
+    let group = |prefill: &Value| {
+        json!({"by": "turn", "name": "0", "counts": {"planned": 1, "completed": 1, "failed": 0, "timed_out": 0,
+        "truncated": 0, "cancelled": 0, "unsent": 0, "warmup": 0, "retried": 0, "backed_off": 0, "replaced_connections": 0},
+        "metrics": {"ttft": one, "icl": one, "itl": one, "prefill": prefill}})
+    };
+    for (prefill, icl) in [(&other, "itl"), (&json!("ttft"), "itl")] {
+        let read: GroupRecord = serde_json::from_value(group(prefill)).unwrap();
+        assert_eq!(read.metrics.len(), 4);
+        assert_eq!(read.metrics[&Metric::Icl], read.metrics[&Metric::Itl]);
+        let stored = serde_json::to_value(&read).unwrap();
+        assert_eq!(stored["metrics"]["icl"], icl);
+        assert_eq!(&stored["metrics"]["prefill"], prefill);
+        assert_eq!(stored["metrics"]["itl"], one);
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again_to_seven_figures_and_a_metric_is_one_line() {
+    let metric = json!({"n": 3, "mean": 18_412_239.686_938_904, "cov": 0.222_745_857_360_392_7, "q": [0.5, 0.9]});
+    let run = json!({
+        "seed": u64::MAX, "none": {}, "empty": [], "text": "a,b\n", "small": 1.5e-12, "zero": 0.0, "large": 3_600_000_000_123.0,
+        "cells": [{"id": "c8", "metrics": {"ttft": metric, "e2e": metric}}],
+    });
+    let text = to_json(&run).unwrap();
+    let again: Value = serde_json::from_str(&text).unwrap();
+    let read = &again["cells"][0]["metrics"]["ttft"];
+    assert_eq!(read["mean"], json!(18_412_240));
+    assert_eq!(read["cov"], json!(0.222_745_9));
+    assert_eq!(again["zero"], json!(0));
+    assert_eq!(again["large"], json!(3_600_000_000_123_i64));
+    for key in ["seed", "none", "empty", "text", "small"] {
+        assert_eq!(again[key], run[key], "{key}");
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let metric = lines.iter().find(|line| line.contains("ttft")).unwrap();
+    assert!(
+        metric.starts_with("    \"ttft\":{") && metric.contains("\"q\":[0.5,0.9]"),
+        "{text}"
+    );
+    assert!(
+        lines.contains(&" \"none\":{},") && text.ends_with("\n}\n"),
+        "{text}"
+    );
+    // and what was read is written in the same way
+    assert_eq!(to_json(&again).unwrap(), text);
+}
+
+#[test]
+fn marks_that_the_number_of_values_tells_are_not_stored() {
+    let quantile = |q: f64| json!({"q": q, "value": 5.0});
+    let distribution = json!({"unit": "ns", "n": 30, "mean": 5.0, "min": 5.0, "max": 5.0, "quantiles": [quantile(0.5), quantile(0.9)]});
+    let mut group = json!({"by": "turn", "name": "0", "metrics": {"ttft": distribution}});
+    group["counts"] = serde_json::to_value(bench_schema::Counts::default()).unwrap();
+    let mut marked = group.clone();
+    marked["metrics"]["ttft"]["quantiles"][1]["few_samples"] = json!(true);
+    let read: GroupRecord = serde_json::from_value(group.clone()).unwrap();
+    let quantiles = &read.metrics[&Metric::Ttft].quantiles;
+    assert_eq!(
+        quantiles
+            .iter()
+            .map(|at| at.few_samples)
+            .collect::<Vec<_>>(),
+        [false, true]
+    );
+    assert_eq!(serde_json::from_value::<GroupRecord>(marked).unwrap(), read);
+    assert_eq!(serde_json::to_value(&read).unwrap(), group);
+}
