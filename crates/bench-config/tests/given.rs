@@ -300,8 +300,7 @@ fn a_stored_configuration_has_typed_values() {
 
 #[test]
 fn the_shipped_full_toml_is_the_struct() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs/full.toml");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs/full.toml");
     #[expect(
         clippy::disallowed_methods,
         reason = "a test that can rewrite its golden file"
