@@ -7,11 +7,13 @@ mod conclusions;
 mod tables;
 
 use bench_insight::RunComparison;
-use bench_schema::RunRecord;
+use bench_schema::{Cause, CellRecord, RunRecord};
 
 use crate::files::RunFiles;
 use crate::html::Page;
+use crate::markdown::conclusions::fastest;
 use crate::table::Table;
+use crate::tables::label;
 use crate::{ReportError, text};
 
 /// Runs that are repeats of each other, or share a level of the axis.
@@ -68,6 +70,32 @@ impl<'a> Study<'a> {
     /// The point that the others are held against.
     fn baseline(&self) -> Option<&Point<'a>> {
         self.points.first()
+    }
+
+    /// The cell that every run has and that the runs are held beside each other at: the baseline's fastest in which no run is overloaded,
+    /// else its fastest.
+    fn common(&self) -> Option<&'a CellRecord> {
+        let base = *self.baseline()?.runs.first()?;
+        let runs = || self.points.iter().flat_map(|point| &point.runs);
+        let shared = |cell: &&CellRecord| runs().all(|run| run.cell(&cell.id).is_some());
+        let calm = |cell: &&CellRecord| {
+            let mut findings = runs().flat_map(|run| &run.findings);
+            !findings.any(|f| f.cause() == Some(Cause::Overload) && f.cells.contains(&cell.id))
+        };
+        let cells = || base.cells.iter().filter(shared);
+        fastest(cells().filter(calm)).or_else(|| fastest(cells()))
+    }
+
+    /// The cell that stands for a run: the common one, else its own fastest.
+    fn cell_of(&self, run: &'a RunRecord) -> Option<&'a CellRecord> {
+        let common = self.common().and_then(|cell| run.cell(&cell.id));
+        common.or_else(|| fastest(&run.cells))
+    }
+
+    /// Where that is, in words.
+    fn place(&self) -> String {
+        let common = self.common();
+        common.map_or_else(|| "its best cell".to_owned(), label)
     }
 
     /// The comparisons with it.

@@ -256,11 +256,16 @@ pub(super) fn stalls(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .number(("longest gap", "ms"), |stall| stall.worst_ms)
         .number(("median gap", "ms"), |stall| stall.median_ms)
         .rows("Answers with the longest gap of their cell", &trace.stalls);
-    let title = format!(
-        "The longest stall is {} ms, {} the median gap of its answer",
-        short(worst.worst_ms),
-        times(worst.worst_ms / worst.median_ms.max(1e-6))
-    );
+    let longest = short(worst.worst_ms);
+    let title = match worst.median_ms {
+        median if median > 0.01 => {
+            let ratio = times(worst.worst_ms / median);
+            format!("The longest stall is {longest} ms, {ratio} the median gap of its answer")
+        }
+        _ => format!(
+            "The longest stall is {longest} ms; half of its answer's tokens came together with the one before"
+        ),
+    };
     let note = "The answer with the longest gap of each cell, of the four cells with the longest.";
     Some(Figure::new("stalls", title, plot).note(note).table(table))
 }

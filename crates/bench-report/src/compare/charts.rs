@@ -10,8 +10,7 @@ use crate::ReportError;
 use crate::charts::load::{labelled, rate};
 use crate::charts::shapes::{self, ENOUGH, Named, OVER_TIME, VIOLINS};
 use crate::charts::{Section, capital, phases, quantile_ms};
-use crate::figure::{Bounded, Figure, Plot, category_axis, level_axis, value_axis};
-use crate::markdown::conclusions::fastest;
+use crate::figure::{Bounded, Figure, Plot, category_axis, level_axis, log_axis, value_axis};
 use crate::number::{ends, rounded, short};
 use crate::table::Sheet;
 use crate::tables::{first_phase, label, load_level, scaling_of};
@@ -124,10 +123,16 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     let names = shown
         .iter()
         .map(|(row, _)| format!("{} {}", row.cell, row.title));
-    let (points, spans) = dots(&shown);
-    let zero = json!({"silent": true, "symbol": "none", "label": {"show": false}, "lineStyle": {"color": "@soft", "type": "solid"}, "data": [{"xAxis": 0}]});
+    // What is several times the baseline would press all else together on a linear axis.
+    let is_wide = shown.iter().any(|(_, relative)| *relative > 3.0);
+    let (points, spans) = dots(&shown, is_wide);
+    let zero = json!({"silent": true, "symbol": "none", "label": {"show": false}, "lineStyle": {"color": "@soft", "type": "solid"}, "data": [{"xAxis": i32::from(is_wide)}]});
     let spans = json!({"data": spans, "encode": {"x": [1, 2], "y": 0}, "tooltip": {"show": false}});
-    let across = value_axis("change against the baseline (%)");
+    let across = if is_wide {
+        log_axis("times the baseline")
+    } else {
+        value_axis("change against the baseline (%)")
+    };
     let plot = Plot::new(across, category_axis(names).inverse(true))
         .custom("", "@muted", "span", spans)
         .points("", "@0", &[])
@@ -148,8 +153,14 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
 }
 
 /// Points and intervals of a chart of changes, each at its row.
-fn dots(shown: &[&(&ComparisonRow, f64)]) -> (Vec<Value>, Vec<Value>) {
-    let percent = |share: f64| rounded(share * 100.0);
+fn dots(shown: &[&(&ComparisonRow, f64)], is_wide: bool) -> (Vec<Value>, Vec<Value>) {
+    let place = |share: f64| {
+        rounded(if is_wide {
+            (1.0 + share).max(0.01)
+        } else {
+            share * 100.0
+        })
+    };
     let (mut points, mut spans) = (Vec::new(), Vec::new());
     for (at, (row, relative)) in shown.iter().enumerate() {
         let color = match row.verdict {
@@ -157,9 +168,9 @@ fn dots(shown: &[&(&ComparisonRow, f64)]) -> (Vec<Value>, Vec<Value>) {
             ComparisonVerdict::Worse => "@bad",
             _ => "@muted",
         };
-        points.push(json!({"value": [percent(*relative), at], "itemStyle": {"color": color}}));
+        points.push(json!({"value": [place(*relative), at], "itemStyle": {"color": color}}));
         spans.extend(row.relative_interval.map(|interval| {
-            let (low, high) = (percent(interval.low), percent(interval.high));
+            let (low, high) = (place(interval.low), place(interval.high));
             json!({"value": [at, low, high], "parts": [[low, high, "@muted"]], "thin": true})
         }));
     }
@@ -186,12 +197,12 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
     Some(figure.table(scaling_of(&rows)))
 }
 
-/// The first run of each point with its best cell.
-fn best<'a>(study: &'a Study<'_>) -> Vec<(&'a str, &'a CellRecord)> {
+/// The first run of each point with the cell that stands for it.
+fn cells<'a>(study: &'a Study<'_>) -> Vec<(&'a str, &'a CellRecord)> {
     let points = study.points.iter();
-    let best =
-        points.filter_map(|point| Some((point.name.as_str(), fastest(point.runs.first()?)?)));
-    best.collect()
+    let cells =
+        points.filter_map(|point| Some((point.name.as_str(), study.cell_of(point.runs.first()?)?)));
+    cells.collect()
 }
 
 /// Output against the p95 of E2E, a line for each point through its cells.
@@ -238,11 +249,11 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
     Some(figure.table(table))
 }
 
-/// Mean time of each phase at the best cell of each point.
+/// Mean time of each phase at the cell of each point.
 fn phase_times(study: &Study<'_>) -> Option<Figure> {
-    let best = best(study);
-    let early = first_phase(best.iter().map(|(_, cell)| *cell));
-    let seen = best.into_iter();
+    let cells = cells(study);
+    let early = first_phase(cells.iter().map(|(_, cell)| *cell));
+    let seen = cells.into_iter();
     let seen = seen.filter_map(|(name, cell)| Some((name.to_owned(), phases::means_ms(cell)?)));
     let (names, means): (Vec<String>, Vec<[f64; 3]>) = seen.unzip();
     let (of_first, of_last) = (means.first()?, means.last().filter(|_| means.len() > 1)?);
@@ -258,7 +269,10 @@ fn phase_times(study: &Study<'_>) -> Option<Figure> {
     );
     let series = (early, means.as_slice(), Plot::stacked as phases::Add);
     let figure = phases::times_of(("beside-phases", title), category_axis(&names), series);
-    let note = "Each run at its best cell; the phases stand on each other.";
+    let note = format!(
+        "Each run at {}; the phases stand on each other.",
+        study.place()
+    );
     Some(
         figure
             .note(note)
@@ -266,9 +280,9 @@ fn phase_times(study: &Study<'_>) -> Option<Figure> {
     )
 }
 
-/// Mean utilisation at the best cell of each point: GPUs where there are any, else the host's CPUs.
+/// Mean utilisation at the cell of each point: GPUs where there are any, else the host's CPUs.
 fn utilisation(study: &Study<'_>) -> Option<Figure> {
-    let seen = best(study);
+    let seen = cells(study);
     let of = |name: &str| -> Vec<Option<f64>> {
         let share = |cell: &CellRecord| Some(cell.hardware.as_ref()?.derived.get(name)?.value);
         let shares = seen.iter().map(|(_, cell)| share(cell));
@@ -289,10 +303,14 @@ fn utilisation(study: &Study<'_>) -> Option<Figure> {
     let table = Sheet::new()
         .text("run", |(name, _): &(&str, &Option<f64>)| (*name).to_owned())
         .number((what, "%"), |(_, value)| **value)
-        .rows("Mean utilisation at the best cell", names.zip(&values));
+        .rows("Mean utilisation", names.zip(&values));
     let title = format!("On average {what} are busy {low} to {high} %");
     let figure = Figure::new("beside-utilisation", title, plot);
-    Some(figure.note("Each run at its best cell.").table(table))
+    Some(
+        figure
+            .note(format!("Each run at {}.", study.place()))
+            .table(table),
+    )
 }
 
 /// What was kept of each run's requests.
@@ -310,34 +328,23 @@ impl<'a> Traces<'a> {
     /// What the runs of a point have at the cell shown.
     fn each<T>(
         &self,
-        point: &Point<'_>,
-        shown: Option<&str>,
+        study: &Study<'a>,
+        point: &Point<'a>,
         of: impl Fn(&Trace, u32) -> T,
     ) -> Vec<T> {
         let trace = |run: &RunRecord| {
             let known = self.0.iter().find(|(known, _)| std::ptr::eq(*known, run));
             known?.1.as_ref()
         };
+        let cell = |run: &'a RunRecord| {
+            let id = &study.cell_of(run)?.id;
+            let index = run.cells.iter().position(|cell| cell.id == *id)?;
+            u32::try_from(index).ok()
+        };
         let runs = point.runs.iter();
-        let all = runs.filter_map(|run| Some(of(trace(run)?, cell_of(run, shown)?)));
+        let all = runs.filter_map(|run| Some(of(trace(run)?, cell(run)?)));
         all.collect()
     }
-}
-
-/// The cell whose requests are shown: the baseline's fastest where every run has it, else each run's own fastest.
-fn shown_cell<'a>(study: &Study<'a>) -> Option<&'a CellRecord> {
-    let cell = fastest(study.baseline()?.runs.first()?)?;
-    let mut runs = study.points.iter().flat_map(|point| &point.runs);
-    runs.all(|run| run.cell(&cell.id).is_some()).then_some(cell)
-}
-
-fn cell_of(run: &RunRecord, shown: Option<&str>) -> Option<u32> {
-    let id = match shown {
-        Some(id) => id,
-        None => &fastest(run)?.id,
-    };
-    let index = run.cells.iter().position(|cell| cell.id == id)?;
-    u32::try_from(index).ok()
 }
 
 /// Distributions of E2E, of output and tails over time, and speed against p95, a colour for each point.
@@ -346,12 +353,10 @@ fn cell_of(run: &RunRecord, shown: Option<&str>) -> Option<u32> {
 /// [`ReportError::Read`] where a file of a run is there and cannot be read.
 pub(super) fn distributions(study: &Study<'_>) -> Result<Section, ReportError> {
     let traces = Traces::read(study)?;
-    let cell = shown_cell(study);
-    let shown = cell.map(|cell| cell.id.as_str());
-    let at = cell.map_or_else(|| "each run's best cell".to_owned(), label);
+    let at = study.place();
     let each = |of: &dyn Fn(&Trace, u32) -> Vec<f64>| -> Vec<Named> {
-        let pooled = |point: &Point<'_>| {
-            let all = traces.each(point, shown, of).concat();
+        let pooled = |point| {
+            let all = traces.each(study, point, of).concat();
             let sample = Sample::of(&all).filter(|sample| sample.len() >= ENOUGH)?;
             Some((point.name.clone(), sample))
         };
@@ -377,7 +382,7 @@ pub(super) fn distributions(study: &Study<'_>) -> Result<Section, ReportError> {
         figures.extend(violin(&each(&of), (id, words, unit), &note));
     }
     let speeds = study.points.iter().map(|point| {
-        let points = traces.each(point, shown, shapes::median_p95_points);
+        let points = traces.each(study, point, shapes::median_p95_points);
         (point.name.clone(), points.concat())
     });
     let speeds: Vec<_> = speeds.filter(|(_, points)| !points.is_empty()).collect();

@@ -7,7 +7,6 @@ use bench_schema::{CellRecord, Metric, RunRecord};
 use serde_json::Value;
 
 use super::Study;
-use crate::markdown::conclusions::fastest;
 use crate::number::{fixed, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::tables::{costliest, label, scale_of};
@@ -74,7 +73,7 @@ pub(super) fn known_changes(held: &RunComparison) -> (Table, usize) {
     (table, left_out)
 }
 
-/// The tail of each point's fastest cell, and what limits the run: what to tune for each model.
+/// The tail of each point's cell, and what limits the run: what to tune for each model.
 pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
     type Tail<'a> = (&'a str, &'a CellRecord, [Cell; 3]);
     let e2e = |cell: &CellRecord, q: f64| cell.headline(Metric::E2e)?.quantile(q);
@@ -101,7 +100,11 @@ pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
     }
     let rows = study.points.iter().filter_map(|point| {
         let run = *point.runs.first()?;
-        Some((point.name.as_str(), fastest(run)?, costliest(run, None)))
+        Some((
+            point.name.as_str(),
+            study.cell_of(run)?,
+            costliest(run, None),
+        ))
     });
     sheet.rows("Tails, and what limits each", rows)
 }

@@ -138,7 +138,7 @@ var BENCH = (function () {
       if (legend.show === false) { return; }
       (legend.data || []).forEach(function (entry) {
         var name = entry && typeof entry === 'object' ? entry.name : entry;
-        var wide = String(name).split('').reduce(function (sum, c) { return sum + (c.charCodeAt(0) > 0x2e7f ? 13 : 7.6); }, 0) + 36;
+        var wide = String(name).split('').reduce(function (sum, c) { return sum + (c.charCodeAt(0) > 0x2e7f ? 13 : width < 460 ? 7 : 7.6); }, 0) + 36;
         if (used > 0 && used + wide > width) { lines += 1; used = 0; }
         used += wide;
       });

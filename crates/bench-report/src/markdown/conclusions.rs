@@ -45,22 +45,22 @@ pub(crate) fn headline(run: &RunRecord, dress: Dress) -> Option<String> {
 }
 
 /// The cell with the highest output rate, or the highest request rate where tokens are unknown.
-pub(crate) fn fastest(run: &RunRecord) -> Option<&CellRecord> {
+pub(crate) fn fastest<'a>(
+    cells: impl IntoIterator<Item = &'a CellRecord>,
+) -> Option<&'a CellRecord> {
     let rate = |cell: &CellRecord| {
         cell.headline_rates()
             .map(|r| r.output_tokens_per_s.unwrap_or(r.requests_per_s))
     };
-    let with_rate = run
-        .cells
-        .iter()
-        .filter_map(|cell| Some((cell, rate(cell)?)));
+    let with_rate = cells.into_iter();
+    let with_rate = with_rate.filter_map(|cell| Some((cell, rate(cell)?)));
     with_rate
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(cell, _)| cell)
 }
 
 fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
-    let cell = fastest(run)?;
+    let cell = fastest(&run.cells)?;
     let rates = cell.headline_rates()?;
     let label = (dress.name)(&tables::label(cell));
     let mut said = match rates.output_tokens_per_s {
@@ -198,7 +198,11 @@ fn finding(finding: &Finding, longest: usize) -> String {
 /// The key figures, and which cell they are of: the fastest of a load sweep, the one with the longest answers of a grid.
 pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
     let is_sweep = run.experiment == Benchmark::Throughput;
-    let cell = if is_sweep { fastest(run) } else { slowest(run) };
+    let cell = if is_sweep {
+        fastest(&run.cells)
+    } else {
+        slowest(run)
+    };
     let mut tiles: Vec<Tile> = Vec::new();
     if let Some(cell) = cell {
         let mut add = |value: Option<f64>, unit, words| {
