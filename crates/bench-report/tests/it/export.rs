@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use bench_report::export;
-use bench_schema::{CellRecord, RequestRecord, RunRecord};
+use bench_schema::{CellRecord, Nanos, RequestRecord, RunRecord};
 use serde_json::Value;
 
 use crate::support::{requests, runs};
@@ -142,6 +142,19 @@ fn the_vllm_figures_follow_from_its_lists_by_its_own_arithmetic() {
         tokens / out["duration"].as_f64().unwrap(),
     );
     assert_eq!(out["median_itl_ms"], out["p50_itl_ms"]);
+}
+
+#[test]
+fn the_vllm_times_count_from_when_a_request_was_taken_up_and_not_from_when_its_slot_was_free() {
+    let (run, records) = run_and_records();
+    let mut late = records.clone();
+    for record in &mut late {
+        record.due = record.due - Nanos::from_millis(100);
+    }
+    let [on_time, late] = [records, late].map(|records| vllm(&run, &run.cells[2], records));
+    for key in ["ttfts", "latencies", "p99_ttft_ms", "mean_e2el_ms"] {
+        assert_eq!(on_time[key], late[key], "{key}");
+    }
 }
 
 #[test]

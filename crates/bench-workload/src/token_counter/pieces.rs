@@ -6,7 +6,10 @@
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use tokenizers::{ModelWrapper, Tokenizer};
+use tokenizers::{
+    Model as _, ModelWrapper, NormalizedString, Normalizer as _, OffsetReferential, OffsetType,
+    PreTokenizedString, PreTokenizer as _, Tokenizer,
+};
 
 use super::Measured;
 use crate::{Draw, Seed, builtin_prompts};
@@ -20,6 +23,8 @@ const LONGEST_KEPT: usize = 64;
 /// Texts that are counted both ways before words are trusted, and the parts of each.
 const TRIALS: u64 = 24;
 const TRIAL_PARTS: u64 = 40;
+/// Words whose pieces are looked at before the model is asked directly.
+const CUT_TRIALS: u64 = 128;
 
 /// The counts of words by one tokenizer.
 #[derive(Debug, Default)]
@@ -28,9 +33,23 @@ pub(super) struct Pieces {
     known: RwLock<Known>,
 }
 
-/// The ids of [`ANCHOR`] alone; there only where words add up.
+/// What is known of a tokenizer whose words add up.
 #[derive(Debug)]
-struct Anchor(Vec<u32>);
+struct Anchor {
+    /// The ids of [`ANCHOR`] alone.
+    ids: Vec<u32>,
+    /// How small letters and digits are cut before the model sees them, where the model can then be asked directly: a salt, which no
+    /// other text has, costs a tenth of what its encoding with all its offsets costs.
+    cut: Option<Cut>,
+}
+
+/// How a word of small letters and digits is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    Nowhere,
+    /// Between letters and digits, and digits into so many at most.
+    Runs(usize),
+}
 
 /// Counts of the latest words, and of those before them. A word that is asked for again is kept; those that never are (salts) drop
 /// out with their generation.
@@ -152,17 +171,27 @@ impl Anchor {
         if has_tokens_across_blanks(tokenizer) || is_random(tokenizer) {
             return None;
         }
-        let anchor = Self(ids(tokenizer, ANCHOR).ok()?);
-        anchor.adds_up(tokenizer).then_some(anchor)
+        let mut anchor = Self {
+            ids: ids(tokenizer, ANCHOR).ok()?,
+            cut: None,
+        };
+        if !anchor.adds_up(tokenizer) {
+            return None;
+        }
+        anchor.cut = Cut::of(tokenizer);
+        Some(anchor)
     }
 
     /// Tokens of a part where it follows another, or of a text's first part, which has no blank before it.
     fn count(&self, tokenizer: &Tokenizer, part: &str) -> tokenizers::Result<Count> {
         if !part.starts_with(' ') {
+            if let Some(cut) = self.cut.filter(|_| is_plain(part)) {
+                return cut.count(tokenizer, part).map(Some);
+            }
             return Ok(u32::try_from(ids(tokenizer, part)?.len()).ok());
         }
         let both = ids(tokenizer, &format!("{ANCHOR}{part}"))?;
-        let own = both.strip_prefix(self.0.as_slice());
+        let own = both.strip_prefix(self.ids.as_slice());
         Ok(own.and_then(|own| u32::try_from(own.len()).ok()))
     }
 
@@ -182,6 +211,92 @@ impl Anchor {
             ids(tokenizer, &text).is_ok_and(|ids| ids.len() == sum)
         })
     }
+}
+
+impl Cut {
+    /// The one by which the tokenizer cuts every word that is tried, where it changes nothing else about them.
+    fn of(tokenizer: &Tokenizer) -> Option<Self> {
+        let added = tokenizer.get_added_tokens_decoder();
+        if added.values().any(|token| is_plain(&token.content)) {
+            return None;
+        }
+        let mut draw = Draw::new(Seed::new(0).stream("cuts of a word", ""));
+        let words: Vec<String> = (0..CUT_TRIALS)
+            .map(|at| plain_word(at, &mut draw))
+            .collect();
+        let is_cut_so = |cut: &Self| {
+            let mut words = words.iter();
+            words.all(|word| is_cut(tokenizer, word, *cut).unwrap_or(false))
+        };
+        let cuts = [
+            Self::Nowhere,
+            Self::Runs(usize::MAX),
+            Self::Runs(1),
+            Self::Runs(3),
+        ];
+        cuts.into_iter().find(is_cut_so)
+    }
+
+    /// The first piece of a word, and the rest.
+    fn split(self, word: &str) -> (&str, &str) {
+        let is_digit = |byte: &u8| byte.is_ascii_digit();
+        let digits = word.as_bytes().first().is_some_and(is_digit);
+        let run = word.bytes().take_while(|byte| is_digit(byte) == digits);
+        word.split_at(match self {
+            Self::Nowhere => word.len(),
+            Self::Runs(most) if digits => run.take(most).count(),
+            Self::Runs(_) => run.count(),
+        })
+    }
+
+    /// The tokens that the model makes of the pieces.
+    fn count(self, tokenizer: &Tokenizer, mut word: &str) -> tokenizers::Result<u32> {
+        let mut count = 0;
+        while !word.is_empty() {
+            let (piece, rest) = self.split(word);
+            let tokens = tokenizer.get_model().tokenize(piece)?.len();
+            count += u32::try_from(tokens).unwrap_or(u32::MAX);
+            word = rest;
+        }
+        Ok(count)
+    }
+}
+
+/// Whether a tokenizer hands its model these pieces of a word, as they are.
+fn is_cut(tokenizer: &Tokenizer, word: &str, cut: Cut) -> tokenizers::Result<bool> {
+    let mut normalized = NormalizedString::from(word);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        normalizer.normalize(&mut normalized)?;
+    }
+    let mut pieces = PreTokenizedString::from(word);
+    if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+        pre_tokenizer.pre_tokenize(&mut pieces)?;
+    }
+    let mut rest = word;
+    let mut same = normalized.get() == word;
+    for (piece, _, _) in pieces.get_splits(OffsetReferential::Original, OffsetType::None) {
+        let (first, left) = cut.split(rest);
+        same &= piece == first;
+        rest = left;
+    }
+    Ok(same && rest.is_empty())
+}
+
+/// Whether a part is nothing but small letters and digits.
+fn is_plain(part: &str) -> bool {
+    let mut bytes = part.bytes();
+    bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+/// A word of small letters and digits, every other one with many digits after each other.
+fn plain_word(number: u64, draw: &mut Draw) -> String {
+    let among: &[u8] = if number.is_multiple_of(2) {
+        b"abcdefghijklmnopqrstuvwxyz0123456789"
+    } else {
+        b"012345678901234567890123456789etaoin"
+    };
+    let letters = (0..10).filter_map(|_| among.get(draw.pick(among.len())));
+    letters.map(|letter| char::from(*letter)).collect()
 }
 
 /// Words, some with a capital letter or a sign after them, numbers, and runs of signs.
@@ -261,6 +376,8 @@ mod tests {
     use tokenizers::models::TrainerWrapper;
     use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
     use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+    use tokenizers::pre_tokenizers::digits::Digits;
+    use tokenizers::pre_tokenizers::sequence::Sequence;
 
     use super::*;
 
@@ -283,11 +400,38 @@ mod tests {
             .vocab_size(400)
             .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
             .build();
-        let words = builtin_prompts::WORDS.lines().map(str::to_owned);
+        let years = (1960..2060).map(|year| year.to_string().repeat(2));
+        let words = builtin_prompts::WORDS
+            .lines()
+            .map(str::to_owned)
+            .chain(years);
         tokenizer
             .train(&mut TrainerWrapper::from(trainer), words)
             .unwrap();
         tokenizer
+    }
+
+    #[test]
+    fn salts_are_counted_by_the_model_alone_where_that_is_the_same() {
+        let whole = bpe(None);
+        let anchor = Anchor::of(&whole).unwrap();
+        assert_eq!(anchor.cut, Some(Cut::Runs(usize::MAX)));
+        for word in ["a", "7", "ab12cd345e", "0000000000", "zqxjkvbpyg", "the1"] {
+            let tokens = ids(&whole, word).unwrap().len();
+            assert_eq!(
+                anchor.count(&whole, word).unwrap(),
+                u32::try_from(tokens).ok()
+            );
+        }
+        let mut single = bpe(None);
+        single.with_pre_tokenizer(Some(Sequence::new(vec![
+            Digits::new(true).into(),
+            ByteLevel::new(false, true, true).into(),
+        ])));
+        assert_eq!(Cut::of(&single), Some(Cut::Runs(1)));
+        let mut named = bpe(None);
+        named.add_tokens([AddedToken::from("abc", false)]).unwrap();
+        assert_eq!(Cut::of(&named), None, "it may stand within a word");
     }
 
     #[test]
