@@ -308,27 +308,30 @@ fn spread(
         let list: Vec<f64> = list.f64()?.iter().flatten().collect();
         values.push(statistic.of(&list));
     }
-    let row_keys = Keys::of(grouped.column(rows)?)?;
-    let column_keys = Keys::of(grouped.column(columns)?)?.in_order();
-    let mut grid = vec![vec![None; row_keys.texts.len()]; column_keys.texts.len()];
-    let places = row_keys.of_line.iter().zip(&column_keys.of_line);
+    let (rows_of, row_of_line) = keys(grouped.column(rows)?)?;
+    let (columns_of, column_of_line) = keys(grouped.column(columns)?)?;
+    let mut grid = vec![vec![None; rows_of.len()]; columns_of.len()];
+    let places = row_of_line.iter().zip(&column_of_line);
     for ((&row, &column), value) in places.zip(values) {
         if let Some(place) = grid.get_mut(column).and_then(|column| column.get_mut(row)) {
             *place = value;
         }
     }
-    let firsts = IdxCa::from_vec(
-        PlSmallStr::from_static("first"),
-        row_keys.first_line.clone(),
-    );
+    // Columns by number where they have one, then by text.
+    let mut columns_of: Vec<(Key, Vec<Option<f64>>)> = columns_of.into_iter().zip(grid).collect();
+    let number = |key: &Key| key.number.unwrap_or(f64::INFINITY);
+    columns_of.sort_by(|(a, _), (b, _)| {
+        let by_number = number(a).total_cmp(&number(b));
+        by_number.then_with(|| a.text.cmp(&b.text))
+    });
+    let firsts = rows_of.iter().map(|key| key.first).collect();
+    let firsts = IdxCa::from_vec(PlSmallStr::from_static("first"), firsts);
     let mut all = vec![grouped.column(rows)?.take(&firsts)?];
-    for (name, column) in column_keys.texts.iter().zip(grid) {
-        all.push(Column::new(
-            PlSmallStr::from_str(&unlike(name, rows)),
-            column,
-        ));
+    for (key, column) in columns_of {
+        let name = PlSmallStr::from_str(&unlike(&key.text, rows));
+        all.push(Column::new(name, column));
     }
-    Ok(DataFrame::new(row_keys.texts.len(), all)?)
+    Ok(DataFrame::new(rows_of.len(), all)?)
 }
 
 /// A column must not have the name of the one that holds the rows' keys.
@@ -340,83 +343,32 @@ fn unlike(name: &str, rows: &str) -> String {
     }
 }
 
-/// The distinct values of a column.
-struct Keys {
-    texts: Vec<String>,
-    numbers: Vec<Option<f64>>,
-    /// The first line that has each.
-    first_line: Vec<IdxSize>,
-    /// Which of them each line has.
-    of_line: Vec<usize>,
+/// A distinct value of a column.
+struct Key {
+    text: String,
+    number: Option<f64>,
+    /// The first line that has it.
+    first: IdxSize,
 }
 
-impl Keys {
-    fn of(column: &Column) -> Result<Self, FramesError> {
-        let mut keys = Self {
-            texts: Vec::new(),
-            numbers: Vec::new(),
-            first_line: Vec::new(),
-            of_line: Vec::new(),
-        };
-        let mut places = std::collections::HashMap::new();
-        for line in 0..column.len() {
-            let value = column.get(line)?;
-            let text = text(&value);
-            let next = keys.texts.len();
-            let place = *places.entry(text.clone()).or_insert(next);
-            if place == next {
-                keys.texts.push(text);
-                keys.numbers.push(value.extract::<f64>());
-                keys.first_line
-                    .push(IdxSize::try_from(line).unwrap_or(IdxSize::MAX));
-            }
-            keys.of_line.push(place);
+/// The distinct values of a column in the order of its lines, and which of them each line has.
+fn keys(column: &Column) -> Result<(Vec<Key>, Vec<usize>), FramesError> {
+    let (mut keys, mut of_line) = (Vec::new(), Vec::new());
+    let mut places = std::collections::HashMap::new();
+    for line in 0..column.len() {
+        let value = column.get(line)?;
+        let text = text(&value);
+        let place = *places.entry(text.clone()).or_insert(keys.len());
+        if place == keys.len() {
+            keys.push(Key {
+                number: value.extract::<f64>().or_else(|| text.parse().ok()),
+                first: IdxSize::try_from(line).unwrap_or(IdxSize::MAX),
+                text,
+            });
         }
-        Ok(keys)
+        of_line.push(place);
     }
-
-    /// By number where they have one, then by text.
-    fn in_order(mut self) -> Self {
-        let mut order: Vec<usize> = (0..self.texts.len()).collect();
-        let number = |i: usize| {
-            let text = self.texts.get(i).and_then(|text| text.parse().ok());
-            self.numbers
-                .get(i)
-                .copied()
-                .flatten()
-                .or(text)
-                .unwrap_or(f64::INFINITY)
-        };
-        order.sort_by(|&a, &b| {
-            number(a)
-                .total_cmp(&number(b))
-                .then_with(|| self.texts.get(a).cmp(&self.texts.get(b)))
-        });
-        let mut new_place = vec![0; order.len()];
-        for (new, &old) in order.iter().enumerate() {
-            if let Some(place) = new_place.get_mut(old) {
-                *place = new;
-            }
-        }
-        self.texts = order
-            .iter()
-            .filter_map(|&i| self.texts.get(i).cloned())
-            .collect();
-        self.numbers = order
-            .iter()
-            .filter_map(|&i| self.numbers.get(i).copied())
-            .collect();
-        self.first_line = order
-            .iter()
-            .filter_map(|&i| self.first_line.get(i).copied())
-            .collect();
-        self.of_line = self
-            .of_line
-            .iter()
-            .filter_map(|&i| new_place.get(i).copied())
-            .collect();
-        self
-    }
+    Ok((keys, of_line))
 }
 
 fn text(value: &AnyValue<'_>) -> String {

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
 use bench_schema::{CellRecord, JournalFile, Load, RunRecord};
@@ -109,28 +107,11 @@ pub(crate) fn stream<T: DeserializeOwned>(
     file: JournalFile,
     mut each: impl FnMut(T) -> Result<(), FramesError>,
 ) -> Result<(), FramesError> {
-    file.parts_in(run)
-        .iter()
-        .try_for_each(|part| stream_part(part, &mut each))
-}
-
-fn stream_part<T: DeserializeOwned>(
-    path: &Path,
-    each: &mut impl FnMut(T) -> Result<(), FramesError>,
-) -> Result<(), FramesError> {
-    let file = File::open(path).map_err(FramesError::read(path))?;
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = reader
-            .read_until(b'\n', &mut line)
-            .map_err(FramesError::read(path))?;
-        if read == 0 {
-            return Ok(());
-        }
-        if let Ok(value) = serde_json::from_slice(&line) {
+    let mut lines = file.lines_in(run);
+    while let Some(line) = lines.next_line()? {
+        if let Some(value) = line.value() {
             each(value)?;
         }
     }
+    Ok(())
 }
