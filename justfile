@@ -57,7 +57,7 @@ engine *args="":
 render run *args="":
     {{release}} --bin bench-report -- render {{run}} {{args}}
 
-# docs/gallery anew: every shipped study on the embedded engine, about twelve minutes (BIN: folder of built programs)
+# docs/gallery anew: every shipped study on the embedded engine, about fourteen minutes (BIN: folder of built programs)
 gallery bin="":
     bash scripts/gallery {{bin}}
 

@@ -94,7 +94,7 @@ fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure>
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let ((low, of_low, at_low), (high, of_high, at_high)) = (all.first()?, all.last()?);
     let title = match (short(*low), short(*high)) {
-        (low, high) if low == high => format!("{name} is {low} {unit} in all"),
+        (low_words, _) if *high < 1.01 * low => format!("{name} is {low_words} {unit} in all"),
         (low, high) => format!(
             "{name} goes from {low} {unit} ({of_low}, {at_low}) to {high} {unit} ({of_high}, {at_high})"
         ),
