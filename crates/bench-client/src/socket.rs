@@ -45,16 +45,14 @@ pub(crate) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The socket once it is connected. It is given to the runtime once and waits only for a peer that is far away: on a loopback the
-/// handshake is over when the first call returns, which a second one tells.
+/// The socket once it is connected. It is given to the runtime once, for that and for all that follows.
+///
+/// The runtime is waited for also on a loopback, where the handshake is over at once: of many that connect together all have begun
+/// before the first one's request, and then its answer, want the thread.
 pub(crate) async fn connected(socket: OwnedFd, to: &impl SocketAddrArg) -> io::Result<Watched> {
-    let mut answer = rustix::net::connect(&socket, to);
-    if answer == Err(Errno::INPROGRESS) {
-        answer = rustix::net::connect(&socket, to);
-    }
-    let waits = match answer {
-        Ok(()) | Err(Errno::ISCONN) => false,
-        Err(Errno::ALREADY | Errno::INPROGRESS | Errno::INTR) => true,
+    let waits = match rustix::net::connect(&socket, to) {
+        Ok(()) => false,
+        Err(Errno::INPROGRESS | Errno::INTR) => true,
         Err(error) => return Err(error.into()),
     };
     let watched = sys::watch(Arc::new(socket), Interest::READABLE | Interest::WRITABLE)?;
@@ -511,8 +509,9 @@ mod tests {
     use crate::request::Sent;
 
     /// Reads all that waits, one permit after the other: the mark of each read and the bytes it brought.
-    async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(crate::ReadMark, Vec<u8>)> {
-        let mut reads: Vec<(crate::ReadMark, Vec<u8>)> = Vec::new();
+    #[expect(clippy::unwrap_used, reason = "only tests call it")]
+    async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(ReadMark, Vec<u8>)> {
+        let mut reads: Vec<(ReadMark, Vec<u8>)> = Vec::new();
         while reads.iter().map(|read| read.1.len()).sum::<usize>() < len {
             let mut buffer = [0; 4096];
             let n = socket.read(&mut buffer).await.unwrap();

@@ -521,18 +521,3 @@ fn endpoints_take_turns() {
     one.join();
     two.join();
 }
-
-#[test]
-fn to_this_machine_a_request_is_out_after_one_poll_connection_included() {
-    let server = Scripted::start(vec![vec![Act::Request]]);
-    let client = client(target(&server.url));
-    run(async {
-        let mut asking = std::pin::pin!(ask(&client));
-        let mut once = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(asking.as_mut().poll(&mut once).is_pending());
-        // Whatever waits for the runtime is not done meanwhile: this blocks its thread.
-        let seen = server.requests.recv_timeout(Duration::from_secs(10));
-        assert!(seen.is_ok_and(|request| request.starts_with("POST ")));
-    });
-    server.join();
-}
