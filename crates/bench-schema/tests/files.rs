@@ -1,7 +1,5 @@
 //! The files of a run directory.
 
-#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
-
 use std::io::{self, Write as _};
 use std::path::Path;
 

@@ -74,11 +74,16 @@ fn cells_that_are_concluded_one_by_one_are_those_that_are_concluded_together() {
         records.extend(requests("c4", 4, 120, Nanos::from_secs(from_s), 1.0));
         records.sort_by_key(RequestRecord::last_instant);
         let at = killed(&folder.path().join(how), &run, &records);
-        let lines: String = readings
-            .iter()
-            .map(|reading| format!("{reading}\n"))
-            .collect();
-        fs::write(at.join("hardware.jsonl"), lines).unwrap();
+        let lines: Vec<String> = readings.iter().map(Value::to_string).collect();
+        fs::write(
+            at.join("hardware.jsonl"),
+            lines.join(
+                "
+",
+            ) + "
+",
+        )
+        .unwrap();
         let said = command(&["recover", text(&at)]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(
@@ -90,7 +95,9 @@ fn cells_that_are_concluded_one_by_one_are_those_that_are_concluded_together() {
 
         let mut together = RunRecord::from_json(&run.to_string()).unwrap();
         let mut conclusion = Conclusion::new(&together).unwrap();
-        records.iter().for_each(|record| conclusion.push(record));
+        for record in &records {
+            conclusion.push(record);
+        }
         for reading in &readings {
             conclusion.push_reading(serde_json::from_value(reading.clone()).unwrap());
         }
