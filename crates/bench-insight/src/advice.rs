@@ -116,6 +116,7 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::Queueing => vec![Action::RunMoreAtOnce, Action::LowerLoadOrAddReplicas],
         Cause::Prefill => vec![Action::CachePrefixes, Action::LargerPrefillSteps],
         Cause::WaitingOrPrefill => vec![Action::ReadServerMetrics, Action::MeasureAlone],
+        Cause::HeldBack => vec![Action::LookInBetween],
         Cause::DecodeSlowsWithLoad => {
             vec![Action::RunFewerAtOnce, Action::LowerLoadOrAddReplicas]
         }

@@ -58,10 +58,18 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         finding.advice = advice::of(finding, kind);
     }
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache));
-    if calm && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST {
+    if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
+    {
         found.extend(healthy(run));
     }
     found
+}
+
+/// Whether trust names what no healthy run has, though nothing here says why.
+fn is_doubted(run: &RunRecord) -> bool {
+    const NOT_HEALTHY: [&str; 4] = ["failures", "away", "stalled", "not_stationary"];
+    let mut reasons = run.trust.reasons.iter();
+    reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
 }
 
 /// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
@@ -87,6 +95,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     found.extend(
         [
             load::overload(look),
+            first_token::held_back(look),
             first_token::waiting_or_prefill(look, quiet.as_ref()),
             load::decode_slows(look, quiet.as_ref()),
             first_token::head_of_line(look),
@@ -195,6 +204,7 @@ const EXPLAINS: &[Explains] = &[
         Cause::ClientLimited,
         &[WAITING, DECODE, STANDSTILL, LEVELS, UNEXPLAINED],
     ),
+    explains(Cause::HeldBack, &[WAITING, PREFILL]),
     explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),
     Explains {
         at_most: 1.2,

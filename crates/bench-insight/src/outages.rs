@@ -20,6 +20,8 @@ const MOST_BINS: usize = 24 * 3600 * 20;
 pub(crate) struct Answers {
     /// Bins in which an answer ended.
     answered: Bins,
+    /// Bins in which a request was sent that was answered.
+    asked: Bins,
     /// When each failure became known, in bins: how many.
     failed: Vec<(u32, u32)>,
 }
@@ -28,7 +30,10 @@ impl Answers {
     pub(crate) fn push(&mut self, record: &RequestRecord) {
         let at = record.last_instant();
         match record.wire.outcome {
-            Outcome::Completed => self.answered.set(at),
+            Outcome::Completed => {
+                self.answered.set(at);
+                self.asked.set(record.wire.sent.unwrap_or(record.due));
+            }
             Outcome::Cancelled { .. } => {}
             _ => {
                 if let Some(bin) = Bins::number(at) {
@@ -44,29 +49,28 @@ impl Answers {
     pub(crate) fn longest_outage(mut self, began: Stamp) -> Option<Outage> {
         self.failed.sort_unstable_by_key(|(bin, _)| *bin);
         let since = |bin: u32| Bins::begin(bin) - began;
-        let beginning = Bins::number(began)?;
         let mut worst: Option<Outage> = None;
         let mut failures = self.failed.iter().peekable();
         while let Some(&(first, n)) = failures.next() {
-            // The answers before and after this failure: all failures between them are of one outage.
-            let before = self.answered.before(first).max(beginning);
+            // All failures up to the next answer are of one outage; it is over when a request is sent that is answered.
             let after = self.answered.after(first);
-            let mut failed = u64::from(n);
-            while let Some((_, more)) =
+            let (mut failed, mut last) = (u64::from(n), first);
+            while let Some((bin, more)) =
                 failures.next_if(|(bin, _)| after.is_none_or(|after| *bin < after))
             {
                 failed += u64::from(*more);
+                last = *bin;
             }
-            let last = self.failed.last().map_or(first, |(bin, _)| *bin);
-            let length = Bins::begin(after.unwrap_or(last)) - Bins::begin(before);
+            let back = after.and_then(|_| self.asked.after(last.saturating_sub(1)));
+            let length = Bins::begin(back.unwrap_or(last)) - Bins::begin(first);
             let longer = |w: &Outage| failed > w.failed;
             if failed >= FEWEST_FAILURES
                 && length >= SHORTEST_OUTAGE
                 && worst.as_ref().is_none_or(longer)
             {
                 worst = Some(Outage {
-                    from: since(before).or_zero(),
-                    until: after.map(since),
+                    from: since(first).or_zero(),
+                    until: back.map(since),
                     failed,
                 });
             }
@@ -151,12 +155,6 @@ impl Bins {
 
     fn len(&self) -> u32 {
         u32::try_from(self.set.len() * 64).unwrap_or(u32::MAX)
-    }
-
-    /// The latest bin of the set at or before `bin`; the beginning where there is none.
-    fn before(&self, bin: u32) -> u32 {
-        let mut earlier = (0..=bin.min(self.len())).rev();
-        earlier.find(|b| self.has(*b)).unwrap_or(0)
     }
 
     /// The earliest bin of the set after `bin`.

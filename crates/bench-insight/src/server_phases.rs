@@ -23,6 +23,11 @@ pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
         _ => return None,
     };
     let waited = match (mean, known("server_prefill_mean")) {
+        // Something in between keeps first tokens back: its own times alone say how much of the whole they are.
+        (Some(queue), _) if held_back(cell).is_some() => {
+            let e2e = cell.headline(Metric::E2e)?.mean;
+            (queue / e2e).min(prefill)
+        }
         // Of what passed until the first token, the server tells both parts.
         (Some(queue), Some(rest)) if queue + rest > 0.0 => prefill * queue / (queue + rest),
         // Its share is of its own E2E, which begins where the client's waiting ended.
@@ -39,6 +44,15 @@ pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
             by_percentile(cell)
         },
     })
+}
+
+/// The mean TTFT of the server's own account, where first tokens reach the client at more than twice that and at least 20 ms later.
+pub(crate) fn held_back(cell: &CellRecord) -> Option<f64> {
+    let (own, ours) = (
+        derived(cell, "server_ttft_mean")?,
+        cell.headline(Metric::Ttft)?,
+    );
+    (own > 0.0 && ours.mean > 2.0 * own && ours.mean - own > 2e7).then_some(own)
 }
 
 /// Below this share of E2E waiting is within the first bucket of most servers' histograms.
@@ -92,6 +106,33 @@ mod tests {
         // more than there is to wait in is the server's count of other requests
         let shares = server_phases(&cell("none", 0.0, 0.9)).unwrap();
         assert!(near(shares.queue, 0.5) && near(shares.prefill, 0.0));
+    }
+
+    #[test]
+    fn a_proxy_that_keeps_answers_back_makes_no_queue() {
+        // 3.2 ms of queue and 11 ms of prefill of answers that reach the client whole after 432 ms.
+        let mut held = cell("none", 0.0, 0.0075);
+        let e2e = r#"{"unit": "ns", "n": 80, "mean": 4.32e8, "min": 1.0, "max": 2e9, "quantiles": []}"#;
+        for metric in [Metric::E2e, Metric::Ttft] {
+            held.metrics
+                .insert(metric, serde_json::from_str(e2e).unwrap());
+        }
+        let derived = &mut held.hardware.as_mut().unwrap().derived;
+        for (name, value) in [
+            ("server_queue_mean", 3.2e6),
+            ("server_prefill_mean", 11e6),
+            ("server_ttft_mean", 14.2e6),
+        ] {
+            let quantity = bench_schema::Quantity {
+                value,
+                unit: bench_schema::Unit::Ns,
+                interval: None,
+            };
+            derived.insert(name.to_owned(), quantity);
+        }
+        let shares = server_phases(&held).unwrap();
+        assert!((shares.queue - 3.2 / 432.0).abs() < 1e-9, "{shares:?}");
+        assert_eq!(held_back(&held), Some(14.2e6));
     }
 
     #[test]

@@ -106,7 +106,20 @@ const SPARE: f64 = 0.5;
 fn taken(scene: &Scene<'_>) -> Option<String> {
     const NOTICED: f64 = 0.01;
     busiest_with_a_core_to_spare(scene)?;
-    let stolen = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED)?;
+    let stolen = derived(scene.cell, "host_steal_share").filter(|share| *share >= NOTICED);
+    let waited = scene
+        .cell
+        .client
+        .run_queue_wait
+        .filter(|share| *share >= NOTICED);
+    // Waiting for a core that other programs have is counted as waiting; one that the hypervisor has is not.
+    if let Some(waited) = waited.filter(|waited| stolen.is_none_or(|stolen| *waited > stolen)) {
+        return Some(format!(
+            "the client was not busy, but other programs (the server, if it runs here) kept it from a core for {} of the time: give it cores of its own",
+            text::percent(waited)
+        ));
+    }
+    let stolen = stolen?;
     Some(format!(
         "the client was not busy, but the hypervisor gave {} of this machine's CPU time to others: use a machine that is not shared, or a quieter time",
         text::percent(stolen)

@@ -525,7 +525,7 @@ fn a_server_that_goes_away_and_one_that_stands_still_are_found_with_their_times(
         .outage
         .unwrap();
     assert!(
-        (flapped.until.unwrap().as_secs_f64() - 8.5).abs() < 0.1,
+        (flapped.until.unwrap().as_secs_f64() - 8.0).abs() < 0.1,
         "{flapped:?}"
     );
     assert!((20..=30).contains(&flapped.failed));

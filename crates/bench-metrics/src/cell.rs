@@ -355,7 +355,7 @@ impl CellAccumulator {
         // Objectives are about everything that was planned, from the first due to the last end.
         let judge = slo::Judge::new(&self);
         let slos = judge.outcomes();
-        let goodput = judge.goodput(rates::whole_seconds(&repeats));
+        let goodput = judge.goodput(rates::whole_seconds(&repeats), &slos);
         let counts = self.counts.finish();
         let population = Population {
             rows: &chosen,

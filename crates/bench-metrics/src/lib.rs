@@ -91,7 +91,7 @@ pub use scaling::{
     LittleCheck, decode_residual, little_check, ratio, scaling_efficiency, scaling_factor,
     trade_off_ratio,
 };
-pub use steady::{Flight, Steady, find_steady};
+pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
 pub use timeline::{TimeCounts, Timeline};
 pub use usl::{UslFit, usl_fit};

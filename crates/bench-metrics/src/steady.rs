@@ -5,7 +5,7 @@ use bench_schema::{Load, Stamp, Stationarity, Window};
 use crate::density::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
-use crate::memory::lag_one;
+use crate::memory::{Memory, lag_one};
 use crate::num::{float, mean};
 
 /// A steady part is the headline only where it holds more than this share of all requests.
@@ -60,7 +60,7 @@ pub struct Steady {
 /// - *Open loop*: there is none, and every request counts.
 ///
 /// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
-/// latency, time per token and, in an open loop, number in flight test the full part for trends: a slope that is significant at 99.9 %
+/// latency, time per token and, in an open loop of one rate, number in flight test the full part for trends: a slope that is significant at 99.9 %
 /// and worth more than 10 % over the window makes it not stationary.
 pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Steady {
     let mut flights = flights.to_vec();
@@ -223,7 +223,8 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
             ),
         ),
     ];
-    if load.is_open() {
+    // Where the rate itself is to move, so is the number in flight.
+    if load.has_one_rate() {
         let width = window.length().get() / BINS;
         let edge = |b: i64| Stamp::new(window.from.get() + b * width);
         let bins = (0..BINS).map(|b| Window {
@@ -235,7 +236,7 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     }
     let tested: Vec<Trend> = series
         .iter()
-        .map(|(name, points)| drift(name, points, to - from))
+        .map(|(name, points)| trend_of(name, points, to - from))
         .collect();
     if tested.iter().all(|t| matches!(t, Trend::Untested)) {
         return Trend::Untested;
@@ -281,7 +282,7 @@ fn per_token(flight: &Flight) -> Option<f64> {
 }
 
 /// A line through the points that is steep and certain enough to be a trend.
-fn drift(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
+fn trend_of(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
     let level = mean(&points.iter().map(|p| p.1).collect::<Vec<_>>()).filter(|m| *m > 0.0);
     let (Some(level), Some(fit)) = (level, linear_fit(points, TREND_LEVEL)) else {
         return Trend::Untested;
@@ -310,6 +311,18 @@ fn drift(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
         ),
         None => format!("{name} {way} over the window"),
     })
+}
+
+/// The ends of a line through points in order, where its slope is certain (99.9 %, neighbours' likeness considered) and its two ends differ by at
+/// least this share of the smaller; `None` where they do not, and of fewer than three points.
+pub fn drift(points: &[(f64, f64)], least: f64) -> Option<(f64, f64)> {
+    let fit = linear_fit(points, TREND_LEVEL)?;
+    let residuals: Vec<f64> = points.iter().map(|p| p.1 - fit.at(p.0)).collect();
+    let error = (fit.slope.high? - fit.slope.value) * Memory::of(&residuals).of_mean().sqrt();
+    let (before, after) = (fit.at(points.first()?.0), fit.at(points.last()?.0));
+    let apart = (after - before).abs() / before.min(after);
+    (before.min(after) > 0.0 && apart >= least && fit.slope.value.abs() > error)
+        .then_some((before, after))
 }
 
 /// By how much likeness of neighbours widens the error of a slope: √((1 + ρ) / (1 − ρ)), at least 1.

@@ -214,6 +214,9 @@ fn of_cause(cause: Cause) -> &'static str {
         Cause::WaitingOrPrefill => {
             "waiting or prefill, nothing here tells which{place}: {ttft_share} of E2E passes before the first token"
         }
+        Cause::HeldBack => {
+            "first tokens are held back on their way to the client{place}: {ttft} here, {server_ttft} by the server's own count"
+        }
         Cause::DecodeSlowsWithLoad => {
             "decoding slows with load{place}: {tpot} a token, {quiet_tpot} at low load"
         }
@@ -523,6 +526,7 @@ pub(crate) fn cause_name(cause: Cause) -> &'static str {
         Cause::Queueing => "waiting in the server",
         Cause::Prefill => "prefill",
         Cause::WaitingOrPrefill => "waiting or prefill",
+        Cause::HeldBack => "tokens held back on their way",
         Cause::DecodeSlowsWithLoad => "slower decoding",
         Cause::HeadOfLine => "head-of-line blocking",
         Cause::ServerStarved => "a starved server",
@@ -553,6 +557,9 @@ fn action(action: Action) -> &'static str {
         Action::RunMoreAtOnce => "let more requests run at once, while memory lasts",
         Action::RunFewerAtOnce => "let fewer requests run at once",
         Action::LowerLoadOrAddReplicas => "lower the load, or add replicas",
+        Action::LookInBetween => {
+            "look at what is in between (a proxy that buffers responses, the server's front end, the network)"
+        }
         Action::ChunkPrefill => "process long prompts in pieces between the tokens of others",
         Action::SmallerPrefillSteps => "make those pieces smaller",
         Action::LargerPrefillSteps => "give prompts more room in a step",
@@ -600,6 +607,9 @@ fn experiment(experiment: Experiment) -> &'static str {
         }
         Experiment::OneAtATime => {
             "the same prompts one at a time: if TTFT falls, it was not the prompts"
+        }
+        Experiment::BesideTheServer => {
+            "the same from the server's own machine, past any proxy: if TTFT stays, it is the server"
         }
         Experiment::WithServerMetrics => {
             "the same with --server-metrics, or with a cell at concurrency 1"
@@ -674,7 +684,7 @@ fn known_name(figure: Known) -> &'static str {
         Known::Waiting => "requests waiting",
         Known::Running => "requests running",
         Known::InFlight => "in flight",
-        Known::Ttft => "TTFT",
+        Known::Ttft => "mean TTFT",
         Known::QuietTtft => "TTFT of such prompts without load",
         Known::TtftPerToken => "TTFT for each prompt token",
         Known::TtftByLength => "share of TTFT that prompt length explains",

@@ -14,8 +14,11 @@ const FEWEST: u64 = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     keep_going: bool,
+    begun: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
+    /// Of those that began first.
+    first_failed: AtomicU64,
     verdict: OnceLock<String>,
 }
 
@@ -28,8 +31,13 @@ impl Health {
         }
     }
 
+    /// A request goes out; whether it is one of the first. Refusals end before answers do, so that the first to end say nothing.
+    pub(crate) fn begin(&self) -> bool {
+        self.begun.fetch_add(1, Ordering::Relaxed) < FIRST
+    }
+
     /// One request is over. What the client did not send, or cancelled, says nothing of the server.
-    pub(crate) fn note(&self, outcome: &Outcome) {
+    pub(crate) fn note(&self, outcome: &Outcome, is_first: bool) {
         match outcome {
             Outcome::Unsent { .. } | Outcome::Cancelled { .. } => return,
             Outcome::Completed => {
@@ -39,16 +47,19 @@ impl Health {
             _ => {}
         }
         let failed = self.failed.fetch_add(1, Ordering::Relaxed) + 1;
+        let of_first = u64::from(is_first);
+        let first_failed = self.first_failed.fetch_add(of_first, Ordering::Relaxed) + of_first;
         let answered = self.answered.load(Ordering::Relaxed);
         let all = failed + answered;
-        let hopeless = (answered == 0 && failed >= FIRST) || (all >= FEWEST && 2 * failed > all);
+        let hopeless =
+            (answered == 0 && first_failed >= FIRST) || (all >= FEWEST && 2 * failed > all);
         if hopeless && !self.keep_going {
             self.verdict.get_or_init(|| {
                 let how = match outcome {
                     Outcome::Failed { message, .. } | Outcome::Truncated { message } => message,
                     _ => outcome.name(),
                 };
-                format!("{failed} of the first {all} requests failed ({how}); --keep-going goes on")
+                format!("of the first {all} requests that ended {failed} had failed ({how}); --keep-going goes on")
             });
         }
     }
@@ -181,11 +192,12 @@ mod tests {
         let health = Health::new(keep_going);
         for &(count, answered) in outcomes {
             for _ in 0..count {
-                health.note(&if answered {
+                let outcome = if answered {
                     Outcome::Completed
                 } else {
                     failed(FailureKind::Status, Some(500)).outcome
-                });
+                };
+                health.note(&outcome, health.begin());
             }
         }
         health.verdict().map(str::to_owned)
@@ -197,7 +209,7 @@ mod tests {
         assert!(
             after(&[(10, false)], false)
                 .unwrap()
-                .contains("10 of the first 10")
+                .contains("of the first 10 requests that ended 10 had failed")
         );
         assert_eq!(after(&[(10, false)], true), None);
         assert_eq!(after(&[(1, true), (60, false)], false), None);
@@ -206,12 +218,27 @@ mod tests {
     }
 
     #[test]
+    fn refusals_that_end_before_the_answers_do_are_not_the_first_requests() {
+        let health = Health::new(false);
+        let first: Vec<bool> = (0..9).map(|_| health.begin()).collect();
+        let refused = failed(FailureKind::Status, Some(429)).outcome;
+        // Four of nine are at work; the slots of the others ask again and again.
+        for is_first in first.iter().skip(4) {
+            health.note(&refused, *is_first);
+        }
+        for _ in 0..20 {
+            health.note(&refused, health.begin());
+        }
+        assert_eq!(health.verdict(), None);
+    }
+
+    #[test]
     fn what_the_client_itself_did_not_send_or_cancelled_is_no_failure() {
         let health = Health::new(false);
         let reason = String::new;
         for _ in 0..1000 {
-            health.note(&Outcome::Unsent { reason: reason() });
-            health.note(&Outcome::Cancelled { reason: reason() });
+            health.note(&Outcome::Unsent { reason: reason() }, false);
+            health.note(&Outcome::Cancelled { reason: reason() }, health.begin());
         }
         assert_eq!(health.verdict(), None);
     }

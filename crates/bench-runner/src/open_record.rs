@@ -51,6 +51,7 @@ pub(crate) struct OpenRecord {
     hash: PlanHash,
     sink: Arc<RecordSink>,
     handed_out: bool,
+    is_first: bool,
 }
 
 impl OpenRecord {
@@ -82,6 +83,7 @@ impl OpenRecord {
             hash: planned.hash(),
             sink: Arc::clone(sink),
             handed_out: false,
+            is_first: false,
         }
     }
 
@@ -97,6 +99,7 @@ impl OpenRecord {
     /// A worker has taken it up.
     pub(crate) fn begin(&mut self, due: Stamp, dispatched: Stamp, worker: u32) {
         self.sink.tally.started();
+        self.is_first = self.sink.health.begin();
         if let Some(record) = &mut self.record {
             record.due = due;
             record.dispatched = Some(dispatched);
@@ -132,7 +135,7 @@ impl Drop for OpenRecord {
     fn drop(&mut self) {
         if let Some(record) = self.record.take().filter(|_| self.handed_out) {
             self.sink.tally.ended(&record);
-            self.sink.health.note(&record.wire.outcome);
+            self.sink.health.note(&record.wire.outcome, self.is_first);
             self.sink.recorder.request(record);
         }
     }

@@ -34,6 +34,8 @@ causes! {
     Prefill "prefill";
     /// The time to the first token is long, and nothing tells waiting from prefill.
     WaitingOrPrefill "waiting_or_prefill";
+    /// First tokens reach the client much later than the server says it made them: something in between holds them.
+    HeldBack "held_back";
     /// Time between tokens grows with the requests in flight.
     DecodeSlowsWithLoad "decode_slows_with_load";
     /// Short requests are slower while a long prompt is processed.

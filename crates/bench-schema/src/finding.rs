@@ -564,6 +564,8 @@ names! {
         CoolGpu "cool_gpu";
         /// Serve long prompts elsewhere.
         SeparateLongPrompts "separate_long_prompts";
+        /// Look at what stands between the server and the client.
+        LookInBetween "look_in_between";
     }
 }
 
@@ -576,6 +578,8 @@ names! {
         HigherLimit "higher_limit";
         /// The same prompts one at a time.
         OneAtATime "one_at_a_time";
+        /// The same from beside the server, without what is in between.
+        BesideTheServer "beside_the_server";
         /// The same with the server's metrics.
         WithServerMetrics "with_server_metrics";
         /// The same without the long prompts.

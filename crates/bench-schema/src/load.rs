@@ -52,6 +52,20 @@ impl Load {
         }
     }
 
+    /// Whether requests come at one rate, however unevenly, rather than at one that is moved over the cell.
+    pub fn has_one_rate(&self) -> bool {
+        matches!(
+            self,
+            Self::Open { arrival, .. } if !matches!(
+                arrival,
+                ArrivalKind::Ramp { .. }
+                    | ArrivalKind::Steps { .. }
+                    | ArrivalKind::Series { .. }
+                    | ArrivalKind::Trace { .. }
+            )
+        )
+    }
+
     /// Whether arrivals do not wait for answers.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })

@@ -3,9 +3,10 @@
 use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
 
 use super::load::in_flight;
-use super::look::{Cover, Line, Look, mean, median};
+use super::look::{Cover, Line, Look, Seen, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
+use crate::samples::RequestSample;
 use crate::signals::Signal;
 use crate::view;
 
@@ -67,7 +68,8 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     if excluded.is_some() {
         return prefill(look, &start, excluded);
     }
-    if start.share() <= EITHER || !start.late {
+    // Where tokens come several at a time the first waits for the others.
+    if start.share() <= EITHER || !start.late || view::in_bundles(look.cell) {
         return None;
     }
     either(look, start.share())
@@ -81,6 +83,20 @@ pub(super) fn either(look: &Look<'_>, cost: f64) -> Option<Finding> {
         .because(Known::Ttft, start.ttft, Unit::Ns)
         .because_some(Known::InFlight, in_flight(look), Unit::Count)
         .refuted_by(Experiment::WithServerMetrics)
+        .done()
+}
+
+/// First tokens that the server made long before they arrived.
+pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
+    let own = crate::server_phases::held_back(look.cell)?;
+    let start = Start::of(look)?;
+    let cost = (start.ttft - own) / start.e2e;
+    (cost >= WAITING).then_some(())?;
+    Draft::in_cell(Cause::HeldBack, cost, look.cell)
+        .because(Known::Ttft, start.ttft, Unit::Ns)
+        .because(Known::ServerTtft, own, Unit::Ns)
+        .because(Known::TtftShare, start.share(), Unit::Ratio)
+        .refuted_by(Experiment::BesideTheServer)
         .done()
 }
 
@@ -136,6 +152,13 @@ fn level(look: &Look<'_>, signal: Signal) -> Option<f64> {
 
 /// Waiting by the best reading there is, or what excludes it.
 fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> (Option<Finding>, Excluded) {
+    let shares = look.cell.phases.as_ref();
+    let told =
+        shares.filter(|p| p.queue_source == "response" || p.queue_source == "server_metrics");
+    // What it says of every request counts more than a gauge that is read now and then.
+    if let Some(told) = told {
+        return (None, Some((Known::QueueShare, told.queue, Unit::Ratio)));
+    }
     if let Some(waits) = level(look, Signal::Waiting) {
         let running = level(look, Signal::Running).unwrap_or(0.0);
         let share = waits / (waits + running).max(f64::MIN_POSITIVE);
@@ -149,12 +172,6 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> (Option<Fin
             .refuted_by(Experiment::HigherLimit)
             .done();
         return (found, None);
-    }
-    let shares = look.cell.phases.as_ref();
-    if let Some(told) =
-        shares.filter(|p| p.queue_source == "response" || p.queue_source == "server_metrics")
-    {
-        return (None, Some((Known::QueueShare, told.queue, Unit::Ratio)));
     }
     if look.concurrency() == Some(1) {
         return (None, Some((Known::InFlight, 1.0, Unit::Count)));
@@ -298,20 +315,32 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Share of a prompt that the server found in its cache, where it tells.
+fn cached_share(request: &RequestSample) -> Option<f64> {
+    let (cached, input) = (request.cached_tokens?, request.input_tokens?);
+    (input > 0).then(|| cached as f64 / input as f64)
+}
+
+/// Whether the server knew the beginning of a prompt.
+pub(super) fn is_known(request: &RequestSample) -> bool {
+    /// Share of the prompt from which on it makes a difference.
+    const KNOWN: f64 = 0.3;
+    cached_share(request).is_some_and(|share| share >= KNOWN)
+}
+
 /// Requests whose beginning the server knew, beside those whose it did not.
 pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
     let known: Vec<(f64, f64)> = look
         .seen
         .iter()
-        .filter_map(|s| {
-            let (cached, input) = (s.request.cached_tokens?, s.request.input_tokens?);
-            (input > 0).then_some((cached as f64 / input as f64, s.request.ttft?))
-        })
+        .filter_map(|s| Some((cached_share(s.request)?, s.request.ttft?)))
         .collect();
     let share = mean(known.iter().map(|k| k.0))?;
     let of = |hit: bool| -> Vec<f64> {
-        let kept = known.iter().filter(|k| (k.0 >= 0.3) == hit);
-        kept.map(|k| k.1).collect()
+        let told = |s: &&Seen<'_>| cached_share(s.request).is_some();
+        let kept = look.seen.iter().filter(told);
+        let kept = kept.filter(|s| is_known(s.request) == hit);
+        kept.filter_map(|s| s.request.ttft).collect()
     };
     let (hits, misses) = (of(true), of(false));
     if hits.len() < FEWEST || misses.len() < FEWEST {

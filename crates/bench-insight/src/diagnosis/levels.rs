@@ -7,7 +7,7 @@
 use bench_metrics::{Memory, bin_by_time, change_points};
 
 /// Least difference of two levels, over the smaller.
-const STEP: f64 = 0.25;
+pub(super) const STEP: f64 = 0.25;
 
 /// Least difference of two levels, in standard errors. Five rather than two, because the segmentation looked for the largest ones.
 const ERRORS: f64 = 5.0;

@@ -150,6 +150,11 @@ impl Growth {
     }
 }
 
+/// Whether requests are left over while load is offered.
+pub(super) fn piles_up(look: &Look<'_>) -> bool {
+    Growth::of(look).is_some_and(|growth| growth.total >= LEFT_OVER * growth.offered)
+}
+
 /// The same from a table: less came out than went in, over a window in which no ramp and no drain matter.
 fn overload_of_table(cell: &CellRecord) -> Option<Finding> {
     let rates = cell.headline_rates()?;

@@ -5,7 +5,7 @@ use bench_schema::{
     Unit,
 };
 
-use super::look::{Look, median};
+use super::look::{Look, mean, median};
 use crate::draft::{Draft, of_cell};
 use crate::signals::{Signal, derived};
 use crate::view;
@@ -155,6 +155,8 @@ pub(super) fn client_limited(run: &RunRecord) -> Option<Finding> {
 
 /// Requests of an endpoint below which it is not judged.
 const FEWEST: usize = 10;
+/// Standard errors beyond half of an endpoint's requests.
+const CHANCE: f64 = 4.0;
 /// An endpoint is slow from this multiple of the others' times on.
 const SLOWER: f64 = 1.2;
 
@@ -180,11 +182,18 @@ pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
             if own.len() < FEWEST || others.len() < FEWEST {
                 return None;
             }
-            let usual = median(others)?;
-            // Nearly all of its requests, or it is chance.
-            let slower = own.iter().filter(|slow| **slow > usual).count();
-            let n = own.len();
-            (slower * 5 >= n * 4).then_some((*endpoint, median(own)? / usual, n))
+            let (usual, n) = (median(others.clone())?, own.len());
+            // More of its requests than chance makes slower than the others' median.
+            let slower = own.iter().filter(|slow| **slow > usual).count() as f64;
+            let beyond = slower - n as f64 / 2.0;
+            let by_median = median(own.clone())? / usual;
+            // One that makes some of them wait shows in the mean.
+            let by_mean = mean(own.into_iter())? / mean(others.into_iter())?;
+            (beyond >= CHANCE * (n as f64 / 4.0).sqrt()).then_some((
+                *endpoint,
+                by_median.max(by_mean),
+                n,
+            ))
         })
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .filter(|(_, ratio, _)| *ratio >= SLOWER)?;

@@ -2,6 +2,7 @@
 
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
+use super::first_token::{is_known, prefix_cache};
 use super::levels::{self, Level};
 use super::look::{Look, mean, median, quantile};
 use crate::draft::Draft;
@@ -12,7 +13,7 @@ const FEWEST: usize = 40;
 
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
-    let points = look.slowness();
+    let points = known_beginnings(look).unwrap_or_else(|| look.slowness());
     if let Some(cold) = slow_start(&points) {
         return start_finding(look, &cold);
     }
@@ -20,6 +21,9 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let found = look.levels();
+    if found.is_empty() {
+        return along_a_line(look, &points);
+    }
     let (first, last) = (found.first()?, found.last()?);
     let best = found.iter().map(|l| l.mean).fold(f64::INFINITY, f64::min);
     let whole = mean(points.iter().map(|p| p.1))?;
@@ -66,12 +70,49 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// Where the server knew the beginnings of some prompts and is quicker for it: the slowness of those alone. That the first prompts of a
+/// kind are slow is the cache's doing, and no warm-up's.
+fn known_beginnings(look: &Look<'_>) -> Option<Vec<(f64, f64)>> {
+    prefix_cache(look)?;
+    let known = look.seen.iter().map(|s| is_known(s.request));
+    let slowness = look.slowness().into_iter().zip(known);
+    Some(
+        slowness
+            .filter_map(|(point, known)| known.then_some(point))
+            .collect(),
+    )
+}
+
+/// A drift so slow that no moment parts two levels. In an open loop the time per token has to drift too, and nothing may pile up: more in
+/// flight makes both.
+fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
+    let drift = bench_metrics::drift(points, levels::STEP)?;
+    if look.is_open() {
+        bench_metrics::drift(&per_token(look), levels::STEP)?;
+        if super::load::piles_up(look) {
+            return None;
+        }
+    }
+    let whole = mean(points.iter().map(|p| p.1))?;
+    let (before, after) = drift;
+    Draft::in_cell(Cause::Drift, 1.0 - before.min(after) / whole, look.cell)
+        .because(Known::LevelBefore, before, Unit::Ratio)
+        .because(Known::LevelAfter, after, Unit::Ratio)
+        .because(Known::Requests, points.len() as f64, Unit::Count)
+        .refuted_by(Experiment::Longer)
+        .done()
+}
+
+/// The time per token of each request that has one, by when it was sent.
+fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
+    let seen = look.seen.iter();
+    seen.filter_map(|s| Some((s.sent, s.request.tpot?)))
+        .collect()
+}
+
 /// Whether the time per token moved too. In an open loop times move with the queue as well; in a closed loop there is none that could.
 fn of_the_server(look: &Look<'_>) -> bool {
-    let seen = look.seen.iter();
-    let gaps: Vec<(f64, f64)> = seen
-        .filter_map(|s| Some((s.sent, s.request.tpot?)))
-        .collect();
+    let gaps = per_token(look);
     if !look.is_open() || gaps.len() * 2 < look.seen.len() {
         return true;
     }

@@ -106,8 +106,12 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// A time without an answer that is a larger part of the cell than what was lost in it is of the requests: slots of a closed loop wait meanwhile.
+/// A time in which all failed that is a larger part of a closed loop than what was lost in it is of the requests: its slots wait meanwhile. An open
+/// loop sends all the same, and what it loses says all.
 pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
+    if scene.cell.load.is_open() {
+        return None;
+    }
     let outage = scene.requests()?.outage.as_ref()?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
     let until = outage.until.map_or(seconds, Nanos::as_secs_f64);
@@ -153,8 +157,8 @@ pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
         return None;
     }
     let why = found.reason.trim_end_matches('.');
-    let next = scene.cell.load.is_open().then(|| {
-        "measure longer; where latency or the number in flight rises again, the server does not keep up with the rate".to_owned()
+    let next = why.contains("number in flight rises").then(|| {
+        "measure longer; where the number in flight rises again, the server does not keep up with the rate".to_owned()
     });
     Some(Seen {
         next,

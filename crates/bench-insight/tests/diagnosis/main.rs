@@ -210,6 +210,21 @@ fn faulty() -> Vec<Situation> {
             Cause::SlowReplica,
         ),
         of(
+            "times that grow slowly, open",
+            vec![Cell {
+                seconds: 24.0,
+                ..cell(
+                    Asks::Poisson(5.0),
+                    equal,
+                    Server {
+                        pace: |now| 1.0 + 0.9 * now / 24_000.0,
+                        ..Server::default()
+                    },
+                )
+            }],
+            Cause::Drift,
+        ),
+        situation(
             "a replica at 60 %, open",
             Asks::Poisson(4.0),
             equal,

@@ -55,7 +55,7 @@ impl<'a> Judge<'a> {
 
     /// Requests that met every objective, per second from the first due to the last end, and as a share of all that were planned;
     /// `None` where there is no objective or no window.
-    pub(super) fn goodput(&self, seconds: f64) -> Option<Goodput> {
+    pub(super) fn goodput(&self, seconds: f64, outcomes: &[SloOutcome]) -> Option<Goodput> {
         if self.slos.is_empty() || seconds <= 0.0 || self.rows.is_empty() {
             return None;
         }
@@ -83,7 +83,12 @@ impl<'a> Judge<'a> {
                 .any(|s| self.meets(s, row).1)
         };
         let tokens: u64 = good().filter_map(|row| row.instants().tokens).sum();
-        let (attainment, attainment_interval) = attainment(&met);
+        let (attainment, own) = attainment(&met);
+        // Where one objective alone decides, it is the same share of the same requests, and its values tell more than yes and no.
+        let alone = outcomes
+            .iter()
+            .find(|o| o.slo.use_case.is_none() && (o.attainment - attainment).abs() < 1e-12);
+        let attainment_interval = alone.map_or(own, |o| o.attainment_interval);
         Some(Goodput {
             requests_per_s: float(good().count()) / seconds,
             planned: Some(self.rows.len() as u64),
