@@ -210,21 +210,6 @@ fn faulty() -> Vec<Situation> {
             Cause::SlowReplica,
         ),
         of(
-            "times that grow slowly, open",
-            vec![Cell {
-                seconds: 24.0,
-                ..cell(
-                    Asks::Poisson(5.0),
-                    equal,
-                    Server {
-                        pace: |now| 1.0 + 0.9 * now / 24_000.0,
-                        ..Server::default()
-                    },
-                )
-            }],
-            Cause::Drift,
-        ),
-        situation(
             "a replica at 60 %, open",
             Asks::Poisson(4.0),
             equal,
@@ -340,6 +325,18 @@ fn faulty() -> Vec<Situation> {
             equal,
             with(|s| s.pace = |t| if t < 2_000.0 { 4.0 } else { 1.0 }),
             Cause::ColdStart,
+        ),
+        situation(
+            "times that grow slowly, open",
+            vec![Cell {
+                seconds: 24.0,
+                ..cell(
+                    Asks::Poisson(5.0),
+                    equal,
+                    with(|s| s.pace = |t| 1.0 + 0.9 * t / 24_000.0),
+                )
+            }],
+            Cause::Drift,
         ),
         of(
             "times double over the cell",
