@@ -112,7 +112,8 @@ mod tests {
     fn a_proxy_that_keeps_answers_back_makes_no_queue() {
         // 3.2 ms of queue and 11 ms of prefill of answers that reach the client whole after 432 ms.
         let mut held = cell("none", 0.0, 0.0075);
-        let e2e = r#"{"unit": "ns", "n": 80, "mean": 4.32e8, "min": 1.0, "max": 2e9, "quantiles": []}"#;
+        let e2e =
+            r#"{"unit": "ns", "n": 80, "mean": 4.32e8, "min": 1.0, "max": 2e9, "quantiles": []}"#;
         for metric in [Metric::E2e, Metric::Ttft] {
             held.metrics
                 .insert(metric, serde_json::from_str(e2e).unwrap());
