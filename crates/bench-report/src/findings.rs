@@ -234,7 +234,7 @@ fn of_cause(cause: Cause) -> &'static str {
             "all streams stop together every {stall_period} for {stall_length}{place}"
         }
         Cause::Frozen => {
-            "all streams stood still for {stall_length}[ {at} after the first request|]{place}"
+            "all streams stood still[ {stalls} times, at most|] for {stall_length}[, from {at} after the first request on|]{place}"
         }
         Cause::SlowRequests => {
             "{slow_share} of the requests take {slow_ratio} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why"

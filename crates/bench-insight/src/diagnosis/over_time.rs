@@ -252,7 +252,7 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         Experiment::AgainWithLog
     };
     Draft::in_cell(cause, cost, look.cell)
-        .because(Known::Stalls, unexplained.len() as f64, Unit::Count)
+        .because_some(Known::Stalls, several(unexplained.len()), Unit::Count)
         .because_some(Known::StallPeriod, period, Unit::Ns)
         .because(
             Known::StallLength,
@@ -269,6 +269,11 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         )
         .refuted_by(experiment)
         .done()
+}
+
+/// How many, where it is not one.
+fn several(n: usize) -> Option<f64> {
+    (n > 1).then_some(n as f64)
 }
 
 /// Share of the time, and multiple of the median TTFT, from which a silence counts; shorter than this it may be the machine's.
@@ -298,7 +303,6 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
         longest.length * longest.streams / 2.0 / taken,
         look.cell,
     )
-    .because(Known::Stalls, 1.0, Unit::Count)
     .because(Known::StallLength, longest.length, Unit::Ns)
     .because(Known::At, longest.from, Unit::Ns)
     .because(Known::InFlight, longest.streams, Unit::Count)

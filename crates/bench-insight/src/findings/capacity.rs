@@ -60,10 +60,16 @@ fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
     }
     run.cells
         .iter()
-        .filter(|cell| capacity_doubts(cell).is_empty())
+        .filter(|cell| capacity_doubts(cell).is_empty() && !stood_still(run, cell))
         .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(cell, _)| cell)
+}
+
+/// Whether trust says that its server stood still for a while.
+fn stood_still(run: &RunRecord, cell: &CellRecord) -> bool {
+    let mut reasons = run.trust.reasons.iter();
+    reasons.any(|reason| reason.code == "stalled" && reason.cell.as_ref() == Some(&cell.id))
 }
 
 /// Why a cell's rate may not be called what the server carries, each a short sentence; nothing where it may: enough requests, nearly all
@@ -139,7 +145,7 @@ fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {
     };
     Draft::in_cell(Answer::Planning, 0.0, cell)
         .push(value)
-        .refuted_by(Experiment::Longer)
+        .refuted_by(Experiment::MoreRequests)
         .saying(figure.sentence())
         .done()
 }
@@ -159,6 +165,6 @@ fn daily(cell: &CellRecord) -> Option<Finding> {
             view::quantile(cell, Metric::E2e, 0.95),
             Unit::Ns,
         )
-        .refuted_by(Experiment::Longer)
+        .refuted_by(Experiment::MoreRequests)
         .done()
 }

@@ -98,10 +98,22 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
             "on a replaced connection",
         ),
     ];
+    let steady: u64 = run.cells.iter().filter_map(in_tables).sum();
+    let planned = sum(|c| c.planned);
+    if steady < planned && run.cells.iter().any(|c| c.windows.steady.is_some()) {
+        line.push_str(&format!(
+            "; tables are of the {steady} sent while the load was whole"
+        ));
+    }
     for (lead, n, words) in asides.into_iter().filter(|aside| aside.1 > 0) {
         line.push_str(&format!("; {lead}{n} {words}"));
     }
     line
+}
+
+/// Requests that the tables of a cell are about.
+fn in_tables(cell: &CellRecord) -> Option<u64> {
+    cell.headline_rates()?.requests
 }
 
 /// One row for each objective in each cell; the verdict stands first, where no screen is too narrow for it.
