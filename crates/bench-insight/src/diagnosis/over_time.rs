@@ -32,7 +32,8 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let rest = found.get(1..)?;
     let calm = mean(rest.iter().map(|l| l.mean))?;
     // The drain at the end, when fewer compete, is no change of the server.
-    if last.mean < first.mean && last.n * 10 < total && found.len() == 2 {
+    let drains = last.n * 10 < total || last.from >= draining(look);
+    if last.mean < first.mean && drains && found.len() == 2 {
         return None;
     }
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
@@ -86,6 +87,12 @@ fn known_beginnings(look: &Look<'_>) -> Option<Vec<(f64, f64)>> {
 /// A drift so slow that no moment parts two levels. In an open loop the time per token has to drift too, and nothing may pile up: more in
 /// flight makes both.
 fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
+    let drain = draining(look);
+    let full: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 < drain).collect();
+    let points = full.as_slice();
+    if points.len() < FEWEST {
+        return None;
+    }
     let drift = bench_metrics::drift(points, levels::STEP)?;
     if look.is_open() {
         bench_metrics::drift(&per_token(look), levels::STEP)?;
@@ -101,6 +108,16 @@ fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
         .because(Known::Requests, points.len() as f64, Unit::Count)
         .refuted_by(Experiment::Longer)
         .done()
+}
+
+/// From when on requests of a closed loop were sent that ended when no more followed: fewer and fewer compete with them.
+fn draining(look: &Look<'_>) -> f64 {
+    if look.is_open() {
+        return f64::INFINITY;
+    }
+    let last_sent = look.seen.iter().map(|s| s.sent).fold(0.0, f64::max);
+    let late = look.seen.iter().filter(|s| s.end > last_sent);
+    late.map(|s| s.sent).fold(f64::INFINITY, f64::min)
 }
 
 /// The time per token of each request that has one, by when it was sent.

@@ -117,6 +117,22 @@ fn healthy() -> Vec<Situation> {
             &server,
         ),
         situation(
+            "a short cell whose last wave has the server to itself",
+            vec![Cell {
+                seconds: 9.0,
+                ..cell(
+                    Asks::Closed(32),
+                    mixed,
+                    Server {
+                        step: 5.0,
+                        step_each: 0.6,
+                        ..Server::default()
+                    },
+                )
+            }],
+            Cause::Healthy,
+        ),
+        situation(
             "a sweep within the server's room",
             sweep(&[1, 4, 16], mixed, &roomy),
             Cause::Healthy,
