@@ -104,7 +104,7 @@ fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> St
     for one in all {
         out += &format!("{head}{}\n{gap}", name(&one.cell));
         for doubt in &one.doubts {
-            out += &format!("{item}NOT a capacity to plan with: {doubt}\n");
+            out += &format!("{item}NOT a capacity to plan with: {}\n", name(doubt));
         }
         for figure in &one.figures {
             out += &format!("{item}{}\n", figure.sentence());

@@ -43,6 +43,11 @@ pub(crate) enum CommandError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not a result: {source}")]
     Schema { path: PathBuf, source: SchemaError },
+    #[error(
+        "{path}: of cell {} the outcomes are not as many as the planned requests, so the file was changed or damaged; make it again with `bench-report recover`",
+        .cell.escape_debug()
+    )]
+    Counts { path: PathBuf, cell: String },
     #[error("cannot write {path}: {source}; make room or choose another place with --out")]
     Write { path: PathBuf, source: io::Error },
     #[error(

@@ -19,6 +19,9 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     let written = match arguments.format {
         Format::Vllm => for_each_cell(&run, &out, "vllm")?,
         Format::Aiperf => for_each_cell(&run, &out, "aiperf")?,
+        Format::Csv | Format::Parquet if run.lacks_requests() => {
+            return Err(CommandError::NoRequests(run.path.clone()));
+        }
         Format::Csv => csv(&run, &out)?,
         Format::Parquet => parquet(&run, &out)?,
         Format::Json => {

@@ -58,6 +58,9 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
             "merge needs the run directories of two shards or more".to_owned(),
         ));
     };
+    if let Some(empty) = shards.iter().find(|shard| shard.lacks_requests()) {
+        return Err(CommandError::NoRequests(empty.path.clone()));
+    }
     let record = blank(&first.record, shards, clocks);
     let mut spans = clocks::Spans::default();
     let mut seen = Seen::default();

@@ -6,9 +6,6 @@ use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder};
 use crate::{files, journal, render};
 
-/// A run is recovered from what there is.
-const WHATEVER_IS_LEFT: Reads = Reads { damaged_ok: true };
-
 pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
     let run = RunFolder::stored_or_begun(&arguments.run)?;
     let _held = files::hold(&run.path)?;
@@ -23,7 +20,9 @@ pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
             )],
         ));
     }
-    let damage = run.damage(WHATEVER_IS_LEFT)?;
+    // A run that was cut short is recovered from what there is; a whole one is not made worse than it stands.
+    let damaged_ok = !run.record.complete;
+    let damage = run.damage(Reads { damaged_ok })?;
     run.recover()?;
     journal::distrust(&mut run.record, &damage);
     if damage.is_empty() {

@@ -83,9 +83,11 @@ impl RunFolder {
     pub(crate) fn stored_or_begun(path: &Path) -> Result<Self, CommandError> {
         let begun = path.join(BEGIN_FILE);
         match Self::stored(path) {
-            Err(why @ (CommandError::Schema { .. } | CommandError::LostRecord(_)))
-                if begun.is_file() =>
-            {
+            Err(
+                why @ (CommandError::Schema { .. }
+                | CommandError::Counts { .. }
+                | CommandError::LostRecord(_)),
+            ) if begun.is_file() => {
                 let mut run = Self::read(&begun)?;
                 run.notes.push(format!(
                     "{why}; its configuration is taken from {BEGIN_FILE}"
@@ -104,6 +106,13 @@ impl RunFolder {
             path: file.to_owned(),
             source,
         })?;
+        let odd = record.cells.iter().find(|cell| !cell.counts.add_up());
+        if let Some(cell) = odd.filter(|_| record.complete) {
+            return Err(CommandError::Counts {
+                path: file.to_owned(),
+                cell: cell.id.clone(),
+            });
+        }
         let path = file.parent().map_or_else(PathBuf::new, Path::to_owned);
         Ok(Self::of(&path, record, Vec::new()))
     }
@@ -143,6 +152,12 @@ impl RunFolder {
     /// Whether its records are there.
     pub(crate) fn has_requests(&self) -> bool {
         !JournalFile::Requests.parts_in(&self.path).is_empty()
+    }
+
+    /// Whether it planned requests, and has none of their records.
+    pub(crate) fn lacks_requests(&self) -> bool {
+        let planned = self.record.cells.iter().any(|cell| cell.counts.planned > 0);
+        planned && !self.has_requests()
     }
 
     /// Its records, one at a time.

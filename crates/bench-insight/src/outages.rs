@@ -4,8 +4,6 @@ use bench_schema::{Nanos, Outcome, RequestRecord, Stamp};
 
 use crate::facts::{Outage, Stall};
 
-/// Failures in a row that are no accident.
-const FEWEST_FAILURES: u64 = 5;
 /// A shorter time without an answer is a gap between two answers.
 const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
 /// A shorter silence is a long gap between tokens.
@@ -22,8 +20,8 @@ pub(crate) struct Answers {
     answered: Bins,
     /// Bins in which a request was sent that was answered.
     asked: Bins,
-    /// When each failure became known, in bins: how many.
-    failed: Vec<(u32, u32)>,
+    /// Failures by the bin in which they became known: when the first of them was sent, and how many.
+    failed: Vec<(u32, u32, u64)>,
 }
 
 impl Answers {
@@ -36,10 +34,14 @@ impl Answers {
             }
             Outcome::Cancelled { .. } => {}
             _ => {
-                if let Some(bin) = Bins::number(at) {
+                let sent = record.wire.sent.unwrap_or(record.due);
+                if let (Some(bin), Some(sent)) = (Bins::number(at), Bins::number(sent)) {
                     match self.failed.last_mut() {
-                        Some((last, n)) if *last == bin => *n = n.saturating_add(1),
-                        _ => self.failed.push((bin, 1)),
+                        Some((last, first, n)) if *last == bin => {
+                            *first = sent.min(*first);
+                            *n += 1;
+                        }
+                        _ => self.failed.push((bin, sent, 1)),
                     }
                 }
             }
@@ -47,27 +49,27 @@ impl Answers {
     }
 
     pub(crate) fn longest_outage(mut self, began: Stamp) -> Option<Outage> {
-        self.failed.sort_unstable_by_key(|(bin, _)| *bin);
+        self.failed.sort_unstable_by_key(|(bin, ..)| *bin);
         let since = |bin: u32| Bins::begin(bin) - began;
         let mut worst: Option<Outage> = None;
         let mut failures = self.failed.iter().peekable();
-        while let Some(&(first, n)) = failures.next() {
-            // All failures up to the next answer are of one outage; it is over when a request is sent that is answered.
-            let after = self.answered.after(first);
-            let (mut failed, mut last) = (u64::from(n), first);
-            while let Some((bin, more)) =
-                failures.next_if(|(bin, _)| after.is_none_or(|after| *bin < after))
+        while let Some(&(known, sent, n)) = failures.next() {
+            // All failures up to the next answer are of one outage. It began when the first of them was sent, but not before the last answer,
+            // and is over when a request is sent that is answered.
+            let after = self.answered.after(known);
+            let (mut first, mut failed, mut last) = (sent, n, known);
+            while let Some((bin, sent, more)) =
+                failures.next_if(|(bin, ..)| after.is_none_or(|after| *bin < after))
             {
-                failed += u64::from(*more);
+                first = first.min(*sent);
+                failed += more;
                 last = *bin;
             }
+            let first = first.max(self.answered.before(known));
             let back = after.and_then(|_| self.asked.after(last.saturating_sub(1)));
             let length = Bins::begin(back.unwrap_or(last)) - Bins::begin(first);
             let longer = |w: &Outage| failed > w.failed;
-            if failed >= FEWEST_FAILURES
-                && length >= SHORTEST_OUTAGE
-                && worst.as_ref().is_none_or(longer)
-            {
+            if length >= SHORTEST_OUTAGE && worst.as_ref().is_none_or(longer) {
                 worst = Some(Outage {
                     from: since(first).or_zero(),
                     until: back.map(since),
@@ -155,6 +157,12 @@ impl Bins {
 
     fn len(&self) -> u32 {
         u32::try_from(self.set.len() * 64).unwrap_or(u32::MAX)
+    }
+
+    /// The latest bin of the set at or before `bin`; the first of all where there is none.
+    fn before(&self, bin: u32) -> u32 {
+        let mut earlier = (0..=bin.min(self.len())).rev();
+        earlier.find(|b| self.has(*b)).unwrap_or(0)
     }
 
     /// The earliest bin of the set after `bin`.

@@ -73,6 +73,8 @@ impl Health {
 /// First pause of a slot whose server gives no time, and the longest.
 const SHORTEST: Nanos = Nanos::from_millis(100);
 const LONGEST: Nanos = Nanos::from_secs(5);
+/// The longest that a server may ask for: a slot that sleeps for an hour measures nothing, and nobody is told.
+const LONGEST_ASKED: Nanos = Nanos::from_secs(60);
 
 /// Pauses of one slot of a closed loop.
 #[derive(Debug, Default)]
@@ -101,7 +103,7 @@ impl BackOff {
             .last
             .map_or(SHORTEST, |last| (last + last).min(LONGEST));
         self.last = Some(own);
-        Some(told.unwrap_or(own))
+        Some(told.map_or(own, |told| told.min(LONGEST_ASKED)))
     }
 }
 
@@ -173,6 +175,8 @@ mod tests {
             slot.after(BackOffHint::of(&told)),
             Some(Nanos::from_secs(7))
         );
+        told.retry_after = Some(Nanos::from_secs(3600));
+        assert_eq!(slot.after(BackOffHint::of(&told)), Some(LONGEST_ASKED));
         let broken = BackOffHint::of(&failed(FailureKind::Status, Some(500)));
         let answered = BackOffHint::of(&Exchange::nothing(Outcome::Completed));
         slot.after(answered);

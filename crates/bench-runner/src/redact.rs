@@ -65,6 +65,9 @@ impl Secrets {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), HIDDEN);
             }
+            while let Some(cut) = beginning_of(secret, text) {
+                text.replace_range(cut, HIDDEN);
+            }
         }
     }
 
@@ -101,7 +104,10 @@ impl Secrets {
         let Ok(text) = serde_json::to_string(record) else {
             return;
         };
-        if !self.0.iter().any(|secret| text.contains(secret.as_str())) {
+        let is_in = |secret: &String| {
+            text.contains(secret.as_str()) || beginning_of(secret, &text).is_some()
+        };
+        if !self.0.iter().any(is_in) {
             return;
         }
         // A secret may be a word that the format needs (`x-mode: trusted`). Such words stay where the result could not be read back without them.
@@ -185,6 +191,19 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// Where the beginning of a secret stands in a text: messages are cut, and a secret with them. Half of it at least, and twelve bytes.
+fn beginning_of(secret: &str, text: &str) -> Option<std::ops::Range<usize>> {
+    let least = (secret.len() / 2).max(12);
+    let start = secret.get(..least)?;
+    let from = text.find(start)?;
+    let more = text.get(from..)?.bytes().zip(secret.bytes());
+    let mut to = from + more.take_while(|(a, b)| a == b).count();
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    Some(from..to)
+}
+
 /// The forms in which a secret may come back.
 fn forms(secret: &str) -> Vec<String> {
     let json = Value::from(secret).to_string();
@@ -196,6 +215,8 @@ fn forms(secret: &str) -> Vec<String> {
     let percent = utf8_percent_encode(secret, ENCODED).to_string();
     vec![
         secret.to_owned(),
+        // as PHP writes JSON
+        json.replace('/', "\\/"),
         json,
         in_small_digits(&percent),
         percent,

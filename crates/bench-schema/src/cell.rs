@@ -172,13 +172,16 @@ pub struct Counts {
 impl Counts {
     /// Whether every planned request is accounted for.
     pub fn add_up(&self) -> bool {
-        let ended = self.completed
-            + self.failed
-            + self.timed_out
-            + self.truncated
-            + self.cancelled
-            + self.unsent;
-        self.planned == ended
+        let ends = [
+            self.completed,
+            self.failed,
+            self.timed_out,
+            self.truncated,
+            self.cancelled,
+            self.unsent,
+        ];
+        let all = ends.into_iter().try_fold(0_u64, u64::checked_add);
+        all == Some(self.planned)
     }
 
     /// Requests without a whole answer that were sent or should have been.

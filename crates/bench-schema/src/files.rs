@@ -174,6 +174,7 @@ impl PartMeter {
 }
 
 /// Replaces a file as a whole: readers see the old one or the new one, never half, and nothing is left beside it. Its folder is made where it is missing.
+/// What is no file (a device, a pipe) is written into, and stays what it is.
 ///
 /// # Errors
 /// Whatever the system, or `write`, says.
@@ -183,6 +184,10 @@ pub fn replace_file(
 ) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
+    if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        let mut device = BufWriter::new(File::options().write(true).open(path)?);
+        return write(&mut device).and_then(|()| device.flush());
+    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".part");
     let beside = PathBuf::from(beside);

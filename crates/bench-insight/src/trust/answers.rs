@@ -81,7 +81,10 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
         return None;
     }
     let share = lost as f64 / counts.planned as f64;
+    /// Failures in a row that are no accident.
+    const IN_A_ROW: u64 = 5;
     let away = scene.requests().and_then(|facts| facts.outage.as_ref());
+    let away = away.filter(|outage| outage.failed >= IN_A_ROW);
     let away = away.map_or_else(String::new, |outage| {
         let from = text::time(outage.from.as_f64());
         match outage.until {
@@ -202,6 +205,18 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
         return None;
     }
     let ratio = seen.tokens_told as f64 / seen.events as f64;
+    // A token may come in pieces, but hardly each in two or more.
+    if ratio < 0.5 {
+        let what = format!(
+            "the server told only {} tokens for {} content events",
+            text::grouped(seen.tokens_told as f64),
+            text::grouped(seen.events as f64),
+        );
+        return Some(Seen {
+            next: Some("tokens/s and times per token may be wrong by as much; check with the model's own `--tokenizer`".to_owned()),
+            ..Seen::new(1.0 - ratio, what)
+        });
+    }
     let what = format!(
         "the server told {} tokens for {} content events, {} times as many",
         text::grouped(seen.tokens_told as f64),

@@ -72,7 +72,10 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
         .plan
         .offered_rate_per_s
         .filter(|r| r.is_finite())?;
-    let below = 1.0 - offered / planned;
+    // Turns that waited for an answer which never came are the server's; a cap's refusals have a rule of their own.
+    let counts = &scene.cell.counts;
+    let unsent = counts.unsent as f64 / counts.planned.max(1) as f64;
+    let below = 1.0 - offered / planned - unsent;
     let asked = if (planned / rate_per_s - 1.0).abs() > 0.01 {
         format!(" ({} were asked for)", text::number(*rate_per_s))
     } else {
