@@ -65,11 +65,13 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     found
 }
 
-/// Whether trust names what no healthy run has, though nothing here says why.
+/// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why.
 fn is_doubted(run: &RunRecord) -> bool {
     const NOT_HEALTHY: [&str; 4] = ["failures", "away", "stalled", "not_stationary"];
     let mut reasons = run.trust.reasons.iter();
+    // Tokens that come several at a time waited for each other somewhere.
     reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
+        || run.cells.iter().any(view::in_bundles)
 }
 
 /// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
