@@ -75,14 +75,14 @@ fn shorten(message: &str) -> String {
 
 /// Whatever was planned and got no whole answer, but for what was stopped on purpose.
 pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
+    /// Failures in a row that are no accident.
+    const IN_A_ROW: u64 = 5;
     let counts = &scene.cell.counts;
     let lost = counts.without_answer().saturating_sub(counts.cancelled);
     if counts.completed == 0 || lost == 0 {
         return None;
     }
     let share = lost as f64 / counts.planned as f64;
-    /// Failures in a row that are no accident.
-    const IN_A_ROW: u64 = 5;
     let away = scene.requests().and_then(|facts| facts.outage.as_ref());
     let away = away.filter(|outage| outage.failed >= IN_A_ROW);
     let away = away.map_or_else(String::new, |outage| {
