@@ -1,7 +1,7 @@
 //! Protocols: how a generation is asked for, and what each event of the answer means.
 //!
 //! One small file each: a table (`api.rs`), the documents of its answers and what they say. Adding one is that file, a line in
-//! [`APIS`], its fixtures and a line of `docs/protocols.md`.
+//! `APIS`, its fixtures and a line of `docs/protocols.md`.
 
 mod anthropic_messages;
 mod api;
