@@ -213,4 +213,6 @@ pub(crate) struct Recover {
     /// Conclude a run that ended properly again, from its records, with what this version knows
     #[arg(long)]
     pub(crate) anew: bool,
+    #[command(flatten)]
+    pub(crate) reads: Reads,
 }

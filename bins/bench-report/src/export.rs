@@ -16,12 +16,12 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
         .out
         .clone()
         .unwrap_or_else(|| run.path.join("export"));
+    if arguments.format != Format::Json {
+        run.needs_requests()?;
+    }
     let written = match arguments.format {
         Format::Vllm => for_each_cell(&run, &out, "vllm")?,
         Format::Aiperf => for_each_cell(&run, &out, "aiperf")?,
-        Format::Csv | Format::Parquet if run.lacks_requests() => {
-            return Err(CommandError::NoRequests(run.path.clone()));
-        }
         Format::Csv => csv(&run, &out)?,
         Format::Parquet => parquet(&run, &out)?,
         Format::Json => {
@@ -39,9 +39,6 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
 
 /// One file a cell, from records that are read one at a time.
 fn for_each_cell(run: &RunFolder, out: &Path, tool: &str) -> Result<Vec<PathBuf>, CommandError> {
-    if !run.has_requests() {
-        return Err(CommandError::NoRequests(run.path.clone()));
-    }
     // what shards measured together does not stand together: it is read again for each cell
     let in_order = run.is_in_order()?;
     let (mut lines, mut written) = (run.requests(), Vec::new());

@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
         .collect::<Result<_, _>>()?;
     shards.sort_by_key(|shard| check::index(&shard.record));
     check::one_run(&shards)?;
+    shards.iter().try_for_each(RunFolder::needs_requests)?;
     let clocks = Clocks::of(&shards)?;
     files::new_folder(&arguments.out)?;
     let merged = join(&shards, &clocks, &arguments.out).inspect_err(|_| {
@@ -58,9 +59,6 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
             "merge needs the run directories of two shards or more".to_owned(),
         ));
     };
-    if let Some(empty) = shards.iter().find(|shard| shard.lacks_requests()) {
-        return Err(CommandError::NoRequests(empty.path.clone()));
-    }
     let record = blank(&first.record, shards, clocks);
     let mut spans = clocks::Spans::default();
     let mut seen = Seen::default();

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
         ));
     }
     // A run that was cut short is recovered from what there is; a whole one is not made worse than it stands.
-    let damaged_ok = !run.record.complete;
+    let damaged_ok = arguments.reads.damaged_ok || !run.record.complete;
     let damage = run.damage(Reads { damaged_ok })?;
     run.recover()?;
     journal::distrust(&mut run.record, &damage);

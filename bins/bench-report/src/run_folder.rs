@@ -154,10 +154,13 @@ impl RunFolder {
         !JournalFile::Requests.parts_in(&self.path).is_empty()
     }
 
-    /// Whether it planned requests, and has none of their records.
-    pub(crate) fn lacks_requests(&self) -> bool {
-        let planned = self.record.cells.iter().any(|cell| cell.counts.planned > 0);
-        planned && !self.has_requests()
+    /// That they are there, for what cannot do without.
+    pub(crate) fn needs_requests(&self) -> Result<(), CommandError> {
+        if self.has_requests() {
+            Ok(())
+        } else {
+            Err(CommandError::NoRequests(self.path.clone()))
+        }
     }
 
     /// Its records, one at a time.
@@ -177,9 +180,7 @@ impl RunFolder {
 
     /// Makes every cell again from the records that are whole.
     pub(crate) fn cells_again(&mut self) -> Result<Concluded, CommandError> {
-        if !self.has_requests() {
-            return Err(CommandError::NoRequests(self.path.clone()));
-        }
+        self.needs_requests()?;
         let mut records = std::mem::take(&mut self.records);
         let mut spans = BTreeMap::new();
         if self.record.host.facts.contains_key("shards") {

@@ -71,13 +71,7 @@ pub fn distributions(run: &RunRecord) -> String {
         .number(("mean", ""), move |row| number(row, row.2.mean))
         .number(("sd", ""), move |row| Some(number(row, row.2.sd?)))
         .number(("min", ""), move |row| number(row, row.2.min));
-    for (name, q) in [
-        ("p50", 0.5),
-        ("p90", 0.9),
-        ("p95", 0.95),
-        ("p99", 0.99),
-        ("p99.9", 0.999),
-    ] {
+    for (name, q) in tables::QUANTILES {
         sheet = sheet.number((name, ""), move |row| Some(number(row, row.2.quantile(q)?)));
     }
     let rows = run.cells.iter();

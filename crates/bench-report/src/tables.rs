@@ -7,7 +7,7 @@ mod results;
 
 pub(crate) use context::context;
 pub(crate) use details::{
-    client, distributions, first_phase, hardware, phases, scale_of, significant,
+    QUANTILES, client, distributions, first_phase, hardware, phases, scale_of, significant,
 };
 pub use outcomes::measured_words;
 pub(crate) use outcomes::{

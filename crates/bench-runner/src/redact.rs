@@ -62,11 +62,8 @@ impl Secrets {
     /// `text` without them.
     pub(crate) fn hide(&self, text: &mut String) {
         for secret in self.0.iter() {
-            if text.contains(secret.as_str()) {
-                *text = text.replace(secret.as_str(), HIDDEN);
-            }
-            while let Some(cut) = beginning_of(secret, text) {
-                text.replace_range(cut, HIDDEN);
+            while let Some(found) = find(secret, text) {
+                text.replace_range(found, HIDDEN);
             }
         }
     }
@@ -104,10 +101,7 @@ impl Secrets {
         let Ok(text) = serde_json::to_string(record) else {
             return;
         };
-        let is_in = |secret: &String| {
-            text.contains(secret.as_str()) || beginning_of(secret, &text).is_some()
-        };
-        if !self.0.iter().any(is_in) {
+        if !self.0.iter().any(|secret| find(secret, &text).is_some()) {
             return;
         }
         // A secret may be a word that the format needs (`x-mode: trusted`). Such words stay where the result could not be read back without them.
@@ -191,9 +185,10 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Where the beginning of a secret stands in a text: messages are cut, and a secret with them. Half of it at least, and twelve bytes.
-fn beginning_of(secret: &str, text: &str) -> Option<std::ops::Range<usize>> {
-    let least = (secret.len() / 2).max(12);
+/// Where a secret stands in a text, or its beginning: messages are cut, and a secret with them. Half of it at least, and twelve bytes.
+fn find(secret: &str, text: &str) -> Option<std::ops::Range<usize>> {
+    let least = (secret.len() / 2).max(12).min(secret.len());
+    let least = (least..=secret.len()).find(|at| secret.is_char_boundary(*at))?;
     let start = secret.get(..least)?;
     let from = text.find(start)?;
     let more = text.get(from..)?.bytes().zip(secret.bytes());
@@ -313,6 +308,21 @@ mod tests {
         ] {
             assert_eq!(secrets.hidden(&format!("<{form}>")), "<***>", "{form}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_a_message_cut_in_two_is_hidden_and_a_few_letters_of_it_are_not() {
+        let secrets = secrets(&[
+            "--header",
+            "x-key: sk-plainsecretkey-01234567",
+            "--header",
+            "x-word: geheimschlüssel-für-alle-fälle",
+        ]);
+        let hidden = |text: &str| secrets.hidden(text);
+        assert_eq!(hidden("bad key sk-plainsecretkey-0…"), "bad key ***…");
+        assert_eq!(hidden("a key begins with sk-"), "a key begins with sk-");
+        assert_eq!(hidden("<geheimschlüssel-für-alle-fälle>"), "<***>");
+        assert_eq!(hidden("<geheimschlüssel-für-al…"), "<***…");
     }
 
     #[test]

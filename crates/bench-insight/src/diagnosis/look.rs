@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
+use super::first_token;
 use super::levels::{self, Level};
 use crate::samples::{CellSamples, LostSample, RequestSample};
 
@@ -188,14 +189,16 @@ impl<'a> Look<'a> {
     }
 
     /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
-    /// taken out too.
+    /// taken out too. Where the server is quicker for prompts whose beginnings it knew, of those alone: that the first prompts of a kind are slow is
+    /// the cache's doing.
     pub(super) fn slowness(&self) -> Vec<(f64, f64)> {
         let by_load: Vec<(f64, f64)> = self.seen.iter().map(|s| (s.in_flight, s.slow)).collect();
         let line = Line::of(&by_load);
         let usual = median(self.seen.iter().map(|s| s.in_flight).collect()).unwrap_or(1.0);
         let moved = self.load_moves() && line.at(usual) > 0.0;
-        self.seen
-            .iter()
+        let known_only = first_token::prefix_cache(self).is_some();
+        let seen = self.seen.iter();
+        seen.filter(|s| !known_only || first_token::is_known(s.request))
             .map(|s| {
                 let by_load = if moved {
                     (line.at(s.in_flight) / line.at(usual)).max(0.1)

@@ -2,7 +2,6 @@
 
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
-use super::first_token::{is_known, prefix_cache};
 use super::levels::{self, Level};
 use super::look::{Look, mean, median, quantile};
 use crate::draft::Draft;
@@ -13,7 +12,7 @@ const FEWEST: usize = 40;
 
 /// Slower at first, drifting, or another level from some moment on; lengths are taken out, and arrivals that come and go.
 pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
-    let points = known_beginnings(look).unwrap_or_else(|| look.slowness());
+    let points = look.slowness();
     if let Some(cold) = slow_start(&points) {
         return start_finding(look, &cold);
     }
@@ -69,19 +68,6 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         .because(Known::Requests, total as f64, Unit::Count)
         .refuted_by(experiment)
         .done()
-}
-
-/// Where the server knew the beginnings of some prompts and is quicker for it: the slowness of those alone. That the first prompts of a
-/// kind are slow is the cache's doing, and no warm-up's.
-fn known_beginnings(look: &Look<'_>) -> Option<Vec<(f64, f64)>> {
-    prefix_cache(look)?;
-    let known = look.seen.iter().map(|s| is_known(s.request));
-    let slowness = look.slowness().into_iter().zip(known);
-    Some(
-        slowness
-            .filter_map(|(point, known)| known.then_some(point))
-            .collect(),
-    )
 }
 
 /// A drift so slow that no moment parts two levels. In an open loop the time per token has to drift too, and nothing may pile up: more in

@@ -12,6 +12,15 @@ use super::{label, trust_mark};
 use crate::table::{Cell, Column, Mark, Sheet, Table};
 use crate::{number, text};
 
+/// The quantiles of a whole distribution.
+pub(crate) const QUANTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+];
+
 /// One row for each cell and metric of `metrics` that it has, latencies in milliseconds.
 pub(crate) fn distributions(run: &RunRecord, metrics: &[Metric], title: &str) -> Option<Table> {
     type Row<'a> = (&'a CellRecord, Metric, &'a Distribution);
@@ -28,13 +37,7 @@ pub(crate) fn distributions(run: &RunRecord, metrics: &[Metric], title: &str) ->
         })
         .number(("sd", unit), move |(.., seen)| seen.sd.map(|sd| sd / scale))
         .number(("min", unit), move |(.., seen)| seen.min / scale);
-    for (name, q) in [
-        ("p50", 0.5),
-        ("p90", 0.9),
-        ("p95", 0.95),
-        ("p99", 0.99),
-        ("p99.9", 0.999),
-    ] {
+    for (name, q) in QUANTILES {
         sheet = sheet.column(Column::number(name, unit), move |(.., seen)| {
             Cell::quantile(seen.quantile_entry(q), scale).marked(unbounded(Some(seen), q))
         });
