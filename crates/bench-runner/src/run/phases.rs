@@ -120,7 +120,7 @@ impl Run<'_> {
             Load::Open { .. } => (tools.pool.count(), AHEAD),
             Load::Closed { concurrency, .. } => {
                 let slots = usize::try_from(*concurrency).unwrap_or(usize::MAX);
-                (1, slots.max(FEWEST_AHEAD))
+                (1, 2 * slots.max(FEWEST_AHEAD))
             }
         };
         let sink = Arc::new(RecordSink {
