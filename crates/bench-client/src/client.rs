@@ -153,8 +153,8 @@ impl Client {
             let Some(connection) = execution.connect(checkout, &stage).await else {
                 return;
             };
-            let may_replace = replaced < REPLACEMENTS;
-            match execution.exchange(connection, request, may_replace).await {
+            let race = (replaced < REPLACEMENTS).then(|| pool.keep_alive_race());
+            match execution.exchange(connection, request, race).await {
                 ConnectionFate::Reusable(connection) => return pool.give_back(connection),
                 ConnectionFate::Over => return,
                 ConnectionFate::Stale => {}

@@ -135,12 +135,12 @@ impl<'a> RequestExecution<'a> {
         None
     }
 
-    /// Send the request and follow the answer to its end.
+    /// Send the request and follow the answer to its end. A connection that ends within `race` of it may have been stale.
     pub(crate) async fn exchange(
         &mut self,
         connection: Connection,
         request: HttpRequest<'_>,
-        may_replace: bool,
+        race: Option<Nanos>,
     ) -> ConnectionFate {
         let log = Rc::clone(connection.log());
         if connection.is_http2() {
@@ -154,7 +154,9 @@ impl<'a> RequestExecution<'a> {
         let mut transfer = request.start_on(connection);
         let streaming = request.prepared.is_streaming();
         let ending = self.follow(&mut transfer, streaming).await;
-        if may_replace && self.is_stale(&ending, &log, begin) {
+        let sent = transfer.sent().unwrap_or(now);
+        let in_time = race.is_some_and(|race| self.clock.now() - sent <= race);
+        if in_time && self.is_stale(&ending, &log, begin) {
             self.exchange.connection.replaced += 1;
             self.ready = None;
             return ConnectionFate::Stale;

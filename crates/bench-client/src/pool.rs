@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use bench_schema::{ConnectionFacts, Stage, Stamp};
+use bench_schema::{ConnectionFacts, Nanos, Stage, Stamp};
 
 use crate::connect::Connector;
 use crate::fault::Fault;
@@ -25,6 +25,8 @@ pub(crate) struct Pool {
     shared: tokio::sync::Mutex<Option<Http2>>,
     /// Whether connections are shared; not known before the first one where ALPN decides.
     shares: Cell<Option<bool>>,
+    /// The quickest that a connection was set up: about one round trip.
+    round_trip: Cell<Option<Nanos>>,
     tasks: LocalTasks,
 }
 
@@ -50,6 +52,7 @@ impl Pool {
             idle: RefCell::default(),
             shared: tokio::sync::Mutex::default(),
             shares: Cell::new(shares),
+            round_trip: Cell::new(None),
             tasks,
         }
     }
@@ -94,6 +97,14 @@ impl Pool {
         checkout.facts.replaced += replaced;
         checkout.facts.reused = checkout.connection.use_again();
         Ok(checkout)
+    }
+
+    /// How long after a request went out on an idle connection its end may still be one that the server had begun before. What ends later
+    /// had been taken: it is the server's failure, and to ask again in silence would hide the time that it cost.
+    pub(crate) fn keep_alive_race(&self) -> Nanos {
+        const LEAST: Nanos = Nanos::from_millis(100);
+        let round_trip = self.round_trip.get().unwrap_or_default();
+        LEAST.max(round_trip + round_trip)
     }
 
     /// Keep a connection that has finished its exchange.
@@ -154,6 +165,8 @@ impl Pool {
     async fn open(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
         let raw = connector.connect(&self.endpoint, stage).await?;
         let facts = raw.cost.clone();
+        let quickest = self.round_trip.get().into_iter().chain(facts.connect).min();
+        self.round_trip.set(quickest);
         let log = std::rc::Rc::clone(&raw.log);
         self.shares.set(Some(raw.http2));
         let opened = if raw.http2 {

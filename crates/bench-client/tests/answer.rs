@@ -252,3 +252,37 @@ fn half_of_an_emoji_in_an_escape_costs_no_answer() {
     assert_eq!(told.outcome, Outcome::Completed);
     assert_eq!((told.events.len(), told.text_chars), (2, 2));
 }
+
+#[test]
+fn documents_that_say_nothing_of_an_answer_are_none() {
+    let at = mark(0, 1, 1);
+    let error = "data: {\"detail\":\"Internal Server Error\"}\n\n";
+    let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";
+    for said in [error, role] {
+        let ended = format!("{said}data: [DONE]\n\n");
+        let outcome = answer(&[(&ended, at)], StreamEnd::Eof).outcome;
+        assert!(
+            matches!(&outcome, Outcome::Failed { failure: FailureKind::Empty, message, .. } if message.contains("they begin with")),
+            "{outcome:?}"
+        );
+        let cut = answer(&[(said, at)], StreamEnd::Eof).outcome;
+        assert!(matches!(cut, Outcome::Truncated { .. }), "{cut:?}");
+    }
+    // an answer of no words is one, where the server says that it is over
+    assert_eq!(
+        answer(&[(FINISH, at)], StreamEnd::Eof).outcome,
+        Outcome::Completed
+    );
+}
+
+#[test]
+fn an_event_of_the_type_error_is_one_whatever_its_shape() {
+    for data in ["{\"message\":\"out of memory\"}", "out of memory"] {
+        let stream = format!("{TOKEN}event: error\ndata: {data}\n\ndata: [DONE]\n\n");
+        let outcome = answer(&[(&stream, mark(0, 1, 1))], StreamEnd::Eof).outcome;
+        assert!(
+            matches!(&outcome, Outcome::Failed { failure: FailureKind::ServerError, stage: Stage::Stream, message } if message.contains("out of memory")),
+            "{outcome:?}"
+        );
+    }
+}

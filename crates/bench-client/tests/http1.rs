@@ -118,6 +118,37 @@ fn a_connection_closed_on_the_second_request_itself_is_replaced_once() {
 }
 
 #[test]
+fn a_request_that_the_server_held_before_it_closed_is_not_asked_again() {
+    let server = Scripted::start(vec![vec![
+        Act::Request,
+        text(&whole_stream(1)),
+        Act::Request,
+        Act::Wait,
+        Act::Close,
+    ]]);
+    let client = client(target(&server.url));
+    let exchange = run(async {
+        assert_eq!(ask(&client).await.outcome, Outcome::Completed);
+        let go = server.go.clone();
+        let held = async {
+            // longer than a close that was under way could take
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            go.send(()).unwrap();
+        };
+        tokio::join!(ask(&client), held).0
+    });
+    let (stage, kind, message) = failure(&exchange.outcome);
+    assert_eq!(
+        (stage, kind),
+        (Stage::Headers, FailureKind::Closed),
+        "{message}"
+    );
+    assert_eq!(exchange.connection.replaced, 0);
+    assert!(exchange.sent.is_some());
+    server.join();
+}
+
+#[test]
 fn a_new_connection_that_closes_without_an_answer_is_a_failure() {
     let server = Scripted::start(vec![vec![Act::Request, Act::Close]]);
     let client = client(target(&server.url));

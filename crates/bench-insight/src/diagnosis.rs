@@ -67,7 +67,14 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
 
 /// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why.
 fn is_doubted(run: &RunRecord) -> bool {
-    const NOT_HEALTHY: [&str; 4] = ["failures", "away", "stalled", "not_stationary"];
+    const NOT_HEALTHY: [&str; 6] = [
+        "failures",
+        "away",
+        "backed_off",
+        "empty_answers",
+        "stalled",
+        "not_stationary",
+    ];
     let mut reasons = run.trust.reasons.iter();
     // Tokens that come several at a time waited for each other somewhere.
     reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))

@@ -46,6 +46,10 @@ impl<'a> TrustFacts<'a> {
 /// What single requests of a cell tell about the measurement.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CellFacts {
+    /// Completed requests whose answer had no content at all.
+    pub answers_empty: u64,
+    /// Completed streamed answers with content whose number of tokens nobody told.
+    pub answers_untold: u64,
     /// Completed requests whose output tokens and asked output tokens are both known.
     pub answers_counted: u64,
     /// Those of them that got fewer tokens than asked.
@@ -56,6 +60,8 @@ pub struct CellFacts {
     pub tokens_told: u64,
     /// Content events of the same answers.
     pub events: u64,
+    /// Whether there are turns that waited for the answer before them.
+    pub later_turns: bool,
     /// The longest time without an answer while requests failed.
     pub outage: Option<Outage>,
     /// The longest time in which all streams stood still together.
@@ -124,9 +130,11 @@ impl FactKeeper {
         self.began = Some(self.began.map_or(record.due, |began| began.min(record.due)));
         self.answers.push(record);
         self.silence.push(record);
+        self.facts.later_turns |= record.turn.is_some_and(|turn| turn > 0);
         if !record.wire.outcome.is_completed() {
             return;
         }
+        self.facts.answers_empty += u64::from(record.wire.events.is_empty());
         self.tokens(record);
         // of a later turn the asked length is that of its own message, and the server counts all that was said
         let first = record.turn.is_none_or(|turn| turn == 0);
@@ -161,6 +169,8 @@ impl FactKeeper {
             self.facts.answers_long += u64::from(got > want);
         }
         let events = &record.wire.events;
+        let untold = record.wire.streamed && !events.is_empty() && record.output_tokens.is_none();
+        self.facts.answers_untold += u64::from(untold);
         if let (Some(told), true, None) = (told, record.wire.streamed, events.tokens()) {
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(told);
             self.facts.events += events.len() as u64;

@@ -218,6 +218,20 @@ const RULES: &[Rule] = &[
         next: "find out why it was away (its log at that time), then measure again",
     },
     Rule {
+        code: "backed_off",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: answers::backed_off,
+        next: "find out why it refused, and measure again below its limit: these figures are of fewer requests at once than the row says",
+    },
+    Rule {
+        code: "empty_answers",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: answers::empty_answers,
+        next: "look at what the server sends (`--keep-text`, its log); rates count these answers as served",
+    },
+    Rule {
         code: "bounded_stamps",
         limits: Limits(0.02, 0.10),
         limit: Limit::Share,
@@ -342,6 +356,13 @@ const RULES: &[Rule] = &[
         limit: Limit::Share,
         look: answers::more_tokens_than_events,
         next: "nothing in the stream confirms them, so tokens/s may be too high by as much; check with the model's own `--tokenizer`, or ask for continuous usage",
+    },
+    Rule {
+        code: "tokens_untold",
+        limits: Limits(0.01, NEVER),
+        limit: Limit::Share,
+        look: answers::untold,
+        next: "look at what these answers end with (`--keep-text`, the server's log)",
     },
     Rule {
         code: "short_answers",

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use bench_insight::{CellFacts, Outage, TrustFacts, trust};
 use bench_schema::{
-    CellRecord, Channel, ClockKind, ClockRecord, Distribution, Event, Exchange, FailureKind,
-    LagRecord, Load, Metric, Nanos, Outcome, Phase, PromptSize, Quantile, Quantity, RequestRecord,
-    Stage, Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
+    CellRecord, Channel, ClockKind, ClockRecord, Distribution, Event, EventLog, Exchange,
+    FailureKind, LagRecord, Load, Metric, Nanos, Outcome, Phase, PromptSize, Quantile, Quantity,
+    RequestRecord, Stage, Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
 };
 
 fn clock(arrival: ClockKind) -> ClockRecord {
@@ -461,6 +461,52 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     let waited = trust(&TrustFacts::of(&clock, &cells), &[waited]);
     speaks(&waited, "away", TrustVerdict::Untrusted);
     insta::assert_snapshot!(waited.reasons[0].sentence(), @"no request was answered for 33 % of the cell (limit 10 %), from 21.0 s after it began: rates and counts of lost requests are too good, since few were sent meanwhile; find out why it was away (its log at that time), then measure again");
+    let empty = told_of(CellFacts {
+        answers_empty: 98,
+        ..CellFacts::default()
+    });
+    let answered = closed(|c| (c.counts.planned, c.counts.completed) = (300, 300));
+    let unserved = trust(&TrustFacts::of(&clock, &empty), &[answered]);
+    speaks(&unserved, "empty_answers", TrustVerdict::Untrusted);
+    let speak = |facts: CellFacts, code| {
+        let answered = closed(|c| (c.counts.planned, c.counts.completed) = (300, 300));
+        let cells = told_of(facts);
+        speaks(
+            &trust(&TrustFacts::of(&clock, &cells), &[answered]),
+            code,
+            TrustVerdict::Doubtful,
+        );
+    };
+    let counted = CellFacts {
+        answers_counted: 202,
+        ..CellFacts::default()
+    };
+    speak(
+        CellFacts {
+            answers_untold: 98,
+            ..counted
+        },
+        "tokens_untold",
+    );
+    // three of four slots wait from the first second of eight on, for three failures of 724
+    let refused = |later_turns| {
+        let cells = told_of(CellFacts {
+            later_turns,
+            ..CellFacts::default()
+        });
+        let cell = closed(|c| {
+            c.load = Load::closed(4);
+            (c.counts.planned, c.counts.completed, c.counts.failed) = (724, 721, 3);
+            let whole = c.windows.whole.as_mut().unwrap();
+            (whole.seconds, whole.mean_in_flight) = (8.0, 1.31);
+        });
+        trust(&TrustFacts::of(&clock, &cells), &[cell])
+    };
+    speaks(&refused(false), "backed_off", TrustVerdict::Untrusted);
+    assert!(
+        refused(true).reasons.is_empty(),
+        "users think between turns"
+    );
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
     assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
     insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no whole answer, 48 % (limit 10 %); the server went away 21.0 s after the cell began and did not come back; find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered");
@@ -507,6 +553,23 @@ fn request(id: u64, sent: i64, answered: bool, frozen: std::ops::Range<i64>) -> 
         token_source: TokenSource::Usage,
         wire,
     }
+}
+
+#[test]
+fn answers_without_content_and_without_a_count_are_counted() {
+    let mut all: Vec<RequestRecord> = (0..100)
+        .map(|i| request(i, 1_000 * i64::try_from(i).unwrap(), true, 0..0))
+        .collect();
+    for record in &mut all[40..45] {
+        record.output_tokens = None;
+    }
+    for record in &mut all[50..52] {
+        record.wire.events = EventLog::default();
+    }
+    all[7].turn = Some(1);
+    let facts = CellFacts::of(&all);
+    assert_eq!((facts.answers_untold, facts.answers_empty), (5, 2));
+    assert!(facts.later_turns);
 }
 
 #[test]

@@ -217,14 +217,20 @@ impl Collector {
             return Ok(());
         }
         let first = self.protocol.decode(frame, &mut self.delta);
-        match first.is_err().then(|| repaired(frame.data)).flatten() {
+        let decoded = match first.is_err().then(|| repaired(frame.data)).flatten() {
             Some(data) => {
                 let data = data.as_slice();
                 self.protocol
                     .decode(Frame { data, ..frame }, &mut self.delta)
             }
             None => first,
+        };
+        // whatever shape the error has
+        if frame.event == "error" && !self.delta.has_error() {
+            self.delta.error(excerpt(frame.data));
+            return Ok(());
         }
+        decoded
     }
 
     /// A document was understood.
@@ -287,12 +293,13 @@ impl Collector {
     }
 
     fn outcome_of_a_whole_transfer(&self) -> Outcome {
-        let has_content = !self.log.is_empty();
-        if !has_content && !self.delta.says_something() && !self.is_opened() {
-            return self.nothing_came();
-        }
         let over = self.delta.is_finished()
             || ((self.whole || self.protocol.ends_with_transfer()) && self.documents > 0);
+        let nothing_said = self.log.is_empty() && !self.delta.says_something();
+        // an answer that had begun and was cut is truncated; one that ends in order and says nothing is none
+        if nothing_said && (over || !self.is_opened()) {
+            return self.nothing_came();
+        }
         if over {
             return Outcome::Completed;
         }
@@ -315,7 +322,13 @@ impl Collector {
             || self.head.starts_with(b":")
             || self.head.starts_with(b"data")
             || self.head.starts_with(b"event");
-        let (failure, message) = if self.bytes == 0 {
+        let (failure, message) = if self.is_opened() {
+            let bytes = self.bytes;
+            let message = format!(
+                "the {bytes} bytes of the answer hold no content, no finish reason and no usage; they begin with `{head}`"
+            );
+            (FailureKind::Empty, message)
+        } else if self.bytes == 0 {
             (FailureKind::Empty, "the answer has no body".to_owned())
         } else if looks_like_a_stream || self.head.trim_ascii().is_empty() {
             (

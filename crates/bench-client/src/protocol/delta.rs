@@ -148,6 +148,11 @@ impl Delta {
         self.error = Some(message.into());
     }
 
+    /// Whether the open document says so.
+    pub(crate) fn has_error(&self) -> bool {
+        self.error.is_some()
+    }
+
     /// The server's own timings, to be filled in.
     pub fn server(&mut self) -> &mut ServerTimings {
         self.whole.server.get_or_insert_default()

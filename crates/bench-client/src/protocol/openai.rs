@@ -140,11 +140,11 @@ pub(crate) fn read_header(name: &str, value: &str, out: &mut Delta) {
     }
 }
 
-/// A choice's finish reason. vLLM and gateways say `abort` and `error` where an answer did not come to its end.
+/// A choice's finish reason. vLLM and gateways say `abort`, `cancelled` and `error` where an answer did not come to its end.
 fn finish(reason: Option<&str>, out: &mut Delta) {
     let Some(reason) = reason else { return };
     out.finish(reason);
-    if matches!(reason, "abort" | "error") {
+    if matches!(reason, "abort" | "cancelled" | "error") {
         out.error(format!(
             "the server gave up: its finish reason is `{reason}`"
         ));

@@ -133,6 +133,61 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
+/// Answers that end in order and hold nothing: they count as completed, and no figure shows that nobody was served.
+pub(super) fn empty_answers(scene: &Scene<'_>) -> Option<Seen> {
+    let empty = scene.requests()?.answers_empty;
+    let completed = scene.cell.counts.completed;
+    let share = empty as f64 / completed as f64;
+    let what = format!(
+        "{} of {} answers have no content, {}",
+        text::grouped(empty as f64),
+        text::grouped(completed as f64),
+        text::percent(share),
+    );
+    (empty > 0 && completed > 0).then(|| Seen::new(share, what))
+}
+
+/// Answers without a count among answers that have one: nobody knows whether they are whole.
+pub(super) fn untold(scene: &Scene<'_>) -> Option<Seen> {
+    let seen = scene.requests().filter(|seen| seen.answers_counted > 0)?;
+    let completed = scene.cell.counts.completed.max(1);
+    let share = seen.answers_untold as f64 / completed as f64;
+    let what = format!(
+        "the server told the tokens of most answers, but not of {} of {}, {}: whether these are whole is not known",
+        text::grouped(seen.answers_untold as f64),
+        text::grouped(completed as f64),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
+}
+
+/// What a closed loop's slots waited out after refusals, at least: the load was lower than its concurrency says. The drain at the end is
+/// allowed for. Where failures or an outage say as much, they are told instead.
+pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {
+    let Load::Closed {
+        concurrency,
+        think_time: None,
+        ramp: None,
+    } = scene.cell.load
+    else {
+        return None;
+    };
+    let lost = failures(scene)?.value;
+    let told = lost.max(away(scene).map_or(0.0, |seen| seen.value));
+    let whole = scene.cell.windows.whole.as_ref()?;
+    let longest = scene.cell.metrics.get(&Metric::E2e)?.max * 1e-9;
+    let slots = f64::from(concurrency);
+    let repeats = f64::from(scene.cell.repeats.max(1));
+    let drain = (slots - 1.0) * longest * repeats / (slots * whole.seconds);
+    let share = 1.0 - whole.mean_in_flight / slots - drain;
+    let what = format!(
+        "slots waited after refusals for {} of their time: {} of {concurrency} requests were in flight on average",
+        text::percent(share),
+        text::number(whole.mean_in_flight),
+    );
+    (share > told && !scene.requests()?.later_turns).then(|| Seen::new(share, what))
+}
+
 /// All streams stood still together while answers were under way.
 pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     let stall = scene.requests()?.stall.as_ref()?;

@@ -30,7 +30,7 @@ pub(crate) struct Row {
     pub(crate) groups: GroupSet,
     repeat: u16,
     completed: bool,
-    /// Counts as +∞: failed, timed out, truncated or never sent.
+    /// Counts as +∞: failed, timed out, truncated or never sent; or an answer without content, which has no latency that could be good.
     pub(crate) lost: bool,
 }
 
@@ -89,10 +89,11 @@ impl Row {
         row.kept = kept.unwrap_or(NONE);
         row.groups = groups;
         row.repeat = u16::try_from(record.repeat).unwrap_or(u16::MAX);
-        row.lost = !matches!(
-            record.wire.outcome,
-            Outcome::Completed | Outcome::Cancelled { .. }
-        );
+        row.lost = match record.wire.outcome {
+            Outcome::Completed => record.wire.events.is_empty(),
+            Outcome::Cancelled { .. } => false,
+            _ => true,
+        };
         row
     }
 

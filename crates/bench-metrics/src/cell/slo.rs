@@ -120,7 +120,7 @@ impl<'a> Judge<'a> {
 
     /// Whether a request meets an objective, and whether only for want of the metric.
     fn meets(&self, slo: &Slo, row: &Row) -> (bool, bool) {
-        if !row.completed() {
+        if row.lost || !row.completed() {
             return (false, false);
         }
         row.instants()
@@ -130,7 +130,7 @@ impl<'a> Judge<'a> {
 
     /// What decides whether a request meets an objective: +∞ where it was lost, −∞ where it has no such metric.
     fn decisive(&self, slo: &Slo, row: &Row) -> f64 {
-        if row.completed() {
+        if row.completed() && !row.lost {
             let value = row.instants().value(self.metric(slo));
             value.unwrap_or(f64::NEG_INFINITY)
         } else {

@@ -1,7 +1,7 @@
 //! Objectives and goodput.
 
 use bench_metrics::summarise_cell;
-use bench_schema::{Metric, RequestRecord, Slo, SloOutcome, SloVerdict};
+use bench_schema::{EventLog, Metric, RequestRecord, Slo, SloOutcome, SloVerdict};
 
 use crate::aggregate::{assert_near, closed, one_by_one, open};
 use crate::records::{ended, even, refused};
@@ -169,4 +169,30 @@ fn one_token_answers_meet_an_objective_on_gaps_and_are_counted_as_such() {
     let goodput = summarise_cell(&records, context).goodput.unwrap();
     assert_eq!(goodput.vacuous, 4);
     assert!((goodput.attainment - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn an_answer_without_content_meets_no_objective_and_is_no_good_request() {
+    let mut context = closed(1);
+    context.slos = vec![Slo {
+        metric: Metric::E2e,
+        q: 0.95,
+        limit: 5e9,
+        use_case: None,
+    }];
+    let records: Vec<RequestRecord> = (0..300)
+        .map(|i| {
+            let mut record = even(i, 100.0 * i as f64, 20.0, 10.0, 5);
+            if i % 3 == 0 {
+                record.wire.events = EventLog::default();
+            }
+            record
+        })
+        .collect();
+    let cell = summarise_cell(&records, context);
+    assert_eq!(cell.counts.completed, 300);
+    assert_eq!(cell.slos[0].verdict, SloVerdict::Fail);
+    let goodput = cell.goodput.unwrap();
+    assert!((goodput.attainment - 2.0 / 3.0).abs() < 1e-9);
+    assert_eq!(goodput.vacuous, 0);
 }
