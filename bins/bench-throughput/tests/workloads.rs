@@ -244,6 +244,22 @@ fn shards_ask_together_what_one_program_asks() -> Result {
 }
 
 #[test]
+fn a_level_that_comes_again_is_a_cell_of_its_own() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(EngineConfig::profile("instant")?)?;
+    let url = server.url();
+    let args = ["--url", &url, "--concurrency", "2,1,2", "--requests", "10"];
+    let (run, _) = run(folder.path(), &args)?;
+    let ids: Vec<&str> = run.cells.iter().map(|cell| cell.id.as_str()).collect();
+    assert_eq!(ids, ["c2", "c1", "c2-again2"]);
+    assert_ne!(
+        run.cells[0].plan.hash, run.cells[2].plan.hash,
+        "other prompts"
+    );
+    Ok(())
+}
+
+#[test]
 fn several_urls_take_turns_and_are_told_apart() -> Result {
     let folder = tempfile::tempdir()?;
     let servers = [

@@ -85,6 +85,12 @@ impl Client {
         self.connector.clock()
     }
 
+    /// Let the next request go to this endpoint; those after it take turns from there. Clients that share a load begin with different ones, or
+    /// each endpoint would have their requests in bursts.
+    pub fn begin_with(&self, endpoint: usize) {
+        self.next.set(endpoint);
+    }
+
     /// Which instant the arrival stamps are, and why they are not the kernel's where they are not.
     pub fn clock_kind(&self) -> (ClockKind, Option<String>) {
         match self.connector.no_stamps_reason() {

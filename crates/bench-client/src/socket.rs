@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bench_schema::{Nanos, Stamp};
@@ -230,7 +231,7 @@ pub(crate) struct ReadLog {
     mark: Cell<ReadMark>,
     /// A moment at which the receive queue was empty.
     drained: Cell<Stamp>,
-    reads: Cell<u64>,
+    reads: Arc<AtomicU64>,
     bytes_read: Cell<u64>,
     ended: Cell<Option<Stamp>>,
     last_write: Cell<Stamp>,
@@ -263,7 +264,7 @@ impl ReadLog {
             stamps,
             mark: Cell::default(),
             drained: Cell::new(now),
-            reads: Cell::new(0),
+            reads: Arc::default(),
             bytes_read: Cell::new(0),
             ended: Cell::new(None),
             last_write: Cell::new(now),
@@ -287,13 +288,13 @@ impl ReadLog {
         self.drained.set(self.drained.get().max(now));
         self.opening.set(None);
         self.in_vain.set(0);
-        self.begun_at.set(self.reads.get());
+        self.begun_at.set(self.reads());
         self.position()
     }
 
     pub(crate) fn position(&self) -> LogPosition {
         LogPosition {
-            reads: self.reads.get(),
+            reads: self.reads(),
             bytes_read: self.bytes_read.get(),
         }
     }
@@ -334,7 +335,7 @@ impl ReadLog {
             }
             None => {}
         }
-        self.reads.set(self.reads.get() + 1);
+        self.reads.fetch_add(1, Ordering::Relaxed);
         let len = u64::try_from(read.len).unwrap_or(u64::MAX);
         self.bytes_read
             .set(self.bytes_read.get().saturating_add(len));
@@ -354,7 +355,7 @@ impl ReadLog {
         let stamped = mark.arrival < mark.returned;
         let usual = self.usual_gap.get();
         let late = now - mark.arrival > usual + Nanos::new(usual.get() / 4);
-        let short = self.reads.get() - self.begun_at.get() < SHORT;
+        let short = self.reads() - self.begun_at.get() < SHORT;
         (late || short) && stamped && self.in_vain.get() < PATIENCE
     }
 
@@ -416,7 +417,12 @@ impl ReadLog {
 
     /// Reads so far.
     pub(crate) fn reads(&self) -> u64 {
-        self.reads.get()
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// The same, for a waker.
+    pub(crate) fn shared_reads(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.reads)
     }
 
     /// When the peer's end of stream was read.

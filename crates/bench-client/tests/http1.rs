@@ -225,6 +225,46 @@ fn prewarmed_connections_are_there_before_the_first_request() {
 }
 
 #[test]
+fn interim_answers_without_an_end_do_not_outrun_the_limits_on_time() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let interim = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000);
+        // until the client has gone
+        while std::io::Write::write_all(&mut stream, &interim).is_ok() {}
+    });
+    let mut aim = target(&url);
+    aim.timeouts.whole = Nanos::from_millis(300);
+    let client = client(aim);
+    let exchange = run(async { ask(&client).await });
+    assert!(
+        matches!(exchange.outcome, Outcome::TimedOut { .. }),
+        "{:?}",
+        exchange.outcome
+    );
+    drop(client);
+    server.join().unwrap();
+}
+
+#[test]
+fn clients_that_share_a_load_begin_with_different_endpoints() {
+    let answer = || vec![Act::Request, text(&whole_stream(1)), Act::Linger];
+    let servers = [(); 2].map(|()| Scripted::start(vec![answer()]));
+    let urls = servers.each_ref().map(|server| server.url.as_str());
+    let mut aim = target(urls[0]);
+    aim.endpoints.extend(target(urls[1]).endpoints);
+    let client = client(aim);
+    client.begin_with(3);
+    run(async {
+        assert_eq!(ask(&client).await.connection.endpoint, 1);
+        assert_eq!(ask(&client).await.connection.endpoint, 0);
+        drop(client);
+    });
+    servers.map(Scripted::join);
+}
+
+#[test]
 fn nobody_listening_is_refused_with_the_address() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -3,7 +3,7 @@
 mod aiperf;
 mod vllm;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::{Histogram, Layout, Sample};
 use bench_schema::{
@@ -199,9 +199,9 @@ impl Times {
     }
 }
 
-/// First start and last end of everything that was sent, seconds.
-#[derive(Clone, Copy, Default)]
-struct Span(Option<(f64, f64)>);
+/// First start and last end of everything that was sent, seconds, by repeat: what lies between repeats is no time of the measurement.
+#[derive(Clone, Default)]
+struct Span(BTreeMap<u32, (f64, f64)>);
 
 impl Span {
     fn add(&mut self, record: &RequestRecord, times: &Times) {
@@ -210,20 +210,24 @@ impl Span {
                 times.start.as_secs_f64(),
                 record.last_instant().as_secs_f64(),
             );
-            let (from, to) = self.0.unwrap_or((start, end));
-            self.0 = Some((from.min(start), to.max(end)));
+            let (from, to) = self.0.entry(record.repeat).or_insert((start, end));
+            (*from, *to) = (from.min(start), to.max(end));
         }
     }
 
-    fn start(self) -> f64 {
-        self.0.map_or(0.0, |(from, _)| from)
+    fn start(&self) -> f64 {
+        self.0
+            .values()
+            .map(|(from, _)| *from)
+            .reduce(f64::min)
+            .unwrap_or(0.0)
     }
 
-    fn seconds(self) -> f64 {
-        self.0.map_or(0.0, |(from, to)| to - from)
+    fn seconds(&self) -> f64 {
+        self.0.values().map(|(from, to)| to - from).sum()
     }
 
-    fn per_s(self, n: f64) -> f64 {
+    fn per_s(&self, n: f64) -> f64 {
         let seconds = self.seconds();
         if seconds > 0.0 { n / seconds } else { 0.0 }
     }

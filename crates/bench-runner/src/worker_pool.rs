@@ -207,6 +207,7 @@ impl WorkerContext {
     async fn equipment(&self) -> Result<(Rc<Worker<Wire>>, Timer), ClientError> {
         let timer = Timer::new(self.clock.clone(), SPIN)?;
         let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
+        client.begin_with(usize::try_from(self.index).unwrap_or(0));
         if let Some(late) = &self.late {
             late.give_way_to(&timer);
             client.batch_reads(late);

@@ -182,6 +182,9 @@ impl Http1Transfer {
     }
 
     fn step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        /// Reads that give nothing (interim answers, comments between chunks) before others, and the limits on time, have their turn.
+        const READS: u32 = 32;
+        let mut reads = 0;
         loop {
             if let Some(step) = self.take() {
                 return Poll::Ready(step);
@@ -199,7 +202,11 @@ impl Http1Transfer {
                 Poll::Pending if self.connection.log.is_permitted() => {
                     return self.take().map_or(Poll::Pending, Poll::Ready);
                 }
-                Poll::Pending => {}
+                Poll::Pending if reads == READS => {
+                    cx.waker().wake_by_ref();
+                    return self.take().map_or(Poll::Pending, Poll::Ready);
+                }
+                Poll::Pending => reads += 1,
             }
         }
     }

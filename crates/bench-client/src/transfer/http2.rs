@@ -5,8 +5,9 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bench_schema::Stamp;
 use hyper::body::{Body, Incoming};
@@ -126,6 +127,44 @@ enum Awaiting {
     Nothing,
 }
 
+/// Wakes a stream's task, and keeps which read of the connection was the first that did. Other streams have reads of their own in between.
+struct WokenAt {
+    reads: Arc<AtomicU64>,
+    first: AtomicU64,
+    task: Mutex<Option<Waker>>,
+}
+
+impl WokenAt {
+    const NOT_YET: u64 = u64::MAX;
+
+    fn forget(&self) {
+        self.first.store(Self::NOT_YET, Ordering::Relaxed);
+    }
+
+    fn wake_this(&self, task: &Waker) {
+        let mut known = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.as_ref().is_some_and(|known| known.will_wake(task)) {
+            *known = Some(task.clone());
+        }
+    }
+}
+
+impl Wake for WokenAt {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let now = self.reads.load(Ordering::Relaxed);
+        let (unset, kept) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _earlier = self.first.compare_exchange(Self::NOT_YET, now, unset, kept);
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(task) = &*task {
+            task.wake_by_ref();
+        }
+    }
+}
+
 /// The connection's reads when this stream last had nothing to take.
 #[derive(Clone, Copy)]
 struct Seen {
@@ -139,6 +178,7 @@ pub(crate) struct Http2Transfer {
     awaiting: Awaiting,
     sent: Arc<Sent>,
     seen: Seen,
+    woken: Arc<WokenAt>,
 }
 
 impl Http2Transfer {
@@ -149,11 +189,17 @@ impl Http2Transfer {
             reads: log.reads(),
             drained: log.now(),
         };
+        let woken = WokenAt {
+            reads: log.shared_reads(),
+            first: AtomicU64::new(WokenAt::NOT_YET),
+            task: Mutex::default(),
+        };
         Self {
             log,
             awaiting: Awaiting::Head(response),
             sent,
             seen,
+            woken: Arc::new(woken),
         }
     }
 
@@ -162,6 +208,9 @@ impl Http2Transfer {
     }
 
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
+        self.woken.wake_this(cx.waker());
+        let waker = Waker::from(Arc::clone(&self.woken));
+        let cx = &mut Context::from_waker(&waker);
         loop {
             match &mut self.awaiting {
                 Awaiting::Head(response) => match response.as_mut().poll(cx) {
@@ -196,6 +245,7 @@ impl Http2Transfer {
             reads: self.log.reads(),
             drained: self.log.drained(),
         };
+        self.woken.forget();
         Poll::Pending
     }
 
@@ -204,10 +254,12 @@ impl Http2Transfer {
         Step::Broken(error)
     }
 
-    /// The latest read, if it is the only one since this stream last looked; else all of them together.
+    /// The latest read, if it is the first that woke this stream, or the only one since it last looked; else all of them together.
     fn mark(&self) -> ReadMark {
         let latest = self.log.mark();
-        if self.log.reads() <= self.seen.reads.saturating_add(1) {
+        let reads = self.log.reads();
+        let alone = self.woken.first.load(Ordering::Relaxed) == reads;
+        if alone || reads <= self.seen.reads.saturating_add(1) {
             return latest;
         }
         ReadMark {
@@ -221,5 +273,36 @@ impl Http2Transfer {
 impl fmt::Debug for Http2Transfer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Http2Transfer").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_reads_that_woke_a_stream_the_first_is_kept_until_it_has_looked() {
+        let reads = Arc::new(AtomicU64::new(5));
+        let woken = Arc::new(WokenAt {
+            reads: Arc::clone(&reads),
+            first: AtomicU64::new(WokenAt::NOT_YET),
+            task: Mutex::default(),
+        });
+        let waker = Waker::from(Arc::clone(&woken));
+        let first = || woken.first.load(Ordering::Relaxed);
+        // reads of other streams wake nobody here
+        reads.store(7, Ordering::Relaxed);
+        waker.wake_by_ref();
+        assert_eq!(first(), 7);
+        reads.store(8, Ordering::Relaxed);
+        waker.wake_by_ref();
+        assert_eq!(
+            first(),
+            7,
+            "two reads brought something: they are told together"
+        );
+        woken.forget();
+        waker.wake();
+        assert_eq!(first(), 8);
     }
 }

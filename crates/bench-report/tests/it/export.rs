@@ -158,6 +158,33 @@ fn the_vllm_times_count_from_when_a_request_was_taken_up_and_not_from_when_its_s
 }
 
 #[test]
+fn what_lies_between_repeats_is_no_time_of_the_measurement() {
+    let (run, records) = run_and_records();
+    let again = records.iter().cloned().map(|mut record| {
+        record.repeat += 1;
+        record.shift(Nanos::from_secs(1_000));
+        record
+    });
+    let both: Vec<_> = records.iter().cloned().chain(again).collect();
+    let [once, twice] = [records, both].map(|records| {
+        let aiperf = export::aiperf(&run, &run.cells[2], records.clone());
+        (vllm(&run, &run.cells[2], records), aiperf)
+    });
+    let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-6, "{a} {b}");
+    let of = |out: &Value, key: &str| out[key].as_f64().unwrap();
+    near(of(&twice.0, "duration"), 2.0 * of(&once.0, "duration"));
+    near(
+        of(&twice.0, "request_throughput"),
+        of(&once.0, "request_throughput"),
+    );
+    let of = |out: &Value, key: &str| out[key]["avg"].as_f64().unwrap();
+    near(
+        of(&twice.1, "benchmark_duration"),
+        2.0 * of(&once.1, "benchmark_duration"),
+    );
+}
+
+#[test]
 fn the_aiperf_export_has_a_unit_and_percentiles_for_each_metric() {
     let (run, records) = run_and_records();
     let out = export::aiperf(&run, &run.cells[3], records);

@@ -1,5 +1,6 @@
 //! Before the first request: the engine, the server, what sizes prompts, what is sampled, and how many files may be open.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
@@ -49,7 +50,7 @@ impl<'a> Run<'a> {
         } else {
             Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
-        let cells = (program.design)(settings, server.context());
+        let cells = told_apart((program.design)(settings, server.context()));
         if !output.dry_run {
             make_room_for(&cells, settings)?;
         }
@@ -186,6 +187,21 @@ fn usual_pages(urls: &[String], kind: Option<&str>) -> Vec<String> {
     urls.iter()
         .map(|url| format!("{}{path}", base(url)))
         .collect()
+}
+
+/// A level that is measured again (a sweep up and back down, to see a drift) is a cell of its own: with the same id its records and prompts
+/// could not be told from the first one's.
+fn told_apart(mut cells: Vec<Cell>) -> Vec<Cell> {
+    let mut seen = BTreeMap::<String, u32>::new();
+    for cell in &mut cells {
+        let times = seen.entry(cell.id.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            cell.id = format!("{}-again{times}", cell.id);
+            cell.label = format!("{} (time {times})", cell.label);
+        }
+    }
+    cells
 }
 
 /// Why this host's GPUs are not read.
