@@ -67,10 +67,12 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
 
 /// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why.
 fn is_doubted(run: &RunRecord) -> bool {
-    const NOT_HEALTHY: [&str; 6] = [
+    const NOT_HEALTHY: [&str; 8] = [
         "failures",
         "away",
         "backed_off",
+        "cancelled_unanswered",
+        "connection_full",
         "empty_answers",
         "stalled",
         "not_stationary",

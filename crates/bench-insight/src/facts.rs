@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{ClockRecord, Metric, Nanos, Phase, RequestRecord, Stamp};
+use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp};
 
 use crate::outages::{Answers, Silence};
 
@@ -60,6 +60,10 @@ pub struct CellFacts {
     pub tokens_told: u64,
     /// Content events of the same answers.
     pub events: u64,
+    /// Requests that were stopped on purpose (`--cancel-after`) before any content came.
+    pub cancelled_unanswered: u64,
+    /// Mean time from having a connection to the request's last byte leaving, over completed requests.
+    pub to_send: Nanos,
     /// Whether there are turns that waited for the answer before them.
     pub later_turns: bool,
     /// The longest time without an answer while requests failed.
@@ -117,6 +121,9 @@ pub struct FactKeeper {
     cache_told: bool,
     /// The earliest due time of the measured requests.
     began: Option<Stamp>,
+    /// Sum and number of the times from connection to last byte.
+    to_send: f64,
+    sent: u64,
     answers: Answers,
     silence: Silence,
 }
@@ -131,6 +138,16 @@ impl FactKeeper {
         self.answers.push(record);
         self.silence.push(record);
         self.facts.later_turns |= record.turn.is_some_and(|turn| turn > 0);
+        let stopped = matches!(record.wire.outcome, Outcome::Cancelled { .. });
+        self.facts.cancelled_unanswered += u64::from(stopped && record.wire.events.is_empty());
+        if let (Some(ready), Some(sent), true) = (
+            record.wire.connected,
+            record.wire.sent,
+            record.wire.outcome.is_completed(),
+        ) {
+            self.to_send += (sent - ready).as_f64();
+            self.sent += 1;
+        }
         if !record.wire.outcome.is_completed() {
             return;
         }
@@ -187,6 +204,7 @@ impl FactKeeper {
             prompt_asked: mean(self.asked),
             prompt_known: mean(self.known),
             cached_share: cached,
+            to_send: Nanos::from_secs_f64(self.to_send * 1e-9 / self.sent.max(1) as f64),
             outage: self.answers.longest_outage(began),
             stall: self.silence.longest(began),
             ..self.facts

@@ -218,6 +218,13 @@ const RULES: &[Rule] = &[
         next: "find out why it was away (its log at that time), then measure again",
     },
     Rule {
+        code: "cancelled_unanswered",
+        limits: Limits(0.01, NEVER),
+        limit: Limit::Share,
+        look: answers::cancelled_unanswered,
+        next: "give the first token more time than `--cancel-after` did, or use `--first-token-timeout`, whose requests count as lost",
+    },
+    Rule {
         code: "backed_off",
         limits: Limits(0.01, 0.10),
         limit: Limit::Share,
@@ -265,6 +272,13 @@ const RULES: &[Rule] = &[
         limit: Limit::Share,
         look: sending::slots_idle,
         next: "give the client a core of its own or more workers (`--workers`); the load was lower than the concurrency says",
+    },
+    Rule {
+        code: "connection_full",
+        limits: Limits(0.01, 0.10),
+        limit: Limit::Share,
+        look: sending::connection_full,
+        next: "over HTTP/2 a server limits the streams of a connection: raise its limit, or measure over HTTP/1.1; latencies from sent do not hold this time, those from due do",
     },
     Rule {
         code: "offered_rate",

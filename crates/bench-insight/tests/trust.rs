@@ -172,6 +172,24 @@ fn slots_that_stand_idle_make_a_closed_loop_lighter_than_it_says() {
     assert!(judged(&[idle(0.009)]).reasons.is_empty());
     speaks(&judged(&[idle(0.02)]), "slots_idle", TrustVerdict::Doubtful);
     speaks(&judged(&[idle(0.2)]), "slots_idle", TrustVerdict::Untrusted);
+    // the same time, with the request ready and its connection full
+    let cell = idle(0.2);
+    let waited = cell.metrics[&Metric::E2eDue].mean - cell.metrics[&Metric::E2e].mean;
+    let facts = CellFacts {
+        to_send: Nanos::from_secs_f64(0.9e-9 * waited),
+        ..CellFacts::default()
+    };
+    let (clock, cells) = (
+        clock(ClockKind::Kernel),
+        BTreeMap::from([("c8".to_owned(), facts)]),
+    );
+    let full = trust(&TrustFacts::of(&clock, &cells), &[cell]);
+    speaks(&full, "connection_full", TrustVerdict::Untrusted);
+    assert!(
+        full.reasons
+            .iter()
+            .all(|reason| reason.code != "slots_idle")
+    );
 }
 
 fn lateness(p99_us: f64) -> Distribution {
@@ -488,6 +506,13 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         },
         "tokens_untold",
     );
+    speak(
+        CellFacts {
+            cancelled_unanswered: 105,
+            ..CellFacts::default()
+        },
+        "cancelled_unanswered",
+    );
     // three of four slots wait from the first second of eight on, for three failures of 724
     let refused = |later_turns| {
         let cells = told_of(CellFacts {
@@ -567,9 +592,21 @@ fn answers_without_content_and_without_a_count_are_counted() {
         record.wire.events = EventLog::default();
     }
     all[7].turn = Some(1);
+    for record in &mut all {
+        record.wire.connected = record.dispatched;
+        record.wire.sent = record.dispatched.map(|at| at + Nanos::from_millis(3));
+    }
+    for record in &mut all[80..90] {
+        record.wire.outcome = Outcome::Cancelled {
+            reason: "after 1.00 s".to_owned(),
+        };
+    }
+    all[80].wire.events = EventLog::default();
     let facts = CellFacts::of(&all);
     assert_eq!((facts.answers_untold, facts.answers_empty), (5, 2));
     assert!(facts.later_turns);
+    assert_eq!(facts.cancelled_unanswered, 1);
+    assert_eq!(facts.to_send, Nanos::from_millis(3));
 }
 
 #[test]

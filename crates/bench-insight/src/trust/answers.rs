@@ -147,6 +147,20 @@ pub(super) fn empty_answers(scene: &Scene<'_>) -> Option<Seen> {
     (empty > 0 && completed > 0).then(|| Seen::new(share, what))
 }
 
+/// Requests that were stopped on purpose before anything came: whether the server would have answered is not known.
+pub(super) fn cancelled_unanswered(scene: &Scene<'_>) -> Option<Seen> {
+    let stopped = scene.requests()?.cancelled_unanswered;
+    let planned = scene.cell.counts.planned.max(1);
+    let share = stopped as f64 / planned as f64;
+    let what = format!(
+        "{} of {} were stopped on purpose before a token came, {}: whether the server would have answered is not known",
+        text::grouped(stopped as f64),
+        requests(planned),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
+}
+
 /// Answers without a count among answers that have one: nobody knows whether they are whole.
 pub(super) fn untold(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|seen| seen.answers_counted > 0)?;

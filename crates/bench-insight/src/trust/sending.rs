@@ -26,19 +26,30 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// The part of a slot's time between an answer and the next request, which the client took.
-pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
+/// The part of a slot's time between an answer and the next request, and its mean; what connecting took is the server's.
+fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
     if scene.cell.load.is_open() {
         return None;
     }
     let mean = |metric| scene.cell.metrics.get(&metric).map(|d| d.mean);
     let (from_due, from_sent) = (mean(Metric::E2eDue)?, mean(Metric::E2e)?);
-    // A slot that connects is not idle.
     let connecting = scene.cell.metrics.get(&Metric::Connect);
     let requests = scene.cell.metrics.get(&Metric::E2e)?.n as f64;
     let connecting = connecting.map_or(0.0, |d| d.mean * d.n as f64 / requests);
     let idle = from_due - from_sent - connecting;
-    let share = idle / view::positive(from_due)?;
+    Some((idle / view::positive(from_due)?, idle))
+}
+
+/// Whether most of that is the connection's, which did not take the request.
+fn is_the_connections(scene: &Scene<'_>, idle: f64) -> bool {
+    let to_send = scene.requests().map(|seen| seen.to_send.as_f64());
+    to_send.is_some_and(|to_send| to_send > idle / 2.0)
+}
+
+/// The part of a slot's time between an answer and the next request, which the client took.
+pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
+    let (share, idle) = idle(scene).filter(|(_, idle)| !is_the_connections(scene, *idle))?;
+    let from_sent = scene.cell.metrics.get(&Metric::E2e)?.mean;
     let detail = format!(
         ": {} on average from an answer to the next request, which then took {}",
         text::time(idle),
@@ -50,6 +61,17 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
         next: super::taken(scene),
         ..Seen::new(share, what)
     })
+}
+
+/// The part of a slot's time for which its request was ready and the connection did not take it.
+pub(super) fn connection_full(scene: &Scene<'_>) -> Option<Seen> {
+    let (share, idle) = idle(scene).filter(|(_, idle)| is_the_connections(scene, *idle))?;
+    let what = format!(
+        "requests waited {} on average, {} of their slots' time, for their connection to take them",
+        text::time(idle),
+        text::percent(share),
+    );
+    Some(Seen::new(share, what))
 }
 
 /// Whether the client sent when it should.
