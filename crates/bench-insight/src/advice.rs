@@ -115,6 +115,9 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::Overload => vec![Action::LowerLoadOrAddReplicas],
         Cause::Queueing => vec![Action::RunMoreAtOnce, Action::LowerLoadOrAddReplicas],
         Cause::Prefill => vec![Action::CachePrefixes, Action::LargerPrefillSteps],
+        Cause::WaitingOrPrefill if alone(finding) => {
+            vec![Action::ReadServerMetrics, Action::LookInBetween]
+        }
         Cause::WaitingOrPrefill => vec![Action::ReadServerMetrics, Action::MeasureAlone],
         Cause::HeldBack => vec![Action::LookInBetween],
         Cause::DecodeSlowsWithLoad => {
@@ -161,6 +164,13 @@ pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
             parameter: parameter(action, kind),
         })
         .collect()
+}
+
+/// Whether requests were sent one at a time.
+fn alone(finding: &Finding) -> bool {
+    finding
+        .figure(&Known::InFlight.into())
+        .is_some_and(|n| n <= 1.0)
 }
 
 /// How each kind of server is told to keep no prefix cache; a part of its name, and the switch.

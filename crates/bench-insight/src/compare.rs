@@ -386,8 +386,9 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], samples: ComparedSamples<'_
         {
             let why: Vec<String> = run.trust.reasons.iter().map(|r| r.code.clone()).collect();
             all.push(format!(
-                "the {side} run `{}` is not trusted ({})",
+                "the {side} run `{}` is {} ({})",
                 run.title,
+                run.trust.verdict.as_str(),
                 text::list(&why)
             ));
         }

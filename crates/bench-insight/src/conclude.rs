@@ -60,6 +60,7 @@ impl CellConclusion {
         Self {
             accumulator: CellAccumulator::new(CellContext {
                 slos: asked.all_slos(),
+                stop: cell.stop.clone(),
                 ..CellContext::new(cell.load.clone())
             }),
             readings: Thinned::default(),

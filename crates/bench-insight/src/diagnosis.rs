@@ -57,7 +57,8 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     for finding in &mut found {
         finding.advice = advice::of(finding, kind);
     }
-    let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache));
+    let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
+        && !looks.iter().any(|look| unexplained::cost(look) >= LEAST);
     if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
     {
         found.extend(healthy(run));

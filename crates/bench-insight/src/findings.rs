@@ -114,7 +114,7 @@ fn by_tag(
 /// What was asked first, then what costs users most, then facts; each in the order in which it was made.
 fn ordered(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| match finding.code {
-        Code::Answer(Answer::SloMissed | Answer::ScenarioMissed) => 0,
+        Code::Answer(Answer::SloCapacity | Answer::SloMissed | Answer::ScenarioMissed) => 0,
         Code::Answer(Answer::SloUndecided | Answer::ScenarioUndecided) => 1,
         Code::Answer(Answer::SloMet | Answer::ScenarioMet) => 2,
         Code::Cause(_) => 3,

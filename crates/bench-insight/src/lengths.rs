@@ -114,7 +114,8 @@ fn group_points(cell: &CellRecord) -> Vec<LengthPoint> {
         let points: Vec<LengthPoint> = cell
             .groups
             .iter()
-            .filter(|group| group.by == by)
+            // The mean of a few says more of those few than of their length.
+            .filter(|group| group.by == by && group.counts.completed >= 10)
             .filter_map(|group| {
                 Some(LengthPoint {
                     class: String::new(),

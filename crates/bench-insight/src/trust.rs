@@ -437,7 +437,7 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "its first requests are slower than the rest",
             Some(Cause::Drift) => "its times drift",
-            _ => "its times change at one moment",
+            _ => "its times change within it",
         };
         reasons.push(TrustReason {
             code: CODE.to_owned(),

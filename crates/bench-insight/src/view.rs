@@ -63,7 +63,7 @@ pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
     let mean = mean(cell, Metric::Icl);
     usual
         .zip(mean)
-        .is_some_and(|(usual, mean)| usual < 0.2 * mean)
+        .is_some_and(|(usual, mean)| usual < 0.05 * mean)
 }
 
 /// Output tokens per second over the headline window.
@@ -76,6 +76,42 @@ pub(crate) fn tokens_per_s(cell: &CellRecord) -> Option<f64> {
 /// Completed requests per second over the headline window.
 pub(crate) fn requests_per_s(cell: &CellRecord) -> Option<f64> {
     positive(cell.headline_rates()?.requests_per_s)
+}
+
+/// What an open loop offers and answers beside what it is served, requests per second.
+pub(crate) struct Behind {
+    pub(crate) offered: f64,
+    /// Of that, what was answered in the end.
+    pub(crate) answered: f64,
+    pub(crate) served: f64,
+}
+
+/// An open loop that is served less than this part of what it offers and answers is an overload.
+const LEAST_SERVED: f64 = 0.96;
+
+/// Of an open loop whose queue grows. A table that does not follow its requests to their ends tells it by its rate over a long window.
+pub(crate) fn behind(cell: &CellRecord) -> Option<Behind> {
+    let rates = cell.headline_rates().filter(|_| cell.load.is_open())?;
+    let offered = rates
+        .offered_requests_per_s
+        .or(cell.plan.offered_rate_per_s);
+    let offered = offered.and_then(positive)?;
+    let counts = &cell.counts;
+    let answered = match counts.planned {
+        0 => offered,
+        planned => offered * counts.completed as f64 / planned as f64,
+    };
+    let long = || mean(cell, Metric::E2e).is_some_and(|e2e| rates.seconds * 1e9 >= 20.0 * e2e);
+    let (served, least) = match rates.served_requests_per_s {
+        Some(served) => (served, LEAST_SERVED),
+        None if long() => (rates.requests_per_s, 0.9),
+        None => return None,
+    };
+    (served < least * answered).then_some(Behind {
+        offered,
+        answered,
+        served,
+    })
 }
 
 /// Mean output tokens of the answers; the asked number where answers were not counted.

@@ -2,6 +2,7 @@
 
 mod categories;
 mod distributions;
+mod open_loop;
 mod phases;
 mod rates;
 mod row;
@@ -12,8 +13,8 @@ pub use categories::LengthCategories;
 
 use bench_schema::{
     CellAnalysis, CellRecord, Counts, Distribution, Goodput, GroupRecord, LagRecord, Load, Metric,
-    Nanos, Origin, Phase, PhaseShares, RequestRecord, Slo, SloOutcome, Stamp, StampRecord, Window,
-    WindowRates,
+    Nanos, Origin, Phase, PhaseShares, RequestRecord, Slo, SloOutcome, Stamp, StampRecord,
+    StopRule, Window, WindowRates,
 };
 
 use std::collections::BTreeMap;
@@ -34,6 +35,8 @@ use rows::{GroupSet, GroupTable, Population};
 pub struct CellContext {
     /// How load was offered.
     pub load: Load,
+    /// What ends a repeat of it.
+    pub stop: StopRule,
     /// Objectives to judge.
     pub slos: Vec<Slo>,
     /// Length categories to group by.
@@ -50,6 +53,7 @@ impl CellContext {
     pub fn new(load: Load) -> Self {
         Self {
             load,
+            stop: StopRule::default(),
             slos: Vec::new(),
             categories: LengthCategories::default(),
             queue_baseline: None,
@@ -162,8 +166,7 @@ pub struct CellAccumulator {
     rows: Vec<Row>,
     /// What rows have in place of their gaps, once those are in histograms: as many as there are objectives on gaps.
     within: Vec<Part>,
-    /// Repeat, start and end of warm-up requests.
-    warm: Vec<(u32, Stamp, Stamp)>,
+    warm: Vec<rates::Carried>,
     gaps: GapStore,
     timeline: Timeline,
     lag: Histogram,
@@ -253,7 +256,12 @@ impl CellAccumulator {
     fn carry_over(&mut self, record: &RequestRecord, instants: &Instants) {
         if let (Some(sent), Some(ended)) = (instants.sent, instants.ended()) {
             self.place_in_time(record, instants);
-            self.warm.push((record.repeat, sent, ended));
+            self.warm.push(rates::Carried {
+                repeat: record.repeat,
+                sent,
+                ended,
+                completed: instants.completed,
+            });
         }
     }
 
@@ -340,7 +348,7 @@ impl CellAccumulator {
     pub fn finish(mut self) -> CellSummary {
         self.rows.sort_by_key(|row| (row.repeat(), row.started()));
         let load = &self.context.load;
-        let repeats = rates::repeats(&self.rows, &self.warm, load, &self.timeline);
+        let repeats = rates::repeats(&self.rows, &self.warm, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);
         let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);
         let inside = |row: &Row| {
@@ -371,7 +379,7 @@ impl CellAccumulator {
             analysis,
             lag: lag_record(&self.lag),
             stamps: stamp_record(&self.widths, self.events),
-            offered_rate_per_s: rates::offered_rate(&self.rows),
+            offered_rate_per_s: open_loop::sent(repeats.iter()),
             gaps_ks: if load.is_open() {
                 rates::gaps_ks(&self.rows)
             } else {

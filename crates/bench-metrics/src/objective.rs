@@ -48,9 +48,12 @@ pub fn verdict_of_distribution(d: &Distribution, q: f64, limit: f64) -> Option<S
     let within = known().filter(|(_, x)| *x <= limit).map(|(q, _)| *q);
     let beyond = known().filter(|(_, x)| *x > limit).map(|(q, _)| *q);
     let (least, most) = (within.fold(0.0, f64::max), beyond.fold(1.0, f64::min));
+    // However alike they are, lost requests were lost.
+    let lost = wilson_share(failed as f64 / all, all, LEVEL)?.low?;
+    let high = wilson_share(most, worth, LEVEL)?.high?.min(1.0 - lost);
     let shown = Interval {
-        low: wilson_share(least, worth, LEVEL)?.low?,
-        high: wilson_share(most, worth, LEVEL)?.high?,
+        low: wilson_share(least, worth, LEVEL)?.low?.min(high),
+        high,
         confidence: LEVEL,
     };
     Some(verdict(&shown, q))

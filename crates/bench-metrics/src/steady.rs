@@ -85,7 +85,10 @@ pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Ste
         .filter(|f| full.contains(f.sent))
         .collect();
     let (window, how) = match why_whole(&flights, &started, load) {
-        Some(why) => (None, format!("{why}: every request counts; tested {how}")),
+        Some(why) => (
+            None,
+            format!("tested {how}; {why}, so every request counts"),
+        ),
         None => (Some(full), how),
     };
     let (stationary, tested) = match trend(&started, in_flight, full, load) {
@@ -97,7 +100,7 @@ pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Ste
         window,
         stationarity: Stationarity {
             stationary,
-            reason: format!("{how}; {tested}"),
+            reason: format!("{tested} ({how})"),
         },
     }
 }
@@ -254,7 +257,10 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     if found.is_empty() {
         Trend::Absent
     } else {
-        Trend::Found(format!("not stationary: {}", found.join(", ")))
+        let found = found.join(", ");
+        Trend::Found(format!(
+            "{found}, from the first third of the window to the last"
+        ))
     }
 }
 
@@ -305,11 +311,8 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
     let ratio = last.and_then(level).zip(first.and_then(level));
     let way = if share > 0.0 { "rises" } else { "falls" };
     Trend::Found(match ratio.filter(|(_, first)| *first > 0.0) {
-        Some((last, first)) => format!(
-            "{name} {way}, in the last third of the window to {:.2} times that of the first",
-            last / first
-        ),
-        None => format!("{name} {way} over the window"),
+        Some((last, first)) => format!("{name} {way} to {:.2} times its level", last / first),
+        None => format!("{name} {way}"),
     })
 }
 

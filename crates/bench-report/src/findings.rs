@@ -206,13 +206,13 @@ fn of_cause(cause: Cause) -> &'static str {
             "overload{place}: {served_rate} served of {offered_rate} offered, so the queue grows for as long as it lasts"
         }
         Cause::Queueing => {
-            "requests wait in the server{place}: [{queue_share} of E2E is waiting|{waiting} wait while {running} run|TTFT is {ttft}, of the same prompts without load {quiet_ttft}][, {queue_time_p50} in the queue and {generation_time_p50} generating at the median|]"
+            "requests wait in the server{place}: [TTFT is {ttft}, of the same prompts without load {quiet_ttft}|{queue_share} of E2E is waiting|{waiting} wait while {running} run][, {queue_time_p50} in the queue and {generation_time_p50} generating at the median|]"
         }
         Cause::Prefill => {
             "prompts take long to process{place}: {prefill_share} of E2E[, {ttft_per_token} for each prompt token|]"
         }
         Cause::WaitingOrPrefill => {
-            "waiting or prefill, nothing here tells which{place}: {ttft_share} of E2E passes before the first token"
+            "{ttft_share} of E2E passes before the first token{place}, in a queue, in prefill or on the way: nothing here tells which[, the server itself counts {queue_share} as waiting|]"
         }
         Cause::HeldBack => {
             "first tokens are held back on their way to the client{place}: {ttft} here, {server_ttft} by the server's own count"
@@ -237,7 +237,7 @@ fn of_cause(cause: Cause) -> &'static str {
             "all streams stood still[ {stalls} times, at most|] for {stall_length}[, from {at} after the first request on|]{place}"
         }
         Cause::SlowRequests => {
-            "{slow_share} of the requests take {slow_ratio} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why"
+            "[requests of `{slow_share.of}` take {slow_ratio} the time of the quickest quarter{place}, at the same lengths: {slow_share} of all are that slow, nearly all of them its own|{slow_share} of the requests take {slow_ratio} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why]"
         }
         Cause::DecodeInterrupted => {
             "prompts of others interrupt the answers{place}: {pause_share} of the users' time is pauses, {pause_prompts} of that beside a prompt in progress"
@@ -252,7 +252,7 @@ fn of_cause(cause: Cause) -> &'static str {
             "times drift{place}: from {level_before} to {level_after} the usual for their lengths"
         }
         Cause::Step => {
-            "times change at one moment{place}:[ {at} after the first request|], from {level_before} to {level_after} the usual for their lengths"
+            "[times change for a while{place}: {level_after} the usual for their lengths for {lasted}, from {at} after the first request on; {level_before} before|times change {changes} times{place}, between {level_before} and {level_after} the usual for their lengths|times change at one moment{place}:[ {at} after the first request|], from {level_before} to {level_after} the usual for their lengths]"
         }
         Cause::RateLimited => {
             "the server's rate limit refuses {failed_share} of the requests{place} (HTTP 429)"
@@ -286,7 +286,10 @@ fn of_cause(cause: Cause) -> &'static str {
 fn of_answer(answer: Answer) -> &'static str {
     match answer {
         Answer::SloMissed => {
-            "[{measured.of} is {measured} and misses {limit}: {attainment} of the requests meet it|{limit.of} is unbounded, because failed requests count as slower than any limit: {attainment} of the requests stay within {limit}]"
+            "[{measured.of} is {measured}{place} and misses {limit}: {attainment} of the requests meet it|{limit.of} is unbounded{place}, because failed requests count as slower than any limit: {attainment} of the requests stay within {limit}]"
+        }
+        Answer::SloCapacity => {
+            "[all objectives hold up to {level.of} {level}[, {request_rate}|]|no load is known to meet all objectives][; {missed_level.of} {missed_level} misses them|; at {undecided_level.of} {undecided_level} the data cannot tell|, the highest load that was measured]"
         }
         Answer::Capacity => {
             "{request_rate} served{place}: {requests_per_day.grouped} requests a day if sustained"
@@ -461,7 +464,10 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> 
         .map_or_else(String::new, |(low, high)| {
             format!(" ({low} to {high}{times})")
         });
-    Some(format!("{name} against {}{ends}", amount(limit)))
+    let cell = limit.cell.as_deref().map_or_else(String::new, |cell| {
+        format!(" in {}", text::shortened(cell, 40))
+    });
+    Some(format!("{name} against {}{cell}{ends}", amount(limit)))
 }
 
 /// The objective that is nearest to its limit.
@@ -525,7 +531,7 @@ pub(crate) fn cause_name(cause: Cause) -> &'static str {
         Cause::Overload => "overload",
         Cause::Queueing => "waiting in the server",
         Cause::Prefill => "prefill",
-        Cause::WaitingOrPrefill => "waiting or prefill",
+        Cause::WaitingOrPrefill => "time before the first token",
         Cause::HeldBack => "tokens held back on their way",
         Cause::DecodeSlowsWithLoad => "slower decoding",
         Cause::HeadOfLine => "head-of-line blocking",
@@ -720,6 +726,7 @@ fn known_name(figure: Known) -> &'static str {
         Known::StallLength => "length",
         Known::At => "after the first request",
         Known::Lasted => "lasted",
+        Known::Changes => "changes",
         Known::LevelBefore => "before",
         Known::LevelAfter => "after",
         Known::Requests => "requests",
@@ -739,6 +746,8 @@ fn known_name(figure: Known) -> &'static str {
         Known::Level => "level",
         Known::HighestLevel => "highest level",
         Known::LimitLevel => "throughput stops rising at",
+        Known::MissedLevel => "missed at",
+        Known::UndecidedLevel => "cannot tell at",
         Known::Throughput => "throughput",
         Known::ScalingFactor => "throughput over the first level's",
         Known::Efficiency => "efficiency",

@@ -164,7 +164,7 @@ fn trust(run: &RunRecord, most: usize) -> String {
         let why = run
             .incomplete_reason
             .as_deref()
-            .map_or_else(String::new, |why| format!(": {}", brief(why, most)));
+            .map_or_else(String::new, |why| format!(": {}", text::plain(why)));
         out.push_str(&paragraph("", &format!("INCOMPLETE{why}")));
     }
     for reason in run.trust.reasons.iter().take(most) {
@@ -179,11 +179,11 @@ fn trust(run: &RunRecord, most: usize) -> String {
         let words = format!(
             "{}{cell}: {}",
             text::shortened(&reason.code, 40),
-            brief(&reason.message, most)
+            text::plain(&reason.message)
         );
         out.push_str(&paragraph(&format!("  {sign}"), &words));
         if let Some(next) = &reason.next {
-            out.push_str(&paragraph("    try: ", &brief(next, most)));
+            out.push_str(&paragraph("    try: ", &text::plain(next)));
         }
     }
     let more = run.trust.reasons.len().saturating_sub(most);
@@ -191,15 +191,6 @@ fn trust(run: &RunRecord, most: usize) -> String {
         out.push_str(&paragraph("  ", &format!("{more} more in report.md")));
     }
     out
-}
-
-/// A message of strangers in two lines, unless everything is asked for.
-fn brief(message: &str, most: usize) -> String {
-    if most == usize::MAX {
-        text::plain(message)
-    } else {
-        text::shortened(message, 178)
-    }
 }
 
 /// What became of the requests, what machines and server reached, how objectives and targets came out: a line each.

@@ -143,6 +143,8 @@ names! {
         SloMet "slo_met";
         /// The data cannot decide an objective.
         SloUndecided "slo_undecided";
+        /// Up to which load all objectives hold.
+        SloCapacity "slo_capacity";
         /// A scenario can be served.
         ScenarioMet "scenario_met";
         /// A scenario cannot be served.
@@ -387,6 +389,8 @@ names! {
         At "at";
         /// How long it lasted.
         Lasted "lasted";
+        /// How often the level changed.
+        Changes "changes";
         /// Level before.
         LevelBefore "level_before";
         /// Level after.
@@ -425,6 +429,10 @@ names! {
         HighestLevel "highest_level";
         /// Level beyond which throughput stopped rising.
         LimitLevel "limit_level";
+        /// The lowest level at which an objective is missed.
+        MissedLevel "missed_level";
+        /// The lowest level at which nobody can tell whether all objectives hold.
+        UndecidedLevel "undecided_level";
         /// Throughput, tokens or requests per second.
         Throughput "throughput";
         /// Throughput over the baseline's.

@@ -1,6 +1,6 @@
 //! What the time to the first token is made of: waiting, the prompt, other people's prompts, or a known beginning.
 
-use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
+use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares, Unit};
 
 use super::load::in_flight;
 use super::look::{Cover, Line, Look, Seen, mean, median};
@@ -23,8 +23,16 @@ const LATE: f64 = 20.0;
 /// TTFT over that of the same prompts alone, from which something is in between.
 const SLOWER: f64 = 1.5;
 
-/// Why waiting is known to be small: the figure that says so.
-type Excluded = Option<(Known, f64, Unit)>;
+/// What is known of waiting in a cell that does not show it.
+#[derive(Default)]
+struct Waited {
+    /// Its share of E2E, where the server tells.
+    told: Option<f64>,
+    /// The figure that shows that it is small. A server's own count is none: prompts that wait for each other's prefill run, by that count.
+    excluded: Option<(Known, f64, Unit)>,
+    /// Whether equal prompts differ so much that something is in between.
+    differs: bool,
+}
 
 /// Shares of E2E until the first token.
 struct Start {
@@ -42,7 +50,8 @@ impl Start {
         let e2e = look
             .mean(|r| r.ttft.map(|_| r.e2e))
             .or_else(|| view::mean(look.cell, Metric::E2e))?;
-        let gap = look.tpot().or_else(|| super::load::gap(look.cell));
+        // The median gap: a mean one is as long as what interrupts the tokens makes it.
+        let gap = super::load::gap(look.cell).or_else(|| look.tpot());
         Some(Self {
             ttft,
             e2e,
@@ -61,29 +70,44 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
         return Some(found);
     }
     let start = Start::of(look)?;
-    let (waits, excluded) = waiting(look, quiet, &start);
-    if waits.is_some() {
-        return waits;
-    }
-    if excluded.is_some() {
-        return prefill(look, &start, excluded);
+    let waited = match waiting(look, quiet, &start) {
+        Ok(found) => return Some(found),
+        Err(waited) => waited,
+    };
+    if !waited.differs && (waited.told.is_some() || waited.excluded.is_some()) && is_prefill(look) {
+        return prefill(look, &start, &waited);
     }
     // Where tokens come several at a time the first waits for the others.
     if start.share() <= EITHER || !start.late || view::in_bundles(look.cell) {
         return None;
     }
-    either(look, start.share())
+    either(look, start.share(), waited.told)
 }
 
-/// A long way to the first token that nothing here takes apart.
-pub(super) fn either(look: &Look<'_>, cost: f64) -> Option<Finding> {
+/// A long way to the first token that nothing here takes apart, with what the server counts of it as waiting.
+pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
     let start = Start::of(look)?;
     Draft::in_cell(Cause::WaitingOrPrefill, cost, look.cell)
         .because(Known::TtftShare, start.share(), Unit::Ratio)
         .because(Known::Ttft, start.ttft, Unit::Ns)
         .because_some(Known::InFlight, in_flight(look), Unit::Count)
-        .refuted_by(Experiment::WithServerMetrics)
+        .because_some(Known::QueueShare, told, Unit::Ratio)
+        .refuted_by(match (told, look.concurrency()) {
+            (_, Some(1)) => Experiment::BesideTheServer,
+            (Some(_), _) => Experiment::OneAtATime,
+            _ => Experiment::WithServerMetrics,
+        })
         .done()
+}
+
+/// Requests of an open loop that take longer than others before their first token: waiting, where the server tells that it is.
+pub(super) fn by_chance(look: &Look<'_>, cost: f64) -> Option<Finding> {
+    let shares = look.cell.phases.as_ref();
+    let told = shares.filter(|p| matches!(p.queue_source.as_str(), "response" | "server_metrics"));
+    match told {
+        Some(told) if told.queue > told.prefill => queueing(look, told, cost),
+        _ => either(look, cost, told.map(|told| told.queue)),
+    }
 }
 
 /// First tokens that the server made long before they arrived.
@@ -107,11 +131,6 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
     if !told || shares.queue < WAITING {
         return None;
     }
-    let median = shares
-        .by_percentile
-        .iter()
-        .find(|(q, ..)| (q - 0.5).abs() < 1e-9);
-    let quiet = crate::signals::derived(look.cell, "server_prefill_mean");
     if nobody_is_held(look) {
         return Draft::in_cell(Cause::Prefill, shares.queue + shares.prefill, look.cell)
             .because(Known::PrefillShare, shares.prefill, Unit::Ratio)
@@ -121,7 +140,15 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
             .refuted_by(Experiment::OneAtATime)
             .done();
     }
-    Draft::in_cell(Cause::Queueing, shares.queue, look.cell)
+    queueing(look, shares, shares.queue)
+}
+
+/// What the server tells of waiting.
+fn queueing(look: &Look<'_>, shares: &PhaseShares, cost: f64) -> Option<Finding> {
+    let percentiles = shares.by_percentile.iter();
+    let median = percentiles.copied().find(|(q, ..)| (q - 0.5).abs() < 1e-9);
+    let quiet = crate::signals::derived(look.cell, "server_prefill_mean");
+    Draft::in_cell(Cause::Queueing, cost, look.cell)
         .because(Known::QueueShare, shares.queue, Unit::Ratio)
         .because_some(Known::QueueTimeP50, median.map(|m| m.1), Unit::Ns)
         .because_some(Known::GenerationTimeP50, median.map(|m| m.2), Unit::Ns)
@@ -150,50 +177,60 @@ fn level(look: &Look<'_>, signal: Signal) -> Option<f64> {
     signal.of(look.cell).map(|level| level.mean)
 }
 
-/// Waiting by the best reading there is, or what excludes it.
-fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> (Option<Finding>, Excluded) {
-    let shares = look.cell.phases.as_ref();
-    let told =
-        shares.filter(|p| p.queue_source == "response" || p.queue_source == "server_metrics");
-    // What it says of every request counts more than a gauge that is read now and then.
-    if let Some(told) = told {
-        return (None, Some((Known::QueueShare, told.queue, Unit::Ratio)));
+/// Waiting by the best reading there is, or what is known of it.
+fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Finding, Waited> {
+    if look.concurrency() == Some(1) {
+        return Err(Waited {
+            excluded: Some((Known::InFlight, 1.0, Unit::Count)),
+            ..Waited::default()
+        });
     }
-    if let Some(waits) = level(look, Signal::Waiting) {
-        let running = level(look, Signal::Running).unwrap_or(0.0);
-        let share = waits / (waits + running).max(f64::MIN_POSITIVE);
-        if waits < 0.5 || share < WAITING {
-            return (None, Some((Known::Waiting, waits, Unit::Count)));
-        }
-        let found = Draft::in_cell(Cause::Queueing, share, look.cell)
+    let shares = look.cell.phases.as_ref();
+    let told = shares.filter(|p| matches!(p.queue_source.as_str(), "response" | "server_metrics"));
+    let gauge = level(look, Signal::Waiting);
+    let running = level(look, Signal::Running).unwrap_or(0.0);
+    let share = |waits: f64| waits / (waits + running).max(f64::MIN_POSITIVE);
+    // What the server says of every request counts more than a gauge that is read now and then.
+    let seen = gauge.filter(|waits| told.is_none() && *waits >= 0.5 && share(*waits) >= WAITING);
+    if let Some(waits) = seen {
+        let found = Draft::in_cell(Cause::Queueing, share(waits), look.cell)
             .because(Known::Waiting, waits, Unit::Count)
             .because(Known::Running, running, Unit::Count)
             .because(Known::TtftShare, start.share(), Unit::Ratio)
-            .refuted_by(Experiment::HigherLimit)
-            .done();
-        return (found, None);
+            .refuted_by(Experiment::HigherLimit);
+        return found.done().ok_or_else(Waited::default);
     }
-    if look.concurrency() == Some(1) {
-        return (None, Some((Known::InFlight, 1.0, Unit::Count)));
-    }
+    let told = told.map(|told| told.queue).or_else(|| gauge.map(share));
     if let Some(alone) = quiet.and_then(|quiet| quiet.ttft).filter(|t| *t > 0.0) {
-        let waited = (start.ttft - alone) / start.e2e;
-        if start.ttft < SLOWER * alone || waited < INFERRED {
-            return (None, Some((Known::QuietTtft, alone, Unit::Ns)));
+        let lost = (start.ttft - alone) / start.e2e;
+        if start.ttft < SLOWER * alone || lost < INFERRED {
+            return Err(Waited {
+                told,
+                excluded: Some((Known::QuietTtft, alone, Unit::Ns)),
+                differs: false,
+            });
         }
-        let found = Draft::in_cell(Cause::Queueing, waited, look.cell)
+        let found = Draft::in_cell(Cause::Queueing, lost, look.cell)
             .because(Known::Ttft, start.ttft, Unit::Ns)
             .because(Known::QuietTtft, alone, Unit::Ns)
             .because_some(Known::InFlight, in_flight(look), Unit::Count)
+            .because_some(Known::QueueShare, told, Unit::Ratio)
             .rules_out(Cause::Prefill, Known::QuietTtft, Some(alone), Unit::Ns)
-            .refuted_by(Experiment::WithServerMetrics)
-            .done();
-        return (found, None);
+            .refuted_by(Experiment::WithServerMetrics);
+        return found.done().ok_or_else(Waited::default);
     }
-    let by_length = explained_by_length(look)
-        .filter(|share| *share >= 0.6)
-        .map(|share| (Known::TtftByLength, share, Unit::Ratio));
-    (None, by_length)
+    let by_length = explained_by_length(look).filter(|share| *share >= 0.6);
+    Err(Waited {
+        told,
+        excluded: by_length.map(|share| (Known::TtftByLength, share, Unit::Ratio)),
+        differs: told.is_some() && by_length.is_none() && differs(look, start),
+    })
+}
+
+/// Whether first tokens take much longer than those of the quick quarter of as long prompts.
+fn differs(look: &Look<'_>, start: &Start) -> bool {
+    look.quick_ttft()
+        .is_some_and(|quick| start.ttft >= SLOWER * quick)
 }
 
 /// Share of the mean TTFT that a line over prompt length explains, where single requests lie near it: waiting does not grow with
@@ -216,13 +253,17 @@ fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Prefill, once waiting is excluded.
-fn prefill(look: &Look<'_>, start: &Start, excluded: Excluded) -> Option<Finding> {
-    let waited = match excluded {
-        Some((Known::QueueShare, share, _)) => share,
-        _ => 0.0,
-    };
-    let share = start.share() - waited;
+/// Whether what is no waiting is prefill and not the way to the server and back: it grows with the prompt, or the server counts as much of it.
+fn is_prefill(look: &Look<'_>) -> bool {
+    let told = crate::signals::derived(look.cell, "server_ttft_mean")
+        .or_else(|| crate::signals::derived(look.cell, "server_prefill_mean"));
+    let told = told.is_some() && crate::server_phases::held_back(look.cell).is_none();
+    told || explained_by_length(look).is_some_and(|share| share >= 0.6)
+}
+
+/// Prefill, once waiting is excluded or the server counts little of it.
+fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
+    let share = start.share() - waited.told.unwrap_or(0.0);
     if share <= PREFILL || !start.late {
         return None;
     }
@@ -240,8 +281,9 @@ fn prefill(look: &Look<'_>, start: &Start, excluded: Excluded) -> Option<Finding
             Known::TtftPerToken,
             Some(slope).filter(|s| *s > 0.0),
             Unit::Ns,
-        );
-    if let Some((figure, value, unit)) = excluded {
+        )
+        .because_some(Known::QueueShare, waited.told, Unit::Ratio);
+    if let Some((figure, value, unit)) = waited.excluded {
         draft = draft.rules_out(Cause::Queueing, figure, Some(value), unit);
     }
     draft.refuted_by(Experiment::OneAtATime).done()

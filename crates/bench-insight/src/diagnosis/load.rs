@@ -2,173 +2,37 @@
 
 use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, Metric, Unit};
 
-use super::look::{Look, Seen, mean, median};
+use super::look::{Look, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::signals::Signal;
 use crate::view;
 
-/// Stretches of the time in which load was offered.
-const STRETCHES: usize = 16;
-/// A growth of the requests in flight counts from these many standard errors on.
-const ERRORS: f64 = 3.0;
-/// Share of the offered requests that must have been left over.
-const LEFT_OVER: f64 = 0.04;
-/// Requests below which growth cannot be told from chance.
-const FEWEST: usize = 40;
-
-/// An open loop in which requests in flight grow for as long as load is offered.
+/// An open loop that is served less than it offers and answers, so that requests pile up for as long as load is offered.
 pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
-    if !look.is_open() {
-        return None;
-    }
-    if look.seen.is_empty() {
-        return overload_of_table(look.cell);
-    }
-    let growth = Growth::of(look)?;
-    // What a burst leaves goes away again.
-    let stays = growth.at_end >= 0.7 * growth.most && growth.late > 0.0;
-    let left = growth.total >= LEFT_OVER * growth.offered;
-    if !stays || !left || (growth.over_error < ERRORS && !growth.falls_short(look)) {
-        return None;
-    }
+    let behind = view::behind(look.cell)?;
     // Users wait for what piled up: their time beyond that of the first requests.
     let times: Vec<f64> = look.seen.iter().map(|s| s.end - s.from).collect();
-    let early = times.get(..(times.len() / 10).max(5))?.to_vec();
-    let waited = 1.0 - median(early)? / mean(times.iter().copied())?;
-    let left = growth.total / growth.offered;
-    let seconds = growth.length / 1e9;
+    let early = times
+        .get(..(times.len() / 10).max(5))
+        .and_then(|early| median(early.to_vec()));
+    let waited = early
+        .zip(mean(times.iter().copied()))
+        .map_or(0.0, |(early, all)| 1.0 - early / all);
+    let left = 1.0 - behind.served / behind.answered;
     Draft::in_cell(Cause::Overload, waited.max(left), look.cell)
-        .because(
-            Known::OfferedRate,
-            growth.offered / seconds,
-            Unit::RequestsPerS,
-        )
-        .because(
-            Known::ServedRate,
-            (growth.offered - growth.total) / seconds,
-            Unit::RequestsPerS,
-        )
-        .because(Known::InFlightGrowth, growth.total, Unit::Count)
-        .because(
-            Known::InFlightGrowthOverError,
-            growth.over_error.min(1e6),
-            Unit::Count,
-        )
+        .because(Known::OfferedRate, behind.offered, Unit::RequestsPerS)
+        .because(Known::ServedRate, behind.served, Unit::RequestsPerS)
+        .because_some(Known::InFlight, in_flight(look), Unit::Count)
         .refuted_by(Experiment::LowerRate)
         .done()
 }
 
-/// How requests in flight move while load is offered.
-struct Growth {
-    /// Length of that time, ns.
-    length: f64,
-    /// Requests that were to start in it.
-    offered: f64,
-    /// More in flight at its end than at its start.
-    total: f64,
-    /// That over its standard error, from the changes of equal stretches.
-    over_error: f64,
-    at_end: f64,
-    most: f64,
-    /// Change over the last third.
-    late: f64,
-    /// Served in the second half, a second.
-    served_late: f64,
-    /// Least and mean in flight in the second half.
-    least_late: f64,
-    mean_late: f64,
-}
-
-/// Times of the last quarter over those of the first, at the same lengths, of a server that falls behind.
-const LONGER: f64 = 1.3;
-/// Served in the second half over what was asked for, below which a busy server falls short.
-const SHORT: f64 = 0.93;
-
-impl Growth {
-    /// Whether the server, busy all through the second half, served less than was asked for. The luck of a random schedule makes
-    /// requests pile up too, but a server that is able to serve the rate then serves more than it.
-    fn falls_short(&self, look: &Look<'_>) -> bool {
-        let asked = look.cell.plan.requested_rate_per_s;
-        let quarter = look.seen.len() / 4;
-        let slow = |of: Option<&[Seen<'_>]>| median(of?.iter().map(|s| s.slow).collect());
-        let early = slow(look.seen.get(..quarter));
-        let late = slow(look.seen.get(look.seen.len() - quarter..));
-        asked.is_some_and(|asked| self.served_late < SHORT * asked)
-            && self.least_late >= (0.5 * self.mean_late).max(2.0)
-            // Long answers fill a server for as long as they take, without being slower for it.
-            && early.zip(late).is_some_and(|(early, late)| late >= LONGER * early)
-    }
-
-    fn of(look: &Look<'_>) -> Option<Self> {
-        let spans: Vec<(f64, f64)> = look
-            .seen
-            .iter()
-            .map(|seen| (seen.from, seen.end))
-            .chain(look.lost.iter().map(|l| (look.ns(l.due), look.ns(l.end))))
-            .collect();
-        let length = spans.iter().map(|s| s.0).fold(0.0, f64::max);
-        if spans.len() < FEWEST || length <= 0.0 {
-            return None;
-        }
-        let mut started: Vec<f64> = spans.iter().map(|s| s.0).collect();
-        let mut ended: Vec<f64> = spans.iter().map(|s| s.1).collect();
-        started.sort_by(f64::total_cmp);
-        ended.sort_by(f64::total_cmp);
-        let level = |at: f64| {
-            let count = |times: &[f64]| times.partition_point(|t| *t <= at) as f64;
-            count(&started) - count(&ended)
-        };
-        // The first stretch fills an empty server, whatever the load.
-        let levels: Vec<f64> = (1..=STRETCHES)
-            .map(|i| level(length * i as f64 / STRETCHES as f64))
-            .collect();
-        let changes: Vec<f64> = levels.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let (first, last) = (*levels.first()?, *levels.last()?);
-        let n = changes.len() as f64;
-        let centre = (last - first) / n;
-        let late = levels.get(STRETCHES / 2..)?;
-        let half = length / 2.0;
-        let served = ended
-            .iter()
-            .filter(|at| (half..length).contains(*at))
-            .count();
-        let sd = (changes.iter().map(|c| (c - centre).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
-        let error = sd / n.sqrt();
-        Some(Self {
-            length: length * n / STRETCHES as f64,
-            offered: started.len() as f64 * n / STRETCHES as f64,
-            total: last - first,
-            over_error: if error > 0.0 { centre / error } else { 1e6 },
-            at_end: last,
-            most: levels.iter().copied().fold(0.0, f64::max),
-            late: last - levels.get(STRETCHES * 2 / 3)?,
-            served_late: served as f64 / (half / 1e9),
-            least_late: late.iter().copied().fold(f64::INFINITY, f64::min),
-            mean_late: mean(late.iter().copied())?,
-        })
-    }
-}
-
-/// Whether requests are left over while load is offered.
+/// Whether more requests are in flight at the end of an open loop than when it had filled the server.
 pub(super) fn piles_up(look: &Look<'_>) -> bool {
-    Growth::of(look).is_some_and(|growth| growth.total >= LEFT_OVER * growth.offered)
-}
-
-/// The same from a table: less came out than went in, over a window in which no ramp and no drain matter.
-fn overload_of_table(cell: &CellRecord) -> Option<Finding> {
-    let rates = cell.headline_rates()?;
-    let offered = view::positive(cell.plan.offered_rate_per_s?)?;
-    let served = view::positive(rates.requests_per_s)?;
-    let long = rates.seconds * 1e9 >= 20.0 * view::mean(cell, Metric::E2e)?;
-    if !long || served > 0.9 * offered {
-        return None;
-    }
-    Draft::in_cell(Cause::Overload, 1.0 - served / offered, cell)
-        .because(Known::OfferedRate, offered, Unit::RequestsPerS)
-        .because(Known::ServedRate, served, Unit::RequestsPerS)
-        .refuted_by(Experiment::LowerRate)
-        .done()
+    let n = look.seen.len();
+    let filled = look.seen.get(n / 16).zip(look.seen.last());
+    filled.is_some_and(|(first, last)| last.in_flight - first.in_flight >= 0.04 * n as f64)
 }
 
 /// Slower by this factor than at low load, and this share of E2E lost by it.

@@ -28,6 +28,8 @@ pub(super) struct Look<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefill {
     pub(super) tokens: u64,
+    /// TTFT of the quick quarter of as long prompts.
+    quick: f64,
     pub(super) from: f64,
     pub(super) to: f64,
 }
@@ -172,6 +174,11 @@ impl<'a> Look<'a> {
         self.prefills.get_or_init(|| prefills(&self.seen))
     }
 
+    /// Mean TTFT if every prompt were among the quick quarter of its length.
+    pub(super) fn quick_ttft(&self) -> Option<f64> {
+        mean(self.prefills().iter().map(|prefill| prefill.quick))
+    }
+
     /// When any prompt was worked on.
     pub(super) fn prefilling(&self) -> &Cover {
         let spans = || self.prefills().iter().map(|p| (p.from, p.to));
@@ -235,10 +242,11 @@ fn prefills(seen: &[Seen<'_>]) -> Vec<Prefill> {
         .collect();
     told()
         .map(|(tokens, sent, first, ttft)| {
-            let own = quick.get(&about(tokens)).copied().unwrap_or(ttft);
+            let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
             Prefill {
                 tokens,
-                from: sent.max(first - 1.2 * own),
+                quick,
+                from: sent.max(first - 1.2 * quick),
                 to: first,
             }
         })
@@ -262,8 +270,8 @@ fn fullest(samples: &CellSamples) -> u32 {
 struct Expected {
     ttft: Line,
     tpot: f64,
-    /// Where answers tell no tokens: the median as it is.
-    e2e: f64,
+    /// Of answers whose tokens came at once: along a line over their number.
+    e2e: Line,
 }
 
 impl Expected {
@@ -273,16 +281,21 @@ impl Expected {
             .filter_map(|r| Some((r.input_tokens.unwrap_or(0) as f64, r.ttft?)))
             .collect();
         let tpots = requests.iter().filter_map(|r| r.tpot).collect();
+        let at_once: Vec<(f64, f64)> = requests
+            .iter()
+            .filter(|r| r.ttft.is_none() || r.output_tokens.is_none())
+            .map(|r| (r.output_tokens.unwrap_or(0) as f64, r.e2e))
+            .collect();
         Self {
             ttft: Line::of(&points),
             tpot: median(tpots).unwrap_or(0.0),
-            e2e: median(requests.iter().map(|r| r.e2e).collect()).unwrap_or(f64::NAN),
+            e2e: Line::of(&at_once),
         }
     }
 
     fn e2e(&self, request: &RequestSample) -> f64 {
         let (Some(_), Some(output)) = (request.ttft, request.output_tokens) else {
-            return self.e2e;
+            return self.e2e.at(request.output_tokens.unwrap_or(0) as f64);
         };
         let input = request.input_tokens.unwrap_or(0) as f64;
         self.ttft.at(input).max(0.0) + output.saturating_sub(1) as f64 * self.tpot

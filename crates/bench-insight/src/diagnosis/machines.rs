@@ -67,7 +67,9 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         .rules_out(
             Cause::ClientLimited,
             Known::ClientCpu,
-            cell.client.busiest_worker.filter(|share| *share < 0.9),
+            cell.client.busiest_worker.filter(|share| {
+                *share < 0.9 && cell.client.run_queue_wait.is_some_and(|w| w < 0.05)
+            }),
             Unit::Ratio,
         )
         .refuted_by(Experiment::ServerOnOwnCores)

@@ -36,38 +36,78 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
-    // What comes back to its level has not changed it, and a queue that comes and goes is no change of the server.
-    if !cold && (!levels::differ(first.mean, last.mean) || !of_the_server(look)) {
+    // A queue that comes and goes is no change of the server.
+    if !cold && !of_the_server(look) {
         return None;
     }
-    let cause = if cold {
-        Cause::ColdStart
-    } else if is_drift(&points, found) {
-        Cause::Drift
+    let comes_back = !cold && !levels::differ(first.mean, last.mean);
+    if comes_back && !rises_and_falls(look, &points) {
+        return None;
+    }
+    let (cause, experiment) = if cold {
+        (Cause::ColdStart, Experiment::LongerWarmUp)
+    } else if !comes_back && is_drift(&points, found) {
+        (Cause::Drift, Experiment::Longer)
     } else {
-        Cause::Step
+        (Cause::Step, Experiment::Longer)
     };
-    let (before, after) = match cause {
-        Cause::ColdStart => (first.mean, calm),
-        _ => (first.mean, last.mean),
-    };
-    let at = if cause == Cause::Drift {
-        None
-    } else {
-        Some(first.to)
-    };
-    let experiment = if cold {
-        Experiment::LongerWarmUp
-    } else {
-        Experiment::Longer
-    };
-    Draft::in_cell(cause, cost, look.cell)
-        .because_some(Known::At, at, Unit::Ns)
-        .because(Known::LevelBefore, before, Unit::Ratio)
-        .because(Known::LevelAfter, after, Unit::Ratio)
+    let mut draft = Draft::in_cell(cause, cost, look.cell);
+    for (figure, value, unit) in movement(cause, &points, found) {
+        draft = draft.because(figure, value, unit);
+    }
+    draft
         .because(Known::Requests, total as f64, Unit::Count)
         .refuted_by(experiment)
         .done()
+}
+
+/// When a level moved, for how long or how often, and from where to where.
+fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known, f64, Unit)> {
+    let (Some(first), Some(last), Some(rest)) = (found.first(), found.last(), found.get(1..))
+    else {
+        return Vec::new();
+    };
+    let means = || found.iter().map(|l| l.mean);
+    let at = (Known::At, first.to, Unit::Ns);
+    let comes_back = !levels::differ(first.mean, last.mean);
+    let (mut told, (before, after)) = match cause {
+        Cause::ColdStart => {
+            let calm = mean(rest.iter().map(|l| l.mean));
+            (vec![at], (first.mean, calm.unwrap_or(last.mean)))
+        }
+        Cause::Drift => {
+            let line = bench_metrics::linear_fit(points, bench_metrics::LEVEL);
+            let ends = points.first().zip(points.last());
+            let along = line
+                .zip(ends)
+                .map(|(line, (a, b))| (line.at(a.0), line.at(b.0)));
+            (Vec::new(), along.unwrap_or((first.mean, last.mean)))
+        }
+        _ if found.len() > 3 => {
+            let changes = (Known::Changes, rest.len() as f64, Unit::Count);
+            let ends = (
+                means().fold(f64::INFINITY, f64::min),
+                means().fold(0.0, f64::max),
+            );
+            (vec![changes], ends)
+        }
+        _ if comes_back => {
+            let between = rest.first().map_or(first.mean, |level| level.mean);
+            let lasted = (Known::Lasted, last.from - first.to, Unit::Ns);
+            (vec![at, lasted], (first.mean, between))
+        }
+        _ => (vec![at], (first.mean, last.mean)),
+    };
+    told.push((Known::LevelBefore, before, Unit::Ratio));
+    told.push((Known::LevelAfter, after, Unit::Ratio));
+    told
+}
+
+/// Whether a level goes and comes back while the load is whole: the first wave of a closed loop and its drain are quick on any server.
+fn rises_and_falls(look: &Look<'_>, points: &[(f64, f64)]) -> bool {
+    let drain = draining(look);
+    let full: Vec<(f64, f64)> = points.iter().copied().filter(|p| p.0 < drain).collect();
+    levels::of(&full).len() > 2
 }
 
 /// A drift so slow that no moment parts two levels. In an open loop the time per token has to drift too, and nothing may pile up: more in
@@ -119,9 +159,7 @@ fn of_the_server(look: &Look<'_>) -> bool {
     if !look.is_open() || gaps.len() * 2 < look.seen.len() {
         return true;
     }
-    let found = levels::of(&gaps);
-    let ends = found.first().zip(found.last());
-    ends.is_some_and(|(first, last)| levels::differ(first.mean, last.mean))
+    !levels::of(&gaps).is_empty()
 }
 
 /// The first requests, where all of them are slower than nearly all others.

@@ -1,11 +1,11 @@
 //! What users pay where no cause was found: requests that take longer than others like them, and answers that pause. Nobody is told
 //! that a run is healthy before these were looked at.
 
-use bench_schema::{Cause, Experiment, Finding, Known, Metric, Unit};
+use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Unit};
 
 use super::first_token;
 use super::look::{Look, Seen, median, quantile};
-use crate::draft::Draft;
+use crate::draft::{Draft, of_cell};
 use crate::view;
 
 /// Share of the users' time from which on it is told. Machines' own hiccups stay below.
@@ -27,29 +27,76 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Requests that take much longer than the quick quarter of those of their lengths.
-fn slow_requests(look: &Look<'_>) -> Option<Finding> {
+/// Share of the users' time that slow requests or pauses take, whichever takes more: nobody is healthy who pays for what was not explained.
+pub(super) fn cost(look: &Look<'_>) -> f64 {
+    // Arrivals by chance wait for each other on any server.
+    let by_chance = before_first(look).filter(|_| look.is_open()).unwrap_or(0.0);
+    let slow = slow(look).map_or(0.0, |slow| slow.cost * (1.0 - by_chance));
+    slow.max(pauses_of(look).map_or(0.0, |(cost, _)| cost))
+}
+
+/// What slow requests come to.
+struct Slow {
+    /// Of the quick quarter.
+    quick: f64,
+    /// The times of those beyond it.
+    times: Vec<f64>,
+    share: f64,
+    cost: f64,
+}
+
+fn slow(look: &Look<'_>) -> Option<Slow> {
     let times: Vec<f64> = look.slowness().into_iter().map(|(_, slow)| slow).collect();
     let quick = quantile(times.clone(), 0.25).filter(|quick| *quick > 0.0)?;
-    let slow: Vec<f64> = times
-        .iter()
-        .copied()
-        .filter(|t| *t > ALIKE * quick)
-        .collect();
+    let (n, all) = (times.len(), times.iter().sum::<f64>());
+    let slow: Vec<f64> = times.into_iter().filter(|t| *t > ALIKE * quick).collect();
     let lost: f64 = slow.iter().map(|t| t - ALIKE * quick).sum();
-    let cost = lost / times.iter().sum::<f64>();
-    if times.len() < FEWEST || cost < COSTS {
-        return None;
-    }
-    let share = slow.len() as f64 / times.len() as f64;
+    (n >= FEWEST).then_some(Slow {
+        quick,
+        share: slow.len() as f64 / n as f64,
+        cost: lost / all,
+        times: slow,
+    })
+}
+
+/// The use case whose requests the slow ones are, nearly all of them and of it.
+fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
+    let is_slow = |s: &&Seen<'_>| s.slow > ALIKE * slow.quick;
+    let first = look
+        .seen
+        .iter()
+        .find(is_slow)?
+        .request
+        .use_case
+        .as_deref()?;
+    let of = |s: &&Seen<'_>| s.request.use_case.as_deref() == Some(first);
+    let own = look.seen.iter().filter(of).count();
+    let slow_own = look.seen.iter().filter(of).filter(is_slow).count();
+    let all_slow = look.seen.iter().filter(is_slow).count();
+    let nearly = |part: usize, whole: usize| part * 10 >= whole * 9;
+    (own < look.seen.len() && nearly(slow_own, own) && nearly(slow_own, all_slow)).then_some(first)
+}
+
+/// Requests that take much longer than the quick quarter of those of their lengths.
+fn slow_requests(look: &Look<'_>) -> Option<Finding> {
+    let slow = slow(look).filter(|slow| slow.cost >= COSTS)?;
+    let cost = slow.cost;
     let before_first = before_first(look);
     // Arrivals by chance wait for each other: nobody's request is slow by itself.
     if look.is_open() && before_first.is_some_and(|part| part >= OF_WAITING) {
-        return first_token::either(look, cost);
+        return first_token::by_chance(look, cost);
     }
+    let share = Evidence {
+        of: of_one_kind(look, &slow).map(str::to_owned),
+        ..of_cell(Known::SlowShare, slow.share, Unit::Ratio, &look.cell.id)
+    };
     Draft::in_cell(Cause::SlowRequests, cost, look.cell)
-        .because(Known::SlowShare, share, Unit::Ratio)
-        .because(Known::SlowRatio, median(slow)? / quick, Unit::Count)
+        .push(share)
+        .because(
+            Known::SlowRatio,
+            median(slow.times)? / slow.quick,
+            Unit::Count,
+        )
         .because_some(Known::SlowBeforeFirst, before_first, Unit::Ratio)
         .refuted_by(Experiment::AgainWithLog)
         .done()
@@ -73,9 +120,8 @@ fn before_first(look: &Look<'_>) -> Option<f64> {
     (first + rest > 0.0).then(|| first / (first + rest))
 }
 
-/// Gaps of four times the usual and more.
-fn pauses(look: &Look<'_>) -> Option<Finding> {
-    let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
+/// Gaps of four times the usual and more: their share of the users' time, and of that the part beside somebody's prompt.
+fn pauses_of(look: &Look<'_>) -> Option<(f64, f64)> {
     if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
@@ -88,11 +134,12 @@ fn pauses(look: &Look<'_>) -> Option<Finding> {
         stood += length;
         beside += prompts.within(from, from + length);
     }
-    let cost = stood / taken;
-    if cost.is_nan() || cost < COSTS {
-        return None;
-    }
-    let prompts = beside / stood;
+    (stood > 0.0).then(|| (stood / taken, beside / stood))
+}
+
+fn pauses(look: &Look<'_>) -> Option<Finding> {
+    let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
+    let (cost, prompts) = pauses_of(look).filter(|(cost, _)| *cost >= COSTS)?;
     let (cause, experiment) = if prompts >= OF_PROMPTS {
         (Cause::DecodeInterrupted, Experiment::OneAtATime)
     } else {

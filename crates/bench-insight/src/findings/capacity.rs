@@ -15,8 +15,6 @@ use crate::view;
 const FEWEST: u64 = 20;
 /// The largest share of requests without an answer at which a rate is a capacity.
 const MOST_LOST: f64 = 0.01;
-/// An open loop that is served less than this part of what it offers is an overload.
-const LEAST_SERVED: f64 = 0.95;
 
 pub(super) fn all(run: &RunRecord) -> Vec<Finding> {
     if run.experiment != Benchmark::Throughput {
@@ -88,11 +86,11 @@ pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
             counts.planned
         ));
     }
-    if let Some((offered, served)) = behind(cell) {
+    if let Some(behind) = view::behind(cell) {
         doubts.push(format!(
             "an overload: {} of {} requests/s offered were served, so that waiting grows for as long as it lasts",
-            text::number(served),
-            text::number(offered)
+            text::number(behind.served),
+            text::number(behind.offered)
         ));
     } else if cell.load.is_open()
         && cell
@@ -107,35 +105,20 @@ pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
         super::objectives_of(cell)
             .iter()
             .filter_map(|(_, outcome)| {
-                let what = match outcome.verdict {
-                    SloVerdict::Pass => return None,
-                    SloVerdict::Fail => "misses its limit",
-                    SloVerdict::CannotTell => "may miss its limit",
-                };
+                let (name, n) = (super::objectives::name(outcome), counts.planned);
                 let share = text::percent(outcome.attainment);
-                Some(format!(
-                    "{} {what}: {share} of the requests meet it",
-                    super::objectives::name(outcome)
-                ))
+                match outcome.verdict {
+                    SloVerdict::Pass => None,
+                    SloVerdict::Fail => Some(format!(
+                        "{name} misses its limit: {share} of the requests meet it"
+                    )),
+                    SloVerdict::CannotTell => Some(format!(
+                        "{n} requests do not decide {name}, though {share} of them meet it"
+                    )),
+                }
             }),
     );
     doubts
-}
-
-/// Offered and served, where an open loop is served less than it offers, by more than chance makes of it.
-fn behind(cell: &CellRecord) -> Option<(f64, f64)> {
-    let rates = cell
-        .windows
-        .whole
-        .as_ref()
-        .filter(|_| cell.load.is_open())?;
-    let offered = rates
-        .offered_requests_per_s
-        .or(cell.plan.offered_rate_per_s);
-    let offered = offered.and_then(view::positive)?;
-    let served = rates.served_requests_per_s.unwrap_or(rates.requests_per_s);
-    let most = rates.requests_per_s_interval.map_or(served, |i| i.high);
-    (served < LEAST_SERVED * offered && most < offered).then_some((offered, served))
 }
 
 fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {

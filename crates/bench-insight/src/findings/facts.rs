@@ -154,7 +154,9 @@ fn phase_split(cells: &[CellRecord]) -> Option<Finding> {
         let Some(shares) = &cell.phases else {
             return Vec::new();
         };
-        let first = if shares.first_phase() == "prefill" {
+        let first = if shares.first_phase() == "prefill"
+            && crate::server_phases::held_back(cell).is_none()
+        {
             Known::PrefillShare
         } else {
             Known::TtftShare

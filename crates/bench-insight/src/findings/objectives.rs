@@ -12,10 +12,12 @@ use crate::view;
 pub(super) fn all(run: &RunRecord) -> Vec<Finding> {
     let judged = outcomes(run);
     let of = |verdict: SloVerdict| judged.iter().filter(move |(_, o)| o.verdict == verdict);
-    let mut found: Vec<Finding> = of(SloVerdict::Fail)
+    let mut found: Vec<Finding> = along_the_load(run).into_iter().collect();
+    let mut misses: Vec<Finding> = of(SloVerdict::Fail)
         .filter_map(|(cell, outcome)| missed(cell, outcome))
         .collect();
-    found.sort_by(|a, b| b.severity.total_cmp(&a.severity));
+    misses.sort_by(|a, b| b.severity.total_cmp(&a.severity));
+    found.extend(misses);
     let open: Vec<_> = of(SloVerdict::CannotTell)
         .filter(|(_, o)| o.measured.is_some())
         .collect();
@@ -79,6 +81,69 @@ pub(crate) fn name(outcome: &SloOutcome) -> String {
         text::level(slo.q * 100.0),
         slo.metric.title()
     )
+}
+
+/// Up to which level of the load all objectives hold, and how the next level comes out. Nothing where there are no levels to compare, or where a
+/// higher one holds than one that misses them.
+fn along_the_load(run: &RunRecord) -> Option<Finding> {
+    let (factor, series) =
+        view::load_series(&run.cells).filter(|(f, _)| !view::DEVICE_FACTORS.contains(f))?;
+    // Of several series each has its own limit.
+    let [members] = series.as_slice() else {
+        return None;
+    };
+    let judged: Vec<(f64, &CellRecord, SloVerdict)> = members
+        .iter()
+        .filter_map(|(level, cell)| Some((*level, *cell, of_all(cell)?)))
+        .collect();
+    let is = |verdict| move |of: &(f64, &CellRecord, SloVerdict)| of.2 == verdict;
+    let (below, beyond) = judged.split_at(
+        judged
+            .iter()
+            .position(is(SloVerdict::Fail))
+            .unwrap_or(judged.len()),
+    );
+    if judged.len() < 2 || beyond.iter().any(is(SloVerdict::Pass)) {
+        return None;
+    }
+    // A level below it that nobody can tell had too few requests.
+    let n = below
+        .iter()
+        .rposition(is(SloVerdict::Pass))
+        .map_or(0, |i| i + 1);
+    let count = bench_schema::Unit::Count;
+    let level = |figure: Known, (level, cell, _): &(f64, &CellRecord, SloVerdict)| Evidence {
+        of: Some(factor.to_owned()),
+        ..crate::draft::of_cell(figure, *level, count, &cell.id)
+    };
+    let mut draft = Draft::new(Answer::SloCapacity, 0.0);
+    if let Some(highest) = n.checked_sub(1).and_then(|i| judged.get(i)) {
+        draft = draft.push(level(Known::Level, highest)).because_some(
+            Known::RequestRate,
+            view::requests_per_s(highest.1),
+            bench_schema::Unit::RequestsPerS,
+        );
+    }
+    if let Some(next) = judged.get(n) {
+        let figure = match next.2 {
+            SloVerdict::Fail => Known::MissedLevel,
+            _ => Known::UndecidedLevel,
+        };
+        draft = draft.push(level(figure, next));
+    }
+    draft.refuted_by(Experiment::MoreRequests).done()
+}
+
+/// Whether all objectives of a cell hold: its worst verdict, and never that they do where its queue grows, since they will not for long.
+fn of_all(cell: &CellRecord) -> Option<SloVerdict> {
+    let verdicts: Vec<SloVerdict> = objectives_of(cell).iter().map(|(_, o)| o.verdict).collect();
+    let is = |verdict| verdicts.contains(&verdict);
+    let unsure = is(SloVerdict::CannotTell) || view::behind(cell).is_some();
+    (!verdicts.is_empty()).then_some(match (is(SloVerdict::Fail), unsure) {
+        (true, _) => SloVerdict::Fail,
+        (_, true) => SloVerdict::CannotTell,
+        _ => SloVerdict::Pass,
+    })
 }
 
 /// What was measured and its limit, named after the objective.

@@ -234,7 +234,7 @@ pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
     });
     Some(Seen {
         next,
-        ..Seen::new(1.0, format!("the measured window is not steady ({why})"))
+        ..Seen::new(1.0, format!("the measured window is not steady: {why}"))
     })
 }
 
@@ -243,12 +243,25 @@ pub(super) const LONG: f64 = 0.01;
 
 pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
+    let ratio = seen.tokens_told as f64 / seen.events.max(1) as f64;
+    if (ratio - 1.0).abs() <= LONG {
+        let how = "longer than the `max_tokens` asked for, and their events confirm it";
+        return share_of_answers(seen, seen.answers_long, how).map(|seen| Seen {
+            limits: Some(Limits(LONG, super::NEVER)),
+            next: Some("the server does not keep to `max_tokens`: rates and times are of longer answers than were asked for".to_owned()),
+            ..seen
+        });
+    }
     let how = "longer than the `max_tokens` asked for, by the server's own count";
     share_of_answers(seen, seen.answers_long, how)
 }
 
 pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|_| scene.facts.ignore_eos)?;
+    // What it says it sent is less than what came: then that is what is wrong.
+    if more_tokens_than_events(scene).is_some_and(|seen| seen.next.is_some()) {
+        return None;
+    }
     let how = "shorter than asked although `ignore_eos` was set";
     share_of_answers(seen, seen.answers_short, how)
 }
@@ -274,8 +287,8 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
         return None;
     }
     let ratio = seen.tokens_told as f64 / seen.events as f64;
-    // A token may come in pieces, but hardly each in two or more.
-    if ratio < 0.5 {
+    // A token may come in pieces, but hardly every second one.
+    if ratio < 0.7 {
         let what = format!(
             "the server told only {} tokens for {} content events",
             text::grouped(seen.tokens_told as f64),

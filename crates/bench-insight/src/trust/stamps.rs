@@ -76,20 +76,19 @@ pub(super) fn bounded(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// A client that is on time reads tokens together because they were sent together.
+/// A client that reads much sooner than the tokens that it read together lie apart did not keep them: they came together.
 fn in_bundles(scene: &Scene<'_>) -> Option<String> {
-    const MANY: f64 = 0.3;
+    const MANY: f64 = 0.1;
     let client = &scene.cell.client;
     let stamps = client.stamps.as_ref()?;
     let share = stamps.bounded as f64 / stamps.n.max(1) as f64;
-    let on_time = client
-        .lag
-        .as_ref()
-        .is_some_and(|lag| lag.p50.as_f64() < 1e6);
-    (share >= MANY && on_time && view::in_bundles(scene.cell)).then(|| {
+    let (lag, width) = (client.lag.as_ref()?, stamps.width_p50?);
+    let on_time = lag.p99.as_f64() < 0.25 * width.as_f64();
+    (share >= MANY && on_time).then(|| {
         format!(
-            "{} of the tokens arrive several at a time, which the server or a proxy before it does: turn its response buffering off, or measure the server itself",
-            text::percent(share)
+            "{} of the tokens arrive together with others, and the client read them within {}: the server, a proxy or the network sends several at a time; turn response buffering off, or measure nearer to the server",
+            text::percent(share),
+            text::time(lag.p99.as_f64())
         )
     })
 }

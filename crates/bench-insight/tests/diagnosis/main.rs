@@ -6,7 +6,7 @@
 )]
 
 use bench_insight::findings;
-use bench_schema::{Cause, Finding};
+use bench_schema::{Cause, Finding, Known};
 
 mod sim;
 
@@ -203,6 +203,16 @@ fn faulty() -> Vec<Situation> {
             long_prompts,
             with(|s| s.prefill_token = 0.2),
             Cause::Prefill,
+        ),
+        of(
+            "prompts processed one after the other, which the server counts as running",
+            Asks::Poisson(2.5),
+            |_, _| (100, 20),
+            with(|s| {
+                s.serial = true;
+                s.prefill = 300.0;
+            }),
+            Cause::Queueing,
         ),
         situation(
             "decoding slows",
@@ -514,6 +524,45 @@ fn overloaded(load: f64, runs: u64) -> usize {
         causes(&findings(&run, &samples)).contains(&Cause::Overload)
     };
     (1..=runs).filter(named).count()
+}
+
+#[test]
+fn an_overload_is_told_with_the_rates_of_the_table() {
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let one = cell(Asks::Poisson(8.0), equal, server);
+    let (run, samples) = run(&[one], false, 2);
+    let found = findings(&run, &samples);
+    let rates = run.cells[0].headline_rates().unwrap();
+    let told = |figure: Known| found[0].figure(&figure.into());
+    assert_eq!(found[0].cause(), Some(Cause::Overload));
+    assert_eq!(told(Known::ServedRate), Some(rates.requests_per_s));
+    assert_eq!(told(Known::OfferedRate), rates.offered_requests_per_s);
+    // The plain script: what ended from the first request due to the last.
+    let requests = &samples[0].requests;
+    let due = || requests.iter().map(|r| r.due);
+    let (from, to) = (due().min().unwrap(), due().max().unwrap());
+    let ended = requests.iter().filter(|r| r.end <= to).count();
+    let plain = ended as f64 / (to - from).as_secs_f64();
+    assert!(
+        (rates.requests_per_s / plain - 1.0).abs() < 0.02,
+        "{rates:?}, {plain}"
+    );
+}
+
+#[test]
+fn a_server_s_own_count_of_its_queue_rules_nothing_out() {
+    // All prompts alike, four at a time, each waits for the prefill of three others, and the server says that none waits.
+    let server = Server {
+        serial: true,
+        prefill: 300.0,
+        ..Server::default()
+    };
+    let (run, samples) = run(&[cell(Asks::Closed(4), |_, _| (100, 20), server)], true, 2);
+    let found = findings(&run, &samples);
+    assert!(found[0].ruled_out.is_empty(), "{:?}", found[0]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) prefill_token: Ms,
     /// Whether a prompt's prefill holds everybody up.
     pub(crate) blocking: bool,
+    /// Whether prompts are processed one after the other, though the server counts all of them as running.
+    pub(crate) serial: bool,
     /// Nothing moves from … for ….
     pub(crate) freezes: Vec<(Ms, Ms)>,
     /// Factor on every time, by time.
@@ -53,6 +55,7 @@ impl Default for Server {
             prefill: 20.0,
             prefill_token: 0.05,
             blocking: false,
+            serial: false,
             freezes: Vec::new(),
             pace: |_| 1.0,
             second: None,
@@ -150,6 +153,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
     let mut queues: Vec<VecDeque<Request>> = (0..replicas).map(|_| VecDeque::new()).collect();
     let mut running: Vec<Vec<Request>> = (0..replicas).map(|_| Vec::new()).collect();
     let mut clocks = vec![0.0_f64; replicas];
+    let mut prefilled = vec![0.0_f64; replicas];
     let mut ran = Ran {
         records: Vec::new(),
         waiting: 0.0,
@@ -233,6 +237,9 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
             if cell.server.blocking {
                 step += prefill;
                 request.ready = now;
+            } else if cell.server.serial {
+                request.ready = now.max(prefilled[replica]) + prefill;
+                prefilled[replica] = request.ready;
             } else {
                 request.ready = now + prefill;
             }
@@ -487,17 +494,22 @@ fn name(asks: Asks, cells: usize, index: usize) -> String {
 }
 
 fn cell_record(cell: &Cell, id: &str, records: &[RequestRecord], scale: i64) -> CellRecord {
+    let scaled = scale as f64;
     let (load, factor, level) = match cell.asks {
         Asks::Closed(n) => (
             Load::closed(u32::try_from(n).unwrap()),
             "concurrency",
             n as f64,
         ),
-        Asks::Poisson(rate) => (open(rate, ArrivalKind::Poisson), "rate", rate),
-        Asks::Even(rate) => (open(rate, ArrivalKind::Constant), "rate", rate),
+        Asks::Poisson(rate) => (open(rate / scaled, ArrivalKind::Poisson), "rate", rate),
+        Asks::Even(rate) => (open(rate / scaled, ArrivalKind::Constant), "rate", rate),
         Asks::Bursts(size, rate) => {
             let size = u32::try_from(size).unwrap();
-            (open(rate, ArrivalKind::Burst { size }), "rate", rate)
+            (
+                open(rate / scaled, ArrivalKind::Burst { size }),
+                "rate",
+                rate,
+            )
         }
     };
     let text = format!(
@@ -512,8 +524,8 @@ fn cell_record(cell: &Cell, id: &str, records: &[RequestRecord], scale: i64) -> 
     made.load = load;
     if made.load.is_open() {
         made.headline = bench_schema::Origin::Due;
-        made.plan.requested_rate_per_s = Some(level / scale as f64);
-        made.plan.offered_rate_per_s = Some(level / scale as f64);
+        made.plan.requested_rate_per_s = Some(level / scaled);
+        made.plan.offered_rate_per_s = Some(level / scaled);
     }
     let context = CellContext::new(made.load.clone());
     summarise_cell(records, context).fill(&mut made);

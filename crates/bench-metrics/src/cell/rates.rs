@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use bench_schema::{Interval, Load, Metric, Rates, Stamp, Stationarity, Window, WindowRates};
 
 use crate::blocks::{BlockMean, Part};
-use crate::estimate::{Estimate, LEVEL};
+use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
 use crate::ks::ks_two_samples;
-use crate::memory::Memory;
 use crate::num::{float, mean};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
-use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::row::Row;
+use super::{CellContext, open_loop};
 
 /// One repeat on the time axis.
 #[derive(Clone, Debug)]
@@ -26,7 +25,20 @@ pub(super) struct Repeat<'a> {
     pub(super) steady: Option<Window>,
     stationarity: Stationarity,
     in_flight: InFlight,
-    rows: &'a [Row],
+    pub(super) rows: &'a [Row],
+    /// Ends of the warm-up's answers in its time.
+    pub(super) carried: Vec<Stamp>,
+    /// How long its plan lasts, in seconds, where that is known.
+    pub(super) planned: Option<f64>,
+}
+
+/// A warm-up request that was under way, or may have been, when measuring began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    pub(super) repeat: u32,
+    pub(super) sent: Stamp,
+    pub(super) ended: Stamp,
+    pub(super) completed: bool,
 }
 
 /// A window of one repeat.
@@ -47,11 +59,11 @@ impl Span<'_> {
     }
 }
 
-/// The repeats of rows sorted by repeat and start; `warm` are repeat, start and end of warm-up requests.
+/// The repeats of rows sorted by repeat and start.
 pub(super) fn repeats<'a>(
     rows: &'a [Row],
-    warm: &[(u32, Stamp, Stamp)],
-    load: &Load,
+    warm: &[Carried],
+    context: &CellContext,
     timeline: &Timeline,
 ) -> Vec<Repeat<'a>> {
     let runs = rows.chunk_by(|a, b| a.repeat() == b.repeat());
@@ -60,13 +72,10 @@ pub(super) fn repeats<'a>(
         let from = run.iter().map(|r| r.instants().due).min()?;
         let to = run.iter().map(Row::left).max().filter(|to| *to > from)?;
         let index = run.first()?.repeat();
-        let carried = warm
-            .iter()
-            .filter(|(repeat, _, ended)| *repeat == index && *ended > from);
-        let carried = carried.map(|(_, sent, ended)| (*sent, *ended));
+        let carried = || warm.iter().filter(|w| w.repeat == index && w.ended > from);
         let measured = flights.iter().map(|f| (f.sent, f.ended));
-        let in_flight = InFlight::of(measured.chain(carried));
-        let found = find_steady(&flights, &in_flight, load);
+        let in_flight = InFlight::of(measured.chain(carried().map(|w| (w.sent, w.ended))));
+        let found = find_steady(&flights, &in_flight, &context.load);
         Some(Repeat {
             index,
             whole: Window { from, to },
@@ -74,6 +83,8 @@ pub(super) fn repeats<'a>(
             stationarity: found.stationarity,
             in_flight,
             rows: run,
+            carried: carried().filter(|w| w.completed).map(|w| w.ended).collect(),
+            planned: open_loop::planned_seconds(context, run.len()),
         })
     })
     .collect()
@@ -191,9 +202,14 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     };
     let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
     let requests = spans.iter().flat_map(Span::rows).count();
-    let followed = load.is_open().then(|| Followed::of(spans)).flatten();
+    let repeats = || spans.iter().map(|span| span.repeat);
+    let offered = load
+        .is_open()
+        .then(|| open_loop::offered(repeats()))
+        .flatten();
+    let served = offered.and_then(|offered| open_loop::served(repeats(), offered, load));
     let (requests_per_s, requests_per_s_interval) = if load.is_open() {
-        followed.map(|followed| (followed.served, followed.interval))
+        served
     } else if spans.iter().all(|s| s.steady) {
         by_littles_law(spans, mean_in_flight)
     } else {
@@ -206,8 +222,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         requests: Some(requests as u64),
         requests_per_s,
         requests_per_s_interval,
-        offered_requests_per_s: load.is_open().then(|| offered(spans)).flatten(),
-        served_requests_per_s: followed.map(|f| f.served),
+        offered_requests_per_s: offered,
+        served_requests_per_s: served.map(|(rate, _)| rate),
         output_tokens_per_s: output,
         output_tokens_per_s_interval: output
             .and_then(|value| around(value, spans, timeline, &tokens_of)),
@@ -270,127 +286,9 @@ fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<(f64, Optio
     Some((throughput / stay, interval))
 }
 
-/// Requests due per second, first due to last due; those due together at the last stand for the time after it.
-fn offered(spans: &[Span<'_>]) -> Option<f64> {
-    per_second(spans.iter().map(|span| {
-        let due = span.rows().map(|row| row.instants().due);
-        due.map(|due| (due, due)).collect()
-    }))
-}
-
-/// Events per second from the first to the last of them, each with the instant it was due, repeats together: those due together at the
-/// last are left out, since the time that they stand for is not in it. `None` where no time passed.
-fn per_second(repeats: impl Iterator<Item = Vec<(Stamp, Stamp)>>) -> Option<f64> {
-    let (mut events, mut seconds) = (0_usize, 0.0);
-    for run in repeats {
-        let at = || run.iter().map(|(at, _)| *at);
-        let last_due = run.iter().map(|(_, due)| *due).max();
-        if let (Some(first), Some(last)) = (at().min(), at().max()) {
-            events += run.iter().filter(|(_, due)| Some(*due) < last_due).count();
-            seconds += (last - first).as_secs_f64();
-        }
-    }
-    (seconds > 0.0).then(|| float(events) / seconds)
-}
-
-/// An open loop's requests followed to their ends: how many of those offered in a second were served in one.
-#[derive(Clone, Copy)]
-struct Followed {
-    served: f64,
-    interval: Option<Interval>,
-}
-
-impl Followed {
-    /// Completed requests below which growth cannot be told from chance.
-    const FEWEST: usize = 10;
-
-    /// What is served falls behind what is offered by the growth of the time that requests take: when those due a second later take
-    /// g seconds longer, ends come 1 + g times as far apart as starts. So the rate is that offered over 1 + g, times the share that
-    /// completed, however long the last answers take. A queue does not shrink below none: g is not negative.
-    fn of(spans: &[Span<'_>]) -> Option<Self> {
-        let offered = offered(spans)?;
-        let rows = || spans.iter().flat_map(Span::rows);
-        let completed = float(rows().filter(|row| row.completed()).count());
-        let share = completed / float(rows().count());
-        let (growth, most) = growth(spans)?;
-        let served = |g: f64| offered * share / (1.0 + g.max(0.0));
-        Some(Self {
-            served: served(growth.value),
-            interval: growth
-                .low
-                .and_then(|low| interval_of(served(most), served(low), LEVEL)),
-        })
-    }
-}
-
-/// By how many seconds the time that requests take grows in a second, with what their lengths explain taken out, and the upper end of it.
-fn growth(spans: &[Span<'_>]) -> Option<(Estimate, f64)> {
-    let mut points: Vec<[f64; 3]> = Vec::new();
-    for span in spans {
-        let rows: Vec<&Row> = span.rows().filter(|row| row.completed()).collect();
-        let Some(first) = rows.iter().map(|row| row.instants().due).min() else {
-            continue;
-        };
-        let of = |row: &&Row| {
-            let due = row.instants().due;
-            let tokens = row.instants().tokens.unwrap_or(0);
-            [
-                (due - first).as_secs_f64(),
-                tokens as f64,
-                (row.left() - due).as_secs_f64(),
-            ]
-        };
-        let own: Vec<[f64; 3]> = rows.iter().map(of).collect();
-        let centre =
-            [0, 1, 2].map(|i| mean(&own.iter().map(|p| p[i]).collect::<Vec<_>>()).unwrap_or(0.0));
-        points.extend(
-            own.iter()
-                .map(|p| [p[0] - centre[0], p[1] - centre[1], p[2] - centre[2]]),
-        );
-    }
-    if points.len() < Followed::FEWEST {
-        return None;
-    }
-    let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
-    let (due, both, tokens) = (dot(0, 0), dot(0, 1), dot(1, 1));
-    // Lengths that do not vary, or only with time, explain nothing.
-    let by_length = if due * tokens - both * both > 1e-6 * due * tokens {
-        (due * dot(1, 2) - both * dot(0, 2)) / (due * tokens - both * both)
-    } else {
-        0.0
-    };
-    if due <= 0.0 {
-        return None;
-    }
-    let value = (dot(0, 2) - by_length * both) / due;
-    let left: Vec<f64> = points
-        .iter()
-        .map(|p| p[2] - value * p[0] - by_length * p[1])
-        .collect();
-    let inflation = Memory::of(&left).of_mean();
-    let df = (float(left.len()) / inflation - 3.0).max(1.0);
-    let squares: f64 = left.iter().map(|r| r * r).sum();
-    let error = (squares / float(left.len() - 3) / due * inflation).sqrt();
-    let half = t_critical(LEVEL, df) * error;
-    Some((
-        Estimate::bounded(value, value - half, value + half, LEVEL),
-        value + half,
-    ))
-}
-
 /// Length of the whole windows in seconds: what goodput is over.
 pub(super) fn whole_seconds(repeats: &[Repeat<'_>]) -> f64 {
     repeats.iter().map(|r| r.whole.length().as_secs_f64()).sum()
-}
-
-/// Requests offered per second, first to last of each repeat; `None` where no time passed. One that found nobody to take it was offered
-/// all the same.
-pub(super) fn offered_rate(rows: &[Row]) -> Option<f64> {
-    per_second(rows.chunk_by(|a, b| a.repeat() == b.repeat()).map(|run| {
-        let offered = |r: &Row| r.instants().sent.or(r.instants().dispatched);
-        let stamped = run.iter().map(|r| (offered(r), r.instants().due));
-        stamped.filter_map(|(at, due)| Some((at?, due))).collect()
-    }))
 }
 
 /// KS distance between planned gaps (due) and real ones (sent), of requests that were sent.

@@ -8,9 +8,9 @@ use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::gaps::GapStore;
 use crate::latency::Within;
-use crate::num::{float, is_zero};
+use crate::num::{ceil_count, float, is_zero, mean};
 use crate::objective::verdict;
-use crate::proportion::wilson_share;
+use crate::proportion::{wilson, wilson_share};
 use crate::quantile::{Dependence, Ranks, below, clusters_below};
 use crate::sample::Sample;
 use crate::summary::interval_of;
@@ -88,7 +88,9 @@ impl<'a> Judge<'a> {
         let alone = outcomes
             .iter()
             .find(|o| o.slo.use_case.is_none() && (o.attainment - attainment).abs() < 1e-12);
-        let attainment_interval = alone.map_or(own, |o| o.attainment_interval);
+        let rows: Vec<&Row> = self.rows.iter().collect();
+        let attainment_interval =
+            alone.map_or_else(|| without_lost(own, &rows), |o| o.attainment_interval);
         Some(Goodput {
             requests_per_s: float(good().count()) / seconds,
             planned: Some(self.rows.len() as u64),
@@ -142,7 +144,8 @@ impl<'a> Judge<'a> {
         let rows: Vec<&Row> = self.rows.iter().filter(|r| self.is_for(slo, r)).collect();
         let share = |rows: &[&Row]| {
             let values: Vec<f64> = rows.iter().map(|row| self.decisive(slo, row)).collect();
-            share_of_values(&values, slo)
+            let (share, interval) = share_of_values(&values, slo);
+            (share, without_lost(interval, rows))
         };
         let (attainment, attainment_interval) = share(&rows);
         // What the client stopped on purpose says nothing of how long it would have taken.
@@ -154,12 +157,15 @@ impl<'a> Judge<'a> {
                 let within = all
                     .as_ref()
                     .and_then(|_| share_of_parts(&parts, None, slo.q));
-                (all.map(|all| counted(&all, slo)), within)
+                let lost = float(told.iter().filter(|row| row.lost).count());
+                let answered = 1.0 - lost / float(told.len());
+                (all.map(|all| counted(&all, slo, answered)), within)
             }
             _ => {
-                let clusters: Vec<Vec<f64>> =
+                let mut clusters: Vec<Vec<f64>> =
                     told.iter().map(|row| self.values(slo, row)).collect();
                 let within = if is_on_gaps(slo) {
+                    count_lost_in_full(&mut clusters);
                     share_of_clusters(&clusters, slo)
                 } else {
                     Some(share(&told))
@@ -168,7 +174,7 @@ impl<'a> Judge<'a> {
             }
         };
         let verdict = match (&seen, within) {
-            (Some(_), Some((_, interval))) => verdict(&interval, slo.q),
+            (Some(_), Some((_, interval))) => verdict(&without_lost(interval, &told), slo.q),
             _ => SloVerdict::CannotTell,
         };
         SloOutcome {
@@ -181,18 +187,21 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How many gaps of each request are within an objective, where only that was kept; a lost one counts as one that is not.
+    /// How many gaps of each request are within an objective, where only that was kept; a lost one has as many as the others, none of them within.
     fn gaps_within(&self, slo: &Slo, rows: &[&Row]) -> Vec<Part> {
         let on_gaps = self.slos.iter().filter(|slo| is_on_gaps(slo));
         let place = on_gaps.take_while(|other| *other != slo).count();
-        let part = |row: &&Row| {
-            if row.lost {
-                Some(Part { num: 0.0, den: 1.0 })
-            } else {
-                let first = usize::try_from(row.kept()?).ok()?;
-                self.within.get(first + place).copied()
-            }
+        let kept = |row: &Row| {
+            let first = usize::try_from(row.kept()?).ok()?;
+            self.within.get(first + place).copied()
         };
+        let answered: Vec<f64> = rows.iter().filter_map(|row| Some(kept(row)?.den)).collect();
+        let usual = mean(&answered).unwrap_or(1.0);
+        let lost = Part {
+            num: 0.0,
+            den: usual,
+        };
+        let part = |row: &&Row| if row.lost { Some(lost) } else { kept(row) };
         let parts = rows.iter().filter_map(part);
         parts.filter(|part| part.den > 0.0).collect()
     }
@@ -243,10 +252,12 @@ impl Seen {
     }
 }
 
-/// The quantile of histograms; one that they do not report is not shown, and their intervals know nothing of lost requests.
-fn counted(all: &Distribution, slo: &Slo) -> Seen {
+/// The quantile of histograms, +∞ where so many requests were lost; one that they do not report is not shown, and their intervals know nothing of
+/// lost requests.
+fn counted(all: &Distribution, slo: &Slo, answered: f64) -> Seen {
+    let entry = all.quantile_entry(slo.q).filter(|_| slo.q < answered);
     Seen {
-        value: all.quantile_entry(slo.q).map_or(f64::INFINITY, |e| e.value),
+        value: entry.map_or(f64::INFINITY, |e| e.value),
         low: None,
         high: None,
     }
@@ -276,6 +287,32 @@ fn quantile_seen(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
         low: ranks.and_then(|r| r.low).map(at),
         high: ranks.and_then(|r| r.high).map(at),
     })
+}
+
+/// A lost request would have had as many gaps as the others have on average, not one.
+fn count_lost_in_full(clusters: &mut [Vec<f64>]) {
+    let is_lost = |gaps: &Vec<f64>| gaps.first().is_some_and(|gap| gap.is_infinite());
+    let answered: Vec<f64> = clusters
+        .iter()
+        .filter(|gaps| !is_lost(gaps))
+        .map(|gaps| float(gaps.len()))
+        .collect();
+    let usual = mean(&answered).map_or(1, ceil_count);
+    for lost in clusters.iter_mut().filter(|gaps| is_lost(gaps)) {
+        lost.resize(usual.max(1), f64::INFINITY);
+    }
+}
+
+/// The interval of a share without what lost requests rule out: however alike they are, they were lost, and no limit holds for them.
+fn without_lost(interval: Interval, rows: &[&Row]) -> Interval {
+    let lost = rows.iter().filter(|row| row.lost).count();
+    let least = wilson(lost, rows.len(), LEVEL).and_then(|share| share.low);
+    let high = interval.high.min(1.0 - least.unwrap_or(0.0));
+    Interval {
+        low: interval.low.min(high),
+        high,
+        ..interval
+    }
 }
 
 /// Halfway from the median to the limit: how alike neighbours are is seen there. At the median it is that of the smallest jitter, at the limit

@@ -5,7 +5,7 @@ use bench_metrics::{
     summarise_cell,
 };
 
-use bench_schema::{Metric, Nanos, RequestRecord, Slo, Stamp, Window};
+use bench_schema::{Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Window};
 
 use crate::aggregate::open;
 use crate::noise::Noise;
@@ -257,6 +257,70 @@ fn intervals_cover_as_they_are_shown() {
                     "{name}, n {n}, memory {memory}: {covering}"
                 );
             }
+        }
+    }
+}
+
+/// Of objectives that `share` of all requests meet in the long run, asked of just as many: in how many cells the attainment's interval holds
+/// that share, and in how many the verdict is wrong by passing or failing.
+fn attained(n: usize, memory: f64, share: f64, trials: u64) -> (f64, f64) {
+    let slo = Slo {
+        metric: Metric::E2e,
+        q: share,
+        limit: Shape::Lognormal.quantile(share) * 1e6,
+        use_case: None,
+    };
+    let (mut held, mut decided) = (0.0, 0.0);
+    for seed in 0..trials {
+        let values = Noise::seeded(seed).series(n, memory);
+        let records = values.iter().enumerate().map(|(i, z)| {
+            let sent = 20.0 * i as f64;
+            answer(i as u64, sent, &[sent + Shape::Lognormal.of(*z)])
+        });
+        let records: Vec<RequestRecord> = records.collect();
+        let mut context = open(50.0);
+        context.slos = vec![slo.clone()];
+        let cell = summarise_cell(&records, context);
+        let outcome = &cell.slos[0];
+        let interval = outcome.attainment_interval;
+        held += f64::from(u8::from(interval.low <= share && share <= interval.high));
+        decided += f64::from(u8::from(outcome.verdict != SloVerdict::CannotTell));
+    }
+    (held / trials as f64, decided / trials as f64)
+}
+
+#[test]
+fn the_share_that_meets_an_objective_is_covered() {
+    const TRIALS: u64 = 150;
+    let slack = 3.0 * (0.95 * 0.05 / TRIALS as f64).sqrt();
+    for (n, memory, share) in [
+        (30, 0.0, 0.9),
+        (100, 0.5, 0.95),
+        (400, 0.7, 0.95),
+        (400, 0.9, 0.9),
+    ] {
+        let (held, decided) = attained(n, memory, share, TRIALS);
+        assert!(
+            held >= 0.92 - slack,
+            "n {n}, memory {memory}, {share}: {held}"
+        );
+        assert!(
+            decided <= 0.08 + slack,
+            "n {n}, memory {memory}, {share}: {decided}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "the long version, whose figures stand in docs/metrics.md: takes minutes"]
+fn long_coverage_of_attainment() {
+    for n in [30, 100, 400, 1_500] {
+        for memory in [0.0, 0.5, 0.7, 0.9] {
+            let told = [0.9, 0.95, 0.99].map(|share| {
+                let (held, decided) = attained(n, memory, share, 1_000);
+                format!("{share}: {:.1} ({:.1})", 100.0 * held, 100.0 * decided)
+            });
+            println!("n {n} memory {memory}: {}", told.join(", "));
         }
     }
 }

@@ -196,3 +196,42 @@ fn an_answer_without_content_meets_no_objective_and_is_no_good_request() {
     assert!((goodput.attainment - 2.0 / 3.0).abs() < 1e-9);
     assert_eq!(goodput.vacuous, 0);
 }
+
+#[test]
+fn a_quarter_of_the_requests_refused_at_one_time_misses_every_objective() {
+    let limit = |metric, q| Slo {
+        metric,
+        q,
+        limit: 5e9,
+        use_case: None,
+    };
+    let mut context = open(8.0);
+    context.slos = [Metric::Ttft, Metric::E2e, Metric::Itl]
+        .into_iter()
+        .flat_map(|metric| [0.9, 0.95, 0.99].map(|q| limit(metric, q)))
+        .collect();
+    // One outage: the lost ones are as alike as can be.
+    let records = (0..160).map(|i| even(i, 125.0 * i as f64, 20.0, 10.0, 11));
+    let records: Vec<RequestRecord> = records
+        .map(|r| {
+            if (60..100).contains(&r.id) {
+                ended(r, refused())
+            } else {
+                r
+            }
+        })
+        .collect();
+    for kept in [usize::MAX, 0] {
+        context.exact_gaps = kept;
+        let cell = summarise_cell(&records, context.clone());
+        for slo in &cell.slos {
+            assert_eq!(
+                (slo.verdict, slo.measured),
+                (SloVerdict::Fail, None),
+                "{slo:?}"
+            );
+            assert!(slo.attainment_interval.high < 0.85, "{slo:?}");
+        }
+        assert!(cell.goodput.unwrap().attainment_interval.high < 0.85);
+    }
+}

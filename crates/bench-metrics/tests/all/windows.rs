@@ -176,7 +176,8 @@ fn a_queue_that_grows_shows_as_less_served_than_offered_and_a_burst_does_not() {
     let cell = summarise_cell(&overloaded, open_at(20.0));
     let rates = headline(&cell);
     assert_near(rates.offered_requests_per_s, 20.0, 1e-6);
-    assert_near(rates.served_requests_per_s, 10.0, 1e-6);
+    // 198 ends after the first in 19.85 s.
+    assert_near(rates.served_requests_per_s, 198.0 / 19.85, 1e-4);
     let healthy: Vec<RequestRecord> = (0..400)
         .map(|i| even(i, 50.0 * i as f64, 20.0, 150.0, 11))
         .collect();
@@ -215,6 +216,71 @@ fn the_time_that_the_last_answers_take_moves_no_open_loop_s_rate() {
         .collect();
     let cell = summarise_cell(&failing, open_at(2.0));
     assert_near(headline(&cell).served_requests_per_s, 4.0 / 3.0, 0.02);
+}
+
+#[test]
+fn what_an_overloaded_server_serves_is_what_ended_while_load_was_offered() {
+    // 20 a second for 20 s; 12 a second are served, and 40 once nobody asks any more. 24 of the warm-up are under way at the start.
+    let end = |place: f64| {
+        let before = 1000.0 * (place + 1.0) / 12.0;
+        let last_due = 19_950.0;
+        if before <= last_due {
+            before
+        } else {
+            last_due + (before - last_due) * 12.0 / 40.0
+        }
+    };
+    let records: Vec<RequestRecord> = (0..424)
+        .map(|i| {
+            let due = if i < 24 {
+                -10.0
+            } else {
+                50.0 * (i - 24) as f64
+            };
+            let decode = (end(i as f64) - due.max(0.0) - 20.0) / 10.0;
+            let mut r = even(i, due.max(0.0), 20.0, decode, 11);
+            r.due = at(due.max(0.0));
+            if i < 24 {
+                r.phase = Phase::Warmup;
+            }
+            r
+        })
+        .collect();
+    let cell = summarise_cell(&records, open_at(20.0));
+    let rates = headline(&cell);
+    assert_near(rates.served_requests_per_s, 12.0, 0.01);
+    assert_near(Some(rates.requests_per_s), 12.0, 0.01);
+    let interval = rates.requests_per_s_interval.unwrap();
+    assert!(interval.low > 11.5 && interval.high < 12.5, "{interval:?}");
+}
+
+#[test]
+fn the_time_before_the_first_arrival_is_offered_time_too() {
+    // 32 requests of a Poisson plan of 20 s, the first after 2.9 s.
+    let mut context = CellContext::new(Load::Open {
+        rate_per_s: 1.6,
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    });
+    context.stop.duration = Some(Nanos::from_secs(20));
+    let sent = |i: u64| 2_900.0 + 530.0 * i as f64;
+    let records: Vec<RequestRecord> = (0..32).map(|i| even(i, sent(i), 20.0, 10.0, 11)).collect();
+    let of = |context: &CellContext, records: &[RequestRecord]| {
+        let cell = summarise_cell(records, context.clone());
+        let whole = headline(&cell).clone();
+        [
+            cell.offered_rate_per_s,
+            whole.offered_requests_per_s,
+            Some(whole.requests_per_s),
+        ]
+    };
+    for rate in of(&context, &records) {
+        assert_near(rate, 1.6, 1e-3);
+    }
+    // Of a plan that was cut short nobody knows when it began.
+    for rate in of(&context, &records[..20]) {
+        assert_near(rate, 1.0 / 0.53, 1e-3);
+    }
 }
 
 #[test]

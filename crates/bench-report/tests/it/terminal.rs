@@ -81,3 +81,14 @@ fn no_line_in_the_terminal_is_wider_than_100_columns() {
         }
     }
 }
+
+#[test]
+fn no_figure_of_a_reason_is_cut_off() {
+    let mut run = runs::sweep();
+    let message = "the measured window is not steady: latency rises to 1.47 times its level, time per token rises to 1.47 times its level, number in flight rises to 4.11 times its level, from the first third of the window to the last (tested from when 3 (the median) were in flight to the last request sent; an open loop, so every request counts)";
+    message.clone_into(&mut run.trust.reasons[0].message);
+    run.trust.reasons.truncate(1);
+    let shown = terminal::render(&run, None);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    assert!(words.join(" ").contains(message), "{shown}");
+}

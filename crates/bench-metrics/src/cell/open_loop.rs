@@ -1,0 +1,280 @@
+//! What an open loop offers, and what is served of it. An open loop has no steady part: every request counts.
+
+use bench_schema::{ArrivalKind, Interval, Load, Metric, Stamp};
+
+use crate::blocks::{BlockMean, Part};
+use crate::estimate::LEVEL;
+use crate::memory::Memory;
+use crate::num::{float, mean};
+use crate::summary::interval_of;
+use crate::tables::t_critical;
+
+use super::CellContext;
+use super::rates::Repeat;
+use super::row::Row;
+
+/// How long the plan of `n` requests of a repeat lasts, in seconds: a Poisson or gamma process at a steady rate has rate × duration requests, or
+/// its n-th is due at n / rate. The time before the first of them belongs to it. `None` for a plan that was cut short, and for
+/// every other process: those begin with their first request.
+pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
+    let Load::Open {
+        rate_per_s,
+        arrival: ArrivalKind::Poisson | ArrivalKind::Gamma { .. },
+        ..
+    } = context.load
+    else {
+        return None;
+    };
+    let stop = &context.stop;
+    let seconds = stop.duration.map(|length| length.as_secs_f64());
+    let by_time = seconds.map(|seconds| ((rate_per_s * seconds).round(), seconds));
+    let by_number = stop.requests.map(|n| (n as f64, n as f64 / rate_per_s));
+    let ends = by_time.into_iter().chain(by_number);
+    let (requests, seconds) = ends.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    ((requests - float(n)).abs() < 0.5).then_some(seconds)
+}
+
+/// Requests due per second of their plan; where its length is not known, from the first due to the last, those due together at the last left out,
+/// since the time that they stand for is not in it.
+pub(super) fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
+    per_second(repeats, |row| Some(row.instants().due))
+}
+
+/// The same of the instants at which they were really sent. One that found nobody to take it was offered all the same.
+pub(super) fn sent<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
+    per_second(repeats, |row| {
+        let instants = row.instants();
+        instants.sent.or(instants.dispatched)
+    })
+}
+
+fn per_second<'a>(
+    repeats: impl Iterator<Item = &'a Repeat<'a>>,
+    at: impl Fn(&Row) -> Option<Stamp>,
+) -> Option<f64> {
+    let (mut events, mut seconds) = (0_usize, 0.0);
+    for repeat in repeats {
+        let stamped = || {
+            let rows = repeat.rows.iter();
+            rows.filter_map(|row| Some((at(row)?, row.instants().due)))
+        };
+        let first_due = stamped().map(|(_, due)| due).min();
+        let last_due = stamped().map(|(_, due)| due).max();
+        let (Some(first_due), Some(last_due)) = (first_due, last_due) else {
+            continue;
+        };
+        let first = stamped().map(|(at, _)| at).min().unwrap_or(first_due);
+        let last = stamped().map(|(at, _)| at).max().unwrap_or(last_due);
+        let due_within = (last_due - first_due).as_secs_f64();
+        if let Some(planned) = repeat.planned.filter(|planned| *planned >= due_within) {
+            events += stamped().count();
+            seconds += planned + (last - last_due).as_secs_f64();
+        } else {
+            events += stamped().filter(|(_, due)| *due < last_due).count();
+            seconds += (last - first).as_secs_f64();
+        }
+    }
+    (seconds > 0.0).then(|| float(events) / seconds)
+}
+
+/// Answers below which growth cannot be told from chance.
+const FEWEST: usize = 10;
+
+/// Requests served per second, with its interval. Where no queue grows, what was offered times the share that completed, and at least that over
+/// 1 + g, g being the most by which the time that requests take may grow in a second. Where one grows, answers that ended while load was offered.
+pub(super) fn served<'a>(
+    repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
+    offered: f64,
+    load: &Load,
+) -> Option<(f64, Option<Interval>)> {
+    let rows = || repeats.clone().flat_map(|repeat| repeat.rows);
+    let completed = rows().filter(|row| row.completed()).count();
+    if completed < FEWEST {
+        return None;
+    }
+    if repeats.clone().any(|repeat| piles_up(repeat, load)) {
+        let ended = BlockMean::of_parts(&ended_while_offered(repeats))?;
+        let bounds = ended.interval(LEVEL).bounds();
+        let interval = bounds.and_then(|(low, high)| interval_of(low.max(0.0), high, LEVEL));
+        return Some((ended.value, interval));
+    }
+    let rate = offered * float(completed) / float(rows().count());
+    let most = most_growth(repeats)?;
+    Some((rate, interval_of(rate / (1.0 + most.max(0.0)), rate, LEVEL)))
+}
+
+/// The time from each answer's end to the next, between the first due and the last; those carried over from the warm-up are the server's work too.
+fn ended_while_offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for repeat in repeats {
+        let due = || repeat.rows.iter().map(|row| row.instants().due);
+        let (Some(from), Some(to)) = (due().min(), due().max()) else {
+            continue;
+        };
+        let own = repeat.rows.iter().filter(|row| row.completed());
+        let own = own.map(Row::left).chain(repeat.carried.iter().copied());
+        let mut ends: Vec<Stamp> = own.filter(|end| (from..=to).contains(end)).collect();
+        ends.sort_unstable();
+        let between = ends.windows(2).map(|pair| (1.0, pair[1] - pair[0]));
+        let last = ends.last().map(|last| (0.0, to - *last));
+        parts.extend(between.chain(last).map(|(num, time)| Part {
+            num,
+            den: time.as_secs_f64(),
+        }));
+    }
+    parts
+}
+
+/// Stretches of the time in which load was offered.
+const STRETCHES: usize = 16;
+/// A growth of the requests in flight counts from these many standard errors on.
+const ERRORS: f64 = 3.0;
+/// Share of the offered requests that must have been left over.
+const LEFT_OVER: f64 = 0.04;
+/// Requests below which a queue that grows cannot be told from chance.
+const FEWEST_OF_A_QUEUE: usize = 40;
+/// Times of the last quarter over those of the first, at the same lengths, of a server that falls behind.
+const LONGER: f64 = 1.3;
+/// Served in the second half over what was asked for, below which a busy server falls short.
+const SHORT: f64 = 0.93;
+
+/// Whether requests in flight grow for as long as load is offered, and are still there at its end: what a burst leaves goes away again.
+fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
+    let spans = || {
+        let rows = repeat.rows.iter();
+        rows.map(|row| (row.instants().due, row.left()))
+    };
+    let sorted = |pick: fn((Stamp, Stamp)) -> Stamp| {
+        let mut all: Vec<Stamp> = spans().map(pick).collect();
+        all.sort_unstable();
+        all
+    };
+    let (started, ended) = (sorted(|span| span.0), sorted(|span| span.1));
+    let (Some(first), Some(last)) = (started.first(), started.last()) else {
+        return false;
+    };
+    let length = (*last - *first).as_f64();
+    if started.len() < FEWEST_OF_A_QUEUE || length <= 0.0 {
+        return false;
+    }
+    let level = |share: f64| {
+        let at = *first + bench_schema::Nanos::from_f64(length * share);
+        let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
+        count(&started) - count(&ended)
+    };
+    // The first stretch fills an empty server, whatever the load.
+    let levels: Vec<f64> = (1..=STRETCHES)
+        .map(|i| level(float(i) / float(STRETCHES)))
+        .collect();
+    let (Some(from), Some(to)) = (levels.first(), levels.last()) else {
+        return false;
+    };
+    let n = float(STRETCHES - 1);
+    let (growth, offered) = (to - from, float(started.len()) * n / float(STRETCHES));
+    let most = levels.iter().copied().fold(0.0, f64::max);
+    let rises_late = levels.get(STRETCHES * 2 / 3).is_some_and(|late| to > late);
+    if growth < LEFT_OVER * offered || *to < 0.7 * most || !rises_late {
+        return false;
+    }
+    let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
+    let squares: f64 = changes.map(|change| (change - growth / n).powi(2)).sum();
+    let error = (squares / (n - 1.0) * n).sqrt();
+    let half = *first + bench_schema::Nanos::from_f64(length / 2.0);
+    let late = ended.partition_point(|end| end <= last) - ended.partition_point(|end| *end < half);
+    growth >= ERRORS * error
+        || falls_short(
+            repeat,
+            load,
+            float(late) / (length / 2e9),
+            levels.get(STRETCHES / 2..).unwrap_or_default(),
+        )
+}
+
+/// Whether the server, busy all through the second half, served less than was asked for. The luck of a random schedule makes
+/// requests pile up too, but a server that is able to serve the rate then serves more than it.
+fn falls_short(repeat: &Repeat<'_>, load: &Load, served: f64, levels: &[f64]) -> bool {
+    let Load::Open { rate_per_s, .. } = load else {
+        return false;
+    };
+    let least = levels.iter().copied().fold(f64::INFINITY, f64::min);
+    let busy = mean(levels).is_some_and(|mean| least >= (0.5 * mean).max(2.0));
+    // Long answers fill a server for as long as they take, without being slower for it.
+    served < SHORT * rate_per_s && busy && grows_slower(repeat.rows)
+}
+
+fn grows_slower(rows: &[Row]) -> bool {
+    let median = |values: Vec<f64>| crate::Sample::of(&values).map(|s| s.quantile(0.5));
+    let of = |metric| {
+        median(
+            rows.iter()
+                .filter_map(|row| row.instants().value(metric))
+                .collect(),
+        )
+    };
+    let gap = of(Metric::Tpot).unwrap_or(0.0);
+    let Some(first) = of(Metric::Ttft).or_else(|| of(Metric::E2e)) else {
+        return false;
+    };
+    let slow = |rows: Option<&[Row]>| {
+        let answered = rows
+            .unwrap_or_default()
+            .iter()
+            .filter(|row| row.completed());
+        let times = answered.filter_map(|row| {
+            let tokens = row.instants().tokens.unwrap_or(0).saturating_sub(1);
+            Some(row.instants().value(Metric::E2eDue)? / (first + tokens as f64 * gap))
+        });
+        median(times.collect())
+    };
+    let quarter = rows.len() / 4;
+    let ends = slow(rows.get(..quarter)).zip(slow(rows.get(rows.len() - quarter..)));
+    ends.is_some_and(|(early, late)| late >= LONGER * early)
+}
+
+/// The most by which the time that requests take may grow, in seconds a second, with what their lengths explain taken out.
+fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
+    let mut points: Vec<[f64; 3]> = Vec::new();
+    for repeat in repeats {
+        let rows = || repeat.rows.iter().filter(|row| row.completed());
+        let Some(first) = rows().map(|row| row.instants().due).min() else {
+            continue;
+        };
+        let of = |row: &Row| {
+            let due = row.instants().due;
+            let tokens = row.instants().tokens.unwrap_or(0);
+            [
+                (due - first).as_secs_f64(),
+                tokens as f64,
+                (row.left() - due).as_secs_f64(),
+            ]
+        };
+        let own: Vec<[f64; 3]> = rows().map(of).collect();
+        let centre =
+            [0, 1, 2].map(|i| mean(&own.iter().map(|p| p[i]).collect::<Vec<_>>()).unwrap_or(0.0));
+        points.extend(
+            own.iter()
+                .map(|p| [p[0] - centre[0], p[1] - centre[1], p[2] - centre[2]]),
+        );
+    }
+    let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
+    let (due, both, tokens) = (dot(0, 0), dot(0, 1), dot(1, 1));
+    // Lengths that do not vary, or only with time, explain nothing.
+    let by_length = if due * tokens - both * both > 1e-6 * due * tokens {
+        (due * dot(1, 2) - both * dot(0, 2)) / (due * tokens - both * both)
+    } else {
+        0.0
+    };
+    if due <= 0.0 {
+        return None;
+    }
+    let growth = (dot(0, 2) - by_length * both) / due;
+    let left: Vec<f64> = points
+        .iter()
+        .map(|p| p[2] - growth * p[0] - by_length * p[1])
+        .collect();
+    let inflation = Memory::of(&left).of_mean();
+    let n = float(left.len());
+    let squares: f64 = left.iter().map(|r| r * r).sum();
+    let error = (squares / (n - 3.0) / due * inflation).sqrt();
+    Some(growth + t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error)
+}
