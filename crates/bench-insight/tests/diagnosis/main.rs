@@ -100,6 +100,15 @@ fn healthy() -> Vec<Situation> {
             mixed,
             &roomy,
         ),
+        of(
+            "answers that come whole",
+            Asks::Closed(4),
+            mixed,
+            &Server {
+                at_once: true,
+                ..Server::default()
+            },
+        ),
         of("bursts that drain", Asks::Bursts(20, 4.0), mixed, &roomy),
         of("two requests a second", Asks::Even(2.0), equal, &server),
         of(
@@ -380,6 +389,31 @@ fn faulty() -> Vec<Situation> {
             Cause::Step,
         ),
         of(
+            "half the speed from 15 s to 22 s",
+            Asks::Closed(5),
+            equal,
+            with(|s| {
+                s.pace = |t| {
+                    if (15_000.0..22_000.0).contains(&t) {
+                        2.0
+                    } else {
+                        1.0
+                    }
+                }
+            }),
+            Cause::Step,
+        ),
+        of(
+            "a long way to the server and back",
+            Asks::Closed(1),
+            |_, draw| (draw.whole(20.0, 800.0), 20),
+            with(|s| {
+                s.prefill = 300.0;
+                s.prefill_token = 0.0;
+            }),
+            Cause::WaitingOrPrefill,
+        ),
+        of(
             "a rate limit",
             Asks::Poisson(10.0),
             equal,
@@ -524,6 +558,23 @@ fn overloaded(load: f64, runs: u64) -> usize {
         causes(&findings(&run, &samples)).contains(&Cause::Overload)
     };
     (1..=runs).filter(named).count()
+}
+
+#[test]
+fn slow_requests_of_one_use_case_are_told_as_its() {
+    let server = Server {
+        second: Some(2.5),
+        one_address: true,
+        ..Server::default()
+    };
+    let (run, mut samples) = run(&[cell(Asks::Closed(8), mixed, server)], false, 2);
+    for request in &mut samples[0].requests {
+        let is_slow = request.tpot.is_some_and(|gap| gap > 18e6);
+        request.use_case = Some(if is_slow { "tools" } else { "chat" }.to_owned());
+    }
+    let found = findings(&run, &samples);
+    assert_eq!(found[0].cause(), Some(Cause::SlowRequests));
+    assert_eq!(found[0].evidence[0].of.as_deref(), Some("tools"));
 }
 
 #[test]

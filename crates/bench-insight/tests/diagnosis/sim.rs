@@ -28,6 +28,8 @@ pub(crate) struct Server {
     pub(crate) blocking: bool,
     /// Whether prompts are processed one after the other, though the server counts all of them as running.
     pub(crate) serial: bool,
+    /// Whether answers are not streamed.
+    pub(crate) at_once: bool,
     /// Nothing moves from … for ….
     pub(crate) freezes: Vec<(Ms, Ms)>,
     /// Factor on every time, by time.
@@ -56,6 +58,7 @@ impl Default for Server {
             prefill_token: 0.05,
             blocking: false,
             serial: false,
+            at_once: false,
             freezes: Vec::new(),
             pace: |_| 1.0,
             second: None,
@@ -448,6 +451,9 @@ pub(crate) fn scaled_run(
         for record in &mut ran.records {
             record.cell.clone_from(&id);
             stretch(record, scale);
+            if cell.server.at_once {
+                come_whole(record);
+            }
         }
         let mut made = cell_record(cell, &id, &ran.records, scale);
         if metrics {
@@ -458,6 +464,22 @@ pub(crate) fn scaled_run(
     }
     run.analysis = analyse_run(&run);
     (run, samples)
+}
+
+fn come_whole(record: &mut RequestRecord) {
+    let wire = &mut record.wire;
+    wire.streamed = false;
+    let mut log = EventLog::default();
+    if let Some(at) = wire.events.last() {
+        log.push(Event {
+            at,
+            lag: Nanos::ZERO,
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        });
+    }
+    wire.events = log;
 }
 
 fn stretch(record: &mut RequestRecord, scale: i64) {
