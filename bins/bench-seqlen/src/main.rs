@@ -91,7 +91,7 @@ fn spread(settings: &Settings, level: &Concurrency) -> Cell {
         label: format!("spread of lengths, {}", level.label()),
         factors: level.factors(),
         load: level.load(settings.load.think_time),
-        stop: settings.stop_rule(settings.requests_for(level.most)),
+        stop: settings.stop_rule(Some(settings.requests_for(level.most))),
         repeats: settings.load.repeat.unwrap_or(1),
         warmup: settings.load.warmup,
         ask: Ask {
@@ -138,7 +138,7 @@ fn point(settings: &Settings, input: u32, output: u32, requests: u64) -> Cell {
         ]
         .into(),
         load: Load::closed(1),
-        stop: settings.stop_rule(requests),
+        stop: settings.stop_rule(Some(requests)),
         repeats: 1,
         warmup: settings.load.warmup,
         ask: Ask {

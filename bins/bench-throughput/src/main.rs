@@ -87,7 +87,7 @@ fn closed(settings: &Settings, level: &Concurrency) -> Cell {
         id: level.id(),
         label: level.label(),
         factors: level.factors(),
-        stop: settings.stop_rule(settings.requests_for(level.most)),
+        stop: settings.stop_rule(Some(settings.requests_for(level.most))),
         ..common(settings, load)
     }
 }
@@ -95,6 +95,9 @@ fn closed(settings: &Settings, level: &Concurrency) -> Cell {
 fn open(settings: &Settings, rate_per_s: f64) -> Cell {
     let arrival = settings.load.arrival.clone();
     let kind = arrival_name(&arrival);
+    // a replay ends with its trace
+    let replays = matches!(arrival, ArrivalKind::Trace { .. });
+    let requests = (!replays).then(|| settings.requests_for(1));
     let load = Load::Open {
         rate_per_s,
         arrival,
@@ -104,7 +107,7 @@ fn open(settings: &Settings, rate_per_s: f64) -> Cell {
         id: format!("r{rate_per_s}-{kind}"),
         label: format!("{rate_per_s} req/s {kind}"),
         factors: [("rate".to_owned(), Factor::from(rate_per_s))].into(),
-        stop: settings.stop_rule(settings.requests_for(1)),
+        stop: settings.stop_rule(requests),
         ..common(settings, load)
     }
 }

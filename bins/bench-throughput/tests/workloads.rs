@@ -119,6 +119,23 @@ fn token_ids_go_to_completions_and_to_no_chat() -> Result {
 }
 
 #[test]
+fn a_replay_ends_with_its_trace() -> Result {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("trace.csv");
+    let rows = (0..130).map(|i| format!("{}.{:02},10,2\n", i / 100, i % 100));
+    let text: String = std::iter::once("timestamp,input_tokens,output_tokens\n".to_owned())
+        .chain(rows)
+        .collect();
+    std::fs::write(&file, text)?;
+    let dataset = format!("trace:{}", file.display());
+    let args = ["--arrival", "trace:4", "--dataset", &dataset];
+    let (run, records) = run(folder.path(), &args)?;
+    let cell = run.cells.first().ok_or("no cell")?;
+    assert_eq!((cell.counts.planned, records.len()), (130, 130));
+    Ok(())
+}
+
+#[test]
 fn every_kind_of_arrivals_runs() -> Result {
     let series = tempfile::NamedTempFile::new()?;
     writeln!(series.as_file(), "seconds,requests_per_s\n0,200\n0.05,400")?;

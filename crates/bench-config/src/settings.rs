@@ -480,15 +480,15 @@ impl Settings {
         }
     }
 
-    /// The rule that ends a cell: what was asked for, else `requests`.
-    pub fn stop_rule(&self, requests: u64) -> StopRule {
+    /// The rule that ends a cell: what was asked for, else `requests`; `None` where it ends by itself.
+    pub fn stop_rule(&self, requests: Option<u64>) -> StopRule {
         let load = &self.load;
         let ends_by_itself = load.duration.is_some() || load.requests.is_some();
         StopRule {
             requests: if ends_by_itself {
                 load.requests
             } else {
-                Some(requests)
+                requests
             },
             duration: load.duration,
             precision: load.precision.iter().map(ToString::to_string).collect(),

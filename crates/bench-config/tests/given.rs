@@ -231,7 +231,7 @@ fn tags_are_not_split_at_commas_and_numbers_may_be_negative() {
 #[test]
 fn a_rate_and_a_precision_go_together() {
     let settings = configured("rate = 5\nprecision = \"p99:ttft=5%\"\n", &[]).unwrap();
-    assert_eq!(settings.stop_rule(10).precision, ["p99:ttft=5%"]);
+    assert_eq!(settings.stop_rule(Some(10)).precision, ["p99:ttft=5%"]);
 }
 
 #[test]

@@ -83,7 +83,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         return run.plan_as_text(&cells).map(Outcome::Planned);
     }
     let mut pool = WorkerPool::start(
-        run.worker_count(),
+        (run.worker_count(), settings.client.part().0),
         &run.server.target,
         &run.clock,
         settings.client.late_read,

@@ -61,9 +61,9 @@ pub(crate) struct PhaseReport {
 }
 
 impl WorkerPool {
-    /// Start `count` threads that talk to `target`.
+    /// Start `count` threads that talk to `target`; those of each `shard` begin with other endpoints.
     pub(crate) fn start(
-        count: u32,
+        (count, shard): (u32, u32),
         target: &Arc<Target>,
         clock: &Clock,
         late_read: bool,
@@ -75,6 +75,7 @@ impl WorkerPool {
             let context = WorkerContext {
                 index,
                 count,
+                first_endpoint: shard.wrapping_mul(count).wrapping_add(index),
                 target: Arc::clone(target),
                 clock: clock.clone(),
                 report: report.clone(),
@@ -142,6 +143,7 @@ impl WorkerPool {
 struct WorkerContext {
     index: u32,
     count: u32,
+    first_endpoint: u32,
     target: Arc<Target>,
     clock: Clock,
     report: mpsc::Sender<Result<PhaseReport, RunError>>,
@@ -207,7 +209,7 @@ impl WorkerContext {
     async fn equipment(&self) -> Result<(Rc<Worker<Wire>>, Timer), ClientError> {
         let timer = Timer::new(self.clock.clone(), SPIN)?;
         let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
-        client.begin_with(usize::try_from(self.index).unwrap_or(0));
+        client.begin_with(usize::try_from(self.first_endpoint).unwrap_or(0));
         if let Some(late) = &self.late {
             late.give_way_to(&timer);
             client.batch_reads(late);

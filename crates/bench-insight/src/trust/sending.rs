@@ -11,7 +11,9 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     let Load::Open { rate_per_s, .. } = scene.cell.load else {
         return None;
     };
-    let gap = 1e9 / view::positive(rate_per_s)?;
+    // a trace's own pace is in the plan only
+    let planned = scene.cell.windows.whole.as_ref()?.offered_requests_per_s;
+    let gap = 1e9 / view::positive(planned.unwrap_or(rate_per_s))?;
     let p99 = view::quantile(scene.cell, Metric::Lateness, 0.99)?;
     let doubtful = (0.01 * gap).max(1e6);
     let what = format!(

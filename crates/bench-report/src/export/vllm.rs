@@ -53,7 +53,7 @@ pub fn vllm(
 
 fn identity(run: &RunRecord, cell: &CellRecord) -> Map<String, Value> {
     let model = run.server.model.clone().unwrap_or_default();
-    let chat = run.server.api.contains("chat");
+    let chat = run.server.api == "openai-chat";
     let backend = if chat { "openai-chat" } else { "openai" };
     let (rate, burstiness, concurrency) = match &cell.load {
         Load::Closed { concurrency, .. } => (json!("inf"), 1.0, json!(concurrency)),
