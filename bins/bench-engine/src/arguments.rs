@@ -91,7 +91,7 @@ impl Serve {
         // A named profile leaves the port open; a file means what it says.
         let named = bench_engine::config::PROFILES
             .iter()
-            .any(|(known, _)| *known == name);
+            .any(|(known, ..)| *known == name);
         config.port = self
             .port
             .unwrap_or(if named { DEFAULT_PORT } else { config.port });

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), EngineError> {
     match arguments.command {
         Command::Profiles => {
-            for (name, line) in bench_engine::config::PROFILES {
+            for (name, line, _) in bench_engine::config::PROFILES {
                 say(&format!("{name:16} {line}"));
             }
             Ok(())

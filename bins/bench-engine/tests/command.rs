@@ -76,7 +76,7 @@ fn a_child_says_where_it_listens_and_is_gone_when_it_is_dropped() {
 
 #[test]
 fn every_profile_listens_on_loopback_unless_something_else_is_asked_for() {
-    for (name, _) in PROFILES {
+    for (name, ..) in PROFILES {
         let host = EngineConfig::profile(name).unwrap().host;
         let host: std::net::IpAddr = host.parse().unwrap();
         assert!(host.is_loopback(), "{name}: {host}");

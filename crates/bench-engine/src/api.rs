@@ -15,11 +15,11 @@ use serde_json::json;
 
 use crate::engine::{Finish, GenRequest};
 use crate::fault::FaultSet;
-use crate::http::Framing;
-use crate::http::{Events, Request};
+use crate::http::{Events, Framing, Request};
 use crate::local::{Local, Shared};
+use crate::metrics::Phases;
 use openai::{Message, encode};
-use parameters::body;
+use parameters::{Asked, body};
 
 /// What a request asks for.
 pub(crate) enum Answer {
@@ -73,9 +73,8 @@ impl Reply {
             503 => "ServiceUnavailableError",
             _ => "InternalServerError",
         };
-        let error =
-            serde_json::json!({"message": message, "type": kind, "param": param, "code": status});
-        Self::json(status, &serde_json::json!({ "error": error }))
+        let error = json!({"message": message, "type": kind, "param": param, "code": status});
+        Self::json(status, &json!({ "error": error }))
     }
 }
 
@@ -107,13 +106,13 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
         ("GET", "/health" | "/ping") => Reply::text("").into(),
         ("GET", "/version") => {
             let version = concat!("bench-engine ", env!("CARGO_PKG_VERSION"));
-            Reply::json(200, &serde_json::json!({ "version": version })).into()
+            Reply::json(200, &json!({ "version": version })).into()
         }
         ("GET", "/metrics") if server.config.metrics_page => metrics(server).into(),
         ("GET", "/ledger") => ledger(server).into(),
         ("GET", "/connections") => {
             let carried: Vec<u64> = server.accepted().iter().map(|one| one.carried).collect();
-            Reply::json(200, &serde_json::json!(carried)).into()
+            Reply::json(200, &json!(carried)).into()
         }
         ("DELETE", "/ledger") => {
             drop(server.ledger.take());
@@ -129,18 +128,28 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
 
 /// The protocols that generate, by path.
 fn generation(local: &Local, request: &Request, faults: &FaultSet) -> Option<Result<Job, Reply>> {
+    let asked = Asked {
+        local,
+        request,
+        faults,
+    };
     Some(match request.path.as_str() {
-        "/v1/chat/completions" => openai::chat(local, request, faults),
-        "/v1/completions" => openai::completions(local, request, faults),
-        "/v1/responses" => responses::parse(local, request, faults),
-        "/v1/messages" => anthropic::parse(local, request, faults),
-        "/v1/embeddings" => openai::embeddings(local, request, faults),
-        "/generate_stream" => tgi::parse(local, request, faults, true),
-        "/generate" if sglang::is_for(request) => sglang::parse(local, request, faults),
-        "/generate" => tgi::parse(local, request, faults, false),
-        "/completion" => llama_cpp::parse(local, request, faults),
-        "/api/chat" | "/api/generate" => ollama::parse(local, request, faults),
-        path => triton::parse(local, request, faults, triton::matches(path)?),
+        "/v1/chat/completions" => openai::chat(asked),
+        "/v1/completions" => openai::completions(asked),
+        "/v1/responses" => responses::parse(asked),
+        "/v1/messages" => anthropic::parse(asked),
+        "/v1/embeddings" => openai::embeddings(asked),
+        "/generate_stream" => asked.body().and_then(|body| tgi::parse(asked, &body)),
+        "/generate" => asked.body().and_then(|body| {
+            if body.has("/inputs") {
+                tgi::parse(asked, &body)
+            } else {
+                sglang::parse(asked, &body)
+            }
+        }),
+        "/completion" => llama_cpp::parse(asked),
+        "/api/chat" | "/api/generate" => ollama::parse(asked),
+        path => triton::parse(asked, triton::matches(path)?),
     })
 }
 
@@ -177,19 +186,25 @@ pub(crate) struct Piece<'a> {
 /// A generation that is over.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    /// Text, ids and end of each choice.
+    /// Text, ids and end of each choice; of a stream only the ends are kept.
     pub(crate) choices: Vec<(String, Vec<u32>, Finish)>,
     pub(crate) usage: Usage,
-    /// Queue, prefill and decode time, ns, where the protocol has a place for them.
-    pub(crate) phases: PhaseTimes,
+    /// For protocols that have a place for them.
+    pub(crate) phases: Phases,
 }
 
-/// Durations of a generation, ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PhaseTimes {
-    pub(crate) queue: u64,
-    pub(crate) prefill: u64,
-    pub(crate) decode: u64,
+impl Whole {
+    /// What the first choice, the only one of most protocols, came to.
+    fn first(&self) -> (&str, &[u32], Finish) {
+        match self.choices.first() {
+            Some((text, ids, finish)) => (text, ids, *finish),
+            None => ("", &[], Finish::Stop),
+        }
+    }
+
+    fn finish(&self) -> Finish {
+        self.first().2
+    }
 }
 
 /// A protocol's way to write a generation.
@@ -206,15 +221,14 @@ pub(crate) trait Dialect {
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>);
 
     /// What closes the stream.
-    fn close(&mut self, events: &mut Events, whole: &Whole);
+    fn close(&mut self, _events: &mut Events, _whole: &Whole) {}
 
     /// The answer in one piece.
     fn whole(&mut self, whole: &Whole) -> serde_json::Value;
 
     /// An error inside a stream.
     fn error(&mut self, events: &mut Events, message: &str) {
-        let error = serde_json::json!({"error": {"message": message, "type": "InternalServerError", "param": null, "code": 500}});
-        events.data(error.to_string().as_bytes());
+        events.json(&json!({"error": {"message": message, "type": "InternalServerError", "param": null, "code": 500}}));
     }
 }
 
@@ -261,11 +275,9 @@ struct Detokenize {
 }
 
 fn detokenize(server: &Shared, request: &Request) -> Result<Reply, Reply> {
-    let body: Detokenize = body(request)?;
-    Ok(Reply::json(
-        200,
-        &json!({"prompt": server.text.decode(&body.tokens)}),
-    ))
+    let Detokenize { tokens } = body(request)?;
+    let prompt = server.text.decode(&tokens);
+    Ok(Reply::json(200, &json!({ "prompt": prompt })))
 }
 
 fn metrics(server: &Shared) -> Reply {

@@ -249,14 +249,17 @@ impl EngineConfig {
     /// # Errors
     /// [`EngineError::Profile`] lists the names there are.
     pub fn profile(name: &str) -> Result<Self, EngineError> {
-        profile::named(name).ok_or_else(|| EngineError::Profile {
-            name: name.to_owned(),
-            known: PROFILES
-                .iter()
-                .map(|(name, _)| *name)
-                .collect::<Vec<_>>()
-                .join(", "),
-        })
+        match PROFILES.iter().find(|(known, ..)| *known == name) {
+            Some((_, _, toml)) => Self::from_toml(toml),
+            None => Err(EngineError::Profile {
+                name: name.to_owned(),
+                known: PROFILES
+                    .iter()
+                    .map(|(name, ..)| *name)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            }),
+        }
     }
 
     /// A profile by name, or a TOML file if the text ends in `.toml` or holds a path separator.
@@ -606,22 +609,6 @@ impl Shape {
             kv_heads: 6,
             feed_forward: 1024,
             positions: 4096,
-            rope_theta: 10_000.0,
-            norm_eps: 1e-5,
-        }
-    }
-
-    /// GPT-2 small: 124 million parameters.
-    pub fn gpt2_small() -> Self {
-        Self {
-            family: Family::Gpt2,
-            vocabulary: 50_257,
-            width: 768,
-            layers: 12,
-            heads: 12,
-            kv_heads: 12,
-            feed_forward: 3072,
-            positions: 1024,
             rope_theta: 10_000.0,
             norm_eps: 1e-5,
         }

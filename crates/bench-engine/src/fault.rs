@@ -256,6 +256,17 @@ impl FaultSet {
             .map(|fault| fault.argument)
     }
 
+    /// The first of these kinds that is in the set.
+    pub(crate) fn first_of(&self, kinds: &[FaultKind]) -> Option<Fault> {
+        kinds.iter().find_map(|kind| {
+            let argument = self.get(*kind)?;
+            Some(Fault {
+                kind: *kind,
+                argument,
+            })
+        })
+    }
+
     /// Whether a fault is in the set.
     pub fn has(&self, kind: FaultKind) -> bool {
         self.get(kind).is_some()

@@ -5,9 +5,9 @@ mod stream;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
-use crate::api::{Job, PhaseTimes, Reply, Usage, Whole};
+use crate::api::{Job, Reply, Usage, Whole};
 use crate::engine::{Finish, Gen, Step};
-use crate::fault::{FaultKind, FaultKind as K, FaultSet};
+use crate::fault::{Fault, FaultKind as K, FaultSet};
 use crate::http::peer::Head;
 use crate::http::{Gone, Peer};
 use crate::ledger::{Entry, Outcome};
@@ -223,18 +223,7 @@ impl<'a> Generation<'a> {
 
     fn summary(&mut self, faults: &FaultSet) -> Whole {
         let mut usage = self.usage;
-        usage.completion += usage.completion * faults.get(FaultKind::UsageLies).unwrap_or(0) / 100;
-        let phases = PhaseTimes {
-            queue: self
-                .phases
-                .scheduled_ns
-                .saturating_sub(self.phases.arrived_ns),
-            prefill: self
-                .phases
-                .first_ns
-                .saturating_sub(self.phases.scheduled_ns),
-            decode: self.phases.last_ns.saturating_sub(self.phases.first_ns),
-        };
+        usage.completion += usage.completion * faults.get(K::UsageLies).unwrap_or(0) / 100;
         let take = |choice: &mut Choice| {
             (
                 std::mem::take(&mut choice.text),
@@ -245,7 +234,7 @@ impl<'a> Generation<'a> {
         Whole {
             choices: self.choices.iter_mut().map(take).collect(),
             usage,
-            phases,
+            phases: self.phases,
         }
     }
 }
@@ -267,65 +256,65 @@ impl Drop for Generation<'_> {
 const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head>\
 <body><h1>Bad Gateway</h1><p>The upstream is away. <script>alert(1)</script></p></body></html>\n";
 
+/// The faults that do; of several the first.
+pub(crate) const INSTEAD: [K; 10] = [
+    K::ResetHead,
+    K::CloseHead,
+    K::StallHead,
+    K::EndlessHeader,
+    K::Html,
+    K::EmptyBody,
+    K::TooMany,
+    K::Unavailable,
+    K::Redirect,
+    K::Internal,
+];
+
 /// Plays the fault.
 pub(crate) async fn instead(
     local: &Local,
+    Fault { kind, argument }: Fault,
     faults: &FaultSet,
     peer: Peer,
     entry: &mut Entry,
 ) -> Left {
-    if faults.has(K::ResetHead) {
-        peer.reset().await;
-        return None;
+    let page = |content_type, body: &str| Reply {
+        status: 200,
+        content_type,
+        body: body.into(),
+    };
+    let seconds = ("retry-after", argument.to_string());
+    match kind {
+        K::ResetHead => peer.reset().await,
+        K::CloseHead => peer.close().await,
+        K::StallHead => stall(local, peer, argument).await,
+        K::EndlessHeader => endless_header(peer, argument, entry).await,
+        K::Html => {
+            let page = page("text/html; charset=utf-8", PAGE);
+            return send(local, page, faults, peer, entry).await;
+        }
+        K::EmptyBody => {
+            let empty = page("text/event-stream; charset=utf-8", "");
+            return send(local, empty, faults, peer, entry).await;
+        }
+        K::TooMany => return status(429, Some(seconds), peer, entry).await,
+        K::Unavailable => return status(503, Some(seconds), peer, entry).await,
+        K::Redirect => {
+            let to = "http://redirected.invalid/v1/chat/completions".to_owned();
+            return status(307, Some(("location", to)), peer, entry).await;
+        }
+        _ => return status(500, None, peer, entry).await,
     }
-    if faults.has(K::CloseHead) {
-        peer.close().await;
-        return None;
-    }
-    if let Some(ms) = faults.get(K::StallHead) {
-        stall(local, peer, ms).await;
-        return None;
-    }
-    if let Some(bytes) = faults.get(K::EndlessHeader) {
-        endless_header(peer, bytes, entry).await;
-        return None;
-    }
-    if faults.has(K::Html) {
-        let page = Reply {
-            status: 200,
-            content_type: "text/html; charset=utf-8",
-            body: PAGE.into(),
-        };
-        return send(local, page, faults, peer, entry).await;
-    }
-    if faults.has(K::EmptyBody) {
-        let empty = Reply {
-            status: 200,
-            content_type: "text/event-stream; charset=utf-8",
-            body: Vec::new(),
-        };
-        return send(local, empty, faults, peer, entry).await;
-    }
-    status(faults, peer, entry).await
+    None
 }
 
-/// The answers that are a status with a header.
-async fn status(faults: &FaultSet, mut peer: Peer, entry: &mut Entry) -> Left {
-    let (status, header) = if let Some(seconds) = faults.get(K::TooMany) {
-        (429, Some(("retry-after", seconds.to_string())))
-    } else if let Some(seconds) = faults.get(K::Unavailable) {
-        (503, Some(("retry-after", seconds.to_string())))
-    } else if faults.has(K::Redirect) {
-        (
-            307,
-            Some((
-                "location",
-                "http://redirected.invalid/v1/chat/completions".to_owned(),
-            )),
-        )
-    } else {
-        (500, None)
-    };
+/// An answer that is a status with a header.
+async fn status(
+    status: u16,
+    header: Option<(&'static str, String)>,
+    mut peer: Peer,
+    entry: &mut Entry,
+) -> Left {
     let reply = Reply::error(status, "a planned fault", None);
     let mut head = Head::new(status, reply.content_type, Some(reply.body.len() as u64));
     head.headers.extend(header);

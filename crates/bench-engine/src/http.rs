@@ -83,6 +83,11 @@ impl Events {
         }
     }
 
+    /// One event of JSON.
+    pub(crate) fn json(&mut self, value: &serde_json::Value) {
+        self.data(value.to_string().as_bytes());
+    }
+
     /// One event of data.
     pub(crate) fn data(&mut self, payload: &[u8]) {
         self.named("", payload);

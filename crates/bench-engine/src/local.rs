@@ -1,23 +1,24 @@
 //! What requests share: one part for the whole server, one for each serving thread.
 
+use std::fmt;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use crate::clock::Pacer;
 use crate::clock::now_ns;
 use crate::conditions::Conditions;
 use crate::config::EngineConfig;
 use crate::engine::Engine;
-use crate::fault::{FaultKind, FaultSet};
+use crate::fault::FaultSet;
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::text::Text;
 
 /// One server.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: EngineConfig,
     pub(crate) text: Text,
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ledger: Ledger,
     pub(crate) conditions: Arc<Conditions>,
+    /// What connections are accepted with, where TLS is spoken.
+    pub(crate) tls: Option<TlsAcceptor>,
     /// Whether the server is gone: connections end.
     pub(crate) gone: watch::Sender<bool>,
     /// Unix seconds.
@@ -34,6 +37,12 @@ pub(crate) struct Shared {
     connections: AtomicU64,
     /// In the order of accepting; as many as the ledger keeps entries.
     accepted: Mutex<Vec<Connection>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 /// What is known of a connection.
@@ -56,10 +65,12 @@ impl Shared {
         text: Text,
         engine: Engine,
         (metrics, conditions): (Arc<Metrics>, Arc<Conditions>),
+        tls: Option<TlsAcceptor>,
     ) -> Self {
         Self {
             ledger: Ledger::new(config.ledger_capacity),
             conditions,
+            tls,
             gone: watch::Sender::new(false),
             config,
             text,
@@ -116,23 +127,4 @@ impl Shared {
             }
         }
     }
-}
-
-/// Whether a fault takes the place of the whole answer.
-pub(crate) fn replaces_answer(faults: &FaultSet) -> bool {
-    use FaultKind as K;
-    [
-        K::ResetHead,
-        K::CloseHead,
-        K::StallHead,
-        K::EndlessHeader,
-        K::TooMany,
-        K::Internal,
-        K::Unavailable,
-        K::Redirect,
-        K::Html,
-        K::EmptyBody,
-    ]
-    .iter()
-    .any(|kind| faults.has(*kind))
 }

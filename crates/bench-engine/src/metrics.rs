@@ -59,43 +59,6 @@ impl Default for Times {
     }
 }
 
-impl Times {
-    fn all(&self) -> [(&'static str, &'static str, &Histogram); 6] {
-        [
-            (
-                "time_to_first_token_seconds",
-                "Histogram of time to first token in seconds.",
-                &self.ttft,
-            ),
-            (
-                "inter_token_latency_seconds",
-                "Histogram of inter-token latency in seconds.",
-                &self.itl,
-            ),
-            (
-                "e2e_request_latency_seconds",
-                "Histogram of e2e request latency in seconds.",
-                &self.e2e,
-            ),
-            (
-                "request_queue_time_seconds",
-                "Histogram of time spent in WAITING phase for request.",
-                &self.queue,
-            ),
-            (
-                "request_prefill_time_seconds",
-                "Histogram of time spent in PREFILL phase for request.",
-                &self.prefill,
-            ),
-            (
-                "request_decode_time_seconds",
-                "Histogram of time spent in DECODE phase for request.",
-                &self.decode,
-            ),
-        ]
-    }
-}
-
 #[derive(Debug)]
 struct Histogram {
     bounds: &'static [f64],
@@ -147,6 +110,23 @@ pub(crate) struct Phases {
     pub(crate) last_ns: u64,
 }
 
+impl Phases {
+    /// Time in the queue, ns.
+    pub(crate) fn queue(&self) -> u64 {
+        self.scheduled_ns.saturating_sub(self.arrived_ns)
+    }
+
+    /// From being taken up to the first token, ns.
+    pub(crate) fn prefill(&self) -> u64 {
+        self.first_ns.saturating_sub(self.scheduled_ns)
+    }
+
+    /// From the first token to the last, ns.
+    pub(crate) fn decode(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+}
+
 impl Metrics {
     /// Sequences that wait.
     pub(crate) fn waiting(&self) -> usize {
@@ -178,118 +158,63 @@ impl Metrics {
         if finish.is_none() {
             return;
         }
-        let seconds = |from: u64, to: u64| to.saturating_sub(from) as f64 / 1e9;
+        let seconds = |ns: u64| ns as f64 / 1e9;
         let mut times = self.times();
-        times.e2e.add(seconds(phases.arrived_ns, phases.last_ns), 1);
-        times
-            .queue
-            .add(seconds(phases.arrived_ns, phases.scheduled_ns), 1);
-        times
-            .prefill
-            .add(seconds(phases.scheduled_ns, phases.first_ns), 1);
-        times
-            .decode
-            .add(seconds(phases.first_ns, phases.last_ns), 1);
+        let whole = phases.last_ns.saturating_sub(phases.arrived_ns);
+        times.e2e.add(seconds(whole), 1);
+        times.queue.add(seconds(phases.queue()), 1);
+        times.prefill.add(seconds(phases.prefill()), 1);
+        times.decode.add(seconds(phases.decode()), 1);
     }
 
     /// The page that `GET /metrics` answers.
     pub(crate) fn page(&self, model: &str) -> String {
-        let mut out = String::with_capacity(8192);
-        let label = format!(
-            "model_name=\"{}\",engine=\"0\"",
-            model.replace('\\', "\\\\").replace('"', "\\\"")
-        );
-        for (name, help, value) in self.gauges() {
-            head(&mut out, name, help, "gauge");
-            writeln!(out, "vllm:{name}{{{label}}} {value:?}").ok();
-        }
-        for (name, help, value) in self.counters() {
-            head(&mut out, name, help, "counter");
-            writeln!(
-                out,
-                "vllm:{name}{{{label}}} {:?}",
-                value.load(Relaxed) as f64
-            )
-            .ok();
-        }
-        head(
-            &mut out,
-            "request_success_total",
-            "Count of successfully processed requests.",
-            "counter",
-        );
-        let reasons = [
-            ("stop", &self.finished_stop),
-            ("length", &self.finished_length),
-            ("abort", &self.finished_abort),
-        ];
-        for (reason, value) in reasons {
-            let value = value.load(Relaxed) as f64;
-            writeln!(
-                out,
-                "vllm:request_success_total{{{label},finished_reason=\"{reason}\"}} {value:?}"
-            )
-            .ok();
-        }
+        let model = model.replace('\\', "\\\\").replace('"', "\\\"");
+        let labels = format!("model_name=\"{model}\",engine=\"0\"");
+        let gauge = |of: &AtomicI64| Shown::Number(of.load(Relaxed) as f64);
+        let counter = |of: &AtomicU64| Shown::Number(of.load(Relaxed) as f64);
         let times = self.times();
-        for (name, help, histogram) in times.all() {
-            head(&mut out, name, help, "histogram");
-            histogram.write(&mut out, &format!("vllm:{name}"), &label);
+        let shown = [
+            gauge(&self.running),
+            gauge(&self.waiting),
+            Shown::Number(self.kv_ppm.load(Relaxed) as f64 / 1e6),
+            counter(&self.preemptions),
+            counter(&self.prefix_queries),
+            counter(&self.prefix_hits),
+            counter(&self.prompt_tokens),
+            counter(&self.generation_tokens),
+            Shown::ByReason([
+                ("stop", &self.finished_stop),
+                ("length", &self.finished_length),
+                ("abort", &self.finished_abort),
+            ]),
+            Shown::Times(&times.ttft),
+            Shown::Times(&times.itl),
+            Shown::Times(&times.e2e),
+            Shown::Times(&times.queue),
+            Shown::Times(&times.prefill),
+            Shown::Times(&times.decode),
+        ];
+        let mut out = String::with_capacity(8192);
+        for (family, shown) in FAMILIES.lines().zip(shown) {
+            let (kind, family) = family.split_once(' ').unwrap_or_default();
+            let (name, help) = family.split_once(' ').unwrap_or_default();
+            writeln!(out, "# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}").ok();
+            match shown {
+                Shown::Number(value) => {
+                    writeln!(out, "vllm:{name}{{{labels}}} {value:?}").ok();
+                }
+                Shown::ByReason(counts) => {
+                    for (reason, count) in counts {
+                        let count = count.load(Relaxed) as f64;
+                        let labels = format!("{labels},finished_reason=\"{reason}\"");
+                        writeln!(out, "vllm:{name}{{{labels}}} {count:?}").ok();
+                    }
+                }
+                Shown::Times(times) => times.write(&mut out, &format!("vllm:{name}"), &labels),
+            }
         }
         out
-    }
-
-    fn gauges(&self) -> [(&'static str, &'static str, f64); 3] {
-        let running = self.running.load(Relaxed) as f64;
-        let waiting = self.waiting.load(Relaxed) as f64;
-        let kv = self.kv_ppm.load(Relaxed) as f64 / 1e6;
-        [
-            (
-                "num_requests_running",
-                "Number of requests in model execution batches.",
-                running,
-            ),
-            (
-                "num_requests_waiting",
-                "Number of requests waiting to be processed.",
-                waiting,
-            ),
-            (
-                "kv_cache_usage_perc",
-                "KV-cache usage. 1 means 100 percent usage.",
-                kv,
-            ),
-        ]
-    }
-
-    fn counters(&self) -> [(&'static str, &'static str, &AtomicU64); 5] {
-        [
-            (
-                "num_preemptions_total",
-                "Cumulative number of preemptions.",
-                &self.preemptions,
-            ),
-            (
-                "prefix_cache_queries_total",
-                "Prefix cache queries, in queried tokens.",
-                &self.prefix_queries,
-            ),
-            (
-                "prefix_cache_hits_total",
-                "Prefix cache hits, in cached tokens.",
-                &self.prefix_hits,
-            ),
-            (
-                "prompt_tokens_total",
-                "Number of prefill tokens processed.",
-                &self.prompt_tokens,
-            ),
-            (
-                "generation_tokens_total",
-                "Number of generation tokens processed.",
-                &self.generation_tokens,
-            ),
-        ]
     }
 
     fn times(&self) -> std::sync::MutexGuard<'_, Times> {
@@ -297,8 +222,30 @@ impl Metrics {
     }
 }
 
-fn head(out: &mut String, name: &str, help: &str, kind: &str) {
-    writeln!(out, "# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}").ok();
+/// What the page shows, line by line: kind, name and help, all as vLLM has them.
+const FAMILIES: &str = "\
+gauge num_requests_running Number of requests in model execution batches.
+gauge num_requests_waiting Number of requests waiting to be processed.
+gauge kv_cache_usage_perc KV-cache usage. 1 means 100 percent usage.
+counter num_preemptions_total Cumulative number of preemptions.
+counter prefix_cache_queries_total Prefix cache queries, in queried tokens.
+counter prefix_cache_hits_total Prefix cache hits, in cached tokens.
+counter prompt_tokens_total Number of prefill tokens processed.
+counter generation_tokens_total Number of generation tokens processed.
+counter request_success_total Count of successfully processed requests.
+histogram time_to_first_token_seconds Histogram of time to first token in seconds.
+histogram inter_token_latency_seconds Histogram of inter-token latency in seconds.
+histogram e2e_request_latency_seconds Histogram of e2e request latency in seconds.
+histogram request_queue_time_seconds Histogram of time spent in WAITING phase for request.
+histogram request_prefill_time_seconds Histogram of time spent in PREFILL phase for request.
+histogram request_decode_time_seconds Histogram of time spent in DECODE phase for request.
+";
+
+/// What stands under a family's name, in the order of [`FAMILIES`].
+enum Shown<'a> {
+    Number(f64),
+    ByReason([(&'static str, &'a AtomicU64); 3]),
+    Times(&'a Histogram),
 }
 
 /// Counts a sequence as waiting, then running, until it is dropped.

@@ -12,7 +12,7 @@ use crate::http::peer::Head;
 use crate::http::request::NoRequest;
 use crate::http::{Conn, Peer, Request};
 use crate::ledger::{Entry, Outcome};
-use crate::local::{Local, replaces_answer};
+use crate::local::Local;
 
 /// What is left when a request is over: the way back, if it may carry another.
 pub(crate) type Left = Option<Peer>;
@@ -144,9 +144,9 @@ pub(crate) async fn answer(local: &Local, request: &Request, peer: Peer, on: (u6
     if let Some(until) = server.conditions.paused_until(PauseOf::Requests, now_ns()) {
         local.pacer.until(until).await;
     }
-    if replaces_answer(&faults) {
+    if let Some(fault) = faults.first_of(&generate::INSTEAD) {
         entry.outcome = Outcome::Fault;
-        return generate::instead(local, &faults, peer, entry).await;
+        return generate::instead(local, fault, &faults, peer, entry).await;
     }
     match api::route(local, request, &faults) {
         Answer::Ready(reply) => {

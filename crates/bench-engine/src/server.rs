@@ -21,7 +21,7 @@ use crate::local::{Local, Shared};
 use crate::metrics::Metrics;
 use crate::text::Text;
 use crate::transformer::drive;
-use accept::{Accepted, Listener};
+use accept::Listener;
 
 /// Ids of the vocabulary that needs no file.
 const VOCABULARY: u32 = 8192;
@@ -31,7 +31,6 @@ const VOCABULARY: u32 = 8192;
 pub struct Server {
     address: Option<SocketAddr>,
     unix: Option<PathBuf>,
-    tls: bool,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
@@ -44,6 +43,7 @@ impl Server {
     /// [`EngineError`]: a value that cannot work, an address that cannot be bound, a file that cannot be used.
     pub fn start(config: EngineConfig) -> Result<Self, EngineError> {
         config.check()?;
+        let tls = config.tls.as_ref().map(accept::tls).transpose()?;
         let listener = Listener::bind(&config)?;
         let (stop, stopped) = watch::channel(false);
         let mut config = config;
@@ -56,13 +56,12 @@ impl Server {
         let conditions = Arc::new(Conditions::new(&config));
         let (text, engine) = start.engine(&mut config, &metrics, &conditions)?;
         let (address, unix) = (listener.address, config.unix.clone());
-        let tls = config.tls.is_some();
-        let shared = Arc::new(Shared::new(config, text, engine, (metrics, conditions)));
+        let shared = Shared::new(config, text, engine, (metrics, conditions), tls);
+        let shared = Arc::new(shared);
         start.serve(&shared, listener)?;
         Ok(Self {
             address,
             unix,
-            tls,
             shared,
             stop,
             threads: start.threads,
@@ -76,7 +75,8 @@ impl Server {
 
     /// The base URL, without a path; for a Unix socket `unix:PATH`.
     pub fn url(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
+        let secure = self.shared.tls.is_some();
+        let scheme = if secure { "https" } else { "http" };
         match (&self.address, &self.unix) {
             (Some(address), _) => format!("{scheme}://{address}"),
             (None, path) => format!("unix:{}", path.clone().unwrap_or_default().display()),
@@ -229,11 +229,5 @@ impl Start {
             .map_err(failed)?;
         self.threads.push(thread);
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Accepted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Accepted")
     }
 }

@@ -1,46 +1,27 @@
 //! `POST /v1/messages`: the Anthropic API.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::openai::{Message, encode};
-use super::parameters::{Wish, answer_id, body, check_model};
-use super::{Dialect, Piece, Usage, Whole};
-use super::{Job, Reply};
+use super::parameters::Asked;
+use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::engine::Finish;
-use crate::fault::FaultSet;
-use crate::http::{Events, Request};
-use crate::local::Local;
+use crate::http::Events;
 
-#[derive(Deserialize)]
-struct Body {
-    model: Option<String>,
-    messages: Vec<Message>,
-    max_tokens: u32,
-    stream: Option<bool>,
-    temperature: Option<f32>,
-}
-
-pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Result<Job, Reply> {
-    let body: Body = body(request)?;
-    check_model(local, body.model.as_deref())?;
-    let prompt = encode(&local.server.text, &body.messages);
-    let dialect = Messages {
-        id: answer_id(local, "msg_"),
-        model: local.server.config.model.clone(),
-        finish: Finish::Stop,
-    };
-    let wish = Wish {
-        temperature: body.temperature,
-        ..Wish::new(prompt, Some(body.max_tokens), body.stream.unwrap_or(false))
-    };
-    wish.job(local, faults, Box::new(dialect))
+pub(super) fn parse(asked: Asked<'_>) -> Result<Job, Reply> {
+    let body = asked.body()?;
+    let prompt = encode(asked.text(), &body.need::<Vec<Message>>("/messages")?);
+    body.need::<u32>("/max_tokens")?;
+    let parameters = body.parameters("", "max_tokens")?;
+    asked.job(&[prompt], &parameters, |digits| Messages {
+        id: format!("msg_{digits}"),
+        model: asked.model().to_owned(),
+    })
 }
 
 struct Messages {
     id: String,
     model: String,
-    finish: Finish,
 }
 
 impl Messages {
@@ -67,56 +48,41 @@ fn reason(finish: Finish) -> &'static str {
 impl Dialect for Messages {
     fn open(&mut self, events: &mut Events, choice: usize, usage: Usage) {
         let usage = json!({"input_tokens": usage.prompt, "cache_read_input_tokens": usage.cached, "output_tokens": 0});
-        event(
-            events,
-            "message_start",
-            json!({"message": self.message(&json!([]), None, &usage)}),
-        );
-        event(
-            events,
-            "content_block_start",
-            json!({"index": choice, "content_block": {"type": "text", "text": ""}}),
-        );
+        let message = self.message(&json!([]), None, &usage);
+        event(events, "message_start", json!({ "message": message }));
+        let block = json!({"index": choice, "content_block": {"type": "text", "text": ""}});
+        event(events, "content_block_start", block);
         event(events, "ping", json!({}));
     }
 
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>) {
-        self.finish = piece.finish.unwrap_or(self.finish);
-        let delta =
-            json!({"index": piece.choice, "delta": {"type": "text_delta", "text": piece.text}});
+        let delta = json!({"type": "text_delta", "text": piece.text});
+        let delta = json!({"index": piece.choice, "delta": delta});
         event(events, "content_block_delta", delta);
     }
 
     fn close(&mut self, events: &mut Events, whole: &Whole) {
         event(events, "content_block_stop", json!({"index": 0}));
-        let delta = json!({"stop_reason": reason(self.finish), "stop_sequence": null});
+        let delta = json!({"stop_reason": reason(whole.finish()), "stop_sequence": null});
+        let usage = json!({"output_tokens": whole.usage.completion});
         event(
             events,
             "message_delta",
-            json!({"delta": delta, "usage": {"output_tokens": whole.usage.completion}}),
+            json!({"delta": delta, "usage": usage}),
         );
         event(events, "message_stop", json!({}));
     }
 
     fn whole(&mut self, whole: &Whole) -> Value {
-        let usage =
-            json!({"input_tokens": whole.usage.prompt, "output_tokens": whole.usage.completion});
-        let (text, finish) = whole
-            .choices
-            .first()
-            .map_or(("", Finish::Stop), |(text, _, finish)| (text, *finish));
-        self.message(
-            &json!([{"type": "text", "text": text}]),
-            Some(reason(finish)),
-            &usage,
-        )
+        let usage = whole.usage;
+        let usage = json!({"input_tokens": usage.prompt, "output_tokens": usage.completion});
+        let (text, _, finish) = whole.first();
+        let content = json!([{"type": "text", "text": text}]);
+        self.message(&content, Some(reason(finish)), &usage)
     }
 
     fn error(&mut self, events: &mut Events, message: &str) {
-        event(
-            events,
-            "error",
-            json!({"error": {"type": "api_error", "message": message}}),
-        );
+        let error = json!({"type": "api_error", "message": message});
+        event(events, "error", json!({ "error": error }));
     }
 }

@@ -5,12 +5,12 @@ use std::io::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::{Common, UsageWish, Wish, body, check_model, sequences};
+use super::parameters::{Asked, Common, UsageWish, body};
 use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::clock::unix_seconds;
 use crate::fault::{FaultKind, FaultSet, mix};
-use crate::http::{Events, Request, escape};
-use crate::local::Local;
+use crate::http::{Events, escape};
+use crate::text::Text;
 
 /// A message of a conversation.
 #[derive(Debug, Deserialize)]
@@ -35,12 +35,8 @@ struct Part {
 }
 
 impl Message {
-    pub(super) fn role(&self) -> &str {
-        &self.role
-    }
-
     /// Its text; parts that are not text count as nothing.
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         match &self.content {
             None => String::new(),
             Some(Content::Text(text)) => text.clone(),
@@ -50,14 +46,10 @@ impl Message {
 }
 
 /// The ids of a conversation.
-pub(super) fn encode(text: &crate::text::Text, messages: &[Message]) -> Vec<u32> {
+pub(super) fn encode(text: &Text, messages: &[Message]) -> Vec<u32> {
     let texts: Vec<String> = messages.iter().map(Message::text).collect();
-    text.encode_chat(
-        messages
-            .iter()
-            .map(Message::role)
-            .zip(texts.iter().map(String::as_str)),
-    )
+    let roles = messages.iter().map(|message| message.role.as_str());
+    text.encode_chat(roles.zip(texts.iter().map(String::as_str)))
 }
 
 /// A prompt in each of the forms that the API knows.
@@ -71,7 +63,7 @@ pub(super) enum Prompt {
 }
 
 impl Prompt {
-    pub(super) fn encode(self, text: &crate::text::Text) -> Vec<Vec<u32>> {
+    pub(super) fn encode(self, text: &Text) -> Vec<Vec<u32>> {
         match self {
             Self::Text(prompt) => vec![text.encode(&prompt)],
             Self::Ids(ids) => vec![ids],
@@ -88,18 +80,15 @@ struct ChatBody {
     common: Common,
 }
 
-pub(super) fn chat(local: &Local, request: &Request, faults: &FaultSet) -> Result<Job, Reply> {
-    let body: ChatBody = body(request)?;
-    check_model(local, body.common.model.as_deref())?;
-    if body.messages.is_empty() {
-        return Err(Reply::error(
-            400,
-            "messages must hold at least one message",
-            Some("messages"),
-        ));
+pub(super) fn chat(asked: Asked<'_>) -> Result<Job, Reply> {
+    let ChatBody { messages, common } = body(asked.request)?;
+    asked.check_model(common.model.as_deref())?;
+    if messages.is_empty() {
+        let message = "messages must hold at least one message";
+        return Err(Reply::error(400, message, Some("messages")));
     }
-    let prompt = encode(&local.server.text, &body.messages);
-    job(local, &[prompt], &body.common, faults, &CHAT)
+    let prompt = encode(asked.text(), &messages);
+    job(asked, &[prompt], &common, &CHAT)
 }
 
 #[derive(Deserialize)]
@@ -109,23 +98,20 @@ struct CompletionsBody {
     common: Common,
 }
 
-pub(super) fn completions(
-    local: &Local,
-    request: &Request,
-    faults: &FaultSet,
-) -> Result<Job, Reply> {
-    let body: CompletionsBody = body(request)?;
-    check_model(local, body.common.model.as_deref())?;
-    let prompts = body.prompt.encode(&local.server.text);
+pub(super) fn completions(asked: Asked<'_>) -> Result<Job, Reply> {
+    let CompletionsBody { prompt, mut common } = body(asked.request)?;
+    asked.check_model(common.model.as_deref())?;
+    let prompts = prompt.encode(asked.text());
     let refused = |message: &str| Reply::error(400, message, Some("prompt"));
     if prompts.is_empty() {
         return Err(refused("prompt must hold at least one prompt"));
     }
-    let size = local.server.text.size();
+    let size = asked.text().size();
     if let Some(id) = prompts.iter().flatten().find(|id| **id >= size) {
         return Err(refused(&format!("Token id {id} is out of vocabulary")));
     }
-    job(local, &prompts, &body.common, faults, &COMPLETIONS)
+    common.default_tokens = Some(16);
+    job(asked, &prompts, &common, &COMPLETIONS)
 }
 
 /// What one of the two APIs calls things.
@@ -134,8 +120,6 @@ struct Names {
     event: &'static str,
     whole: &'static str,
     chat: bool,
-    /// Tokens where none are asked for, other than the server's own number.
-    tokens: Option<u32>,
 }
 
 const CHAT: Names = Names {
@@ -143,7 +127,6 @@ const CHAT: Names = Names {
     event: "chat.completion.chunk",
     whole: "chat.completion",
     chat: true,
-    tokens: None,
 };
 
 const COMPLETIONS: Names = Names {
@@ -151,36 +134,23 @@ const COMPLETIONS: Names = Names {
     event: "text_completion",
     whole: "text_completion",
     chat: false,
-    tokens: Some(16),
 };
 
 fn job(
-    local: &Local,
+    asked: Asked<'_>,
     prompts: &[Vec<u32>],
     common: &Common,
-    faults: &FaultSet,
     names: &'static Names,
 ) -> Result<Job, Reply> {
-    let default_tokens = names
-        .tokens
-        .unwrap_or(local.server.config.default_output_tokens);
-    let sequences = sequences(local, prompts, common, default_tokens, faults)?;
-    let seed = sequences.first().map_or(0, |s| mix(s.seed));
-    let dialect = OpenAi {
+    asked.job(prompts, common, |digits| OpenAi {
         names,
-        id: format!("{}-{seed:016x}", names.id),
+        id: format!("{}-{digits}", names.id),
         created: unix_seconds(),
-        model: serde_json::to_string(&local.server.config.model).unwrap_or_default(),
-        usage: common.usage_wish(faults),
+        model: serde_json::to_string(asked.model()).unwrap_or_default(),
+        usage: common.usage_wish(asked.faults),
         token_ids: common.return_token_ids.unwrap_or(false),
-        faults: faults.clone(),
+        faults: asked.faults.clone(),
         payload: Vec::with_capacity(512),
-    };
-    Ok(Job {
-        sequences,
-        prompt_tokens: prompts.iter().map(|ids| ids.len() as u64).sum(),
-        stream: common.stream.unwrap_or(false),
-        dialect: Box::new(dialect),
     })
 }
 
@@ -414,23 +384,13 @@ struct EmbeddingsBody {
     input: Prompt,
 }
 
-pub(super) fn embeddings(
-    local: &Local,
-    request: &Request,
-    faults: &FaultSet,
-) -> Result<Job, Reply> {
-    let body: EmbeddingsBody = body(request)?;
-    check_model(local, body.model.as_deref())?;
-    let prompts = body.input.encode(&local.server.text);
-    let dialect = Embeddings {
-        model: local.server.config.model.clone(),
-    };
-    let wish = Wish {
-        prompts,
-        ignore_eos: true,
-        ..Wish::new(Vec::new(), Some(1), false)
-    };
-    wish.job(local, faults, Box::new(dialect))
+pub(super) fn embeddings(asked: Asked<'_>) -> Result<Job, Reply> {
+    let body: EmbeddingsBody = body(asked.request)?;
+    asked.check_model(body.model.as_deref())?;
+    let prompts = body.input.encode(asked.text());
+    asked.job(&prompts, &Common::one_token(), |_| Embeddings {
+        model: asked.model().to_owned(),
+    })
 }
 
 struct Embeddings {
@@ -449,8 +409,6 @@ fn vector(ids: &[u32]) -> Vec<f64> {
 
 impl Dialect for Embeddings {
     fn piece(&mut self, _events: &mut Events, _piece: &Piece<'_>) {}
-
-    fn close(&mut self, _events: &mut Events, _whole: &Whole) {}
 
     fn whole(&mut self, whole: &Whole) -> Value {
         let data: Vec<Value> = whole

@@ -4,35 +4,41 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha12Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::{Dialect, Job, Reply};
 use crate::engine::{Finish, GenRequest};
 use crate::fault::{FaultKind, FaultSet, mix};
 use crate::http::Request;
 use crate::local::Local;
+use crate::text::Text;
 
-/// What the OpenAI protocols have in common. Keys that the engine has no use for are ignored, as vLLM does.
+/// What a request asks for, in the words of the OpenAI protocols. Keys that the engine has no use for are ignored, as vLLM does.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Common {
     pub(super) model: Option<String>,
-    pub(super) max_tokens: Option<u32>,
-    pub(super) max_completion_tokens: Option<u32>,
-    pub(super) min_tokens: Option<u32>,
-    pub(super) ignore_eos: Option<bool>,
+    max_tokens: Option<u32>,
+    max_completion_tokens: Option<u32>,
+    min_tokens: Option<u32>,
+    ignore_eos: Option<bool>,
     pub(super) stream: Option<bool>,
-    pub(super) stream_options: Option<StreamOptions>,
-    pub(super) n: Option<u32>,
-    pub(super) temperature: Option<f32>,
-    pub(super) seed: Option<i64>,
+    stream_options: Option<StreamOptions>,
+    n: Option<u32>,
+    temperature: Option<f32>,
+    seed: Option<i64>,
     pub(super) return_token_ids: Option<bool>,
+    /// Tokens where none are asked for, other than the server's own number.
+    #[serde(skip)]
+    pub(super) default_tokens: Option<u32>,
 }
 
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(default)]
-pub(super) struct StreamOptions {
-    pub(super) include_usage: Option<bool>,
-    pub(super) continuous_usage_stats: Option<bool>,
+struct StreamOptions {
+    include_usage: Option<bool>,
+    continuous_usage_stats: Option<bool>,
 }
 
 /// Which usage a stream carries.
@@ -44,6 +50,15 @@ pub(super) struct UsageWish {
 }
 
 impl Common {
+    /// One token of an answer in one piece.
+    pub(super) fn one_token() -> Self {
+        Self {
+            max_tokens: Some(1),
+            ignore_eos: Some(true),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn usage_wish(&self, faults: &FaultSet) -> UsageWish {
         let options = self.stream_options.unwrap_or_default();
         let none = faults.has(FaultKind::NoUsage);
@@ -65,72 +80,114 @@ pub(super) fn body<'a, T: Deserialize<'a>>(request: &'a Request) -> Result<T, Re
         .map_err(|error| Reply::error(400, &format!("the body: {error}"), None))
 }
 
-/// The model that was asked for must be the one there is.
-pub(super) fn check_model(local: &Local, model: Option<&str>) -> Result<(), Reply> {
-    let served = &local.server.config.model;
-    match model {
-        Some(asked) if asked != served => {
-            let message = format!("The model `{asked}` does not exist. Valid aliases: {served}.");
-            Err(Reply::error(404, &message, Some("model")))
-        }
-        _ => Ok(()),
-    }
+/// A request for tokens, and who is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) local: &'a Local,
+    pub(super) request: &'a Request,
+    pub(super) faults: &'a FaultSet,
 }
 
-/// Sequences for each prompt, `n` of each.
-pub(super) fn sequences(
-    local: &Local,
-    prompts: &[Vec<u32>],
-    common: &Common,
-    default_tokens: u32,
-    faults: &FaultSet,
-) -> Result<Vec<GenRequest>, Reply> {
-    let copies = common.n.unwrap_or(1);
-    if copies == 0 || copies as usize * prompts.len() > 1024 {
-        return Err(Reply::error(
-            400,
-            "n must be between 1 and 1024, over all prompts",
-            Some("n"),
-        ));
+impl<'a> Asked<'a> {
+    pub(super) fn text(self) -> &'a Text {
+        &self.local.server.text
     }
-    let asked = common.max_completion_tokens.or(common.max_tokens);
-    if asked == Some(0) {
-        return Err(Reply::error(
-            400,
-            "max_tokens must be at least 1, got 0.",
-            Some("max_tokens"),
-        ));
+
+    /// The name of the model there is.
+    pub(super) fn model(self) -> &'a str {
+        &self.local.server.config.model
     }
-    let mut made = Vec::with_capacity(prompts.len() * copies as usize);
-    for prompt in prompts {
-        let room = room_for(local, prompt.len(), asked)?;
-        for copy in 0..copies {
-            let number = local.server.next_sequence();
-            let seed = common
-                .seed
-                .map_or(local.server.config.seed ^ mix(number), |s| {
-                    mix(s.cast_unsigned() + u64::from(copy))
-                });
-            let mut sequence = GenRequest {
-                prompt: prompt.clone(),
-                limit: asked.unwrap_or(default_tokens.min(room)),
-                at_limit: Finish::Length,
-                min_tokens: common.min_tokens.unwrap_or(0),
-                ignore_eos: common.ignore_eos.unwrap_or(false),
-                temperature: common.temperature.unwrap_or(1.0),
-                seed,
-                tokens_per_chunk: faults
-                    .get(FaultKind::TokensPerChunk)
-                    .and_then(|n| u32::try_from(n).ok()),
-            };
-            end_by_itself(local, &mut sequence);
-            if faults.has(FaultKind::Endless) {
-                sequence.limit = u32::MAX;
+
+    /// The model that was asked for must be the one there is.
+    pub(super) fn check_model(self, model: Option<&str>) -> Result<(), Reply> {
+        let served = self.model();
+        match model {
+            Some(asked) if asked != served => {
+                let message =
+                    format!("The model `{asked}` does not exist. Valid aliases: {served}.");
+                Err(Reply::error(404, &message, Some("model")))
             }
-            made.push(sequence);
+            _ => Ok(()),
         }
     }
-    Ok(made)
+
+    /// A body whose model is the one there is, to be read by JSON pointers.
+    pub(super) fn body(self) -> Result<Body, Reply> {
+        let body = Body(body(self.request)?);
+        self.check_model(body.get::<String>("/model")?.as_deref())?;
+        Ok(body)
+    }
+
+    /// The job of these prompts, written down by the dialect that is made with sixteen digits to call the answer by.
+    pub(super) fn job<D: Dialect + 'static>(
+        self,
+        prompts: &[Vec<u32>],
+        common: &Common,
+        dialect: impl FnOnce(String) -> D,
+    ) -> Result<Job, Reply> {
+        let sequences = self.sequences(prompts, common)?;
+        let seed = sequences.first().map_or(0, |sequence| mix(sequence.seed));
+        Ok(Job {
+            sequences,
+            prompt_tokens: prompts.iter().map(|ids| ids.len() as u64).sum(),
+            stream: common.stream.unwrap_or(false),
+            dialect: Box::new(dialect(format!("{seed:016x}"))),
+        })
+    }
+
+    /// Sequences for each prompt, `n` of each.
+    fn sequences(self, prompts: &[Vec<u32>], common: &Common) -> Result<Vec<GenRequest>, Reply> {
+        let Self { local, faults, .. } = self;
+        let copies = common.n.unwrap_or(1);
+        if copies == 0 || copies as usize * prompts.len() > 1024 {
+            return Err(Reply::error(
+                400,
+                "n must be between 1 and 1024, over all prompts",
+                Some("n"),
+            ));
+        }
+        let asked = common.max_completion_tokens.or(common.max_tokens);
+        if asked == Some(0) {
+            return Err(Reply::error(
+                400,
+                "max_tokens must be at least 1, got 0.",
+                Some("max_tokens"),
+            ));
+        }
+        let default_tokens = common
+            .default_tokens
+            .unwrap_or(local.server.config.default_output_tokens);
+        let mut made = Vec::with_capacity(prompts.len() * copies as usize);
+        for prompt in prompts {
+            let room = room_for(local, prompt.len(), asked)?;
+            for copy in 0..copies {
+                let number = local.server.next_sequence();
+                let seed = common
+                    .seed
+                    .map_or(local.server.config.seed ^ mix(number), |s| {
+                        mix(s.cast_unsigned() + u64::from(copy))
+                    });
+                let mut sequence = GenRequest {
+                    prompt: prompt.clone(),
+                    limit: asked.unwrap_or(default_tokens.min(room)),
+                    at_limit: Finish::Length,
+                    min_tokens: common.min_tokens.unwrap_or(0),
+                    ignore_eos: common.ignore_eos.unwrap_or(false),
+                    temperature: common.temperature.unwrap_or(1.0),
+                    seed,
+                    tokens_per_chunk: faults
+                        .get(FaultKind::TokensPerChunk)
+                        .and_then(|n| u32::try_from(n).ok()),
+                };
+                end_by_itself(local, &mut sequence);
+                if faults.has(FaultKind::Endless) {
+                    sequence.limit = u32::MAX;
+                }
+                made.push(sequence);
+            }
+        }
+        Ok(made)
+    }
 }
 
 fn room_for(local: &Local, prompt: usize, asked: Option<u32>) -> Result<u32, Reply> {
@@ -188,58 +245,42 @@ fn end_by_itself(local: &Local, sequence: &mut GenRequest) {
     }
 }
 
-/// What a protocol of its own asks for, in the words that all share.
-pub(super) struct Wish {
-    pub(super) prompts: Vec<Vec<u32>>,
-    pub(super) tokens: Option<u32>,
-    pub(super) stream: bool,
-    pub(super) temperature: Option<f32>,
-    pub(super) ignore_eos: bool,
-    pub(super) seed: Option<i64>,
-}
+/// The body of a protocol of its own: what it says stands at JSON pointers.
+pub(super) struct Body(Value);
 
-impl Wish {
-    pub(super) fn new(prompt: Vec<u32>, tokens: Option<u32>, stream: bool) -> Self {
-        Self {
-            prompts: vec![prompt],
-            tokens,
-            stream,
-            temperature: None,
-            ignore_eos: false,
-            seed: None,
-        }
+impl Body {
+    /// What stands there; `None` where nothing does, or null.
+    pub(super) fn get<T: DeserializeOwned>(&self, pointer: &str) -> Result<Option<T>, Reply> {
+        let found = self.0.pointer(pointer).filter(|value| !value.is_null());
+        found
+            .map(T::deserialize)
+            .transpose()
+            .map_err(|error| Reply::error(400, &format!("the body, at `{pointer}`: {error}"), None))
     }
 
-    /// The job that comes of it, written down by `dialect`.
-    pub(super) fn job(
-        self,
-        local: &Local,
-        faults: &FaultSet,
-        dialect: Box<dyn Dialect>,
-    ) -> Result<Job, Reply> {
-        let common = Common {
-            max_tokens: self.tokens,
-            ignore_eos: Some(self.ignore_eos),
-            temperature: self.temperature,
-            seed: self.seed,
+    /// What must stand there.
+    pub(super) fn need<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, Reply> {
+        self.get(pointer)?
+            .ok_or_else(|| Reply::error(400, &format!("the body: nothing at `{pointer}`"), None))
+    }
+
+    pub(super) fn has(&self, pointer: &str) -> bool {
+        self.0.pointer(pointer).is_some()
+    }
+
+    /// The parameters in the object `within` (empty for the body itself), where the limit is called `tokens`. Numbers below zero
+    /// stand for none, as llama.cpp and Ollama have it.
+    pub(super) fn parameters(&self, within: &str, tokens: &str) -> Result<Common, Reply> {
+        let at = |name: &str| format!("{within}/{name}");
+        let limit: Option<i64> = self.get(&at(tokens))?;
+        let seed: Option<i64> = self.get(&at("seed"))?;
+        Ok(Common {
+            max_tokens: limit.and_then(|n| u32::try_from(n).ok()),
+            ignore_eos: self.get(&at("ignore_eos"))?,
+            stream: self.get("/stream")?,
+            temperature: self.get(&at("temperature"))?,
+            seed: seed.filter(|seed| *seed >= 0),
             ..Common::default()
-        };
-        let prompt_tokens = self.prompts.iter().map(|ids| ids.len() as u64).sum();
-        let default_tokens = local.server.config.default_output_tokens;
-        let sequences = sequences(local, &self.prompts, &common, default_tokens, faults)?;
-        Ok(Job {
-            sequences,
-            prompt_tokens,
-            stream: self.stream,
-            dialect,
         })
     }
-}
-
-/// An id for an answer: the prefix and sixteen digits.
-pub(super) fn answer_id(local: &Local, prefix: &str) -> String {
-    format!(
-        "{prefix}{:016x}",
-        mix(local.server.next_sequence() ^ mix(local.server.config.seed))
-    )
 }

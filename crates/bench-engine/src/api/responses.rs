@@ -4,23 +4,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::openai::{Message, encode};
-use super::parameters::{Wish, answer_id, body, check_model};
-use super::{Dialect, Piece, Usage, Whole};
-use super::{Job, Reply};
+use super::parameters::Asked;
+use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::clock::unix_seconds;
 use crate::engine::Finish;
-use crate::fault::FaultSet;
-use crate::http::{Events, Request};
-use crate::local::Local;
-
-#[derive(Deserialize)]
-struct Body {
-    model: Option<String>,
-    input: Input,
-    max_output_tokens: Option<u32>,
-    stream: Option<bool>,
-    temperature: Option<f32>,
-}
+use crate::http::Events;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -29,27 +17,22 @@ enum Input {
     Messages(Vec<Message>),
 }
 
-pub(super) fn parse(local: &Local, request: &Request, faults: &FaultSet) -> Result<Job, Reply> {
-    let body: Body = body(request)?;
-    check_model(local, body.model.as_deref())?;
-    let text = &local.server.text;
-    let prompt = match &body.input {
-        Input::Text(input) => text.encode_chat(std::iter::once(("user", input.as_str()))),
-        Input::Messages(messages) => encode(text, messages),
+pub(super) fn parse(asked: Asked<'_>) -> Result<Job, Reply> {
+    let body = asked.body()?;
+    let prompt = match body.need("/input")? {
+        Input::Text(input) => asked
+            .text()
+            .encode_chat([("user", input.as_str())].into_iter()),
+        Input::Messages(messages) => encode(asked.text(), &messages),
     };
-    let dialect = Responses {
-        id: answer_id(local, "resp_"),
+    let parameters = body.parameters("", "max_output_tokens")?;
+    asked.job(&[prompt], &parameters, |digits| Responses {
+        id: format!("resp_{digits}"),
         created: unix_seconds(),
-        model: local.server.config.model.clone(),
+        model: asked.model().to_owned(),
         text: String::new(),
-        finish: Finish::Stop,
         number: 0,
-    };
-    let wish = Wish {
-        temperature: body.temperature,
-        ..Wish::new(prompt, body.max_output_tokens, body.stream.unwrap_or(false))
-    };
-    wish.job(local, faults, Box::new(dialect))
+    })
 }
 
 struct Responses {
@@ -57,7 +40,6 @@ struct Responses {
     created: i64,
     model: String,
     text: String,
-    finish: Finish,
     number: u64,
 }
 
@@ -67,6 +49,14 @@ impl Responses {
         value["sequence_number"] = json!(self.number);
         self.number += 1;
         events.named(name, value.to_string().as_bytes());
+    }
+
+    /// An event about the one part of the one item of the output.
+    fn about_part(&mut self, events: &mut Events, name: &str, key: &str, value: Value) {
+        let mut event =
+            json!({"item_id": format!("msg_{}", self.id), "output_index": 0, "content_index": 0});
+        event[key] = value;
+        self.event(events, name, event);
     }
 
     fn response(&self, status: &str, output: &[Value], usage: Option<Usage>) -> Value {
@@ -86,21 +76,18 @@ impl Responses {
         json!({"id": format!("msg_{}", self.id), "type": "message", "status": status, "role": "assistant", "content": content})
     }
 
-    fn part(text: &str) -> Value {
-        json!({"type": "output_text", "text": text, "annotations": []})
+    /// How the answer ended, and its one item.
+    fn ended(&self, whole: &Whole) -> (&'static str, Value) {
+        let status = match whole.finish() {
+            Finish::Length => "incomplete",
+            Finish::Stop => "completed",
+        };
+        (status, self.item(status, &[part(&self.text)]))
     }
+}
 
-    fn place(&self) -> Value {
-        json!({"item_id": format!("msg_{}", self.id), "output_index": 0, "content_index": 0})
-    }
-
-    fn status(&self) -> &'static str {
-        if self.finish == Finish::Length {
-            "incomplete"
-        } else {
-            "completed"
-        }
-    }
+fn part(text: &str) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": []})
 }
 
 impl Dialect for Responses {
@@ -109,54 +96,32 @@ impl Dialect for Responses {
             let response = self.response("in_progress", &[], None);
             self.event(events, name, json!({ "response": response }));
         }
-        let item = self.item("in_progress", &[]);
-        self.event(
-            events,
-            "response.output_item.added",
-            json!({"output_index": 0, "item": item}),
-        );
-        let mut part = self.place();
-        part["part"] = Self::part("");
-        self.event(events, "response.content_part.added", part);
+        let item = json!({"output_index": 0, "item": self.item("in_progress", &[])});
+        self.event(events, "response.output_item.added", item);
+        self.about_part(events, "response.content_part.added", "part", part(""));
     }
 
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>) {
         self.text.push_str(piece.text);
-        self.finish = piece.finish.unwrap_or(self.finish);
-        let mut delta = self.place();
-        delta["delta"] = json!(piece.text);
-        self.event(events, "response.output_text.delta", delta);
+        let delta = json!(piece.text);
+        self.about_part(events, "response.output_text.delta", "delta", delta);
     }
 
     fn close(&mut self, events: &mut Events, whole: &Whole) {
-        let mut done = self.place();
-        done["text"] = json!(self.text);
-        self.event(events, "response.output_text.done", done);
-        let mut part = self.place();
-        part["part"] = Self::part(&self.text);
-        self.event(events, "response.content_part.done", part);
-        let status = self.status();
-        let item = self.item(status, &[Self::part(&self.text)]);
-        self.event(
-            events,
-            "response.output_item.done",
-            json!({"output_index": 0, "item": item.clone()}),
-        );
+        let (text, part) = (json!(self.text), part(&self.text));
+        self.about_part(events, "response.output_text.done", "text", text);
+        self.about_part(events, "response.content_part.done", "part", part);
+        let (status, item) = self.ended(whole);
+        let done = json!({"output_index": 0, "item": &item});
+        self.event(events, "response.output_item.done", done);
         let response = self.response(status, &[item], Some(whole.usage));
-        self.event(
-            events,
-            &format!("response.{status}"),
-            json!({ "response": response }),
-        );
+        let name = format!("response.{status}");
+        self.event(events, &name, json!({ "response": response }));
     }
 
     fn whole(&mut self, whole: &Whole) -> Value {
-        if let Some((text, _, finish)) = whole.choices.first() {
-            self.text.clone_from(text);
-            self.finish = *finish;
-        }
-        let status = self.status();
-        let item = self.item(status, &[Self::part(&self.text)]);
+        whole.first().0.clone_into(&mut self.text);
+        let (status, item) = self.ended(whole);
         self.response(status, &[item], Some(whole.usage))
     }
 }

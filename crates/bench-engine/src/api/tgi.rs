@@ -1,49 +1,17 @@
 //! `POST /generate_stream` and `/generate` of text-generation-inference.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::{Wish, body};
-use super::{Dialect, Piece, Whole};
-use super::{Job, Reply};
-use crate::fault::FaultSet;
-use crate::http::{Events, Request};
-use crate::local::Local;
+use super::parameters::{Asked, Body};
+use super::{Dialect, Job, Piece, Reply, Whole};
+use crate::engine::Finish;
+use crate::http::Events;
 
-#[derive(Deserialize)]
-struct Body {
-    inputs: String,
-    #[serde(default)]
-    parameters: Parameters,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Parameters {
-    max_new_tokens: Option<u32>,
-    temperature: Option<f32>,
-    seed: Option<i64>,
-}
-
-pub(super) fn parse(
-    local: &Local,
-    request: &Request,
-    faults: &FaultSet,
-    stream: bool,
-) -> Result<Job, Reply> {
-    let body: Body = body(request)?;
-    let prompt = local.server.text.encode(&body.inputs);
-    let Parameters {
-        max_new_tokens,
-        temperature,
-        seed,
-    } = body.parameters;
-    let wish = Wish {
-        temperature,
-        seed,
-        ..Wish::new(prompt, max_new_tokens, stream)
-    };
-    wish.job(local, faults, Box::new(Tgi::default()))
+pub(super) fn parse(asked: Asked<'_>, body: &Body) -> Result<Job, Reply> {
+    let prompt = asked.text().encode(&body.need::<String>("/inputs")?);
+    let mut parameters = body.parameters("/parameters", "max_new_tokens")?;
+    parameters.stream = Some(asked.request.path == "/generate_stream");
+    asked.job(&[prompt], &parameters, |_| Tgi::default())
 }
 
 #[derive(Default)]
@@ -51,45 +19,42 @@ struct Tgi {
     text: String,
 }
 
+fn reason(finish: Finish) -> &'static str {
+    match finish {
+        Finish::Length => "length",
+        Finish::Stop => "eos_token",
+    }
+}
+
 impl Dialect for Tgi {
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>) {
         self.text.push_str(piece.text);
         let details = piece.finish.map(|finish| {
             json!({
-                "finish_reason": if finish.openai() == "stop" { "eos_token" } else { "length" },
-                "generated_tokens": piece.usage.completion, "seed": null, "input_length": piece.usage.prompt,
+                "finish_reason": reason(finish), "generated_tokens": piece.usage.completion, "seed": null,
+                "input_length": piece.usage.prompt,
             })
         });
         let text = piece.finish.map(|_| self.text.as_str());
-        let event = json!({
+        events.json(&json!({
             "index": piece.before + piece.ids.len() as u64,
             "token": {"id": piece.ids.last(), "text": piece.text, "logprob": null, "special": false},
             "generated_text": text, "details": details,
-        });
-        events.data(event.to_string().as_bytes());
+        }));
     }
 
-    fn close(&mut self, _events: &mut Events, _whole: &Whole) {}
-
     fn whole(&mut self, whole: &Whole) -> Value {
-        let (text, finish) = whole
-            .choices
-            .first()
-            .map_or(("", "length"), |(text, _, finish)| (text, finish.openai()));
+        let (text, _, finish) = whole.first();
         json!({
             "generated_text": text,
             "details": {
-                "finish_reason": if finish == "stop" { "eos_token" } else { "length" },
-                "generated_tokens": whole.usage.completion, "seed": null, "prefill": [], "tokens": [],
+                "finish_reason": reason(finish), "generated_tokens": whole.usage.completion, "seed": null,
+                "prefill": [], "tokens": [],
             },
         })
     }
 
     fn error(&mut self, events: &mut Events, message: &str) {
-        events.data(
-            json!({"error": message, "error_type": "generation"})
-                .to_string()
-                .as_bytes(),
-        );
+        events.json(&json!({"error": message, "error_type": "generation"}));
     }
 }

@@ -1,31 +1,10 @@
 //! Triton's generate extension: `POST /v2/models/NAME/generate_stream` and `/generate`. It tells no usage and no end.
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::{Wish, body, check_model};
-use super::{Dialect, Piece, Whole};
-use super::{Job, Reply};
-use crate::fault::FaultSet;
-use crate::http::{Events, Request};
-use crate::local::Local;
-
-/// Parameters stand beside the text (TensorRT-LLM) or in an object of their own (vLLM's backend).
-#[derive(Deserialize)]
-struct Body {
-    text_input: String,
-    max_tokens: Option<u32>,
-    temperature: Option<f32>,
-    #[serde(default)]
-    parameters: Parameters,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Parameters {
-    max_tokens: Option<u32>,
-    temperature: Option<f32>,
-}
+use super::parameters::Asked;
+use super::{Dialect, Job, Piece, Reply, Whole};
+use crate::http::Events;
 
 /// The model's name in such a path, and whether the answer is a stream.
 pub(super) fn matches(path: &str) -> Option<(&str, bool)> {
@@ -37,28 +16,17 @@ pub(super) fn matches(path: &str) -> Option<(&str, bool)> {
     }
 }
 
-pub(super) fn parse(
-    local: &Local,
-    request: &Request,
-    faults: &FaultSet,
-    (name, stream): (&str, bool),
-) -> Result<Job, Reply> {
-    check_model(local, Some(name))?;
-    let body: Body = body(request)?;
-    let prompt = local.server.text.encode(&body.text_input);
-    let tokens = body.max_tokens.or(body.parameters.max_tokens);
-    let temperature = body.temperature.or(body.parameters.temperature);
-    let wish = Wish {
-        temperature,
-        ..Wish::new(prompt, tokens, stream)
-    };
-    wish.job(
-        local,
-        faults,
-        Box::new(Triton {
-            model: name.to_owned(),
-        }),
-    )
+/// Parameters stand beside the text (TensorRT-LLM) or in an object of their own (vLLM's backend).
+pub(super) fn parse(asked: Asked<'_>, (name, stream): (&str, bool)) -> Result<Job, Reply> {
+    asked.check_model(Some(name))?;
+    let body = asked.body()?;
+    let prompt = asked.text().encode(&body.need::<String>("/text_input")?);
+    let within = ["", "/parameters"][usize::from(body.has("/parameters"))];
+    let mut parameters = body.parameters(within, "max_tokens")?;
+    parameters.stream = Some(stream);
+    asked.job(&[prompt], &parameters, |_| Triton {
+        model: name.to_owned(),
+    })
 }
 
 struct Triton {
@@ -73,16 +41,14 @@ impl Triton {
 
 impl Dialect for Triton {
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>) {
-        events.data(self.output(piece.text).to_string().as_bytes());
+        events.json(&self.output(piece.text));
     }
 
-    fn close(&mut self, _events: &mut Events, _whole: &Whole) {}
-
     fn whole(&mut self, whole: &Whole) -> Value {
-        self.output(whole.choices.first().map_or("", |(text, _, _)| text))
+        self.output(whole.first().0)
     }
 
     fn error(&mut self, events: &mut Events, message: &str) {
-        events.data(json!({ "error": message }).to_string().as_bytes());
+        events.json(&json!({ "error": message }));
     }
 }

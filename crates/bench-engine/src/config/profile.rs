@@ -1,109 +1,55 @@
 //! The named configurations.
 
-use super::{
-    EngineConfig, EngineKind, Fixed, KeepAlive, Limits, Shape, Simulation, Transformer, Weights,
-};
-
-/// Name and one line about each profile.
-pub const PROFILES: &[(&str, &str)] = &[
+/// Name, one line about it, and what it says beside the defaults, for each profile.
+pub const PROFILES: &[(&str, &str, &str)] = &[
     (
         "fixed",
         "simulated, TTFT 50 ms, 10 ms between tokens, lognormal jitter 0.1, no queue",
+        "engine = { kind = 'fixed' }",
     ),
     (
         "instant",
         "simulated, every token due at once: as fast as the socket takes them",
+        "engine = { kind = 'fixed', ttft_ms = 0.0, itl_ms = 0.0, jitter = 0.0 }",
     ),
     (
         "7b",
         "simulated scheduler shaped like a 7B model on one GPU: about 10 ms a token, 8 sequences at a time",
+        "engine = { kind = 'scheduler', scheduler = { max_num_seqs = 8 } }",
     ),
     (
         "7b-large-batch",
         "the same with 64 sequences and chunked prefill of 2048 tokens",
+        "engine = { kind = 'scheduler', scheduler = { max_num_seqs = 64, num_blocks = 16384 } }",
     ),
     (
         "small-cache",
         "simulated scheduler whose KV cache is too small: preemptions",
+        "engine = { kind = 'scheduler', scheduler = { num_blocks = 96 } }",
     ),
     (
         "llama-server",
         "simulated, 4 sequences, and closes the connection after every streamed answer",
+        "engine = { kind = 'fixed', max_num_seqs = 4 }\nkeep_alive = { close_after_stream = true }",
     ),
     (
         "tiny",
         "transformer, 14 million parameters, 8-bit weights, random: the default for a first run",
+        "model = 'tiny'\nmax_model_len = 4096\nengine = { kind = 'transformer' }",
     ),
-    ("tiny-f32", "the same with 32-bit weights"),
+    (
+        "tiny-f32",
+        "the same with 32-bit weights",
+        "model = 'tiny'\nmax_model_len = 4096\nengine = { kind = 'transformer', weights = 'f32' }",
+    ),
     (
         "gpt2-124m",
         "transformer with the shape of GPT-2 small, 32-bit weights, random unless a folder is given",
+        "model = 'gpt2-124m'
+max_model_len = 1024
+[engine]
+kind = 'transformer'
+weights = 'f32'
+shape = { family = 'gpt2', vocabulary = 50257, width = 768, layers = 12, heads = 12, kv_heads = 12, feed_forward = 3072, positions = 1024, rope_theta = 10000.0, norm_eps = 1e-5 }",
     ),
 ];
-
-pub(super) fn named(name: &str) -> Option<EngineConfig> {
-    let engine = engine(name)?;
-    let (model, max_model_len) = match (&engine, name) {
-        (EngineKind::Transformer(t), "gpt2-124m") => ("gpt2-124m", t.shape.positions),
-        (EngineKind::Transformer(t), _) => ("tiny", t.shape.positions),
-        _ => ("simulated", 32_768),
-    };
-    let close_after_stream = name == "llama-server";
-    Some(EngineConfig {
-        model: model.to_owned(),
-        max_model_len: u32::try_from(max_model_len).unwrap_or(u32::MAX),
-        keep_alive: KeepAlive {
-            close_after_stream,
-            ..KeepAlive::default()
-        },
-        engine,
-        ..EngineConfig::default()
-    })
-}
-
-fn engine(name: &str) -> Option<EngineKind> {
-    let scheduler = |limits| {
-        EngineKind::Scheduler(Simulation {
-            scheduler: limits,
-            ..Simulation::default()
-        })
-    };
-    let limits = Limits::default;
-    let transformer = |shape, weights| {
-        EngineKind::Transformer(Transformer {
-            shape,
-            weights,
-            ..Transformer::default()
-        })
-    };
-    Some(match name {
-        "fixed" => EngineKind::Fixed(Fixed::default()),
-        "instant" => EngineKind::Fixed(Fixed {
-            ttft_ms: 0.0,
-            itl_ms: 0.0,
-            jitter: 0.0,
-            ..Fixed::default()
-        }),
-        "llama-server" => EngineKind::Fixed(Fixed {
-            max_num_seqs: Some(4),
-            ..Fixed::default()
-        }),
-        "7b" => scheduler(Limits {
-            max_num_seqs: 8,
-            ..limits()
-        }),
-        "7b-large-batch" => scheduler(Limits {
-            max_num_seqs: 64,
-            num_blocks: 16_384,
-            ..limits()
-        }),
-        "small-cache" => scheduler(Limits {
-            num_blocks: 96,
-            ..limits()
-        }),
-        "tiny" => transformer(Shape::tiny(), Weights::Int8),
-        "tiny-f32" => transformer(Shape::tiny(), Weights::F32),
-        "gpt2-124m" => transformer(Shape::gpt2_small(), Weights::F32),
-        _ => return None,
-    })
-}

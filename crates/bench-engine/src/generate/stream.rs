@@ -2,9 +2,8 @@
 
 use crate::api::{Dialect, Piece};
 use crate::engine::Step;
-use crate::fault::{FaultKind, FaultKind as K, FaultSet};
-use crate::generate::stall;
-use crate::generate::{Generation, Next};
+use crate::fault::{FaultKind as K, FaultSet};
+use crate::generate::{Generation, Next, stall};
 use crate::http::peer::Head;
 use crate::http::{Events, Gone, Peer, Written};
 use crate::ledger::{Entry, Outcome};
@@ -97,15 +96,8 @@ pub(super) async fn run(
         }
         Ok(None) => {
             entry.outcome = Outcome::Completed;
-            let silent = faults.has(K::CloseAfter)
-                || stream
-                    .generation
-                    .local
-                    .server
-                    .config
-                    .keep_alive
-                    .close_after_stream;
-            if silent || buffered {
+            let keep_alive = &generation.local.server.config.keep_alive;
+            if faults.has(K::CloseAfter) || keep_alive.close_after_stream || buffered {
                 peer.close().await;
                 return None;
             }
@@ -345,9 +337,6 @@ impl Stream<'_, '_> {
         if self.buffered {
             self.record(entry, written);
         }
-        if let Peer::H2 { .. } = peer {
-            // The stream ends when the sender is dropped.
-        }
         entry.end_ns = Some(written.after_ns);
         Ok(())
     }
@@ -401,10 +390,10 @@ pub(crate) async fn write_head(
     entry: &mut Entry,
 ) -> Result<(), Gone> {
     if let Some(length) = &mut head.length {
-        *length = length.saturating_add(faults.get(FaultKind::LengthLong).unwrap_or(0));
-        *length = length.saturating_sub(faults.get(FaultKind::LengthShort).unwrap_or(0));
+        *length = length.saturating_add(faults.get(K::LengthLong).unwrap_or(0));
+        *length = length.saturating_sub(faults.get(K::LengthShort).unwrap_or(0));
     }
-    let slow = faults.get(FaultKind::SlowHeaders);
+    let slow = faults.get(K::SlowHeaders);
     let written = match (slow, &mut *peer) {
         (
             Some(ms),
@@ -430,7 +419,7 @@ pub(crate) async fn write_head(
 
 /// Writes framed bytes, cut where a fault wants them cut.
 async fn write_events(peer: &mut Peer, bytes: &[u8], faults: &FaultSet) -> Result<Written, Gone> {
-    let cut = if faults.has(FaultKind::SplitUtf8) {
+    let cut = if faults.has(K::SplitUtf8) {
         // After the first byte of the last character that has several.
         bytes
             .iter()
@@ -438,7 +427,7 @@ async fn write_events(peer: &mut Peer, bytes: &[u8], faults: &FaultSet) -> Resul
             .map(|at| vec![at + 1])
     } else {
         let size = faults
-            .get(FaultKind::Split)
+            .get(K::Split)
             .map(|n| usize::try_from(n).unwrap_or(usize::MAX).max(1));
         size.map(|size| {
             (1..)

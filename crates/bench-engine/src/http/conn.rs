@@ -17,17 +17,17 @@ pub(crate) enum Io {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
 impl AsyncRead for Io {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(io) => Pin::new(io).poll_read(cx, buf),
-            Self::Unix(io) => Pin::new(io).poll_read(cx, buf),
-            Self::Tls(io) => Pin::new(io).poll_read(cx, buf),
-        }
+        Pin::new(self.get_mut().stream()).poll_read(cx, buf)
     }
 }
 
@@ -37,31 +37,27 @@ impl AsyncWrite for Io {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(io) => Pin::new(io).poll_write(cx, buf),
-            Self::Unix(io) => Pin::new(io).poll_write(cx, buf),
-            Self::Tls(io) => Pin::new(io).poll_write(cx, buf),
-        }
+        Pin::new(self.get_mut().stream()).poll_write(cx, buf)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(io) => Pin::new(io).poll_flush(cx),
-            Self::Unix(io) => Pin::new(io).poll_flush(cx),
-            Self::Tls(io) => Pin::new(io).poll_flush(cx),
-        }
+        Pin::new(self.get_mut().stream()).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(io) => Pin::new(io).poll_shutdown(cx),
-            Self::Unix(io) => Pin::new(io).poll_shutdown(cx),
-            Self::Tls(io) => Pin::new(io).poll_shutdown(cx),
-        }
+        Pin::new(self.get_mut().stream()).poll_shutdown(cx)
     }
 }
 
 impl Io {
+    fn stream(&mut self) -> &mut dyn Duplex {
+        match self {
+            Self::Tcp(io) => io,
+            Self::Unix(io) => io,
+            Self::Tls(io) => io.as_mut(),
+        }
+    }
+
     fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(io) => io.as_fd(),

@@ -28,7 +28,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 pub(super) struct Listener {
     pub(super) address: Option<SocketAddr>,
     socket: Socket,
-    tls: Option<Tls>,
 }
 
 enum Socket {
@@ -40,7 +39,6 @@ enum Socket {
 
 impl Listener {
     pub(super) fn bind(config: &EngineConfig) -> Result<Self, EngineError> {
-        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
         if let Some(path) = &config.unix {
             let failed = |source| EngineError::Bind {
                 address: path.display().to_string(),
@@ -51,7 +49,6 @@ impl Listener {
             return Ok(Self {
                 address: None,
                 socket: Socket::Unix(socket),
-                tls,
             });
         }
         let name = format!("{}:{}", config.host, config.port);
@@ -69,7 +66,6 @@ impl Listener {
         Ok(Self {
             address: Some(address),
             socket,
-            tls,
         })
     }
 }
@@ -83,44 +79,39 @@ fn listen(address: impl std::net::ToSocketAddrs, backlog: u16) -> io::Result<Std
     Ok(socket)
 }
 
-/// A TLS server's certificate and protocols.
-#[derive(Clone)]
-pub(crate) struct Tls(TlsAcceptor);
-
-impl Tls {
-    fn load(files: &TlsFiles) -> Result<Self, EngineError> {
-        let refuse = |reason: String| EngineError::Tls {
-            cert: files.cert.clone(),
-            key: files.key.clone(),
-            reason,
-        };
-        let chain = certificates(&files.cert).map_err(refuse)?;
-        let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| refuse(e.to_string()))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()
-            .map_err(|e| refuse(e.to_string()))?;
-        let builder = match &files.client_ca {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let mut roots = rustls::RootCertStore::empty();
-                for certificate in certificates(path).map_err(refuse)? {
-                    roots.add(certificate).map_err(|e| refuse(e.to_string()))?;
-                }
-                let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
-                    Arc::new(roots),
-                    provider,
-                )
-                .build();
-                builder.with_client_cert_verifier(verifier.map_err(|e| refuse(e.to_string()))?)
+/// What TLS connections are accepted with: certificate and protocols.
+pub(super) fn tls(files: &TlsFiles) -> Result<TlsAcceptor, EngineError> {
+    let refuse = |reason: String| EngineError::Tls {
+        cert: files.cert.clone(),
+        key: files.key.clone(),
+        reason,
+    };
+    let chain = certificates(&files.cert).map_err(refuse)?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| refuse(e.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| refuse(e.to_string()))?;
+    let builder = match &files.client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = rustls::RootCertStore::empty();
+            for certificate in certificates(path).map_err(refuse)? {
+                roots.add(certificate).map_err(|e| refuse(e.to_string()))?;
             }
-        };
-        let mut config = builder
-            .with_single_cert(chain, key)
-            .map_err(|e| refuse(e.to_string()))?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
-    }
+            let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+                Arc::new(roots),
+                provider,
+            )
+            .build();
+            builder.with_client_cert_verifier(verifier.map_err(|e| refuse(e.to_string()))?)
+        }
+    };
+    let mut config = builder
+        .with_single_cert(chain, key)
+        .map_err(|e| refuse(e.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -129,10 +120,14 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A connection on its way to the thread that serves it.
-pub(super) enum Accepted {
-    Tcp(std::net::TcpStream, Option<Tls>, u64),
-    Unix(std::os::unix::net::UnixStream, u64),
+/// A connection on its way to the thread that serves it, and its number.
+#[derive(Debug)]
+pub(super) struct Accepted(Stream, u64);
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
 }
 
 /// Accepts, and shares connections out in turn over this thread and the others. While the server is gone nothing listens.
@@ -141,12 +136,8 @@ pub(super) async fn accept(
     listener: Listener,
     others: Vec<mpsc::Sender<Accepted>>,
 ) -> io::Result<()> {
-    let Listener {
-        address,
-        socket,
-        tls,
-    } = listener;
-    let mut socket = match socket {
+    let address = listener.address;
+    let mut socket = match listener.socket {
         Socket::Tcp(socket) => Async::Tcp(TcpListener::from_std(socket)?),
         Socket::Unix(socket) => Async::Unix(UnixListener::from_std(socket)?),
         Socket::None => return Ok(()),
@@ -172,18 +163,12 @@ pub(super) async fn accept(
             continue;
         };
         let number = local.server.next_connection();
+        let accepted = Accepted(stream, number);
         let turn = usize::try_from(number).unwrap_or(0) % (others.len() + 1);
-        match (turn.checked_sub(1).and_then(|at| others.get(at)), stream) {
-            (None, Stream::Tcp(stream)) => begin(&local, Io::Tcp(stream), tls.clone(), number),
-            (None, Stream::Unix(stream)) => begin(&local, Io::Unix(stream), None, number),
-            (Some(other), stream) => {
-                let accepted = match stream {
-                    Stream::Tcp(stream) => Accepted::Tcp(stream.into_std()?, tls.clone(), number),
-                    Stream::Unix(stream) => Accepted::Unix(stream.into_std()?, number),
-                };
-                // The other thread ends only with the server.
-                other.send(accepted).await.ok();
-            }
+        match turn.checked_sub(1).and_then(|at| others.get(at)) {
+            None => begin(&local, accepted)?,
+            // The other thread ends only with the server.
+            Some(other) => drop(other.send(accepted).await),
         }
     }
 }
@@ -212,19 +197,7 @@ pub(super) async fn receive(
     mut from: mpsc::Receiver<Accepted>,
 ) -> io::Result<()> {
     while let Some(accepted) = from.recv().await {
-        match accepted {
-            Accepted::Tcp(stream, tls, number) => {
-                begin(&local, Io::Tcp(TcpStream::from_std(stream)?), tls, number);
-            }
-            Accepted::Unix(stream, number) => {
-                begin(
-                    &local,
-                    Io::Unix(UnixStream::from_std(stream)?),
-                    None,
-                    number,
-                );
-            }
-        }
+        begin(&local, accepted)?;
     }
     Ok(())
 }
@@ -234,46 +207,43 @@ enum Async {
     Unix(UnixListener),
 }
 
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 impl Async {
     async fn accept(&self) -> io::Result<Stream> {
-        match self {
-            Self::Tcp(socket) => socket.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
-            Self::Unix(socket) => socket
-                .accept()
-                .await
-                .map(|(stream, _)| Stream::Unix(stream)),
-        }
+        Ok(match self {
+            Self::Tcp(socket) => Stream::Tcp(socket.accept().await?.0.into_std()?),
+            Self::Unix(socket) => Stream::Unix(socket.accept().await?.0.into_std()?),
+        })
     }
 }
 
-fn begin(local: &Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
-    if let Io::Tcp(stream) = &io {
-        // A stream that cannot be told so still works, only later.
-        stream.set_nodelay(true).ok();
-    }
+fn begin(local: &Rc<Local>, Accepted(stream, number): Accepted) -> io::Result<()> {
+    let io = match stream {
+        Stream::Tcp(stream) => {
+            // A stream that cannot be told so still works, only later.
+            stream.set_nodelay(true).ok();
+            Io::Tcp(TcpStream::from_std(stream)?)
+        }
+        Stream::Unix(stream) => Io::Unix(UnixStream::from_std(stream)?),
+    };
     let local = Rc::clone(local);
     let mut gone = local.server.gone.subscribe();
     // The thread's LocalSet owns it and ends it with the server.
     drop(tokio::task::spawn_local(async move {
         tokio::select! {
-            () = connection(local, io, tls, number) => {}
+            () = connection(local, io, number) => {}
             // What is dropped is closed, as the kernel closes the sockets of a process that died.
             _ = gone.wait_for(|gone| *gone) => {}
         }
     }));
+    Ok(())
 }
 
-async fn connection(local: Rc<Local>, io: Io, tls: Option<Tls>, number: u64) {
+async fn connection(local: Rc<Local>, io: Io, number: u64) {
     let Some(io) = serve::at_accept(&local, io, number).await else {
         return;
     };
-    let (io, second) = match (io, tls) {
-        (Io::Tcp(stream), Some(Tls(acceptor))) => {
+    let (io, second) = match (io, &local.server.tls) {
+        (Io::Tcp(stream), Some(acceptor)) => {
             let Ok(stream) = acceptor.accept(stream).await else {
                 return;
             };

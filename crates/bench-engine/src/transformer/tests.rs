@@ -1,6 +1,6 @@
 use super::model::{Model, Stretch};
 use super::random_model;
-use crate::config::{Family, Shape, Weights};
+use crate::config::{EngineConfig, EngineKind, Family, Shape, Weights};
 
 fn small(family: Family) -> Shape {
     Shape {
@@ -113,9 +113,13 @@ fn the_profiles_have_the_sizes_their_names_say() {
         "{}",
         tiny.parameters()
     );
+    let config = EngineConfig::profile("gpt2-124m").unwrap();
+    let EngineKind::Transformer(gpt2) = config.engine else {
+        unreachable!("a transformer")
+    };
     let shape = Shape {
         layers: 1,
-        ..Shape::gpt2_small()
+        ..gpt2.shape
     };
     let one = random_model(&shape, Weights::Int8, 1).parameters();
     let layer = 12 * 768 * 768;

@@ -49,7 +49,7 @@ fn a_share_strikes_about_that_many_and_always_the_same() {
 
 #[test]
 fn every_listed_profile_exists_passes_its_check_and_survives_toml() {
-    for (name, _) in PROFILES {
+    for (name, ..) in PROFILES {
         let config = EngineConfig::profile(name).unwrap();
         config.check().unwrap();
         let text = toml::to_string(&config).unwrap();
