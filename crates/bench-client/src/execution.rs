@@ -10,8 +10,7 @@ use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::http::response::Parts;
 
 use crate::deadline::{Deadline, Recall};
-use crate::fault::Fault;
-use crate::fault::{ErrorBody, retry_after, unusable_content};
+use crate::fault::{ErrorBody, Fault, retry_after, unusable_content};
 use crate::pool::Checkout;
 use crate::read_batching::{GapTracker, Hold};
 use crate::request::HttpRequest;
@@ -21,7 +20,6 @@ use crate::transfer::{Connection, Http1, Step, Transfer};
 use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
 
 /// One request on its way.
-#[derive(Debug)]
 pub(crate) struct RequestExecution<'a> {
     target: &'a Target,
     clock: &'a Clock,
@@ -43,7 +41,6 @@ pub(crate) struct RequestExecution<'a> {
 }
 
 /// How an exchange ended, as far as the connection is concerned.
-#[derive(Debug)]
 pub(crate) enum ConnectionFate {
     /// The exchange is over; the connection can carry another one.
     Reusable(Box<Http1>),

@@ -11,7 +11,6 @@ use crate::transfer::{Connection, Http1, Http2, LocalTasks};
 use crate::{Endpoint, HttpVersion, Target};
 
 /// An endpoint with its idle connections. One for each worker thread and endpoint, so that nothing is shared.
-#[derive(Debug)]
 pub(crate) struct Pool {
     endpoint: Endpoint,
     policy: ConnectionPolicy,
@@ -31,7 +30,6 @@ pub(crate) struct Pool {
 }
 
 /// A connection for one request, and what it took to get it.
-#[derive(Debug)]
 pub(crate) struct Checkout {
     pub(crate) connection: Connection,
     pub(crate) facts: ConnectionFacts,

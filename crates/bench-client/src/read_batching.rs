@@ -5,7 +5,7 @@
 //! exact. There is no pause when a request is soon due to be sent (the work that a pause gathers could delay it), while one is being
 //! sent, and while the worker has anything to do; what the worker is woken for meanwhile ends it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -29,7 +29,7 @@ const PART_OF_GAP: i64 = 16;
 /// Events that a pause must be expected to gather; below that it costs a wake-up more than it saves.
 const WORTHWHILE_EVENTS: f64 = 2.0;
 /// A window with fewer gaps says nothing.
-const FEWEST_GAPS: u64 = 20;
+const FEWEST_GAPS: usize = 20;
 
 /// The pause of one worker thread; shared by its runtime, which pauses, and its client, which knows how long.
 ///
@@ -216,12 +216,6 @@ impl Drop for Hold {
     }
 }
 
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hold")
-    }
-}
-
 impl fmt::Debug for ReadBatching {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadBatching")
@@ -232,11 +226,11 @@ impl fmt::Debug for ReadBatching {
 }
 
 /// Watches the gaps between the events of a client's streams and sets the pause by them.
-#[derive(Debug)]
 pub(crate) struct GapTracker {
     batching: ReadBatching,
     began: Cell<Stamp>,
-    gaps: Lengths,
+    /// Of the window that began then.
+    gaps: RefCell<Vec<Nanos>>,
 }
 
 impl GapTracker {
@@ -244,7 +238,7 @@ impl GapTracker {
         Self {
             began: Cell::new(batching.shared.clock.now()),
             batching,
-            gaps: Lengths::default(),
+            gaps: RefCell::default(),
         }
     }
 
@@ -255,13 +249,11 @@ impl GapTracker {
 
     /// A read brought `events` events of a stream whose last ones had arrived at `before`.
     pub(crate) fn note(&self, before: Option<Stamp>, mark: ReadMark, events: usize) {
-        if let Some(before) = before {
-            self.gaps.count(mark.arrival - before);
-        }
-        for _ in 1..events {
-            // They shared a read: a pause may be the cause.
-            self.gaps.count(Nanos::ZERO);
-        }
+        let mut gaps = self.gaps.borrow_mut();
+        gaps.extend(before.map(|before| mark.arrival - before));
+        // Others shared a read with one: a pause may be the cause.
+        gaps.extend((1..events).map(|_| Nanos::ZERO));
+        drop(gaps);
         if mark.returned - self.began.get() > WINDOW {
             self.decide(mark.returned);
         }
@@ -270,91 +262,20 @@ impl GapTracker {
     fn decide(&self, now: Stamp) {
         let window = now - self.began.get();
         self.began.set(now);
-        let n = self.gaps.n();
-        let shortest = self.gaps.take_quantile(0.01);
+        let mut gaps = self.gaps.borrow_mut();
+        let n = gaps.len();
+        let short = n / 100;
+        let shortest = match gaps.get(short) {
+            Some(_) => *gaps.select_nth_unstable(short).1,
+            None => Nanos::ZERO,
+        };
+        gaps.clear();
         let pause = Nanos::new(shortest.get() / PART_OF_GAP).min(self.batching.shared.most);
         let gathers = n as f64 * (pause.as_f64() / window.as_f64());
         let worthwhile = n >= FEWEST_GAPS && gathers >= WORTHWHILE_EVENTS;
         self.batching
             .set(if worthwhile { pause } else { Nanos::ZERO }, now);
     }
-}
-
-// Lengths of time, counted by size: enough to know a quantile to a quarter.
-
-/// Four classes to each power of two.
-const CLASSES: usize = 4 * 64;
-
-/// How many lengths there were of each class.
-struct Lengths {
-    n: Cell<u64>,
-    classes: Box<[Cell<u32>; CLASSES]>,
-}
-
-impl Default for Lengths {
-    fn default() -> Self {
-        Self {
-            n: Cell::new(0),
-            classes: Box::new(std::array::from_fn(|_| Cell::new(0))),
-        }
-    }
-}
-
-impl fmt::Debug for Lengths {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lengths")
-            .field("n", &self.n())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Lengths {
-    fn n(&self) -> u64 {
-        self.n.get()
-    }
-
-    /// Negative lengths count as none.
-    fn count(&self, length: Nanos) {
-        if let Some(class) = self.classes.get(class_of(length)) {
-            class.set(class.get().saturating_add(1));
-        }
-        self.n.set(self.n.get() + 1);
-    }
-
-    /// The quantile `q`, or up to a quarter less, zero where nothing was counted; begins anew.
-    fn take_quantile(&self, q: f64) -> Nanos {
-        let rank = q * self.n.take() as f64;
-        let mut below = 0_u64;
-        let mut found = None;
-        for (i, class) in self.classes.iter().enumerate() {
-            below += u64::from(class.take());
-            if found.is_none() && below as f64 > rank {
-                found = Some(i);
-            }
-        }
-        Nanos::new(found.map_or(0, shortest_of))
-    }
-}
-
-/// The class of a length: its power of two, and the two bits below it.
-fn class_of(length: Nanos) -> usize {
-    let length = u64::try_from(length.get()).unwrap_or(0).max(4);
-    let octave = length.ilog2();
-    let quarter = (length >> (octave - 2)) & 3;
-    usize::try_from(u64::from(octave) * 4 + quarter).unwrap_or(0)
-}
-
-/// The shortest length of a class.
-fn shortest_of(class: usize) -> i64 {
-    let (Ok(octave), Ok(quarter)) = (u32::try_from(class / 4), i64::try_from(class % 4)) else {
-        return 0;
-    };
-    if octave <= 2 && quarter == 0 {
-        return 0; // what is shorter than four is counted there
-    }
-    (4 + quarter)
-        .checked_shl(octave.saturating_sub(2).min(60))
-        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -392,12 +313,7 @@ mod tests {
             (10_000_000, 320, 10_000_000 / 16),
             (22_000_000, 2300, 1_000_000),
         ] {
-            let pause = pause(&vec![(gap, 1); reads]).get();
-            // Gaps are known to a quarter.
-            assert!(
-                pause <= wanted && pause > wanted * 3 / 4,
-                "{gap}: {pause} of {wanted}"
-            );
+            assert_eq!(pause(&vec![(gap, 1); reads]).get(), wanted, "{gap}");
         }
     }
 
@@ -547,27 +463,5 @@ mod tests {
             1,
             "timers that are gone drop out"
         );
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_length_is_at_most_a_quarter_above_the_shortest_of_its_class(length in 5_i64..i64::MAX) {
-            let shortest = shortest_of(class_of(Nanos::new(length)));
-            proptest::prop_assert!(shortest <= length && length - shortest <= length / 4 + 1);
-        }
-    }
-
-    #[test]
-    fn a_quantile_is_taken_once() {
-        let lengths = Lengths::default();
-        (1..=1000).for_each(|i| lengths.count(Nanos::from_micros(i)));
-        lengths.count(Nanos::new(-5));
-        assert_eq!(lengths.n(), 1001);
-        let p99 = lengths.take_quantile(0.99);
-        assert!(
-            (Nanos::from_micros(790)..=Nanos::from_micros(990)).contains(&p99),
-            "{p99}"
-        );
-        assert_eq!((lengths.n(), lengths.take_quantile(0.5)), (0, Nanos::ZERO));
     }
 }

@@ -375,7 +375,8 @@ mod tests {
         let protocol = crate::protocol_by_name("openai-chat").unwrap();
         let mut target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
         target.api_key = Some(bench_schema::Secret::new("sk-a-key"));
-        target.headers = vec![Target::parse_header("x-token: another-key").unwrap()];
+        let name = HeaderName::from_static("x-token");
+        target.headers = vec![(name, bench_schema::Secret::new("another-key"))];
         target.proxy = Some(Proxy::parse("http://user:pass-key@127.0.0.1:2").unwrap());
         let encoder = RequestEncoder::new(&target).unwrap();
         let prepared = encoder.prepare(&generation(), "id").unwrap();

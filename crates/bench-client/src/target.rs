@@ -65,26 +65,6 @@ impl Target {
             keep_text: None,
         })
     }
-
-    /// A header as it is given on a command line, `Name: value`.
-    ///
-    /// # Errors
-    /// [`ClientError::Header`] where there is no colon or HTTP does not allow the name or value.
-    pub fn parse_header(line: &str) -> Result<(HeaderName, Secret), ClientError> {
-        let (name, value) = line.split_once(':').ok_or_else(|| ClientError::Header {
-            name: line.chars().take(40).collect(),
-            problem: "write it as `Name: value`".to_owned(),
-        })?;
-        let refused = |problem: String| ClientError::Header {
-            name: name.trim().to_owned(),
-            problem,
-        };
-        let parsed = HeaderName::from_bytes(name.trim().as_bytes())
-            .map_err(|error| refused(error.to_string()))?;
-        hyper::header::HeaderValue::from_str(value.trim())
-            .map_err(|error| refused(error.to_string()))?;
-        Ok((parsed, Secret::new(value.trim())))
-    }
 }
 
 /// How servers' certificates are checked, and which one the client shows.

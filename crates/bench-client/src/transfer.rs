@@ -15,9 +15,10 @@ use std::task::{Context, Poll, ready};
 
 use bench_schema::Stamp;
 use bytes::Bytes;
-use hyper::Request;
+use hyper::body::{Body, Incoming};
 use hyper::http::response::Parts;
 use hyper::rt::ReadBufCursor;
+use hyper::{Request, Response};
 use tokio::io::AsyncWrite;
 use tokio_rustls::client::TlsStream;
 
@@ -44,15 +45,53 @@ pub(crate) enum Step {
     Lost,
 }
 
+type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
+
+/// What an exchange waits for.
+enum Awaiting {
+    Head(ResponseFuture),
+    Body(Incoming),
+    Nothing,
+}
+
+impl Awaiting {
+    /// What hyper has decoded next; `mark` is of the read that completed it.
+    fn poll_step(&mut self, cx: &mut Context<'_>, mark: impl Fn() -> ReadMark) -> Poll<Step> {
+        let last = loop {
+            match self {
+                Self::Head(response) => match ready!(response.as_mut().poll(cx)) {
+                    Ok(response) => {
+                        let (head, body) = response.into_parts();
+                        *self = Self::Body(body);
+                        return Poll::Ready(Step::Head(Box::new(head), mark()));
+                    }
+                    Err(error) => break Step::Broken(error),
+                },
+                Self::Body(body) => match ready!(Pin::new(body).poll_frame(cx)) {
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Poll::Ready(Step::Data(data, mark()));
+                        }
+                        // Trailers: nothing in them is measured.
+                    }
+                    Some(Err(error)) => break Step::Broken(error),
+                    None => break Step::End(mark().arrival),
+                },
+                Self::Nothing => return Poll::Pending,
+            }
+        };
+        *self = Self::Nothing;
+        Poll::Ready(last)
+    }
+}
+
 /// A request under way.
-#[derive(Debug)]
 pub(crate) enum Transfer {
     Http1(Box<Http1Transfer>),
     Http2(Box<Http2Transfer>),
 }
 
 /// A connection that can take a request.
-#[derive(Debug)]
 pub(crate) enum Connection {
     Http1(Box<Http1>),
     Http2(Http2),

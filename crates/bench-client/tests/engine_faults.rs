@@ -13,7 +13,8 @@ use crate::common::{client, question, run, target};
 use bench_client::Target;
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
-use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage};
+use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Secret, Stage};
+use hyper::header::HeaderName;
 
 const TOKENS: u32 = 8;
 
@@ -33,8 +34,8 @@ fn engine() -> Server {
 fn aim(server: &Server, fault: &str) -> Target {
     let mut aim = target(&server.url());
     server.model().clone_into(&mut aim.model);
-    aim.headers
-        .push(Target::parse_header(&format!("x-fault: {fault}")).unwrap());
+    let name = HeaderName::from_static("x-fault");
+    aim.headers.push((name, Secret::new(fault)));
     aim.limits.event_bytes = 1 << 20;
     aim
 }

@@ -18,10 +18,19 @@ pub(crate) const API: Api = Api {
     key_header: Some("x-api-key"),
     prompt: PromptForm::MessagesAndSystem,
     parameters: Parameters {
-        samples: true,
-        top_k: Some("top_k"),
-        stop: Some("stop_sequences"),
-        ..Parameters::NONE
+        // the limit is written below
+        without: &[
+            "max_tokens",
+            "min_tokens",
+            "ignore_eos",
+            "min_p",
+            "frequency_penalty",
+            "presence_penalty",
+            "repetition_penalty",
+            "seed",
+        ],
+        renamed: &[("stop", "stop_sequences")],
+        ..Parameters::OPENAI
     },
     more: |body, request, _| body.set("max_tokens", &request.max_tokens.unwrap_or(MAX_TOKENS)),
     read,

@@ -49,25 +49,20 @@ pub(crate) enum PromptForm {
     TextOrIds(&'static str, &'static str),
 }
 
-/// What an API calls the parameters of a request; those that it has no name for are left out, and reported.
+/// What an API calls the parameters of a request: as the command line does where nothing else is said. Those that it has no name for
+/// are left out, and reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parameters {
     /// The object that they stand in, where it is not the body itself.
     pub(crate) within: Option<&'static str>,
-    /// Whether tokens are generated at all, so that sampling has a meaning. `temperature` and `top_p` are then called so everywhere.
+    /// Whether tokens are generated at all, so that sampling has a meaning.
     pub(crate) samples: bool,
     /// Whether a temperature of 0 is refused: greedy is what the server does when it is not told to sample.
     pub(crate) greedy_is_unsaid: bool,
-    pub(crate) max_tokens: Option<&'static str>,
-    pub(crate) min_tokens: Option<&'static str>,
-    pub(crate) ignore_eos: Option<&'static str>,
-    pub(crate) top_k: Option<&'static str>,
-    pub(crate) min_p: Option<&'static str>,
-    pub(crate) frequency_penalty: Option<&'static str>,
-    pub(crate) presence_penalty: Option<&'static str>,
-    pub(crate) repetition_penalty: Option<&'static str>,
-    pub(crate) seed: Option<&'static str>,
-    pub(crate) stop: Option<&'static str>,
+    /// Those that it has no name for.
+    pub(crate) without: &'static [&'static str],
+    /// Those that it has another name for.
+    pub(crate) renamed: &'static [(&'static str, &'static str)],
     /// Members beside them that no other API has.
     pub(crate) more: fn(&mut Object<'_>, &GenerationRequest),
 }
@@ -144,97 +139,82 @@ impl PromptForm {
     }
 }
 
-impl Parameters {
-    /// As vLLM, SGLang, llama-server and OpenAI itself (the standard ones) call them.
-    pub(crate) const OPENAI: Self = Self {
-        samples: true,
-        max_tokens: Some("max_tokens"),
-        min_tokens: Some("min_tokens"),
-        ignore_eos: Some("ignore_eos"),
-        top_k: Some("top_k"),
-        min_p: Some("min_p"),
-        frequency_penalty: Some("frequency_penalty"),
-        presence_penalty: Some("presence_penalty"),
-        repetition_penalty: Some("repetition_penalty"),
-        seed: Some("seed"),
-        stop: Some("stop"),
-        ..Self::NONE
-    };
+/// What a request says of its answer, by the names of the command line; the limit first. `None` is left to the server.
+pub(crate) fn asked(request: &GenerationRequest) -> [(&'static str, Option<Value>); 12] {
+    let sampling = &request.sampling;
+    let stop = Some(&sampling.stop).filter(|stop| !stop.is_empty());
+    [
+        ("max_tokens", request.max_tokens.map(Value::from)),
+        ("min_tokens", request.min_tokens.map(Value::from)),
+        ("ignore_eos", request.ignore_eos.then_some(true.into())),
+        ("temperature", sampling.temperature.map(Value::from)),
+        ("top_p", sampling.top_p.map(Value::from)),
+        ("top_k", sampling.top_k.map(Value::from)),
+        ("min_p", sampling.min_p.map(Value::from)),
+        (
+            "frequency_penalty",
+            sampling.frequency_penalty.map(Value::from),
+        ),
+        (
+            "presence_penalty",
+            sampling.presence_penalty.map(Value::from),
+        ),
+        (
+            "repetition_penalty",
+            sampling.repetition_penalty.map(Value::from),
+        ),
+        ("seed", sampling.seed.map(Value::from)),
+        ("stop", stop.map(|stop| stop.as_slice().into())),
+    ]
+}
 
-    /// None of them.
-    pub(crate) const NONE: Self = Self {
+impl Parameters {
+    /// As vLLM, SGLang, llama-server and OpenAI itself (the standard ones) call them, which is as the command line does.
+    pub(crate) const OPENAI: Self = Self {
         within: None,
-        samples: false,
+        samples: true,
         greedy_is_unsaid: false,
-        max_tokens: None,
-        min_tokens: None,
-        ignore_eos: None,
-        top_k: None,
-        min_p: None,
-        frequency_penalty: None,
-        presence_penalty: None,
-        repetition_penalty: None,
-        seed: None,
-        stop: None,
+        without: &[],
+        renamed: &[],
         more: |_, _| {},
     };
 
+    fn name_of(&self, parameter: &'static str) -> Option<&'static str> {
+        let known = !self.without.contains(&parameter);
+        let renamed = self.renamed.iter().find(|(from, _)| *from == parameter);
+        known.then(|| renamed.map_or(parameter, |(_, to)| *to))
+    }
+
+    /// Those that the request has. Sampling has none of a name where nothing is sampled.
+    fn wanted(
+        &self,
+        request: &GenerationRequest,
+    ) -> impl Iterator<Item = (&'static str, Value)> + use<> {
+        /// Those that are about how many tokens are generated, and not about which.
+        const LENGTHS: [&str; 3] = ["max_tokens", "min_tokens", "ignore_eos"];
+        let samples = self.samples;
+        asked(request).into_iter().filter_map(move |(name, value)| {
+            let meant = samples || LENGTHS.contains(&name);
+            Some((name, value.filter(|_| meant)?))
+        })
+    }
+
     fn write(&self, body: &mut Object<'_>, request: &GenerationRequest) {
-        let sampling = &request.sampling;
         (self.more)(body, request);
-        body.set_named(self.max_tokens, request.max_tokens);
-        body.set_named(self.min_tokens, request.min_tokens);
-        body.set_named(self.ignore_eos, request.ignore_eos.then_some(true));
-        if self.samples {
-            let said = |&temperature: &f64| temperature > 0.0 || !self.greedy_is_unsaid;
-            body.set_some("temperature", sampling.temperature.filter(said));
-            body.set_some("top_p", sampling.top_p);
+        for (parameter, value) in self.wanted(request) {
+            let unsaid =
+                parameter == "temperature" && self.greedy_is_unsaid && value.as_f64() <= Some(0.0);
+            if let Some(name) = self.name_of(parameter).filter(|_| !unsaid) {
+                body.set(name, &value);
+            }
         }
-        body.set_named(self.top_k, sampling.top_k);
-        body.set_named(self.min_p, sampling.min_p);
-        body.set_named(self.frequency_penalty, sampling.frequency_penalty);
-        body.set_named(self.presence_penalty, sampling.presence_penalty);
-        body.set_named(self.repetition_penalty, sampling.repetition_penalty);
-        body.set_named(self.seed, sampling.seed);
-        let stop = Some(&sampling.stop).filter(|stop| !stop.is_empty());
-        body.set_named(self.stop, stop);
     }
 
     /// What the request asks for and the API has no name for. A limit is not among it: every request has one.
-    fn missing(&self, request: &GenerationRequest) -> Vec<&'static str> {
-        let sampling = &request.sampling;
-        let limits = [
-            (self.min_tokens, request.min_tokens.is_some(), "min_tokens"),
-            (self.ignore_eos, request.ignore_eos, "ignore_eos"),
-        ];
-        let samplers = [
-            (self.top_k, sampling.top_k.is_some(), "top_k"),
-            (self.min_p, sampling.min_p.is_some(), "min_p"),
-            (
-                self.frequency_penalty,
-                sampling.frequency_penalty.is_some(),
-                "frequency_penalty",
-            ),
-            (
-                self.presence_penalty,
-                sampling.presence_penalty.is_some(),
-                "presence_penalty",
-            ),
-            (
-                self.repetition_penalty,
-                sampling.repetition_penalty.is_some(),
-                "repetition_penalty",
-            ),
-            (self.seed, sampling.seed.is_some(), "seed"),
-            (self.stop, !sampling.stop.is_empty(), "stop"),
-        ];
-        let samplers = samplers.into_iter().filter(|_| self.samples);
-        limits
-            .into_iter()
-            .chain(samplers)
-            .filter(|(key, wanted, _)| *wanted && key.is_none())
-            .map(|(_, _, name)| name)
-            .collect()
+    fn missing(&self, request: &GenerationRequest) -> impl Iterator<Item = &'static str> {
+        self.wanted(request)
+            .map(|(parameter, _)| parameter)
+            .filter(|&parameter| parameter != "max_tokens" && self.name_of(parameter).is_none())
     }
 }
 
@@ -413,13 +393,6 @@ impl<'a> Object<'a> {
     pub(crate) fn set_some<T: Serialize>(&mut self, key: &'static str, value: Option<T>) {
         if let Some(value) = value {
             self.set(key, &value);
-        }
-    }
-
-    /// A member, where it has a name and a value.
-    pub(crate) fn set_named<T: Serialize>(&mut self, key: Option<&'static str>, value: Option<T>) {
-        if let Some(key) = key {
-            self.set_some(key, value);
         }
     }
 

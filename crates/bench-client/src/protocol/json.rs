@@ -7,11 +7,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use bench_schema::Channel;
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess,
-    Visitor,
-};
-use serde_json::value::RawValue;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::protocol::{DecodeError, Delta};
 
@@ -82,60 +78,66 @@ impl ErrorField {
     }
 }
 
-/// Any JSON value, as far as a scalar or a list's length is wanted of it.
-enum Any<'a> {
+/// Any JSON value, as far as a scalar or a list is wanted of it.
+enum Any<'a, T> {
     Text(Cow<'a, str>),
     Number(f64),
-    List(usize),
+    List(Vec<T>),
     Nothing,
 }
 
-struct AnyVisitor;
+struct AnyVisitor<T>(PhantomData<T>);
 
-impl<'de> Visitor<'de> for AnyVisitor {
-    type Value = Any<'de>;
+fn any<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Any<'de, T>, D::Error> {
+    deserializer.deserialize_any(AnyVisitor(PhantomData))
+}
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for AnyVisitor<T> {
+    type Value = Any<'de, T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Any<'de>, E> {
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
         Ok(Any::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Any<'de>, E> {
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
         Ok(Any::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Any<'de>, E> {
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
         Ok(Any::Number(number as f64))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Any<'de>, E> {
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
         Ok(Any::Number(number as f64))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Any<'de>, E> {
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
         Ok(Any::Number(number))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Any<'de>, E> {
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
         Ok(Any::Nothing)
     }
 
-    fn visit_unit<E>(self) -> Result<Any<'de>, E> {
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
         Ok(Any::Nothing)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Any<'de>, A::Error> {
-        let mut length = 0;
-        while seq.next_element::<IgnoredAny>()?.is_some() {
-            length += 1;
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = seq.next_element()? {
+            list.push(item);
         }
-        Ok(Any::List(length))
+        Ok(Any::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Any::Nothing)
     }
@@ -143,8 +145,7 @@ impl<'de> Visitor<'de> for AnyVisitor {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let any = deserializer.deserialize_any(AnyVisitor)?;
-        Ok(Self(match any {
+        Ok(Self(match any::<IgnoredAny, _>(deserializer)? {
             Any::Text(text) => Some(text),
             _ => None,
         }))
@@ -153,8 +154,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let any = deserializer.deserialize_any(AnyVisitor)?;
-        Ok(Self(match any {
+        Ok(Self(match any::<IgnoredAny, _>(deserializer)? {
             Any::Number(number) => Some(number),
             _ => None,
         }))
@@ -178,10 +178,19 @@ impl<'de> Deserialize<'de> for Count {
 
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let any = deserializer.deserialize_any(AnyVisitor)?;
-        Ok(Self(match any {
-            Any::List(length) => Some(length),
+        // Ignored elements take no room: only their number is kept.
+        Ok(Self(match any::<IgnoredAny, _>(deserializer)? {
+            Any::List(list) => Some(list.len()),
             _ => None,
+        }))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(match any(deserializer)? {
+            Any::List(list) => list,
+            _ => Vec::new(),
         }))
     }
 }
@@ -202,74 +211,15 @@ impl<T> Default for TextOrList<'_, T> {
     }
 }
 
-struct TextOrListVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrListVisitor<T> {
-    type Value = TextOrList<'de, T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text or a list")
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(TextOrList {
-            text: Text(Some(Cow::Borrowed(text))),
-            list: Vec::new(),
-        })
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(TextOrList {
-            text: Text(Some(Cow::Owned(text.to_owned()))),
-            list: Vec::new(),
-        })
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = seq.next_element()? {
-            list.push(item);
-        }
-        Ok(TextOrList {
-            text: Text::default(),
-            list,
-        })
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        AnyVisitor.visit_map(map).map(|_| TextOrList::default())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(TextOrList::default())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(TextOrList::default())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(TextOrList::default())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(TextOrList::default())
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(TextOrList::default())
-    }
-}
-
 impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for TextOrList<'a, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextOrListVisitor(PhantomData))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(TextOrList::deserialize(deserializer)?.list))
+        let mut both = Self::default();
+        match any(deserializer)? {
+            Any::Text(text) => both.text = Text(Some(text)),
+            Any::List(list) => both.list = list,
+            Any::Number(_) | Any::Nothing => {}
+        }
+        Ok(both)
     }
 }
 
@@ -290,7 +240,7 @@ pub(crate) fn page_error(body: &[u8]) -> Option<String> {
 }
 
 /// The most telling text of an error member.
-fn error_message(value: &serde_json::Value) -> Option<String> {
+pub(crate) fn error_message(value: &serde_json::Value) -> Option<String> {
     use serde_json::Value;
     match value {
         Value::Null | Value::Bool(false) => None,
@@ -301,113 +251,6 @@ fn error_message(value: &serde_json::Value) -> Option<String> {
             Some(message.map_or_else(|| value.to_string(), str::to_owned))
         }
         other => Some(other.to_string()),
-    }
-}
-
-// JSON pointers (RFC 6901), followed through a document without building it.
-
-/// A path such as `/choices/0/delta/content`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pointer(Vec<String>);
-
-impl Pointer {
-    /// `None` if `text` is no pointer. The empty one is the whole document.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self(Vec::new()));
-        }
-        let steps = text.strip_prefix('/')?.split('/');
-        let unescape = |step: &str| step.replace("~1", "/").replace("~0", "~");
-        Some(Self(steps.map(unescape).collect()))
-    }
-
-    /// What the path leads to in `json`; `None` where it leads nowhere.
-    pub(crate) fn find<'a>(
-        &self,
-        json: &'a [u8],
-    ) -> Result<Option<&'a RawValue>, serde_json::Error> {
-        let mut reader = serde_json::Deserializer::from_slice(json);
-        let found = Walk(&self.0).deserialize(&mut reader)?;
-        reader.end()?;
-        Ok(found)
-    }
-}
-
-/// One step at a time.
-struct Walk<'p>(&'p [String]);
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        if self.0.is_empty() {
-            return <&RawValue as Deserialize>::deserialize(deserializer).map(Some);
-        }
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = Option<&'de RawValue>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (step, rest) = self
-            .0
-            .split_first()
-            .ok_or_else(|| A::Error::custom("no step"))?;
-        let mut found = None;
-        while let Some(key) = map.next_key::<Text<'_>>()? {
-            if key.get() == Some(step) {
-                found = map.next_value_seed(Walk(rest))?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(found)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let (step, rest) = self
-            .0
-            .split_first()
-            .ok_or_else(|| A::Error::custom("no step"))?;
-        let index: Option<usize> = step.parse().ok();
-        let mut found = None;
-        let mut at = 0;
-        loop {
-            if Some(at) == index {
-                match seq.next_element_seed(Walk(rest))? {
-                    Some(value) => found = value,
-                    None => return Ok(found),
-                }
-            } else if seq.next_element::<IgnoredAny>()?.is_none() {
-                return Ok(found);
-            }
-            at += 1;
-        }
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
     }
 }
 
@@ -496,51 +339,6 @@ mod tests {
                     .as_deref(),
                 message
             );
-        }
-    }
-
-    fn found(pointer: &str, json: &str) -> Option<String> {
-        let pointer = Pointer::parse(pointer).unwrap();
-        pointer
-            .find(json.as_bytes())
-            .unwrap()
-            .map(|raw| raw.get().to_owned())
-    }
-
-    #[test]
-    fn a_pointer_leads_where_rfc_6901_says() {
-        let json =
-            r#"{"foo":["bar","baz"],"":0,"a/b":1,"m~n":8,"é\"x":9,"n":{"0":[{"k":[1,{}]}]}}"#;
-        for (pointer, value) in [
-            ("/foo", r#"["bar","baz"]"#),
-            ("/foo/0", r#""bar""#),
-            ("/", "0"),
-            ("/a~1b", "1"),
-            ("/m~0n", "8"),
-            ("/é\"x", "9"),
-            ("/n/0/0/k/1", "{}"),
-            ("", json),
-        ] {
-            assert_eq!(found(pointer, json).as_deref(), Some(value), "{pointer}");
-        }
-        for nowhere in [
-            "/no",
-            "/foo/2",
-            "/foo/bar",
-            "/foo/0/x",
-            "/n/0/0/k/1/x",
-            "/foo/-",
-        ] {
-            assert_eq!(found(nowhere, json), None, "{nowhere}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_pointer_or_no_json_is_refused() {
-        assert_eq!(Pointer::parse("foo/0"), None);
-        let pointer = Pointer::parse("/a").unwrap();
-        for json in ["", "{", r#"{"a":1"#, r#"{"a":1} x"#, r#"{"a":}"#] {
-            assert!(pointer.find(json.as_bytes()).is_err(), "{json}");
         }
     }
 }

@@ -15,9 +15,11 @@ pub(crate) const API: Api = Api {
     model: false,
     prompt: PromptForm::TextOrIds("prompt", "prompt"),
     parameters: Parameters {
-        max_tokens: Some("n_predict"),
-        min_tokens: None,
-        repetition_penalty: Some("repeat_penalty"),
+        without: &["min_tokens"],
+        renamed: &[
+            ("max_tokens", "n_predict"),
+            ("repetition_penalty", "repeat_penalty"),
+        ],
         ..Parameters::OPENAI
     },
     read,

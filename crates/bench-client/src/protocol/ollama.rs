@@ -14,10 +14,11 @@ pub(crate) const CHAT: Api = Api {
     framing: Framing::Ndjson,
     parameters: Parameters {
         within: Some("options"),
-        max_tokens: Some("num_predict"),
-        min_tokens: None,
-        ignore_eos: None,
-        repetition_penalty: Some("repeat_penalty"),
+        without: &["min_tokens", "ignore_eos"],
+        renamed: &[
+            ("max_tokens", "num_predict"),
+            ("repetition_penalty", "repeat_penalty"),
+        ],
         ..Parameters::OPENAI
     },
     read,

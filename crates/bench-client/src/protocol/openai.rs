@@ -14,7 +14,7 @@ pub(crate) const CHAT: Api = Api {
     paths: ["/v1/chat/completions"; 2],
     parameters: Parameters {
         // its name is an option
-        max_tokens: None,
+        without: &["max_tokens"],
         ..Parameters::OPENAI
     },
     more: |body, request, options| {
@@ -44,7 +44,11 @@ pub(crate) const EMBEDDINGS: Api = Api {
     framing: Framing::Json,
     stream: false,
     prompt: PromptForm::TextOrIds("input", "input"),
-    parameters: Parameters::NONE,
+    parameters: Parameters {
+        samples: false,
+        without: &["max_tokens", "min_tokens", "ignore_eos"],
+        ..Parameters::OPENAI
+    },
     read: read_embeddings,
     ..Api::COMMON
 };
@@ -323,9 +327,9 @@ impl Part<'_> {
 
 fn read(document: Document<'_>, shape: Shape, out: &mut Delta) -> Result<(), DecodeError> {
     if !document.whole
-        && let Some(common) = skim(document.data, shape)
+        && let Some(text) = skim(document.data, shape)
     {
-        out.text(Channel::Answer, common.text);
+        out.text(Channel::Answer, text);
         return Ok(());
     }
     let chunk: Chunk<'_> = document.parse()?;

@@ -14,9 +14,19 @@ pub(crate) const API: Api = Api {
     paths: ["/v1/responses"; 2],
     prompt: PromptForm::MessagesOrText("input"),
     parameters: Parameters {
-        samples: true,
-        max_tokens: Some("max_output_tokens"),
-        ..Parameters::NONE
+        without: &[
+            "min_tokens",
+            "ignore_eos",
+            "top_k",
+            "min_p",
+            "frequency_penalty",
+            "presence_penalty",
+            "repetition_penalty",
+            "seed",
+            "stop",
+        ],
+        renamed: &[("max_tokens", "max_output_tokens")],
+        ..Parameters::OPENAI
     },
     read,
     read_header: openai::read_header,

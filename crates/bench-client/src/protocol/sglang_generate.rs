@@ -15,9 +15,11 @@ pub(crate) const API: Api = Api {
     prompt: PromptForm::TextOrIds("text", "input_ids"),
     parameters: Parameters {
         within: Some("sampling_params"),
-        max_tokens: Some("max_new_tokens"),
-        min_tokens: Some("min_new_tokens"),
-        seed: Some("sampling_seed"),
+        renamed: &[
+            ("max_tokens", "max_new_tokens"),
+            ("min_tokens", "min_new_tokens"),
+            ("seed", "sampling_seed"),
+        ],
         ..Parameters::OPENAI
     },
     read,

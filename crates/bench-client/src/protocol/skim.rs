@@ -5,12 +5,6 @@
 //! So this never decides anything that serde would decide otherwise (keys that come twice aside, which serde refuses): a property
 //! test holds the two together.
 
-/// What the commonest chunk says: its one choice's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Skimmed<'a> {
-    pub(crate) text: &'a str,
-}
-
 /// Where the text is: `{"choices":[{"delta":{"content":…}}]}` or `{"choices":[{"text":…}]}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -19,7 +13,7 @@ pub(crate) enum Shape {
 }
 
 /// The text of the commonest chunk, if `json` is one and the text is not empty.
-pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<Skimmed<'_>> {
+pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<&str> {
     let mut cursor = Cursor { json, at: 0 };
     let mut text = None;
     cursor.object(|cursor, key| match key {
@@ -34,7 +28,7 @@ pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<Skimmed<'_>> {
     })?;
     cursor.end()?;
     let text = std::str::from_utf8(text?).ok()?;
-    (!text.is_empty()).then_some(Skimmed { text })
+    Some(text).filter(|text| !text.is_empty())
 }
 
 /// A position in a document.
@@ -163,7 +157,7 @@ mod tests {
     use super::*;
 
     fn text(json: &str, shape: Shape) -> Option<&str> {
-        skim(json.as_bytes(), shape).map(|skimmed| skimmed.text)
+        skim(json.as_bytes(), shape)
     }
 
     #[test]

@@ -5,11 +5,9 @@ use std::io::Read;
 
 use bench_schema::{Channel, GenerationRequest, Prompt, Usage};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::protocol::json::Pointer;
-use crate::protocol::json::{Count, ErrorField, Text, parse};
+use crate::protocol::json::{Count, error_message, parse};
 use crate::protocol::{DecodeError, Delta, Frame, Framing, Protocol, ProtocolError, api};
 
 /// A description of an API, as in the file that `template:FILE` names.
@@ -74,13 +72,6 @@ fn default_error() -> String {
 #[derive(Clone, Debug)]
 pub struct Template {
     config: TemplateConfig,
-    text: Pointer,
-    whole_text: Pointer,
-    reasoning: Option<Pointer>,
-    prompt_tokens: Option<Pointer>,
-    completion_tokens: Option<Pointer>,
-    finish: Option<Pointer>,
-    error: Pointer,
 }
 
 impl Template {
@@ -91,17 +82,24 @@ impl Template {
     /// [`ProtocolError::Pointer`] and [`ProtocolError::Placeholder`], which name what is wrong.
     pub fn new(config: TemplateConfig) -> Result<Self, ProtocolError> {
         check_body(&config.body)?;
-        let whole = config.whole_text.as_ref().unwrap_or(&config.text);
-        Ok(Self {
-            text: pointer("text", &config.text)?,
-            whole_text: pointer("whole_text", whole)?,
-            reasoning: optional("reasoning", config.reasoning.as_deref())?,
-            prompt_tokens: optional("prompt_tokens", config.prompt_tokens.as_deref())?,
-            completion_tokens: optional("completion_tokens", config.completion_tokens.as_deref())?,
-            finish: optional("finish", config.finish.as_deref())?,
-            error: pointer("error", &config.error)?,
-            config,
-        })
+        let paths = [
+            ("text", Some(&config.text)),
+            ("whole_text", config.whole_text.as_ref()),
+            ("reasoning", config.reasoning.as_ref()),
+            ("prompt_tokens", config.prompt_tokens.as_ref()),
+            ("completion_tokens", config.completion_tokens.as_ref()),
+            ("finish", config.finish.as_ref()),
+            ("error", Some(&config.error)),
+        ];
+        for (key, path) in paths {
+            if let Some(path) = path.filter(|path| !path.is_empty() && !path.starts_with('/')) {
+                return Err(ProtocolError::Pointer {
+                    key,
+                    pointer: path.clone(),
+                });
+            }
+        }
+        Ok(Self { config })
     }
 
     /// Reads a description from a file.
@@ -123,68 +121,46 @@ impl Template {
         Self::new(config)
     }
 
-    fn emit(&self, json: &[u8], text: &Pointer, out: &mut Delta) -> Result<(), DecodeError> {
-        let string = |pointer: &Pointer| -> Result<Text<'_>, DecodeError> {
-            pointer.find(json)?.map_or(Ok(Text::default()), as_text)
-        };
-        let count = |pointer: &Option<Pointer>| -> Result<Option<u64>, DecodeError> {
-            let Some(pointer) = pointer else {
-                return Ok(None);
-            };
-            let found = pointer.find(json)?;
-            found.map_or(Ok(None), |raw| Ok(parse::<Count>(raw.get().as_bytes())?.0))
-        };
-        let answer = string(text)?;
-        let reasoning = self
-            .reasoning
-            .as_ref()
-            .map(string)
-            .transpose()?
-            .unwrap_or_default();
-        let (prompt, completion) = (count(&self.prompt_tokens)?, count(&self.completion_tokens)?);
-        let finish = match &self.finish {
-            Some(pointer) => pointer
-                .find(json)?
-                .map(finish_reason)
-                .transpose()?
-                .flatten(),
-            None => None,
-        };
-        let error = match self.error.find(json)? {
-            Some(raw) => parse::<ErrorField>(raw.get().as_bytes())?.0,
-            None => None,
-        };
+    /// Reads a document whose text is at `text`.
+    fn emit(&self, json: &[u8], text: &str, out: &mut Delta) -> Result<(), DecodeError> {
+        let document: Value = parse(json)?;
+        let config = &self.config;
+        let find = |path: &Option<String>| document.pointer(path.as_deref()?);
+        let count = |path| Count::deserialize(find(path)?).ok()?.0;
+        let answer = document.pointer(text).and_then(Value::as_str);
+        let reasoning = find(&config.reasoning).and_then(Value::as_str);
+        let reasoning = reasoning.unwrap_or_default();
+        let finish = find(&config.finish).and_then(finish_reason);
 
-        reasoning.emit(Channel::Reasoning, out);
-        self.emit_answer(
-            &answer,
-            finish.is_none() && reasoning.filled().is_none(),
-            out,
-        );
+        out.text(Channel::Reasoning, reasoning);
+        if let Some(answer) = answer {
+            let open = finish.is_none() && reasoning.is_empty();
+            self.emit_answer(answer, open, out);
+        }
+        let completion_tokens = count(&config.completion_tokens);
         out.usage(&Usage {
-            prompt_tokens: prompt,
-            completion_tokens: completion,
+            prompt_tokens: count(&config.prompt_tokens),
+            completion_tokens,
             ..Usage::default()
         });
-        if let Some(total) = completion {
+        if let Some(total) = completion_tokens {
             out.total_tokens(total);
         }
         out.finish(&finish.unwrap_or_default());
-        if let Some(message) = error {
+        if let Some(message) = document.pointer(&config.error).and_then(error_message) {
             out.error(message);
         }
         Ok(())
     }
 
-    fn emit_answer(&self, answer: &Text<'_>, open: bool, out: &mut Delta) {
-        let text = answer.get().unwrap_or_default();
+    fn emit_answer(&self, text: &str, open: bool, out: &mut Delta) {
         let had_text = if self.config.cumulative {
             out.text_so_far(Channel::Answer, text)
         } else {
             out.text(Channel::Answer, text);
             !text.is_empty()
         };
-        if !had_text && open && answer.get().is_some() {
+        if !had_text && open {
             out.empty_token(Channel::Answer);
         }
     }
@@ -225,11 +201,12 @@ impl Protocol for Template {
             out.end_marker();
             return Ok(());
         }
-        self.emit(frame.data, &self.text, out)
+        self.emit(frame.data, &self.config.text, out)
     }
 
     fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        self.emit(body, &self.whole_text, out)
+        let text = self.config.whole_text.as_ref();
+        self.emit(body, text.unwrap_or(&self.config.text), out)
     }
 }
 
@@ -246,28 +223,14 @@ fn short_text(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-fn pointer(key: &'static str, text: &str) -> Result<Pointer, ProtocolError> {
-    Pointer::parse(text).ok_or_else(|| ProtocolError::Pointer {
-        key,
-        pointer: text.to_owned(),
-    })
-}
-
-fn optional(key: &'static str, text: Option<&str>) -> Result<Option<Pointer>, ProtocolError> {
-    text.map(|text| pointer(key, text)).transpose()
-}
-
-fn as_text(raw: &RawValue) -> Result<Text<'_>, DecodeError> {
-    parse(raw.get().as_bytes())
-}
-
 /// A finish reason as text: a string's own, `true` as `stop`, anything else as its JSON.
-fn finish_reason(raw: &RawValue) -> Result<Option<String>, DecodeError> {
-    Ok(match raw.get() {
-        "null" | "false" | "\"\"" => None,
-        "true" => Some("stop".to_owned()),
-        json => Some(as_text(raw)?.get().unwrap_or(json).to_owned()),
-    })
+fn finish_reason(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Bool(false) => None,
+        Value::Bool(true) => Some("stop".to_owned()),
+        Value::String(reason) => Some(reason.clone()).filter(|reason| !reason.is_empty()),
+        other => Some(other.to_string()),
+    }
 }
 
 // Puts a request into a template's body.
@@ -369,7 +332,6 @@ fn fill(template: &Value, request: &GenerationRequest, model: &str) -> Option<Va
 }
 
 fn value(name: &str, request: &GenerationRequest, model: &str) -> Option<Value> {
-    let sampling = &request.sampling;
     match name {
         "prompt" => Some(json!(api::plain_text(&request.prompt))),
         "messages" => Some(json!(api::messages(&request.prompt))),
@@ -379,19 +341,11 @@ fn value(name: &str, request: &GenerationRequest, model: &str) -> Option<Value> 
         },
         "model" => Some(json!(model)),
         "stream" => Some(json!(request.stream)),
-        "max_tokens" => request.max_tokens.map(Value::from),
-        "min_tokens" => request.min_tokens.map(Value::from),
         "ignore_eos" => Some(json!(request.ignore_eos)),
-        "temperature" => sampling.temperature.map(Value::from),
-        "top_p" => sampling.top_p.map(Value::from),
-        "top_k" => sampling.top_k.map(Value::from),
-        "min_p" => sampling.min_p.map(Value::from),
-        "frequency_penalty" => sampling.frequency_penalty.map(Value::from),
-        "presence_penalty" => sampling.presence_penalty.map(Value::from),
-        "repetition_penalty" => sampling.repetition_penalty.map(Value::from),
-        "seed" => sampling.seed.map(Value::from),
-        "stop" => (!sampling.stop.is_empty()).then(|| json!(sampling.stop)),
-        _ => None,
+        _ => {
+            let mut asked = api::asked(request).into_iter();
+            asked.find(|(known, _)| *known == name)?.1
+        }
     }
 }
 

@@ -17,11 +17,8 @@ pub(crate) const API: Api = Api {
     parameters: Parameters {
         within: Some("parameters"),
         greedy_is_unsaid: true,
-        max_tokens: Some("max_new_tokens"),
-        min_tokens: None,
-        ignore_eos: None,
-        min_p: None,
-        presence_penalty: None,
+        without: &["min_tokens", "ignore_eos", "min_p", "presence_penalty"],
+        renamed: &[("max_tokens", "max_new_tokens")],
         more: |parameters, request| {
             parameters.set("details", &true);
             let samples = request.sampling.temperature > Some(0.0);

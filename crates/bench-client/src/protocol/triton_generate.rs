@@ -20,11 +20,12 @@ pub(crate) const TENSORRT_LLM: Api = Api {
     model: false,
     prompt: PromptForm::Text("text_input"),
     parameters: Parameters {
-        min_tokens: Some("min_length"),
-        ignore_eos: None,
-        min_p: None,
-        seed: Some("random_seed"),
-        stop: Some("stop_words"),
+        without: &["ignore_eos", "min_p"],
+        renamed: &[
+            ("min_tokens", "min_length"),
+            ("seed", "random_seed"),
+            ("stop", "stop_words"),
+        ],
         ..Parameters::OPENAI
     },
     read,
@@ -37,7 +38,7 @@ pub(crate) const VLLM: Api = Api {
     stream: false,
     parameters: Parameters {
         within: Some("parameters"),
-        stop: None,
+        without: &["stop"],
         more: |parameters, request| parameters.set("stream", &request.stream),
         ..Parameters::OPENAI
     },

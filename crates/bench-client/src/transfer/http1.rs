@@ -1,6 +1,5 @@
 //! HTTP/1.1: connection and body in one future.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,11 +9,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use bench_schema::Stamp;
 use futures_util::task::AtomicWaker;
-use hyper::body::{Body, Incoming};
+use hyper::Request;
 use hyper::client::conn::http1;
-use hyper::{Request, Response};
 
-use super::Step;
+use super::{Awaiting, Step};
 use crate::connect::RawConnection;
 use crate::request::{Outgoing, Sent};
 use crate::socket::{Peek, ReadLog};
@@ -74,22 +72,6 @@ impl Http1 {
         let mut cx = Context::from_waker(Waker::noop());
         matches!(self.sender.poll_ready(&mut cx), Poll::Ready(Ok(())))
     }
-}
-
-impl fmt::Debug for Http1 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http1")
-            .field("used", &self.used)
-            .finish_non_exhaustive()
-    }
-}
-
-type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
-
-enum Awaiting {
-    Head(ResponseFuture),
-    Body(Incoming),
-    Nothing,
 }
 
 /// An HTTP/1.1 exchange.
@@ -213,46 +195,14 @@ impl Http1Transfer {
 
     /// What hyper has decoded so far. Its wake-ups are not needed: the connection is polled here, and this after it.
     fn take(&mut self) -> Option<Step> {
-        let mut cx = Context::from_waker(Waker::noop());
-        loop {
-            match &mut self.awaiting {
-                Awaiting::Head(response) => match response.as_mut().poll(&mut cx) {
-                    Poll::Ready(Ok(response)) => {
-                        let (head, body) = response.into_parts();
-                        self.awaiting = Awaiting::Body(body);
-                        return Some(Step::Head(Box::new(head), self.connection.log.mark()));
-                    }
-                    Poll::Ready(Err(error)) => return Some(self.broken(error)),
-                    Poll::Pending => return None,
-                },
-                Awaiting::Body(body) => match Pin::new(body).poll_frame(&mut cx) {
-                    Poll::Ready(Some(Ok(frame))) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Some(Step::Data(data, self.connection.log.mark()));
-                        }
-                        // Trailers: nothing in them is measured.
-                    }
-                    Poll::Ready(Some(Err(error))) => return Some(self.broken(error)),
-                    Poll::Ready(None) => {
-                        self.awaiting = Awaiting::Nothing;
-                        return Some(Step::End(self.end()));
-                    }
-                    Poll::Pending => return None,
-                },
-                Awaiting::Nothing => return None,
-            }
-        }
-    }
-
-    fn broken(&mut self, error: hyper::Error) -> Step {
-        self.awaiting = Awaiting::Nothing;
-        Step::Broken(error)
-    }
-
-    /// A body without a length ends with the connection, whose end has no kernel stamp.
-    fn end(&self) -> Stamp {
         let log = &self.connection.log;
-        log.ended().unwrap_or_else(|| log.mark().arrival)
+        let mut cx = Context::from_waker(Waker::noop());
+        match self.awaiting.poll_step(&mut cx, || log.mark()) {
+            // A body without a length ends with the connection, whose end has no kernel stamp.
+            Poll::Ready(Step::End(at)) => Some(Step::End(log.ended().unwrap_or(at))),
+            Poll::Ready(step) => Some(step),
+            Poll::Pending => None,
+        }
     }
 
     pub(super) fn into_reusable(mut self: Box<Self>) -> Option<Box<Http1>> {
@@ -266,11 +216,5 @@ impl Http1Transfer {
             .poll(&mut cx)
             .is_ready();
         (!over && self.connection.is_ready()).then(|| Box::new(self.connection))
-    }
-}
-
-impl fmt::Debug for Http1Transfer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http1Transfer").finish_non_exhaustive()
     }
 }

@@ -1,7 +1,6 @@
 //! HTTP/2: one task drives a connection for all its streams.
 
 use std::cell::{Cell, RefCell};
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bench_schema::Stamp;
-use hyper::body::{Body, Incoming};
+use hyper::Request;
 use hyper::client::conn::http2;
-use hyper::{Request, Response};
 use tokio::task::JoinSet;
 
-use super::Step;
+use super::{Awaiting, Step};
 use crate::ReadMark;
 use crate::connect::RawConnection;
 use crate::request::{Outgoing, Sent};
@@ -113,20 +111,6 @@ fn poll_driver<F: Future>(
     over
 }
 
-impl fmt::Debug for Http2 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http2").finish_non_exhaustive()
-    }
-}
-
-type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
-
-enum Awaiting {
-    Head(ResponseFuture),
-    Body(Incoming),
-    Nothing,
-}
-
 /// Wakes a stream's task, and keeps which read of the connection was the first that did. Other streams have reads of their own in between.
 struct WokenAt {
     reads: Arc<AtomicU64>,
@@ -210,69 +194,35 @@ impl Http2Transfer {
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         self.woken.wake_this(cx.waker());
         let waker = Waker::from(Arc::clone(&self.woken));
-        let cx = &mut Context::from_waker(&waker);
-        loop {
-            match &mut self.awaiting {
-                Awaiting::Head(response) => match response.as_mut().poll(cx) {
-                    Poll::Ready(Ok(response)) => {
-                        let (head, body) = response.into_parts();
-                        self.awaiting = Awaiting::Body(body);
-                        return Poll::Ready(Step::Head(Box::new(head), self.mark()));
-                    }
-                    Poll::Ready(Err(error)) => return Poll::Ready(self.broken(error)),
-                    Poll::Pending => return self.nothing_yet(),
-                },
-                Awaiting::Body(body) => match Pin::new(body).poll_frame(cx) {
-                    Poll::Ready(Some(Ok(frame))) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Poll::Ready(Step::Data(data, self.mark()));
-                        }
-                    }
-                    Poll::Ready(Some(Err(error))) => return Poll::Ready(self.broken(error)),
-                    Poll::Ready(None) => {
-                        self.awaiting = Awaiting::Nothing;
-                        return Poll::Ready(Step::End(self.mark().arrival));
-                    }
-                    Poll::Pending => return self.nothing_yet(),
-                },
-                Awaiting::Nothing => return Poll::Pending,
-            }
+        let (log, seen, woken) = (&self.log, self.seen, &self.woken);
+        let step = self
+            .awaiting
+            .poll_step(&mut Context::from_waker(&waker), || seen.mark(log, woken));
+        if step.is_pending() {
+            self.seen = Seen {
+                reads: log.reads(),
+                drained: log.drained(),
+            };
+            woken.forget();
         }
-    }
-
-    fn nothing_yet(&mut self) -> Poll<Step> {
-        self.seen = Seen {
-            reads: self.log.reads(),
-            drained: self.log.drained(),
-        };
-        self.woken.forget();
-        Poll::Pending
-    }
-
-    fn broken(&mut self, error: hyper::Error) -> Step {
-        self.awaiting = Awaiting::Nothing;
-        Step::Broken(error)
-    }
-
-    /// The latest read, if it is the first that woke this stream, or the only one since it last looked; else all of them together.
-    fn mark(&self) -> ReadMark {
-        let latest = self.log.mark();
-        let reads = self.log.reads();
-        let alone = self.woken.first.load(Ordering::Relaxed) == reads;
-        if alone || reads <= self.seen.reads.saturating_add(1) {
-            return latest;
-        }
-        ReadMark {
-            previous_return: self.seen.drained.min(latest.previous_return),
-            merged: true,
-            ..latest
-        }
+        step
     }
 }
 
-impl fmt::Debug for Http2Transfer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Http2Transfer").finish_non_exhaustive()
+impl Seen {
+    /// The latest read, if it is the first that woke the stream, or the only one since it last looked; else all of them together.
+    fn mark(self, log: &ReadLog, woken: &WokenAt) -> ReadMark {
+        let latest = log.mark();
+        let reads = log.reads();
+        let alone = woken.first.load(Ordering::Relaxed) == reads;
+        if alone || reads <= self.reads.saturating_add(1) {
+            return latest;
+        }
+        ReadMark {
+            previous_return: self.drained.min(latest.previous_return),
+            merged: true,
+            ..latest
+        }
     }
 }
 
