@@ -9,8 +9,6 @@
     reason = "a test says what is wrong by failing, and a table of cases is long"
 )]
 
-use std::time::Duration;
-
 use crate::common::{
     Act, STREAM_HEAD, Scripted, ask, chunk, client, finish, run, target, text, token, whole_stream,
 };
@@ -41,16 +39,13 @@ fn a_streamed_answer_becomes_events_with_kernel_stamps_in_order() {
         Act::Linger,
     ]]);
     let client = client(target(&server.url));
-    // Each word of the server waits for one `go`, so that the tokens are surely in different reads.
+    // The server goes on when what it wrote was read, so that the tokens are surely in different reads.
     let exchange = run(async {
-        let go = server.go.clone();
-        let later = async {
-            for _ in 0..2 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                go.send(()).unwrap();
-            }
+        let words = async {
+            server.word().await;
+            server.word().await;
         };
-        let (exchange, ()) = tokio::join!(ask(&client), later);
+        let (exchange, ()) = tokio::join!(ask(&client), words);
         drop(client);
         exchange
     });
@@ -417,14 +412,7 @@ fn a_reset_in_the_stream_keeps_the_tokens_that_came() {
         Act::Reset,
     ]]);
     let client = client(target(&server.url));
-    let exchange = run(async {
-        let go = server.go.clone();
-        let reset = async {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            go.send(()).unwrap();
-        };
-        tokio::join!(ask(&client), reset).0
-    });
+    let exchange = run(async { tokio::join!(ask(&client), server.word()).0 });
     let (stage, kind, message) = failure(&exchange.outcome);
     assert_eq!(
         (stage, kind),

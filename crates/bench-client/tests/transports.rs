@@ -253,15 +253,19 @@ fn tls_with_a_custom_authority_keeps_its_time_apart_and_its_stamps() {
         answered(&first);
         assert!(first.connection.tls.is_some_and(|took| took > Nanos::ZERO));
         assert!(first.connection.resolve.is_some(), "localhost is a name");
-        let second = ask(&client).await;
-        answered(&second);
-        assert!(second.connection.reused && second.connection.tls.is_none());
-        // 2 ms between the tokens, each in a record and a read of its own: the gaps are there in the kernel's stamps.
-        let gaps: Vec<_> = second.events.gaps().collect();
-        assert!(
-            gaps.iter().all(|gap| *gap >= Nanos::new(1_000_000)),
-            "{gaps:?}"
-        );
+        // 2 ms between the tokens, each in a record and a read of its own: the gaps are there in the kernel's stamps. Where this thread
+        // did not run meanwhile, the kernel may have put several together.
+        let mut apart = false;
+        for _ in 0..50 {
+            let again = ask(&client).await;
+            answered(&again);
+            assert!(again.connection.reused && again.connection.tls.is_none());
+            apart |= again.events.gaps().all(|gap| gap >= Nanos::new(1_000_000));
+            if apart {
+                break;
+            }
+        }
+        assert!(apart);
     });
 }
 

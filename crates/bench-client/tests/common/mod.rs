@@ -11,8 +11,9 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bench_client::{Client, Clock, Target, protocol_by_name};
 use bench_schema::{Exchange, GenerationRequest, Prompt, Sampling};
@@ -24,7 +25,7 @@ pub enum Act {
     Request,
     /// Write these bytes in one write.
     Write(Vec<u8>),
-    /// Wait for the test's word.
+    /// Wait for the test's word ([`Scripted::word`]).
     Wait,
     /// Close both ways.
     Close,
@@ -42,7 +43,8 @@ pub fn text(bytes: &str) -> Act {
 pub struct Scripted {
     pub url: String,
     pub requests: Receiver<String>,
-    pub go: std::sync::mpsc::Sender<()>,
+    waits: Receiver<()>,
+    go: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,21 +54,35 @@ impl Scripted {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (seen, requests) = channel();
         let (go, wait) = channel();
+        let (reached, waits) = channel();
         let thread = std::thread::spawn(move || {
             for script in scripts {
                 let Ok((stream, _)) = listener.accept() else {
                     return;
                 };
                 stream.set_nodelay(true).unwrap();
-                play(stream, script, &seen, &wait);
+                play(stream, script, &seen, (&reached, &wait));
             }
         });
         Self {
             url,
             requests,
+            waits,
             go,
             thread: Some(thread),
         }
+    }
+
+    /// Give the word once the server waits for it and the client, on the same runtime, has read what was written before.
+    pub async fn word(&self) {
+        let nap = || tokio::time::sleep(Duration::from_millis(1));
+        while self.waits.try_recv().is_err() {
+            nap().await;
+        }
+        // Over a loopback it is in the client's socket by now; each nap lets the runtime look at its sockets and run what they wake.
+        nap().await;
+        nap().await;
+        self.go.send(()).unwrap();
     }
 
     /// Wait for the server's scripts to be over.
@@ -80,8 +96,8 @@ impl Scripted {
 fn play(
     mut stream: TcpStream,
     script: Vec<Act>,
-    seen: &std::sync::mpsc::Sender<String>,
-    wait: &Receiver<()>,
+    seen: &Sender<String>,
+    (reached, wait): (&Sender<()>, &Receiver<()>),
 ) {
     for act in script {
         match act {
@@ -91,14 +107,16 @@ fn play(
             },
             // The client may be gone on purpose.
             Act::Write(bytes) => drop(stream.write_all(&bytes)),
-            Act::Wait => drop(wait.recv()),
+            Act::Wait => {
+                reached.send(()).ok();
+                wait.recv().ok();
+            }
             Act::Close => {
                 drop(stream.shutdown(Shutdown::Both));
                 return;
             }
             Act::Reset => {
-                rustix::net::sockopt::set_socket_linger(&stream, Some(std::time::Duration::ZERO))
-                    .unwrap();
+                rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
                 return;
             }
             Act::Linger => {
