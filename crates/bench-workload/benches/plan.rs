@@ -115,10 +115,6 @@ fn smaller(c: &mut Criterion) {
             });
         }
     }
-    let random = plan("random", 1_000, Arc::new(Words));
-    group.bench_function("hash", |b| {
-        b.iter(|| black_box(random.as_ref().map(Plan::hash)));
-    });
     group.finish();
 }
 

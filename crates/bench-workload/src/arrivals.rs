@@ -118,11 +118,6 @@ impl Arrivals {
             stretch,
         })
     }
-
-    /// The curve that the rate follows.
-    pub fn curve(&self) -> &RateCurve {
-        &self.curve
-    }
 }
 
 impl Gaps {

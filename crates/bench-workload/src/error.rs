@@ -97,18 +97,4 @@ pub enum WorkloadError {
         /// Who counted.
         token_counter: String,
     },
-    /// The schedule is longer than what is being asked of it.
-    #[error("the plan has no end, so it has no {what}; give a number of requests or a duration")]
-    Endless {
-        /// What was asked.
-        what: &'static str,
-    },
-    /// A source that can only be read from its start.
-    #[error("request {index} cannot be taken out of turn: {why}; iterate the plan instead")]
-    NotRandomAccess {
-        /// The request.
-        index: u64,
-        /// Why not.
-        why: &'static str,
-    },
 }

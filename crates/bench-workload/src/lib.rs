@@ -1,8 +1,8 @@
 //! What to ask and when: prompts, lengths, datasets, arrivals. Pure and seeded: no clock, no network.
 //!
 //! A [`PlanSpec`] says what is wanted, a [`TokenCounter`] counts tokens, a [`Plan`] yields [`Planned`] requests with absolute due
-//! times. The same spec and seed give the same plan on every machine and in every split into shards; [`Plan::hash`] is one
-//! number to check that by. `docs/workloads.md` has the grammar of datasets, lengths and arrivals.
+//! times. The same spec and seed give the same plan on every machine and in every split into shards; the sum of [`Planned::hash`] is
+//! one number to check that by. `docs/workloads.md` has the grammar of datasets, lengths and arrivals.
 //!
 //! ```
 //! use std::sync::Arc;

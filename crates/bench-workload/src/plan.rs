@@ -10,7 +10,7 @@ pub use summary::{ArrivalSummary, LengthSummary, PlanSummary};
 
 use std::sync::Arc;
 
-use bench_schema::{ArrivalKind, Load, Nanos, PlanHash};
+use bench_schema::{ArrivalKind, Load, Nanos};
 
 use crate::arrivals::{Arrivals, Extent};
 use crate::composer::Composer;
@@ -33,13 +33,9 @@ pub(crate) struct Inner {
     pub(crate) composer: Composer,
     pub(crate) source: Source,
     pub(crate) arrivals: Option<Arrivals>,
-    /// The arrivals' state before every [`STRIDE`]th one, so that any due time is found in a few steps.
-    marks: Vec<Arrivals>,
     /// Units (requests, or conversations) that fit into the duration; absent without arrivals or a duration.
     pub(crate) units_in_time: Option<u64>,
 }
-
-const STRIDE: u64 = 256;
 
 impl Plan {
     /// Checks the spec, reads what it names and builds the tables; makes no request yet.
@@ -55,16 +51,12 @@ impl Plan {
         let composer = Composer::new(&spec, token_counter)?;
         let source = source::open(&spec, &composer)?;
         let arrivals = arrivals(&spec)?;
-        let (marks, units_in_time) = match &arrivals {
-            Some(arrivals) => walk(arrivals, &spec),
-            None => (Vec::new(), None),
-        };
+        let units_in_time = arrivals.as_ref().and_then(|all| count(all, &spec));
         let inner = Inner {
             spec,
             composer,
             source,
             arrivals,
-            marks,
             units_in_time,
         };
         Ok(Self {
@@ -87,60 +79,9 @@ impl Plan {
         PlanIter::new(Arc::clone(&self.inner))
     }
 
-    /// The same plan as another shard of it, without reading anything again.
-    ///
-    /// # Errors
-    ///
-    /// Where the shard does not exist.
-    pub fn shard(&self, shard: Shard) -> Result<PlanIter, WorkloadError> {
-        shard.check()?;
-        Ok(PlanIter::new(Arc::clone(&self.inner)).of_shard(shard))
-    }
-
     /// Requests of the whole plan, all shards; absent where it has no end or only its file knows.
     pub fn requests(&self) -> Option<u64> {
         self.inner.requests()
-    }
-
-    /// The request with this index, made directly; `None` past the end.
-    ///
-    /// # Errors
-    ///
-    /// Where the source is a file, conversations of differing lengths, or an open loop without an end, which have to be
-    /// iterated, and where the request cannot be made.
-    pub fn get(&self, index: u64) -> Result<Option<Planned>, WorkloadError> {
-        if self.requests().is_some_and(|count| index >= count) {
-            return Ok(None);
-        }
-        let turns = self.inner.source.turns_of_every_unit();
-        let turns = turns.ok_or(WorkloadError::NotRandomAccess {
-            index,
-            why: "the dataset is read from its start",
-        })?;
-        let unit = index / u64::from(turns);
-        let due = self.inner.due_of(unit, index)?;
-        let first = unit * u64::from(turns);
-        let made = self.inner.make_unit(unit, first, due)?;
-        Ok(made.into_iter().find(|planned| planned.index == index))
-    }
-
-    /// The sum of the digests of all planned requests with their due times, all shards.
-    ///
-    /// Makes every request. Two plans with the same hash ask the same at the same times.
-    ///
-    /// # Errors
-    ///
-    /// Where the plan has no end, or a request cannot be made. For a plan without an end add up [`Planned::hash`] of what was
-    /// really taken from it.
-    pub fn hash(&self) -> Result<PlanHash, WorkloadError> {
-        if !self.inner.ends() {
-            return Err(WorkloadError::Endless { what: "hash" });
-        }
-        let mut sum = PlanHash::default();
-        for planned in PlanIter::new(Arc::clone(&self.inner)).of_shard(Shard::WHOLE) {
-            sum += planned?.hash();
-        }
-        Ok(sum)
     }
 
     /// What the plan looks like: from its first `at_most` requests, all shards.
@@ -182,38 +123,6 @@ impl Inner {
             (Some(_), None) => by_count.filter(|_| self.spec.duration.is_none()),
         }
     }
-
-    /// Whether iterating it comes to an end.
-    fn ends(&self) -> bool {
-        self.spec.requests.is_some() || self.units_in_time.is_some() || self.source.ends_by_itself()
-    }
-
-    /// When the unit is due; `None` in a closed loop.
-    fn due_of(&self, unit: u64, index: u64) -> Result<Option<Nanos>, WorkloadError> {
-        if self.arrivals.is_none() {
-            return Ok(None);
-        }
-        let mark = usize::try_from(unit / STRIDE)
-            .ok()
-            .and_then(|at| self.marks.get(at));
-        let mut arrivals = mark.cloned().ok_or(WorkloadError::NotRandomAccess {
-            index,
-            why: "its due time depends on all before it, and the plan has no end to count them up to",
-        })?;
-        let steps = usize::try_from(unit % STRIDE).unwrap_or(0);
-        Ok(arrivals.nth(steps))
-    }
-
-    /// All requests of a unit, the first of which has this index and due time.
-    pub(crate) fn make_unit(
-        &self,
-        unit: u64,
-        first: u64,
-        due: Option<Nanos>,
-    ) -> Result<Vec<Planned>, WorkloadError> {
-        let parts = self.source.unit(&self.composer, unit)?;
-        Ok(self.finish(parts, first, due))
-    }
 }
 
 fn arrivals(spec: &PlanSpec) -> Result<Option<Arrivals>, WorkloadError> {
@@ -236,24 +145,13 @@ fn arrivals(spec: &PlanSpec) -> Result<Option<Arrivals>, WorkloadError> {
     Arrivals::new(arrival, *rate_per_s, extent, draw).map(Some)
 }
 
-/// Marks along the arrivals and how many of them fall into the duration. Without any end there are no marks.
-fn walk(arrivals: &Arrivals, spec: &PlanSpec) -> (Vec<Arrivals>, Option<u64>) {
+/// How many of the arrivals fall into the plan; unknown where it has no end.
+fn count(arrivals: &Arrivals, spec: &PlanSpec) -> Option<u64> {
     if spec.requests.is_none() && spec.duration.is_none() {
-        return (Vec::new(), None);
+        return None;
     }
-    let most = spec.requests.unwrap_or(u64::MAX);
+    let most = usize::try_from(spec.requests.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     let end = spec.duration.unwrap_or(Nanos::MAX);
-    let mut at = arrivals.clone();
-    let mut marks = Vec::new();
-    let mut count = 0;
-    while count < most {
-        if count % STRIDE == 0 {
-            marks.push(at.clone());
-        }
-        match at.next() {
-            Some(due) if due < end => count += 1,
-            _ => break,
-        }
-    }
-    (marks, Some(count))
+    let in_time = arrivals.clone().take(most).take_while(|due| *due < end);
+    Some(in_time.count() as u64)
 }

@@ -82,25 +82,17 @@ pub(crate) fn open(spec: &PlanSpec, with: &Composer) -> Result<Source, WorkloadE
 }
 
 impl Source {
-    pub(crate) fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
-        match self {
-            Self::Generated(source) => source.unit(with, unit),
-            Self::File(_) => Err(WorkloadError::NotRandomAccess {
-                index: unit,
-                why: "the dataset is read from its start",
-            }),
-        }
-    }
-
-    pub(crate) fn row(
+    /// The requests of a unit: made up, or of this row of the file.
+    pub(crate) fn parts(
         &self,
         with: &Composer,
-        row: &Row,
+        row: Option<&Row>,
         unit: u64,
     ) -> Result<Vec<Parts>, WorkloadError> {
-        match self {
-            Self::Generated(source) => source.unit(with, unit),
-            Self::File(_) => rows::FileSource::parts(with, row, unit),
+        match (self, row) {
+            (Self::Generated(source), _) => source.unit(with, unit),
+            (Self::File(_), Some(row)) => rows::FileSource::parts(with, row, unit),
+            (Self::File(_), None) => Ok(Vec::new()),
         }
     }
 

@@ -154,20 +154,6 @@ impl RateCurve {
         let after = (left - piece.requests()) / self.last_rate;
         Some(piece.from + piece.length + after).filter(|t| t.is_finite())
     }
-
-    /// Mean rate over the first `seconds`, requests per second.
-    pub fn mean_rate(&self, seconds: f64) -> f64 {
-        let mut requests = 0.0;
-        let mut covered = 0.0;
-        for piece in &self.pieces {
-            let length = piece.length.min((seconds - piece.from).max(0.0));
-            let share = length / piece.length;
-            let end = piece.rate + (piece.end_rate - piece.rate) * share;
-            requests += 0.5 * (piece.rate + end) * length;
-            covered = piece.from + piece.length;
-        }
-        (requests + self.last_rate * (seconds - covered).max(0.0)) / seconds
-    }
 }
 
 /// Seconds of an extent at this mean rate.

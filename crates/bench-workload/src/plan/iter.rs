@@ -50,11 +50,6 @@ impl PlanIter {
         self.rows.as_ref().map_or(0, Rows::skipped)
     }
 
-    /// How often the dataset's file was begun again after its end.
-    pub fn file_passes(&self) -> u64 {
-        self.rows.as_ref().map_or(0, Rows::passes)
-    }
-
     /// Makes the next unit; false at the end of the plan. Units of other shards are only counted.
     fn advance(&mut self) -> Result<bool, WorkloadError> {
         let plan = Arc::clone(&self.plan);
@@ -92,10 +87,8 @@ impl PlanIter {
         self.unit += 1;
         self.index += u64::from(turns);
         if self.shard.has(unit) {
-            let made = match &row {
-                Some(row) => plan.finish(plan.source.row(&plan.composer, row, unit)?, first, due),
-                None => plan.make_unit(unit, first, due)?,
-            };
+            let parts = plan.source.parts(&plan.composer, row.as_ref(), unit)?;
+            let made = plan.finish(parts, first, due);
             let most = if unit < plan.spec.fewest_units {
                 u64::MAX
             } else {

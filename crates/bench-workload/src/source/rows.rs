@@ -107,7 +107,6 @@ impl FileSource {
             skip: spec.on_bad_line == OnBadLine::Skip,
             skipped: 0,
             in_this_pass: 0,
-            pass: 0,
         })
     }
 
@@ -257,17 +256,11 @@ pub(crate) struct Rows {
     skip: bool,
     skipped: u64,
     in_this_pass: u64,
-    pass: u64,
 }
 
 impl Rows {
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
-    }
-
-    /// How often the file was begun again after its end.
-    pub(crate) fn passes(&self) -> u64 {
-        self.pass
     }
 
     /// The next row; `None` where the file is read once and has ended.
@@ -288,7 +281,6 @@ impl Rows {
                 Ok(None) => {
                     self.reader = read::open(self.format, &self.path)?;
                     self.in_this_pass = 0;
-                    self.pass += 1;
                 }
                 Err(WorkloadError::BadLine { .. }) if self.skip => self.skipped += 1,
                 Err(error) => return Err(error),
@@ -301,7 +293,6 @@ impl fmt::Debug for Rows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rows")
             .field("path", &self.path)
-            .field("pass", &self.pass)
             .finish_non_exhaustive()
     }
 }

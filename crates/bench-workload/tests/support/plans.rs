@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bench_schema::{ArrivalKind, Load};
-use bench_workload::{Plan, PlanSpec, Planned, Seed, Words};
+use bench_schema::{ArrivalKind, Load, PlanHash};
+use bench_workload::{Plan, PlanSpec, Planned, Seed, Shard, Words};
 
 pub(crate) type Problem = Box<dyn std::error::Error>;
 
@@ -28,6 +28,22 @@ pub(crate) fn spec(dataset: &str) -> Result<PlanSpec, Problem> {
 
 pub(crate) fn plan(spec: PlanSpec) -> Result<Plan, Problem> {
     Ok(Plan::new(spec, Arc::new(Words))?)
+}
+
+/// A shard of a plan.
+pub(crate) fn part(whole: &Plan, index: u64, count: u64) -> Result<Vec<Planned>, Problem> {
+    let shard = Shard { index, count };
+    all(&plan(PlanSpec {
+        shard,
+        ..whole.spec().clone()
+    })?)
+}
+
+/// The sum of the digests of requests: two plans with the same ask the same at the same times.
+pub(crate) fn hash(planned: &[Planned]) -> PlanHash {
+    let mut sum = PlanHash::default();
+    planned.iter().for_each(|one| sum += one.hash());
+    sum
 }
 
 pub(crate) fn all(plan: &Plan) -> Result<Vec<Planned>, Problem> {

@@ -1,6 +1,7 @@
 //! Traces: times and lengths, without texts.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use bench_schema::Nanos;
 use serde::Deserialize;
@@ -178,23 +179,12 @@ fn time_of(text: &str) -> Option<Nanos> {
     if let Ok(seconds) = text.parse::<f64>() {
         return seconds.is_finite().then(|| Nanos::from_secs_f64(seconds));
     }
-    let (date, time) = text.split_once([' ', 'T'])?;
-    let mut date = date.splitn(3, '-').map(str::parse::<i64>);
-    let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
-    let (time, offset_s) = zone(time)?;
-    let mut time = time.splitn(3, ':');
-    let (hour, minute): (i64, i64) = (time.next()?.parse().ok()?, time.next()?.parse().ok()?);
-    let (second, fraction) = fraction(time.next()?)?;
-    let in_range = (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && (0..24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0..=60).contains(&second);
-    if !in_range {
-        return None;
-    }
-    let seconds = days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second - offset_s;
-    Some(Nanos::from_secs(seconds) + Nanos::new(fraction))
+    let (_, time) = text.split_once([' ', 'T'])?;
+    let (clock, offset_s) = zone(time)?;
+    let end = text.len() - (time.len() - clock.len());
+    let at = humantime::parse_rfc3339_weak(text.get(..end)?).ok()?;
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Nanos::from_duration(since) - Nanos::from_secs(offset_s))
 }
 
 /// Cuts `Z` or `+hh:mm` from the end; the offset in seconds.
@@ -210,28 +200,6 @@ fn zone(time: &str) -> Option<(&str, i64)> {
     let (hours, minutes) = offset.get(1..)?.split_once(':')?;
     let seconds = hours.parse::<i64>().ok()? * 3_600 + minutes.parse::<i64>().ok()? * 60;
     Some((clock, sign * seconds))
-}
-
-/// Whole seconds and nanoseconds; digits beyond nine are dropped.
-fn fraction(text: &str) -> Option<(i64, i64)> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
-    if !part.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let mut ns: String = part.chars().take(9).collect();
-    while ns.len() < 9 {
-        ns.push('0');
-    }
-    Some((whole.parse().ok()?, ns.parse().ok()?))
-}
-
-/// Days from 1970-01-01, in the Gregorian calendar (years that begin in March, so that the leap day is the last).
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]
