@@ -5,7 +5,6 @@
 
 mod dcgm;
 mod facts;
-mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,6 @@ use crate::exposition::{Page, Sample};
 
 pub(crate) use dcgm::{by_gpu as dcgm_by_gpu, query as dcgm_query};
 pub(crate) use facts::Facts;
-pub(crate) use server::RULES as SERVER_RULES;
 
 /// What samples say of one server, of one GPU, or of one MIG instance.
 #[derive(Debug, Default)]
@@ -56,6 +54,15 @@ pub(crate) struct Rule {
     pub(crate) scale: f64,
 }
 
+/// The rules for the pages of inference servers, one list for all of them.
+pub(crate) fn server_rules() -> Vec<Rule> {
+    let lines = include_str!("names/servers.txt").lines();
+    lines.filter_map(Rule::read_from).collect()
+}
+
+/// The label of TensorRT-LLM's metrics before they had a prefix, which tells them from others: what it wrote for want of an engine type.
+const UNPREFIXED: (&str, &str) = ("engine_type", "undefined");
+
 /// The values of `page` under this project's names. Of several rules for one name the first that finds something wins, so that a
 /// metric that is shown under its old and its new name counts once.
 pub(crate) fn canonical(page: &Page, rules: &[Rule]) -> BTreeMap<String, f64> {
@@ -79,6 +86,32 @@ pub(crate) fn canonical(page: &Page, rules: &[Rule]) -> BTreeMap<String, f64> {
 }
 
 impl Rule {
+    /// A line of the table; `None` of one without a rule.
+    fn read_from(line: &'static str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let take = match words.next()? {
+            "sum" => Take::Value(Combine::Sum),
+            "max" => Take::Value(Combine::Max),
+            "histogram" => Take::Histogram,
+            _ => return None,
+        };
+        let (metric, name) = (words.next()?, words.next()?);
+        let (mut with, mut scale) = (None, 1.0);
+        for word in words {
+            match word.strip_prefix('×') {
+                Some(factor) => scale = factor.parse().ok()?,
+                None => with = Some(word.split_once('=')?),
+            }
+        }
+        Some(Self {
+            metric,
+            with,
+            name,
+            take,
+            scale,
+        })
+    }
+
     fn read(&self, page: &BTreeMap<&str, Vec<&Sample>>) -> Vec<(String, f64)> {
         match self.take {
             Take::Value(combine) => {
@@ -181,7 +214,7 @@ pub fn server_kind(page: &Page) -> Option<&'static str> {
         .iter()
         .find(|(prefix, _)| page.samples.iter().any(|s| s.name.starts_with(prefix)))
         .map(|&(_, kind)| kind);
-    let (label, value) = server::UNPREFIXED;
+    let (label, value) = UNPREFIXED;
     let without_prefix = || page.samples.iter().any(|s| s.label(label) == Some(value));
     by_prefix.or_else(|| without_prefix().then_some("tensorrt-llm"))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp, is_counter};
 
 use crate::exposition::Page;
-use crate::names::{Facts, Part, SERVER_RULES, canonical, dcgm_by_gpu};
+use crate::names::{Facts, Part, Rule, canonical, dcgm_by_gpu, server_rules};
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
@@ -30,6 +30,7 @@ pub(crate) struct ScrapeSource {
     scrapes: u64,
     before: Option<Before>,
     facts: Facts,
+    rules: Vec<Rule>,
 }
 
 /// The pages that could be read so far: when the first and the last were read, and which counters they had.
@@ -57,6 +58,7 @@ impl ScrapeSource {
             scrapes: 0,
             before: None,
             facts: Facts::default(),
+            rules: server_rules(),
         }
     }
 
@@ -78,7 +80,7 @@ impl ScrapeSource {
     fn parts(&self, page: &Page) -> BTreeMap<String, Part> {
         match self.kind {
             ScrapeKind::Server => {
-                let values = canonical(page, SERVER_RULES);
+                let values = canonical(page, &self.rules);
                 let part = Part {
                     values,
                     ..Part::default()

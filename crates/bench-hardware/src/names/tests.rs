@@ -9,13 +9,20 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 #[test]
+fn every_line_of_the_table_is_a_rule_or_a_comment() {
+    let lines = include_str!("servers.txt").lines();
+    let meant = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert_eq!(server_rules().len(), meant.count());
+}
+
+#[test]
 fn engines_are_summed_and_shares_are_those_of_the_fullest() {
     let values = canonical(
         &page(
             "vllm:num_requests_running{engine=\"0\"} 3\nvllm:num_requests_running{engine=\"1\"} 4\n\
              vllm:kv_cache_usage_perc{engine=\"0\"} 0.2\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.9\n",
         ),
-        SERVER_RULES,
+        &server_rules(),
     );
     assert!(close(values["running"], 7.0) && close(values["kv_cache_share"], 0.9));
 }
@@ -26,7 +33,7 @@ fn a_metric_under_its_old_and_its_new_name_counts_once() {
         &page(
             "vllm:gpu_prefix_cache_hits_total 5\nvllm:prefix_cache_hits_total 5\nvllm:gpu_cache_usage_perc 0.5\n",
         ),
-        SERVER_RULES,
+        &server_rules(),
     );
     assert!(close(values["prefix_cache_hits_total"], 5.0) && close(values["kv_cache_share"], 0.5));
 }
@@ -37,7 +44,7 @@ fn ranks_that_share_a_request_do_not_multiply_it() {
         &page(
             "sglang:num_running_reqs{tp_rank=\"0\"} 6\nsglang:num_running_reqs{tp_rank=\"1\"} 6\n",
         ),
-        SERVER_RULES,
+        &server_rules(),
     );
     assert!(close(values["running"], 6.0));
 }
@@ -50,7 +57,7 @@ fn histograms_are_kept_with_their_buckets_in_seconds() {
              nv_inference_first_response_histogram_ms_bucket{le=\"+Inf\"} 4\n\
              nv_inference_first_response_histogram_ms_sum 500\nnv_inference_first_response_histogram_ms_count 4\n",
         ),
-        SERVER_RULES,
+        &server_rules(),
     );
     assert!(close(values["ttft_s.sum"], 0.5) && close(values["ttft_s.count"], 4.0));
     assert!(close(values["ttft_s.le.0.1"], 3.0) && close(values["ttft_s.le.inf"], 4.0));
@@ -63,7 +70,7 @@ fn histograms_are_kept_with_their_buckets_in_seconds() {
 
 #[test]
 fn a_value_that_is_no_number_is_absent() {
-    let values = canonical(&page("vllm:kv_cache_usage_perc NaN\n"), SERVER_RULES);
+    let values = canonical(&page("vllm:kv_cache_usage_perc NaN\n"), &server_rules());
     assert!(values.is_empty());
 }
 
