@@ -1,6 +1,6 @@
 //! The diagnosis benchmark: runs against servers whose trouble is known, and what the runs said about it.
 //!
-//! A [`Situation`] is a server's profile, a command line, and a label: the causes that may be named first, what else is true, the
+//! A [`Situation`] (`situations.toml`) is a server's profile, a command line, and a label: the causes that may be named first, what else is true, the
 //! trust that is due. Nothing that a situation is called or labelled reaches the program that is judged.
 
 mod judge;
@@ -13,52 +13,18 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bench_engine::EngineConfig;
-use bench_schema::TrustVerdict;
 
 pub use judge::Judged;
 pub use score::{Limits, Score, by_situation};
-pub use situations::situations;
+pub use situations::{Situation, situations};
 
 use crate::engines::{Engines, Known};
 use crate::error::VerifyError;
 use crate::programs::{Programs, Ran};
-
-/// A server's trouble, a load, and what a run against it has to say.
-#[derive(Debug, Clone, Copy)]
-pub struct Situation {
-    /// Its name, for `--only` and the table.
-    pub name: &'static str,
-    /// One profile a server, in TOML.
-    pub engines: &'static [&'static str],
-    /// `bench-throughput` unless something else is said.
-    pub program: &'static str,
-    /// The command line, without servers, seed and output.
-    pub arguments: &'static str,
-    /// Whose core real busy loops take, and how many of them.
-    pub starve: Option<(Starved, usize)>,
-    /// Causes of which one has to be named first. Empty: there is nothing to name.
-    pub causes: &'static [&'static str],
-    /// The same where the server tells nothing of itself, if it differs.
-    pub hidden: Option<&'static [&'static str]>,
-    /// Causes that are true as well, or consequences: no merit, no fault.
-    pub also: &'static [&'static str],
-    /// Verdicts that are right.
-    pub trust: &'static [TrustVerdict],
-    /// Advice for the first finding: one of these words has to be in it. Empty: none is judged.
-    pub advice: &'static [&'static str],
-}
-
-/// Whose core is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Starved {
-    /// The server's.
-    Server,
-    /// The client's.
-    Client,
-}
+use situations::{Starve, Starved};
 
 /// One run that is to be made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Trial {
     /// Of what.
     pub situation: Situation,
@@ -75,18 +41,6 @@ impl Trial {
         let name: String = self.situation.name.chars().map(plain).collect();
         let told = if self.metrics { "metrics" } else { "blind" };
         format!("{name}-{}-{told}", self.seed)
-    }
-}
-
-impl Situation {
-    /// Whether nothing is wrong with the server.
-    pub fn is_healthy(&self) -> bool {
-        self.causes.first() == Some(&"healthy")
-    }
-
-    /// Causes that may come first.
-    pub fn accepted(&self, metrics: bool) -> &'static [&'static str] {
-        self.hidden.filter(|_| !metrics).unwrap_or(self.causes)
     }
 }
 
@@ -149,11 +103,14 @@ pub fn again(programs: &Programs, trial: &Trial, kept: &Path) -> Result<Judged, 
 
 fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known), VerifyError> {
     let situation = &trial.situation;
-    let configs: Vec<EngineConfig> = situation
-        .engines
-        .iter()
-        .map(|text| profile(text, trial))
-        .collect::<Result<_, _>>()?;
+    let profiles = situation.profiles.iter().cloned();
+    let configs: Vec<EngineConfig> = profiles
+        .map(|profile| EngineConfig {
+            seed: trial.seed,
+            metrics_page: trial.metrics,
+            ..profile
+        })
+        .collect();
     let engines = Engines::start(programs, &configs, None)?;
     let mut arguments: Vec<String> = Vec::new();
     for url in engines.urls() {
@@ -168,7 +125,7 @@ fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known
         .starve
         .map(|starve| Loops::start(programs, starve));
     let before = steal::now();
-    let ran = programs.run(situation.program, &arguments, &folder.join("run"));
+    let ran = programs.run(&situation.program, &arguments, &folder.join("run"));
     let stolen = steal::share(before, steal::now());
     drop(loops.transpose()?);
     // A server that is gone may have to come back first.
@@ -176,24 +133,17 @@ fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known
     Ok((ran?, Known { stolen, ..known }))
 }
 
-fn profile(text: &str, trial: &Trial) -> Result<EngineConfig, VerifyError> {
-    let mut config = EngineConfig::from_toml(text)?;
-    config.seed = trial.seed;
-    config.metrics_page = trial.metrics;
-    Ok(config)
-}
-
 /// Processes that only count, on one core.
 struct Loops(Vec<Child>);
 
 impl Loops {
-    fn start(programs: &Programs, (whose, count): (Starved, usize)) -> Result<Self, VerifyError> {
+    fn start(programs: &Programs, starve: Starve) -> Result<Self, VerifyError> {
         let mut loops = Self(Vec::new());
-        let core = programs.cores.map(|(client, server)| match whose {
+        let core = programs.cores.map(|(client, server)| match starve.core {
             Starved::Server => server,
             Starved::Client => client,
         });
-        for _ in 0..count {
+        for _ in 0..starve.loops {
             let mut command = match core {
                 Some(core) => {
                     let mut command = Command::new("taskset");

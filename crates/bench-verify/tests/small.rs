@@ -58,7 +58,7 @@ fn failures_are_named_by_what_they_are() -> Result {
         ("dead for ever", Cause::ServerGone),
     ];
     for (name, cause) in expected {
-        let situation = situations()
+        let situation = situations()?
             .into_iter()
             .find(|one| one.name == name)
             .ok_or_else(|| VerifyError::Unknown {
@@ -71,8 +71,11 @@ fn failures_are_named_by_what_they_are() -> Result {
             metrics: true,
         };
         let judged = diagnosis::play(&programs, &trial, None)?;
-        let named = judged.claimed.iter().any(|claim| claim == cause.as_str());
-        assert!(named, "{name}: {:?}", judged.claimed);
+        assert!(
+            judged.claimed.contains(&cause),
+            "{name}: {:?}",
+            judged.claimed
+        );
         assert!(judged.trust.1, "{name}: {:?}", judged.trust);
     }
     Ok(())

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use bench_schema::Cause;
 use bench_verify::diagnosis::{
     Judged, Limits, Score, Situation, Trial, again, by_situation, play, situations,
 };
@@ -56,13 +57,17 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
-    let chosen: Vec<Situation> = situations()
+    let names = |causes: &[Cause]| {
+        let names: Vec<&str> = causes.iter().map(|cause| cause.as_str()).collect();
+        names.join(", ")
+    };
+    let chosen: Vec<Situation> = situations()?
         .into_iter()
         .filter(|situation| situation.name.contains(&arguments.only))
         .collect();
     if arguments.list {
         for situation in chosen {
-            println!("{:34} {}", situation.name, situation.causes.join(", "));
+            println!("{:34} {}", situation.name, names(&situation.causes));
         }
         return Ok(true);
     }
@@ -95,7 +100,7 @@ fn run(arguments: &Arguments) -> Result<bool, VerifyError> {
                 "no metrics"
             },
             judged.trust.0,
-            judged.claimed.join(", "),
+            names(&judged.claimed),
         );
         if let Some(path) = &arguments.log {
             append(path, &judged)?;
@@ -133,7 +138,7 @@ fn trials(arguments: &Arguments, chosen: &[Situation]) -> Vec<Trial> {
         for situation in chosen {
             for metrics in ways {
                 trials.push(Trial {
-                    situation: *situation,
+                    situation: situation.clone(),
                     seed,
                     metrics: *metrics,
                 });

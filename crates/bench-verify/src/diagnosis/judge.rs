@@ -13,7 +13,7 @@ use crate::programs::Ran;
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The situation's name.
-    pub name: &'static str,
+    pub name: String,
     /// Its seed, and whether the server told of itself.
     pub trial: (u64, bool),
     /// Whether the machine's other tenants took so much of it that the label says nothing of the run.
@@ -23,11 +23,11 @@ pub struct Judged {
     /// Whether there was a cause to name.
     pub has_cause: bool,
     /// The causes that were named, in order.
-    pub claimed: Vec<String>,
+    pub claimed: Vec<Cause>,
     /// Place of the first right one in it, from 0.
     pub place: Option<usize>,
     /// Causes that are neither right nor true as well.
-    pub forbidden: Vec<String>,
+    pub forbidden: Vec<Cause>,
     /// Whether the first finding's advice is the label's; `None` where none is judged, or nothing right was claimed.
     pub advice: Option<bool>,
     /// The verdict, and whether it is right.
@@ -41,23 +41,20 @@ pub struct Judged {
 /// Judges a run.
 pub(super) fn judge(trial: &Trial, ran: &Ran, known: &Known) -> Judged {
     let situation = &trial.situation;
-    let claims: Vec<(String, &Finding)> = claims(&ran.run);
-    let claimed: Vec<String> = claims.iter().map(|(cause, _)| cause.clone()).collect();
+    let claims: Vec<(Cause, &Finding)> = claims(&ran.run).collect();
+    let claimed: Vec<Cause> = claims.iter().map(|(cause, _)| *cause).collect();
     let accepted = situation.accepted(trial.metrics);
-    let is_right = |cause: &String| accepted.contains(&cause.as_str());
-    let place = claimed.iter().position(is_right);
-    let forbidden = claimed
-        .iter()
-        .filter(|cause| !is_right(cause) && !situation.also.contains(&cause.as_str()))
-        .cloned()
-        .collect();
+    let place = claimed.iter().position(|cause| accepted.contains(cause));
+    let is_true = |cause: &Cause| accepted.contains(cause) || situation.is_true_as_well(*cause);
+    let forbidden = claimed.iter().copied().filter(|cause| !is_true(cause));
+    let forbidden = forbidden.collect();
     let advice = place
         .filter(|_| !situation.advice.is_empty())
         .and_then(|at| claims.get(at))
-        .map(|(_, finding)| advises(finding, situation.advice));
+        .map(|(_, finding)| advises(finding, &situation.advice));
     let trust = &ran.run.trust;
     Judged {
-        name: situation.name,
+        name: situation.name.clone(),
         trial: (trial.seed, trial.metrics),
         disturbed: disturbs(known.stolen),
         healthy: situation.is_healthy(),
@@ -81,7 +78,7 @@ const STOLEN: f64 = 0.01;
 
 /// Whether a verdict is one of the label's; where the machine's CPU time went to others, reasons that say so are as right.
 fn is_due(trial: &Trial, trust: &Trust, known: &Known) -> bool {
-    let due = |verdict| trial.situation.trust.contains(&verdict);
+    let due = |verdict| trial.situation.is_due(verdict);
     let stolen = known.stolen.is_some_and(|share| share >= STOLEN);
     let others = trust
         .reasons
@@ -92,16 +89,15 @@ fn is_due(trial: &Trial, trust: &Trust, known: &Known) -> bool {
 }
 
 /// Causes of a run in the order in which it tells them.
-fn claims(run: &RunRecord) -> Vec<(String, &Finding)> {
-    let causes = run.findings.iter().filter_map(|finding| {
+fn claims(run: &RunRecord) -> impl Iterator<Item = (Cause, &Finding)> {
+    run.findings.iter().filter_map(|finding| {
         let cause = finding.cause().filter(|cause| *cause != Cause::Healthy)?;
-        Some((cause.as_str().to_owned(), finding))
-    });
-    causes.collect()
+        Some((cause, finding))
+    })
 }
 
 /// Whether one of the words is in the advice, as it is stored.
-fn advises(finding: &Finding, words: &[&str]) -> bool {
+fn advises(finding: &Finding, words: &[String]) -> bool {
     let advice = json!([finding.advice, finding.message])
         .to_string()
         .to_lowercase();

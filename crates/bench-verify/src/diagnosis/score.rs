@@ -157,10 +157,10 @@ pub fn by_situation(runs: &[Judged]) -> String {
     let mut names: Vec<&str> = Vec::new();
     let mut of: BTreeMap<&str, Vec<&Judged>> = BTreeMap::new();
     for run in runs {
-        if !names.contains(&run.name) {
-            names.push(run.name);
+        if !names.contains(&run.name.as_str()) {
+            names.push(&run.name);
         }
-        of.entry(run.name).or_default().push(run);
+        of.entry(&run.name).or_default().push(run);
     }
     let mut out = String::from(
         "| situation | runs | first | in three | forbidden | trust wrong | figures off |\n|---|---|---|---|---|---|---|\n",
@@ -181,7 +181,11 @@ pub fn by_situation(runs: &[Judged]) -> String {
             score.runs,
             recall(score.first),
             recall(score.third),
-            tally(runs.iter().flat_map(|run| &run.forbidden)),
+            tally(
+                runs.iter()
+                    .flat_map(|run| &run.forbidden)
+                    .map(|cause| cause.as_str())
+            ),
             tally(
                 runs.iter()
                     .filter(|run| !run.trust.1)
