@@ -222,8 +222,11 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
             .ok_or("nothing was due")?;
         let offered = (planned - 1.0) / (last_due - first).as_secs_f64();
         let (got, want) = (whole.requests_per_s, offered * completed / planned);
+        // If this machine stood still the answers grew longer meanwhile, and the rate is lower by what that stretched the run.
+        let stretch = records.iter().filter_map(|r| Some(ended(r)? - r.due)).max();
+        let stretch = stretch.map_or(0.0, |late| late.as_secs_f64() / seconds);
         assert!(
-            (got - want).abs() <= 0.1 * want,
+            (got - want).abs() <= (0.1 + stretch) * want,
             "rate of {schedule:?}: {got}, not {want}"
         );
     } else {

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Outcome, Phase, RequestRecord, RunRecord, json_schemas};
 
@@ -175,7 +176,16 @@ fn the_same_seed_asks_the_same_whatever_the_server_does() -> Result {
 #[test]
 fn an_open_loop_offers_what_was_asked_and_says_what_the_cap_refused() -> Result {
     let folder = tempfile::tempdir()?;
-    let server = Server::start(EngineConfig::profile("fixed")?)?;
+    // answers so slow that none is over while the burst is worked off, however busy the machine is
+    let slow = Fixed {
+        ttft_ms: 2_000.0,
+        jitter: 0.0,
+        ..Fixed::default()
+    };
+    let server = Server::start(EngineConfig {
+        engine: EngineKind::Fixed(slow),
+        ..EngineConfig::default()
+    })?;
     let url = server.url();
     // a burst of 20 at once, 4 of which fit: the rest are records, not delays
     let args = [

@@ -45,7 +45,8 @@ fn send(child: &Child, signal: Signal) -> Result {
 }
 
 fn until_requests_are_over(child: &mut Killed, run: &Path) -> Result {
-    while lines(run)?.len() < 3 {
+    // the fourth is over long after the slots took up those from which on the engine has its fault
+    while lines(run)?.len() < 4 {
         assert!(child.0.try_wait()?.is_none(), "it ended too early");
         std::thread::yield_now();
     }
@@ -95,7 +96,7 @@ fn what_is_still_in_flight_when_the_grace_is_over_is_cut_and_keeps_what_it_has()
     let server = engine(Some("endless"))?;
     let folder = tempfile::tempdir()?;
     let run = folder.path().join("run");
-    let mut child = start(&server, &run, &["--grace", "400ms"])?;
+    let mut child = start(&server, &run, &["--grace", "2s"])?;
     until_requests_are_over(&mut child, &run)?;
     send(&child.0, Signal::TERM)?;
     let _code = child.0.wait()?;
@@ -138,7 +139,7 @@ fn a_deadline_ends_a_run_like_a_signal() -> Result {
     let server = engine(None)?;
     let folder = tempfile::tempdir()?;
     let run = folder.path().join("run");
-    let mut child = start(&server, &run, &["--deadline", "1500ms", "--grace", "60s"])?;
+    let mut child = start(&server, &run, &["--deadline", "3s", "--grace", "60s"])?;
     let _code = child.0.wait()?;
     ended(&run, "the deadline")?;
     Ok(())

@@ -69,9 +69,10 @@ pub fn stored(run: &Path) -> Result<RunRecord> {
 pub fn lines(run: &Path) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     for part in JournalFile::Requests.parts_in(run) {
-        let text = String::from_utf8(std::fs::read(part)?)?;
-        let whole = text.rsplit_once('\n').map_or("", |(whole, _torn)| whole);
-        lines.extend(whole.lines().map(str::to_owned));
+        let mut whole = std::fs::read(part)?;
+        let end = whole.iter().rposition(|byte| *byte == b'\n');
+        whole.truncate(end.unwrap_or(0));
+        lines.extend(String::from_utf8(whole)?.lines().map(str::to_owned));
     }
     Ok(lines)
 }
