@@ -75,13 +75,18 @@ impl Scripted {
 
     /// Give the word once the server waits for it and the client, on the same runtime, has read what was written before.
     pub async fn word(&self) {
+        self.word_after(Duration::from_millis(1)).await;
+    }
+
+    /// The same, so much later.
+    pub async fn word_after(&self, held: Duration) {
         let nap = || tokio::time::sleep(Duration::from_millis(1));
         while self.waits.try_recv().is_err() {
             nap().await;
         }
         // Over a loopback it is in the client's socket by now; each nap lets the runtime look at its sockets and run what they wake.
         nap().await;
-        nap().await;
+        tokio::time::sleep(held).await;
         self.go.send(()).unwrap();
     }
 
