@@ -13,12 +13,11 @@ use crate::http::{Events, Framing};
 pub(super) fn parse(asked: Asked<'_>) -> Result<Job, Reply> {
     let body = asked.body()?;
     let chat = asked.request.path == "/api/chat";
-    let prompt = match body.get::<Vec<Message>>("/messages")?.filter(|_| chat) {
-        Some(messages) => encode(asked.text(), &messages),
-        None => {
-            let prompt: Option<String> = body.get("/prompt")?;
-            asked.text().encode(&prompt.unwrap_or_default())
-        }
+    let prompt = if let Some(messages) = body.get::<Vec<Message>>("/messages")?.filter(|_| chat) {
+        encode(asked.text(), &messages)
+    } else {
+        let prompt: Option<String> = body.get("/prompt")?;
+        asked.text().encode(&prompt.unwrap_or_default())
     };
     let mut parameters = body.parameters("/options", "num_predict")?;
     parameters.stream.get_or_insert(true);

@@ -42,7 +42,9 @@ pub(crate) fn part(whole: &Plan, index: u64, count: u64) -> Result<Vec<Planned>,
 /// The sum of the digests of requests: two plans with the same ask the same at the same times.
 pub(crate) fn hash(planned: &[Planned]) -> PlanHash {
     let mut sum = PlanHash::default();
-    planned.iter().for_each(|one| sum += one.hash());
+    for one in planned {
+        sum += one.hash();
+    }
     sum
 }
 
