@@ -176,11 +176,8 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
         Outcome::Completed => r.wire.events.last(),
         _ => r.wire.closed.or(r.wire.sent).or(r.dispatched),
     };
-    let first = records
-        .iter()
-        .map(|r| r.due)
-        .min()
-        .ok_or("nothing was due")?;
+    let due = || records.iter().map(|r| r.due);
+    let first = due().min().ok_or("nothing was due")?;
     let last = records
         .iter()
         .map(|r| ended(r).unwrap_or(r.due).max(r.due))
@@ -215,11 +212,7 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
     near("window", whole.seconds, seconds);
     if schedule.open {
         // Requests followed to their ends: what was due a second, of that the part that completed; requests hardly grow longer here.
-        let last_due = records
-            .iter()
-            .map(|r| r.due)
-            .max()
-            .ok_or("nothing was due")?;
+        let last_due = due().max().ok_or("nothing was due")?;
         let offered = (planned - 1.0) / (last_due - first).as_secs_f64();
         let (got, want) = (whole.requests_per_s, offered * completed / planned);
         // If this machine stood still the answers grew longer meanwhile, and the rate is lower by what that stretched the run.
