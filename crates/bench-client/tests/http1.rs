@@ -286,7 +286,9 @@ fn clients_that_share_a_load_begin_with_different_endpoints() {
         assert_eq!(ask(&client).await.connection.endpoint, 0);
         drop(client);
     });
-    servers.map(Scripted::join);
+    for server in servers {
+        server.join();
+    }
 }
 
 #[test]
