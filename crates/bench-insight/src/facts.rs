@@ -169,7 +169,7 @@ impl FactKeeper {
         if let Some(usage) = &record.wire.usage
             && let (Some(hit), Some(all)) = (usage.cached_tokens, usage.prompt_tokens)
         {
-            self.cached = self.cached.saturating_add(hit);
+            self.cached = self.cached.saturating_add(hit.min(all));
             self.prompt = self.prompt.saturating_add(all);
             self.cache_told = true;
         }
@@ -178,17 +178,21 @@ impl FactKeeper {
     /// Output tokens against what was asked and what was seen.
     fn tokens(&mut self, record: &RequestRecord) {
         // what the server said, whatever is believed of it
+        let events = &record.wire.events;
+        let summed = events
+            .tokens()
+            .map(|all| all.iter().copied().map(u64::from).sum());
         let told = record.wire.usage.as_ref().and_then(|u| u.completion_tokens);
+        let told = told.max(summed);
         let got = told.or(record.output_tokens);
         if let (Some(got), Some(want)) = (got, record.asked_output_tokens) {
             self.facts.answers_counted += 1;
             self.facts.answers_short += u64::from(got < want);
             self.facts.answers_long += u64::from(got > want);
         }
-        let events = &record.wire.events;
         let untold = record.wire.streamed && !events.is_empty() && record.output_tokens.is_none();
         self.facts.answers_untold += u64::from(untold);
-        if let (Some(told), true, None) = (told, record.wire.streamed, events.tokens()) {
+        if let (Some(told), true, None) = (told, record.wire.streamed, record.event_tokens()) {
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(told);
             self.facts.events += events.len() as u64;
         }

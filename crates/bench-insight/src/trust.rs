@@ -281,6 +281,13 @@ const RULES: &[Rule] = &[
         next: "over HTTP/2 a server limits the streams of a connection: raise its limit, or measure over HTTP/1.1; latencies from sent do not hold this time, those from due do",
     },
     Rule {
+        code: "stood_still",
+        limits: Limits(0.03, 0.10),
+        limit: Limit::Share,
+        look: sending::stood_still,
+        next: "find out what stopped it (a suspended machine, a debugger, a frozen control group, a disk), then measure again",
+    },
+    Rule {
         code: "offered_rate",
         limits: Limits(0.01, 0.10),
         limit: Limit::Share,

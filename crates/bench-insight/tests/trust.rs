@@ -192,6 +192,32 @@ fn slots_that_stand_idle_make_a_closed_loop_lighter_than_it_says() {
     );
 }
 
+#[test]
+fn a_client_that_stood_still_makes_the_rate_of_a_closed_loop_too_low() {
+    let still = |share: f64, on_purpose: f64| {
+        closed(|c| {
+            c.windows.whole.as_mut().unwrap().seconds = 10.0;
+            let share_of = |share: f64| Nanos::from_secs_f64(10.0 * share);
+            c.client.lag = Some(LagRecord {
+                max: share_of(share + on_purpose),
+                ..lag(10, 1000)
+            });
+            c.client.pause = Some(share_of(on_purpose));
+        })
+    };
+    assert!(judged(&[still(0.02, 0.5)]).reasons.is_empty());
+    speaks(
+        &judged(&[still(0.05, 0.0)]),
+        "stood_still",
+        TrustVerdict::Doubtful,
+    );
+    speaks(
+        &judged(&[still(0.33, 0.0)]),
+        "stood_still",
+        TrustVerdict::Untrusted,
+    );
+}
+
 fn lateness(p99_us: f64) -> Distribution {
     let value = p99_us * 1e3;
     Distribution {

@@ -311,7 +311,7 @@ impl CellAccumulator {
         self.timeline.cover(Some(instants.due));
         self.timeline.cover(instants.sent);
         self.timeline.cover(instants.ended());
-        let counts = events.tokens();
+        let counts = record.event_tokens();
         let share = instants
             .tokens
             .map(|n| n as f64 / (events.len().max(1)) as f64);

@@ -45,7 +45,7 @@ impl Gap {
 /// its number of events, each event is one token. Otherwise they are unknown: then there is no ITL, only ICL.
 pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
     let events = &record.wire.events;
-    let counts = events.tokens();
+    let counts = record.event_tokens();
     let one_each = counts.is_none() && record.output_tokens == Some(events.len() as u64);
     let bounds = BoundWalk { log: events, at: 0 };
     events

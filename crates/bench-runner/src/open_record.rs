@@ -291,21 +291,18 @@ fn head(text: String) -> String {
 /// A server that tells more than was asked for, and more than it sent events, is believed up to the larger of the two; what it told stays
 /// in `usage`, and trust judges it.
 fn output_tokens(wire: &Exchange, asked: Option<u64>) -> (Option<u64>, TokenSource) {
-    if let Some(count) = wire
-        .usage
-        .as_ref()
-        .and_then(|usage| usage.completion_tokens)
-    {
-        let most = asked.map_or(count, |asked| asked.max(wire.events.len() as u64));
-        return (Some(count.min(most)), TokenSource::Usage);
-    }
-    match wire.events.tokens() {
-        Some(tokens) => (
-            Some(tokens.iter().copied().map(u64::from).sum()),
-            TokenSource::Stream,
-        ),
-        None => (None, TokenSource::Unknown),
-    }
+    let usage = wire.usage.as_ref();
+    let told = usage.and_then(|usage| usage.completion_tokens);
+    let summed = || Some(wire.events.tokens()?.iter().copied().map(u64::from).sum());
+    let (count, source): (Option<u64>, _) = match told {
+        Some(_) => (told, TokenSource::Usage),
+        None => (summed(), TokenSource::Stream),
+    };
+    let Some(count) = count else {
+        return (None, TokenSource::Unknown);
+    };
+    let most = asked.map_or(count, |asked| asked.max(wire.events.len() as u64));
+    (Some(count.min(most)), source)
 }
 
 #[cfg(test)]

@@ -140,6 +140,16 @@ impl EventLog {
         self.last
     }
 
+    /// Whether its gaps lead from the first arrival to the last.
+    pub(crate) fn ends_as_it_says(&self) -> bool {
+        let ns = |at: Stamp| i128::from(at.get());
+        let gaps: i128 = self.gaps().map(|gap| i128::from(gap.get())).sum();
+        match (self.first, self.last) {
+            (Some(first), Some(last)) => ns(first) + gaps == ns(last),
+            (first, last) => first.is_none() && last.is_none() && self.gaps.is_empty(),
+        }
+    }
+
     /// Arrivals in order.
     pub fn stamps(&self) -> impl Iterator<Item = Stamp> + '_ {
         let mut at = self.first;

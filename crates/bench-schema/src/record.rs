@@ -63,7 +63,55 @@ impl RequestRecord {
 
     /// Prompt plus output tokens, where both are known.
     pub fn total_tokens(&self) -> Option<u64> {
-        Some(self.input_tokens()? + self.output_tokens?)
+        Some(self.input_tokens()?.saturating_add(self.output_tokens?))
+    }
+
+    /// Whether it can have been measured: no time is beyond a year, no count beyond what JSON's numbers hold exactly, and events end when they say.
+    pub fn is_possible(&self) -> bool {
+        const MOST: u64 = 1 << 53;
+        const YEAR_NS: u64 = 1 << 55;
+        let wire = &self.wire;
+        let usage = wire.usage.clone().unwrap_or_default();
+        let server = wire.server.clone().unwrap_or_default();
+        let counts = [
+            self.asked_output_tokens,
+            self.output_tokens,
+            self.prompt.asked_tokens,
+            self.prompt.sent_tokens,
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            usage.cached_tokens,
+            usage.reasoning_tokens,
+            Some(wire.request_bytes.max(wire.response_bytes)),
+        ];
+        let told = [server.queue, server.prefill, server.decode, server.total];
+        let told = told.map(|time| time.map(Nanos::get));
+        let instants = [
+            Some(self.due),
+            self.dispatched,
+            wire.connected,
+            wire.sent,
+            wire.headers,
+            wire.events.first(),
+            wire.events.last(),
+            wire.closed,
+        ];
+        let mut times = instants
+            .map(|at| at.map(Stamp::get))
+            .into_iter()
+            .chain(told);
+        counts.into_iter().flatten().all(|count| count <= MOST)
+            && times.all(|ns| ns.is_none_or(|ns| ns.unsigned_abs() <= YEAR_NS))
+            && wire.events.ends_as_it_says()
+    }
+
+    /// Tokens of each content event, where the stream told them. Where they come to more than the answer is believed to have, or to more than any answer has,
+    /// nobody knows which event brought how many.
+    pub fn event_tokens(&self) -> Option<&[u32]> {
+        const MOST: u64 = 1 << 20;
+        let tokens = self.wire.events.tokens()?;
+        let sum: u64 = tokens.iter().copied().map(u64::from).sum();
+        (sum <= self.output_tokens.unwrap_or(MOST).min(MOST)).then_some(tokens)
     }
 
     /// Dispatched minus due; absent for a request that was never sent.

@@ -1,6 +1,6 @@
 //! Sending: was the load that was asked for also the load that was offered.
 
-use bench_schema::{Load, Metric};
+use bench_schema::{Load, Metric, Nanos};
 
 use super::{Limits, Scene, Seen};
 use crate::text;
@@ -74,6 +74,28 @@ pub(super) fn connection_full(scene: &Scene<'_>) -> Option<Seen> {
         text::percent(share),
     );
     Some(Seen::new(share, what))
+}
+
+/// The longest time for which something waited to be read, beside what the client waits on purpose: it stood still then, and so did the slots of a closed loop,
+/// though no latency shows it.
+pub(super) fn stood_still(scene: &Scene<'_>) -> Option<Seen> {
+    const NOTICED: Nanos = Nanos::from_millis(100);
+    if scene.cell.load.is_open() {
+        return None;
+    }
+    let client = &scene.cell.client;
+    let still = client.lag.as_ref()?.max - client.pause.unwrap_or_default();
+    let seconds = scene.cell.windows.whole.as_ref()?.seconds;
+    let share = still.as_secs_f64() / view::positive(seconds)?;
+    let what = format!(
+        "the client stood still for {}, {} of the cell",
+        text::time(still.as_f64()),
+        text::percent(share)
+    );
+    (still >= NOTICED).then(|| Seen {
+        detail: ": rates are too low, since nothing was sent meanwhile".to_owned(),
+        ..Seen::new(share, what)
+    })
 }
 
 /// Whether the client sent when it should.

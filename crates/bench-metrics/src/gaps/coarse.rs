@@ -36,7 +36,7 @@ impl GapBatch {
     pub(crate) fn of_record(record: &RequestRecord) -> Self {
         let events = &record.wire.events;
         let one_each =
-            events.tokens().is_none() && record.output_tokens == Some(events.len() as u64);
+            record.event_tokens().is_none() && record.output_tokens == Some(events.len() as u64);
         if one_each {
             // The usual case, and the one that decides how fast half a billion gaps are counted.
             let whole = events

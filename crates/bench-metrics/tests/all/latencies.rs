@@ -105,7 +105,7 @@ fn an_event_of_several_tokens_is_several_gaps() {
         tokens: Some(k),
         ..event(ms)
     };
-    let record = with_events(
+    let mut record = with_events(
         0,
         0.0,
         log([
@@ -115,8 +115,28 @@ fn an_event_of_several_tokens_is_several_gaps() {
             tokens(60.0, 3),
         ]),
     );
+    record.output_tokens = Some(6);
     // 20 ms for two tokens; 10 ms without one, added to the 20 ms of the last three.
     assert_eq!(token_gaps(&record), [10e6, 10e6, 10e6, 10e6, 10e6]);
+}
+
+#[test]
+fn tokens_of_events_that_come_to_more_than_the_answer_has_are_not_believed() {
+    let record = |k: u32, n: u64| {
+        let event = |ms: f64| Event {
+            tokens: Some(k),
+            ..event(ms)
+        };
+        let mut record = with_events(0, 0.0, log([event(10.0), event(20.0), event(30.0)]));
+        record.output_tokens = Some(n);
+        record
+    };
+    // each event one token by the answer's own count
+    assert_eq!(token_gaps(&record(2, 3)), [10e6, 10e6]);
+    assert_eq!(token_gaps(&record(2, 6)), [5e6; 4]);
+    // neither is one: nobody knows; and no count costs memory
+    assert!(token_gaps(&record(4_000_000_000, 5)).is_empty());
+    assert!(token_gaps(&record(4_000_000_000, 12_000_000_000)).is_empty());
 }
 
 #[test]
