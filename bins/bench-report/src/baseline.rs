@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use crate::Done;
 use crate::arguments::Output;
 use crate::error::CommandError;
-use crate::run_folder::{Reads, RunFolder, open_group};
+use crate::run_folder::{Reads, RunFolder, no_copies, open_group};
 
 pub(crate) use show::Goals;
 
@@ -145,6 +145,7 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
         .map(|path| open_group(path, arguments.reads))
         .collect::<Result<_, _>>()?;
     let runs: Vec<RunFolder> = groups.into_iter().flatten().collect();
+    no_copies(&runs)?;
     let goals = show::read(&arguments.goal)?;
     let store = Store::at(&arguments.place.baselines);
     let wanted = Wanted {

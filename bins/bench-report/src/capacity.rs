@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
     }
     let output = match arguments.output {
         Output::Json => serde_json::to_string_pretty(&all).unwrap_or_default() + "\n",
-        Output::Table => lines(&all, ["", "  ", ""], |text| text.escape_debug().to_string()),
+        Output::Table => lines(&all, ["", "  ", ""], bench_report::harmless),
         Output::Markdown => lines(&all, ["## ", "- ", "\n"], bench_report::markdown_text),
     };
     Ok(Done::well(output, run.notes))
@@ -107,7 +107,7 @@ fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> St
             out += &format!("{item}NOT a capacity to plan with: {}\n", name(doubt));
         }
         for figure in &one.figures {
-            out += &format!("{item}{}\n", figure.sentence());
+            out += &format!("{item}{}\n", name(&figure.sentence()));
         }
         out.push('\n');
     }

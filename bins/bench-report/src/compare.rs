@@ -15,7 +15,7 @@ use crate::baseline::{Beside, Goals, beside};
 use crate::error::CommandError;
 use crate::files;
 use crate::frames;
-use crate::run_folder::{RunFolder, open_group};
+use crate::run_folder::{RunFolder, against_themselves, open_group};
 
 pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     let options = options(&arguments.test)?;
@@ -41,6 +41,8 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         .flatten()
         .flat_map(|run| run.notes.clone())
         .collect();
+    let others = groups.iter().skip(1);
+    notes.extend(others.flat_map(|new| against_themselves(base, new)));
     let axis = arguments.axis.as_deref();
     let study = study(&groups, &held, axis)?;
     if let Some(path) = &arguments.html {

@@ -41,14 +41,14 @@ pub(crate) enum CommandError {
     },
     #[error("cannot read {path}: {source}; check that it exists and may be read")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path} is not a result: {source}")]
+    #[error("{path} is not a result that this program reads: {source}")]
     Schema { path: PathBuf, source: SchemaError },
     #[error(
         "{path}: of cell {} the outcomes are not as many as the planned requests, so the file was changed or damaged; make it again with `bench-report recover`",
         .cell.escape_debug()
     )]
     Counts { path: PathBuf, cell: String },
-    #[error("cannot write {path}: {source}; make room or choose another place with --out")]
+    #[error("cannot write {path}: {source}; make room there, and see that it may be written")]
     Write { path: PathBuf, source: io::Error },
     #[error(
         "{path}: the run names a file `{name}`, which is no plain file name; the result was not written by these benchmarks, so nothing is written for it"
@@ -76,6 +76,8 @@ pub(crate) enum CommandError {
         "{0} was not measured as a shard (--shard I/N), so it is no part of a larger run; use compare for runs of their own"
     )]
     NoShard(PathBuf),
+    #[error("{first} and {other} are the same run, and a copy is no repeat; give each run once")]
+    SameRun { first: PathBuf, other: PathBuf },
     #[error("{first} and {other} are both shard {shard}; give each shard once")]
     SameShard {
         first: PathBuf,
@@ -152,6 +154,7 @@ impl CommandError {
             | Self::OutExists(_)
             | Self::SeveralRuns(..)
             | Self::NotOneRun { .. }
+            | Self::SameRun { .. }
             | Self::SameShard { .. }
             | Self::NoShard(_)
             | Self::Report(ReportError::TooFewRuns { .. }) => USAGE,

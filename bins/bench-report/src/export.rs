@@ -11,17 +11,19 @@ use crate::files;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
-    let run = RunFolder::open(&arguments.run, arguments.reads)?;
+    let mut run = RunFolder::open(&arguments.run, arguments.reads)?;
     let out = arguments
         .out
         .clone()
         .unwrap_or_else(|| run.path.join("export"));
+    let mut in_order = true;
     if arguments.format != Format::Json {
         run.needs_requests()?;
+        in_order = run.read_through()?;
     }
     let written = match arguments.format {
-        Format::Vllm => for_each_cell(&run, &out, "vllm")?,
-        Format::Aiperf => for_each_cell(&run, &out, "aiperf")?,
+        Format::Vllm => for_each_cell(&run, &out, "vllm", in_order)?,
+        Format::Aiperf => for_each_cell(&run, &out, "aiperf", in_order)?,
         Format::Csv => csv(&run, &out)?,
         Format::Parquet => parquet(&run, &out)?,
         Format::Json => {
@@ -37,10 +39,13 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     Ok(Done::well(output, run.notes))
 }
 
-/// One file a cell, from records that are read one at a time.
-fn for_each_cell(run: &RunFolder, out: &Path, tool: &str) -> Result<Vec<PathBuf>, CommandError> {
-    // what shards measured together does not stand together: it is read again for each cell
-    let in_order = run.is_in_order()?;
+/// One file a cell, from records that are read one at a time: once where those of each cell stand together, else again for each cell.
+fn for_each_cell(
+    run: &RunFolder,
+    out: &Path,
+    tool: &str,
+    in_order: bool,
+) -> Result<Vec<PathBuf>, CommandError> {
     let (mut lines, mut written) = (run.requests(), Vec::new());
     let mut ahead = lines.next()?;
     for cell in &run.record.cells {

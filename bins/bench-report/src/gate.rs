@@ -9,7 +9,7 @@ use crate::arguments::{Gate, Output};
 use crate::baseline::beside;
 use crate::compare::{hold, options, percent};
 use crate::error::CommandError;
-use crate::run_folder::open_group;
+use crate::run_folder::{against_themselves, open_group};
 
 /// The runs cannot be compared, or their numbers not believed: the gate says nothing.
 const REFUSED: u8 = 3;
@@ -73,6 +73,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
         .chain(&new)
         .flat_map(|run| run.notes.clone())
         .collect();
+    notes.extend(against_themselves(&base, &new));
     notes.extend(
         refused
             .iter()

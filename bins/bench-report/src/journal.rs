@@ -1,21 +1,21 @@
 //! Whether the journals of a run are those that were written: held against what the run says of them before any command reads them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read as _;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use bench_schema::{
-    JOURNAL_FILE, JournalFile, JournalPart, Lines, PartMeter, Phase, RunRecord, TrustReason,
-    TrustVerdict,
+    JOURNAL_FILE, JournalFile, JournalPart, Lines, PartMeter, Phase, RequestRecord, RunRecord,
+    TrustReason, TrustVerdict, open_file, read_file,
 };
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::error::CommandError;
 
 /// The reason of the trust's verdict.
 const DAMAGED: &str = "journal_damaged";
+/// The list of ten thousand parts, of 256 MiB each, is a tenth of it.
+const LONGEST_LIST: u64 = 16 << 20;
 /// Pieces of damage that are named; of more only the number is told.
 const MOST_NAMED: usize = 10;
 
@@ -36,7 +36,7 @@ pub(crate) struct Check {
 /// cell had. One that was killed says what its parts held a few seconds before; what came later is only known to be records, and a torn last
 /// line is no damage there. No journal at all is no damage either: a run may be kept without its requests.
 pub(crate) fn check(run: &RunRecord, dir: &Path) -> Result<Check, CommandError> {
-    let known = Known::of(run, dir);
+    let known = Known::of(run, dir)?;
     let mut found = Check::default();
     for file in [JournalFile::Requests, JournalFile::Readings] {
         found.look(file, dir, &known)?;
@@ -52,7 +52,7 @@ pub(crate) fn check(run: &RunRecord, dir: &Path) -> Result<Check, CommandError> 
     let any = !JournalFile::Requests.parts_in(dir).is_empty();
     if known.parts.is_empty() && any && !run.complete {
         found.unchecked.push(format!(
-            "there is no {JOURNAL_FILE}: whether the ends of the journals, or their last parts, are missing cannot be told"
+            "there is no whole {JOURNAL_FILE}: whether the ends of the journals, or their last parts, are missing cannot be told"
         ));
     }
     found.damage.dedup();
@@ -97,14 +97,18 @@ struct Known {
 }
 
 impl Known {
-    fn of(run: &RunRecord, dir: &Path) -> Self {
+    fn of(run: &RunRecord, dir: &Path) -> Result<Self, CommandError> {
         if !run.journal.is_empty() {
             let parts = run.journal.clone();
-            return Self { parts, grew: false };
+            return Ok(Self { parts, grew: false });
         }
-        let text = std::fs::read(dir.join(JOURNAL_FILE)).unwrap_or_default();
+        let path = dir.join(JOURNAL_FILE);
+        let text = match read_file(&path, LONGEST_LIST) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            read => read.map_err(CommandError::read(&path))?,
+        };
         let parts = serde_json::from_slice(&text).unwrap_or_default();
-        Self { parts, grew: true }
+        Ok(Self { parts, grew: true })
     }
 }
 
@@ -121,7 +125,7 @@ pub(crate) fn parts(dir: &Path) -> Result<Vec<JournalPart>, CommandError> {
 /// The first bytes of a part, counted.
 fn metered(path: &Path, most: u64) -> Result<PartMeter, CommandError> {
     let mut meter = PartMeter::default();
-    let file = File::open(path).map_err(CommandError::read(path))?;
+    let file = open_file(path).map_err(CommandError::read(path))?;
     let read = meter.read(file.take(most));
     read.map_err(CommandError::read(path)).map(|()| meter)
 }
@@ -139,14 +143,13 @@ impl Check {
             self.unchecked.extend((lines > 0).then_some(told));
             return Ok(());
         }
-        let missing = file.missing_in(dir).into_iter();
-        let missing =
-            missing.map(|name| format!("{name} is missing, though later parts are there"));
-        self.damage.extend(missing);
-        self.hold(&listed, dir, known.grew)?;
         if listed.is_empty() {
+            let missing = file.missing_in(dir).into_iter();
+            let told = |name| format!("{name} is missing, though later parts are there");
+            self.damage.extend(missing.map(told));
             return Ok(());
         }
+        self.hold(&listed, dir, known.grew)?;
         let may_follow = known.grew.then(|| file.part_name(number(listed.len())));
         let names = parts.iter().filter_map(|path| path.file_name()?.to_str());
         let strange = names.filter(|name| {
@@ -183,7 +186,7 @@ impl Check {
 fn changed(part: &JournalPart, dir: &Path, grew: bool) -> Result<Option<String>, CommandError> {
     let name = &part.file;
     let path = dir.join(name);
-    if !path.is_file() {
+    if !path.exists() {
         return Ok(Some(format!(
             "{name} is missing; it held {} lines",
             part.lines
@@ -221,16 +224,6 @@ fn unreadable(path: &Path) -> Result<Option<u64>, CommandError> {
     Ok(None)
 }
 
-/// What a record says of itself.
-#[derive(Deserialize)]
-struct Head {
-    id: u64,
-    cell: String,
-    #[serde(default)]
-    repeat: u32,
-    phase: Phase,
-}
-
 impl Check {
     /// Every record of the journal read where the run does not list its parts to the end: damaged lines, requests that are there twice, cells that
     /// lack some.
@@ -242,16 +235,17 @@ impl Check {
         while let Some(line) = lines.next_line()? {
             let number = line.number;
             let name = line.part.file_name().unwrap_or_default().to_string_lossy();
-            match line.value::<Head>() {
-                Some(head) => {
-                    if !seen.is_new(&head) {
+            let record: Option<RequestRecord> = line.value();
+            match record.filter(RequestRecord::is_possible) {
+                Some(record) => {
+                    if !seen.insert(&record.cell, record.repeat, record.phase, record.id) {
                         found.push(format!(
                             "{name}, line {number}: request {} of {} is there twice",
-                            head.id,
-                            head.cell.escape_debug()
+                            record.id,
+                            record.cell.escape_debug()
                         ));
                     }
-                    *counts.entry(head.cell).or_default() += 1;
+                    *counts.entry(record.cell).or_default() += 1;
                 }
                 // what a killed program leaves
                 None if line.is_torn() && !run.complete => {}
@@ -272,63 +266,54 @@ impl Check {
         }
         self.records = counts;
         // of a shard only every n-th request is here
-        let holes = seen.holes();
-        if !run.complete && holes > 0 && run.config.get("shard").is_none() {
+        let is_shard = run.config.get("shard").is_some();
+        let (holes, records) = (seen.holes(), self.records.values().sum::<u64>());
+        if !is_shard && holes > records.saturating_mul(FAR) {
+            self.damage.push(format!(
+                "ids of requests go {holes} beyond the {records} records: some are damaged"
+            ));
+        } else if !(run.complete || is_shard || holes == 0) {
             self.unchecked.push(format!(
-            "{holes} requests before the last ones have no record: they were in flight when the program ended, or are lost"
-        ));
+                "{holes} requests before the last ones have no record: they were in flight when the program ended, or are lost"
+            ));
         }
         Ok(())
     }
 }
 
-/// Which requests were met: a bit each, since ids are places in a plan.
+/// So many times more requests than records cannot have been in flight.
+const FAR: u64 = 1000;
+
+/// Which requests were met: a bit each in words of 64, since ids are places in a plan; of a damaged id there is one word.
 #[derive(Default)]
 pub(crate) struct Seen {
-    bits: BTreeMap<(String, u32, bool), Vec<u64>>,
-    /// Ids that are no places in any plan.
-    far: BTreeSet<(String, u32, bool, u64)>,
+    words: BTreeMap<(String, u32, bool), BTreeMap<u64, u64>>,
 }
 
 impl Seen {
     /// Requests that were not met although later ones of their plan were.
     fn holes(&self) -> u64 {
-        let holes = |words: &Vec<u64>| {
-            let met: u64 = words.iter().map(|word| u64::from(word.count_ones())).sum();
-            let after = words
-                .last()
-                .map_or(0, |word| u64::from(word.leading_zeros()));
-            (words.len() as u64 * 64).saturating_sub(after + met)
+        let holes = |words: &BTreeMap<u64, u64>| {
+            let met: u64 = words
+                .values()
+                .map(|word| u64::from(word.count_ones()))
+                .sum();
+            let last = words.last_key_value();
+            let last = last.map_or(0, |(at, word)| at * 64 + u64::from(word.ilog2()));
+            last.saturating_add(1).saturating_sub(met)
         };
-        self.bits.values().map(holes).sum()
-    }
-}
-
-/// Ids beyond this are kept one by one: a plan of more is not made, and a damaged id must not cost memory.
-const FAR: u64 = 1 << 32;
-
-impl Seen {
-    /// Whether a record of this request was not met before.
-    fn is_new(&mut self, head: &Head) -> bool {
-        self.insert(&head.cell, head.repeat, head.phase, head.id)
+        let all = self.words.values().map(holes);
+        all.fold(0, u64::saturating_add)
     }
 
     /// Whether this request was not met before.
     pub(crate) fn insert(&mut self, cell: &str, repeat: u32, phase: Phase, id: u64) -> bool {
         let key = (cell.to_owned(), repeat, phase == Phase::Warmup);
-        let Some(word) = usize::try_from(id / 64).ok().filter(|_| id < FAR) else {
-            return self.far.insert((key.0, key.1, key.2, id));
-        };
-        let bits = self.bits.entry(key).or_default();
-        if bits.len() <= word {
-            bits.resize(word + 1, 0);
-        }
-        let mask = 1_u64 << (id % 64);
-        let Some(place) = bits.get_mut(word) else {
-            return true;
-        };
-        let new = *place & mask == 0;
-        *place |= mask;
+        let word = self.words.entry(key).or_default();
+        let word = word.entry(id / 64).or_default();
+        let bit = 1_u64 << (id % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
         new
     }
 }
@@ -362,10 +347,11 @@ mod tests {
         assert!(!seen.insert("c", 0, Phase::Measure, 70));
         assert!(seen.insert("c", 1, Phase::Measure, 70));
         assert!(seen.insert("c", 0, Phase::Warmup, 70));
-        assert!(seen.insert("c", 0, Phase::Measure, u64::MAX));
-        assert!(!seen.insert("c", 0, Phase::Measure, u64::MAX));
         assert_eq!(seen.holes(), 70 + 70 + 70);
         assert!(seen.insert("c", 0, Phase::Measure, 64));
         assert_eq!(seen.holes(), 69 + 70 + 70);
+        assert!(seen.insert("c", 0, Phase::Measure, u64::MAX));
+        assert!(!seen.insert("c", 0, Phase::Measure, u64::MAX));
+        assert_eq!(seen.holes(), u64::MAX);
     }
 }

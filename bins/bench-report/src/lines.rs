@@ -3,13 +3,29 @@
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{JournalFile, Lines};
+use bench_schema::{JournalFile, Lines, Reading, RequestRecord};
 use serde::de::DeserializeOwned;
 
 use crate::error::CommandError;
 
 /// Line numbers that are kept for the message.
 const MOST_NAMED: usize = 5;
+
+/// What stands on a line.
+pub(crate) trait Measured: DeserializeOwned {
+    /// Whether it can have been measured; else it is damaged, though it can be read.
+    fn is_possible(&self) -> bool {
+        true
+    }
+}
+
+impl Measured for Reading {}
+
+impl Measured for RequestRecord {
+    fn is_possible(&self) -> bool {
+        self.is_possible()
+    }
+}
 
 /// What was passed over in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,79 +49,90 @@ impl Damage {
         }
     }
 
-    /// For people; nothing where nothing was passed over.
-    pub(crate) fn notes(&self, path: &Path) -> Vec<String> {
-        let mut notes = Vec::new();
-        if self.lines > 0 {
-            let named: Vec<String> = self.named.iter().map(ToString::to_string).collect();
-            let more = if self.lines > self.named.len() as u64 {
-                ", …"
-            } else {
-                ""
-            };
-            notes.push(format!(
-                "{}: {} cannot be read and {} left out (line {}{more})",
-                path.display(),
-                if self.lines == 1 {
-                    "1 line".to_owned()
-                } else {
-                    format!("{} lines", self.lines)
-                },
-                if self.lines == 1 { "is" } else { "are" },
-                named.join(", "),
-            ));
-        }
-        if self.torn {
-            notes.push(format!(
+    /// The lines that cannot be read, for people.
+    fn unread(&self, path: &Path) -> Option<String> {
+        let named: Vec<String> = self.named.iter().map(ToString::to_string).collect();
+        let more = if self.lines > self.named.len() as u64 {
+            ", …"
+        } else {
+            ""
+        };
+        let are = match self.lines {
+            0 => return None,
+            1 => "1 line cannot be read and is left out".to_owned(),
+            lines => format!("{lines} lines cannot be read and are left out"),
+        };
+        let (path, named) = (path.display(), named.join(", "));
+        Some(format!("{path}: {are} (line {named}{more})"))
+    }
+
+    /// All of it; nothing where nothing was passed over.
+    fn notes(&self, path: &Path) -> impl Iterator<Item = String> {
+        let torn = self.torn.then(|| {
+            format!(
                 "{}: its last line is torn, as a killed program leaves it; it is left out",
                 path.display()
-            ));
-        }
-        notes
+            )
+        });
+        self.unread(path).into_iter().chain(torn)
     }
 }
 
 /// The values of a journal, one at a time, part after part.
 pub(crate) struct Values<T> {
     lines: Lines,
-    /// The part that is being read, and what was passed over in it.
-    part: Option<(PathBuf, Damage)>,
-    notes: Vec<String>,
+    damaged_ok: bool,
+    missing: Option<String>,
+    /// The parts so far, and what was passed over in each.
+    parts: Vec<(PathBuf, Damage)>,
     of: PhantomData<T>,
 }
 
-impl<T: DeserializeOwned> Values<T> {
-    /// Those of a journal in a run directory; none where there is no such journal.
-    pub(crate) fn open(run: &Path, file: JournalFile) -> Self {
+impl<T: Measured> Values<T> {
+    /// Those of a journal in a run directory; none where there is no such journal. Lines that are no value are passed over where that is allowed.
+    pub(crate) fn open(run: &Path, file: JournalFile, damaged_ok: bool) -> Self {
         let missing = file.missing_in(run);
-        let mut notes = Vec::new();
-        if !missing.is_empty() {
-            let named: Vec<_> = missing.iter().take(MOST_NAMED).cloned().collect();
-            notes.push(format!(
+        let named: Vec<_> = missing.into_iter().take(MOST_NAMED).collect();
+        let told = || {
+            format!(
                 "{}: parts of the journal are missing ({}); what they held is left out",
                 run.display(),
                 named.join(", ")
-            ));
-        }
+            )
+        };
         Self {
             lines: file.lines_in(run),
-            part: None,
-            notes,
+            damaged_ok,
+            missing: (!named.is_empty()).then(told),
+            parts: Vec::new(),
             of: PhantomData,
         }
     }
 
     /// The next value; `None` at the end.
+    ///
+    /// # Errors
+    /// Where a line is no value, but for the torn end that a killed program leaves.
     pub(crate) fn next(&mut self) -> Result<Option<T>, CommandError> {
         while let Some(line) = self.lines.next_line()? {
-            if self.part.as_ref().is_none_or(|part| part.0 != line.part) {
-                let before = self.part.replace((line.part.to_owned(), Damage::default()));
-                self.notes.extend(before.iter().flat_map(notes));
+            if self.parts.last().is_none_or(|part| part.0 != line.part) {
+                self.parts.push((line.part.to_owned(), Damage::default()));
             }
-            if let Some(value) = line.value() {
+            let value: Option<T> = line.value();
+            if let Some(value) = value.filter(T::is_possible) {
                 return Ok(Some(value));
             }
-            if let Some((_, damage)) = &mut self.part {
+            if !(line.is_torn() || self.damaged_ok) {
+                let name = line.part.file_name().unwrap_or_default().to_string_lossy();
+                let (run, number) = (line.part.parent().unwrap_or(line.part), line.number);
+                return Err(CommandError::Damaged {
+                    path: run.to_owned(),
+                    damage: format!(
+                        "{name}, line {number}, cannot be read: it is damaged, or of a newer version"
+                    ),
+                });
+            }
+            if let Some((_, damage)) = self.parts.last_mut() {
                 damage.add(line.number, line.is_torn());
             }
         }
@@ -113,29 +140,35 @@ impl<T: DeserializeOwned> Values<T> {
     }
 
     /// What was passed over so far, for people.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let now = self.part.iter().flat_map(notes);
-        self.notes.iter().cloned().chain(now).collect()
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        let parts = self.parts.iter();
+        let notes = parts.flat_map(|(path, damage)| damage.notes(path));
+        self.missing.iter().cloned().chain(notes)
     }
-}
 
-fn notes((path, damage): &(PathBuf, Damage)) -> Vec<String> {
-    damage.notes(path)
+    /// The lines that could not be read so far, by the names of their files.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = String> {
+        let name = |path: &Path| PathBuf::from(path.file_name().unwrap_or_default());
+        let parts = self.parts.iter();
+        parts.filter_map(move |(path, damage)| damage.unread(&name(path)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    impl Measured for u32 {}
+
     fn read(text: &str) -> (Vec<u32>, Damage) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("requests.jsonl"), text).unwrap();
-        let mut all = Values::<u32>::open(folder.path(), JournalFile::Requests);
+        let mut all = Values::<u32>::open(folder.path(), JournalFile::Requests, true);
         let mut values = Vec::new();
         while let Some(value) = all.next().unwrap() {
             values.push(value);
         }
-        (values, all.part.unwrap().1)
+        (values, all.parts.pop().unwrap().1)
     }
 
     #[test]
@@ -147,13 +180,13 @@ mod tests {
         write("requests.0001.jsonl", "3\nx\n");
         write("requests.0003.jsonl", "4\n5");
         write("hardware.jsonl", "9\n");
-        let mut lines = Values::<u32>::open(folder.path(), JournalFile::Requests);
+        let mut lines = Values::<u32>::open(folder.path(), JournalFile::Requests, true);
         let mut values = Vec::new();
         while let Some(value) = lines.next().unwrap() {
             values.push(value);
         }
         assert_eq!(values, [1, 2, 3, 4, 5]);
-        let notes = lines.notes();
+        let notes: Vec<_> = lines.notes().collect();
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("requests.0002.jsonl"), "{notes:?}");
         assert!(
@@ -182,7 +215,7 @@ mod tests {
             (damage.lines, damage.named.as_slice()),
             (2, [2, 5].as_slice())
         );
-        let notes = damage.notes(Path::new("r.jsonl"));
+        let notes: Vec<_> = damage.notes(Path::new("r.jsonl")).collect();
         assert_eq!(
             notes,
             ["r.jsonl: 2 lines cannot be read and are left out (line 2, 5)"]

@@ -26,6 +26,9 @@ use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use rustix::process::Signal;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
 
 use arguments::{Arguments, Command};
 use error::CommandError;
@@ -52,6 +55,7 @@ impl Done {
 }
 
 fn main() -> ExitCode {
+    outlive_file_limits();
     match run(Arguments::parse().command) {
         Ok(done) => {
             for note in &done.notes {
@@ -75,6 +79,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is beyond a limit on file sizes (`ulimit -f`) cannot be written, an error like a full disk; the system's own way is to end the program. Once somebody
+/// has listened to its signal it comes as an error.
+fn outlive_file_limits() {
+    if let Ok(runtime) = Builder::new_current_thread().enable_io().build() {
+        let _within = runtime.enter();
+        let _listened = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
+    }
+}
+
 fn run(command: Command) -> Result<Done, CommandError> {
     match command {
         Command::Render(arguments) => render::run(&arguments),
@@ -90,6 +103,7 @@ fn run(command: Command) -> Result<Done, CommandError> {
 }
 
 fn say(line: &str) {
+    let line = bench_report::harmless(line);
     // Nobody may be reading.
     writeln!(std::io::stderr().lock(), "bench-report: {line}").ok();
 }

@@ -87,9 +87,9 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     let damaged = shards
         .iter()
         .filter(|shard| journal::is_damaged(&shard.record));
-    let damaged: Vec<String> = damaged
-        .map(|shard| shard.path.display().to_string())
-        .collect();
+    let damaged = damaged.map(|shard| shard.path.display().to_string());
+    let unread = requests.unread.into_iter().chain(readings.unread);
+    let damaged: Vec<String> = damaged.chain(unread).collect();
     journal::distrust(&mut merged.record, &damaged);
     Ok(merged)
 }

@@ -22,10 +22,10 @@ pub(crate) fn run(arguments: &Recover) -> Result<Done, CommandError> {
     }
     // A run that was cut short is recovered from what there is; a whole one is not made worse than it stands.
     let damaged_ok = arguments.reads.damaged_ok || !run.record.complete;
-    let damage = run.damage(Reads { damaged_ok })?;
+    run.hold(Reads { damaged_ok })?;
     run.recover()?;
-    journal::distrust(&mut run.record, &damage);
-    if damage.is_empty() {
+    journal::distrust(&mut run.record, &run.damage);
+    if run.damage.is_empty() {
         // from now on nothing may change any more
         run.record.journal = journal::parts(&run.path)?;
     }

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
-    BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, Stamp,
+    BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, SchemaError,
+    Stamp, read_file,
 };
 use clap::Args;
-use serde::Deserialize;
 
 use crate::error::CommandError;
 use crate::lines::Values;
 use crate::{files, journal};
+
+/// A `run.json` of a thousand cells is a tenth of it.
+const LONGEST: u64 = 256 << 20;
 
 /// How runs are read.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -36,6 +39,9 @@ pub(crate) struct RunFolder {
     pub(crate) notes: Vec<String>,
     /// How many records of each cell its journal has, where they were counted.
     records: BTreeMap<String, u64>,
+    /// What is wrong with its journals, where that may be passed over.
+    pub(crate) damage: Vec<String>,
+    pub(crate) damaged_ok: bool,
 }
 
 impl RunFolder {
@@ -46,7 +52,7 @@ impl RunFolder {
     /// [`CommandError::Damaged`] where the journals are not those that were written, unless that was allowed.
     pub(crate) fn open(path: &Path, reads: Reads) -> Result<Self, CommandError> {
         let mut run = Self::stored(path)?;
-        let damage = run.damage(reads)?;
+        run.hold(reads)?;
         if !run.record.complete && run.record.cells.iter().any(is_blank) && run.has_requests() {
             if files::is_held(&run.path) {
                 run.notes.push(format!(
@@ -56,7 +62,7 @@ impl RunFolder {
             }
             run.recover()?;
         }
-        journal::distrust(&mut run.record, &damage);
+        journal::distrust(&mut run.record, &run.damage);
         Ok(run)
     }
 
@@ -67,7 +73,7 @@ impl RunFolder {
         } else {
             path.to_owned()
         };
-        if !file.is_file() {
+        if !file.exists() {
             return Err(match runs_within(path).first() {
                 Some(one) => CommandError::SeveralRuns(path.to_owned(), one.clone()),
                 None if path.join(BEGIN_FILE).is_file() => {
@@ -84,7 +90,11 @@ impl RunFolder {
         let begun = path.join(BEGIN_FILE);
         match Self::stored(path) {
             Err(
-                why @ (CommandError::Schema { .. }
+                why @ (CommandError::Schema {
+                    // what another program wrote is not damaged, and not ours to replace
+                    source: SchemaError::Json(_),
+                    ..
+                }
                 | CommandError::Counts { .. }
                 | CommandError::LostRecord(_)),
             ) if begun.is_file() => {
@@ -100,7 +110,7 @@ impl RunFolder {
     }
 
     fn read(file: &Path) -> Result<Self, CommandError> {
-        let bytes = std::fs::read(file).map_err(CommandError::read(file))?;
+        let bytes = read_file(file, LONGEST).map_err(CommandError::read(file))?;
         let text = String::from_utf8_lossy(&bytes);
         let record = RunRecord::from_json(&text).map_err(|source| CommandError::Schema {
             path: file.to_owned(),
@@ -124,11 +134,14 @@ impl RunFolder {
             record,
             notes,
             records: BTreeMap::new(),
+            damage: Vec::new(),
+            damaged_ok: false,
         }
     }
 
-    /// What is wrong with its journals, where that may be passed over.
-    pub(crate) fn damage(&mut self, reads: Reads) -> Result<Vec<String>, CommandError> {
+    /// Holds its journals against what is known of them.
+    pub(crate) fn hold(&mut self, reads: Reads) -> Result<(), CommandError> {
+        self.damaged_ok = reads.damaged_ok;
         let journal::Check {
             damage,
             unchecked,
@@ -146,7 +159,15 @@ impl RunFolder {
             .chain(&unchecked)
             .map(|what| format!("{}: {what}", self.path.display()));
         self.notes.extend(named);
-        Ok(damage)
+        self.damage = damage;
+        Ok(())
+    }
+
+    /// Whether it is the same run, whatever its folder is called.
+    fn is_copy_of(&self, other: &Self) -> bool {
+        let (a, b) = (&self.record, &other.record);
+        (&a.experiment, &a.started_at, &a.clock) == (&b.experiment, &b.started_at, &b.clock)
+            && a.cells == b.cells
     }
 
     /// Whether its records are there.
@@ -165,7 +186,7 @@ impl RunFolder {
 
     /// Its records, one at a time.
     pub(crate) fn requests(&self) -> Values<RequestRecord> {
-        Values::open(&self.path, JournalFile::Requests)
+        Values::open(&self.path, JournalFile::Requests, self.damaged_ok)
     }
 
     /// Makes every cell again from the records that are whole, and everything that follows from the cells.
@@ -190,7 +211,8 @@ impl RunFolder {
         let conclusion = Conclusion::new(&self.record)?.expecting(records);
         let mut conclusion = conclusion.within(spans);
         let mut lines = self.requests();
-        let mut readings = Values::<Reading>::open(&self.path, JournalFile::Readings);
+        let readings = JournalFile::Readings;
+        let mut readings = Values::<Reading>::open(&self.path, readings, self.damaged_ok);
         let mut last = Stamp::EPOCH;
         while let Some(record) = lines.next()? {
             last = last.max(record.last_instant());
@@ -214,6 +236,7 @@ impl RunFolder {
         let done = conclusion.finish(run);
         self.notes.extend(lines.notes());
         self.notes.extend(readings.notes());
+        self.damage.extend(lines.unread().chain(readings.unread()));
         for (cell, records) in &done.unknown {
             self.notes.push(format!(
                 "{}: {records} records are of cell `{}`, which run.json does not have; they are left out",
@@ -230,27 +253,20 @@ impl RunFolder {
         Ok(done)
     }
 
-    /// Whether the records of each cell stand together, in the order of the cells.
-    pub(crate) fn is_in_order(&self) -> Result<bool, CommandError> {
-        #[derive(Deserialize)]
-        struct OfCell {
-            cell: String,
-        }
+    /// Reads every record, so that one which cannot be read is met before anything is made of them. Returns whether those of each cell stand together, in the
+    /// order of the cells.
+    pub(crate) fn read_through(&mut self) -> Result<bool, CommandError> {
         let mut cells = self.record.cells.iter().map(|cell| &cell.id);
         let mut current = cells.next();
-        let mut lines = JournalFile::Requests.lines_in(&self.path);
-        while let Some(line) = lines.next_line()? {
-            let Some(of) = line.value::<OfCell>() else {
-                continue;
-            };
-            while current.is_some_and(|id| *id != of.cell) {
+        let mut lines = self.requests();
+        while let Some(record) = lines.next()? {
+            while current.is_some_and(|id| *id != record.cell) {
                 current = cells.next();
             }
-            if current.is_none() {
-                return Ok(false);
-            }
         }
-        Ok(true)
+        let in_order = current.is_some();
+        self.notes.extend(lines.notes());
+        Ok(in_order)
     }
 
     /// How many records each cell has, its first due and its last end.
@@ -328,8 +344,35 @@ pub(crate) fn open_group(path: &Path, reads: Reads) -> Result<Vec<RunFolder>, Co
     if within.is_empty() {
         return Ok(vec![RunFolder::open(path, reads)?]);
     }
-    within
+    let runs = within.iter().map(|run| RunFolder::open(run, reads));
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    no_copies(&runs)?;
+    Ok(runs)
+}
+
+/// That no run is there twice: a copy is no repeat, and tells nothing of what changes from run to run.
+pub(crate) fn no_copies(runs: &[RunFolder]) -> Result<(), CommandError> {
+    for (place, run) in runs.iter().enumerate() {
+        let mut before = runs.iter().take(place);
+        if let Some(first) = before.find(|first| first.is_copy_of(run)) {
+            return Err(CommandError::SameRun {
+                first: first.path.clone(),
+                other: run.path.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Runs that are held against themselves, for people.
+pub(crate) fn against_themselves(base: &[RunFolder], new: &[RunFolder]) -> Vec<String> {
+    let pairs = base
         .iter()
-        .map(|run| RunFolder::open(run, reads))
-        .collect()
+        .flat_map(|old| new.iter().map(move |new| (old, new)));
+    let same = pairs.filter(|(old, new)| old.is_copy_of(new));
+    let told = same.map(|(old, new)| {
+        let (old, new) = (old.path.display(), new.path.display());
+        format!("{old} and {new} are the same run, which does not differ from itself")
+    });
+    told.collect()
 }

@@ -32,4 +32,4 @@ pub use error::ReportError;
 pub use files::RunFiles;
 pub use table::{Cell, Column, Table};
 pub use tables::measured_words;
-pub use text::{markdown as markdown_text, markdown_cell, plain as plain_text};
+pub use text::{harmless, markdown as markdown_text, markdown_cell, plain as plain_text};

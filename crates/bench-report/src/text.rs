@@ -11,9 +11,14 @@ pub fn plain(text: &str) -> String {
     shortened(text, LONGEST)
 }
 
+/// The same of any length, for messages that hold such texts.
+pub fn harmless(text: &str) -> String {
+    shortened(text, usize::MAX)
+}
+
 /// The same with another limit, for names in narrow places.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
-    let mut shown = String::with_capacity(text.len().min(longest * 4));
+    let mut shown = String::with_capacity(text.len().min(longest.saturating_mul(4)));
     for (i, c) in text.trim().chars().enumerate() {
         if i + 1 > longest {
             shown.pop();

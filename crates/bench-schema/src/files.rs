@@ -56,14 +56,16 @@ impl JournalFile {
         Lines::of(self.parts_in(dir))
     }
 
-    /// Names of parts that must have been there, since later ones are: what they held is lost.
+    /// Names of parts that must have been there, since later ones are: what they held is lost. A name may be anything, so that a hundred are named at most.
     pub fn missing_in(self, dir: &Path) -> Vec<String> {
-        let numbers = self.numbers_in(dir);
-        let last = numbers.last().copied().unwrap_or(0);
-        (0..last)
-            .filter(|part| !numbers.contains(part))
-            .map(|part| self.part_name(part))
-            .collect()
+        let mut expected = 0;
+        let numbers = self.numbers_in(dir).into_iter();
+        let gaps = numbers.flat_map(|number| {
+            let gap = expected..number;
+            expected = number.saturating_add(1);
+            gap
+        });
+        gaps.take(100).map(|part| self.part_name(part)).collect()
     }
 
     /// What the names of all its parts begin with.
@@ -80,7 +82,7 @@ impl JournalFile {
         };
         let mut numbers: Vec<u32> = entries
             .filter_map(Result::ok)
-            .filter(|entry| entry.path().is_file())
+            .filter(|entry| !entry.path().is_dir())
             .filter_map(|entry| self.number_of(entry.file_name().to_str()?))
             .collect();
         numbers.sort_unstable();
@@ -171,6 +173,31 @@ impl PartMeter {
             hash: format!("{:016x}", self.hash),
         }
     }
+}
+
+/// Opens a file of a run directory. What is no file (a pipe, a device) is refused: reading it may never end.
+///
+/// # Errors
+/// That, and whatever the system says.
+pub fn open_file(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    File::open(path)
+}
+
+/// Reads all of such a file, which must have no more than `most` bytes.
+///
+/// # Errors
+/// Where it has more, or cannot be read.
+pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut file = open_file(path)?.take(most.saturating_add(1));
+    if file.read_to_end(&mut bytes)? as u64 > most {
+        let wrong = format!("it has more than {} KiB", most / 1024);
+        return Err(io::Error::other(wrong));
+    }
+    Ok(bytes)
 }
 
 /// Replaces a file as a whole: readers see the old one or the new one, never half, and nothing is left beside it. Its folder is made where it is missing.
@@ -327,7 +354,7 @@ impl Lines {
             return Ok(false);
         };
         self.number = 0;
-        match File::open(&path) {
+        match open_file(&path) {
             Ok(file) => self.open = Some((path, BufReader::with_capacity(1 << 20, file))),
             Err(source) => return Err(UnreadablePart { path, source }),
         }

@@ -40,7 +40,7 @@ pub use exchange::{
 };
 pub use files::{
     BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, PartMeter,
-    UnreadablePart, hold_folder, replace_file, sync_folder,
+    UnreadablePart, hold_folder, open_file, read_file, replace_file, sync_folder,
 };
 pub use finding::{
     Action, Advice, Answer, Code, Evidence, Experiment, Fact, Figure, Finding, Known, RuledOut,

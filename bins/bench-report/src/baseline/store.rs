@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bench_schema::{JournalFile, TrustVerdict};
+use bench_schema::{JournalFile, TrustVerdict, read_file};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
@@ -13,6 +13,8 @@ use crate::files;
 use crate::run_folder::RunFolder;
 
 const MANIFEST: &str = "baseline.json";
+/// One with a thousand runs is a tenth of it.
+const LONGEST: u64 = 4 << 20;
 /// Raised when an older program could no longer read it.
 const MAJOR: u32 = 1;
 
@@ -156,12 +158,12 @@ impl<'a> Store<'a> {
 }
 
 fn read(path: &Path) -> Result<Manifest, CommandError> {
-    let text = fs::read_to_string(path).map_err(CommandError::read(path))?;
+    let text = read_file(path, LONGEST).map_err(CommandError::read(path))?;
     let bad = |problem: String| CommandError::BadBaseline {
         path: path.to_owned(),
         problem,
     };
-    let manifest: Manifest = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
     if manifest.major != MAJOR {
         return Err(bad(format!(
             "it is of version {}, and this program reads version {MAJOR}",
@@ -256,13 +258,18 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
     };
     let folder = into.join(&name);
     fs::create_dir_all(&folder).map_err(CommandError::write(&folder))?;
-    let record = &run.record;
-    if record.complete {
+    let requests = !small && run.has_requests();
+    let mut record = run.record.clone();
+    let of_requests = |name: &str| name.starts_with(JournalFile::Requests.stem());
+    record
+        .journal
+        .retain(|part| requests && of_requests(&part.file));
+    if record.complete && record.journal == run.record.journal {
         duplicate(&run.path, &folder, "run.json")?;
     } else {
-        files::write_run(&folder.join("run.json"), record)?;
+        // it lists what is kept
+        files::write_run(&folder.join("run.json"), &record)?;
     }
-    let requests = !small && run.has_requests();
     if requests {
         for part in JournalFile::Requests.parts_in(&run.path) {
             let name = part.file_name().map_or(part.as_path(), Path::new);
@@ -271,10 +278,10 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
     }
     Ok(Kept {
         folder: name,
-        title: record.title.clone(),
+        title: record.title,
         benchmark: record.experiment.name().to_owned(),
-        started_at: record.started_at.clone(),
-        model: record.server.model.clone(),
+        started_at: record.started_at,
+        model: record.server.model,
         trust: record.trust.verdict,
         requests,
     })

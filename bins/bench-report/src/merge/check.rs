@@ -1,5 +1,7 @@
 //! Whether runs are shards of one plan.
 
+use std::collections::BTreeSet;
+
 use bench_schema::{CellRecord, RunRecord};
 use serde_json::Value;
 
@@ -38,11 +40,28 @@ pub(super) fn index(run: &RunRecord) -> u64 {
 /// The name of what is no shard.
 const UNKNOWN: &str = "?";
 
-/// How many shards of the plan were not given, where the runs tell.
+/// Shards that are named; of more only the number is told.
+const MOST_NAMED: usize = 8;
+
+/// Which shards of the plan were not given, where the runs tell.
 pub(super) fn missing(shards: &[RunFolder]) -> Option<String> {
     let all = name(&shards.first()?.record);
-    let count: usize = all.split_once('/')?.1.trim().parse().ok()?;
-    (count > shards.len()).then(|| format!("only {} of {count} shards were joined", shards.len()))
+    let count: u64 = all.split_once('/')?.1.trim().parse().ok()?;
+    let given: BTreeSet<u64> = shards.iter().map(|shard| index(&shard.record)).collect();
+    let missing = usize::try_from(count).ok()?.checked_sub(given.len())?;
+    let lacking = (0..count).filter(|index| !given.contains(index));
+    let named: Vec<String> = lacking
+        .take(MOST_NAMED)
+        .map(|index| format!("{index}/{count}"))
+        .collect();
+    let more = missing.saturating_sub(named.len());
+    let named = named.join(", ");
+    match (missing, more) {
+        (0, _) => None,
+        (1, _) => Some(format!("shard {named} was not given")),
+        (_, 0) => Some(format!("shards {named} were not given")),
+        _ => Some(format!("shards {named} and {more} more were not given")),
+    }
 }
 
 /// `0/4`, or `?`.

@@ -8,12 +8,11 @@ use bench_schema::{
     JournalFile, JournalPart, PartMeter, Reading, ReadingSource, RequestRecord, Stamp,
 };
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::check;
 use super::clocks::Clocks;
 use crate::error::CommandError;
-use crate::lines::Values;
+use crate::lines::{Measured, Values};
 use crate::run_folder::RunFolder;
 
 /// A joined journal.
@@ -22,6 +21,8 @@ pub(super) struct Joined {
     pub(super) part: JournalPart,
     /// What was passed over.
     pub(super) notes: Vec<String>,
+    /// Lines of the shards that could not be read.
+    pub(super) unread: Vec<String>,
 }
 
 /// Join `requests.jsonl` in `out`; each record is handed on with its shard's place.
@@ -100,7 +101,7 @@ struct Source<T> {
 }
 
 /// Merge streams that are each in order; where a shard lacks the file it adds nothing.
-fn join<T: DeserializeOwned + Serialize>(
+fn join<T: Measured + Serialize>(
     shards: &[RunFolder],
     (folder, file): (&Path, JournalFile),
     mut place: impl FnMut(usize, T) -> (Stamp, T),
@@ -121,7 +122,7 @@ fn join<T: DeserializeOwned + Serialize>(
             ));
             continue;
         }
-        let mut lines = Values::open(&run.path, file);
+        let mut lines = Values::open(&run.path, file, run.damaged_ok);
         let next = lines.next()?.map(|value| place(shard, value));
         sources.push((shard, Source { lines, next }));
     }
@@ -150,8 +151,10 @@ fn join<T: DeserializeOwned + Serialize>(
     }
     writer.flush().map_err(CommandError::write(out))?;
     notes.extend(sources.iter().flat_map(|(_, source)| source.lines.notes()));
+    let lines = sources.iter().map(|(_, source)| &source.lines);
     Ok(Joined {
         part: written.part(&name),
         notes,
+        unread: lines.flat_map(Values::unread).collect(),
     })
 }

@@ -233,6 +233,8 @@ fn repeats_make_one_baseline_and_different_benchmarks_do_not() {
         ],
     );
     assert!(page.out.contains("3 and 3 runs"), "{}", page.out);
+    // a baseline has no readings, and none are needed
+    assert!(!page.err.contains("hardware.jsonl"), "{}", page.err);
     let other = folder.path().join("other");
     let mut design = blank();
     design["experiment"] = "latency".into();

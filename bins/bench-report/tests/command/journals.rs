@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use bench_insight::{CellConclusion, Conclusion, conclude_run};
 use bench_schema::{
@@ -415,6 +416,209 @@ fn a_run_whose_run_json_is_damaged_or_gone_is_recovered_from_its_records() {
         let found = stored(&run);
         assert_eq!(found.cells, before.cells);
         assert!(!found.complete && found.trust.verdict != TrustVerdict::Trusted);
+    }
+}
+
+#[test]
+fn names_and_ids_that_are_far_from_all_others_cost_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    fs::write(run.join("requests.4294967295.jsonl"), "{}\n").unwrap();
+    is_refused(&run, &["requests.4294967295.jsonl is no part of this run"]);
+
+    let mut records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    for (repeat, record) in (0..).zip(&mut records[..6]) {
+        (record.id, record.repeat) = (4_294_967_290, repeat);
+    }
+    let run = killed(&folder.path().join("far"), &open_run(), &records);
+    // what a program may have that needs a bit for each id up to there
+    let limited = Command::new("sh")
+        .args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_bench-report"))
+        .args(["render", text(&run)])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(limited.status.code(), Some(1), "{said}");
+    assert!(said.contains("ids of requests go"), "{said}");
+}
+
+#[test]
+fn a_record_that_nobody_can_have_measured_is_damage() {
+    let far = |change: fn(&mut RequestRecord)| {
+        let mut records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+        change(&mut records[7]);
+        records
+    };
+    for records in [
+        far(|record| record.output_tokens = Some(u64::MAX)),
+        far(|record| {
+            record.wire.usage = Some(bench_schema::Usage {
+                prompt_tokens: Some(u64::MAX),
+                ..bench_schema::Usage::default()
+            });
+        }),
+        far(|record| record.due = bench_schema::Stamp::new(i64::MAX)),
+        far(|record| record.wire.closed = Some(bench_schema::Stamp::new(i64::MIN))),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = killed(&folder.path().join("run"), &open_run(), &records);
+        is_refused(&run, &["requests.jsonl", "line"]);
+        is_recovered_with(&run, &["1 line cannot be read and is left out (line 8)"]);
+    }
+    // events that do not lead to the last one
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let run = killed(&folder.path().join("run"), &open_run(), &records);
+    let changed = lines(&records).replacen("\"last\":", "\"last\":1", 1);
+    fs::write(run.join("requests.jsonl"), changed).unwrap();
+    is_refused(&run, &["requests.jsonl, line 1, cannot be read"]);
+}
+
+#[test]
+fn what_a_server_said_moves_no_cursor() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut design = blank();
+    design["server"]["model"] = "a\u{1b}]52;c;eA==\u{7}\r\u{202e}\u{9b}31m".into();
+    design["cells"][1]["label"] = "b\u{1b}[2J".into();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let one = ended(&folder.path().join("one"), &design, &records);
+    let other = ended(&folder.path().join("other"), &blank(), &records);
+    let out = folder.path().join("out");
+    for arguments in [
+        vec![
+            "gate",
+            text(&one),
+            text(&other),
+            "--max-regression",
+            "e2e:50%",
+        ],
+        vec!["merge", text(&one), text(&other), "--out", text(&out)],
+        vec!["capacity", text(&one)],
+        vec![
+            "baseline",
+            "save",
+            "b",
+            text(&one),
+            "--baselines",
+            text(&out),
+        ],
+    ] {
+        let said = command(&arguments);
+        let all = said.out + &said.err;
+        let moves = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!all.contains(moves), "{arguments:?}: {all:?}");
+    }
+}
+
+#[test]
+fn a_record_of_a_killed_run_that_cannot_be_read_is_damage_though_its_line_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let run = killed(&folder.path().join("run"), &open_run(), &records);
+    let changed = lines(&records).replacen("\"completed\"", "\"complfted\"", 1);
+    fs::write(run.join("requests.jsonl"), changed).unwrap();
+    is_refused(&run, &["requests.jsonl", "line"]);
+    is_recovered_with(&run, &["1 line cannot be read and is left out"]);
+}
+
+#[test]
+fn records_of_a_newer_version_are_left_out_by_nobody_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = listed(folder.path());
+    let path = run.join("requests.jsonl");
+    let newer = fs::read_to_string(&path).unwrap();
+    let newer = newer.replace("\"failure\":\"status\"", "\"failure\":\"goaway\"");
+    let mut record = stored(&run);
+    record.journal[0] = part("requests.jsonl", &newer);
+    fs::write(&path, newer).unwrap();
+    fs::write(
+        run.join("run.json"),
+        bench_schema::to_json(&record).unwrap(),
+    )
+    .unwrap();
+    let before = fs::read_to_string(run.join("run.json")).unwrap();
+    let out = folder.path().join("out");
+    for arguments in [
+        vec!["export", text(&run), "--format", "csv", "--out", text(&out)],
+        vec![
+            "export",
+            text(&run),
+            "--format",
+            "vllm",
+            "--out",
+            text(&out),
+        ],
+        vec![
+            "export",
+            text(&run),
+            "--format",
+            "aiperf",
+            "--out",
+            text(&out),
+        ],
+        vec![
+            "export",
+            text(&run),
+            "--format",
+            "parquet",
+            "--out",
+            text(&out),
+        ],
+        vec!["recover", "--anew", text(&run)],
+        vec!["compare", text(&run), text(&run)],
+    ] {
+        let said = command(&arguments);
+        assert_eq!(said.code, Some(1), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains("newer version"), "{}", said.err);
+        assert!(!out.exists(), "{arguments:?} wrote something");
+    }
+    assert_eq!(fs::read_to_string(run.join("run.json")).unwrap(), before);
+}
+
+#[test]
+fn a_run_of_a_newer_program_is_refused_by_its_version_and_never_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let run = killed(folder.path(), &open_run(), &records);
+    fs::write(run.join(BEGIN_FILE), open_run().to_string()).unwrap();
+    let mut newer = open_run();
+    newer["schema"]["major"] = 3.into();
+    newer["cells"] = "of another shape".into();
+    fs::write(run.join("run.json"), newer.to_string()).unwrap();
+    for name in ["render", "recover"] {
+        let said = command(&[name, text(&run)]);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(said.err.contains("schema version 3"), "{}", said.err);
+    }
+    let left = fs::read_to_string(run.join("run.json")).unwrap();
+    assert_eq!(left, newer.to_string());
+}
+
+#[test]
+fn files_that_never_end_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for name in [
+        "run.json",
+        JOURNAL_FILE,
+        "requests.jsonl",
+        "requests.0001.jsonl",
+        "hardware.jsonl",
+    ] {
+        for (number, endless) in [Path::new("/dev/zero"), &pipe].into_iter().enumerate() {
+            let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+            let run = folder.path().join(format!("{name}-{number}"));
+            killed(&run, &open_run(), &records);
+            fs::remove_file(run.join(name)).ok();
+            std::os::unix::fs::symlink(endless, run.join(name)).unwrap();
+            let said = command(&["recover", text(&run)]);
+            assert_eq!(said.code, Some(1), "{name}: {}", said.err);
+            let file = format!("{name}: it is no plain file");
+            assert!(said.err.contains(&file), "{}", said.err);
+        }
     }
 }
 

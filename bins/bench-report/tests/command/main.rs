@@ -7,6 +7,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use bench_schema::{Metric, Nanos, TrustVerdict};
 use proptest::prelude::*;
@@ -270,7 +271,7 @@ fn a_merge_without_all_shards_is_incomplete_and_says_so() {
     assert!(!found.complete && found.trust.verdict > TrustVerdict::Trusted);
     assert_eq!(
         found.incomplete_reason.as_deref(),
-        Some("only 2 of 3 shards were joined")
+        Some("shard 2/3 was not given")
     );
 }
 
@@ -589,6 +590,42 @@ fn a_folder_of_runs_is_a_group_of_repeats() {
 }
 
 #[test]
+fn a_copy_of_a_run_is_no_repeat_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (group, single) = (folder.path().join("group"), folder.path().join("single"));
+    for name in ["one", "two"] {
+        ended(&group.join(name), &blank(), &both_cells(1.0));
+    }
+    ended(&single, &blank(), &both_cells(1.0));
+    let kept = folder.path().join("kept");
+    let (group, single) = (text(&group), text(&single));
+    for arguments in [
+        vec!["compare", single, group],
+        vec!["gate", single, group, "--max-regression", "e2e.p50:10%"],
+        vec![
+            "baseline",
+            "save",
+            "b",
+            single,
+            single,
+            "--baselines",
+            text(&kept),
+        ],
+    ] {
+        let said = command(&arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains("are the same run"), "{}", said.err);
+    }
+    let said = command(&["compare", single, single]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(
+        said.err.contains("does not differ from itself"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
 fn errors_say_what_to_give_instead() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = command(&["render", text(folder.path())]);
@@ -604,7 +641,7 @@ fn errors_say_what_to_give_instead() {
     )
     .unwrap();
     let other = command(&["render", text(folder.path())]);
-    assert!(other.err.contains("is not a result"), "{}", other.err);
+    assert!(other.err.contains("is not a result that"), "{}", other.err);
     assert_eq!(command(&["merge", "one", "--out", "two"]).code, Some(2));
     let help = command(&["--help"]);
     for word in [
@@ -626,7 +663,7 @@ fn output_that_cannot_be_written_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let run = ended(folder.path(), &blank(), &both_cells(1.0));
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_bench-report"))
+    let output = Command::new(env!("CARGO_BIN_EXE_bench-report"))
         .args(["render", text(&run)])
         .stdout(full)
         .output()
@@ -634,4 +671,31 @@ fn output_that_cannot_be_written_is_a_failure() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot write to standard output"), "{said}");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_that_names_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(folder.path(), &blank(), &both_cells(1.0));
+    let out = folder.path().join("out");
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 2; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_bench-report"))
+        .args([
+            "export",
+            text(&run),
+            "--format",
+            "json",
+            "--out",
+            text(&out),
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("cannot write") && said.contains("run.json"),
+        "{said}"
+    );
+    assert_eq!(out.read_dir().unwrap().count(), 0, "half a file is left");
 }
