@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM, SIGHUP and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -124,12 +125,16 @@ fn a_second_signal_does_not_wait_for_the_grace() -> Result {
     // an hour of grace, which the test would not survive
     let mut child = start(&server, &run, &["--grace", "1h", "--timeout", "2h"])?;
     until_requests_are_over(&mut child, &run)?;
+    // of another kind, as from somebody who has lost patience
     send(&child.0, Signal::INT)?;
-    while child.0.try_wait()?.is_none() {
-        // one that comes before the first was taken up is one with it, so more than two may be needed
-        send(&child.0, Signal::INT).ok();
-        std::thread::yield_now();
-    }
+    let mut said = BufReader::new(child.0.stderr.take().ok_or("no stderr")?).lines();
+    while !said
+        .next()
+        .ok_or("it ended")??
+        .contains("sending nothing more")
+    {}
+    send(&child.0, Signal::TERM)?;
+    assert_eq!(child.0.wait()?.code(), Some(5));
     ended(&run, "Ctrl-C")?;
     Ok(())
 }

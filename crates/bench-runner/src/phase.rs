@@ -75,6 +75,15 @@ impl Part {
         self.queues.get(worker as usize).map(AsRef::as_ref)
     }
 
+    /// The next conversation of a queue, where one is ready.
+    pub(crate) fn take(&self, queue: u32, now: Stamp) -> Result<Option<Conversation>, RunError> {
+        let queue = self.queue_of(queue);
+        match queue.map(|queue| queue.take(now)).transpose()? {
+            Some(Next::Ready(conversation)) => Ok(Some(conversation)),
+            _ => Ok(None),
+        }
+    }
+
     /// Wait until the first wave is ready.
     pub(crate) async fn primed(&self) {
         for queue in &self.queues {
@@ -195,6 +204,19 @@ impl Phase {
             limiter.taken(1 + conversation.later.len() as u64);
         }
         Ok(taken)
+    }
+
+    /// When time, or whoever ended the run, cut the measurement off; nothing where it ended otherwise.
+    pub(crate) fn cut_off(&self, now: Stamp) -> Option<Stamp> {
+        let by_time = self.ends_at().filter(|end| now >= *end);
+        let cut_off = by_time.or_else(|| self.stop.is_draining().then_some(now));
+        cut_off.filter(|_| self.measures())
+    }
+
+    /// The conversation that a slot would have taken next, handed out all the same.
+    pub(crate) fn unsent(&self, now: Stamp) -> Result<Option<Conversation>, RunError> {
+        let taken = self.measure.as_ref().map(|part| part.take(SHARED, now));
+        taken.transpose().map(Option::flatten)
     }
 
     fn is_measuring(&self) -> bool {

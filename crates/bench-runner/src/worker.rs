@@ -15,12 +15,14 @@ use crate::RunError;
 use crate::health::{BackOff, BackOffHint};
 use crate::open_record::{Conversation, Ready, leave_unsent};
 use crate::phase::{Part, Phase};
-use crate::queue::{Next, Queue};
+use crate::queue::Queue;
 use crate::stop::Ending;
 use crate::timer_queue::TimerQueue;
 
 const CAP_REACHED: &str = "the in-flight cap was reached";
 const RUN_ENDED: &str = "the run was ended";
+const LEFT_ALONE: &str =
+    "the cell ended while its slot left the server alone, since requests had failed";
 /// How long a wait may hold a phase that is over.
 const LOOK_UP: Nanos = Nanos::from_millis(500);
 const NO_ANSWER_BEFORE: &str = "the answer that it waits for did not come";
@@ -87,7 +89,7 @@ impl<G: WorkerIo> Worker<G> {
                 if over && (due > now || !phase.stop.is_draining()) {
                     return Ok(());
                 }
-                let Some(conversation) = self.take(part, now)? else {
+                let Some(conversation) = part.take(self.index, now)? else {
                     break;
                 };
                 if over {
@@ -126,14 +128,6 @@ impl<G: WorkerIo> Worker<G> {
         Ok(due)
     }
 
-    fn take(&self, part: &Part, now: Stamp) -> Result<Option<Conversation>, RunError> {
-        let queue = part.queue_of(self.index);
-        match queue.map(|queue| queue.take(now)).transpose()? {
-            Some(Next::Ready(conversation)) => Ok(Some(conversation)),
-            _ => Ok(None),
-        }
-    }
-
     /// The closed loop: a slot has one conversation in flight, and takes the next one when that is over.
     async fn keep_a_slot_busy(
         self: Rc<Self>,
@@ -146,27 +140,41 @@ impl<G: WorkerIo> Worker<G> {
         };
         let mut back_off = BackOff::default();
         let mut due = phase.slot_begins(rank);
+        let mut pause = None;
         loop {
             self.pause_until(&phase, due).await;
             if let Some(limiter) = &phase.limiter
                 && limiter.open_for(rank).await
             {
-                due = self.io.now();
+                (due, pause) = (self.io.now(), None);
             }
             let Some(conversation) = phase.next(|| self.io.now()).await? else {
+                if pause.is_some() {
+                    self.leave_unsent_what_waits(&phase, due)?;
+                }
                 break;
             };
             let hint = self.converse(&phase, conversation, due).await;
-            due = self.io.now();
-            if let Some(pause) = back_off.after(hint) {
+            pause = back_off.after(hint);
+            if pause.is_some() {
                 phase.counts.back_off();
-                due = due + pause;
-            } else if let Some(pause) = think_time {
-                due = due + pause;
             }
+            due = self.io.now() + pause.or(think_time).unwrap_or(Nanos::ZERO);
         }
         if let Some(limiter) = &phase.limiter {
             limiter.open_for_all();
+        }
+        Ok(())
+    }
+
+    /// A slot that still leaves the server alone when time is up would have asked meanwhile: what it did not send is part of the result, and the window goes
+    /// on to where it would have been sent.
+    fn leave_unsent_what_waits(&self, phase: &Phase, due: Stamp) -> Result<(), RunError> {
+        let ended = phase.cut_off(self.io.now()).filter(|ended| due > *ended);
+        if let Some(ended) = ended
+            && let Some(conversation) = phase.unsent(ended)?
+        {
+            conversation.leave_unsent(ended, self.index, LEFT_ALONE);
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub fn bench(args: &[&str]) -> Command {
     command
 }
 
-/// Short answers one after the other in so many slots, for longer than any test waits: to be ended. What it says is thrown away.
+/// Short answers one after the other in so many slots, for longer than any test waits: to be ended. What it says can be read.
 pub fn endless(server: &Server, slots: usize, run: &Path, more: &[&str]) -> Result<Killed> {
     let (url, slots) = (server.url(), slots.to_string());
     let args = [
@@ -50,7 +50,7 @@ pub fn endless(server: &Server, slots: usize, run: &Path, more: &[&str]) -> Resu
         .arg("--out")
         .arg(run)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()?;
     Ok(Killed(child))
 }

@@ -56,7 +56,7 @@ pub(crate) fn was_interrupted(record: &RunRecord) -> bool {
 
 impl Run<'_> {
     /// Watch for the end as long as the returned set lives. The first signal stops sending and gives requests in flight their grace;
-    /// the second one cuts them.
+    /// the second one, of whatever kind, cuts them.
     pub(super) fn watch_for_the_end(&self) -> JoinSet<()> {
         let mut watchers = JoinSet::new();
         let (stop, grace) = (self.stop.clone(), self.settings.limits.grace.to_duration());
@@ -65,25 +65,19 @@ impl Run<'_> {
             tokio::time::sleep(grace).await;
             stop.advance(Ending::Cutting);
         });
-        let kinds = [
-            SignalKind::interrupt(),
-            SignalKind::terminate(),
-            SignalKind::hangup(),
-        ];
-        for (kind, name) in kinds.into_iter().zip(NAMES) {
-            let Ok(mut signals) = signal(kind) else {
-                continue;
-            };
-            let (stop, progress) = (self.stop.clone(), self.progress.clone());
-            watchers.spawn_local(async move {
-                signals.recv().await;
+        let (stop, progress) = (self.stop.clone(), self.progress.clone());
+        let mut signals = Signals::listen();
+        watchers.spawn_local(async move {
+            let name = signals.next().await;
+            if !stop.is_draining() {
                 stop.because(name);
                 progress.note(&format!("{name}: sending nothing more; requests in flight have {grace:?} (once more to cut them)"));
                 stop.advance(Ending::Draining);
-                signals.recv().await;
-                stop.advance(Ending::Cutting);
-            });
-        }
+                signals.next().await;
+            }
+            // whichever it is that comes second, also after a deadline
+            stop.advance(Ending::Cutting);
+        });
         if let Some(deadline) = self.settings.limits.deadline {
             let stop = self.stop.clone();
             watchers.spawn_local(async move {

@@ -20,6 +20,7 @@ use crate::phase::{PhaseCounts, Window};
 use crate::planner::{PlannerHandle, PlannerLoop};
 use crate::progress::Tally;
 use crate::recorder::{Kept, Recorder};
+use crate::redact::Secrets;
 use crate::stop::Stop;
 
 /// What the server does with a request.
@@ -227,7 +228,7 @@ impl Play {
         let target = Target::new("http://127.0.0.1:1", protocol, "m").unwrap();
         let handle = PlannerHandle::new(RequestEncoder::new(&target).unwrap(), true);
         let (recorder, kept) = Recorder::to_memory();
-        let health = Arc::new(Health::new(self.keep_going));
+        let health = Arc::new(Health::new(self.keep_going, Secrets::default()));
         let sink = Arc::new(RecordSink {
             recorder,
             tally: Arc::<Tally>::default(),
@@ -604,6 +605,27 @@ fn a_closed_loop_on_a_server_that_fails_at_once_does_not_become_a_hot_loop() {
         "{}",
         played.measured().len()
     );
+}
+
+#[test]
+fn the_window_of_a_cell_whose_slots_wait_at_its_end_goes_to_its_end() {
+    let ends = [(Some(Nanos::from_secs(8)), None), (None, Some(8_000))];
+    for (duration, drain_ms) in ends {
+        let mut play = Play::new(Load::closed(2), 1000, |n| match n {
+            0..20 => Does::Answers(100),
+            _ => Does::Refuses(503, Some(30)),
+        });
+        (play.spec.duration, play.drain_ms) = (duration, drain_ms);
+        let played = play.run();
+        assert!(played.add_up());
+        let all = [("completed", 20), ("failed", 2), ("unsent", 2)];
+        assert_eq!(played.outcomes(), all.into());
+        let end = played.phase.start + Nanos::from_secs(8);
+        let unsent = played.measured().into_iter();
+        for record in unsent.filter(|record| record.wire.outcome.name() == "unsent") {
+            assert_eq!(record.due, end);
+        }
+    }
 }
 
 #[test]
