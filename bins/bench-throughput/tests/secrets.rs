@@ -206,6 +206,97 @@ fn an_answer_that_holds_the_key_is_kept_without_it() -> Result {
 }
 
 #[test]
+fn however_a_server_writes_the_key_back_it_reaches_no_file_and_no_terminal() -> Result {
+    let each = |form: fn(u8) -> String| KEY.bytes().map(form).collect::<String>();
+    let forms = [
+        each(|byte| format!("&#{byte};")),
+        each(|byte| format!("&#x{byte:X};")),
+        each(|byte| format!("\\u{byte:04x}")),
+        each(|byte| format!("%{byte:02X}")),
+        each(|byte| format!("%25{byte:02x}")),
+        each(|byte| format!("{byte:02x}")),
+        KEY.to_uppercase(),
+        // base64 of `Bearer KEY`, and of that with a line before it
+        "QmVhcmVyIHNrLXZlcnktc2VjcmV0LTAxMjM0NTY3ODk=".to_owned(),
+        "SG9zdDogaApBdXRob3JpemF0aW9uOiBCZWFyZXIgc2stdmVyeS1zZWNyZXQtMDEyMzQ1Njc4OQ==".to_owned(),
+    ];
+    for form in forms {
+        let body = format!("<p>no more for {form}</p>");
+        let url = parrot(page("401 No", "content-type: text/html\r\n", &body))?;
+        let folder = tempfile::tempdir()?;
+        let run = folder.path().join("run");
+        let output = keyed(&["--url", &url, "--model", "m", "--keep-going"], &run).output()?;
+        let all = everything(&output, &run)?;
+        assert!(all.contains("no more for ") && all.contains("***"), "{all}");
+        // what stands around a key that is encoded with it is nobody's secret
+        let part = form
+            .get(form.len() / 2..form.len() * 3 / 4)
+            .unwrap_or(&form);
+        assert!(!all.contains(part), "{form}: {all}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_as_long_as_a_token_of_a_gateway_is_hidden_though_messages_are_cut() -> Result {
+    let key = format!("eyJhbGciOiJSUzI1NiJ9.{}", "c2NvcGVzMTIz".repeat(80));
+    let body = format!("{{\"error\":{{\"message\":\"invalid token {key}\"}}}}");
+    let url = parrot(page("401 No", "content-type: application/json\r\n", &body))?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let mut command = keyed(&["--url", &url, "--model", "m", "--keep-going"], &run);
+    let output = command.env("BENCH_TEST_KEY", &key).output()?;
+    let all = everything(&output, &run)?;
+    assert!(all.contains("invalid token ***"), "{all}");
+    assert!(
+        !all.contains("eyJhbGciOiJSUzI1NiJ9") && !all.contains("c2NvcGVzMTIz"),
+        "{all}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_header_that_is_a_word_of_the_format_leaves_a_result_that_can_be_read() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = Server::start(EngineConfig::profile("instant")?)?;
+    let url = server.url();
+    let words = [
+        "requests",
+        "true",
+        "1",
+        "sha256",
+        "throughput",
+        "100000",
+        "concurrency",
+    ];
+    let headers: Vec<String> = words.iter().map(|word| format!("x-a: {word}")).collect();
+    let mut args = vec!["--url", url.as_str()];
+    args.extend(headers.iter().flat_map(|header| ["--header", header]));
+    let (with, without) = (folder.path().join("with"), folder.path().join("without"));
+    keyed(&args, &with).output()?;
+    keyed(&args[..2], &without).output()?;
+    let (with, without) = (stored(&with)?, stored(&without)?);
+    let keys = |run: &bench_schema::RunRecord| {
+        let config = run.config.as_object();
+        config.map(|map| {
+            map.keys()
+                .filter(|key| *key != "header")
+                .cloned()
+                .collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(keys(&with), keys(&without));
+    assert_eq!(with.cells.len(), without.cells.len());
+    let of = |run: &bench_schema::RunRecord| {
+        run.cells
+            .first()
+            .map(|cell| (cell.label.clone(), cell.plan.hash.clone()))
+    };
+    assert_eq!(of(&with), of(&without));
+    Ok(())
+}
+
+#[test]
 fn a_redirect_to_another_host_is_not_followed() -> Result {
     let other = TcpListener::bind("127.0.0.1:0")?;
     other.set_nonblocking(true)?;

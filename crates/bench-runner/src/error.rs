@@ -41,6 +41,11 @@ pub enum RunError {
     /// The results cannot be written.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The result itself cannot be written.
+    #[error(
+        "the result is shown, but could not be stored; its requests are in {0} as far as they were written: with room there, `bench-report recover {0}` makes run.json of them"
+    )]
+    NotStored(PathBuf, #[source] Box<RunError>),
     /// A thread or its runtime could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),

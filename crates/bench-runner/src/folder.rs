@@ -4,11 +4,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bench_schema::{BEGIN_FILE, Benchmark, RunRecord};
+use bench_schema::{BEGIN_FILE, Benchmark, RunRecord, read_file};
 
 use crate::config::OutputSettings;
 use crate::journal::{JournalError, replace_file};
 use crate::{RunError, wall_clock};
+
+/// A `begin.json` of a thousand cells is a tenth of it.
+const LONGEST: u64 = 256 << 20;
 
 /// Make the run directory: the one that was asked for, or a new one under `results/`.
 pub(crate) fn create(
@@ -57,7 +60,16 @@ pub(crate) fn write_begin(folder: &Path, record: &RunRecord) -> Result<(), RunEr
 }
 
 /// Write `run.json` as it stands.
+///
+/// # Errors
+/// Where the folder was moved away and another run has its name now: that one's result is not replaced.
 pub(crate) fn write_run(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
+    let begun = read_file(&folder.join(BEGIN_FILE), LONGEST).ok();
+    let begun = begun.and_then(|text| RunRecord::from_json(&String::from_utf8_lossy(&text)).ok());
+    let of = |run: &RunRecord| (run.started_at.clone(), run.clock.unix_epoch_ns);
+    if begun.is_some_and(|begun| of(&begun) != of(record)) {
+        return Err(RunError::OutInUse(folder.to_owned()));
+    }
     write(folder, "run.json", record)
 }
 
@@ -73,4 +85,27 @@ fn write(folder: &Path, name: &str, record: &RunRecord) -> Result<(), RunError> 
 /// Write a report beside it.
 pub(crate) fn write_report(folder: &Path, name: &str, text: &str) -> Result<(), RunError> {
     Ok(replace_file(&folder.join(name), text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_whose_folder_was_moved_away_does_not_replace_the_result_of_the_one_that_has_its_name()
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let text = include_str!("../../../fixtures/results/v1.2/run.json");
+        let one = RunRecord::from_json(text).unwrap();
+        write_begin(folder.path(), &one).unwrap();
+        write_run(folder.path(), &one).unwrap();
+        let other = RunRecord {
+            started_at: "2030-01-01T00:00:00Z".to_owned(),
+            ..one
+        };
+        let refused = write_run(folder.path(), &other);
+        assert!(matches!(refused, Err(RunError::OutInUse(_))));
+        std::fs::remove_file(folder.path().join(BEGIN_FILE)).unwrap();
+        write_run(folder.path(), &other).unwrap();
+    }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bench_schema::{Exchange, FailureKind, Nanos, Outcome};
 
+use crate::redact::Secrets;
+
 /// So many requests without one answer are enough to know.
 const FIRST: u64 = 10;
 /// So many are needed before half of them counts.
@@ -14,6 +16,7 @@ const FEWEST: u64 = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     keep_going: bool,
+    secrets: Secrets,
     begun: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
@@ -23,10 +26,11 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Nothing has happened yet. With `keep_going` nothing ever ends it.
-    pub(crate) fn new(keep_going: bool) -> Self {
+    /// Nothing has happened yet. With `keep_going` nothing ever ends it; what a server said is told without `secrets`.
+    pub(crate) fn new(keep_going: bool, secrets: Secrets) -> Self {
         Self {
             keep_going,
+            secrets,
             ..Self::default()
         }
     }
@@ -55,10 +59,12 @@ impl Health {
             (answered == 0 && first_failed >= FIRST) || (all >= FEWEST && 2 * failed > all);
         if hopeless && !self.keep_going {
             self.verdict.get_or_init(|| {
-                let how = match outcome {
+                let mut how = match outcome {
                     Outcome::Failed { message, .. } | Outcome::Truncated { message } => message,
                     _ => outcome.name(),
-                };
+                }
+                .to_owned();
+                self.secrets.hide(&mut how);
                 format!("of the first {all} requests that ended {failed} had failed ({how}); --keep-going goes on")
             });
         }
@@ -193,7 +199,7 @@ mod tests {
     }
 
     fn after(outcomes: &[(u64, bool)], keep_going: bool) -> Option<String> {
-        let health = Health::new(keep_going);
+        let health = Health::new(keep_going, Secrets::default());
         for &(count, answered) in outcomes {
             for _ in 0..count {
                 let outcome = if answered {
@@ -223,7 +229,7 @@ mod tests {
 
     #[test]
     fn refusals_that_end_before_the_answers_do_are_not_the_first_requests() {
-        let health = Health::new(false);
+        let health = Health::new(false, Secrets::default());
         let first: Vec<bool> = (0..9).map(|_| health.begin()).collect();
         let refused = failed(FailureKind::Status, Some(429)).outcome;
         // Four of nine are at work; the slots of the others ask again and again.
@@ -238,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_the_client_itself_did_not_send_or_cancelled_is_no_failure() {
-        let health = Health::new(false);
+        let health = Health::new(false, Secrets::default());
         let reason = String::new;
         for _ in 0..1000 {
             health.note(&Outcome::Unsent { reason: reason() }, false);

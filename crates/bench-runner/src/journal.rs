@@ -35,6 +35,11 @@ pub enum JournalError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Somebody else wrote to it.
+    #[error(
+        "{0} was changed by somebody else while it was written; run.json counts every request, and those in the file are not whole"
+    )]
+    Changed(PathBuf),
 }
 
 /// Lines waiting in memory beyond this are given up, the oldest kept: a run that cannot write must not eat the machine.
@@ -58,6 +63,8 @@ pub(crate) struct Journal {
     pending: Vec<u8>,
     dropped_lines: usize,
     trouble: Option<io::Error>,
+    /// The part that somebody else changed.
+    changed: Option<PathBuf>,
 }
 
 impl Journal {
@@ -80,6 +87,7 @@ impl Journal {
             pending: Vec::new(),
             dropped_lines: 0,
             trouble: None,
+            changed: None,
         })
     }
 
@@ -103,6 +111,12 @@ impl Journal {
     /// Write what is pending, and have the system put it on disk. Returns the first trouble, once, when it begins.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let result = self.write_pending();
+        if self.changed.is_none()
+            && let Some(part) = self.parts.iter().find(|part| part.was_changed())
+        {
+            self.changed = Some(part.path.clone());
+            return Some(JournalError::Changed(part.path.clone()).to_string());
+        }
         let new_trouble = self.trouble.is_none();
         self.trouble = result.err();
         let trouble = self.trouble.as_ref().filter(|_| new_trouble)?;
@@ -110,6 +124,11 @@ impl Journal {
             "cannot write {}: {trouble}; the run goes on in memory and tries again",
             self.current().display()
         ))
+    }
+
+    /// Whether something could not be written when that was last tried.
+    pub(crate) fn is_in_trouble(&self) -> bool {
+        self.trouble.is_some()
     }
 
     fn write_pending(&mut self) -> io::Result<()> {
@@ -184,7 +203,11 @@ impl Journal {
                 lost_lines,
                 source: io::ErrorKind::StorageFull.into(),
             }),
-            None => Ok(()),
+            None => self
+                .changed
+                .take()
+                .map(JournalError::Changed)
+                .map_or(Ok(()), Err),
         }
     }
 }
@@ -241,6 +264,12 @@ impl Part {
     /// Bytes written so far.
     fn bytes(&self) -> u64 {
         self.written.bytes()
+    }
+
+    /// Whether it has not the length of what was written.
+    fn was_changed(&self) -> bool {
+        let found = self.file.metadata();
+        found.is_ok_and(|found| found.is_file() && found.len() != self.bytes())
     }
 
     /// Whether what was written so far is whole lines.

@@ -234,7 +234,8 @@ impl Desk {
         let (mut parts, requests) = self.requests.close();
         let (more, readings) = self.readings.close();
         parts.extend(more);
-        (parts, readings.and(requests))
+        // where both are lost, requests are what matters
+        (parts, requests.and(readings))
     }
 
     /// Everything that waits, until a flush is due by size.
@@ -305,8 +306,12 @@ impl Desk {
         }
     }
 
-    /// Write what the journals hold. An older list is true as well, and of a disk that is full the journals themselves tell.
+    /// Write what the journals hold. An older list is true as well, and of a disk that is full the journals themselves tell; another run may have the folder's
+    /// name, and its files then.
     fn tell(&mut self, now: Stamp) {
+        if self.requests.is_in_trouble() || self.readings.is_in_trouble() {
+            return;
+        }
         self.listed = (now, self.requests.parts() + self.readings.parts());
         let held = [self.requests.record(), self.readings.record()].concat();
         let text = serde_json::to_string(&held).unwrap_or_default();

@@ -1,29 +1,45 @@
 //! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last two.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use bench_schema::{Outcome, Reading, RequestRecord, RunRecord};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use bench_schema::{Outcome, Reading, RequestRecord, RunRecord, ServerRecord};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::config::Settings;
 
 /// Shorter texts are words, which would be found everywhere.
 const SHORTEST: usize = 6;
+/// So much of the beginning of one is enough: messages are cut, and a secret with them.
+const LEAST: usize = 12;
+/// A longer one is no word, whatever its letters are.
+const LONGEST_WORD: usize = 24;
+/// How often a text is looked at again as what its escapes stand for: JSON in JSON, or a percent form in HTML, is two.
+const LAYERS: usize = 3;
 /// What stands in their place.
 const HIDDEN: &str = "***";
 
-/// The secrets that a run sends, in every form in which a server may say them back ("incorrect API key: sk-…"): plain, as base64, percent-encoded, and as JSON
-/// writes them.
+/// The secrets that a run sends. They are found however a server writes them back ("incorrect API key: sk-…"): plain, as base64, in hexadecimal digits, and with
+/// any sign escaped as URLs, JSON and HTML do.
+///
+/// A value may be a word or a number (`x-mode: requests`) that is part of the format and of what this program itself says: such a one is taken out of what others
+/// said, and of nothing else.
 #[derive(Clone, Default)]
-pub(crate) struct Secrets(Arc<[String]>);
+pub(crate) struct Secrets {
+    all: Arc<Forms>,
+    no_words: Arc<Forms>,
+}
 
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} secrets", self.0.len())
+        write!(f, "{} forms of secrets", self.all.0.len())
     }
 }
 
@@ -47,39 +63,51 @@ impl Secrets {
             .filter(|(name, _)| *name != "no_proxy");
         let proxies = proxies.map(|(_, told)| told.expose().to_owned());
         whole.extend(addresses.chain(proxies).flat_map(|url| in_url(&url)));
-        // `Bearer KEY` and `Basic KEY`: the key is a secret without the word too
+        // `Bearer KEY` and `Basic KEY`: the key is a secret without the word too, and so is what the second one stands for
         let bare = |text: &String| Some(text.rsplit_once(' ')?.1.to_owned());
         let bare: Vec<String> = whole.iter().filter_map(bare).collect();
-        whole.extend(bare);
+        let basic = |text: &String| String::from_utf8(BASE64_STANDARD.decode(text).ok()?).ok();
+        let pairs: Vec<String> = bare.iter().filter_map(basic).collect();
+        let passwords = pairs.iter().filter_map(|pair| pair.split_once(':'));
+        whole.extend(passwords.map(|(_, password)| password.to_owned()));
+        whole.extend(bare.into_iter().chain(pairs));
         whole.retain(|text| text.len() >= SHORTEST);
-        let mut all: Vec<String> = whole.iter().flat_map(|text| forms(text)).collect();
-        // the longest first, or the rest of it would stay
-        all.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        all.dedup();
-        Self(all.into())
-    }
-
-    /// `text` without them.
-    pub(crate) fn hide(&self, text: &mut String) {
-        for secret in self.0.iter() {
-            while let Some(found) = find(secret, text) {
-                text.replace_range(found, HIDDEN);
-            }
+        let no_words = whole.iter().filter(|text| !is_word(text));
+        Self {
+            no_words: Arc::new(Forms::of(no_words)),
+            all: Arc::new(Forms::of(&whole)),
         }
     }
 
-    /// A copy of `text` without them.
+    /// Takes them out of what somebody else said.
+    pub(crate) fn hide(&self, said: &mut String) {
+        self.all.hide(said);
+    }
+
+    /// A text of our own, in which something of others may stand, without them.
     pub(crate) fn hidden(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        self.hide(&mut text);
+        self.no_words.hide(&mut text);
         text
+    }
+
+    /// What others said of things that have our names.
+    pub(crate) fn hide_in_values(&self, said: &mut BTreeMap<String, String>) {
+        for text in said.values_mut() {
+            self.hide(text);
+        }
+    }
+
+    /// What a server says of itself.
+    pub(crate) fn hide_in_server(&self, server: &mut ServerRecord) {
+        let named = server.model.iter_mut().chain(&mut server.models);
+        let texts = named.chain(&mut server.version);
+        texts.for_each(|text| self.hide(text));
+        self.hide_in_values(&mut server.facts);
     }
 
     /// The texts of a record that come from the server.
     pub(crate) fn hide_in(&self, record: &mut RequestRecord) {
-        if self.0.is_empty() {
-            return;
-        }
         if let Outcome::Failed { message, .. } | Outcome::Truncated { message } =
             &mut record.wire.outcome
         {
@@ -91,52 +119,232 @@ impl Secrets {
 
     /// The texts of a reading that come from a page.
     pub(crate) fn hide_in_reading(&self, reading: &mut Reading) {
-        for why in reading.unknown.values_mut() {
-            self.hide(why);
-        }
+        self.no_words.hide(&mut reading.instance);
+        self.hide_in_values(&mut reading.unknown);
     }
 
     /// A whole result without them: every text in it, whoever said it, keys of maps too.
     pub(crate) fn hide_in_run(&self, record: &mut RunRecord) {
-        let Ok(text) = serde_json::to_string(record) else {
-            return;
-        };
-        if !self.0.iter().any(|secret| find(secret, &text).is_some()) {
+        if self.no_words.0.is_empty() {
             return;
         }
-        // A secret may be a word that the format needs (`x-mode: trusted`). Such words stay where the result could not be read back without them.
-        for words in [false, true] {
-            let hidden = serde_json::from_str(&text).map(|value| self.without(value, words));
-            if let Ok(clean) = hidden.and_then(serde_json::from_value) {
-                *record = clean;
-                return;
-            }
+        // one cell after the other: a run may have a thousand
+        let mut cells = mem::take(&mut record.cells);
+        for cell in &mut cells {
+            self.hide_in_all(cell);
         }
+        self.hide_in_all(record);
+        record.cells = cells;
     }
 
-    fn without(&self, value: Value, keep_words: bool) -> Value {
-        let is_word = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-        let clean = |mut text: String| {
-            if !(keep_words && is_word(&text)) {
-                self.hide(&mut text);
-            }
-            text
+    fn hide_in_all(&self, part: &mut (impl Serialize + DeserializeOwned)) {
+        let Ok(mut value) = serde_json::to_value(&*part) else {
+            return;
         };
-        match value {
-            Value::String(text) => clean(text).into(),
-            Value::Array(items) => {
-                let items = items.into_iter().map(|item| self.without(item, keep_words));
-                items.collect()
-            }
-            Value::Object(map) => {
-                let pairs = map.into_iter();
-                let pairs = pairs.map(|(key, it)| (clean(key), self.without(it, keep_words)));
-                Value::Object(pairs.collect())
-            }
-            other => other,
+        if self.no_words.hide_in_json(&mut value)
+            && let Ok(clean) = serde_json::from_value(value)
+        {
+            *part = clean;
         }
     }
 }
+
+/// Whether it may stand in a result, or in what this program says, of its own right.
+fn is_word(text: &str) -> bool {
+    let letters = |b: u8| b.is_ascii_alphabetic() || b"_ ".contains(&b);
+    let digits = |b: u8| b.is_ascii_digit() || b == b'.';
+    (text.len() < LONGEST_WORD && text.bytes().all(letters)) || text.bytes().all(digits)
+}
+
+/// What to look for, all of it at once, in small letters, and how much of its beginning is enough; sorted.
+#[derive(Default)]
+struct Forms(Vec<(Vec<u8>, usize)>);
+
+impl Forms {
+    fn of<'a>(secrets: impl IntoIterator<Item = &'a String>) -> Self {
+        let all = secrets.into_iter().flat_map(|text| forms(text));
+        let all = all.filter(|form| form.len() >= SHORTEST);
+        let mut all: Vec<_> = all
+            .map(|form| {
+                // many addresses begin alike
+                let scheme = form.find("://").map_or(0, |at| at + 3);
+                let least = form.len().min(LEAST + scheme);
+                (form.to_ascii_lowercase().into_bytes(), least)
+            })
+            .collect();
+        all.sort();
+        all.dedup();
+        Self(all)
+    }
+
+    /// Replaces them. Returns whether there were any.
+    fn hide(&self, text: &mut String) -> bool {
+        let mut found = Vec::new();
+        let mut layer = Layer::of(text);
+        for _ in 0..=LAYERS {
+            found.extend(self.places(&layer));
+            match layer.read_on() {
+                Some(next) => layer = next,
+                None => break,
+            }
+        }
+        found.sort_by_key(|place| place.start);
+        // those that overlap are one
+        found.dedup_by(|next, place| {
+            let overlap = next.start < place.end;
+            place.end = place.end.max(if overlap { next.end } else { 0 });
+            overlap
+        });
+        // from the end, so that what comes before stays where it is
+        for place in found.iter().rev() {
+            let (from, to) = (place.start, text.floor_char_boundary(place.end));
+            text.replace_range(text.floor_char_boundary(from)..to, HIDDEN);
+        }
+        !found.is_empty()
+    }
+
+    /// Where they stand, or their beginnings.
+    fn places(&self, layer: &Layer<'_>) -> Vec<Range<usize>> {
+        let (bytes, mut found, mut at) = (layer.bytes(), Vec::new(), 0);
+        while let Some(rest @ [first, ..]) = bytes.get(at..) {
+            let same = |(form, least): &(Vec<u8>, usize)| {
+                let both = form.iter().zip(rest);
+                let same = both.take_while(|(a, b)| **a == b.to_ascii_lowercase());
+                Some(same.count()).filter(|same| same >= least)
+            };
+            let first = Some(first.to_ascii_lowercase());
+            let begin = |form: &(Vec<u8>, usize)| form.0.first().copied();
+            let from = self.0.partition_point(|form| begin(form) < first);
+            let forms = self.0.iter().skip(from);
+            let forms = forms.take_while(|form| begin(form) == first);
+            let longest = forms.filter_map(same).max();
+            found.extend(longest.map(|length| layer.place(at)..layer.place(at + length)));
+            at += longest.unwrap_or(1);
+        }
+        found
+    }
+
+    fn hide_in_json(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => self.hide(text),
+            Value::Array(items) => {
+                let hide = |any, item: &mut Value| self.hide_in_json(item) | any;
+                items.iter_mut().fold(false, hide)
+            }
+            Value::Object(map) => {
+                let mut any = false;
+                let pairs = mem::take(map).into_iter().map(|(mut key, mut value)| {
+                    any |= self.hide(&mut key) | self.hide_in_json(&mut value);
+                    (key, value)
+                });
+                *map = pairs.collect();
+                any
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A text, or what it says where some of its signs are escaped.
+enum Layer<'a> {
+    Text(&'a [u8]),
+    /// Each byte, and where in the text it begins; after the last one, the text's end.
+    Read(Vec<u8>, Vec<usize>),
+}
+
+impl<'a> Layer<'a> {
+    fn of(text: &'a str) -> Self {
+        Self::Text(text.as_bytes())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(bytes) => bytes,
+            Self::Read(bytes, _) => bytes,
+        }
+    }
+
+    /// Where in the text the byte of this number begins.
+    fn place(&self, at: usize) -> usize {
+        match self {
+            Self::Text(_) => at,
+            Self::Read(_, starts) => starts.get(at).copied().unwrap_or(at),
+        }
+    }
+
+    /// The same with its escapes read once; nothing where there are none.
+    fn read_on(&self) -> Option<Self> {
+        let bytes = self.bytes();
+        bytes.iter().find(|b| **b < b' ' || b"%\\&".contains(b))?;
+        let (mut read, mut starts, mut at) = (Vec::new(), Vec::new(), 0);
+        let mut escapes = false;
+        while let Some(rest @ [first, ..]) = bytes.get(at..) {
+            let escape = escape(rest);
+            escapes |= escape.is_some();
+            let (length, sign) = escape.unwrap_or((1, Sign::Byte(*first)));
+            match sign {
+                Sign::Byte(byte) => read.push(byte),
+                Sign::Char(c) => read.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+                Sign::Nothing => {}
+            }
+            starts.resize(read.len(), self.place(at));
+            at += length;
+        }
+        starts.push(self.place(at));
+        escapes.then_some(Self::Read(read, starts))
+    }
+}
+
+/// What an escape stands for.
+enum Sign {
+    Byte(u8),
+    Char(char),
+    /// The end of a line, or another sign that is none of the text's.
+    Nothing,
+}
+
+/// The escape that a text begins with and its length: `%41`, `\x41`, `\u0041`, `\/`, `&#65;`, `&#x41;`, `&amp;`.
+fn escape(text: &[u8]) -> Option<(usize, Sign)> {
+    let number = |from: usize, to: usize, radix| {
+        let digits = str::from_utf8(text.get(from..to)?).ok()?;
+        u32::from_str_radix(digits, radix).ok()
+    };
+    let byte = |number: u32| u8::try_from(number).ok().map(Sign::Byte);
+    let sign = |number: u32| char::from_u32(number).map(Sign::Char);
+    match text {
+        [b'%', ..] => Some((3, byte(number(1, 3, 16)?)?)),
+        [b'\\', b'x', ..] => Some((4, byte(number(2, 4, 16)?)?)),
+        [b'\\', b'u', ..] => Some((6, sign(number(2, 6, 16)?)?)),
+        [b'\\', sign @ (b'/' | b'"' | b'\'' | b'\\'), ..] => Some((2, Sign::Byte(*sign))),
+        [b'\\', b'n' | b'r' | b't' | b'0', ..] => Some((2, Sign::Nothing)),
+        [0..b' ', ..] => Some((1, Sign::Nothing)),
+        [b'&', b'#', rest @ ..] => {
+            let (from, radix) = match rest {
+                [b'x' | b'X', ..] => (3, 16),
+                _ => (2, 10),
+            };
+            let digits = text.iter().skip(from);
+            let digits = digits.take_while(|b| char::from(**b).is_digit(radix));
+            let to = from + digits.count();
+            let closed = usize::from(text.get(to) == Some(&b';'));
+            Some((to + closed, sign(number(from, to, radix)?)?))
+        }
+        [b'&', rest @ ..] => {
+            let named = ENTITIES.iter().find(|(name, _)| rest.starts_with(name));
+            named.map(|(name, sign)| (1 + name.len(), Sign::Byte(*sign)))
+        }
+        _ => None,
+    }
+}
+
+/// The signs that HTML has names for.
+const ENTITIES: [(&[u8], u8); 5] = [
+    (b"amp;", b'&'),
+    (b"lt;", b'<'),
+    (b"gt;", b'>'),
+    (b"quot;", b'"'),
+    (b"apos;", b'\''),
+];
 
 /// Stdout and stderr of a process that knows these secrets.
 #[derive(Clone, Debug, Default)]
@@ -185,60 +393,43 @@ pub(crate) fn told(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Where a secret stands in a text, or its beginning: messages are cut, and a secret with them. Half of it at least, and twelve bytes.
-fn find(secret: &str, text: &str) -> Option<std::ops::Range<usize>> {
-    let least = (secret.len() / 2).max(12).min(secret.len());
-    let least = (least..=secret.len()).find(|at| secret.is_char_boundary(*at))?;
-    let start = secret.get(..least)?;
-    let from = text.find(start)?;
-    let more = text.get(from..)?.bytes().zip(secret.bytes());
-    let mut to = from + more.take_while(|(a, b)| a == b).count();
-    while !text.is_char_boundary(to) {
-        to -= 1;
-    }
-    Some(from..to)
-}
-
-/// The forms in which a secret may come back.
+/// The forms in which a secret may come back, before anything is escaped.
 fn forms(secret: &str) -> Vec<String> {
-    let json = Value::from(secret).to_string();
-    let json = json.trim_matches('"').to_owned();
-    let padded = BASE64_STANDARD.encode(secret);
-    let bare = padded.trim_end_matches('=').to_owned();
-    // the last letter of an unpadded form depends on what follows, and another alphabet is for URLs
-    let url_safe = BASE64_URL_SAFE_NO_PAD.encode(secret);
-    let percent = utf8_percent_encode(secret, ENCODED).to_string();
-    vec![
+    let bytes = secret.as_bytes();
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    let digits = bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]);
+    let mut all = vec![
         secret.to_owned(),
-        // as PHP writes JSON
-        json.replace('/', "\\/"),
-        json,
-        in_small_digits(&percent),
-        percent,
-        padded,
-        bare,
-        url_safe,
-    ]
+        secret.replace(' ', "+"),
+        BASE64_STANDARD.encode(secret),
+        digits.collect(),
+    ];
+    // Of what is encoded with other text around it, the letters that are its own: where it begins at the first, second or third byte of a group. Another alphabet
+    // is for URLs.
+    for before in 0..3 {
+        let among = [vec![0; before], bytes.to_vec()].concat();
+        let (from, to) = ((before * 8).div_ceil(6), among.len() * 8 / 6);
+        for encoded in [
+            BASE64_STANDARD.encode(&among),
+            BASE64_URL_SAFE_NO_PAD.encode(&among),
+        ] {
+            all.extend(encoded.get(from..to).map(str::to_owned));
+            all.push(
+                encoded
+                    .get(from..)
+                    .unwrap_or_default()
+                    .trim_end_matches('=')
+                    .to_owned(),
+            );
+        }
+    }
+    all
 }
 
-/// Everything but letters, digits and `-._~` as `%XX`.
-const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// `%2f` for `%2F`.
-fn in_small_digits(percent: &str) -> String {
-    let mut parts = percent.split('%');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
-        text.push('%');
-        text.push_str(&digits.to_ascii_lowercase());
-        text.push_str(rest);
-    }
-    text
+/// What a text says when its escapes are read.
+fn decoded(text: &str) -> String {
+    let layer = Layer::of(text).read_on();
+    String::from_utf8_lossy(layer.as_ref().map_or(text.as_bytes(), Layer::bytes)).into_owned()
 }
 
 /// What is secret in an address: `user:password` and the password alone, and the query's values, as they are written and decoded; and what basic authentication
@@ -264,10 +455,9 @@ fn in_url(url: &str) -> Vec<String> {
         );
     }
     let written = found.iter().map(|&text| text.to_owned());
-    let decoded = found
-        .iter()
-        .map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
-    written.chain(decoded).collect()
+    written
+        .chain(found.iter().map(|text| decoded(text)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -305,9 +495,57 @@ mod tests {
             "cCJzcy93IHJkKzE",
             "p%22ss%2Fw%20rd%2B1",
             "p%22ss%2fw%20rd%2b1",
+            "p\"ss/w+rd+1",
+            "702273732f772072642b31",
+            "702273732F772072642B31",
+            "P\"SS/W RD+1",
+            "p\"s\0s/w rd\r\n+1",
+            "cCJzcy9\\n3IHJkKzE=",
+            "p&quot;ss&#47;w&#x20;rd&#43;1",
+            "\\u0070\\u0022\\u0073\\u0073\\/w rd+1",
+            "%70%22%73%73%2F%77%20%72%64%2B%31",
+            "\\x70\\x22ss/w rd+1",
+            // JSON in JSON, a percent form in HTML, and one in another
+            "p\\\\\\\"ss/w rd+1",
+            "&#37;70&#37;22ss/w rd+1",
+            "%2570%2522ss/w%2520rd+1",
         ] {
             assert_eq!(secrets.hidden(&format!("<{form}>")), "<***>", "{form}");
         }
+    }
+
+    #[test]
+    fn a_secret_that_is_encoded_together_with_what_stands_around_it_is_hidden() {
+        let secrets = secrets(&["--header", "Authorization: Basic bWU6b3Blbi0xMjM0NTY="]);
+        for around in [
+            "",
+            "x",
+            "xy",
+            "xyz",
+            "Authorization: Basic bWU6b3Blbi0xMjM0NTY=, ",
+        ] {
+            for secret in ["bWU6b3Blbi0xMjM0NTY=", "open-123456"] {
+                let own =
+                    secrets.hidden(&BASE64_STANDARD.encode(format!("{around}{secret} is wrong")));
+                let left = own.replace(HIDDEN, "");
+                let all = BASE64_STANDARD.encode(format!("{around} is wrong"));
+                assert!(left.len() <= all.len() + 4, "{around}{secret}: {own}");
+            }
+        }
+        assert_eq!(
+            secrets.hidden("open-123456 of me:open-123456"),
+            "*** of ***"
+        );
+    }
+
+    #[test]
+    fn words_and_numbers_are_taken_out_of_what_others_said_and_of_nothing_else() {
+        let secrets = secrets(&["--header", "x-a: requests", "--header", "x-n: 123456"]);
+        let own = "of 123456 requests";
+        assert_eq!(secrets.hidden(own), own);
+        let mut said = own.to_owned();
+        secrets.hide(&mut said);
+        assert_eq!(said, "of *** ***");
     }
 
     #[test]
@@ -320,6 +558,7 @@ mod tests {
         ]);
         let hidden = |text: &str| secrets.hidden(text);
         assert_eq!(hidden("bad key sk-plainsecretkey-0…"), "bad key ***…");
+        assert_eq!(hidden("bad key sk-plainsecr…"), "bad key ***…");
         assert_eq!(hidden("a key begins with sk-"), "a key begins with sk-");
         assert_eq!(hidden("<geheimschlüssel-für-alle-fälle>"), "<***>");
         assert_eq!(hidden("<geheimschlüssel-für-al…"), "<***…");

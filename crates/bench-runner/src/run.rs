@@ -19,6 +19,8 @@ use bench_client::{Clock, RequestEncoder};
 use bench_insight::Asked;
 use bench_schema::RunRecord;
 use ending::Signals;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Settings;
 use crate::planner::Planner;
@@ -50,6 +52,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Run<'a> {
     program: &'a Program,
     settings: &'a Settings,
+    secrets: Secrets,
     /// Kept alive: dropping it stops the engine.
     engine: Option<Engine>,
     server: Server,
@@ -70,7 +73,17 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
         .enable_all()
         .build()
         .map_err(RunError::Thread)?;
-    tokio::task::LocalSet::new().block_on(&runtime, carry_out(program, settings))
+    let whole = async {
+        outlive_file_limits();
+        carry_out(program, settings).await
+    };
+    tokio::task::LocalSet::new().block_on(&runtime, whole)
+}
+
+/// What is beyond a limit on file sizes (`ulimit -f`) cannot be written, an error like a full disk; the system's own way is to end the program. Once somebody
+/// has listened to its signal it comes as an error.
+fn outlive_file_limits() {
+    let _listened = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
 }
 
 #[expect(
@@ -91,15 +104,14 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.preflight(&pool).await?;
     let folder = folder::create(&settings.output, settings.benchmark, run.started)?;
     let _held_until_the_end = folder::claim(&folder)?;
-    let secrets = Secrets::of(settings);
     let mut record = conclude::blank(&run, &cells);
-    secrets.hide_in_run(&mut record);
+    run.secrets.hide_in_run(&mut record);
     folder::write_begin(&folder, &record)?;
     folder::write_run(&folder, &record)?;
 
     let progress = run.progress.clone();
     let say = move |line| progress.note(&format!("warning: {line}"));
-    let recorder = RecorderThread::start(&folder, run.clock.clone(), secrets.clone(), say)?;
+    let recorder = RecorderThread::start(&folder, run.clock.clone(), run.secrets.clone(), say)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
@@ -139,11 +151,15 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
     conclude::own_up(&mut record, held_up, kept.as_ref().err());
     run.progress.finish();
-    secrets.hide_in_run(&mut record);
+    run.secrets.hide_in_run(&mut record);
     // what cannot be stored is shown all the same
     let stored = folder::write_run(&folder, &record);
+    let is_anothers = matches!(stored, Err(RunError::OutInUse(_)));
+    let stored = stored.map_err(|error| RunError::NotStored(folder.clone(), Box::new(error)));
     let record = Arc::new(record);
-    run.write_reports(&record, &folder, signals).await?;
+    if !is_anothers {
+        run.write_reports(&record, &folder, signals).await?;
+    }
     let trouble = failed
         .or(stored.err())
         .or(kept.err())

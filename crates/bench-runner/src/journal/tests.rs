@@ -56,6 +56,24 @@ fn a_file_that_somebody_replaced_is_trouble_and_not_overwritten() {
 }
 
 #[test]
+fn a_file_that_somebody_else_writes_to_is_told_when_it_happens_and_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(REQUESTS.part_name(0));
+    let mut journal = Journal::create(folder.path(), REQUESTS, UNLIMITED).unwrap();
+    journal.append(&1);
+    assert_eq!(journal.flush(), None);
+    fs::write(&path, "").unwrap();
+    journal.append(&2);
+    assert!(
+        journal
+            .flush()
+            .is_some_and(|said| said.contains("changed by somebody else"))
+    );
+    assert_eq!(journal.flush(), None);
+    assert!(matches!(journal.close().1, Err(JournalError::Changed(_))));
+}
+
+#[test]
 fn a_disk_that_is_full_is_said_once_and_named_at_the_end() {
     // /dev/full answers every write with ENOSPC; a part on it is made by hand, since it exists already
     let Ok(file) = OpenOptions::new().write(true).read(true).open("/dev/full") else {

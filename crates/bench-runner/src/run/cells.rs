@@ -140,7 +140,10 @@ impl Run<'_> {
     ) -> Result<(CellRecord, CellEvidence), RunError> {
         let ends = Ends {
             enough: Arc::default(),
-            health: Arc::new(Health::new(self.settings.limits.keep_going)),
+            health: Arc::new(Health::new(
+                self.settings.limits.keep_going,
+                self.secrets.clone(),
+            )),
         };
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();

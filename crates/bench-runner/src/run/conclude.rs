@@ -12,6 +12,7 @@ use bench_schema::{
 
 use super::Run;
 use crate::config::{self, Settings};
+use crate::journal::JournalError;
 use crate::program::Cell;
 use crate::worker_pool::PhaseReport;
 use crate::{RunError, wall_clock};
@@ -157,8 +158,11 @@ impl Run<'_> {
             .or(ended_early);
         record.complete = record.incomplete_reason.is_none();
         if let Some(report) = cost {
-            record.host.unknown.extend(report.unknown.clone());
-            record.server.facts.extend(report.server_facts());
+            let (mut unknown, mut facts) = (report.unknown.clone(), report.server_facts());
+            self.secrets.hide_in_values(&mut unknown);
+            self.secrets.hide_in_values(&mut facts);
+            record.host.unknown.extend(unknown);
+            record.server.facts.extend(facts);
             if let Some(share) = report.cpu_share() {
                 record
                     .host
@@ -185,11 +189,17 @@ pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: Option<&RunErro
         )
     });
     let lost = lost.map(|error| {
-        TrustReason::new(
-            "journal_incomplete",
-            TrustVerdict::Doubtful,
-            error.to_string(),
-        )
+        let what = match error {
+            RunError::Journal(JournalError::Lost { path, lost_lines, source }) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                format!("{lost_lines} lines of {name} could not be written ({source}): the figures count them, what is made of single requests or readings lacks them")
+            }
+            other => other.to_string(),
+        };
+        TrustReason {
+            next: Some("make room on the disk, and measure again".to_owned()),
+            ..TrustReason::new("journal_incomplete", TrustVerdict::Doubtful, what)
+        }
     });
     record.trust.add(held_up.into_iter().chain(lost));
 }

@@ -46,7 +46,8 @@ impl Run<'_> {
             answer = pool.ask(request.clone(), &name).await?;
         }
         match refusal(&answer) {
-            Some((what, help)) => {
+            Some((mut what, help)) => {
+                self.secrets.hide(&mut what);
                 if !self.settings.limits.keep_going {
                     let help = format!("{help}; --keep-going measures all the same");
                     return Err(RunError::Server { what, help });

@@ -30,11 +30,12 @@ impl<'a> Run<'a> {
     ) -> Result<(Self, Vec<Cell>), RunError> {
         let output = &settings.output;
         let wanted = output.progress && !output.quiet && !output.dry_run;
-        let progress = Progress::new(wanted, Console::without(Secrets::of(settings)));
+        let secrets = Secrets::of(settings);
+        let progress = Progress::new(wanted, Console::without(secrets.clone()));
         let started = wall_clock::now();
         let clock = Clock::start();
         let mut engine = None;
-        let server = if output.dry_run {
+        let mut server = if output.dry_run {
             Server::imagined(settings)?
         } else if settings.target.url.is_empty() {
             progress.note(&format!(
@@ -51,12 +52,14 @@ impl<'a> Run<'a> {
             Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
         let cells = told_apart((program.design)(settings, server.context()));
+        secrets.hide_in_server(&mut server.record);
         if !output.dry_run {
             make_room_for(&cells, settings)?;
         }
         let mut run = Self {
             program,
             settings,
+            secrets,
             engine,
             server,
             token_counter: Arc::new(Words),
@@ -259,9 +262,13 @@ fn streams(cell: &Cell) -> Option<u64> {
 
 fn short(streams: u64, allowed: Option<u64>) -> Option<String> {
     let (needed, allowed) = (streams + BESIDE, allowed?);
+    let who = match streams {
+        0 => "a run needs".to_owned(),
+        _ => format!("{streams} streams need"),
+    };
     (needed > allowed).then(|| {
         format!(
-            "{streams} streams need about {needed} open files, and the system allows this process {allowed}\n  \
+            "{who} about {needed} open files, and the system allows this process {allowed}\n  \
              help: raise the hard limit (ulimit -Hn), or ask for fewer streams; --keep-going measures all the same"
         )
     })
