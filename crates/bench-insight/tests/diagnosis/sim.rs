@@ -15,6 +15,7 @@ pub(crate) type Ms = f64;
 
 /// What is put in.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub(crate) struct Server {
     /// Requests that run at once.
     pub(crate) slots: usize,

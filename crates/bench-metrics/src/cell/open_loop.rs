@@ -1,6 +1,6 @@
 //! What an open loop offers, and what is served of it. An open loop has no steady part: every request counts.
 
-use bench_schema::{ArrivalKind, Interval, Load, Metric, Stamp};
+use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
@@ -26,7 +26,7 @@ pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
         return None;
     };
     let stop = &context.stop;
-    let seconds = stop.duration.map(|length| length.as_secs_f64());
+    let seconds = stop.duration.map(Nanos::as_secs_f64);
     let by_time = seconds.map(|seconds| ((rate_per_s * seconds).round(), seconds));
     let by_number = stop.requests.map(|n| (n as f64, n as f64 / rate_per_s));
     let ends = by_time.into_iter().chain(by_number);
@@ -34,9 +34,22 @@ pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
     ((requests - float(n)).abs() < 0.5).then_some(seconds)
 }
 
+/// A rate with its interval.
+type Rate = (f64, Option<Interval>);
+
+/// What an open loop offered, and what of it was served; nothing of a closed one.
+pub(super) fn rates<'a>(
+    repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
+    load: &Load,
+) -> (Option<f64>, Option<Rate>) {
+    let offered = offered(repeats.clone()).filter(|_| load.is_open());
+    let served = offered.and_then(|offered| served(repeats, offered, load));
+    (offered, served)
+}
+
 /// Requests due per second of their plan; where its length is not known, from the first due to the last, those due together at the last left out,
 /// since the time that they stand for is not in it.
-pub(super) fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
+fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
     per_second(repeats, |row| Some(row.instants().due))
 }
 
@@ -82,11 +95,11 @@ const FEWEST: usize = 10;
 
 /// Requests served per second, with its interval. Where no queue grows, what was offered times the share that completed, and at least that over
 /// 1 + g, g being the most by which the time that requests take may grow in a second. Where one grows, answers that ended while load was offered.
-pub(super) fn served<'a>(
+fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
     load: &Load,
-) -> Option<(f64, Option<Interval>)> {
+) -> Option<Rate> {
     let rows = || repeats.clone().flat_map(|repeat| repeat.rows);
     let completed = rows().filter(|row| row.completed()).count();
     if completed < FEWEST {
@@ -158,7 +171,7 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
         return false;
     }
     let level = |share: f64| {
-        let at = *first + bench_schema::Nanos::from_f64(length * share);
+        let at = *first + Nanos::from_f64(length * share);
         let count = |times: &[Stamp]| float(times.partition_point(|time| *time <= at));
         count(&started) - count(&ended)
     };
@@ -179,7 +192,7 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
     let changes = levels.windows(2).map(|pair| pair[1] - pair[0]);
     let squares: f64 = changes.map(|change| (change - growth / n).powi(2)).sum();
     let error = (squares / (n - 1.0) * n).sqrt();
-    let half = *first + bench_schema::Nanos::from_f64(length / 2.0);
+    let half = *first + Nanos::from_f64(length / 2.0);
     let late = ended.partition_point(|end| end <= last) - ended.partition_point(|end| *end < half);
     growth >= ERRORS * error
         || falls_short(

@@ -202,12 +202,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     };
     let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
     let requests = spans.iter().flat_map(Span::rows).count();
-    let repeats = || spans.iter().map(|span| span.repeat);
-    let offered = load
-        .is_open()
-        .then(|| open_loop::offered(repeats()))
-        .flatten();
-    let served = offered.and_then(|offered| open_loop::served(repeats(), offered, load));
+    let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
     let (requests_per_s, requests_per_s_interval) = if load.is_open() {
         served
     } else if spans.iter().all(|s| s.steady) {
