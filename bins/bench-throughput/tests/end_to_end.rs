@@ -224,6 +224,18 @@ fn an_open_loop_offers_what_was_asked_and_says_what_the_cap_refused() -> Result 
 }
 
 #[test]
+fn a_closed_loop_is_warmed_up_for_a_time_where_the_server_sizes_prompts() -> Result {
+    let folder = tempfile::tempdir()?;
+    let asked = "--engine fixed --dataset random --input-tokens 12 --output-tokens 3 --concurrency 2 --requests 4 --warmup 100ms";
+    let (_, run) = run_in(folder.path(), &asked.split(' ').collect::<Vec<_>>())?;
+    let cell = run.cells.first().ok_or("no cell")?;
+    assert_eq!(cell.plan.sized_by, "server /tokenize");
+    assert_eq!(cell.counts.completed, 4);
+    assert!(cell.counts.warmup > 0);
+    Ok(())
+}
+
+#[test]
 fn a_missed_target_is_exit_code_four_and_a_met_one_is_not() -> Result {
     let server = instant()?;
     let url = server.url();
