@@ -167,7 +167,7 @@ fn names(arguments: &List) -> Result<Done, CommandError> {
     let (known, notes) = Store::at(&arguments.place.baselines).list()?;
     let output = match arguments.output {
         Output::Json => serde_json::to_string_pretty(&known).unwrap_or_default() + "\n",
-        Output::Table => show::list(&known).to_terminal(),
+        Output::Table => show::list(&known).alone(),
         Output::Markdown => show::list(&known).to_markdown(),
     };
     Ok(Done::well(output, notes))

@@ -89,7 +89,7 @@ fn study<'a>(
         };
     let points = groups.iter().zip(&named).zip(held).map(point).collect();
     let along = frames::along(groups, axis, &named)?;
-    Ok(Study::new(points, axis, along)?)
+    Ok(Study::new(points, axis, Some(along))?)
 }
 
 /// A baseline beside a comparison with it: the table, then how far its targets got and what to reach next.

@@ -118,7 +118,6 @@ pub(crate) enum CommandError {
     Report(#[from] ReportError),
     #[error(transparent)]
     Insight(#[from] InsightError),
-    #[cfg(feature = "frames")]
     #[error(transparent)]
     Frames(#[from] bench_frames::FramesError),
 }

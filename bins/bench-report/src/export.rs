@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
         Format::Vllm => for_each_cell(&run, &out, "vllm", in_order)?,
         Format::Aiperf => for_each_cell(&run, &out, "aiperf", in_order)?,
         Format::Csv => csv(&run, &out)?,
-        Format::Parquet => parquet(&run, &out)?,
+        Format::Parquet => bench_frames::write_run(&run.path, &run.record, &out)?,
         Format::Json => {
             let path = out.join("run.json");
             files::write_run(&path, &run.record)?;
@@ -82,7 +82,7 @@ fn for_each_cell(
     Ok(written)
 }
 
-/// Cells and metrics from the record, and every request, token and reading where frames were built in.
+/// Cells and metrics from the record, and every request, token and reading.
 fn csv(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
     let tables = [
         ("cells.csv", export::cells(&run.record)),
@@ -94,20 +94,6 @@ fn csv(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
         files::write_whole(&path, text.as_bytes())?;
         written.push(path);
     }
-    #[cfg(feature = "frames")]
     written.extend(bench_frames::write_run_csv(&run.path, &run.record, out)?);
     Ok(written)
-}
-
-#[cfg(feature = "frames")]
-fn parquet(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
-    Ok(bench_frames::write_run(&run.path, &run.record, out)?)
-}
-
-#[cfg(not(feature = "frames"))]
-fn parquet(_: &RunFolder, _: &Path) -> Result<Vec<PathBuf>, CommandError> {
-    Err(CommandError::Usage(
-        "--format parquet needs the feature `frames`; build with `cargo build -p bench-report-command --features frames`"
-            .to_owned(),
-    ))
 }

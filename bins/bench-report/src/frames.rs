@@ -1,163 +1,130 @@
 //! Figures of many runs side by side, by polars: `pivot`, and the points of `compare`.
 
-use bench_report::Table;
+use bench_frames::FramesError;
+use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
+use bench_report::{Cell, Column, Table};
+use bench_schema::{Metric, RunRecord, Unit};
 
 use crate::Done;
-use crate::arguments::Pivot;
+use crate::arguments::{Output, Pivot};
+use crate::compare::names;
 use crate::error::CommandError;
-use crate::run_folder::RunFolder;
+use crate::run_folder::{RunFolder, open_group};
 
-#[cfg(not(feature = "frames"))]
-mod without {
-    use super::{CommandError, Done, Pivot, RunFolder, Table};
-
-    pub(crate) fn along(
-        _: &[Vec<RunFolder>],
-        _: Option<&str>,
-        _: &[String],
-    ) -> Result<Option<Table>, CommandError> {
-        Ok(None)
-    }
-
-    pub(crate) fn pivot(_: &Pivot) -> Result<Done, CommandError> {
-        Err(CommandError::Usage(
-            "pivot needs the feature `frames`; build with `cargo build -p bench-report-command --features frames`"
-                .to_owned(),
-        ))
-    }
-}
-
-#[cfg(feature = "frames")]
-mod with {
-    use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
-    use bench_report::{Cell, Column};
-    use bench_schema::RunRecord;
-
-    use super::{CommandError, Done, Pivot, RunFolder, Table};
-    use crate::arguments::Output;
-    use crate::compare::names;
-    use crate::run_folder::open_group;
-
-    /// The best cell of each level of the axis, or of each group of runs under its name.
-    pub(crate) fn along(
-        groups: &[Vec<RunFolder>],
-        axis: Option<&str>,
-        names: &[String],
-    ) -> Result<Option<Table>, CommandError> {
-        let runs = groups.iter().flatten().map(|run| &run.record);
-        let numbered = runs.enumerate();
-        let runs: Vec<(String, &RunRecord)> =
-            numbered.map(|(i, run)| (i.to_string(), run)).collect();
-        let mut frame = bench_frames::cells_of(&runs)?;
-        let by = format!("tag.{}", axis.unwrap_or("run"));
-        if axis.is_none() {
-            let of_cells = groups.iter().zip(names).flat_map(|(group, name)| {
-                let cells = group.iter().map(|run| run.record.cells.len()).sum();
-                std::iter::repeat_n(name.as_str(), cells)
-            });
-            let of_cells: Vec<&str> = of_cells.collect();
-            let failed = |error| CommandError::Frames(bench_frames::FramesError::Polars(error));
-            let column = Series::new(PlSmallStr::from_str(&by), of_cells);
-            frame.with_column(column).map_err(failed)?;
-        }
-        let frame = bench_frames::along(&frame, &by)?;
-        let title = axis.map_or_else(
-            || "Each run at its best cell".to_owned(),
-            |tag| format!("Along {tag}, each level at its best cell"),
-        );
-        Ok(Some(table(&frame, &title)?))
-    }
-
-    pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
-        let mut runs = Vec::new();
-        for path in &arguments.runs {
-            runs.extend(open_group(path, arguments.reads)?);
-        }
-        let each: Vec<&[RunFolder]> = runs.iter().map(std::slice::from_ref).collect();
-        let records = runs.iter().map(|run| &run.record);
-        let of: Vec<(String, &RunRecord)> = names(&each).into_iter().zip(records).collect();
-        let cells = bench_frames::cells_of(&of)?;
-        let (rows, columns, value) = (&arguments.rows, &arguments.columns, &arguments.value);
-        let frame = bench_frames::pivot_cells(&cells, rows, columns, value)?;
-        let title = format!("{value} by {rows} and {columns}");
-        let table = table(&frame, &title)?;
-        let output = match arguments.output {
-            Output::Table => table.to_terminal(),
-            Output::Markdown => table.section(true),
-            Output::Json => table.to_json(),
-        };
-        let notes = runs.into_iter().flat_map(|run| run.notes).collect();
-        Ok(Done::well(output, notes))
-    }
-
-    /// A frame as a table: numbers stay numbers, null is a dash.
-    fn table(frame: &DataFrame, title: &str) -> Result<Table, CommandError> {
-        let failed = |error| CommandError::Frames(bench_frames::FramesError::Polars(error));
-        let columns = frame.columns();
-        let headings = columns.iter().map(|column| {
-            let name = column.name().to_string();
-            let (name, unit) = heading(&name);
-            if column.dtype().is_primitive_numeric() {
-                Column::number(name, unit)
-            } else {
-                Column::text(name)
-            }
+/// The best cell of each level of the axis, or of each group of runs under its name.
+pub(crate) fn along(
+    groups: &[Vec<RunFolder>],
+    axis: Option<&str>,
+    names: &[String],
+) -> Result<Table, CommandError> {
+    let runs = groups.iter().flatten().map(|run| &run.record);
+    let numbered = runs.enumerate();
+    let runs: Vec<(String, &RunRecord)> = numbered.map(|(i, run)| (i.to_string(), run)).collect();
+    let mut frame = bench_frames::cells_of(&runs)?;
+    let by = format!("tag.{}", axis.unwrap_or("run"));
+    if axis.is_none() {
+        let of_cells = groups.iter().zip(names).flat_map(|(group, name)| {
+            let cells = group.iter().map(|run| run.record.cells.len()).sum();
+            std::iter::repeat_n(name.as_str(), cells)
         });
-        let mut table = Table::new(title, headings.collect());
-        for line in 0..frame.height() {
-            let mut row = Vec::new();
-            for column in columns {
-                let value = column.get(line).map_err(failed)?;
-                let factor = if column.name().as_str() == "efficiency" {
-                    100.0
-                } else {
-                    1.0
-                };
-                row.push(match &value {
-                    AnyValue::Null => Cell::default(),
-                    value if column.dtype().is_integer() => value
-                        .extract::<u64>()
-                        .map_or_else(Cell::default, Cell::count),
-                    value if column.dtype().is_primitive_numeric() => {
-                        Cell::number(value.extract::<f64>().map(|x| x * factor))
-                    }
-                    value => Cell::text(value.str_value()),
-                });
-            }
-            table.push(row);
-        }
-        Ok(table)
+        let of_cells: Vec<&str> = of_cells.collect();
+        let column = Series::new(PlSmallStr::from_str(&by), of_cells);
+        frame.with_column(column).map_err(FramesError::from)?;
     }
+    let frame = bench_frames::along(&frame, &by)?;
+    let title = axis.map_or_else(
+        || "Each run at its best cell".to_owned(),
+        |tag| format!("Along {tag}, each level at its best cell"),
+    );
+    table(&frame, &title)
+}
 
-    /// What people call a column, and its unit.
-    fn heading(name: &str) -> (String, &'static str) {
-        let plain = || {
-            let short = ["tag.", "factor."]
-                .iter()
-                .find_map(|begin| name.strip_prefix(begin));
-            short.unwrap_or(name).replace('_', " ")
-        };
-        match name {
-            "output_tokens_per_s" => ("output".to_owned(), "tok/s"),
-            "requests_per_s" => ("requests".to_owned(), "req/s"),
-            "scaling_factor" => ("scaling".to_owned(), "×"),
-            "efficiency" => (plain(), "%"),
-            "cell" => ("best cell".to_owned(), ""),
-            _ if ["ttft.", "itl.", "e2e."]
-                .iter()
-                .any(|begin| name.starts_with(begin)) =>
-            {
-                (
-                    name.replace('.', " ").to_uppercase().replace(" P", " p"),
-                    "ms",
-                )
+pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
+    let mut runs = Vec::new();
+    for path in &arguments.runs {
+        runs.extend(open_group(path, arguments.reads)?);
+    }
+    let each: Vec<&[RunFolder]> = runs.iter().map(std::slice::from_ref).collect();
+    let records = runs.iter().map(|run| &run.record);
+    let of: Vec<(String, &RunRecord)> = names(&each).into_iter().zip(records).collect();
+    let cells = bench_frames::cells_of(&of)?;
+    let (rows, columns, value) = (&arguments.rows, &arguments.columns, &arguments.value);
+    let frame = bench_frames::pivot_cells(&cells, rows, columns, value)?;
+    let title = match heading(value) {
+        // Shares stand as they are stored.
+        (_, "" | "%") => format!("{value} by {rows} and {columns}"),
+        (what, unit) => format!("{what} ({unit}) by {rows} and {columns}"),
+    };
+    let table = table(&frame, &title)?;
+    let output = match arguments.output {
+        Output::Table => table.alone(),
+        Output::Markdown => table.section(true),
+        Output::Json => table.to_json(),
+    };
+    let notes = runs.into_iter().flat_map(|run| run.notes).collect();
+    Ok(Done::well(output, notes))
+}
+
+/// A frame as a table: numbers stay numbers, null is a dash.
+fn table(frame: &DataFrame, title: &str) -> Result<Table, CommandError> {
+    // What no run has is left out.
+    let columns = frame.columns().iter();
+    let columns: Vec<&Series> = columns.filter(|c| c.null_count() < c.len()).collect();
+    let headings = columns.iter().map(|column| {
+        let name = column.name().to_string();
+        let (name, unit) = heading(&name);
+        if column.dtype().is_primitive_numeric() {
+            Column::number(name, unit)
+        } else {
+            Column::text(name)
+        }
+    });
+    let mut table = Table::new(title, headings.collect());
+    for line in 0..frame.height() {
+        let mut row = Vec::new();
+        for column in &columns {
+            let value = column.get(line).map_err(FramesError::from)?;
+            let is_share = heading(column.name()).1 == "%";
+            let factor = if is_share { 100.0 } else { 1.0 };
+            row.push(match &value {
+                AnyValue::Null => Cell::default(),
+                value if column.dtype().is_integer() => value
+                    .extract::<u64>()
+                    .map_or_else(Cell::default, Cell::count),
+                value if column.dtype().is_primitive_numeric() => {
+                    Cell::number(value.extract::<f64>().map(|x| x * factor))
+                }
+                value => Cell::text(value.str_value()),
+            });
+        }
+        table.push(row);
+    }
+    Ok(table)
+}
+
+/// What people call a column, and its unit.
+fn heading(name: &str) -> (String, &'static str) {
+    let plain = || {
+        let short = ["tag.", "factor."]
+            .iter()
+            .find_map(|begin| name.strip_prefix(begin));
+        short.unwrap_or(name).replace('_', " ")
+    };
+    match name {
+        "output_tokens_per_s" => ("output".to_owned(), "tok/s"),
+        "requests_per_s" => ("requests".to_owned(), "req/s"),
+        "scaling_factor" => ("scaling".to_owned(), "×"),
+        "efficiency" => (plain(), "%"),
+        "gpu_use" => ("GPU use".to_owned(), "%"),
+        "gpu_memory" => ("peak GPU memory".to_owned(), "%"),
+        "cell" => ("best cell".to_owned(), ""),
+        _ => {
+            let parts = name.split_once('.');
+            let metric = parts.and_then(|(metric, _)| metric.parse::<Metric>().ok());
+            match metric.filter(|metric| metric.unit() == Unit::Ns).zip(parts) {
+                Some((metric, (_, figure))) => (format!("{} {figure}", metric.title()), "ms"),
+                None => (plain(), ""),
             }
-            _ => (plain(), ""),
         }
     }
 }
-
-#[cfg(feature = "frames")]
-pub(crate) use with::{along, pivot};
-#[cfg(not(feature = "frames"))]
-pub(crate) use without::{along, pivot};

@@ -404,7 +404,7 @@ fn a_header_without_a_colon_and_an_empty_key_file_are_told_without_values() -> R
     let empty = folder.path().join("empty");
     std::fs::write(&empty, "\n")?;
     let empty = empty.to_str().ok_or("a path that is no text")?;
-    let header = format!("Authorization=Bearer {KEY}");
+    let header = format!("Authorization Bearer {KEY}");
     for (args, said) in [
         (["--header", &header], "`Name: value`"),
         (["--api-key-file", empty], "there is no key in it"),

@@ -94,15 +94,15 @@ pub struct Header {
 impl FromStr for Header {
     type Err = String;
 
-    /// `Name: value`. What is wrong is told without the text, which may hold a key.
+    /// `Name: value`, or `Name=value` as other tools have it. What is wrong is told without the text, which may hold a key.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, value) = text
-            .split_once(':')
+            .split_once([':', '='])
             .ok_or("must be written `Name: value`, with a colon")?;
         let (name, value) = (name.trim(), value.trim());
         let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(allowed) {
-            return Err("has a name that HTTP does not allow before its colon".to_owned());
+            return Err("must be written `Name: value`, with a name that HTTP allows".to_owned());
         }
         if value.chars().any(char::is_control) {
             return Err(format!("`{name}` has a value that HTTP does not allow"));
@@ -689,7 +689,11 @@ mod tests {
             let inner = refused(&format!("{text}\u{1}: x"));
             assert!(!inner.contains("123456"), "{inner}");
         }
-        assert!(refused("Authorization=Bearer sk-123456").contains("`Name: value`"));
+        assert!(refused("Authorization Bearer sk-123456").contains("`Name: value`"));
+        for same in ["x-key: a=b:c", "x-key=a=b:c"] {
+            let header = same.parse::<Header>().unwrap();
+            assert_eq!((&*header.name, header.value.expose()), ("x-key", "a=b:c"));
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), 
 ///
 /// Columns: `run` (its folder's name), `experiment`, `started_at`, `trust`, `complete`, `seed`, `model`, `server`, `server_version`, `cell`, `label`, `plan`,
 /// `repeats`, `headline` (where its latencies begin: `sent` or `due`); counts (`planned`, `completed`, `failed`, `timed_out`, `truncated`, `cancelled`, `unsent`); rates of the headline window
-/// (`requests_per_s`, `output_tokens_per_s`, `total_tokens_per_s`, `mean_in_flight`); `goodput_per_s`, `attainment`; `lag_p99_ms`; for
+/// (`requests_per_s`, `output_tokens_per_s`, `total_tokens_per_s`, `mean_in_flight`); `goodput_per_s`, `attainment`; `lag_p99_ms`;
+/// `gpu_use` (mean) and `gpu_memory` (peak), shares; for
 /// every metric `KEY_ms.mean`, `.p50`, `.p90`, `.p95`, `.p99` (of completed requests, from `sent` and, as `KEY_due`, from `due`); then load, tags and
 /// factors as in [`crate::requests`].
 ///
@@ -141,4 +142,13 @@ fn rates<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
         .number("lag_p99_ms", |(_, cell)| {
             Some(cell.client.lag.as_ref()?.p99.as_millis_f64())
         })
+        .number("gpu_use", |(_, cell)| read(cell, "gpu_utilisation_mean"))
+        .number("gpu_memory", |(_, cell)| {
+            read(cell, "gpu_memory_peak_share")
+        })
+}
+
+/// A figure that readings gave.
+fn read(cell: &CellRecord, name: &str) -> Option<f64> {
+    Some(cell.hardware.as_ref()?.derived.get(name)?.value)
 }

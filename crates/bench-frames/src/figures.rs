@@ -105,14 +105,17 @@ fn one_cell_a_place(frame: &DataFrame, rows: &str, columns: &str) -> Result<(), 
 }
 
 /// Figures of a level's best cell.
-const FIGURES: [&str; 7] = [
+const FIGURES: [&str; 10] = [
     "output_tokens_per_s",
     "requests_per_s",
     "ttft.p50",
     "ttft.p95",
     "itl.p50",
+    "e2e.mean",
     "e2e.p50",
     "e2e.p95",
+    "gpu_use",
+    "gpu_memory",
 ];
 
 /// Runs along an axis: a row for each value of `by` (a tag, `model`, `run`), numbers in order.

@@ -10,8 +10,8 @@ use bench_frames::{
 };
 use bench_metrics::{Sample, latency};
 use bench_schema::{
-    Channel, Event, Exchange, FailureKind, Metric, Nanos, Outcome, Phase, PromptSize,
-    RequestRecord, RunRecord, Stage, Stamp, TokenSource,
+    Channel, Event, Exchange, FailureKind, Metric, Nanos, Outcome, Phase, PromptSize, Quantity,
+    RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
 };
 use polars::prelude::{DataFrame, DataType};
 use serde_json::json;
@@ -275,6 +275,15 @@ fn golden(folder: &Path, gpus: &str, faster: f64) -> RunRecord {
     );
     let mut run = RunRecord::from_json(&fs::read_to_string(path).unwrap()).unwrap();
     run.tags.insert("gpus".to_owned(), gpus.to_owned());
+    for cell in &mut run.cells {
+        let of_gpus = &mut cell.hardware.get_or_insert_default().derived;
+        let busy = Quantity {
+            value: 0.125 * gpus.parse::<f64>().unwrap(),
+            unit: Unit::Ratio,
+            interval: None,
+        };
+        of_gpus.insert("gpu_utilisation_mean".to_owned(), busy);
+    }
     for rates in run
         .cells
         .iter_mut()
@@ -362,6 +371,9 @@ fn runs_along_a_tag_scale_as_the_insights_of_the_metrics_crate_say() {
         let wanted = bench_metrics::scaling_efficiency(rate(run), base, level);
         assert_eq!(shares[place].map(f64::to_bits), wanted.map(f64::to_bits));
     }
+    let busy = [0.125, 0.25, 0.5].map(Some);
+    assert_eq!(numbers(&found, "gpu_use"), busy);
+    assert_eq!(numbers(&found, "gpu_memory"), [None; 3]);
 }
 
 #[test]

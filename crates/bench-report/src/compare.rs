@@ -118,7 +118,7 @@ pub fn terminal(held: &RunComparison) -> String {
     let mut table = tables::changes(held);
     let heading = text::plain(&conclusions::heading(held));
     table.title = format!("{heading}: {}", held.summary());
-    let mut out = table.to_terminal();
+    let mut out = table.alone();
     for note in conclusions::notes(held) {
         out.push_str(&format!("note: {}\n", text::plain(&note)));
     }

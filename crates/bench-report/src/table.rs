@@ -11,7 +11,7 @@ use bench_schema::Quantile;
 
 use crate::number;
 
-/// A table with its caption, for a terminal ([`Table::to_terminal`]) or Markdown ([`Table::to_markdown`]).
+/// A table with its caption, for a terminal ([`Table::alone`]) or Markdown ([`Table::to_markdown`]).
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(crate) title: String,
@@ -250,7 +250,7 @@ impl Table {
                 crate::text::markdown(&self.title),
                 self.to_markdown()
             ),
-            (_, false) => self.to_terminal() + "\n",
+            (_, false) => self.alone() + "\n",
         }
     }
 

@@ -16,12 +16,14 @@ pub fn harmless(text: &str) -> String {
     shortened(text, usize::MAX)
 }
 
-/// The same with another limit, for names in narrow places.
+/// The same with another limit, for names in narrow places; of a sentence whole words stay, so that no flag is cut in two.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(longest.saturating_mul(4)));
     for (i, c) in text.trim().chars().enumerate() {
         if i + 1 > longest {
             shown.pop();
+            let words = shown.rfind(' ').filter(|end| 2 * end > shown.len());
+            shown.truncate(words.unwrap_or(shown.len()));
             shown.push('…');
             break;
         }
@@ -131,7 +133,7 @@ fn escape_markdown(text: &str, begins_line: bool) -> String {
     let words = plain.split(' ').enumerate();
     let escaped = words.map(|(i, word)| {
         let inner = word.trim_start_matches('(');
-        let end = inner.trim_end_matches([')', ',', '.', ';', ':']);
+        let end = inner.trim_end_matches([')', ',', '.', ';', ':', '…']);
         let own = end.strip_prefix('`').and_then(|end| end.strip_suffix('`'));
         let safe = |c: char| c.is_ascii_alphanumeric() || "-_=.".contains(c);
         if own.is_some_and(|own| own.starts_with("--") && own.chars().all(safe)) {
@@ -269,6 +271,10 @@ mod tests {
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (400, true));
         assert_eq!(shortened("abcdef", 3), "ab…");
         assert_eq!(shortened("abc", 3), "abc");
+        assert_eq!(shortened("a long-word", 8), "a long-…");
+        let cut = shortened("more requests (`--requests`, `--duration`)", 35);
+        assert_eq!(cut, "more requests (`--requests`,…");
+        assert_eq!(markdown(&cut), cut);
     }
 
     #[test]

@@ -552,7 +552,7 @@ fn compare_along_a_tag_says_how_it_scales() {
     let said = command(&["compare", text(&runs[1]), text(&runs[0]), "--axis", "gpus"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     for words in [
-        "Along gpus: throughput over that at 1 gpus",
+        "Along gpus: throughput over that at 1 gpu:",
         "efficiency",
         "scaling",
     ] {

@@ -43,12 +43,13 @@ fn of_level(figure: Known, value: f64, unit: Unit, cell: &str, level: String) ->
     }
 }
 
-/// `concurrency 8`, `2 gpus`.
+/// `concurrency 8`, `1 gpu`, `2 gpus`.
 fn level_name(factor: &str, level: f64) -> String {
-    if view::DEVICE_FACTORS.contains(&factor) {
-        format!("{} {factor}", text::level(level))
-    } else {
-        format!("{factor} {}", text::level(level))
+    let shown = text::level(level);
+    match factor.strip_suffix('s').unwrap_or(factor) {
+        one if view::DEVICE_FACTORS.contains(&factor) && shown == "1" => format!("1 {one}"),
+        _ if view::DEVICE_FACTORS.contains(&factor) => format!("{shown} {factor}"),
+        _ => format!("{factor} {shown}"),
     }
 }
 

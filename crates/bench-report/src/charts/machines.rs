@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bench_insight::Signal;
 use bench_schema::{ResourceSummary, RunRecord};
 use serde_json::{Value, json};
 
@@ -77,14 +78,20 @@ fn title(run: &RunRecord, topic: Topic, first: &Series, all: &[&Series]) -> Stri
         short(seen.most),
     );
     match topic {
+        // As the tables have it: a point of the chart is a mean, and between the cells are warm-ups.
         Topic::Queue => {
-            let waiting = all.iter().find(|s| s.name == "waiting");
-            let waiting = waiting.map_or_else(String::new, |series| {
-                format!(" and {} wait", short(extent(series).most))
-            });
-            format!("At most {most} requests run{waiting} in the server")
+            let peak = |signal| tables::peak(run, signal).map(short);
+            let waiting = peak(Signal::Waiting).map(|n| format!(" and {n} wait"));
+            format!(
+                "While measured, at most {} requests run{} in the server",
+                peak(Signal::Running).unwrap_or(most),
+                waiting.unwrap_or_default()
+            )
         }
-        Topic::Cache => format!("{name}: {most} % at most"),
+        Topic::Cache => {
+            let peak = tables::peak(run, Signal::KvCache).map(|share| short(share * 100.0));
+            format!("{name} while measured: {} % at most", peak.unwrap_or(most))
+        }
         Topic::ServerTokens => {
             format!("The server counts {mean} tokens/s on average, {most} at most")
         }

@@ -104,14 +104,16 @@ pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         Sample::of(&values).map_or_else(|| "–".to_owned(), |sample| short(sample.median()))
     };
     let mut title = format!(
-        "A request waits {} ms for its first token and is generated for {} ms: {} of {}",
+        "At {} the median request waits {} ms for its first token and takes {} ms more",
+        tables::label(cell),
         median(waiting),
-        median(generating),
-        shown.len(),
-        tables::label(cell)
+        median(generating)
     );
     if failed > 0 {
-        title.push_str(&format!(", {failed} without a whole answer"));
+        title.push_str(&format!(
+            "; {failed} of {} have no whole answer",
+            shown.len()
+        ));
     }
     let table = Sheet::new()
         .number(("began", "s"), |row: &&Row| row.start)
@@ -125,7 +127,10 @@ pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             if row.completed { "yes" } else { "no" }.to_owned()
         })
         .rows("The requests shown", shown.iter().copied());
-    let note = "One row for each request around the middle of the cell, in the order they began; the title's figures are their medians.";
+    let note = format!(
+        "{} requests around the middle of the cell, one row each, in the order they began; the title is of these.",
+        shown.len()
+    );
     let figure = Figure::new("requests", title, plot.point_at_items().height(460));
     Some(figure.note(note).table(table))
 }

@@ -164,9 +164,9 @@ pub(super) fn distributions(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         |i| trace.e2e(i),
         ("distributions", "E2E (ms)"),
         width,
-        |name, widest| {
+        |most, widest| {
             let (low, high) = (short(widest.quantile(0.01)), short(widest.quantile(0.99)));
-            format!("E2E is widest at {name}: p1 {low} ms to p99 {high} ms")
+            format!("E2E spreads{most}: p1 {low} ms to p99 {high} ms")
         },
     )
 }
@@ -176,9 +176,9 @@ pub(super) fn over_time(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
     let cov = |sample: &Sample| sample.cov().unwrap_or(0.0);
     let kind = |(words, id, unit, of): (&str, &str, &str, OverTime)| {
         let sample = |i| Sample::of(&of(trace, i));
-        let figure = of_cells(run, sample, (id, unit), cov, |name, widest| {
+        let figure = of_cells(run, sample, (id, unit), cov, |most, widest| {
             let (what, cov) = (capital(words), short(cov(widest) * 100.0));
-            format!("{what} over time varies most at {name}: CoV {cov} %")
+            format!("{what} over time varies{most}: CoV {cov} %")
         });
         let note = format!(
             "Each violin is the distribution of {words} over {BINS} equal parts of the cell's time; the bar is the median. A tail of few requests is close to its slowest one."
@@ -188,7 +188,7 @@ pub(super) fn over_time(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
     OVER_TIME.into_iter().filter_map(kind).collect()
 }
 
-/// A violin for each cell; the title is of the one that is widest.
+/// A violin for each cell; the title is of the one that is widest, ` most at c8` where there are others.
 fn of_cells(
     run: &RunRecord,
     sample: impl Fn(u32) -> Option<Sample>,
@@ -200,7 +200,11 @@ fn of_cells(
     let widest = all
         .iter()
         .max_by(|a, b| width(&a.1).total_cmp(&width(&b.1)))?;
-    let title = title(&widest.0, &widest.1);
+    let most = match all.len() {
+        1 => String::new(),
+        _ => format!(" most at {}", widest.0),
+    };
+    let title = title(&most, &widest.1);
     let step = all.len().div_ceil(VIOLINS).max(1);
     let cells: Vec<_> = cells.into_iter().step_by(step).collect();
     let seen: Vec<Named> = all.into_iter().step_by(step).collect();

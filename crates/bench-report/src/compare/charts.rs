@@ -185,13 +185,14 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
     let rates: Vec<Option<f64>> = rows.iter().map(|row| Some(row.value)).collect();
     let linear = |level: f64| Some(first.value * level / first.level);
     let ideal: Vec<Option<f64>> = rows.iter().map(|row| linear(row.level)).collect();
-    let levels = level_axis(&shortened(axis, 40), rows.iter().map(|row| row.level));
+    let axis = shortened(axis, 40);
+    let levels = level_axis(&axis, rows.iter().map(|row| row.level));
     let plot = Plot::new(levels, value_axis("best rate (per second)"))
         .bars("best rate", "@0", &rates)
         .levels("proportional", "@muted", &ideal)
         .with("lineStyle", json!({"type": "dashed", "width": 1.5}));
     let (level, share) = (last.level, short(last.efficiency? * 100.0));
-    let title = format!("Scaling efficiency at {level} is {share} %");
+    let title = format!("Scaling efficiency at {axis} {level} is {share} %");
     let note = "The best cell of each point's first run; output tokens/s where they are known.";
     let figure = Figure::new("axis-scaling", title, plot).note(note);
     Some(figure.table(scaling_of(&rows)))

@@ -1,5 +1,7 @@
 //! What a comparison comes to, in sentences.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
 use bench_schema::TrustVerdict;
 
@@ -24,15 +26,22 @@ pub(super) fn heading(held: &RunComparison) -> String {
 /// The conclusions with their numbers: untrusted runs first, then what the axis decides, then each point.
 pub(super) fn list(study: &Study<'_>) -> Vec<String> {
     let mut lines = Vec::new();
+    let mut doubts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for point in &study.points {
         let worst = point.runs.iter().map(|run| run.trust.verdict).max();
-        if worst == Some(TrustVerdict::Untrusted) {
-            lines.push(format!(
-                "{} holds an untrusted run: what follows about it should not be used.",
-                point.name
-            ));
-        }
+        let follows = match worst.unwrap_or(TrustVerdict::Trusted) {
+            TrustVerdict::Trusted => continue,
+            TrustVerdict::Doubtful => "doubtful, so that what follows may be off",
+            TrustVerdict::Untrusted => "untrusted: what follows should not be used",
+        };
+        let reasons = point.runs.iter().flat_map(|run| &run.trust.reasons);
+        let codes: BTreeSet<&str> = reasons.map(|reason| &*reason.code).collect();
+        let codes = codes.into_iter().collect::<Vec<_>>().join(", ");
+        let points = doubts.entry(format!("{follows} ({codes})")).or_default();
+        points.push(&point.name);
     }
+    let doubts = doubts.into_iter();
+    lines.extend(doubts.map(|(doubt, points)| format!("{}: {doubt}.", points.join(", "))));
     if let Some(axis) = &study.axis {
         let found = bench_insight::findings_by_tag(axis, &study.firsts());
         let said = found.iter().map(findings::headline);

@@ -1,6 +1,6 @@
 //! What the numbers say: headline figures, findings with their evidence, what to try.
 
-use bench_schema::{Benchmark, CellRecord, Code, Finding, Metric, RunRecord};
+use bench_schema::{Answer, Benchmark, CellRecord, Code, Finding, Metric, RunRecord};
 
 use crate::findings as words;
 use crate::number;
@@ -138,7 +138,18 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines:
         let is_shown = shown.iter().any(|other| std::ptr::eq(*other, *finding));
         !matches!(finding.code, Code::Fact(_)) && !is_shown
     });
-    let lines = lines(others, most_lines);
+    // The gravest miss stands for all: each has its row under the objectives.
+    let missed = Code::Answer(Answer::SloMissed);
+    let (misses, others): (Vec<&Finding>, Vec<_>) =
+        others.partition(|finding| finding.code == missed);
+    let mut lines = lines(others.into_iter(), most_lines);
+    if !misses.is_empty() {
+        let n = misses.len();
+        lines.insert_str(
+            0,
+            &format!("- more misses in the table of objectives: {n}\n"),
+        );
+    }
     if !lines.is_empty() {
         out.push_str(&format!("\n{lines}"));
     }

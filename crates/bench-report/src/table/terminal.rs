@@ -18,8 +18,17 @@ struct Layout {
 
 impl Table {
     /// As lines of at most 100 columns: a title, headings, rows, and the meaning of the marks that were used.
-    /// Where they do not fit, long texts are cut, then columns at the right are left out; the reports have them.
-    pub fn to_terminal(&self) -> String {
+    /// Where they do not fit, long texts are cut, then columns at the right are left out; the reports of the run have them.
+    pub(crate) fn to_terminal(&self) -> String {
+        self.fitted("in report.html")
+    }
+
+    /// The same of a table that no report has.
+    pub fn alone(&self) -> String {
+        self.fitted("with `--output markdown`")
+    }
+
+    fn fitted(&self, whole: &str) -> String {
         let mut table = self.clone();
         let mut left_out = Vec::new();
         let mut longest = vec![usize::MAX; table.columns.len()];
@@ -31,7 +40,10 @@ impl Table {
                 continue;
             }
             if over == 0 || table.columns.len() <= 2 {
-                return table.write_terminal(&shown, &layout, &left_out);
+                left_out.reverse();
+                let names = left_out.join(", ");
+                let more = (!names.is_empty()).then(|| format!("more columns {whole}: {names}"));
+                return table.write_terminal(&shown, &layout, more);
             }
             left_out.extend(table.columns.pop().map(|column| column.heading()));
             for row in &mut table.rows {
@@ -50,7 +62,12 @@ impl Table {
         shown
     }
 
-    fn write_terminal(&self, shown: &[Vec<Shown>], layout: &Layout, left_out: &[String]) -> String {
+    fn write_terminal(
+        &self,
+        shown: &[Vec<Shown>],
+        layout: &Layout,
+        more: Option<String>,
+    ) -> String {
         let mut lines = vec![self.title.clone()];
         if self.columns.iter().any(|column| !column.group.is_empty()) {
             lines.push(self.group_line(layout));
@@ -84,13 +101,7 @@ impl Table {
         for mark in self.marks() {
             lines.extend(hanging(&format!("{} ", mark.sign()), mark.meaning()));
         }
-        if !left_out.is_empty() {
-            let names: Vec<&str> = left_out.iter().rev().map(String::as_str).collect();
-            lines.extend(hanging(
-                "",
-                &format!("more columns in report.html: {}", names.join(", ")),
-            ));
-        }
+        lines.extend(more.iter().flat_map(|more| hanging("", more)));
         lines
             .iter()
             .map(|line| format!("{}\n", line.trim_end()))

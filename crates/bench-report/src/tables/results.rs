@@ -141,12 +141,19 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .filter(|(_, row)| row.throughput_gain.is_some())
         .collect();
     let (first, base) = *members.first()?;
+    let rates = first.headline_rates()?;
+    // Scaling is of output tokens, or of requests; the rate that is nearer is the one that was taken.
+    let off = |rate: f64| (rate - base.value).abs();
+    let tokens_per_s = rates.output_tokens_per_s;
+    let is_of_tokens = tokens_per_s.is_some_and(|rate| off(rate) <= off(rates.requests_per_s));
+    let unit = if is_of_tokens { "tok/s" } else { "req/s" };
     let change = |cell: &CellRecord, then: &CellRecord, figure: Pick| {
         let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
         (cell.id != then.id).then_some(())?;
         Some((of(cell)? / of(then)? - 1.0) * 100.0)
     };
-    let linear = |row: &ScalingRow| (base.level > 0.0).then(|| base.value * row.level / base.level);
+    // What the efficiency is a share of: of arrival rates it knows what was really offered.
+    let linear = |row: &ScalingRow| Some(row.value / row.efficiency?).filter(|x| x.is_finite());
     let mut sheet = Sheet::new()
         .column(Column::text("cell"), |step: &Step<'_>| {
             Cell::text(label(step.cell)).marked(trust_mark(run, step.cell))
@@ -159,8 +166,10 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .number(("requests", "req/s"), |step| {
             Some(step.cell.headline_rates()?.requests_per_s)
         })
-        .number(("rate", "/s"), |step| step.row.value)
-        .number(("if linear", "/s"), move |step| linear(step.row))
+        .number(("output", "tok/s"), move |step| {
+            Some(step.row.value).filter(|_| is_of_tokens)
+        })
+        .number(("if linear", unit), move |step| linear(step.row))
         .number(("scaling", "×"), |step| step.row.scaling_factor)
         .percent("efficiency", |step| step.row.efficiency)
         .percent("gain", |step| step.row.throughput_gain)
@@ -172,22 +181,19 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
             move |step: &Step<'_>| Cell::number(change(step.cell, first, figure)),
         );
     }
-    let sheet = sheet
-        .column(Column::of("on the level before", "rate", "%"), |step| {
+    sheet = sheet.column(Column::of("on the level before", "rate", "%"), |step| {
+        let rate = step.before.map(|(_, then)| step.row.value / then.value);
+        Cell::number(rate.map(|rate| (rate - 1.0) * 100.0))
+    });
+    for (name, figure) in CHANGES {
+        let column = Column::of("on the level before", format!("E2E {name}"), "%");
+        sheet = sheet.column(column, move |step| {
             Cell::number(
                 step.before
-                    .map(|(_, then)| (step.row.value / then.value - 1.0) * 100.0),
+                    .and_then(|(then, _)| change(step.cell, then, figure)),
             )
-        })
-        .column(
-            Column::of("on the level before", "E2E mean", "%"),
-            move |step| {
-                let then = step
-                    .before
-                    .and_then(|(then, _)| change(step.cell, then, |d| Some(d.mean)));
-                Cell::number(then)
-            },
-        );
+        });
+    }
     let before = std::iter::once(None).chain(members.iter().copied().map(Some));
     let steps = members.iter().zip(before);
     let steps = steps.map(|(&(cell, row), before)| Step { cell, row, before });

@@ -55,6 +55,17 @@ fn every_chart_has_its_numbers_as_a_table_under_it() {
 }
 
 #[test]
+fn what_is_said_of_the_widest_cell_is_said_otherwise_of_the_only_one() {
+    let mut run = runs::open_loop();
+    run.cells.truncate(1);
+    let dir = requests::directory(&run);
+    let page = html::render(&run, &RunFiles::in_dir(dir.path())).unwrap();
+    assert!(page.contains("E2E spreads: p1 "), "no such title");
+    assert!(page.contains(" over time varies: CoV "), "no such title");
+    assert!(!page.contains(" most at "), "of one cell");
+}
+
+#[test]
 fn a_run_of_schema_version_1_is_rendered_in_every_form() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results/v1");
     let text = std::fs::read_to_string(dir.join("run.json")).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bench_report::{markdown, terminal};
-use bench_schema::RunRecord;
+use bench_schema::{Answer, RunRecord};
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::runs;
@@ -67,6 +67,17 @@ fn a_result_fits_a_screen_and_a_report_a_comment_on_a_pull_request() {
         assert!(whole.lines().count() > shown.lines().count(), "{name}");
         assert!(whole.lines().all(|line| line.width() <= 100), "{name}");
     }
+}
+
+#[test]
+fn one_miss_stands_for_all_that_the_table_of_objectives_has() {
+    let mut run = runs::sweep();
+    let mut miss = run.findings[0].clone();
+    miss.code = Answer::SloMissed.into();
+    run.findings.splice(0..0, vec![miss; 5]);
+    let text = markdown::render(&run, &[]);
+    let said = "- more misses in the table of objectives: 4\n";
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]
