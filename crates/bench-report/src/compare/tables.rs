@@ -73,7 +73,7 @@ pub(super) fn known_changes(held: &RunComparison) -> (Table, usize) {
     (table, left_out)
 }
 
-/// The tail of each point's cell, and what limits the run: what to tune for each model.
+/// The tail of each point's cell, and what limits it: what to tune for each model.
 pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
     type Tail<'a> = (&'a str, &'a CellRecord, [Cell; 3]);
     let e2e = |cell: &CellRecord, q: f64| cell.headline(Metric::E2e)?.quantile(q);
@@ -100,11 +100,8 @@ pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
     }
     let rows = study.points.iter().filter_map(|point| {
         let run = *point.runs.first()?;
-        Some((
-            point.name.as_str(),
-            study.cell_of(run)?,
-            costliest(run, None),
-        ))
+        let cell = study.cell_of(run)?;
+        Some((point.name.as_str(), cell, costliest(run, &cell.id)))
     });
     sheet.rows("Tails, and what limits each", rows)
 }

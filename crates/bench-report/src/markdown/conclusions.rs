@@ -140,11 +140,11 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines:
     });
     // The gravest miss stands for all: each has its row under the objectives.
     let missed = Code::Answer(Answer::SloMissed);
-    let (misses, others): (Vec<&Finding>, Vec<_>) =
+    let (alike, others): (Vec<&Finding>, Vec<_>) =
         others.partition(|finding| finding.code == missed);
     let mut lines = lines(others.into_iter(), most_lines);
-    if !misses.is_empty() {
-        let n = misses.len();
+    if !alike.is_empty() {
+        let n = alike.len();
         lines.insert_str(
             0,
             &format!("- more misses in the table of objectives: {n}\n"),

@@ -43,7 +43,7 @@ impl Table {
                 left_out.reverse();
                 let names = left_out.join(", ");
                 let more = (!names.is_empty()).then(|| format!("more columns {whole}: {names}"));
-                return table.write_terminal(&shown, &layout, more);
+                return table.write_terminal(&shown, &layout, more.as_deref());
             }
             left_out.extend(table.columns.pop().map(|column| column.heading()));
             for row in &mut table.rows {
@@ -62,12 +62,7 @@ impl Table {
         shown
     }
 
-    fn write_terminal(
-        &self,
-        shown: &[Vec<Shown>],
-        layout: &Layout,
-        more: Option<String>,
-    ) -> String {
+    fn write_terminal(&self, shown: &[Vec<Shown>], layout: &Layout, more: Option<&str>) -> String {
         let mut lines = vec![self.title.clone()];
         if self.columns.iter().any(|column| !column.group.is_empty()) {
             lines.push(self.group_line(layout));
@@ -101,7 +96,7 @@ impl Table {
         for mark in self.marks() {
             lines.extend(hanging(&format!("{} ", mark.sign()), mark.meaning()));
         }
-        lines.extend(more.iter().flat_map(|more| hanging("", more)));
+        lines.extend(more.into_iter().flat_map(|more| hanging("", more)));
         lines
             .iter()
             .map(|line| format!("{}\n", line.trim_end()))

@@ -251,7 +251,7 @@ pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
     if run.findings.is_empty() {
         return None;
     }
-    let cost = |cell: &CellRecord, of: fn([Cell; 3]) -> Cell| of(costliest(run, Some(&cell.id)));
+    let cost = |cell: &CellRecord, of: fn([Cell; 3]) -> Cell| of(costliest(run, &cell.id));
     Sheet::new()
         .column(Column::text("cell"), |cell: &&CellRecord| {
             Cell::text(label(cell)).marked(trust_mark(run, cell))
@@ -272,11 +272,11 @@ pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
         .rows("What limits each cell", &run.cells)
 }
 
-/// The costliest cause of a cell, or of the run: what it is, what it costs, what to try first.
-pub(crate) fn costliest(run: &RunRecord, cell: Option<&String>) -> [Cell; 3] {
+/// The costliest cause of a cell: what it is, what it costs, what to try first.
+pub(crate) fn costliest(run: &RunRecord, cell: &str) -> [Cell; 3] {
     let own = |finding: &&Finding| {
         let is_cause = matches!(finding.code, Code::Cause(cause) if cause != Cause::Healthy);
-        is_cause && cell.is_none_or(|cell| finding.cells.contains(cell))
+        is_cause && finding.cells.iter().any(|id| id == cell)
     };
     let found = run.findings.iter().filter(own);
     let Some(finding) = found.max_by(|a, b| a.severity.total_cmp(&b.severity)) else {

@@ -133,6 +133,14 @@ fn tokens(cell: &CellRecord) -> Option<f64> {
     Some((seen.mean * seen.n as f64).round())
 }
 
+/// Whether a row of the scaling table is of output tokens, not of requests: the rate that its value is nearer to.
+fn is_of_tokens(cell: &CellRecord, row: &ScalingRow) -> bool {
+    let off = |rate: f64| (rate - row.value).abs();
+    let rates = cell.headline_rates();
+    let tokens = rates.and_then(|rates| Some(off(rates.output_tokens_per_s?)));
+    tokens.is_some_and(|tokens| rates.is_some_and(|rates| tokens <= off(rates.requests_per_s)))
+}
+
 /// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
 pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let members = run.cells.iter();
@@ -141,11 +149,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .filter(|(_, row)| row.throughput_gain.is_some())
         .collect();
     let (first, base) = *members.first()?;
-    let rates = first.headline_rates()?;
-    // Scaling is of output tokens, or of requests; the rate that is nearer is the one that was taken.
-    let off = |rate: f64| (rate - base.value).abs();
-    let tokens_per_s = rates.output_tokens_per_s;
-    let is_of_tokens = tokens_per_s.is_some_and(|rate| off(rate) <= off(rates.requests_per_s));
+    let is_of_tokens = is_of_tokens(first, base);
     let unit = if is_of_tokens { "tok/s" } else { "req/s" };
     let change = |cell: &CellRecord, then: &CellRecord, figure: Pick| {
         let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
