@@ -151,10 +151,10 @@ fn recovered(run: &Path, kept: &[RequestRecord]) -> Result {
     for metric in [Metric::Ttft, Metric::E2e, Metric::Itl] {
         let (own, its) = (expected.metrics.get(&metric), cell.metrics.get(&metric));
         assert_eq!(own.map(|d| d.n), its.map(|d| d.n), "{metric:?}");
-        let off = own
-            .zip(its)
-            .map_or(0.0, |(own, its)| (own.mean / its.mean - 1.0).abs());
-        assert!(off < 1e-6, "{metric:?}: off by {off}");
+        // on a busy machine every token may have waited for the one read: then all gaps are 0
+        let means = own.zip(its).map(|(own, its)| (own.mean, its.mean));
+        let same = means.is_none_or(|(own, its)| (own - its).abs() <= 1e-6 * its.abs());
+        assert!(same, "{metric:?}: {means:?}");
     }
     Ok(())
 }
