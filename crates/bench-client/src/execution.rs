@@ -30,6 +30,8 @@ pub(crate) struct RequestExecution<'a> {
     begun: Stamp,
     /// When the connection was there and the request could go out.
     ready: Option<Stamp>,
+    /// When it went out first, on a connection that turned out to be stale.
+    first_sent: Option<Stamp>,
     decoder: Option<AnswerDecoder>,
     events: u64,
     last_event: Stamp,
@@ -86,6 +88,7 @@ impl<'a> RequestExecution<'a> {
             deadline: Deadline::new(clock.clone(), begun + limit, recall),
             begun,
             ready: None,
+            first_sent: None,
             decoder: None,
             events: 0,
             last_event: begun,
@@ -122,7 +125,7 @@ impl<'a> RequestExecution<'a> {
                     replaced: facts.replaced + checkout.facts.replaced,
                     ..checkout.facts
                 };
-                self.exchange.connected = Some(checkout.ready);
+                self.exchange.connected.get_or_insert(checkout.ready);
                 return Some(checkout.connection);
             }
             Some(Err(fault)) => cut(fault),
@@ -155,10 +158,12 @@ impl<'a> RequestExecution<'a> {
         let in_time = race.is_some_and(|race| self.clock.now() - sent <= race);
         if in_time && self.is_stale(&ending, &log, begin) {
             self.exchange.connection.replaced += 1;
+            // the time that the stale connection cost is the request's
+            self.first_sent.get_or_insert(sent);
             self.ready = None;
             return ConnectionFate::Stale;
         }
-        self.exchange.sent = transfer.sent();
+        self.exchange.sent = self.first_sent.or(transfer.sent());
         self.exchange.reads = log.reads().saturating_sub(begin.reads);
         let whole = matches!(ending, Ending::Whole(_));
         self.finish(ending, &log, &request.route.peer);
@@ -190,7 +195,7 @@ impl<'a> RequestExecution<'a> {
                 Some(Step::Broken(error)) => Some(Ending::Broken(Some(error))),
                 Some(Step::Lost) => Some(Ending::Broken(None)),
                 None => {
-                    self.exchange.sent = transfer.sent();
+                    self.exchange.sent = self.first_sent.or(transfer.sent());
                     Some(Ending::Late)
                 }
             };
