@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
-    BEGIN_FILE, CellRecord, JournalFile, Nanos, Reading, RequestRecord, RunRecord, SchemaError,
-    Stamp, read_file,
+    BEGIN_FILE, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading, RequestRecord, RunRecord,
+    SchemaError, Stamp, read_file,
 };
 use clap::Args;
 
 use crate::error::CommandError;
 use crate::lines::Values;
 use crate::{files, journal};
-
-/// A `run.json` of a thousand cells is a tenth of it.
-const LONGEST: u64 = 256 << 20;
 
 /// How runs are read.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -110,7 +107,7 @@ impl RunFolder {
     }
 
     fn read(file: &Path) -> Result<Self, CommandError> {
-        let bytes = read_file(file, LONGEST).map_err(CommandError::read(file))?;
+        let bytes = read_file(file, MOST_RUN_BYTES).map_err(CommandError::read(file))?;
         let text = String::from_utf8_lossy(&bytes);
         let record = RunRecord::from_json(&text).map_err(|source| CommandError::Schema {
             path: file.to_owned(),

@@ -140,16 +140,12 @@ impl FactKeeper {
         self.facts.later_turns |= record.turn.is_some_and(|turn| turn > 0);
         let stopped = matches!(record.wire.outcome, Outcome::Cancelled { .. });
         self.facts.cancelled_unanswered += u64::from(stopped && record.wire.events.is_empty());
-        if let (Some(ready), Some(sent), true) = (
-            record.wire.connected,
-            record.wire.sent,
-            record.wire.outcome.is_completed(),
-        ) {
-            self.to_send += (sent - ready).as_f64();
-            self.sent += 1;
-        }
         if !record.wire.outcome.is_completed() {
             return;
+        }
+        if let (Some(ready), Some(sent)) = (record.wire.connected, record.wire.sent) {
+            self.to_send += (sent - ready).as_f64();
+            self.sent += 1;
         }
         self.facts.answers_empty += u64::from(record.wire.events.is_empty());
         self.tokens(record);

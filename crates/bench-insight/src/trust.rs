@@ -79,6 +79,14 @@ impl Seen {
             next: None,
         }
     }
+
+    /// So many of so many (of none at all as of one): `what` is given both and the share, for people.
+    fn share(n: u64, of: u64, what: impl FnOnce(&str, &str, &str) -> String) -> Self {
+        let of = of.max(1);
+        let share = n as f64 / of as f64;
+        let [n, of] = [n, of].map(|count| text::grouped(count as f64));
+        Self::new(share, what(&n, &of, &text::percent(share)))
+    }
 }
 
 /// Doubtful above the first, untrusted above the second.

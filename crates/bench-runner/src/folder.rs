@@ -4,14 +4,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use bench_schema::{BEGIN_FILE, Benchmark, RunRecord, read_file};
+use bench_schema::{BEGIN_FILE, Benchmark, MOST_RUN_BYTES, RunRecord, read_file};
 
 use crate::config::OutputSettings;
 use crate::journal::{JournalError, replace_file};
 use crate::{RunError, wall_clock};
-
-/// A `begin.json` of a thousand cells is a tenth of it.
-const LONGEST: u64 = 256 << 20;
 
 /// Make the run directory: the one that was asked for, or a new one under `results/`.
 pub(crate) fn create(
@@ -64,7 +61,7 @@ pub(crate) fn write_begin(folder: &Path, record: &RunRecord) -> Result<(), RunEr
 /// # Errors
 /// Where the folder was moved away and another run has its name now: that one's result is not replaced.
 pub(crate) fn write_run(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
-    let begun = read_file(&folder.join(BEGIN_FILE), LONGEST).ok();
+    let begun = read_file(&folder.join(BEGIN_FILE), MOST_RUN_BYTES).ok();
     let begun = begun.and_then(|text| RunRecord::from_json(&String::from_utf8_lossy(&text)).ok());
     let of = |run: &RunRecord| (run.started_at.clone(), run.clock.unix_epoch_ns);
     if begun.is_some_and(|begun| of(&begun) != of(record)) {

@@ -186,6 +186,9 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Most bytes of a `run.json` or `begin.json`: that of a thousand cells is a tenth of it.
+pub const MOST_RUN_BYTES: u64 = 256 << 20;
+
 /// Reads all of such a file, which must have no more than `most` bytes.
 ///
 /// # Errors

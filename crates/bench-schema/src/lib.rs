@@ -39,8 +39,8 @@ pub use exchange::{
     ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,
 };
 pub use files::{
-    BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, PartMeter,
-    UnreadablePart, hold_folder, open_file, read_file, replace_file, sync_folder,
+    BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, MOST_RUN_BYTES,
+    PartMeter, UnreadablePart, hold_folder, open_file, read_file, replace_file, sync_folder,
 };
 pub use finding::{
     Action, Advice, Answer, Code, Evidence, Experiment, Fact, Figure, Finding, Known, RuledOut,

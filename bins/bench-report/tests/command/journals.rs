@@ -539,35 +539,22 @@ fn records_of_a_newer_version_are_left_out_by_nobody_in_silence() {
     .unwrap();
     let before = fs::read_to_string(run.join("run.json")).unwrap();
     let out = folder.path().join("out");
-    for arguments in [
-        vec!["export", text(&run), "--format", "csv", "--out", text(&out)],
+    let export = |format| {
         vec![
             "export",
             text(&run),
             "--format",
-            "vllm",
+            format,
             "--out",
             text(&out),
-        ],
-        vec![
-            "export",
-            text(&run),
-            "--format",
-            "aiperf",
-            "--out",
-            text(&out),
-        ],
-        vec![
-            "export",
-            text(&run),
-            "--format",
-            "parquet",
-            "--out",
-            text(&out),
-        ],
+        ]
+    };
+    let exports = ["csv", "vllm", "aiperf", "parquet"].map(export);
+    let others = [
         vec!["recover", "--anew", text(&run)],
         vec!["compare", text(&run), text(&run)],
-    ] {
+    ];
+    for arguments in exports.into_iter().chain(others) {
         let said = command(&arguments);
         assert_eq!(said.code, Some(1), "{arguments:?}: {}", said.err);
         assert!(said.err.contains("newer version"), "{}", said.err);

@@ -4,11 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bench_schema::Stamp;
+use futures_util::task::AtomicWaker;
 use hyper::Request;
 use hyper::client::conn::http2;
 use tokio::task::JoinSet;
@@ -115,7 +116,7 @@ fn poll_driver<F: Future>(
 struct WokenAt {
     reads: Arc<AtomicU64>,
     first: AtomicU64,
-    task: Mutex<Option<Waker>>,
+    task: AtomicWaker,
 }
 
 impl WokenAt {
@@ -123,13 +124,6 @@ impl WokenAt {
 
     fn forget(&self) {
         self.first.store(Self::NOT_YET, Ordering::Relaxed);
-    }
-
-    fn wake_this(&self, task: &Waker) {
-        let mut known = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.as_ref().is_some_and(|known| known.will_wake(task)) {
-            *known = Some(task.clone());
-        }
     }
 }
 
@@ -142,10 +136,7 @@ impl Wake for WokenAt {
         let now = self.reads.load(Ordering::Relaxed);
         let (unset, kept) = (Ordering::Relaxed, Ordering::Relaxed);
         let _earlier = self.first.compare_exchange(Self::NOT_YET, now, unset, kept);
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(task) = &*task {
-            task.wake_by_ref();
-        }
+        self.task.wake();
     }
 }
 
@@ -176,7 +167,7 @@ impl Http2Transfer {
         let woken = WokenAt {
             reads: log.shared_reads(),
             first: AtomicU64::new(WokenAt::NOT_YET),
-            task: Mutex::default(),
+            task: AtomicWaker::new(),
         };
         Self {
             log,
@@ -192,7 +183,7 @@ impl Http2Transfer {
     }
 
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        self.woken.wake_this(cx.waker());
+        self.woken.task.register(cx.waker());
         let waker = Waker::from(Arc::clone(&self.woken));
         let (log, seen, woken) = (&self.log, self.seen, &self.woken);
         let step = self
@@ -236,7 +227,7 @@ mod tests {
         let woken = Arc::new(WokenAt {
             reads: Arc::clone(&reads),
             first: AtomicU64::new(WokenAt::NOT_YET),
-            task: Mutex::default(),
+            task: AtomicWaker::new(),
         });
         let waker = Waker::from(Arc::clone(&woken));
         let first = || woken.first.load(Ordering::Relaxed);

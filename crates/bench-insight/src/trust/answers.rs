@@ -135,44 +135,33 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
 
 /// Answers that end in order and hold nothing: they count as completed, and no figure shows that nobody was served.
 pub(super) fn empty_answers(scene: &Scene<'_>) -> Option<Seen> {
-    let empty = scene.requests()?.answers_empty;
-    let completed = scene.cell.counts.completed;
-    let share = empty as f64 / completed as f64;
-    let what = format!(
-        "{} of {} answers have no content, {}",
-        text::grouped(empty as f64),
-        text::grouped(completed as f64),
-        text::percent(share),
-    );
-    (empty > 0 && completed > 0).then(|| Seen::new(share, what))
+    let (empty, all) = (scene.requests()?.answers_empty, scene.cell.counts.completed);
+    Some(Seen::share(empty, all, |n, of, share| {
+        format!("{n} of {of} answers have no content, {share}")
+    }))
 }
 
 /// Requests that were stopped on purpose before anything came: whether the server would have answered is not known.
 pub(super) fn cancelled_unanswered(scene: &Scene<'_>) -> Option<Seen> {
-    let stopped = scene.requests()?.cancelled_unanswered;
     let planned = scene.cell.counts.planned.max(1);
-    let share = stopped as f64 / planned as f64;
-    let what = format!(
-        "{} of {} were stopped on purpose before a token came, {}: whether the server would have answered is not known",
-        text::grouped(stopped as f64),
-        requests(planned),
-        text::percent(share),
-    );
-    Some(Seen::new(share, what))
+    let stopped = scene.requests()?.cancelled_unanswered;
+    Some(Seen::share(stopped, planned, |n, _, share| {
+        let all = requests(planned);
+        format!(
+            "{n} of {all} were stopped on purpose before a token came, {share}: whether the server would have answered is not known"
+        )
+    }))
 }
 
 /// Answers without a count among answers that have one: nobody knows whether they are whole.
 pub(super) fn untold(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|seen| seen.answers_counted > 0)?;
-    let completed = scene.cell.counts.completed.max(1);
-    let share = seen.answers_untold as f64 / completed as f64;
-    let what = format!(
-        "the server told the tokens of most answers, but not of {} of {}, {}: whether these are whole is not known",
-        text::grouped(seen.answers_untold as f64),
-        text::grouped(completed as f64),
-        text::percent(share),
-    );
-    Some(Seen::new(share, what))
+    let all = scene.cell.counts.completed;
+    Some(Seen::share(seen.answers_untold, all, |n, of, share| {
+        format!(
+            "the server told the tokens of most answers, but not of {n} of {of}, {share}: whether these are whole is not known"
+        )
+    }))
 }
 
 /// What a closed loop's slots waited out after refusals, at least: the load was lower than its concurrency says. The drain at the end is
@@ -243,8 +232,7 @@ pub(super) const LONG: f64 = 0.01;
 
 pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
-    let ratio = seen.tokens_told as f64 / seen.events.max(1) as f64;
-    if (ratio - 1.0).abs() <= LONG {
+    if tokens_per_event(seen).is_some_and(|ratio| (ratio - 1.0).abs() <= LONG) {
         let how = "longer than the `max_tokens` asked for, and their events confirm it";
         return share_of_answers(seen, seen.answers_long, how).map(|seen| Seen {
             limits: Some(Limits(LONG, super::NEVER)),
@@ -258,8 +246,7 @@ pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
 
 pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|_| scene.facts.ignore_eos)?;
-    // What it says it sent is less than what came: then that is what is wrong.
-    if more_tokens_than_events(scene).is_some_and(|seen| seen.next.is_some()) {
+    if tells_too_few(scene) {
         return None;
     }
     let how = "shorter than asked although `ignore_eos` was set";
@@ -270,25 +257,35 @@ fn share_of_answers(seen: &crate::CellFacts, n: u64, how: &str) -> Option<Seen> 
     if seen.answers_counted == 0 {
         return None;
     }
-    let share = n as f64 / seen.answers_counted as f64;
-    let what = format!(
-        "{} of {} answers are {how}: {}",
-        text::grouped(n as f64),
-        text::grouped(seen.answers_counted as f64),
-        text::percent(share),
-    );
-    Some(Seen::new(share, what))
+    Some(Seen::share(n, seen.answers_counted, |n, of, share| {
+        format!("{n} of {of} answers are {how}: {share}")
+    }))
 }
 
-/// Fewer told than seen is no matter: a token may come in pieces. What is more than was asked for is told by the rule above.
+/// Tokens that the server told for each content event that came, where it told them for the answer as a whole.
+fn tokens_per_event(seen: &crate::CellFacts) -> Option<f64> {
+    (seen.events > 0).then(|| seen.tokens_told as f64 / seen.events as f64)
+}
+
+/// A token may come in pieces, but hardly every second one.
+const TOO_FEW: f64 = 0.7;
+
+/// Whether what it says it sent is less than what came: then its count is what is wrong.
+fn tells_too_few(scene: &Scene<'_>) -> bool {
+    let ratio = scene.requests().and_then(tokens_per_event);
+    ratio.is_some_and(|ratio| ratio < TOO_FEW) && !tells_too_many(scene)
+}
+
+/// Whether more is told than was asked for, which has a rule of its own.
+fn tells_too_many(scene: &Scene<'_>) -> bool {
+    more_tokens_than_asked(scene).is_some_and(|long| long.value > LONG)
+}
+
+/// The server's count against the events.
 pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
-    let seen = scene.requests().filter(|f| f.events > 0)?;
-    if more_tokens_than_asked(scene).is_some_and(|long| long.value > LONG) {
-        return None;
-    }
-    let ratio = seen.tokens_told as f64 / seen.events as f64;
-    // A token may come in pieces, but hardly every second one.
-    if ratio < 0.7 {
+    let seen = scene.requests()?;
+    let ratio = tokens_per_event(seen).filter(|_| !tells_too_many(scene))?;
+    if ratio < TOO_FEW {
         let what = format!(
             "the server told only {} tokens for {} content events",
             text::grouped(seen.tokens_told as f64),

@@ -142,17 +142,12 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
 
 pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
     let starved = scene.cell.client.starved?;
-    let planned = scene.cell.counts.planned.max(1);
-    let share = starved as f64 / planned as f64;
-    let what = format!(
-        "{} of {} requests were due when none was ready, {}",
-        text::grouped(starved as f64),
-        text::grouped(planned as f64),
-        text::percent(share),
-    );
+    let seen = Seen::share(starved, scene.cell.counts.planned, |n, of, share| {
+        format!("{n} of {of} requests were due when none was ready, {share}")
+    });
     Some(Seen {
         next: super::taken(scene),
-        ..Seen::new(share, what)
+        ..seen
     })
 }
 
