@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use bench_insight::RunComparison;
 use clap::{Args, Subcommand};
 
-use crate::Done;
 use crate::arguments::Output;
 use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder, no_copies, open_group};
+use crate::{Done, json};
 
 pub(crate) use show::Goals;
 
@@ -166,7 +166,7 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
 fn names(arguments: &List) -> Result<Done, CommandError> {
     let (known, notes) = Store::at(&arguments.place.baselines).list()?;
     let output = match arguments.output {
-        Output::Json => serde_json::to_string_pretty(&known).unwrap_or_default() + "\n",
+        Output::Json => json(&known),
         Output::Table => show::list(&known).alone(),
         Output::Markdown => show::list(&known).to_markdown(),
     };
@@ -178,10 +178,7 @@ fn document(arguments: &Show) -> Result<Done, CommandError> {
     let (manifest, folder) = store.find(&arguments.name)?;
     let runs = open_group(&folder, Reads::default())?;
     let output = match arguments.output {
-        Output::Json => {
-            let whole = show::Whole::of(&manifest, &runs);
-            serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
-        }
+        Output::Json => json(&show::Whole::of(&manifest, &runs)),
         Output::Table => show::document(&manifest, &runs, false)?,
         Output::Markdown => show::document(&manifest, &runs, true)?,
     };

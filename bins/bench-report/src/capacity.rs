@@ -7,10 +7,10 @@ use bench_schema::{CellRecord, RunRecord, TrustReason, TrustVerdict};
 use clap::Args;
 use serde::Serialize;
 
-use crate::Done;
 use crate::arguments::Output;
 use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder};
+use crate::{Done, json};
 
 #[derive(Debug, Args)]
 pub(crate) struct Capacity {
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
         )));
     }
     let output = match arguments.output {
-        Output::Json => serde_json::to_string_pretty(&all).unwrap_or_default() + "\n",
+        Output::Json => json(&all),
         Output::Table => lines(&all, ["", "  ", ""], bench_report::harmless),
         Output::Markdown => lines(&all, ["## ", "- ", "\n"], bench_report::markdown_text),
     };

@@ -9,13 +9,13 @@ use bench_report::compare::{Point, Study, changes_markdown, terminal};
 use bench_schema::RunRecord;
 use serde::Serialize;
 
-use crate::Done;
 use crate::arguments::{Compare, Output, Test};
 use crate::baseline::{Beside, Goals, beside};
 use crate::error::CommandError;
 use crate::files;
 use crate::frames;
 use crate::run_folder::{RunFolder, against_themselves, open_group};
+use crate::{Done, json};
 
 pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     let options = options(&arguments.test)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
             out += &held.iter().map(terminal).collect::<String>();
             out
         }
-        (None, Output::Json) => serde_json::to_string_pretty(&held).unwrap_or_default() + "\n",
+        (None, Output::Json) => json(&bench_report::compare::json(&study)),
     };
     Ok(Done::well(output, notes))
 }
@@ -123,7 +123,7 @@ fn with_baseline(
     Ok(match output {
         Output::Table => rounds_of(terminal, false),
         Output::Markdown => rounds_of(changes_markdown, true),
-        Output::Json => serde_json::to_string_pretty(&rounds).unwrap_or_default() + "\n",
+        Output::Json => json(&rounds),
     })
 }
 

@@ -57,6 +57,14 @@ pub(crate) enum CommandError {
     #[error("{0} is not empty; choose a new folder with --out, results are not overwritten")]
     OutExists(PathBuf),
     #[error(
+        "{0} holds a result (run.json), which is not overwritten; choose another folder with --out"
+    )]
+    HoldsRun(PathBuf),
+    #[error(
+        "{0} is what a run was to measure, not what came of it; give its folder, or make run.json again with `bench-report recover`"
+    )]
+    Begun(PathBuf),
+    #[error(
         "{0} is still being measured (or recovered); wait for its end, or look at it meanwhile with render --stdout"
     )]
     StillRunning(PathBuf),
@@ -151,6 +159,8 @@ impl CommandError {
             | Self::NoBaseline { .. }
             | Self::Insight(_)
             | Self::OutExists(_)
+            | Self::HoldsRun(_)
+            | Self::Begun(_)
             | Self::SeveralRuns(..)
             | Self::NotOneRun { .. }
             | Self::SameRun { .. }

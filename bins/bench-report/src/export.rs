@@ -1,99 +1,100 @@
 //! `export`: a run in other tools' words, one file a cell, or as tables.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use bench_report::export;
+use bench_frames::{Format as Form, write_run};
+use bench_report::export::{self, Exporter, Tool};
+use bench_schema::{JournalFile, Reading};
 
 use crate::Done;
 use crate::arguments::{Export, Format};
 use crate::error::CommandError;
 use crate::files;
+use crate::lines::Values;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     let mut run = RunFolder::open(&arguments.run, arguments.reads)?;
-    let out = arguments
-        .out
-        .clone()
-        .unwrap_or_else(|| run.path.join("export"));
-    let mut in_order = true;
+    let own = || run.path.join("export");
+    let out = arguments.out.clone().unwrap_or_else(own);
     if arguments.format != Format::Json {
         run.needs_requests()?;
-        in_order = run.read_through()?;
+    } else if arguments.out.is_some() && out.join("run.json").exists() {
+        return Err(CommandError::HoldsRun(out));
     }
-    let written = match arguments.format {
-        Format::Vllm => for_each_cell(&run, &out, "vllm", in_order)?,
-        Format::Aiperf => for_each_cell(&run, &out, "aiperf", in_order)?,
-        Format::Csv => csv(&run, &out)?,
-        Format::Parquet => bench_frames::write_run(&run.path, &run.record, &out)?,
-        Format::Json => {
-            let path = out.join("run.json");
-            files::write_run(&path, &run.record)?;
-            vec![path]
+    let is_new = !out.exists();
+    let written = write(&mut run, arguments.format, &out).inspect_err(|_| {
+        if is_new {
+            // what is not empty stays
+            fs::remove_dir(&out).ok();
         }
-    };
-    let output = written
-        .iter()
-        .map(|path| format!("{}\n", path.display()))
-        .collect();
+    })?;
+    let paths = written.iter();
+    let output = paths.map(|path| format!("{}\n", path.display())).collect();
+    let doubt = run.doubt();
+    run.notes.extend(doubt);
     Ok(Done::well(output, run.notes))
 }
 
-/// One file a cell, from records that are read one at a time: once where those of each cell stand together, else again for each cell.
-fn for_each_cell(
-    run: &RunFolder,
-    out: &Path,
-    tool: &str,
-    in_order: bool,
-) -> Result<Vec<PathBuf>, CommandError> {
-    let (mut lines, mut written) = (run.requests(), Vec::new());
-    let mut ahead = lines.next()?;
-    for cell in &run.record.cells {
-        let path = out.join(format!(
-            "{tool}-{}.json",
-            files::plain_name(&cell.id, &run.path)?
-        ));
-        if !in_order {
-            lines = run.requests();
-            ahead = lines.next()?;
+fn write(run: &mut RunFolder, format: Format, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    match format {
+        Format::Vllm => for_each_cell(run, out, Tool::Vllm),
+        Format::Aiperf => for_each_cell(run, out, Tool::Aiperf),
+        Format::Parquet => journals(run, out, Form::Parquet),
+        Format::Csv => {
+            let journals = journals(run, out, Form::Csv)?;
+            let cells = [
+                ("cells.csv", export::cells(&run.record)),
+                ("metrics.csv", export::distributions(&run.record)),
+            ];
+            let mut written = Vec::new();
+            for (name, text) in cells {
+                written.push(out.join(name));
+                files::write_whole(&out.join(name), text.as_bytes())?;
+            }
+            written.extend(journals);
+            Ok(written)
         }
-        let mut unread = None;
-        let requests = std::iter::from_fn(|| {
-            let one = ahead.take_if(|one| !in_order || one.cell == cell.id)?;
-            ahead = lines.next().unwrap_or_else(|error| {
-                unread = Some(error);
-                None
-            });
-            Some(one)
-        });
-        if tool == "vllm" {
-            let mut spill = files::scratch(out)?;
-            files::write_with(&path, |file| {
-                export::vllm((&run.record, cell), requests, &mut spill, file)
-            })?;
-        } else {
-            files::write_json(&path, &export::aiperf(&run.record, cell, requests))?;
+        Format::Json => {
+            let path = out.join("run.json");
+            files::write_run(&path, &run.record)?;
+            Ok(vec![path])
         }
-        if let Some(error) = unread {
-            return Err(error);
-        }
-        written.push(path);
     }
-    Ok(written)
 }
 
-/// Cells and metrics from the record, and every request, token and reading.
-fn csv(run: &RunFolder, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
-    let tables = [
-        ("cells.csv", export::cells(&run.record)),
-        ("metrics.csv", export::distributions(&run.record)),
-    ];
-    let mut written = Vec::new();
-    for (name, text) in tables {
-        let path = out.join(name);
-        files::write_whole(&path, text.as_bytes())?;
-        written.push(path);
+/// One file a cell, from records that are read once, one at a time.
+fn for_each_cell(
+    run: &mut RunFolder,
+    out: &Path,
+    tool: Tool,
+) -> Result<Vec<PathBuf>, CommandError> {
+    let path = |id: &str| -> Result<PathBuf, CommandError> {
+        let name = files::plain_name(id, &run.path)?;
+        Ok(out.join(format!("{}-{name}.json", tool.name())))
+    };
+    let cells = run.record.cells.iter();
+    let paths: Vec<PathBuf> = cells.map(|cell| path(&cell.id)).collect::<Result<_, _>>()?;
+    let mut lines = run.requests();
+    let mut all = Exporter::new(&run.record, files::scratch(out)?);
+    while let Some(record) = lines.next()? {
+        all.add(&record).map_err(CommandError::write(out))?;
     }
-    written.extend(bench_frames::write_run_csv(&run.path, &run.record, out)?);
+    for (cell, path) in run.record.cells.iter().zip(&paths) {
+        files::write_with(path, |file| all.write(tool, cell, file))?;
+    }
+    run.notes.extend(lines.notes());
+    Ok(paths)
+}
+
+/// Every request, token and reading, each journal read once.
+fn journals(run: &mut RunFolder, out: &Path, form: Form) -> Result<Vec<PathBuf>, CommandError> {
+    let mut requests = run.requests();
+    let readings = JournalFile::Readings;
+    let mut readings = Values::<Reading>::open(&run.path, readings, run.damaged_ok);
+    let of = (run.path.as_path(), &run.record);
+    let written = write_run(of, (out, form), || requests.next(), || readings.next())?;
+    run.notes.extend(requests.notes().chain(readings.notes()));
     Ok(written)
 }

@@ -3,13 +3,13 @@
 use bench_frames::FramesError;
 use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
 use bench_report::{Cell, Column, Table};
-use bench_schema::{Metric, RunRecord, Unit};
+use bench_schema::{Metric, RunRecord, TrustVerdict, Unit};
 
-use crate::Done;
 use crate::arguments::{Output, Pivot};
 use crate::compare::names;
 use crate::error::CommandError;
 use crate::run_folder::{RunFolder, open_group};
+use crate::{Done, json};
 
 /// The best cell of each level of the axis, or of each group of runs under its name.
 pub(crate) fn along(
@@ -55,21 +55,46 @@ pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
         (_, "" | "%") => format!("{value} by {rows} and {columns}"),
         (what, unit) => format!("{what} ({unit}) by {rows} and {columns}"),
     };
-    let table = table(&frame, &title)?;
+    let mut table = table(&frame, &title)?;
+    let trust = bench_frames::trust_of_cells(&cells, rows, columns)?;
+    mark(&mut table, &frame, &trust)?;
     let output = match arguments.output {
         Output::Table => table.alone(),
         Output::Markdown => table.section(true),
-        Output::Json => table.to_json(),
+        Output::Json => json(&table.to_json()),
     };
-    let notes = runs.into_iter().flat_map(|run| run.notes).collect();
+    let mut notes: Vec<String> = runs.iter().filter_map(RunFolder::doubt).collect();
+    notes.extend(runs.into_iter().flat_map(|run| run.notes));
     Ok(Done::well(output, notes))
+}
+
+/// Puts the verdict on its cells behind each figure: both grids have the same rows and columns.
+fn mark(table: &mut Table, frame: &DataFrame, trust: &DataFrame) -> Result<(), CommandError> {
+    let shown = columns(frame);
+    for (place, column) in shown.iter().enumerate().skip(1) {
+        let grades = trust.column(column.name()).map_err(FramesError::from)?;
+        for line in 0..frame.height() {
+            let grade = grades.get(line).map_err(FramesError::from)?;
+            let verdict = match grade.extract::<u8>() {
+                Some(2) => TrustVerdict::Untrusted,
+                Some(1) => TrustVerdict::Doubtful,
+                _ => continue,
+            };
+            table.distrust((line, place), verdict);
+        }
+    }
+    Ok(())
+}
+
+/// The columns of a frame in which some row has a value: what no run has is left out.
+fn columns(frame: &DataFrame) -> Vec<&Series> {
+    let columns = frame.columns().iter();
+    columns.filter(|c| c.null_count() < c.len()).collect()
 }
 
 /// A frame as a table: numbers stay numbers, null is a dash.
 fn table(frame: &DataFrame, title: &str) -> Result<Table, CommandError> {
-    // What no run has is left out.
-    let columns = frame.columns().iter();
-    let columns: Vec<&Series> = columns.filter(|c| c.null_count() < c.len()).collect();
+    let columns = columns(frame);
     let headings = columns.iter().map(|column| {
         let name = column.name().to_string();
         let (name, unit) = heading(&name);

@@ -4,12 +4,12 @@ use bench_insight::{GateOutcome, GateVerdict, InsightError, RegressionRule};
 use bench_report::compare::terminal;
 use serde::Serialize;
 
-use crate::Done;
 use crate::arguments::{Gate, Output};
 use crate::baseline::beside;
 use crate::compare::{hold, options, percent};
 use crate::error::CommandError;
 use crate::run_folder::{against_themselves, open_group};
+use crate::{Done, json};
 
 /// The runs cannot be compared, or their numbers not believed: the gate says nothing.
 const REFUSED: u8 = 3;
@@ -57,14 +57,11 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     let refused = &found.incomparable;
     let (verdict, code) = verdict(&gates, refused, arguments.strict);
     let output = match arguments.output {
-        Output::Json => {
-            let answer = Answer {
-                verdict,
-                refused,
-                gates: &gates,
-            };
-            serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"
-        }
+        Output::Json => json(&Answer {
+            verdict,
+            refused,
+            gates: &gates,
+        }),
         Output::Markdown => markdown(verdict, &gates),
         Output::Table => lines(verdict, &gates, arguments.strict) + "\n" + &terminal(&found),
     };

@@ -50,9 +50,10 @@ pub(crate) fn check(run: &RunRecord, dir: &Path) -> Result<Check, CommandError> 
         found.count(run, dir)?;
     }
     let any = !JournalFile::Requests.parts_in(dir).is_empty();
-    if known.parts.is_empty() && any && !run.complete {
+    if any && !run.complete && !known.lists(JournalFile::Requests) {
         found.unchecked.push(format!(
-            "there is no whole {JOURNAL_FILE}: whether the ends of the journals, or their last parts, are missing cannot be told"
+            "{}: whether the ends of the journals, or their last parts, are missing cannot be told",
+            known.problem
         ));
     }
     found.damage.dedup();
@@ -94,21 +95,48 @@ struct Known {
     parts: Vec<JournalPart>,
     /// Whether the last of each journal grew after that was written.
     grew: bool,
+    /// Why its requests are not among them, where they are not.
+    problem: String,
 }
 
 impl Known {
     fn of(run: &RunRecord, dir: &Path) -> Result<Self, CommandError> {
-        if !run.journal.is_empty() {
-            let parts = run.journal.clone();
-            return Ok(Self { parts, grew: false });
-        }
         let path = dir.join(JOURNAL_FILE);
-        let text = match read_file(&path, LONGEST_LIST) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            read => read.map_err(CommandError::read(&path))?,
+        let unlisted = format!("{JOURNAL_FILE} lists none of the requests");
+        let (parts, problem) = if !run.journal.is_empty() {
+            (run.journal.clone(), unlisted)
+        } else {
+            match read_file(&path, LONGEST_LIST) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    (Vec::new(), format!("there is no {JOURNAL_FILE}"))
+                }
+                read => {
+                    let text = read.map_err(CommandError::read(&path))?;
+                    match serde_json::from_slice(&text) {
+                        Ok(parts) => (parts, unlisted),
+                        Err(error) => {
+                            let damaged = format!("{JOURNAL_FILE} is damaged ({error})");
+                            (Vec::new(), damaged)
+                        }
+                    }
+                }
+            }
         };
-        let parts = serde_json::from_slice(&text).unwrap_or_default();
-        Ok(Self { parts, grew: true })
+        Ok(Self {
+            parts,
+            grew: run.journal.is_empty(),
+            problem,
+        })
+    }
+
+    /// Its parts of one journal.
+    fn of_file(&self, file: JournalFile) -> Vec<&JournalPart> {
+        let own = |part: &&JournalPart| part.file.starts_with(file.stem());
+        self.parts.iter().filter(own).collect()
+    }
+
+    fn lists(&self, file: JournalFile) -> bool {
+        !self.of_file(file).is_empty()
     }
 }
 
@@ -133,8 +161,7 @@ fn metered(path: &Path, most: u64) -> Result<PartMeter, CommandError> {
 impl Check {
     /// Look at the parts of one journal.
     fn look(&mut self, file: JournalFile, dir: &Path, known: &Known) -> Result<(), CommandError> {
-        let own = |part: &&JournalPart| part.file.starts_with(file.stem());
-        let listed: Vec<&JournalPart> = known.parts.iter().filter(own).collect();
+        let listed = known.of_file(file);
         let parts = file.parts_in(dir);
         if parts.is_empty() {
             let lines: u64 = listed.iter().map(|part| part.lines).sum();

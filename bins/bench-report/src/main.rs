@@ -102,6 +102,11 @@ fn run(command: Command) -> Result<Done, CommandError> {
     }
 }
 
+/// As programs read it.
+pub(crate) fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
 fn say(line: &str) {
     let line = bench_report::harmless(line);
     // Nobody may be reading.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
     BEGIN_FILE, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading, RequestRecord, RunRecord,
-    SchemaError, Stamp, read_file,
+    SchemaError, Stamp, TrustVerdict, read_file,
 };
 use clap::Args;
 
@@ -70,6 +70,9 @@ impl RunFolder {
         } else {
             path.to_owned()
         };
+        if file.file_name().is_some_and(|name| name == BEGIN_FILE) {
+            return Err(CommandError::Begun(file));
+        }
         if !file.exists() {
             return Err(match runs_within(path).first() {
                 Some(one) => CommandError::SeveralRuns(path.to_owned(), one.clone()),
@@ -250,20 +253,14 @@ impl RunFolder {
         Ok(done)
     }
 
-    /// Reads every record, so that one which cannot be read is met before anything is made of them. Returns whether those of each cell stand together, in the
-    /// order of the cells.
-    pub(crate) fn read_through(&mut self) -> Result<bool, CommandError> {
-        let mut cells = self.record.cells.iter().map(|cell| &cell.id);
-        let mut current = cells.next();
-        let mut lines = self.requests();
-        while let Some(record) = lines.next()? {
-            while current.is_some_and(|id| *id != record.cell) {
-                current = cells.next();
-            }
-        }
-        let in_order = current.is_some();
-        self.notes.extend(lines.notes());
-        Ok(in_order)
+    /// That it is not trusted and why, for people who see its numbers only.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let trust = &self.record.trust;
+        let codes: Vec<&str> = trust.reasons.iter().map(|r| r.code.as_str()).collect();
+        (trust.verdict > TrustVerdict::Trusted).then(|| {
+            let (path, verdict) = (self.path.display(), trust.verdict.as_str());
+            format!("{path} is {verdict} ({})", codes.join(", "))
+        })
     }
 
     /// How many records each cell has, its first due and its last end.

@@ -8,15 +8,14 @@ use polars::prelude::DataFrame;
 
 use crate::FramesError;
 use crate::journals::{name, scaled};
-use crate::run::{Run, labelled, open_all};
-use crate::table::{Sink, Table, Whole};
+use crate::table::{Run, Table, labelled, open_all};
 
 /// Quantiles that have columns.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
 /// The cells of runs with their figures, as `run.json` has them.
 ///
-/// Columns: `run` (its folder's name), `experiment`, `started_at`, `trust`, `complete`, `seed`, `model`, `server`, `server_version`, `cell`, `label`, `plan`,
+/// Columns: `run` (its folder's name), `experiment`, `started_at`, `trust` (the run's), `cell_trust` (of the reasons that name the cell or none), `complete`, `seed`, `model`, `server`, `server_version`, `cell`, `label`, `plan`,
 /// `repeats`, `headline` (where its latencies begin: `sent` or `due`); counts (`planned`, `completed`, `failed`, `timed_out`, `truncated`, `cancelled`, `unsent`); rates of the headline window
 /// (`requests_per_s`, `output_tokens_per_s`, `total_tokens_per_s`, `mean_in_flight`); `goodput_per_s`, `attainment`; `lag_p99_ms`;
 /// `gpu_use` (mean) and `gpu_memory` (peak), shares; for
@@ -26,9 +25,7 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), 
 /// # Errors
 /// As for [`crate::requests`].
 pub fn cells(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
-    let mut whole = Whole::default();
-    stream_cells(&open_all(dirs)?, &mut whole)?;
-    Ok(whole.finish())
+    frame(&open_all(dirs)?)
 }
 
 /// The same of runs that were read, or recovered, already, each with the name that `run` is to have.
@@ -44,17 +41,13 @@ pub fn cells_of(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError>
         name: name.clone(),
         record: Cow::Borrowed(record),
     });
-    let runs: Vec<Run<'_>> = named.collect();
-    let mut whole = Whole::default();
-    stream_cells(&runs, &mut whole)?;
-    Ok(whole.finish())
+    frame(&named.collect::<Vec<_>>())
 }
 
 /// A cell and its run.
 type Of<'a> = (&'a Run<'a>, &'a CellRecord);
 
-/// The same into a sink.
-pub(crate) fn stream_cells(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), FramesError> {
+pub(crate) fn frame(runs: &[Run<'_>]) -> Result<DataFrame, FramesError> {
     let mut table = rates(counts(identity(Table::new())));
     for &metric in Metric::ALL {
         let column = |figure: &str| format!("{}.{figure}", name(metric));
@@ -73,7 +66,7 @@ pub(crate) fn stream_cells(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), 
             table.push(&(run, cell));
         }
     }
-    table.pour(0, sink)
+    table.frame()
 }
 
 fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
@@ -82,6 +75,9 @@ fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
         .text("experiment", |(run, _)| Some(run.record.experiment.name()))
         .text("started_at", |(run, _)| Some(run.record.started_at.clone()))
         .text("trust", |(run, _)| Some(run.record.trust.verdict.as_str()))
+        .text("cell_trust", |(run, cell)| {
+            Some(run.record.trust.of_cell(&cell.id).as_str())
+        })
         .flag("complete", |(run, _)| Some(run.record.complete))
         .whole("seed", |(run, _)| Some(run.record.seed))
         .text("model", |(run, _)| run.record.server.model.clone())

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::Sample;
-use bench_schema::Metric;
+use bench_schema::{Metric, TrustVerdict};
 use polars::prelude::{
     AnyValue, Column, DataFrame, DataType, Expr, IdxCa, IdxSize, IntoLazy as _, PlSmallStr,
-    SortMultipleOptions, col, len, when,
+    SortMultipleOptions, col, len, lit, when,
 };
 
 use crate::FramesError;
@@ -46,7 +46,7 @@ fn figure(frame: &DataFrame, name: &str) -> Result<Expr, FramesError> {
     );
     check(frame, &sent)?;
     check(frame, &due)?;
-    let is_due = col("headline").eq(polars::prelude::lit("due"));
+    let is_due = col("headline").eq(lit("due"));
     Ok(when(is_due).then(col(due)).otherwise(col(sent)))
 }
 
@@ -75,6 +75,26 @@ pub fn pivot_cells(
         },
         other => other,
     })
+}
+
+/// The worst verdict in each place of [`pivot_cells`], of those in the column `cell_trust`: 0 trusted, 1 doubtful, 2 untrusted.
+///
+/// # Errors
+/// As for [`pivot_cells`].
+pub fn trust_of_cells(
+    frame: &DataFrame,
+    rows: &str,
+    columns: &str,
+) -> Result<DataFrame, FramesError> {
+    let (rows, columns) = (column_of(frame, rows)?, column_of(frame, columns)?);
+    let is = |verdict: TrustVerdict| col("cell_trust").eq(lit(verdict.as_str()));
+    let grade = when(is(TrustVerdict::Untrusted)).then(lit(2)).otherwise(
+        when(is(TrustVerdict::Doubtful))
+            .then(lit(1))
+            .otherwise(lit(0)),
+    );
+    let with = frame.clone().lazy().with_column(grade.alias(VALUE));
+    pivot(&with.collect()?, &rows, &columns, VALUE, Statistic::Max)
 }
 
 /// Names of columns in between.

@@ -11,12 +11,7 @@ use bench_schema::{
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
-use crate::run::{Run, labelled, open_all, stream};
-use crate::table::{Sink, Table, Whole};
-
-/// Rows of a batch.
-const REQUESTS: usize = 50_000;
-const VALUES: usize = 200_000;
+use crate::table::{Run, Table, labelled, open_all, stream};
 
 /// The requests of runs, warm-up too (column `phase`), in the order they ended.
 ///
@@ -30,21 +25,46 @@ const VALUES: usize = 200_000;
 /// # Errors
 /// [`FramesError`] where no run is given or a file cannot be read. Damaged lines are passed over.
 pub fn requests(dirs: &[impl AsRef<Path>]) -> Result<DataFrame, FramesError> {
-    let mut whole = Whole::default();
-    stream_requests(&open_all(dirs)?, &mut whole)?;
-    Ok(whole.finish())
+    let runs = open_all(dirs)?;
+    let mut table = request_table(&runs);
+    for run in &runs {
+        let cells = by_id(run);
+        stream(&run.dir, JournalFile::Requests, |record| {
+            table.push(&Request::of(run, &cells, record));
+        })?;
+    }
+    table.frame()
 }
 
 /// A request, whose it is, and what it came to.
-struct Request<'a> {
+pub(crate) struct Request<'a> {
     run: &'a Run<'a>,
     cell: Option<&'a CellRecord>,
-    record: RequestRecord,
+    pub(crate) record: RequestRecord,
     instants: Instants,
 }
 
-/// The same in batches.
-pub(crate) fn stream_requests(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(), FramesError> {
+/// The cells of a run.
+pub(crate) type ById<'a> = BTreeMap<&'a str, &'a CellRecord>;
+
+pub(crate) fn by_id<'a>(run: &'a Run<'_>) -> ById<'a> {
+    let cells = run.record.cells.iter();
+    cells.map(|cell| (cell.id.as_str(), cell)).collect()
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn of(run: &'a Run<'a>, cells: &ById<'a>, record: RequestRecord) -> Self {
+        Self {
+            run,
+            cell: cells.get(record.cell.as_str()).copied(),
+            instants: Instants::of(&record),
+            record,
+        }
+    }
+}
+
+/// The columns of requests.
+pub(crate) fn request_table<'a>(runs: &'a [Run<'_>]) -> Requests<'a> {
     let mut table = wire(ending(identity(Table::new())));
     let lengths = |metric: &&Metric| matches!(metric, Metric::InputTokens | Metric::OutputTokens);
     for &metric in Metric::ALL.iter().filter(|metric| !lengths(metric)) {
@@ -55,23 +75,7 @@ pub(crate) fn stream_requests(runs: &[Run<'_>], sink: &mut dyn Sink) -> Result<(
             Some(scaled(metric, value))
         });
     }
-    let mut table = labelled(table, runs, |request| (&*request.run.record, request.cell));
-    table.pour(0, sink)?;
-    for run in runs {
-        let cells = run.record.cells.iter();
-        let cells: BTreeMap<&str, &CellRecord> =
-            cells.map(|cell| (cell.id.as_str(), cell)).collect();
-        stream(&run.dir, JournalFile::Requests, |record: RequestRecord| {
-            table.push(&Request {
-                run,
-                cell: cells.get(record.cell.as_str()).copied(),
-                instants: Instants::of(&record),
-                record,
-            });
-            table.pour(REQUESTS, sink)
-        })?;
-    }
-    table.pour(0, sink)
+    labelled(table, runs, |request| (&*request.run.record, request.cell))
 }
 
 /// The column of a metric: latencies in milliseconds, with the unit in the name.
@@ -90,7 +94,7 @@ pub(crate) fn scaled(metric: Metric, value: f64) -> f64 {
     }
 }
 
-type Requests<'a> = Table<'a, Request<'a>>;
+pub(crate) type Requests<'a> = Table<'a, Request<'a>>;
 
 fn identity(table: Requests<'_>) -> Requests<'_> {
     table
@@ -171,15 +175,17 @@ fn wire(table: Requests<'_>) -> Requests<'_> {
 /// As for [`crate::requests`]. A run of a million answers of 500 tokens makes 500 million rows: [`crate::write_run`] writes them
 /// without holding them.
 pub fn tokens(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
-    let mut whole = Whole::default();
+    let mut table = event_table();
     for run in open_all(&[dir])? {
-        stream_tokens(&run, &mut whole)?;
+        stream(&run.dir, JournalFile::Requests, |record| {
+            events(&record, |event| table.push(&event));
+        })?;
     }
-    Ok(whole.finish())
+    table.frame()
 }
 
 /// A content event, with its request's cell, repeat and id.
-struct Event {
+pub(crate) struct Event {
     of: (String, u32, u64),
     index: usize,
     at: Stamp,
@@ -190,9 +196,9 @@ struct Event {
     channel: Channel,
 }
 
-/// The same in batches.
-pub(crate) fn stream_tokens(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), FramesError> {
-    let mut table = Table::new()
+/// The columns of content events.
+pub(crate) fn event_table() -> Table<'static, Event> {
+    Table::new()
         .text("cell", |event: &Event| Some(event.of.0.clone()))
         .whole("repeat", |event| Some(event.of.1))
         .whole("id", |event| Some(event.of.2))
@@ -209,18 +215,14 @@ pub(crate) fn stream_tokens(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), Fr
                 Channel::Tool => "tool",
                 Channel::Refusal => "refusal",
             })
-        });
-    table.pour(0, sink)?;
-    stream(&run.dir, JournalFile::Requests, |record: RequestRecord| {
-        if record.phase == Phase::Measure {
-            events(&record, |event| table.push(&event));
-        }
-        table.pour(VALUES, sink)
-    })?;
-    table.pour(0, sink)
+        })
 }
 
-fn events(record: &RequestRecord, mut each: impl FnMut(Event)) {
+/// Each content event of a request, where that was measured.
+pub(crate) fn events(record: &RequestRecord, mut each: impl FnMut(Event)) {
+    if record.phase != Phase::Measure {
+        return;
+    }
     let log = &record.wire.events;
     let mut gaps = std::iter::once(None).chain(log.gaps().map(Some));
     let mut lags = log.lags();
@@ -251,18 +253,21 @@ fn events(record: &RequestRecord, mut each: impl FnMut(Event)) {
 /// # Errors
 /// As for [`crate::requests`].
 pub fn readings(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
-    let mut whole = Whole::default();
+    let mut table = reading_table();
     for run in open_all(&[dir])? {
-        stream_readings(&run, &mut whole)?;
+        stream(&run.dir, JournalFile::Readings, |reading| {
+            values(reading, |value| table.push(value));
+        })?;
     }
-    Ok(whole.finish())
+    table.frame()
 }
 
-/// The same in batches.
-pub(crate) fn stream_readings(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), FramesError> {
-    /// A reading, and one of its values.
-    type Read = (Reading, String, f64);
-    let mut table = Table::new()
+/// A reading, and one of its values.
+pub(crate) type Read = (Reading, String, f64);
+
+/// The columns of readings.
+pub(crate) fn reading_table() -> Table<'static, Read> {
+    Table::new()
         .whole("from_ns", |(reading, ..): &Read| Some(reading.from.get()))
         .whole("to_ns", |(reading, ..)| Some(reading.to.get()))
         .text("source", |(reading, ..)| Some(reading.source.as_str()))
@@ -270,16 +275,15 @@ pub(crate) fn stream_readings(run: &Run<'_>, sink: &mut dyn Sink) -> Result<(), 
             Some(reading.instance.clone()).filter(|text| !text.is_empty())
         })
         .text("name", |(_, name, _)| Some(name.clone()))
-        .number("value", |(.., value)| Some(*value));
-    table.pour(0, sink)?;
-    stream(&run.dir, JournalFile::Readings, |mut reading: Reading| {
-        let values = std::mem::take(&mut reading.values);
-        let mut row = (reading, String::new(), 0.0);
-        for (name, value) in values {
-            (row.1, row.2) = (name, value);
-            table.push(&row);
-        }
-        table.pour(VALUES, sink)
-    })?;
-    table.pour(0, sink)
+        .number("value", |(.., value)| Some(*value))
+}
+
+/// Each value of a reading.
+pub(crate) fn values(mut reading: Reading, mut each: impl FnMut(&Read)) {
+    let values = std::mem::take(&mut reading.values);
+    let mut row = (reading, String::new(), 0.0);
+    for (name, value) in values {
+        (row.1, row.2) = (name, value);
+        each(&row);
+    }
 }

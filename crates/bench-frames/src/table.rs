@@ -1,6 +1,13 @@
-//! Rows that become columns.
+//! Rows that become columns, which run a row is of, and the lines of its journals, one at a time; a line that is none is passed over, as a killed
+//! run leaves one.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use bench_schema::{CellRecord, JournalFile, Load, RunRecord};
 use polars::prelude::{Column as Series, DataFrame, PlSmallStr};
+use serde::de::DeserializeOwned;
 
 use crate::FramesError;
 
@@ -83,11 +90,13 @@ impl<'a, R> Table<'a, R> {
         self.rows += 1;
     }
 
-    /// Hands the rows since the last time to the sink, where there are so many.
-    pub(crate) fn pour(&mut self, least: usize, sink: &mut dyn Sink) -> Result<(), FramesError> {
-        if self.rows < least {
-            return Ok(());
-        }
+    /// How many rows there are since the last frame.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The rows since the last frame.
+    pub(crate) fn frame(&mut self) -> Result<DataFrame, FramesError> {
         let rows = std::mem::take(&mut self.rows);
         let series = self.columns.iter_mut().map(|column| {
             let named = |name: &str| PlSmallStr::from_str(name);
@@ -98,38 +107,110 @@ impl<'a, R> Table<'a, R> {
                 Column::Flag(name, _, all) => Series::new(named(name), std::mem::take(all)),
             }
         });
-        sink.batch(DataFrame::new(rows, series.collect())?)
+        Ok(DataFrame::new(rows, series.collect())?)
     }
 }
 
-/// Where batches of rows go.
-pub(crate) trait Sink {
-    /// Takes the next rows; the first call, perhaps without rows, tells the schema.
-    fn batch(&mut self, frame: DataFrame) -> Result<(), FramesError>;
+/// A run and its folder.
+pub(crate) struct Run<'a> {
+    pub(crate) dir: PathBuf,
+    /// The folder's own name.
+    pub(crate) name: String,
+    pub(crate) record: Cow<'a, RunRecord>,
 }
 
-/// All rows as one frame.
-#[derive(Default)]
-pub(crate) struct Whole {
-    frame: Option<DataFrame>,
-}
-
-impl Whole {
-    pub(crate) fn finish(self) -> DataFrame {
-        let mut frame = self.frame.unwrap_or_default();
-        frame.align_chunks_par();
-        frame
+impl<'a> Run<'a> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, FramesError> {
+        let path = dir.join("run.json");
+        let text = std::fs::read_to_string(&path).map_err(FramesError::read(&path))?;
+        let record =
+            RunRecord::from_json(&text).map_err(|source| FramesError::Schema { path, source })?;
+        Ok(Self::of(dir, Cow::Owned(record)))
     }
-}
 
-impl Sink for Whole {
-    fn batch(&mut self, frame: DataFrame) -> Result<(), FramesError> {
-        match &mut self.frame {
-            Some(all) => {
-                all.vstack_mut(&frame)?;
-            }
-            None => self.frame = Some(frame),
+    /// One that was read, or recovered, already.
+    pub(crate) fn of(dir: &Path, record: Cow<'a, RunRecord>) -> Self {
+        let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        Self {
+            name: whole.file_name().map_or_else(
+                || whole.display().to_string(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
+            dir: dir.to_owned(),
+            record,
         }
-        Ok(())
     }
+}
+
+/// All of them; at least one.
+pub(crate) fn open_all(dirs: &[impl AsRef<Path>]) -> Result<Vec<Run<'static>>, FramesError> {
+    if dirs.is_empty() {
+        return Err(FramesError::NoRuns);
+    }
+    dirs.iter().map(|dir| Run::open(dir.as_ref())).collect()
+}
+
+/// The run directories directly within a folder, by name; the folder itself where it is one.
+pub fn run_dirs(folder: &Path) -> Vec<PathBuf> {
+    let is_run = |path: &PathBuf| path.join("run.json").is_file();
+    if is_run(&folder.to_owned()) {
+        return vec![folder.to_owned()];
+    }
+    let Ok(entries) = folder.read_dir() else {
+        return Vec::new();
+    };
+    let mut runs: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(is_run)
+        .collect();
+    runs.sort();
+    runs
+}
+
+/// Adds load and labels: `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has; a run
+/// without one has null there.
+pub(crate) fn labelled<'a, R: 'a>(
+    mut table: Table<'a, R>,
+    runs: &'a [Run<'_>],
+    of: fn(&R) -> (&RunRecord, Option<&CellRecord>),
+) -> Table<'a, R> {
+    let load = move |row: &R| match &of(row).1?.load {
+        Load::Closed { concurrency, .. } => Some((Some(*concurrency), None)),
+        Load::Open { rate_per_s, .. } => Some((None, Some(*rate_per_s))),
+    };
+    table = table
+        .whole("concurrency", move |row| load(row)?.0)
+        .number("rate_per_s", move |row| load(row)?.1);
+    let tags: BTreeSet<&String> = runs.iter().flat_map(|run| run.record.tags.keys()).collect();
+    for name in tags {
+        let column = format!("tag.{name}");
+        table = table.text(column, move |row| of(row).0.tags.get(name).cloned());
+    }
+    let cells = || runs.iter().flat_map(|run| &run.record.cells);
+    let names: BTreeSet<&String> = cells().flat_map(|cell| cell.factors.keys()).collect();
+    for name in names {
+        let mut levels = cells().filter_map(|cell| cell.factors.get(name));
+        let numbers = levels.all(|factor| factor.as_number().is_some());
+        let factor = move |row: &R| of(row).1?.factors.get(name).cloned();
+        let column = format!("factor.{name}");
+        table = if numbers {
+            table.number(column, move |row| factor(row)?.as_number())
+        } else {
+            table.text(column, factor)
+        };
+    }
+    table
+}
+
+/// Hands each line's value of a journal to `each`, part after part; a journal that is not there has no lines.
+pub(crate) fn stream<T: DeserializeOwned>(
+    run: &Path,
+    file: JournalFile,
+    mut each: impl FnMut(T),
+) -> Result<(), FramesError> {
+    let mut lines = file.lines_in(run);
+    while let Some(line) = lines.next_line()? {
+        line.value().into_iter().for_each(&mut each);
+    }
+    Ok(())
 }

@@ -1,30 +1,40 @@
-//! Frames as files.
+//! Frames as files: each grows by batches under another name, and has its own when it is whole.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use bench_schema::RunRecord;
+use bench_schema::{Reading, RequestRecord, RunRecord};
 use polars::io::parquet::write::BatchedWriter;
 use polars::prelude::{
     Column, CsvWriter, DataFrame, DataType, ParquetCompression, ParquetReader, ParquetWriter,
-    SerReader as _, SerWriter as _,
+    PolarsError, PolarsResult, SerReader as _, SerWriter as _,
 };
 
 use crate::FramesError;
-use crate::cells::stream_cells;
-use crate::journals::{stream_readings, stream_requests, stream_tokens};
-use crate::run::Run;
-use crate::table::Sink;
+use crate::journals::{self, Request};
+use crate::table::{Run, Table};
 
-/// Write a frame as Parquet, compressed with zstd. A file that is there is replaced as a whole.
+/// What a frame is stored as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Compressed with zstd.
+    Parquet,
+    /// For programs that read no Parquet; several times larger. Null is empty; a text that a spreadsheet would take for a formula
+    /// gets an apostrophe.
+    Csv,
+}
+
+/// Write a frame as a file. One that is there is replaced as a whole.
 ///
 /// # Errors
 /// [`FramesError::Write`] or [`FramesError::Polars`].
-pub fn write_parquet(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
-    let mut file = ParquetFile::create(path)?;
-    file.batch(frame.clone())?;
+pub fn write_frame(frame: DataFrame, path: &Path, format: Format) -> Result<(), FramesError> {
+    let mut file = Growing::create(path, format)?;
+    file.batch(frame)?;
     file.finish().map(drop)
 }
 
@@ -37,29 +47,127 @@ pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
     Ok(ParquetReader::new(file).finish()?)
 }
 
-/// Write a frame as CSV. Null is empty; a text that a spreadsheet would take for a formula gets an apostrophe.
+/// Rows of a batch.
+const REQUESTS: usize = 50_000;
+const VALUES: usize = 200_000;
+
+/// Write a run as files called `requests`, `tokens`, `readings` and, as Parquet, `cells`, into `out`; gives their paths.
+///
+/// `record` is the run's record, which may have been recovered. `request` and `reading` give its journals, one value at a time, each read once: memory stays
+/// bounded however long the run was. A run without a journal has a file without rows.
 ///
 /// # Errors
-/// As for [`write_parquet`].
-pub fn write_csv(frame: &DataFrame, path: &Path) -> Result<(), FramesError> {
-    let mut file = CsvFile::create(path)?;
-    file.batch(frame.clone())?;
-    file.finish().map(drop)
+/// Those of the journals, [`FramesError::Write`] or [`FramesError::Polars`]; nothing is left of the files then.
+pub fn write_run<E: From<FramesError>>(
+    (dir, record): (&Path, &RunRecord),
+    (out, format): (&Path, Format),
+    mut request: impl FnMut() -> Result<Option<RequestRecord>, E>,
+    mut reading: impl FnMut() -> Result<Option<Reading>, E>,
+) -> Result<Vec<PathBuf>, E> {
+    let runs = [Run::of(dir, Cow::Borrowed(record))];
+    let [run] = &runs;
+    let create = |name: &str| Growing::create(&out.join(name), format);
+    let mut requests = (journals::request_table(&runs), create("requests")?);
+    let mut events = (journals::event_table(), create("tokens")?);
+    let mut readings = (journals::reading_table(), create("readings")?);
+    let cells = journals::by_id(run);
+    while let Some(record) = request()? {
+        journals::events(&record, |event| events.0.push(&event));
+        requests.0.push(&Request::of(run, &cells, record));
+        pour(&mut events, VALUES)?;
+        pour(&mut requests, REQUESTS)?;
+    }
+    while let Some(reading) = reading()? {
+        journals::values(reading, |value| readings.0.push(value));
+        pour(&mut readings, VALUES)?;
+    }
+    pour(&mut requests, 0)?;
+    pour(&mut events, 0)?;
+    pour(&mut readings, 0)?;
+    let mut files = vec![requests.1, events.1, readings.1];
+    if format == Format::Parquet {
+        let mut file = create("cells")?;
+        file.batch(crate::cells::frame(&runs)?)?;
+        files.push(file);
+    }
+    let named = files.into_iter().map(Growing::finish);
+    Ok(named.collect::<Result<Vec<_>, FramesError>>()?)
+}
+
+/// Hands the rows of a table to its file, where there are so many.
+fn pour<R>((table, file): &mut (Table<'_, R>, Growing), least: usize) -> Result<(), FramesError> {
+    if table.rows() < least {
+        return Ok(());
+    }
+    file.batch(table.frame()?)
+}
+
+/// A file that grows by batches.
+struct Growing {
+    out: Out,
+    format: Format,
+    parquet: Option<BatchedWriter<Out>>,
+    begun: bool,
+}
+
+impl Growing {
+    fn create(path: &Path, format: Format) -> Result<Self, FramesError> {
+        let extension = match format {
+            Format::Parquet => "parquet",
+            Format::Csv => "csv",
+        };
+        Ok(Self {
+            out: Out::create(path.with_extension(extension))?,
+            format,
+            parquet: None,
+            begun: false,
+        })
+    }
+
+    /// Takes the next rows; the first call, perhaps without rows, tells the schema.
+    fn batch(&mut self, frame: DataFrame) -> Result<(), FramesError> {
+        if self.begun && frame.height() == 0 {
+            return Ok(());
+        }
+        let written = match self.format {
+            Format::Parquet => self.parquet(frame),
+            Format::Csv => harmless(frame).and_then(|mut frame| {
+                let csv = CsvWriter::new(&mut self.out);
+                csv.include_header(!self.begun).finish(&mut frame)
+            }),
+        };
+        self.begun = true;
+        written.map_err(|error| self.out.reason(error))
+    }
+
+    fn parquet(&mut self, mut frame: DataFrame) -> PolarsResult<()> {
+        if self.parquet.is_none() {
+            let writer = ParquetWriter::new(self.out.clone())
+                .with_compression(ParquetCompression::Zstd(None));
+            self.parquet = Some(writer.batched(frame.schema())?);
+        }
+        frame.align_chunks_par();
+        match &mut self.parquet {
+            Some(writer) if frame.height() > 0 => writer.write_batch(&frame),
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(self) -> Result<PathBuf, FramesError> {
+        if let Some(writer) = &self.parquet {
+            writer.finish().map_err(|error| self.out.reason(error))?;
+        }
+        self.out.finish()
+    }
 }
 
 /// The frame with texts that a spreadsheet takes for texts.
-fn harmless(mut frame: DataFrame) -> Result<DataFrame, FramesError> {
+fn harmless(mut frame: DataFrame) -> PolarsResult<DataFrame> {
     let original = frame.clone();
-    for column in original
-        .columns()
-        .iter()
-        .filter(|column| *column.dtype() == DataType::String)
-    {
-        let texts: Vec<Option<String>> = column
-            .str()?
-            .iter()
-            .map(|text| text.map(no_formula))
-            .collect();
+    let columns = original.columns().iter();
+    for column in columns.filter(|column| *column.dtype() == DataType::String) {
+        let texts = column.str()?.iter();
+        let texts: Vec<Option<String>> = texts.map(|text| text.map(no_formula)).collect();
         frame.with_column(Column::new(column.name().clone(), texts))?;
     }
     Ok(frame)
@@ -73,157 +181,80 @@ fn no_formula(text: &str) -> String {
     }
 }
 
-/// Write a run as `requests.parquet`, `tokens.parquet`, `readings.parquet` and `cells.parquet` into `out`; gives their paths.
-///
-/// `record` is the run's record, which may have been recovered; the journals are streamed from `dir` in batches, so that memory stays
-/// bounded however long the run was. A run without a journal has a file without rows.
-///
-/// # Errors
-/// As for [`crate::requests`] and [`write_parquet`].
-pub fn write_run(dir: &Path, record: &RunRecord, out: &Path) -> Result<Vec<PathBuf>, FramesError> {
-    let mut written = journals(dir, record, out, "parquet", ParquetFile::create)?;
-    let mut file = ParquetFile::create(&out.join("cells.parquet"))?;
-    stream_cells(&[Run::of(dir, Cow::Borrowed(record))], &mut file)?;
-    written.push(file.finish()?);
-    Ok(written)
-}
+/// What polars writes into. It keeps what the system said where that failed, for polars' own words may be of something else.
+#[derive(Clone)]
+struct Out(Rc<RefCell<Part>>);
 
-/// The same as `requests.csv`, `tokens.csv` and `readings.csv`, for programs that read no Parquet; several times larger.
-///
-/// # Errors
-/// As for [`write_run`].
-pub fn write_run_csv(
-    dir: &Path,
-    record: &RunRecord,
-    out: &Path,
-) -> Result<Vec<PathBuf>, FramesError> {
-    journals(dir, record, out, "csv", CsvFile::create)
-}
-
-/// A file that grows by batches and has its name when it is whole.
-trait Growing: Sink + Sized {
-    fn finish(self) -> Result<PathBuf, FramesError>;
-}
-
-/// Requests, tokens and readings, each as a file of its own.
-fn journals<F: Growing>(
-    dir: &Path,
-    record: &RunRecord,
-    out: &Path,
-    extension: &str,
-    create: fn(&Path) -> Result<F, FramesError>,
-) -> Result<Vec<PathBuf>, FramesError> {
-    let runs = [Run::of(dir, Cow::Borrowed(record))];
-    let [run] = &runs;
-    let write = |name: &str, fill: &dyn Fn(&mut F) -> Result<(), FramesError>| {
-        let mut file = create(&out.join(format!("{name}.{extension}")))?;
-        fill(&mut file)?;
-        file.finish()
-    };
-    Ok(vec![
-        write("requests", &|file| stream_requests(&runs, file))?,
-        write("tokens", &|file| stream_tokens(run, file))?,
-        write("readings", &|file| stream_readings(run, file))?,
-    ])
-}
-
-/// The file beside `path` that is written first, in a folder that is there.
-fn part(path: &Path) -> Result<PathBuf, FramesError> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(FramesError::write(folder))?;
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    Ok(PathBuf::from(part))
-}
-
-/// A Parquet file that grows by batches.
-struct ParquetFile {
+/// A file that has another name until it is whole, and is gone where it never was.
+struct Part {
     path: PathBuf,
-    part: PathBuf,
-    writer: Option<BatchedWriter<BufWriter<File>>>,
+    beside: PathBuf,
+    file: BufWriter<File>,
+    failed: Option<io::Error>,
 }
 
-impl ParquetFile {
-    fn create(path: &Path) -> Result<Self, FramesError> {
-        Ok(Self {
-            path: path.to_owned(),
-            part: part(path)?,
-            writer: None,
-        })
+impl Drop for Part {
+    fn drop(&mut self) {
+        fs::remove_file(&self.beside).ok();
     }
 }
 
-impl Growing for ParquetFile {
+impl Out {
+    fn create(path: PathBuf) -> Result<Self, FramesError> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(FramesError::write(folder))?;
+        }
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(".part");
+        let beside = PathBuf::from(beside);
+        let file = File::create(&beside).map_err(FramesError::write(&path))?;
+        Ok(Self(Rc::new(RefCell::new(Part {
+            path,
+            beside,
+            file: BufWriter::new(file),
+            failed: None,
+        }))))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>) -> io::Result<T> {
+        let mut part = self.0.borrow_mut();
+        let done = act(&mut part.file);
+        if let (Err(error), None) = (&done, &part.failed) {
+            let again = || io::Error::new(error.kind(), error.to_string());
+            let code = error.raw_os_error().map(io::Error::from_raw_os_error);
+            part.failed = Some(code.unwrap_or_else(again));
+        }
+        done
+    }
+
+    /// Why something could not be written.
+    fn reason(&self, told: PolarsError) -> FramesError {
+        let mut part = self.0.borrow_mut();
+        match part.failed.take() {
+            Some(source) => FramesError::write(&part.path)(source),
+            None => told.into(),
+        }
+    }
+
     fn finish(self) -> Result<PathBuf, FramesError> {
-        if let Some(writer) = &self.writer {
-            writer.finish()?;
-        }
-        drop(self.writer);
-        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))?;
-        Ok(self.path)
+        let synced = self.with(|file| {
+            file.flush()?;
+            file.get_ref().sync_all()
+        });
+        let part = self.0.borrow();
+        synced
+            .and_then(|()| fs::rename(&part.beside, &part.path))
+            .map_err(FramesError::write(&part.path))?;
+        Ok(part.path.clone())
     }
 }
 
-impl Sink for ParquetFile {
-    fn batch(&mut self, mut frame: DataFrame) -> Result<(), FramesError> {
-        if self.writer.is_none() {
-            let file = File::create(&self.part).map_err(FramesError::write(&self.part))?;
-            let writer = ParquetWriter::new(BufWriter::new(file))
-                .with_compression(ParquetCompression::Zstd(None))
-                .batched(frame.schema())?;
-            self.writer = Some(writer);
-        }
-        let Some(writer) = &mut self.writer else {
-            return Ok(());
-        };
-        if frame.height() > 0 {
-            frame.align_chunks_par();
-            writer.write_batch(&frame)?;
-        }
-        Ok(())
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.with(|file| file.write(bytes))
     }
-}
 
-/// A CSV file that grows by batches, its heading first.
-struct CsvFile {
-    path: PathBuf,
-    part: PathBuf,
-    out: BufWriter<File>,
-    begun: bool,
-}
-
-impl CsvFile {
-    fn create(path: &Path) -> Result<Self, FramesError> {
-        let part = part(path)?;
-        let file = File::create(&part).map_err(FramesError::write(&part))?;
-        Ok(Self {
-            path: path.to_owned(),
-            part,
-            out: BufWriter::new(file),
-            begun: false,
-        })
-    }
-}
-
-impl Growing for CsvFile {
-    fn finish(mut self) -> Result<PathBuf, FramesError> {
-        self.out.flush().map_err(FramesError::write(&self.part))?;
-        drop(self.out);
-        fs::rename(&self.part, &self.path).map_err(FramesError::write(&self.path))?;
-        Ok(self.path)
-    }
-}
-
-impl Sink for CsvFile {
-    fn batch(&mut self, frame: DataFrame) -> Result<(), FramesError> {
-        if self.begun && frame.height() == 0 {
-            return Ok(());
-        }
-        CsvWriter::new(&mut self.out)
-            .include_header(!self.begun)
-            .finish(&mut harmless(frame)?)?;
-        self.begun = true;
-        Ok(())
+    fn flush(&mut self) -> io::Result<()> {
+        self.with(Write::flush)
     }
 }

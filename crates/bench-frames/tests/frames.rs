@@ -5,13 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    FramesError, Statistic, along, cells, pivot, pivot_cells, read_parquet, readings, requests,
-    run_dirs, tokens, write_csv, write_parquet, write_run, write_run_csv,
+    Format, FramesError, Statistic, along, cells, pivot, pivot_cells, read_parquet, readings,
+    requests, run_dirs, tokens, trust_of_cells, write_frame, write_run,
 };
 use bench_metrics::{Sample, latency};
 use bench_schema::{
-    Channel, Event, Exchange, FailureKind, Metric, Nanos, Outcome, Phase, PromptSize, Quantity,
-    RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
+    Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase, PromptSize,
+    Quantity, RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
 };
 use polars::prelude::{DataFrame, DataType};
 use serde_json::json;
@@ -105,6 +105,31 @@ fn run(folder: &Path, gpus: &str) -> PathBuf {
     let readings = "{\"from\":1,\"to\":3,\"source\":\"host\",\"values\":{\"load_1m\":0.5,\"cpu_busy_s_total\":2.0}}\n";
     fs::write(folder.join("hardware.jsonl"), readings).unwrap();
     folder.to_owned()
+}
+
+/// What can be read of a journal, one value at a time.
+fn journal<T: serde::de::DeserializeOwned>(
+    dir: &Path,
+    file: JournalFile,
+) -> impl FnMut() -> Result<Option<T>, FramesError> {
+    let mut lines = file.lines_in(dir);
+    move || {
+        while let Some(line) = lines.next_line()? {
+            if let Some(value) = line.value() {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn write(dir: &Path, out: &Path, format: Format) -> Vec<PathBuf> {
+    let record = RunRecord::from_json(&run_json("2")).unwrap();
+    let (request, reading) = (
+        journal(dir, JournalFile::Requests),
+        journal(dir, JournalFile::Readings),
+    );
+    write_run((dir, &record), (out, format), request, reading).unwrap()
 }
 
 fn numbers(frame: &DataFrame, name: &str) -> Vec<Option<f64>> {
@@ -398,7 +423,7 @@ fn parquet_gives_back_what_was_written() {
     let folder = tempfile::tempdir().unwrap();
     let frame = requests(&[run(&folder.path().join("run"), "2")]).unwrap();
     let path = folder.path().join("out").join("requests.parquet");
-    write_parquet(&frame, &path).unwrap();
+    write_frame(frame.clone(), &path, Format::Parquet).unwrap();
     assert!(read_parquet(&path).unwrap().equals_missing(&frame));
 }
 
@@ -406,8 +431,7 @@ fn parquet_gives_back_what_was_written() {
 fn a_run_as_parquet_is_the_same_as_its_frames_and_one_without_journals_has_no_rows() {
     let folder = tempfile::tempdir().unwrap();
     let dir = run(&folder.path().join("run"), "2");
-    let record = RunRecord::from_json(&run_json("2")).unwrap();
-    let paths = write_run(&dir, &record, &folder.path().join("out")).unwrap();
+    let paths = write(&dir, &folder.path().join("out"), Format::Parquet);
     let frames: Vec<DataFrame> = paths
         .iter()
         .map(|path| read_parquet(path).unwrap())
@@ -423,11 +447,8 @@ fn a_run_as_parquet_is_the_same_as_its_frames_and_one_without_journals_has_no_ro
     }
     fs::remove_file(dir.join("requests.jsonl")).unwrap();
     fs::remove_file(dir.join("hardware.jsonl")).unwrap();
-    for path in write_run(&dir, &record, &folder.path().join("bare"))
-        .unwrap()
-        .iter()
-        .take(3)
-    {
+    let bare = write(&dir, &folder.path().join("bare"), Format::Parquet);
+    for path in bare.iter().take(3) {
         let frame = read_parquet(path).unwrap();
         assert!(
             frame.height() == 0 && frame.width() > 5,
@@ -441,8 +462,7 @@ fn a_run_as_parquet_is_the_same_as_its_frames_and_one_without_journals_has_no_ro
 fn a_run_as_csv_has_a_line_for_each_row_and_its_headings_once() {
     let folder = tempfile::tempdir().unwrap();
     let dir = run(&folder.path().join("run"), "2");
-    let record = RunRecord::from_json(&run_json("2")).unwrap();
-    let paths = write_run_csv(&dir, &record, &folder.path().join("out")).unwrap();
+    let paths = write(&dir, &folder.path().join("out"), Format::Csv);
     let wanted = [
         requests(&[&dir]).unwrap(),
         tokens(&dir).unwrap(),
@@ -450,7 +470,7 @@ fn a_run_as_csv_has_a_line_for_each_row_and_its_headings_once() {
     ];
     for (path, wanted) in paths.iter().zip(&wanted) {
         let alone = folder.path().join("alone.csv");
-        write_csv(wanted, &alone).unwrap();
+        write_frame(wanted.clone(), &alone, Format::Csv).unwrap();
         let (found, alone) = (fs::read(path).unwrap(), fs::read(alone).unwrap());
         assert!(found == alone, "{}", path.display());
     }
@@ -461,7 +481,7 @@ fn texts_that_a_spreadsheet_would_run_are_defused_in_csv() {
     let folder = tempfile::tempdir().unwrap();
     let frame = requests(&[run(&folder.path().join("run"), "2")]).unwrap();
     let path = folder.path().join("requests.csv");
-    write_csv(&frame, &path).unwrap();
+    write_frame(frame.clone(), &path, Format::Csv).unwrap();
     let text = fs::read_to_string(path).unwrap();
     assert!(
         text.contains("'=HYPERLINK") && !text.contains("\"=HYPERLINK"),
@@ -477,4 +497,53 @@ fn no_runs_is_an_error_that_says_what_to_give() {
     let folder = tempfile::tempdir().unwrap();
     let error = requests(&[folder.path()]).unwrap_err().to_string();
     assert!(error.contains("run.json"), "{error}");
+}
+
+#[test]
+fn an_export_that_cannot_go_on_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = run(&folder.path().join("run"), "2");
+    let record = RunRecord::from_json(&run_json("2")).unwrap();
+    let out = folder.path().join("out");
+    let mut whole = journal(&dir, JournalFile::Requests);
+    let mut left = 3;
+    let torn = move || {
+        left -= 1;
+        if left == 0 {
+            return Err(FramesError::NoRuns);
+        }
+        whole()
+    };
+    let reading = journal(&dir, JournalFile::Readings);
+    let failed = write_run((&dir, &record), (&out, Format::Parquet), torn, reading);
+    assert!(matches!(failed, Err(FramesError::NoRuns)));
+    assert_eq!(out.read_dir().unwrap().count(), 0);
+}
+
+#[test]
+fn a_place_of_a_pivot_has_the_worst_verdict_on_its_cells() {
+    let folder = tempfile::tempdir().unwrap();
+    let reason = |verdict: &str, cell: serde_json::Value| json!({"code": "lateness", "verdict": verdict, "message": "m", "cell": cell});
+    let trust = |reasons: serde_json::Value| json!({"verdict": "untrusted", "reasons": reasons});
+    let all = [
+        ("1", trust(json!([]))),
+        ("2", trust(json!([reason("untrusted", "c16".into())]))),
+        (
+            "4",
+            trust(json!([
+                reason("doubtful", json!(null)),
+                reason("untrusted", "c1".into())
+            ])),
+        ),
+    ];
+    let runs = all.map(|(gpus, trust)| {
+        let dir = run(&folder.path().join(gpus), gpus);
+        let mut record: serde_json::Value = serde_json::from_str(&run_json(gpus)).unwrap();
+        record["trust"] = trust;
+        fs::write(dir.join("run.json"), record.to_string()).unwrap();
+        dir
+    });
+    let grid = trust_of_cells(&cells(&runs).unwrap(), "gpus", "cell").unwrap();
+    assert_eq!(numbers(&grid, "c1"), [Some(0.0), Some(0.0), Some(2.0)]);
+    assert_eq!(numbers(&grid, "c16"), [Some(0.0), Some(2.0), Some(1.0)]);
 }

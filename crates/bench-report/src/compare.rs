@@ -145,6 +145,22 @@ pub fn conclusions(study: &Study<'_>) -> Vec<String> {
     lines.map(|line| text::plain(&line)).collect()
 }
 
+/// A comparison for programs: what each point is against the first; along an axis also what that comes to, as sentences and as findings, and the levels
+/// with their best cells.
+pub fn json(study: &Study<'_>) -> serde_json::Value {
+    let held: Vec<&RunComparison> = study.held().map(|(_, held)| held).collect();
+    match &study.axis {
+        None => serde_json::json!(held),
+        Some(axis) => serde_json::json!({
+            "axis": axis,
+            "conclusions": conclusions(study),
+            "findings": bench_insight::findings_by_tag(axis, &study.firsts()),
+            "along": study.along.as_ref().map(Table::to_json),
+            "comparisons": held,
+        }),
+    }
+}
+
 /// The points with their best cells as a table for a terminal; nothing where none was given.
 pub fn along(study: &Study<'_>) -> String {
     let along = study.along.as_ref();

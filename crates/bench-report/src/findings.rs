@@ -2,13 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use bench_schema::{
-    Action, Advice, Answer, Cause, Code, Evidence, Experiment, Fact, Figure, Finding, Known, Unit,
-};
+use bench_schema::{Advice, Answer, Cause, Code, Evidence, Fact, Figure, Finding, Known, Unit};
 
 use crate::number;
 use crate::tables::{scale_of, significant};
 use crate::text;
+
+/// Every word that findings are told with; `#` begins a remark.
+const WORDS: &str = include_str!("findings.txt");
+
+/// What stands there for a name; nothing where it has no words.
+fn words(kind: &str, name: &str) -> &'static str {
+    let own = |line: &'static str| {
+        let named = line.strip_prefix(kind)?.strip_prefix(' ')?;
+        named.strip_prefix(name)?.strip_prefix(": ")
+    };
+    WORDS.lines().find_map(own).unwrap_or_default()
+}
 
 /// What was found, as one sentence without a full stop.
 pub fn headline(finding: &Finding) -> String {
@@ -17,10 +27,8 @@ pub fn headline(finding: &Finding) -> String {
     }
     let said = computed(finding).or_else(|| {
         let sentence = match &finding.code {
-            Code::Cause(cause) => of_cause(*cause),
-            Code::Answer(answer) => of_answer(*answer),
-            Code::Fact(fact) => of_fact(*fact),
             Code::Other(_) => "",
+            known => words("found", known.as_str()),
         };
         Numbers(finding)
             .filled(sentence)
@@ -32,6 +40,16 @@ pub fn headline(finding: &Finding) -> String {
         let name = text::plain(&finding.code.as_str().replace('_', " "));
         format!("{name}: {}", numbers.join("; "))
     })
+}
+
+/// The same with the cells it is about, where its sentence does not tell them.
+pub(crate) fn placed(finding: &Finding) -> String {
+    let said = headline(finding);
+    let known = |cell: &String| said.contains(&text::shortened(cell, 40));
+    if said.contains(" cell") || finding.cells.iter().any(known) {
+        return said;
+    }
+    said + &place(&finding.cells)
 }
 
 /// What it is, for a label.
@@ -117,7 +135,7 @@ impl<'a> Numbers<'a> {
     fn named(&self, name: &str) -> Option<String> {
         let (name, how) = name.split_once('.').unwrap_or((name, ""));
         if name == "place" {
-            return Some(place(self.0));
+            return Some(place(&self.0.cells));
         }
         let mut all = self.all(*Known::ALL.iter().find(|known| known.as_str() == name)?);
         let first = *all.first()?;
@@ -142,9 +160,7 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// A sentence with its numbers: `{served_rate}` is the first of that name, `.of` is whose it is, `.bare` and `.grouped` are without a
-    /// unit, `.each` is every one with whose it is, `.span` from the least to the most; `{place}` are the cells. Brackets hold
-    /// alternatives: the first that has all its numbers stands, and an empty one makes the part optional. `None` where a number is missing.
+    /// A sentence with its numbers, written as the list of words says. `None` where a number is missing.
     fn filled(&self, sentence: &str) -> Option<String> {
         self.part(&mut &*sentence)
     }
@@ -182,8 +198,8 @@ impl<'a> Numbers<'a> {
 }
 
 /// ` in c8`, ` in c8 and 3 more cells`.
-fn place(finding: &Finding) -> String {
-    match finding.cells.as_slice() {
+pub(crate) fn place(cells: &[String]) -> String {
+    match cells {
         [] => String::new(),
         [one] => format!(" in {}", text::shortened(one, 40)),
         [first, rest @ ..] => format!(
@@ -199,143 +215,13 @@ fn plural(n: usize) -> &'static str {
     if n == 1 { "" } else { "s" }
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each cause")]
-fn of_cause(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Overload => {
-            "overload{place}: {served_rate} served of {offered_rate} offered, so the queue grows for as long as it lasts"
-        }
-        Cause::Queueing => {
-            "requests wait in the server{place}: [TTFT is {ttft}, of the same prompts without load {quiet_ttft}|{queue_share} of E2E is waiting|{waiting} wait while {running} run][, {queue_time_p50} in the queue and {generation_time_p50} generating at the median|]"
-        }
-        Cause::Prefill => {
-            "prompts take long to process{place}: {prefill_share} of E2E[, {ttft_per_token} for each prompt token|]"
-        }
-        Cause::WaitingOrPrefill => {
-            "{ttft_share} of E2E passes before the first token{place}, in a queue, in prefill or on the way: nothing here tells which[, the server itself counts {queue_share} as waiting|]"
-        }
-        Cause::HeldBack => {
-            "first tokens are held back on their way to the client{place}: {ttft} here, {server_ttft} by the server's own count"
-        }
-        Cause::DecodeSlowsWithLoad => {
-            "decoding slows with load{place}: {tpot} a token, {quiet_tpot} at low load"
-        }
-        Cause::HeadOfLine => {
-            "short requests are held up by long prompts{place}: {long_prompts} long prompts, TTFT of short ones beside them {beside_long}"
-        }
-        Cause::ServerStarved => {
-            "the server is kept from its CPU{place}: [a quota held it back {server_throttled} of the time|its threads waited {server_run_queue} s for a CPU each second|the hypervisor took {host_steal} of the CPUs|its CPUs are {host_cpu} used]"
-        }
-        Cause::ClientLimited => "the client limits what is measured: ",
-        Cause::SlowReplica => {
-            "one endpoint is slower than the others{place}: {replica_ratio.of} takes {replica_ratio} their time for the same lengths"
-        }
-        Cause::PeriodicStall => {
-            "all streams stop together every {stall_period} for {stall_length}{place}"
-        }
-        Cause::Frozen => {
-            "all streams stood still[ {stalls} times, at most|] for {stall_length}[, from {at} after the first request on|]{place}"
-        }
-        Cause::SlowRequests => {
-            "[requests of `{slow_share.of}` take {slow_ratio} the time of the quickest quarter{place}, at the same lengths: {slow_share} of all are that slow, nearly all of them its own|{slow_share} of the requests take {slow_ratio} the time of the quickest quarter{place}, at the same lengths; nothing that was measured tells why]"
-        }
-        Cause::DecodeInterrupted => {
-            "prompts of others interrupt the answers{place}: {pause_share} of the users' time is pauses, {pause_prompts} of that beside a prompt in progress"
-        }
-        Cause::Pauses => {
-            "answers pause{place}: {pause_share} of the users' time lies in gaps of four times the usual or more; nothing that was measured tells why"
-        }
-        Cause::ColdStart => {
-            "slow at first{place}: {level_before} the usual time until[ {at} after the first request|]"
-        }
-        Cause::Drift => {
-            "times drift{place}: from {level_before} to {level_after} the usual for their lengths"
-        }
-        Cause::Step => {
-            "[times change for a while{place}: {level_after} the usual for their lengths for {lasted}, from {at} after the first request on; {level_before} before|times change {changes} times{place}, between {level_before} and {level_after} the usual for their lengths|times change at one moment{place}:[ {at} after the first request|], from {level_before} to {level_after} the usual for their lengths]"
-        }
-        Cause::RateLimited => {
-            "the server's rate limit refuses {failed_share} of the requests{place} (HTTP 429)"
-        }
-        Cause::Failing => "{failed_share} of the requests fail{place}: [{failed.each}|]",
-        Cause::ServerGone => {
-            "the server was gone [for {lasted}|and did not come back]{place}:[ {at} after the first request|], {failed_share} of the requests lost"
-        }
-        Cause::MemoryPressure => {
-            "the KV cache is full ({kv_cache_peak}){place}[, {preemptions} preemptions|][, {waiting} requests wait|]"
-        }
-        Cause::PrefixCache => {
-            "the prefix cache helps{place}: TTFT {cached_ttft} with a known beginning, {ttft} without"
-        }
-        Cause::GpuLow => {
-            "throughput no longer rises although the GPU is only {gpu_use} used{place}"
-        }
-        Cause::GpuSaturated => {
-            "the GPU has nothing left{place}: {gpu_use} used, {load_added} more load brought {throughput_gained} more throughput"
-        }
-        Cause::GpuThrottled => {
-            "the GPU was held back by heat or power {gpu_held_back} of the time{place}"
-        }
-        Cause::Healthy => {
-            "healthy: nothing was found that costs users time[; throughput stops rising at {limit_level.of} {limit_level}[ with {throughput}|]|; its limit was not reached up to {highest_level.of} {highest_level}[ with {throughput}|]|]"
-        }
-    }
-}
-
-/// The sentences of answers and facts that are the same whatever their numbers.
-fn of_answer(answer: Answer) -> &'static str {
-    match answer {
-        Answer::SloMissed => {
-            "[{measured.of} is {measured}{place} and misses {limit}: {attainment} of the requests meet it|{limit.of} is unbounded{place}, because failed requests count as slower than any limit: {attainment} of the requests stay within {limit}]"
-        }
-        Answer::SloCapacity => {
-            "[all objectives hold up to {level.of} {level}[, {request_rate}|]|no load is known to meet all objectives][; {missed_level.of} {missed_level} misses them|; at {undecided_level.of} {undecided_level} the data cannot tell|, the highest load that was measured]"
-        }
-        Answer::Capacity => {
-            "{request_rate} served{place}: {requests_per_day.grouped} requests a day if sustained"
-        }
-        _ => "",
-    }
-}
-
-fn of_fact(fact: Fact) -> &'static str {
-    match fact {
-        Fact::OutputLength => {
-            "E2E grows linearly with the answer: {time_per_output_token} per output token from {fewest_tokens.bare} to {most_tokens}[; by that line up to {longest_within} within {limit}|]"
-        }
-        Fact::PromptLength => {
-            "[over prompts from {fewest_tokens.bare} to {most_tokens}, E2E changes by {latency_penalty}|the time before the first token grows {slow_down} over prompts from {fewest_tokens.bare} to {most_tokens}: {level_before} to {level_after}]"
-        }
-        Fact::PhaseSplit => {
-            "decode is {decode_share.span} of E2E[, prefill {prefill_share.span}|][, waiting or prefill {ttft_share.span}|][, waiting {queue_share.span}|]"
-        }
-        Fact::CpuUse => {
-            "CPU use of the server's host is {host_cpu.span}[; the server uses {server_cores.span} cores|]"
-        }
-        Fact::OperatingPoint => "the GPU is well used at {gpu_use.of}: {gpu_use}, within 80–90 %",
-        Fact::Tail => {
-            "P95 of E2E is {tail_ratio} its median{place}: {e2e_p95} and {e2e_p50}[; lengths of answers vary by {length_cov}|]"
-        }
-        Fact::Consistency => "equal requests differ by {cov.span} (CoV of E2E)",
-        Fact::AllAnswered => "every request got a whole answer: {completed} of them",
-        Fact::TokensPerChunk => {
-            "a chunk is not a token here: {tokens_per_chunk} tokens per content event"
-        }
-        Fact::ServerDisagrees => {
-            "client and server tell different TTFT: {ttft} seen, {server_ttft} by the server's own count"
-        }
-        Fact::RepeatsDiffer => "repeats of one cell differ by {cov} (CoV of their means)",
-        Fact::GpuUse | Fact::Scaling | Fact::LoadEffects | Fact::WorkloadsDiffer => "",
-    }
-}
-
 /// The sentences that take more than filling in.
 fn computed(finding: &Finding) -> Option<String> {
     let n = Numbers(finding);
     Some(match finding.code {
         Code::Cause(Cause::ClientLimited) => {
             let numbers: Vec<String> = finding.evidence.iter().take(2).map(evidence).collect();
-            of_cause(Cause::ClientLimited).to_owned() + &numbers.join("; ")
+            format!("the client limits what is measured: {}", numbers.join("; "))
         }
         Code::Answer(Answer::SloMet) => met(&n),
         Code::Answer(Answer::SloUndecided) => open_objectives(&n),
@@ -501,11 +387,13 @@ fn grouped(x: f64) -> String {
 
 /// What stands under a finding besides its evidence: what follows from it, what was ruled out and by which number, what would refute it.
 pub(crate) fn reasons(finding: &Finding) -> [(&'static str, String); 3] {
-    let follows = finding.consequences.iter().map(|cause| cause_name(*cause));
+    let follows = finding.consequences.iter().copied().map(cause_name);
     let ruled_out = finding.ruled_out.iter();
     let ruled_out =
         ruled_out.map(|out| format!("{}: {}", cause_name(out.cause), evidence(&out.by)));
-    let refute = finding.refute.map_or("", experiment);
+    let refute = finding
+        .refute
+        .map_or("", |refute| words("refute", refute.as_str()));
     [
         (
             "What follows from it",
@@ -516,271 +404,31 @@ pub(crate) fn reasons(finding: &Finding) -> [(&'static str, String); 3] {
     ]
 }
 
+/// A cause in two or three words.
+pub(crate) fn cause_name(cause: Cause) -> &'static str {
+    words("cause", cause.as_str())
+}
+
 /// What to try, in words, with the server's own parameter.
 pub fn advice(advice: &Advice) -> String {
-    let what = action(advice.action);
+    let what = words("try", advice.action.as_str());
     match &advice.parameter {
         Some(parameter) => format!("{what}: {}", text::plain(parameter)),
         None => what.to_owned(),
     }
 }
 
-/// A cause in two or three words.
-pub(crate) fn cause_name(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Overload => "overload",
-        Cause::Queueing => "waiting in the server",
-        Cause::Prefill => "prefill",
-        Cause::WaitingOrPrefill => "time before the first token",
-        Cause::HeldBack => "tokens held back on their way",
-        Cause::DecodeSlowsWithLoad => "slower decoding",
-        Cause::HeadOfLine => "head-of-line blocking",
-        Cause::ServerStarved => "a starved server",
-        Cause::ClientLimited => "a limited client",
-        Cause::SlowReplica => "a slow endpoint",
-        Cause::PeriodicStall => "periodic stalls",
-        Cause::Frozen => "a frozen server",
-        Cause::ColdStart => "a slow start",
-        Cause::Drift => "drift",
-        Cause::Step => "a change of level",
-        Cause::RateLimited => "a rate limit",
-        Cause::Failing => "failures",
-        Cause::ServerGone => "a server that was gone",
-        Cause::MemoryPressure => "a full cache",
-        Cause::PrefixCache => "the prefix cache",
-        Cause::GpuLow => "an idle GPU",
-        Cause::GpuSaturated => "a full GPU",
-        Cause::GpuThrottled => "a GPU held back",
-        Cause::SlowRequests => "slow requests",
-        Cause::DecodeInterrupted => "interrupted answers",
-        Cause::Pauses => "pauses",
-        Cause::Healthy => "healthy",
-    }
-}
-
-fn action(action: Action) -> &'static str {
-    match action {
-        Action::RunMoreAtOnce => "let more requests run at once, while memory lasts",
-        Action::RunFewerAtOnce => "let fewer requests run at once",
-        Action::LowerLoadOrAddReplicas => "lower the load, or add replicas",
-        Action::LookInBetween => {
-            "look at what is in between (a proxy that buffers responses, the server's front end, the network)"
-        }
-        Action::ChunkPrefill => "process long prompts in pieces between the tokens of others",
-        Action::SmallerPrefillSteps => "make those pieces smaller",
-        Action::LargerPrefillSteps => "give prompts more room in a step",
-        Action::CachePrefixes => "keep known beginnings of prompts",
-        Action::MoreCacheMemory => "give the KV cache more memory",
-        Action::SmallerCacheFormat => "store the KV cache in a smaller format",
-        Action::ShorterContext => "limit the length of a sequence to what is needed",
-        Action::MoreDevicesPerModel => "spread the model over more devices",
-        Action::GiveServerCores => "give the server more cores, or cores of its own",
-        Action::LiftQuota => "raise or lift the CPU quota of the server's container",
-        Action::QuietHost => "stop what else runs on its host",
-        Action::GiveClientCores => {
-            "give the client cores or a machine of its own, or split the load between two"
-        }
-        Action::LookAtReplica => {
-            "look at that endpoint: its hardware, its configuration, who else uses it"
-        }
-        Action::LookForPeriodicJob => {
-            "look for a job that runs on the server now and then: garbage collection, logging, snapshots, health checks"
-        }
-        Action::CompareSlowRequests => {
-            "look for what the slow ones have in common: a replica behind the same address, an adapter, a time of day"
-        }
-        Action::LookAtServerLog => "look into the server's log",
-        Action::WarmUp => "warm up for longer before measuring: --warmup",
-        Action::MeasureLonger => "measure for longer, to see where it ends",
-        Action::StayBelowLimit => "stay below the limit, or have it raised",
-        Action::ReadServerMetrics => "read the server's own queue: --server-metrics URL",
-        Action::MeasureAlone => "add a cell at concurrency 1 with the same prompts",
-        Action::OfferMore => "offer more load",
-        Action::AddGpus => "add GPUs, or replicas on GPUs of their own",
-        Action::CoolGpu => "check cooling and the power limit",
-        Action::SeparateLongPrompts => "serve long prompts from replicas of their own",
-    }
-}
-
-/// The measurement that would refute a finding.
-fn experiment(experiment: Experiment) -> &'static str {
-    match experiment {
-        Experiment::LowerRate => {
-            "the same at four fifths of the rate: if requests in flight grow there too, it is not the rate"
-        }
-        Experiment::HigherLimit => {
-            "the same with a higher limit of running requests: if as many wait, the limit was not the cause"
-        }
-        Experiment::OneAtATime => {
-            "the same prompts one at a time: if TTFT falls, it was not the prompts"
-        }
-        Experiment::BesideTheServer => {
-            "the same from the server's own machine, past any proxy: if TTFT stays, it is the server"
-        }
-        Experiment::WithServerMetrics => {
-            "the same with --server-metrics, or with a cell at concurrency 1"
-        }
-        Experiment::WithoutLongPrompts => {
-            "the same without the long prompts: if short ones stay slow, it was not those"
-        }
-        Experiment::LowerConcurrency => {
-            "the same at half the load: if the time per token stays, it is not load"
-        }
-        Experiment::ServerOnOwnCores => {
-            "the same with cores of its own for the server: if times stay, it was not starved"
-        }
-        Experiment::TwoClients => {
-            "the same load from two clients: if times stay, it was not the client"
-        }
-        Experiment::ReplicaAlone => {
-            "the same requests to that endpoint alone and to another alone: if they take the same, it was the balance"
-        }
-        Experiment::Longer => {
-            "the same for twice as long: if it does not show again, it was chance"
-        }
-        Experiment::LongerWarmUp => {
-            "the same with a longer warm-up: if it stays, it is no slow start"
-        }
-        Experiment::BelowTheLimit => {
-            "the same below the limit: if requests are refused there too, it is not the rate"
-        }
-        Experiment::AgainWithLog => {
-            "the same again beside the server's log: if the times do not match, look elsewhere"
-        }
-        Experiment::HalfConcurrency => {
-            "half the concurrency: if requests still wait, it is not memory"
-        }
-        Experiment::ColdCache => {
-            "the same prompts with a cold cache: if they are as quick, it was not the cache"
-        }
-        Experiment::TwiceTheLoad => "twice the load: where times rise, a limit lies between",
-        Experiment::FixedClock => {
-            "the same with a lower, fixed clock: if the spread stays, it was not the clock"
-        }
-        Experiment::MoreLevels => {
-            "levels between and beyond: if throughput rises there, the GPU was not the limit"
-        }
-        Experiment::MoreRequests => {
-            "the same with more requests: four times as many halve the interval"
-        }
-    }
-}
-
 fn name(figure: &Figure) -> String {
     match figure {
-        Figure::Known(known) => known_name(*known).to_owned(),
+        Figure::Known(known) => words("figure", known.as_str()).to_owned(),
         Figure::Other(name) => text::shortened(&name.replace('_', " "), 80),
-    }
-}
-
-#[expect(clippy::too_many_lines, reason = "one arm for each name")]
-fn known_name(figure: Known) -> &'static str {
-    match figure {
-        Known::OfferedRate => "offered",
-        Known::ServedRate => "served",
-        Known::InFlightGrowth => "requests in flight grew by",
-        Known::InFlightGrowthOverError => "that over its standard error",
-        Known::QueueShare => "waiting's share of E2E",
-        Known::PrefillShare => "prefill's share of E2E",
-        Known::DecodeShare => "decode's share of E2E",
-        Known::TtftShare => "share of E2E before the first token",
-        Known::QueueTime => "mean time in the queue",
-        Known::QueueTimeP50 => "queue time p50",
-        Known::GenerationTimeP50 => "generation time p50",
-        Known::Waiting => "requests waiting",
-        Known::Running => "requests running",
-        Known::InFlight => "in flight",
-        Known::Ttft => "mean TTFT",
-        Known::QuietTtft => "TTFT of such prompts without load",
-        Known::TtftPerToken => "TTFT for each prompt token",
-        Known::TtftByLength => "share of TTFT that prompt length explains",
-        Known::PromptTokens => "prompt tokens",
-        Known::Tpot => "time per token",
-        Known::QuietTpot => "time per token at low load",
-        Known::Itl => "ITL p50",
-        Known::SlowDown => "slower by",
-        Known::BesideLong => "TTFT of short requests beside a long prompt, over others",
-        Known::LongPrompts => "long prompts",
-        Known::ServerRunQueue => "seconds that the server's threads waited for a CPU, each second",
-        Known::ServerThrottled => "time held back by the quota",
-        Known::HostSteal => "CPU time taken by the hypervisor",
-        Known::CpuPressure => "time that tasks waited for a CPU",
-        Known::HostCpu => "CPU use of the host",
-        Known::HostCpuPeak => "CPU use of the host at most",
-        Known::ServerCores => "cores used by the server",
-        Known::ClientCores => "cores used by the client",
-        Known::ClientCpu => "busiest client worker's use of its core",
-        Known::ClientRunQueue => "time that client workers waited for a core",
-        Known::ClientLateness => "lateness p99",
-        Known::ClientOffered => "offered below the requested rate",
-        Known::ClientOther => "client",
-        Known::ReplicaRatio => "times over the others'",
-        Known::SlowShare => "share of slow requests",
-        Known::SlowRatio => "their time over the quick quarter's",
-        Known::SlowBeforeFirst => "of that before the first token",
-        Known::PauseShare => "time in pauses",
-        Known::PausePrompts => "of that beside a prompt in progress",
-        Known::ReplicaShare => "share of the requests",
-        Known::Stalls => "stalls",
-        Known::StallPeriod => "period",
-        Known::StallLength => "length",
-        Known::At => "after the first request",
-        Known::Lasted => "lasted",
-        Known::Changes => "changes",
-        Known::LevelBefore => "before",
-        Known::LevelAfter => "after",
-        Known::Requests => "requests",
-        Known::Failed => "lost requests",
-        Known::FailedShare => "their share",
-        Known::Status => "HTTP status",
-        Known::KvCachePeak => "KV cache at most",
-        Known::Preemptions => "preemptions",
-        Known::CachedShare => "prompt tokens found in the prefix cache",
-        Known::CachedTtft => "TTFT with a known beginning",
-        Known::GpuUse => "GPU use",
-        Known::GpuUsePeak => "GPU use at most",
-        Known::GpuMemoryPeak => "GPU memory at most",
-        Known::GpuHeldBack => "time held back",
-        Known::LoadAdded => "load added",
-        Known::ThroughputGained => "throughput gained",
-        Known::Level => "level",
-        Known::HighestLevel => "highest level",
-        Known::LimitLevel => "throughput stops rising at",
-        Known::MissedLevel => "missed at",
-        Known::UndecidedLevel => "cannot tell at",
-        Known::Throughput => "throughput",
-        Known::ScalingFactor => "throughput over the first level's",
-        Known::Efficiency => "efficiency",
-        Known::LatencyPenalty => "growth of E2E",
-        Known::RequestRate => "rate",
-        Known::E2eMean => "mean E2E",
-        Known::E2eP50 => "E2E p50",
-        Known::E2eP95 => "E2E p95",
-        Known::TailRatio => "P95 over P50 of E2E",
-        Known::Cov => "CoV",
-        Known::LengthCov => "CoV of answer lengths",
-        Known::TimePerOutputToken => "E2E for each output token",
-        Known::FewestTokens => "fewest",
-        Known::MostTokens => "most",
-        Known::RSquared => "variance explained",
-        Known::LogSlope => "log–log slope",
-        Known::LongestWithin => "longest answer within the limit",
-        Known::Limit => "limit",
-        Known::Measured => "measured",
-        Known::Low => "at least",
-        Known::High => "at most",
-        Known::TimesAsMany => "times as many requests would decide",
-        Known::Attainment => "requests that met it",
-        Known::IdentityResidual => "E2E − TTFT − gaps, over E2E",
-        Known::Completed => "whole answers",
-        Known::RequestsPerDay => "requests a day",
-        Known::TokensPerChunk => "tokens per content event",
-        Known::ServerTtft => "TTFT by the server",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bench_schema::{Action, Experiment};
+
     use super::*;
 
     #[test]
@@ -793,10 +441,8 @@ mod tests {
 
     #[test]
     fn every_number_that_a_sentence_names_is_one_that_findings_have() {
-        let causes = Cause::ALL.iter().map(|code| of_cause(*code));
-        let answers = Answer::ALL.iter().map(|code| of_answer(*code));
-        let facts = Fact::ALL.iter().map(|code| of_fact(*code));
-        for sentence in causes.chain(answers).chain(facts) {
+        let found = |line: &'static str| line.strip_prefix("found ");
+        for sentence in WORDS.lines().filter_map(found) {
             for named in sentence.split('{').skip(1) {
                 let name = named.split(['}', '.']).next().unwrap();
                 let known = Known::ALL.iter().any(|known| known.as_str() == name);
@@ -804,6 +450,38 @@ mod tests {
             }
             assert_eq!(sentence.matches('[').count(), sentence.matches(']').count());
         }
+    }
+
+    #[test]
+    fn every_name_has_its_words_and_no_words_lack_a_name() {
+        let mut wanted: Vec<(&str, &str)> = Vec::new();
+        wanted.extend(Cause::ALL.iter().map(|cause| ("cause", cause.as_str())));
+        wanted.extend(Action::ALL.iter().map(|action| ("try", action.as_str())));
+        let experiments = Experiment::ALL.iter();
+        wanted.extend(experiments.map(|experiment| ("refute", experiment.as_str())));
+        wanted.extend(Known::ALL.iter().map(|known| ("figure", known.as_str())));
+        // those of which the sentence is made in other ways, or stands in the run
+        let own = [
+            "client_limited",
+            "gpu_use",
+            "scaling",
+            "load_effects",
+            "workloads_differ",
+        ];
+        let own = [&own[..], &["slo_met", "slo_undecided", "planning"]].concat();
+        let causes = Cause::ALL.iter().map(|code| code.as_str());
+        let answers = Answer::ALL.iter().map(|code| code.as_str());
+        let facts = Fact::ALL.iter().map(|code| code.as_str());
+        let found = causes.chain(answers).chain(facts);
+        let found = found.filter(|name| !own.contains(name) && !name.starts_with("scenario"));
+        wanted.extend(found.map(|name| ("found", name)));
+        for (kind, name) in &wanted {
+            assert!(!words(kind, name).is_empty(), "{kind} {name}");
+        }
+        let said = WORDS
+            .lines()
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        assert_eq!(said.count(), wanted.len());
     }
 
     #[test]

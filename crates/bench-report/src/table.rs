@@ -1,13 +1,12 @@
 //! Tables, built once and written for a terminal, for Markdown, for HTML and as CSV.
 
 mod forms;
-pub(crate) mod terminal;
 
-pub(crate) use forms::legend;
+pub(crate) use forms::{WIDTH, hanging, legend};
 
 use std::collections::BTreeSet;
 
-use bench_schema::Quantile;
+use bench_schema::{Quantile, TrustVerdict};
 
 use crate::number;
 
@@ -220,13 +219,22 @@ impl Table {
         self.push(row.into_iter().map(Cell::text).collect());
     }
 
+    /// Marks the cell of a row and a column by the verdict on what stands in it.
+    pub fn distrust(&mut self, (row, column): (usize, usize), verdict: TrustVerdict) {
+        let cell = self.rows.get_mut(row).and_then(|row| row.get_mut(column));
+        let known = cell.filter(|cell| !matches!(cell.value, Value::Missing));
+        known
+            .into_iter()
+            .for_each(|cell| cell.marks.extend(Mark::of(verdict)));
+    }
+
     /// Whether it has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// A list of objects, a value for each heading; what is not known is null.
-    pub fn to_json(&self) -> String {
+    pub fn to_json(&self) -> serde_json::Value {
         let row = |row: &Vec<Cell>| {
             let names = self.columns.iter().map(|column| column.title.clone());
             let values = row.iter().map(|cell| match &cell.value {
@@ -237,8 +245,7 @@ impl Table {
             });
             serde_json::Value::Object(names.zip(values).collect())
         };
-        let rows: Vec<_> = self.rows.iter().map(row).collect();
-        serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n"
+        self.rows.iter().map(row).collect()
     }
 
     /// The title as a heading with the table under it; nothing where it has no rows.
@@ -449,6 +456,15 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
+    /// The sign of a verdict; none for a good one.
+    pub(crate) fn of(verdict: TrustVerdict) -> Option<Self> {
+        match verdict {
+            TrustVerdict::Trusted => None,
+            TrustVerdict::Doubtful => Some(Self::Doubtful),
+            TrustVerdict::Untrusted => Some(Self::Untrusted),
+        }
+    }
+
     /// One column wide.
     pub(crate) fn sign(self) -> char {
         match self {

@@ -21,7 +21,7 @@ pub(crate) use results::{
 use details::{derived, fits};
 use results::{group_labels, origins};
 
-use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord, TrustVerdict};
+use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord};
 
 use crate::table::{Mark, Table};
 
@@ -85,11 +85,7 @@ pub(crate) fn trust_mark(run: &RunRecord, cell: &CellRecord) -> Option<Mark> {
         .reasons
         .iter()
         .filter(|reason| reason.cell.as_deref() == Some(&cell.id));
-    match about.map(|reason| reason.verdict).max()? {
-        TrustVerdict::Trusted => None,
-        TrustVerdict::Doubtful => Some(Mark::Doubtful),
-        TrustVerdict::Untrusted => Some(Mark::Untrusted),
-    }
+    Mark::of(about.map(|reason| reason.verdict).max()?)
 }
 
 /// The metric for gaps between tokens that this run has: ITL, else ICL, else TPOT.

@@ -1,12 +1,12 @@
 //! The result as text of at most 100 columns. The short form fits a screen of 40 lines: trust, the answer, what to do.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use bench_insight::Signal;
-use bench_schema::{Code, Finding, RunRecord, SloVerdict, TrustVerdict};
+use bench_schema::{Answer, Code, Finding, RunRecord, SloVerdict, TrustVerdict};
 
-use crate::table::Table;
-use crate::table::terminal::{WIDTH, hanging};
+use crate::table::{Table, WIDTH, hanging};
 use crate::{findings as words, number, tables, text};
 
 /// Lines of the short form.
@@ -74,7 +74,7 @@ pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
     blocks.extend(judged.iter().flatten().map(Table::to_terminal));
     blocks.extend(tables::details(run).iter().map(Table::to_terminal));
     blocks.push(tables::context(run).to_terminal());
-    blocks.extend(dir.map(|dir| paragraph("", &format!("Results in {}", place(dir)))));
+    blocks.extend(dir.map(|dir| paragraph("", &format!("Results in {}", shown(dir)))));
     blocks.join("\n")
 }
 
@@ -90,10 +90,11 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
         blocks.push(shown);
     }
     blocks.push(outcomes(run));
-    let (told, more) = telling(run);
+    let (mut told, more) = telling(run);
+    answer_first(&mut told);
     blocks.extend(findings(&told, room.findings, more));
     blocks.extend(dir.map(|dir| {
-        let dir = place(dir);
+        let dir = shown(dir);
         paragraph(
             "",
             &format!("Reports in {dir}; every table: bench-report render --verbose {dir}"),
@@ -102,7 +103,7 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     blocks.join("\n")
 }
 
-fn place(dir: &Path) -> String {
+fn shown(dir: &Path) -> String {
     text::plain(&dir.display().to_string())
 }
 
@@ -154,6 +155,9 @@ pub(crate) fn verdict_meaning(verdict: TrustVerdict) -> &'static str {
     }
 }
 
+/// Longest reason, in characters: eight lines.
+const REASON: usize = 800;
+
 fn trust(run: &RunRecord, most: usize) -> String {
     let verdict = run.trust.verdict;
     let mut out = paragraph(
@@ -179,7 +183,7 @@ fn trust(run: &RunRecord, most: usize) -> String {
         let words = format!(
             "{}{cell}: {}",
             text::shortened(&reason.code, 40),
-            text::plain(&reason.message)
+            text::shortened(&reason.message, REASON)
         );
         out.push_str(&paragraph(&format!("  {sign}"), &words));
         if let Some(next) = &reason.next {
@@ -193,17 +197,18 @@ fn trust(run: &RunRecord, most: usize) -> String {
     out
 }
 
-/// What became of the requests, what machines and server reached, how objectives and targets came out: a line each.
+/// How objectives and targets came out, what became of the requests, what machines and server reached: a line each.
 fn outcomes(run: &RunRecord) -> String {
-    let mut out = paragraph("Requests    ", &tables::summary_line(run));
-    let mut add = |lead: &str, said: Option<String>| {
-        out.extend(said.map(|said| paragraph(lead, &said)));
-    };
-    add("Failures    ", failures(run));
-    add("Peaks       ", peaks(run));
-    add("Objectives  ", objectives(run));
-    add("Targets     ", targets(run));
-    out
+    let lines = [
+        ("Objectives  ", objectives(run)),
+        ("Targets     ", targets(run)),
+        ("Requests    ", Some(tables::summary_line(run))),
+        ("Failures    ", failures(run)),
+        ("Peaks       ", peaks(run)),
+    ];
+    let said = lines.into_iter();
+    said.filter_map(|(lead, said)| Some(paragraph(lead, &said?)))
+        .collect()
 }
 
 /// `31 reset (stream), 12 timed out (first token); most often: connection reset by peer`.
@@ -247,57 +252,58 @@ fn peaks(run: &RunRecord) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-/// `9 pass, 2 FAIL, 1 cannot tell; failed: p95 E2E ≤ 3000 ms for long-form`.
+/// ` in c8 and 2 more cells`; nothing where the run has one cell.
+fn place(run: &RunRecord, cells: &[String]) -> String {
+    match run.cells.as_slice() {
+        [_] => String::new(),
+        _ => words::place(cells),
+    }
+}
+
+/// `9 pass, 2 FAIL, 1 cannot tell; failed: p95 E2E ≤ 3000 ms for long-form in c8`.
 fn objectives(run: &RunRecord) -> Option<String> {
-    let all: Vec<_> = run
-        .cells
-        .iter()
-        .flat_map(bench_insight::objectives_of)
-        .collect();
-    let verdicts: Vec<SloVerdict> = all.iter().map(|(_, outcome)| outcome.verdict).collect();
-    let failed = all.iter().filter(|(_, o)| o.verdict == SloVerdict::Fail);
-    let mut failed: Vec<String> = failed
-        .map(|(whom, outcome)| {
-            let whom = match *whom {
+    let (mut verdicts, mut failed) = (Vec::new(), BTreeMap::<String, Vec<String>>::new());
+    for cell in &run.cells {
+        for (whom, outcome) in bench_insight::objectives_of(cell) {
+            verdicts.push(outcome.verdict);
+            let whom = match whom {
                 "all requests" => String::new(),
                 whom => format!(" for {}", text::shortened(whom, 30)),
             };
-            tables::objective_words(outcome) + &whom
-        })
+            if outcome.verdict == SloVerdict::Fail {
+                let cells = failed.entry(tables::objective_words(outcome) + &whom);
+                cells.or_default().push(cell.id.clone());
+            }
+        }
+    }
+    let failed = failed.iter().take(3);
+    let failed: Vec<String> = failed
+        .map(|(objective, cells)| objective.clone() + &place(run, cells))
         .collect();
-    failed.sort();
-    failed.dedup();
-    failed.truncate(3);
-    let failed = if failed.is_empty() {
-        String::new()
-    } else {
-        format!("; failed: {}", failed.join(", "))
+    let failed = match failed.as_slice() {
+        [] => String::new(),
+        failed => format!("; failed: {}", failed.join(", ")),
     };
     Some(tables::verdict_counts(&verdicts)? + &failed)
 }
 
-/// `1 of 2 met; not met: failed==0 (3)`.
+/// `1 of 2 met; NOT met: failed==0 (3 in c8)`.
 fn targets(run: &RunRecord) -> Option<String> {
-    let met = run.targets.iter().filter(|target| target.met).count();
-    let missed: Vec<String> = run
-        .targets
-        .iter()
-        .filter(|target| !target.met)
-        .take(3)
-        .map(|target| {
-            let why = match target.verdict {
-                Some(SloVerdict::CannotTell) => "cannot tell".to_owned(),
-                _ => tables::measured_words(&target.target, target.measured),
-            };
-            format!("{} ({why})", text::shortened(&target.target, 50))
-        })
-        .collect();
-    let missed = if missed.is_empty() {
-        String::new()
-    } else {
-        format!("; NOT met: {}", missed.join(", "))
+    let (met, missed): (Vec<_>, Vec<_>) = run.targets.iter().partition(|target| target.met);
+    let missed = missed.iter().take(3).map(|target| {
+        let why = match target.verdict {
+            Some(SloVerdict::CannotTell) => "cannot tell".to_owned(),
+            _ => tables::measured_words(&target.target, target.measured),
+        };
+        let cell = place(run, target.cell.as_slice());
+        format!("{} ({why}{cell})", text::shortened(&target.target, 50))
+    });
+    let missed = match missed.collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        missed => format!("; NOT met: {}", missed.join(", ")),
     };
-    (!run.targets.is_empty()).then(|| format!("{met} of {} met{missed}", run.targets.len()))
+    let all = run.targets.len();
+    (all > 0).then(|| format!("{} of {all} met{missed}", met.len()))
 }
 
 /// The message of the most failures.
@@ -320,6 +326,21 @@ pub(crate) fn telling(run: &RunRecord) -> (Vec<&Finding>, usize) {
     (told, more)
 }
 
+/// The answer to what the flags asked, then causes, then the other answers: of few lines not all are of one kind.
+fn answer_first(told: &mut [&Finding]) {
+    let asked = |finding: &&Finding| match finding.code {
+        Code::Answer(Answer::Capacity) => false,
+        Code::Answer(_) => true,
+        _ => false,
+    };
+    let answer = told.iter().position(|finding| asked(&finding));
+    if let Some(first) = answer.and_then(|at| told.get_mut(..=at)) {
+        first.rotate_right(1);
+        let rest = told.get_mut(1..).unwrap_or_default();
+        rest.sort_by_key(|finding| !matches!(finding.code, Code::Cause(_)));
+    }
+}
+
 fn findings(told: &[&Finding], most: usize, more: usize) -> Option<String> {
     let more = more + told.len().saturating_sub(most);
     if told.is_empty() {
@@ -327,8 +348,8 @@ fn findings(told: &[&Finding], most: usize, more: usize) -> Option<String> {
     }
     let mut out = "Findings\n".to_owned();
     for (i, finding) in told.iter().take(most).enumerate() {
-        let words = words::headline(finding);
-        out.push_str(&paragraph(&format!("{}. ", i + 1), &text::heading(&words)));
+        let words = text::heading(&words::placed(finding));
+        out.push_str(&paragraph(&format!("{}. ", i + 1), &words));
         if let Some(advice) = finding.advice.first() {
             out.push_str(&paragraph("   try: ", &words::advice(advice)));
         }

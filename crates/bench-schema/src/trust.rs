@@ -22,6 +22,13 @@ impl Trust {
         Self { verdict, reasons }
     }
 
+    /// The verdict on one cell: of the reasons that name it or no cell.
+    pub fn of_cell(&self, id: &str) -> TrustVerdict {
+        let own = |reason: &&TrustReason| reason.cell.as_deref().is_none_or(|cell| cell == id);
+        let verdicts = self.reasons.iter().filter(own).map(|reason| reason.verdict);
+        verdicts.max().unwrap_or(TrustVerdict::Trusted)
+    }
+
     /// With these reasons too.
     pub fn add(&mut self, more: impl IntoIterator<Item = TrustReason>) {
         let mut reasons = std::mem::take(&mut self.reasons);

@@ -1,11 +1,13 @@
 //! Where baselines lie: `DIR/NAME/baseline.json`, and beside it a run directory for each run, so that a baseline is a folder of
 //! repeats like any other. It is a copy: the runs it was made of may be deleted.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use std::{fs, io};
 
 use bench_schema::{JournalFile, TrustVerdict, read_file};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;
@@ -104,11 +106,11 @@ impl<'a> Store<'a> {
         };
         files::write_json(&beside.join(MANIFEST), &manifest)?;
         if place.exists() {
-            // Only a baseline is ever deleted here.
+            // Only a baseline is ever replaced here.
             self.find(name)?;
-            discard(&place)?;
         }
-        fs::rename(&beside, &place).map_err(CommandError::write(&place))?;
+        put(&beside, &place).map_err(CommandError::write(&place))?;
+        discard(&beside)?;
         Ok(place)
     }
 
@@ -201,25 +203,7 @@ fn check(runs: &[RunFolder], untrusted: bool) -> Result<(), CommandError> {
 
 /// What later comparisons will have to put up with.
 pub(super) fn cautions(runs: &[RunFolder]) -> Vec<String> {
-    let mut all: Vec<String> = runs
-        .iter()
-        .filter(|run| run.record.trust.verdict > TrustVerdict::Trusted)
-        .map(|run| {
-            let codes: Vec<&str> = run
-                .record
-                .trust
-                .reasons
-                .iter()
-                .map(|r| r.code.as_str())
-                .collect();
-            format!(
-                "{} is {} ({})",
-                run.path.display(),
-                run.record.trust.verdict.as_str(),
-                codes.join(", ")
-            )
-        })
-        .collect();
+    let mut all: Vec<String> = runs.iter().filter_map(RunFolder::doubt).collect();
     if let [one] = runs {
         all.push(format!(
             "{} is a single run: what changes from run to run is not known; save several repeats (baseline save NAME RUN RUN …)",
@@ -285,6 +269,23 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
         trust: record.trust.verdict,
         requests,
     })
+}
+
+/// Gives a folder its name. What has that name changes places with it at once, so that there is always one or the other, whenever the program or the
+/// machine stops; only where the file system cannot do that (some on networks), it is moved aside first.
+fn put(beside: &Path, place: &Path) -> io::Result<()> {
+    if !place.exists() {
+        return fs::rename(beside, place);
+    }
+    match renameat_with(CWD, beside, CWD, place, RenameFlags::EXCHANGE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            let aside = beside.with_extension("old");
+            fs::rename(place, &aside)?;
+            fs::rename(beside, place)?;
+            fs::rename(&aside, beside)
+        }
+        done => Ok(done?),
+    }
 }
 
 fn duplicate(from: &Path, to: &Path, name: impl AsRef<Path> + Copy) -> Result<(), CommandError> {

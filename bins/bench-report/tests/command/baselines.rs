@@ -167,6 +167,33 @@ fn a_name_is_given_once_unless_it_is_to_be_replaced() {
 }
 
 #[test]
+fn while_a_baseline_is_replaced_there_is_always_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let save = ["baseline", "save", "b", text(&run), "--replace", "--small"];
+    assert_eq!(with_store(&store, &save).code, Some(0));
+    let manifest = store.join("b").join("baseline.json");
+    std::thread::scope(|scope| {
+        let saves = scope.spawn(|| {
+            for _ in 0..8 {
+                assert_eq!(with_store(&store, &save).code, Some(0));
+            }
+        });
+        while !saves.is_finished() {
+            assert!(manifest.is_file(), "killed now, it would be gone");
+            std::thread::yield_now();
+        }
+    });
+    let left: Vec<_> = store
+        .read_dir()
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["b"]);
+}
+
+#[test]
 fn only_a_baseline_is_ever_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("kept");

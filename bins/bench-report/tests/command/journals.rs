@@ -680,6 +680,37 @@ fn a_killed_run_without_a_list_says_so_and_counts_the_requests_that_are_missing(
 }
 
 #[test]
+fn a_list_of_journals_that_tells_nothing_of_the_requests_is_named_as_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let of_another = json!([{"file": "hardware.jsonl", "lines": 1, "bytes": 1, "hash": ""}]);
+    for (name, list, told) in [
+        ("gone", None, "there is no journal.json"),
+        (
+            "torn",
+            Some("[{\"file\"".to_owned()),
+            "journal.json is damaged",
+        ),
+        ("empty", Some("[]".to_owned()), "lists none of the requests"),
+        (
+            "other",
+            Some(of_another.to_string()),
+            "lists none of the requests",
+        ),
+    ] {
+        let run = killed(&folder.path().join(name), &open_run(), &records);
+        fs::remove_file(run.join("hardware.jsonl")).unwrap();
+        if let Some(list) = list {
+            fs::write(run.join(JOURNAL_FILE), list).unwrap();
+        }
+        let said = command(&["render", text(&run)]);
+        assert_eq!(said.code, Some(0), "{name}: {}", said.err);
+        assert!(said.err.contains(told), "{name}: {}", said.err);
+        assert!(said.err.contains("cannot be told"), "{name}: {}", said.err);
+    }
+}
+
+#[test]
 fn a_killed_run_that_lacks_its_last_part_or_an_end_is_not_whole() {
     let folder = tempfile::tempdir().unwrap();
     let run = killed_in_parts(folder.path());

@@ -558,6 +558,21 @@ fn compare_along_a_tag_says_how_it_scales() {
     ] {
         assert!(said.out.contains(words), "{words} is not in {}", said.out);
     }
+    let paths = [text(&runs[1]), text(&runs[0])];
+    let json = command(
+        &[
+            &["compare"],
+            &paths[..],
+            &["--axis", "gpus", "--output", "json"],
+        ]
+        .concat(),
+    );
+    let found: Value = serde_json::from_str(&json.out).unwrap();
+    let conclusion = found["conclusions"][0].as_str().unwrap();
+    assert!(said.out.contains(conclusion), "{conclusion}");
+    assert_eq!(found["findings"][0]["code"], "scaling");
+    assert_eq!(found["along"].as_array().unwrap().len(), 2);
+    assert!(found["comparisons"][0]["rows"].as_array().unwrap().len() > 4);
 }
 
 #[test]
@@ -678,24 +693,119 @@ fn a_limit_on_the_size_of_files_is_an_error_that_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let run = ended(folder.path(), &blank(), &both_cells(1.0));
     let out = folder.path().join("out");
-    let output = Command::new("sh")
-        .args(["-c", "ulimit -f 2; exec \"$0\" \"$@\""])
-        .arg(env!("CARGO_BIN_EXE_bench-report"))
-        .args([
-            "export",
-            text(&run),
-            "--format",
-            "json",
-            "--out",
-            text(&out),
-        ])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("cannot write") && said.contains("run.json"),
-        "{said}"
-    );
-    assert_eq!(out.read_dir().unwrap().count(), 0, "half a file is left");
+    for (format, file) in [
+        ("json", "run.json"),
+        ("parquet", ".parquet"),
+        ("csv", ".csv"),
+        ("vllm", "vllm-"),
+        ("aiperf", "aiperf-"),
+    ] {
+        let output = Command::new("sh")
+            .args(["-c", "ulimit -f 2; exec \"$0\" \"$@\""])
+            .arg(env!("CARGO_BIN_EXE_bench-report"))
+            .args(["export", text(&run), "--format", format])
+            .args(["--out", text(&out)])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{format}: {said}");
+        assert!(
+            said.contains("cannot write") && said.contains("File too large"),
+            "{format}: {said}"
+        );
+        assert!(
+            said.contains(file) || said.contains("/out"),
+            "{format}: {said}"
+        );
+        assert!(!out.exists(), "{format}: half a file is left");
+    }
+}
+
+#[test]
+fn an_export_replaces_no_result_and_what_was_planned_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let other = killed(&folder.path().join("other"), &blank(), &both_cells(1.2));
+    for out in [&other, &run] {
+        let before = fs::read(out.join("run.json")).unwrap();
+        let export = ["export", text(&run), "--format", "json", "--out", text(out)];
+        let said = command(&export);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains("holds a result"), "{}", said.err);
+        assert_eq!(fs::read(out.join("run.json")).unwrap(), before);
+    }
+    // its own place may be written again
+    for _ in 0..2 {
+        let said = command(&["export", text(&run), "--format", "json"]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+    }
+    let begin = run.join(bench_schema::BEGIN_FILE);
+    fs::write(&begin, blank().to_string()).unwrap();
+    fs::write(run.join("report.md"), "whole").unwrap();
+    for name in ["render", "recover"] {
+        let said = command(&[name, text(&begin)]);
+        assert_eq!(said.code, Some(2), "{}", said.err);
+        assert!(said.err.contains("was to measure"), "{}", said.err);
+    }
+    assert_eq!(fs::read_to_string(run.join("report.md")).unwrap(), "whole");
+}
+
+#[test]
+fn whoever_takes_numbers_of_an_untrusted_run_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(&folder.path().join("bad"), &blank(), &both_cells(1.0));
+    let good = ended(&folder.path().join("good"), &blank(), &both_cells(1.1));
+    let path = run.join("run.json");
+    let mut record: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    record["trust"] = serde_json::json!({"verdict": "untrusted", "reasons": [
+        {"code": "client_lag", "verdict": "untrusted", "message": "late", "cell": "c4"},
+        {"code": "warm_cache", "verdict": "doubtful", "message": "warm"}]});
+    fs::write(&path, record.to_string()).unwrap();
+    let note = "bad is untrusted (client_lag, warm_cache)";
+    let pivot = command(&[
+        "pivot",
+        text(&run),
+        text(&good),
+        "--value",
+        "requests_per_s",
+    ]);
+    assert!(pivot.err.contains(note), "{}", pivot.err);
+    let row = |name: &str| {
+        let mut lines = pivot.out.lines();
+        lines
+            .find(|line| line.trim_start().starts_with(name))
+            .unwrap()
+    };
+    let marks = |line: &str| (line.matches('?').count(), line.matches('!').count());
+    assert_eq!(marks(row("bad")), (1, 1), "{}", pivot.out);
+    assert_eq!(marks(row("good")), (0, 0), "{}", pivot.out);
+    let export = |format: &str| {
+        let said = command(&["export", text(&run), "--format", format]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains(note), "{}", said.err);
+        said.out
+    };
+    for tool in ["vllm", "aiperf"] {
+        let trust: Vec<Value> = export(tool)
+            .lines()
+            .map(|path| {
+                let file = fs::read_to_string(path).unwrap();
+                serde_json::from_str::<Value>(&file).unwrap()["trust"].clone()
+            })
+            .collect();
+        assert_eq!(trust, ["doubtful", "untrusted"], "{tool}");
+    }
+    export("parquet");
+    export("csv");
+    let cells = fs::read_to_string(run.join("export").join("cells.csv")).unwrap();
+    let verdicts: Vec<Vec<&str>> = cells
+        .lines()
+        .map(|line| line.split(',').skip(1).take(2).collect())
+        .collect();
+    let wanted = [
+        ["trust", "cell_trust"],
+        ["untrusted", "doubtful"],
+        ["untrusted"; 2],
+    ];
+    assert_eq!(verdicts, wanted);
 }

@@ -1,11 +1,51 @@
-//! Tables as Markdown, HTML and CSV.
+//! Tables for a terminal, as Markdown, HTML and CSV.
 
 use std::collections::BTreeSet;
 
-use super::{Align, Mark, Table, Tone, Value};
-use crate::text;
+use unicode_width::UnicodeWidthStr;
+
+use super::{Align, Column, Mark, Table, Tone, Value};
+use crate::text::{self, wrapped};
+
+/// Widest table in a terminal, in columns.
+pub(crate) const WIDTH: usize = 100;
+const INDENT: &str = "  ";
+/// To so many columns texts are broken before a column is left out.
+const SHORTEST: usize = 28;
 
 impl Table {
+    /// As lines of at most 100 columns: a title, headings, rows, and the meaning of the marks that were used. Where they do not fit, long texts
+    /// take several lines, then columns at the right are left out; the reports of the run have them.
+    pub(crate) fn to_terminal(&self) -> String {
+        self.fitted("in report.html")
+    }
+
+    /// The same of a table that no report has.
+    pub fn alone(&self) -> String {
+        self.fitted("with `--output markdown`")
+    }
+
+    fn fitted(&self, whole: &str) -> String {
+        let mut columns = self.columns.as_slice();
+        let mut longest = vec![text::LONGEST; columns.len()];
+        loop {
+            let grid = Grid::of(self, columns, &longest);
+            let over = grid.total().saturating_sub(WIDTH);
+            if over > 0 && grid.narrow(&mut longest, over) {
+                continue;
+            }
+            match columns {
+                [fewer @ .., _] if over > 0 && fewer.len() >= 2 => columns = fewer,
+                _ => {
+                    let left_out = self.columns.iter().skip(columns.len());
+                    let names: Vec<String> = left_out.map(Column::heading).collect();
+                    let more = format!("more columns {whole}: {}", names.join(", "));
+                    return grid.write((!names.is_empty()).then_some(&more));
+                }
+            }
+        }
+    }
+
     /// As a GitHub table with the legend of its marks under it; the title is the caller's heading.
     pub fn to_markdown(&self) -> String {
         let legend = legend(&self.marks());
@@ -113,6 +153,157 @@ impl Table {
         }
         out
     }
+}
+
+/// The first columns of a table, its texts broken into lines.
+struct Grid<'a> {
+    table: &'a Table,
+    columns: &'a [Column],
+    /// The lines and the signs of each cell.
+    rows: Vec<Vec<(Vec<String>, String)>>,
+    /// Of the texts and of the signs of each column.
+    widths: Vec<(usize, usize)>,
+}
+
+impl<'a> Grid<'a> {
+    fn of(table: &'a Table, columns: &'a [Column], longest: &[usize]) -> Self {
+        let rows: Vec<Vec<_>> = table
+            .shown()
+            .into_iter()
+            .map(|row| {
+                let cells = row.into_iter().zip(longest).take(columns.len());
+                cells
+                    .map(|(cell, most)| (wrapped(&text::plain(&cell.text), *most), cell.signs))
+                    .collect()
+            })
+            .collect();
+        let width = |(i, column): (usize, &Column)| {
+            let cells = || rows.iter().filter_map(|row| row.get(i));
+            let lines = cells()
+                .flat_map(|(lines, _)| lines)
+                .map(|line| line.width());
+            let alone = columns.iter().filter(|c| c.group == column.group).count() == 1;
+            let heads = [
+                column.title.width(),
+                column.unit.width(),
+                if alone { column.group.width() } else { 0 },
+            ];
+            let signs = cells().map(|(_, signs)| signs.width());
+            (
+                lines.chain(heads).max().unwrap_or(0),
+                signs.max().unwrap_or(0),
+            )
+        };
+        let widths = columns.iter().enumerate().map(width).collect();
+        Self {
+            table,
+            columns,
+            rows,
+            widths,
+        }
+    }
+
+    fn total(&self) -> usize {
+        let widths = self.widths.iter();
+        widths
+            .map(|(text, signs)| INDENT.len() + text + signs)
+            .sum()
+    }
+
+    /// Takes what is too much from the longest texts; false where they are short already.
+    fn narrow(&self, longest: &mut [usize], over: usize) -> bool {
+        let texts = self.columns.iter().zip(&self.widths).zip(longest);
+        let broken = texts.filter(|((column, (width, _)), most)| {
+            column.align == Align::Left && *width > SHORTEST && **most > SHORTEST
+        });
+        let Some(((_, (width, _)), most)) = broken.max_by_key(|((_, (width, _)), _)| *width) else {
+            return false;
+        };
+        let less = width.saturating_sub(over).min(most.saturating_sub(1));
+        *most = less.max(SHORTEST);
+        true
+    }
+
+    fn write(&self, more: Option<&String>) -> String {
+        let mut lines = vec![self.table.title.clone()];
+        if self.columns.iter().any(|column| !column.group.is_empty()) {
+            lines.push(self.groups());
+        }
+        lines.push(self.line(|_, column| (column.title.as_str(), "")));
+        if self.columns.iter().any(|column| !column.unit.is_empty()) {
+            lines.push(self.line(|_, column| (column.unit, "")));
+        }
+        let rule = "─".repeat(self.total().saturating_sub(INDENT.len()));
+        lines.push(format!("{INDENT}{rule}"));
+        for row in &self.rows {
+            let height = row.iter().map(|(lines, _)| lines.len()).max();
+            lines.extend((0..height.unwrap_or(1)).map(|k| {
+                self.line(|i, _| {
+                    let cell = row.get(i);
+                    let text = cell.and_then(|(lines, _)| lines.get(k));
+                    let signs = cell.filter(|_| k == 0).map_or("", |(_, signs)| signs);
+                    (text.map_or("", String::as_str), signs)
+                })
+            }));
+        }
+        for mark in self.table.marks() {
+            lines.extend(hanging(&format!("{} ", mark.sign()), mark.meaning()));
+        }
+        lines.extend(more.into_iter().flat_map(|more| hanging("", more)));
+        let lines = lines.iter().map(|line| line.trim_end().to_owned() + "\n");
+        lines.collect()
+    }
+
+    /// A text with its signs for each column, each at its place.
+    fn line<'t>(&'t self, cell: impl Fn(usize, &'t Column) -> (&'t str, &'t str)) -> String {
+        let columns = self.columns.iter().zip(&self.widths).enumerate();
+        let place =
+            |(i, (column, (width, signs_width))): (usize, (&'t Column, &(usize, usize)))| {
+                let (text, signs) = cell(i, column);
+                let fill = " ".repeat(width.saturating_sub(text.width()));
+                let behind = " ".repeat(signs_width.saturating_sub(signs.width()));
+                match column.align {
+                    Align::Left => format!("{INDENT}{text}{signs}{fill}{behind}"),
+                    Align::Right => format!("{INDENT}{fill}{text}{signs}{behind}"),
+                }
+            };
+        columns.map(place).collect()
+    }
+
+    /// Headings that columns beside each other share.
+    fn groups(&self) -> String {
+        let mut line = String::new();
+        let mut rest = self.columns.iter().zip(&self.widths).peekable();
+        while let Some((column, mut width)) = rest.next().map(slot) {
+            let shared = |next: &(&Column, &(usize, usize))| {
+                !column.group.is_empty() && next.0.group == column.group
+            };
+            while let Some(next) = rest.next_if(shared) {
+                width += slot(next).1;
+            }
+            let fill = " ".repeat(width.saturating_sub(column.group.width()));
+            line += &format!("{fill}{}", column.group);
+        }
+        line
+    }
+}
+
+fn slot<'t>((column, (text, signs)): (&'t Column, &(usize, usize))) -> (&'t Column, usize) {
+    (column, INDENT.len() + text + signs)
+}
+
+/// A paragraph of at most 100 columns whose later lines stand under the first one's text.
+pub(crate) fn hanging(lead: &str, text: &str) -> Vec<String> {
+    let indent = INDENT.len() + lead.width();
+    let lines = wrapped(text, WIDTH.saturating_sub(indent));
+    let place = |(i, line): (usize, String)| {
+        if i == 0 {
+            format!("{INDENT}{lead}{line}")
+        } else {
+            format!("{}{line}", " ".repeat(indent))
+        }
+    };
+    lines.into_iter().enumerate().map(place).collect()
 }
 
 /// What signs mean, in a paragraph.

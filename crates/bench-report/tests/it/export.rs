@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::io::Cursor;
 
-use bench_report::export;
+use bench_report::export::{self, Exporter, Tool};
 use bench_schema::{CellRecord, Nanos, RequestRecord, RunRecord};
 use serde_json::Value;
 
 use crate::support::{requests, runs};
 
-/// Keys that `vllm bench serve --save-result --save-detailed` writes, read off a real file and its source.
+/// Keys that `vllm bench serve --save-result --save-detailed` writes, read off a real file and its source, and `trust`.
 const VLLM_KEYS: &str = "backend burstiness completed date duration endpoint_type errors failed generated_texts input_lens itls \
     label latencies max_concurrency max_concurrent_requests max_output_tokens_per_s mean_e2el_ms mean_itl_ms mean_tpot_ms mean_ttft_ms \
     median_e2el_ms median_itl_ms median_tpot_ms median_ttft_ms model_id num_prompts output_lens output_throughput p50_e2el_ms \
     p50_itl_ms p50_tpot_ms p50_ttft_ms p90_e2el_ms p90_itl_ms p90_tpot_ms p90_ttft_ms p95_e2el_ms p95_itl_ms p95_tpot_ms p95_ttft_ms \
     p99_e2el_ms p99_itl_ms p99_tpot_ms p99_ttft_ms queue_times request_goodput request_rate request_throughput rtfx start_times \
-    std_e2el_ms std_itl_ms std_tpot_ms std_ttft_ms tokenizer_id total_input_tokens total_output_tokens total_token_throughput ttfts";
+    std_e2el_ms std_itl_ms std_tpot_ms std_ttft_ms tokenizer_id trust total_input_tokens total_output_tokens total_token_throughput ttfts";
 
 fn run_and_records() -> (RunRecord, Vec<RequestRecord>) {
     let mut run = runs::sweep();
@@ -25,11 +25,23 @@ fn run_and_records() -> (RunRecord, Vec<RequestRecord>) {
 }
 
 /// The export of one cell, from records in the order in which they ended.
-fn vllm(run: &RunRecord, cell: &CellRecord, mut records: Vec<RequestRecord>) -> Value {
-    records.sort_by_key(RequestRecord::last_instant);
-    let (mut spill, mut out) = (Cursor::new(Vec::new()), Vec::new());
-    export::vllm((run, cell), records, &mut spill, &mut out).unwrap();
+fn exported(tool: Tool, run: &RunRecord, cell: &CellRecord, mut all: Vec<RequestRecord>) -> Value {
+    all.sort_by_key(RequestRecord::last_instant);
+    let mut exporter = Exporter::new(run, Cursor::new(Vec::new()));
+    for record in &all {
+        exporter.add(record).unwrap();
+    }
+    let mut out = Vec::new();
+    exporter.write(tool, cell, &mut out).unwrap();
     serde_json::from_slice(&out).unwrap()
+}
+
+fn vllm(run: &RunRecord, cell: &CellRecord, records: Vec<RequestRecord>) -> Value {
+    exported(Tool::Vllm, run, cell, records)
+}
+
+fn aiperf(run: &RunRecord, cell: &CellRecord, records: Vec<RequestRecord>) -> Value {
+    exported(Tool::Aiperf, run, cell, records)
 }
 
 fn list(value: &Value, key: &str) -> Vec<f64> {
@@ -167,7 +179,7 @@ fn what_lies_between_repeats_is_no_time_of_the_measurement() {
     });
     let both: Vec<_> = records.iter().cloned().chain(again).collect();
     let [once, twice] = [records, both].map(|records| {
-        let aiperf = export::aiperf(&run, &run.cells[2], records.clone());
+        let aiperf = aiperf(&run, &run.cells[2], records.clone());
         (vllm(&run, &run.cells[2], records), aiperf)
     });
     let near = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-6, "{a} {b}");
@@ -187,7 +199,7 @@ fn what_lies_between_repeats_is_no_time_of_the_measurement() {
 #[test]
 fn the_aiperf_export_has_a_unit_and_percentiles_for_each_metric() {
     let (run, records) = run_and_records();
-    let out = export::aiperf(&run, &run.cells[3], records);
+    let out = aiperf(&run, &run.cells[3], records);
     for metric in [
         "request_latency",
         "time_to_first_token",

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use bench_report::{markdown, terminal};
-use bench_schema::{Answer, RunRecord};
+use bench_report::{Cell, Column, Table, markdown, terminal};
+use bench_schema::{Answer, Cause, RunRecord};
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::runs;
@@ -102,4 +102,80 @@ fn no_figure_of_a_reason_is_cut_off() {
     let shown = terminal::render(&run, None);
     let words: Vec<&str> = shown.split_whitespace().collect();
     assert!(words.join(" ").contains(message), "{shown}");
+}
+
+#[test]
+fn long_words_of_a_table_are_broken_into_lines_and_never_cut() {
+    let advice = "spread the model over more devices, and then look at what is in between: --tensor-parallel-size";
+    let columns = [Column::text("cell"), Column::text("try first")];
+    let mut columns = columns.to_vec();
+    columns.extend(["p50", "p95", "p99"].map(|name| Column::number(name, "ms")));
+    let mut table = Table::new("What limits each cell", columns);
+    for cell in ["concurrency 8, prompts of five hundred words", "c1"] {
+        let mut row = vec![Cell::text(cell), Cell::text(advice)];
+        row.extend([1.0, 20.0, 300.0].map(Cell::number));
+        table.push(row);
+    }
+    let shown = table.alone();
+    assert!(
+        !shown.contains('…') && !shown.contains("more columns"),
+        "{shown}"
+    );
+    assert!(shown.lines().all(|line| line.width() <= 100), "{shown}");
+    let in_column = |from: &str| {
+        let start = shown.lines().nth(1).unwrap().find(from).unwrap();
+        let rows = shown.lines().skip(4);
+        let cut: Vec<String> = rows
+            .map(|line| line.chars().skip(start).take(60).collect())
+            .collect();
+        cut.join(" ")
+    };
+    let found = in_column("try first");
+    for word in advice.split(' ') {
+        let times = |text: &str| text.split_whitespace().filter(|w| *w == word).count();
+        assert_eq!(times(&found), 2 * times(advice), "{word}: {shown}");
+    }
+}
+
+#[test]
+fn each_finding_and_each_miss_names_its_cell_and_the_answer_comes_first() {
+    let mut run = runs::sweep();
+    run.targets[0].met = false;
+    let cause = run.findings[0].clone();
+    let mut unplaced = cause.clone();
+    (unplaced.code, unplaced.message) = (
+        Cause::ClientLimited.into(),
+        Some("the client is slow".to_owned()),
+    );
+    let mut answers = [Answer::SloMissed, Answer::SloUndecided, Answer::Planning].map(|answer| {
+        let mut found = cause.clone();
+        found.code = answer.into();
+        found.message = Some(format!("{answer:?} is what it says"));
+        found
+    });
+    answers[2].message = Some("in c32 that costs 3".to_owned());
+    let [missed, undecided, planned] = answers;
+    run.findings = vec![missed, undecided, cause, unplaced, planned];
+    let shown = terminal::render(&run, None);
+    let (before, findings) = shown.split_once("Findings\n").unwrap();
+    let numbered = |n: usize| {
+        let mut lines = findings.lines();
+        lines
+            .find(|line| line.trim_start().starts_with(&format!("{n}. ")))
+            .unwrap()
+    };
+    assert!(
+        numbered(1).contains("SloMissed is what it says in c32"),
+        "{shown}"
+    );
+    assert!(
+        numbered(2).contains("in c32") && numbered(2).contains("GPU"),
+        "{shown}"
+    );
+    assert!(numbered(3).contains("The client is slow in c32"), "{shown}");
+    assert!(before.contains("(3773 tok/s in c32)"), "{shown}");
+    assert!(before.contains("failed: p95 E2E ≤ 1000 ms in c"), "{shown}");
+    run.findings.drain(..2);
+    let shown = terminal::render(&run, None);
+    assert!(shown.contains("1. In c32 that costs 3"), "{shown}");
 }

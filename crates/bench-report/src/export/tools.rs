@@ -1,0 +1,656 @@
+//! The keys of `vllm bench serve --save-result --save-detailed` and the shape of aiperf's `profile_export_aiperf.json`: one collection of requests,
+//! from which each tool's file is made. The arithmetic that they share is numpy's.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use bench_metrics::{Histogram, Layout, Sample};
+use bench_schema::{
+    ArrivalKind, CellRecord, Load, Nanos, Outcome, Phase, RequestRecord, RunRecord, Stamp,
+};
+use serde_json::{Map, Value, json};
+
+use crate::number::index;
+
+/// Whose words a cell is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// Lists of every request, in the order in which they were sent, and statistics in milliseconds. ITL are the gaps between content events; TPOT is
+    /// (latency − TTFT) / (output tokens − 1) of answers of two tokens and more; a failed request is an empty entry with its error. Lists are in
+    /// seconds. A role or a finish chunk is no token here, so a server's first TTFT may be later than that tool would say.
+    /// `generated_texts` are empty unless the run kept texts.
+    Vllm,
+    /// Per metric `{unit, avg, p1 … p99, min, max, std, count, sum}`, of completed requests: request latency ends with the last content event, ITL is per
+    /// request, decode time over n − 1.
+    Aiperf,
+}
+
+impl Tool {
+    /// What its files are called by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Aiperf => "aiperf",
+        }
+    }
+}
+
+/// Makes the files of a run's cells from its records, which are read once, in any order.
+///
+/// Memory: about 120 bytes a request; gaps and texts wait in a file (or in memory), which is empty at first.
+#[derive(Debug)]
+pub struct Exporter<'a, S> {
+    run: &'a RunRecord,
+    cells: BTreeMap<&'a str, Requests>,
+    spill: S,
+    end: u64,
+}
+
+/// The measured requests of a cell.
+#[derive(Debug, Default)]
+struct Requests {
+    rows: Vec<Row>,
+    span: Span,
+}
+
+/// One request, without its gaps and texts. Latencies are in seconds.
+#[derive(Debug)]
+struct Row {
+    order: (Stamp, u64),
+    /// Where both tools' latencies begin.
+    start: Stamp,
+    due: Stamp,
+    ttft: Option<f64>,
+    /// Start to last content event.
+    latency: Option<f64>,
+    input: u64,
+    /// The server's count, else that of the content events.
+    output: u64,
+    completed: bool,
+    outcome: &'static str,
+    /// Where its gaps, its text and its error begin in the spill, one after another, and how long they are.
+    place: u64,
+    gaps: u32,
+    text: u32,
+    error: u32,
+}
+
+impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
+    /// Of a run, before its first record.
+    pub fn new(run: &'a RunRecord, spill: S) -> Self {
+        let cells = run.cells.iter();
+        Self {
+            run,
+            cells: cells
+                .map(|cell| (cell.id.as_str(), Requests::default()))
+                .collect(),
+            spill,
+            end: 0,
+        }
+    }
+
+    /// Takes a record of the run; warm-ups, and those of a cell that it does not have, are passed over.
+    ///
+    /// # Errors
+    /// Where the spill cannot be written.
+    pub fn add(&mut self, record: &RequestRecord) -> io::Result<()> {
+        let known = self.cells.get_mut(record.cell.as_str());
+        let Some(requests) = known.filter(|_| record.phase == Phase::Measure) else {
+            return Ok(());
+        };
+        let wire = &record.wire;
+        let completed = wire.outcome.is_completed();
+        let error = error(&wire.outcome);
+        let text = wire.text.as_deref().filter(|_| completed);
+        let text = text.unwrap_or_default();
+        let mut kept = Vec::new();
+        if completed {
+            let gaps = wire.events.gaps();
+            kept.extend(gaps.flat_map(|gap| gap.get().to_le_bytes()));
+        }
+        let narrow = |n: usize| u32::try_from(n).map_err(io::Error::other);
+        let gaps = narrow(kept.len() / GAP)?;
+        kept.extend_from_slice(text.as_bytes());
+        kept.extend_from_slice(error.as_bytes());
+        self.spill.write_all(&kept)?;
+        let start = start(record);
+        requests.span.add(record, start);
+        let since = |at: Stamp| (at - start).as_secs_f64();
+        let output = record.output_tokens.unwrap_or(wire.events.len() as u64);
+        let input = record.input_tokens().or(record.prompt.asked_tokens);
+        requests.rows.push(Row {
+            order: (record.dispatched.unwrap_or(record.due), record.id),
+            start,
+            due: record.due,
+            ttft: wire.events.first().map(since).filter(|_| completed),
+            latency: wire.events.last().map(since).filter(|_| completed),
+            input: input.unwrap_or(0),
+            output: if completed { output } else { 0 },
+            completed,
+            outcome: wire.outcome.name(),
+            place: self.end,
+            gaps,
+            text: narrow(text.len())?,
+            error: narrow(error.len())?,
+        });
+        self.end += kept.len() as u64;
+        Ok(())
+    }
+
+    /// Writes a cell as that tool would have written it, by its definitions, once every record was taken. Its requests are gone then.
+    ///
+    /// Latencies begin just before the connection was asked for, as those tools' do. Beside the tool's own keys stands `trust`, the verdict on the cell.
+    ///
+    /// # Errors
+    /// Where the spill cannot be read, or `out` not be written.
+    pub fn write(&mut self, tool: Tool, cell: &CellRecord, out: &mut dyn Write) -> io::Result<()> {
+        let own = self.cells.get_mut(cell.id.as_str());
+        let mut requests = own.map(std::mem::take).unwrap_or_default();
+        requests.rows.sort_unstable_by_key(|row| row.order);
+        match tool {
+            Tool::Vllm => vllm((self.run, cell), &requests, &mut self.spill, out)?,
+            Tool::Aiperf => {
+                let value = aiperf((self.run, cell), &requests, &mut self.spill)?;
+                serde_json::to_writer_pretty(&mut *out, &value)?;
+            }
+        }
+        out.write_all(b"\n")
+    }
+}
+
+/// Just before the connection was asked for. What this client did before that (making the prompt, being late) is none of the server's, and
+/// not in the other tools' figures either.
+fn start(record: &RequestRecord) -> Stamp {
+    let wire = &record.wire;
+    let set_up = [
+        wire.connection.resolve,
+        wire.connection.connect,
+        wire.connection.tls,
+    ];
+    let taken_up = record.dispatched.unwrap_or(record.due);
+    let asked_for = wire.connected.map(|ready| {
+        let set_up: Nanos = set_up.into_iter().flatten().sum();
+        ready - set_up
+    });
+    asked_for.map_or(taken_up, |at| at.max(taken_up))
+}
+
+/// First start and last end of everything that was sent, seconds, by repeat: what lies between repeats is no time of the measurement.
+#[derive(Debug, Default)]
+struct Span(BTreeMap<u32, (f64, f64)>);
+
+impl Span {
+    fn add(&mut self, record: &RequestRecord, start: Stamp) {
+        if !matches!(record.wire.outcome, Outcome::Unsent { .. }) {
+            let (start, end) = (start.as_secs_f64(), record.last_instant().as_secs_f64());
+            let (from, to) = self.0.entry(record.repeat).or_insert((start, end));
+            (*from, *to) = (from.min(start), to.max(end));
+        }
+    }
+
+    fn start(&self) -> f64 {
+        let starts = self.0.values().map(|(from, _)| *from);
+        starts.reduce(f64::min).unwrap_or(0.0)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.values().map(|(from, to)| to - from).sum()
+    }
+
+    fn per_s(&self, n: u64) -> f64 {
+        let seconds = self.seconds();
+        if seconds > 0.0 {
+            n as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Requests {
+    fn completed(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.completed)
+    }
+
+    fn sum(&self, of: fn(&Row) -> u64) -> u64 {
+        self.completed().map(of).sum()
+    }
+
+    /// Requests that touch the fullest second, which is what vLLM's tool calls concurrent.
+    fn most_at_once(&self) -> u64 {
+        let start = self.span.start();
+        let mut changes = BTreeMap::<usize, (u64, u64)>::new();
+        for row in self.completed() {
+            let from = row.start.as_secs_f64() - start;
+            let to = from + row.latency.unwrap_or(0.0);
+            changes.entry(index(from)).or_default().0 += 1;
+            changes.entry(index(to) + 1).or_default().1 += 1;
+        }
+        let (mut now, mut most) = (0_u64, 0);
+        for (begun, ended) in changes.values() {
+            now = (now + begun).saturating_sub(*ended);
+            most = most.max(now);
+        }
+        most
+    }
+}
+
+impl Row {
+    /// Its gaps in seconds.
+    fn gaps(&self, spill: &mut (impl Read + Seek)) -> io::Result<Vec<f64>> {
+        let kept = fetch(spill, self.place, self.gaps as usize * GAP)?;
+        let gaps = kept.chunks_exact(GAP).filter_map(|gap| gap.try_into().ok());
+        let seconds = gaps.map(|gap| Nanos::new(i64::from_le_bytes(gap)).as_secs_f64());
+        Ok(seconds.collect())
+    }
+
+    fn text(&self, spill: &mut (impl Read + Seek)) -> io::Result<Value> {
+        self.words(spill, 0, self.text)
+    }
+
+    fn error(&self, spill: &mut (impl Read + Seek)) -> io::Result<Value> {
+        self.words(spill, self.text, self.error)
+    }
+
+    fn words(&self, spill: &mut (impl Read + Seek), from: u32, length: u32) -> io::Result<Value> {
+        let after_gaps = self.place + u64::from(self.gaps) * GAP as u64;
+        let kept = fetch(spill, after_gaps + u64::from(from), length as usize)?;
+        Ok(String::from_utf8_lossy(&kept).into_owned().into())
+    }
+}
+
+/// Bytes of a gap in the spill.
+const GAP: usize = size_of::<i64>();
+
+/// What was kept at a place of the spill.
+fn fetch(spill: &mut (impl Read + Seek), place: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut kept = vec![0; length];
+    if length > 0 {
+        spill.seek(SeekFrom::Start(place))?;
+        spill.read_exact(&mut kept)?;
+    }
+    Ok(kept)
+}
+
+/// Empty for a whole answer.
+fn error(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Completed => String::new(),
+        Outcome::Failed {
+            stage,
+            failure,
+            message,
+        } => format!("{failure} at {stage}: {message}"),
+        Outcome::TimedOut { stage } => format!("timed out at {stage}"),
+        Outcome::Truncated { message } => format!("truncated: {message}"),
+        Outcome::Cancelled { reason } => format!("cancelled: {reason}"),
+        Outcome::Unsent { reason } => format!("never sent: {reason}"),
+    }
+}
+
+/// The members of an object.
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+/// Percentiles that vLLM's tool writes.
+const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
+
+fn vllm(
+    (run, cell): (&RunRecord, &CellRecord),
+    requests: &Requests,
+    spill: &mut (impl Read + Seek),
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (rows, span) = (requests.rows.as_slice(), &requests.span);
+    let (mut itls, mut seconds) = (Figures::default(), BTreeMap::<usize, u64>::new());
+    out.write_all(b"{")?;
+    list(out, "input_lens", rows, |row| Ok(json!(row.input)))?;
+    list(out, "output_lens", rows, |row| Ok(json!(row.output)))?;
+    let or_zero = |value: Option<f64>| Ok(json!(value.unwrap_or(0.0)));
+    list(out, "ttfts", rows, |row| or_zero(row.ttft))?;
+    list(out, "latencies", rows, |row| or_zero(row.latency))?;
+    let begun = |row: &Row| Ok(json!(row.start.as_secs_f64()));
+    list(out, "start_times", rows, begun)?;
+    let waited = |row: &Row| Ok(json!((row.start - row.due).or_zero().as_secs_f64()));
+    list(out, "queue_times", rows, waited)?;
+    list(out, "itls", rows, |row| {
+        let gaps = row.gaps(spill)?;
+        let first = row.ttft.filter(|ttft| *ttft > 0.0);
+        let mut at = row.start.as_secs_f64() + first.unwrap_or(0.0) - span.start();
+        if first.is_some() {
+            *seconds.entry(index(at)).or_default() += 1;
+        }
+        for gap in &gaps {
+            at += gap;
+            *seconds.entry(index(at)).or_default() += 1;
+            itls.push(*gap);
+        }
+        Ok(gaps.into())
+    })?;
+    list(out, "generated_texts", rows, |row| row.text(spill))?;
+    list(out, "errors", rows, |row| row.error(spill))?;
+    let (input, output) = (
+        requests.sum(|row| row.input),
+        requests.sum(|row| row.output),
+    );
+    let completed = requests.sum(|_| 1);
+    let mut rest = identity(run, cell);
+    rest.extend(object(json!({
+        "duration": span.seconds(),
+        "completed": completed,
+        "failed": rows.len() as u64 - completed,
+        "total_input_tokens": input,
+        "total_output_tokens": output,
+        "request_throughput": span.per_s(completed),
+        "request_goodput": cell.goodput.as_ref().map(|goodput| goodput.requests_per_s),
+        "output_throughput": span.per_s(output),
+        "total_token_throughput": span.per_s(input + output),
+        // Content events of completed requests in each second from the start.
+        "max_output_tokens_per_s": seconds.values().max().copied().unwrap_or(0) as f64,
+        "max_concurrent_requests": requests.most_at_once(),
+        "rtfx": 0.0,
+    })));
+    let of = |value: fn(&Row) -> Option<f64>| Figures::of(requests.completed().filter_map(value));
+    for (name, figures) in [
+        ("ttft", of(|row| Some(row.ttft.unwrap_or(0.0)))),
+        ("tpot", of(Row::per_token)),
+        ("itl", itls),
+        ("e2el", of(|row| Some(row.latency.unwrap_or(0.0)))),
+    ] {
+        rest.insert(format!("mean_{name}_ms"), json!(figures.mean * 1e3));
+        rest.insert(format!("std_{name}_ms"), json!(figures.std() * 1e3));
+        for (q, value) in PERCENTILES.iter().zip(figures.quantiles(&PERCENTILES)) {
+            let ms = json!(value * 1e3);
+            if (*q - 0.5).abs() < f64::EPSILON {
+                rest.insert(format!("median_{name}_ms"), ms.clone());
+            }
+            rest.insert(format!("p{}_{name}_ms", (q * 100.0).round()), ms);
+        }
+    }
+    // the lists are the beginning of the same object
+    let rest = serde_json::to_string(&rest)?;
+    out.write_all(rest.trim_start_matches('{').as_bytes())
+}
+
+impl Row {
+    /// Decode time over the tokens after the first, of answers of two tokens and more.
+    fn per_token(&self) -> Option<f64> {
+        let decode = self.latency.unwrap_or(0.0) - self.ttft.unwrap_or(0.0);
+        (self.output > 1).then(|| decode / (self.output - 1) as f64)
+    }
+}
+
+/// Write a list with its name.
+fn list(
+    out: &mut dyn Write,
+    name: &str,
+    rows: &[Row],
+    mut value: impl FnMut(&Row) -> io::Result<Value>,
+) -> io::Result<()> {
+    write!(out, "\n\"{name}\":[")?;
+    for (at, row) in rows.iter().enumerate() {
+        out.write_all(if at == 0 { b"" } else { b"," })?;
+        serde_json::to_writer(&mut *out, &value(row)?)?;
+    }
+    out.write_all(b"],")
+}
+
+fn identity(run: &RunRecord, cell: &CellRecord) -> Map<String, Value> {
+    let model = run.server.model.clone().unwrap_or_default();
+    let chat = run.server.api == "openai-chat";
+    let backend = if chat { "openai-chat" } else { "openai" };
+    let (rate, burstiness, concurrency) = match &cell.load {
+        Load::Closed { concurrency, .. } => (json!("inf"), 1.0, json!(concurrency)),
+        Load::Open {
+            rate_per_s,
+            arrival,
+            in_flight_cap,
+        } => (json!(rate_per_s), burstiness(arrival), json!(in_flight_cap)),
+    };
+    let mut out = object(json!({
+        "date": date(&run.started_at),
+        "endpoint_type": backend,
+        "backend": backend,
+        "label": null,
+        "model_id": model,
+        "tokenizer_id": model,
+        "num_prompts": cell.counts.planned,
+    }));
+    let tags = run.tags.iter();
+    out.extend(tags.map(|(key, value)| (key.clone(), value.clone().into())));
+    out.extend(object(json!({
+        "trust": run.trust.of_cell(&cell.id).as_str(),
+        "request_rate": rate,
+        "burstiness": burstiness,
+        "max_concurrency": concurrency,
+    })));
+    out
+}
+
+/// That tool's burstiness is the shape of the gamma gaps: 1 / `CoV`².
+fn burstiness(arrival: &ArrivalKind) -> f64 {
+    match arrival {
+        ArrivalKind::Gamma { cov } if *cov > 0.0 => 1.0 / (cov * cov),
+        _ => 1.0,
+    }
+}
+
+/// `2026-11-20T10:37:16Z` as `20261120-103716`.
+fn date(rfc3339: &str) -> String {
+    let digits = rfc3339.chars().filter(char::is_ascii_digit);
+    let digits: String = digits.take(14).collect();
+    match digits.split_at_checked(8) {
+        Some((day, time)) => format!("{day}-{time}"),
+        None => digits,
+    }
+}
+
+/// The version of aiperf's schema whose keys are written.
+const SCHEMA: &str = "1.4";
+
+/// A metric of aiperf that has one value a request: its name, its unit, and what it is.
+type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
+
+const METRICS: [Metric; 7] = [
+    ("request_latency", "ms", |row| Some(row.latency? * 1e3)),
+    ("time_to_first_token", "ms", |row| Some(row.ttft? * 1e3)),
+    ("inter_token_latency", "ms", |row| {
+        Some(row.latency.and(row.per_token())? * 1e3)
+    }),
+    ("output_token_throughput_per_user", USER, |row| {
+        let itl = row.latency.and(row.per_token())?;
+        (itl > 0.0).then_some(1.0 / itl)
+    }),
+    ("e2e_output_token_throughput", USER, |row| {
+        let latency = row.latency.filter(|&s| s > 0.0)?;
+        Some(row.output as f64 / latency)
+    }),
+    ("output_sequence_length", "tokens", |row| {
+        Some(row.output as f64)
+    }),
+    ("input_sequence_length", "tokens", |row| {
+        Some(row.input as f64)
+    }),
+];
+const USER: &str = "tokens/sec/user";
+
+fn aiperf(
+    (run, cell): (&RunRecord, &CellRecord),
+    requests: &Requests,
+    spill: &mut (impl Read + Seek),
+) -> io::Result<Value> {
+    let mut out = object(json!({
+        "schema_version": SCHEMA,
+        "aiperf_version": null,
+        "benchmark_id": format!("{}-{}", run.started_at, cell.id),
+        "input_config": run.config,
+        "was_cancelled": !run.complete,
+        "is_complete": run.complete,
+        "incomplete_reason": run.incomplete_reason,
+        "start_time": run.started_at,
+        "trust": run.trust.of_cell(&cell.id).as_str(),
+    }));
+    let mut single = |metric: &str, unit: &str, value: f64| {
+        out.insert(metric.into(), json!({"unit": unit, "avg": value}));
+    };
+    if let Some(goodput) = &cell.goodput {
+        single("goodput", "requests/sec", goodput.requests_per_s);
+        single("good_request_fraction", "ratio", goodput.attainment);
+    }
+    let (input, output) = (
+        requests.sum(|row| row.input),
+        requests.sum(|row| row.output),
+    );
+    let (completed, span) = (requests.sum(|_| 1), &requests.span);
+    single("request_throughput", "requests/sec", span.per_s(completed));
+    single("output_token_throughput", "tokens/sec", span.per_s(output));
+    single("request_count", "requests", completed as f64);
+    let failed = requests.rows.len() as u64 - completed;
+    single("error_request_count", "requests", failed as f64);
+    single("benchmark_duration", "sec", span.seconds());
+    single("total_isl", "tokens", input as f64);
+    single("total_osl", "tokens", output as f64);
+    let mut add = |metric: &str, unit: &str, figures: Figures| {
+        let known = (figures.n > 0).then(|| figures.distribution(unit));
+        out.extend(known.map(|known| (metric.to_owned(), known)));
+    };
+    for (metric, unit, of) in METRICS {
+        let figures = Figures::of(requests.completed().filter_map(of));
+        add(metric, unit, figures);
+    }
+    let (mut seconds, mut chunks) = (Figures::default(), Figures::default());
+    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+    for row in &requests.rows {
+        if !row.completed {
+            *errors.entry(row.outcome).or_default() += 1;
+        }
+        for (i, gap) in row.gaps(spill)?.into_iter().enumerate() {
+            if i == 0 {
+                seconds.push(gap * 1e3);
+            }
+            chunks.push(gap * 1e3);
+        }
+    }
+    add("time_to_second_token", "ms", seconds);
+    add("inter_chunk_latency", "ms", chunks);
+    let errors = errors.iter();
+    let errors = errors.map(|(kind, n)| json!({"error_details": {"type": kind}, "count": n}));
+    out.insert("error_summary".into(), errors.collect());
+    Ok(Value::Object(out))
+}
+
+/// Values that are kept one by one; of more a histogram is kept, exact to a thousandth.
+const EXACT: usize = 4 << 20;
+
+/// Mean, population standard deviation (`numpy.std`'s default) and percentiles of values that come one by one.
+#[derive(Default)]
+struct Figures {
+    exact: Vec<f64>,
+    coarse: Option<Histogram>,
+    n: u64,
+    mean: f64,
+    squares: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Figures {
+    fn push(&mut self, value: f64) {
+        self.n += 1;
+        let off = value - self.mean;
+        self.mean += off / self.n as f64;
+        self.squares += off * (value - self.mean);
+        let (min, max) = if self.n == 1 {
+            (value, value)
+        } else {
+            (self.min, self.max)
+        };
+        (self.min, self.max) = (min.min(value), max.max(value));
+        match &mut self.coarse {
+            Some(coarse) => coarse.record(billionths(value)),
+            None => self.exact.push(value),
+        }
+        if self.exact.len() > EXACT {
+            let mut coarse = Histogram::new(Layout::with_bits(9));
+            for value in std::mem::take(&mut self.exact) {
+                coarse.record(billionths(value));
+            }
+            self.coarse = Some(coarse);
+        }
+    }
+
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let mut figures = Self::default();
+        values.for_each(|value| figures.push(value));
+        figures
+    }
+
+    fn std(&self) -> f64 {
+        if self.n > 0 {
+            (self.squares / self.n as f64).sqrt()
+        } else {
+            0.0
+        }
+    }
+
+    /// The quantiles; 0 without values.
+    fn quantiles(self, at: &[f64]) -> Vec<f64> {
+        let exact = Sample::new(self.exact).ok();
+        let one = |&q: &f64| match (&exact, &self.coarse) {
+            (_, Some(coarse)) => coarse.quantile(q).unwrap_or(0.0) / 1e9,
+            (Some(exact), None) => exact.quantile(q),
+            (None, None) => 0.0,
+        };
+        at.iter().map(one).collect()
+    }
+}
+
+impl Figures {
+    /// As aiperf has them.
+    fn distribution(self, unit: &str) -> Value {
+        let percents = [1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0];
+        let mut out = object(json!({
+            "unit": unit,
+            "avg": self.mean,
+            "min": self.min,
+            "max": self.max,
+            "std": self.std(),
+            "count": self.n,
+            "sum": self.mean * self.n as f64,
+        }));
+        let quantiles = self.quantiles(&percents.map(|percent| percent / 100.0));
+        for (percent, quantile) in percents.iter().zip(quantiles) {
+            out.insert(format!("p{percent}"), json!(quantile));
+        }
+        Value::Object(out)
+    }
+}
+
+fn billionths(value: f64) -> u64 {
+    u64::try_from(Nanos::from_secs_f64(value).get()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_have_the_figures_of_a_few_of_them_to_a_thousandth() {
+        let mut figures = Figures::default();
+        for i in 0..=EXACT {
+            figures.push(0.01 + 1e-5 * (i % 1000) as f64);
+        }
+        assert!(figures.coarse.is_some() && figures.exact.is_empty());
+        let near = |got: f64, want: f64| assert!((got / want - 1.0).abs() < 2e-3, "{got} {want}");
+        near(figures.mean, 0.014_995);
+        near(figures.std(), 1e-5 * (999_999.0_f64 / 12.0).sqrt());
+        near(figures.max, 0.019_99);
+        let quantiles = figures.quantiles(&[0.5, 0.99]);
+        near(quantiles[0], 0.014_995);
+        near(quantiles[1], 0.019_895);
+    }
+}
