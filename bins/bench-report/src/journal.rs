@@ -103,24 +103,23 @@ impl Known {
     fn of(run: &RunRecord, dir: &Path) -> Result<Self, CommandError> {
         let path = dir.join(JOURNAL_FILE);
         let unlisted = format!("{JOURNAL_FILE} lists none of the requests");
-        let (parts, problem) = if !run.journal.is_empty() {
-            (run.journal.clone(), unlisted)
-        } else {
+        let (parts, problem) = if run.journal.is_empty() {
             match read_file(&path, LONGEST_LIST) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     (Vec::new(), format!("there is no {JOURNAL_FILE}"))
                 }
                 read => {
                     let text = read.map_err(CommandError::read(&path))?;
-                    match serde_json::from_slice(&text) {
-                        Ok(parts) => (parts, unlisted),
-                        Err(error) => {
-                            let damaged = format!("{JOURNAL_FILE} is damaged ({error})");
-                            (Vec::new(), damaged)
-                        }
-                    }
+                    let damaged =
+                        |error: serde_json::Error| format!("{JOURNAL_FILE} is damaged ({error})");
+                    serde_json::from_slice(&text).map_or_else(
+                        |error| (Vec::new(), damaged(error)),
+                        |parts| (parts, unlisted),
+                    )
                 }
             }
+        } else {
+            (run.journal.clone(), unlisted)
         };
         Ok(Self {
             parts,

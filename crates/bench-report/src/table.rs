@@ -222,10 +222,9 @@ impl Table {
     /// Marks the cell of a row and a column by the verdict on what stands in it.
     pub fn distrust(&mut self, (row, column): (usize, usize), verdict: TrustVerdict) {
         let cell = self.rows.get_mut(row).and_then(|row| row.get_mut(column));
-        let known = cell.filter(|cell| !matches!(cell.value, Value::Missing));
-        known
-            .into_iter()
-            .for_each(|cell| cell.marks.extend(Mark::of(verdict)));
+        if let Some(cell) = cell.filter(|cell| !matches!(cell.value, Value::Missing)) {
+            cell.marks.extend(Mark::of(verdict));
+        }
     }
 
     /// Whether it has no row.

@@ -328,12 +328,11 @@ pub(crate) fn telling(run: &RunRecord) -> (Vec<&Finding>, usize) {
 
 /// The answer to what the flags asked, then causes, then the other answers: of few lines not all are of one kind.
 fn answer_first(told: &mut [&Finding]) {
-    let asked = |finding: &&Finding| match finding.code {
-        Code::Answer(Answer::Capacity) => false,
-        Code::Answer(_) => true,
-        _ => false,
+    let asked = |finding: &&Finding| {
+        let is_answer = matches!(finding.code, Code::Answer(_));
+        is_answer && finding.code != Answer::Capacity.into()
     };
-    let answer = told.iter().position(|finding| asked(&finding));
+    let answer = told.iter().position(asked);
     if let Some(first) = answer.and_then(|at| told.get_mut(..=at)) {
         first.rotate_right(1);
         let rest = told.get_mut(1..).unwrap_or_default();

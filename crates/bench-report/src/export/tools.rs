@@ -305,34 +305,8 @@ fn vllm(
     spill: &mut (impl Read + Seek),
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let (rows, span) = (requests.rows.as_slice(), &requests.span);
-    let (mut itls, mut seconds) = (Figures::default(), BTreeMap::<usize, u64>::new());
-    out.write_all(b"{")?;
-    list(out, "input_lens", rows, |row| Ok(json!(row.input)))?;
-    list(out, "output_lens", rows, |row| Ok(json!(row.output)))?;
-    let or_zero = |value: Option<f64>| Ok(json!(value.unwrap_or(0.0)));
-    list(out, "ttfts", rows, |row| or_zero(row.ttft))?;
-    list(out, "latencies", rows, |row| or_zero(row.latency))?;
-    let begun = |row: &Row| Ok(json!(row.start.as_secs_f64()));
-    list(out, "start_times", rows, begun)?;
-    let waited = |row: &Row| Ok(json!((row.start - row.due).or_zero().as_secs_f64()));
-    list(out, "queue_times", rows, waited)?;
-    list(out, "itls", rows, |row| {
-        let gaps = row.gaps(spill)?;
-        let first = row.ttft.filter(|ttft| *ttft > 0.0);
-        let mut at = row.start.as_secs_f64() + first.unwrap_or(0.0) - span.start();
-        if first.is_some() {
-            *seconds.entry(index(at)).or_default() += 1;
-        }
-        for gap in &gaps {
-            at += gap;
-            *seconds.entry(index(at)).or_default() += 1;
-            itls.push(*gap);
-        }
-        Ok(gaps.into())
-    })?;
-    list(out, "generated_texts", rows, |row| row.text(spill))?;
-    list(out, "errors", rows, |row| row.error(spill))?;
+    let (span, fullest) = (&requests.span, &mut BTreeMap::new());
+    let itls = lists(requests, spill, fullest, out)?;
     let (input, output) = (
         requests.sum(|row| row.input),
         requests.sum(|row| row.output),
@@ -342,15 +316,14 @@ fn vllm(
     rest.extend(object(json!({
         "duration": span.seconds(),
         "completed": completed,
-        "failed": rows.len() as u64 - completed,
+        "failed": requests.rows.len() as u64 - completed,
         "total_input_tokens": input,
         "total_output_tokens": output,
         "request_throughput": span.per_s(completed),
         "request_goodput": cell.goodput.as_ref().map(|goodput| goodput.requests_per_s),
         "output_throughput": span.per_s(output),
         "total_token_throughput": span.per_s(input + output),
-        // Content events of completed requests in each second from the start.
-        "max_output_tokens_per_s": seconds.values().max().copied().unwrap_or(0) as f64,
+        "max_output_tokens_per_s": fullest.values().max().copied().unwrap_or(0) as f64,
         "max_concurrent_requests": requests.most_at_once(),
         "rtfx": 0.0,
     })));
@@ -374,6 +347,44 @@ fn vllm(
     // the lists are the beginning of the same object
     let rest = serde_json::to_string(&rest)?;
     out.write_all(rest.trim_start_matches('{').as_bytes())
+}
+
+/// The lists, as the beginning of an object; gives the gaps, and puts the content events of completed requests into the seconds from the start.
+fn lists(
+    requests: &Requests,
+    spill: &mut (impl Read + Seek),
+    seconds: &mut BTreeMap<usize, u64>,
+    out: &mut dyn Write,
+) -> io::Result<Figures> {
+    let (rows, start) = (requests.rows.as_slice(), requests.span.start());
+    let mut itls = Figures::default();
+    out.write_all(b"{")?;
+    list(out, "input_lens", rows, |row| Ok(json!(row.input)))?;
+    list(out, "output_lens", rows, |row| Ok(json!(row.output)))?;
+    let or_zero = |value: Option<f64>| Ok(json!(value.unwrap_or(0.0)));
+    list(out, "ttfts", rows, |row| or_zero(row.ttft))?;
+    list(out, "latencies", rows, |row| or_zero(row.latency))?;
+    let begun = |row: &Row| Ok(json!(row.start.as_secs_f64()));
+    list(out, "start_times", rows, begun)?;
+    let waited = |row: &Row| Ok(json!((row.start - row.due).or_zero().as_secs_f64()));
+    list(out, "queue_times", rows, waited)?;
+    list(out, "itls", rows, |row| {
+        let gaps = row.gaps(spill)?;
+        let first = row.ttft.filter(|ttft| *ttft > 0.0);
+        let mut at = row.start.as_secs_f64() + first.unwrap_or(0.0) - start;
+        if first.is_some() {
+            *seconds.entry(index(at)).or_default() += 1;
+        }
+        for gap in &gaps {
+            at += gap;
+            *seconds.entry(index(at)).or_default() += 1;
+            itls.push(*gap);
+        }
+        Ok(gaps.into())
+    })?;
+    list(out, "generated_texts", rows, |row| row.text(spill))?;
+    list(out, "errors", rows, |row| row.error(spill))?;
+    Ok(itls)
 }
 
 impl Row {
