@@ -57,8 +57,7 @@ impl Arrivals {
     ///
     /// A Poisson or gamma process of n requests at a steady rate is stretched so that the n-th is due at exactly n / rate: a
     /// short plan would else miss the asked rate by 1 / √n, and a comparison of two rates would compare their luck. The gaps keep their
-    /// distribution and their CoV. One that its duration ends first has rate × duration requests, at times at which such a process has
-    /// that many.
+    /// distribution and their CoV. One that its duration ends first has rate × duration requests, the last of them due at its end.
     ///
     /// # Errors
     ///
@@ -126,9 +125,12 @@ impl Gaps {
         let by_time = extent.duration.map(|end| rate_per_s * end.as_secs_f64());
         let by_number = extent.requests.map(|n| n as f64);
         let (count, area) = match (by_number, by_time) {
-            (Some(n), area) if area.is_none_or(|area| n <= area) => (n, n),
-            // The first request that no longer belongs to the plan is due just after its end.
-            (_, Some(area)) => (area.round() + 1.0, area * (1.0 + 1e-9)),
+            (Some(n), area) if area.is_none_or(|area| n < area) => (n, n),
+            // The last request is due as the time ends: a microsecond before, since what is due at its end belongs to it no longer.
+            (_, Some(area)) => {
+                let before = (rate_per_s * 1e-6).max(area * 1e-9).min(area / 2.0);
+                (area.round().max(1.0), area - before)
+            }
             _ => return 1.0,
         };
         if !(1.0..=MOST_STRETCHED).contains(&count) {

@@ -91,6 +91,8 @@ proptest! {
         // Bursty gamma gaps may be shorter than a nanosecond: the plan's end then parts requests that are due at once.
         let off = if gamma { 5.0 } else { 0.0 };
         prop_assert!((due.len() as f64 - asked).abs() <= off, "{} of {asked}", due.len());
+        let last = due.last().copied().unwrap_or(Nanos::ZERO);
+        prop_assert!(duration - last < Nanos::from_millis(1), "{last} of {duration}");
     }
 }
 
