@@ -216,6 +216,16 @@ fn a_client_that_stood_still_makes_the_rate_of_a_closed_loop_too_low() {
         "stood_still",
         TrustVerdict::Untrusted,
     );
+    let in_many_pieces = closed(|c| {
+        c.windows.whole.as_mut().unwrap().seconds = 10.0;
+        c.client.lag = Some(lag(10, 1000));
+        c.client.behind = Some(Nanos::from_millis(2000));
+    });
+    speaks(
+        &judged(&[in_many_pieces]),
+        "stood_still",
+        TrustVerdict::Untrusted,
+    );
 }
 
 fn lateness(p99_us: f64) -> Distribution {

@@ -111,6 +111,8 @@ pub struct CellSummary {
     pub analysis: CellAnalysis,
     /// Read-return minus arrival of content events.
     pub lag: Option<LagRecord>,
+    /// How long something that had arrived waited to be read, where that was long.
+    pub behind: Option<Nanos>,
     /// How exact the stamps are.
     pub stamps: Option<StampRecord>,
     /// Objectives.
@@ -134,6 +136,7 @@ impl CellSummary {
         cell.phases = self.phases;
         cell.analysis = self.analysis;
         cell.client.lag = self.lag;
+        cell.client.behind = self.behind;
         cell.client.stamps = self.stamps;
         cell.slos = self.slos;
         cell.goodput = self.goodput;
@@ -170,8 +173,35 @@ pub struct CellAccumulator {
     gaps: GapStore,
     timeline: Timeline,
     lag: Histogram,
+    behind: Spells,
     widths: Histogram,
     events: u64,
+    /// Refusals after which a slot of a closed loop left the server alone.
+    backed_off: u64,
+}
+
+/// Lag from which on the client was behind, and not only woken late.
+const BEHIND: Nanos = Nanos::from_millis(20);
+
+/// Spans of time, each instant once: by their starts, apart from each other.
+#[derive(Clone, Debug, Default)]
+struct Spells(BTreeMap<Stamp, Stamp>);
+
+impl Spells {
+    fn add(&mut self, mut from: Stamp, mut to: Stamp) {
+        // those that it touches become one with it
+        while let Some((&start, &end)) = self.0.range(..=to).next_back()
+            && end >= from
+        {
+            (from, to) = (from.min(start), to.max(end));
+            self.0.remove(&start);
+        }
+        self.0.insert(from, to);
+    }
+
+    fn length(&self) -> Nanos {
+        self.0.iter().map(|(from, to)| *to - *from).sum()
+    }
 }
 
 impl CellAccumulator {
@@ -188,8 +218,10 @@ impl CellAccumulator {
             gaps: GapStore::default(),
             timeline: Timeline::default(),
             lag: Histogram::new(exact_to_a_thousandth),
+            behind: Spells::default(),
             widths: Histogram::new(exact_to_a_thousandth),
             events: 0,
+            backed_off: 0,
         }
     }
 
@@ -216,6 +248,8 @@ impl CellAccumulator {
             return;
         }
         self.watch_client(record);
+        let closed = !self.context.load.is_open();
+        self.backed_off += u64::from(closed && record.wire.asks_to_wait());
         self.place_in_time(record, &instants);
         let groups = self.groups.place(record, &self.context.categories);
         let kept = instants
@@ -299,6 +333,11 @@ impl CellAccumulator {
         let events = &record.wire.events;
         self.lag
             .add(&Batch::of(self.lag.layout(), events.lags().map(whole_ns)));
+        for (at, lag) in events.stamps().zip(events.lags()) {
+            if lag >= BEHIND {
+                self.behind.add(at, at + lag);
+            }
+        }
         for (_, width) in events.bounds() {
             self.widths.record(whole_ns(*width));
         }
@@ -364,7 +403,10 @@ impl CellAccumulator {
         let judge = slo::Judge::new(&self);
         let slos = judge.outcomes();
         let goodput = judge.goodput(rates::whole_seconds(&repeats), &slos);
-        let counts = self.counts.finish();
+        let counts = Counts {
+            backed_off: self.backed_off,
+            ..self.counts.finish()
+        };
         let population = Population {
             rows: &chosen,
             gaps: &self.gaps,
@@ -378,6 +420,7 @@ impl CellAccumulator {
             phases: phases::shares(&chosen, headline, self.unloaded_ttft()),
             analysis,
             lag: lag_record(&self.lag),
+            behind: Some(self.behind.length()).filter(|all| *all > Nanos::ZERO),
             stamps: stamp_record(&self.widths, self.events),
             offered_rate_per_s: open_loop::sent(repeats.iter()),
             gaps_ks: if load.is_open() {

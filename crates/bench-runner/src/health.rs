@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bench_schema::{Exchange, FailureKind, Nanos, Outcome};
+use bench_schema::{Exchange, Nanos, Outcome};
 
 use crate::redact::Secrets;
 
@@ -126,11 +126,7 @@ impl BackOffHint {
     /// What an answer asks for.
     pub(crate) fn of(wire: &Exchange) -> Option<Self> {
         match &wire.outcome {
-            _ if matches!(wire.status, Some(429 | 503)) => Some(Self::Overloaded(wire.retry_after)),
-            Outcome::Failed {
-                failure: FailureKind::Refused,
-                ..
-            } => Some(Self::Overloaded(None)),
+            _ if wire.asks_to_wait() => Some(Self::Overloaded(wire.retry_after)),
             Outcome::Failed { .. } | Outcome::Truncated { .. } => Some(Self::Failed),
             _ => None,
         }
@@ -139,7 +135,7 @@ impl BackOffHint {
 
 #[cfg(test)]
 mod tests {
-    use bench_schema::Stage;
+    use bench_schema::{FailureKind, Stage};
 
     use super::*;
 

@@ -66,7 +66,6 @@ pub(crate) struct PhaseCounts {
     in_flight: AtomicU32,
     cap_hits: AtomicU64,
     starved: AtomicU64,
-    backed_off: AtomicU64,
 }
 
 impl Part {
@@ -134,14 +133,6 @@ impl PhaseCounts {
 
     pub(crate) fn starved(&self) -> u64 {
         self.starved.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn backed_off(&self) -> u64 {
-        self.backed_off.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn back_off(&self) {
-        self.backed_off.fetch_add(1, Ordering::Relaxed);
     }
 }
 

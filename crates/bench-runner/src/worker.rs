@@ -156,9 +156,6 @@ impl<G: WorkerIo> Worker<G> {
             };
             let hint = self.converse(&phase, conversation, due).await;
             pause = back_off.after(hint);
-            if pause.is_some() {
-                phase.counts.back_off();
-            }
             due = self.io.now() + pause.or(think_time).unwrap_or(Nanos::ZERO);
         }
         if let Some(limiter) = &phase.limiter {

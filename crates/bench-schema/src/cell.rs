@@ -152,7 +152,7 @@ pub struct Counts {
     /// Requests sent again because retries were asked for.
     #[serde(default)]
     pub retried: u64,
-    /// Pauses of a closed loop's slots because the server was overloaded or away (429, 503, refused). Since 1.2.
+    /// Refusals after which a slot of a closed loop left the server alone: it was overloaded or away (429, 503, refused). Since 1.2.
     #[serde(default)]
     pub backed_off: u64,
     /// Closed keep-alive connections that were replaced before a byte of the answer.
@@ -402,6 +402,9 @@ pub struct ClientRecord {
     /// Since 1.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Nanos>,
+    /// Time in which something that had arrived waited for 20 ms or more to be read, each instant once; absent where nothing did. Since 2.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Nanos>,
     /// How exact the stamps are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamps: Option<StampRecord>,

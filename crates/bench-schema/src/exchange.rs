@@ -84,6 +84,13 @@ impl Exchange {
             connection: ConnectionFacts::default(),
         }
     }
+
+    /// Whether the server has too much to do (429, 503), or is not there: a slot of a closed loop leaves it alone for a while then.
+    pub fn asks_to_wait(&self) -> bool {
+        let refused = |failure: FailureKind| failure == FailureKind::Refused;
+        matches!(self.status, Some(429 | 503))
+            || matches!(&self.outcome, Outcome::Failed { failure, .. } if refused(*failure))
+    }
 }
 
 /// How a request ended. Exactly one for each planned request, so that the counts add up.

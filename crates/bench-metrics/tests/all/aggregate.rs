@@ -2,8 +2,8 @@
 
 use bench_metrics::{CellAccumulator, CellContext, CellSummary, summarise_cell};
 use bench_schema::{
-    ArrivalKind, Event, EventLog, Load, Metric, Nanos, Outcome, Phase, RequestRecord, Slo,
-    SloVerdict, Stage,
+    ArrivalKind, Event, EventLog, FailureKind, Load, Metric, Nanos, Outcome, Phase, RequestRecord,
+    Slo, SloVerdict, Stage,
 };
 
 use crate::noise::Noise;
@@ -109,6 +109,77 @@ fn every_planned_request_is_accounted_for_and_warm_up_is_not_one() {
         ]
     );
     assert_eq!(counts.failures.iter().map(|f| f.2).sum::<u64>(), 2);
+}
+
+#[test]
+fn refusals_of_a_closed_loop_are_counted_as_pauses_and_those_of_the_warm_up_are_not() {
+    let refusal = |status| {
+        let mut record = ended(even(0, 0.0, 20.0, 10.0, 3), refused());
+        let stage = Stage::Headers;
+        record.wire.status = status;
+        record.wire.outcome = Outcome::Failed {
+            stage,
+            failure: FailureKind::Status,
+            message: String::new(),
+        };
+        record
+    };
+    let mut warm = refusal(Some(429));
+    warm.phase = Phase::Warmup;
+    let away = ended(even(0, 0.0, 20.0, 10.0, 3), refused());
+    let records = [
+        warm,
+        refusal(Some(429)),
+        refusal(Some(503)),
+        refusal(Some(500)),
+        away,
+    ];
+    assert_eq!(summarise_cell(&records, closed(1)).counts.backed_off, 3);
+    assert_eq!(summarise_cell(&records, open(1.0)).counts.backed_off, 0);
+}
+
+#[test]
+fn lateness_is_of_every_request_that_a_worker_took_up_whatever_became_of_it() {
+    let late = |id: u64, ms: f64| {
+        let mut record = even(id, 100.0 * id as f64, 20.0, 1.0, 3);
+        record.due = at(100.0 * id as f64 - ms);
+        record
+    };
+    let mut never = ended(
+        late(2, 9.0),
+        Outcome::Unsent {
+            reason: String::new(),
+        },
+    );
+    never.dispatched = None;
+    let records = [late(0, 1.0), ended(late(1, 5.0), refused()), never];
+    let lateness = &summarise_cell(&records, open(10.0)).metrics[&Metric::Lateness];
+    assert_eq!((lateness.n, lateness.max.round()), (2, 5e6));
+}
+
+#[test]
+fn times_for_which_the_client_was_behind_are_summed_each_instant_once() {
+    let read_late = |id: u64, sent: f64, lag_ms: i64| {
+        let mut events = EventLog::default();
+        for ms in [20.0, 30.0] {
+            events.push(Event {
+                lag: Nanos::from_millis(lag_ms),
+                ..event(sent + ms)
+            });
+        }
+        with_events(id, sent, events)
+    };
+    // 20 to 430 and 25 to 435 ms; then 2,020 to 2,430 ms; what is read within 20 ms is no stop
+    let records = [
+        read_late(0, 0.0, 400),
+        read_late(2, 2000.0, 400),
+        read_late(1, 5.0, 400),
+        read_late(3, 4000.0, 19),
+    ];
+    let cell = summarise_cell(&records, closed(2));
+    assert_eq!(cell.behind, Some(Nanos::from_millis(415 + 410)));
+    let quick = summarise_cell(&one_by_one(3), closed(1));
+    assert_eq!(quick.behind, None);
 }
 
 #[test]

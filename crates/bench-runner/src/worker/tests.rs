@@ -581,7 +581,6 @@ fn slots_leave_an_overloaded_server_alone_longer_and_longer() {
     let gaps: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // each pause follows a refusal of a millisecond
     assert_eq!(gaps, [101, 201, 401, 7001]);
-    assert_eq!(played.phase.counts.backed_off(), 4);
     let lateness = |r: &&RequestRecord| r.dispatched.is_some_and(|at| at > r.due);
     assert!(
         !played.measured().iter().any(lateness),
@@ -634,7 +633,6 @@ fn an_open_loop_never_backs_off() {
     let began = ms(played.phase.start);
     let due: Vec<i64> = (0..10).map(|n| began + 10 * n).collect();
     assert_eq!(played.dispatched_ms(), due);
-    assert_eq!(played.phase.counts.backed_off(), 0);
 }
 
 #[test]
