@@ -52,7 +52,9 @@ pub(crate) fn scratch(folder: &Path) -> Result<File, CommandError> {
 
 /// The same for a `run.json`.
 pub(crate) fn write_run(path: &Path, run: &RunRecord) -> Result<(), CommandError> {
-    let text = bench_schema::to_json(run).map_err(|e| CommandError::write(path)(e.into()))?;
+    let text = run
+        .to_json()
+        .map_err(|e| CommandError::write(path)(e.into()))?;
     write_whole(path, text.as_bytes())
 }
 

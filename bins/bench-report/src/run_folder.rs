@@ -92,7 +92,7 @@ impl RunFolder {
             Err(
                 why @ (CommandError::Schema {
                     // what another program wrote is not damaged, and not ours to replace
-                    source: SchemaError::Json(_),
+                    source: SchemaError::Json(_) | SchemaError::Changed,
                     ..
                 }
                 | CommandError::Counts { .. }

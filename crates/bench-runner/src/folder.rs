@@ -1,108 +1,256 @@
-//! The run directory.
+//! The run directory: whole files in it, and never in somebody else's.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use bench_schema::{BEGIN_FILE, Benchmark, MOST_RUN_BYTES, RunRecord, read_file};
+use bench_schema::{BEGIN_FILE, MOST_RUN_BYTES, RunRecord, hold_folder, read_file};
 
-use crate::config::OutputSettings;
-use crate::journal::{JournalError, replace_file};
+use crate::config::Settings;
+use crate::journal::JournalError;
+use crate::progress::Progress;
 use crate::{RunError, wall_clock};
 
-/// Make the run directory: the one that was asked for, or a new one under `results/`.
-pub(crate) fn create(
-    output: &OutputSettings,
-    benchmark: Benchmark,
-    started: SystemTime,
-) -> Result<PathBuf, RunError> {
-    let folder = match &output.out {
-        Some(folder) => folder.clone(),
-        None => unused(&PathBuf::from("results").join(format!(
-            "{}-{}",
-            wall_clock::compact(started),
-            benchmark.name()
-        ))),
-    };
-    if folder
-        .read_dir()
-        .is_ok_and(|mut entries| entries.next().is_some())
-    {
-        return Err(RunError::OutExists(folder));
-    }
-    std::fs::create_dir_all(&folder).map_err(|source| JournalError::Create {
-        path: folder.clone(),
-        source,
-    })?;
-    Ok(folder)
-}
-
-/// Hold the run directory until the run is over: nobody else may write or recover in it meanwhile.
-pub(crate) fn claim(folder: &Path) -> Result<Option<File>, RunError> {
-    bench_schema::hold_folder(folder).map_err(|_| RunError::OutInUse(folder.to_owned()))
-}
-
-/// Two runs may start in one second.
-fn unused(wanted: &Path) -> PathBuf {
-    let numbered = (2_u32..).map(|n| PathBuf::from(format!("{}-{n}", wanted.display())));
-    std::iter::once(wanted.to_owned())
-        .chain(numbered)
-        .find(|folder| !folder.exists())
-        .unwrap_or_else(|| wanted.to_owned())
-}
-
-/// Write what is to be measured, once: enough to recover the records where `run.json` is lost.
-pub(crate) fn write_begin(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
-    write(folder, BEGIN_FILE, record)
-}
-
-/// Write `run.json` as it stands.
+/// The directory that a run writes to, held from its beginning to its end.
 ///
-/// # Errors
-/// Where the folder was moved away and another run has its name now: that one's result is not replaced.
-pub(crate) fn write_run(folder: &Path, record: &RunRecord) -> Result<(), RunError> {
-    let begun = read_file(&folder.join(BEGIN_FILE), MOST_RUN_BYTES).ok();
-    let begun = begun.and_then(|text| RunRecord::from_json(&String::from_utf8_lossy(&text)).ok());
-    let of = |run: &RunRecord| (run.started_at.clone(), run.clock.unix_epoch_ns);
-    if begun.is_some_and(|begun| of(&begun) != of(record)) {
-        return Err(RunError::OutInUse(folder.to_owned()));
+/// Its name may lead elsewhere meanwhile: one that was moved away or deleted is made again, and where somebody else has its name by then, the run goes on beside it.
+#[derive(Debug)]
+pub(crate) struct RunDirectory {
+    home: Mutex<Home>,
+    progress: Progress,
+}
+
+#[derive(Debug)]
+struct Home {
+    path: PathBuf,
+    inode: Option<u64>,
+    #[expect(
+        dead_code,
+        reason = "as long as it is open nobody else writes or recovers there"
+    )]
+    lock: Option<File>,
+    /// What is to be measured, as it is written there.
+    begun: Option<String>,
+}
+
+impl RunDirectory {
+    /// Make the one that was asked for, or a new one under `results/`.
+    ///
+    /// # Errors
+    /// Where it cannot be made, is not empty, or is somebody else's.
+    pub(crate) fn create(
+        settings: &Settings,
+        started: SystemTime,
+        progress: Progress,
+    ) -> Result<Self, RunError> {
+        let path = match &settings.output.out {
+            Some(path) => path.clone(),
+            None => {
+                let started = wall_clock::compact(started);
+                let name = format!("{started}-{}", settings.benchmark.name());
+                let wanted = Path::new("results").join(name);
+                let mut names = numbered(&wanted);
+                names.find(|path| !path.exists()).unwrap_or_default()
+            }
+        };
+        Self::at(path, progress)
     }
-    write(folder, "run.json", record)
+
+    /// The new or empty directory of this name.
+    pub(crate) fn at(path: PathBuf, progress: Progress) -> Result<Self, RunError> {
+        if is_occupied(&path) {
+            return Err(RunError::OutExists(path));
+        }
+        let cannot = |source| cannot(&path, source);
+        fs::create_dir_all(&path).map_err(cannot)?;
+        let lock = hold_folder(&path).map_err(|_| RunError::OutInUse(path.clone()))?;
+        let home = Home {
+            inode: inode(&path),
+            lock,
+            begun: None,
+            path,
+        };
+        Ok(Self {
+            home: Mutex::new(home),
+            progress,
+        })
+    }
+
+    /// Where it is now.
+    ///
+    /// # Errors
+    /// Where it is gone, and cannot be made again.
+    pub(crate) fn path(&self) -> Result<PathBuf, RunError> {
+        let mut home = self.home();
+        let old = home.path.clone();
+        if !home.is_ours() {
+            home.make_again().map_err(|error| cannot(&old, error))?;
+        }
+        let new = home.path.clone();
+        if new != old {
+            let (old, new) = (old.display(), new.display());
+            self.say(format!(
+                "{old} was moved away, and what is there now is not this run's: it goes on in {new}"
+            ));
+        }
+        Ok(new)
+    }
+
+    /// Where it was last.
+    pub(crate) fn name(&self) -> PathBuf {
+        self.home().path.clone()
+    }
+
+    /// Write what is to be measured: enough to recover the records where `run.json` is lost.
+    pub(crate) fn begin(&self, record: &RunRecord) -> Result<(), RunError> {
+        let text = self.json(record)?;
+        self.write(BEGIN_FILE, &text)?;
+        self.home().begun = Some(text);
+        self.write_run(record)
+    }
+
+    /// Write `run.json` as it stands.
+    pub(crate) fn write_run(&self, record: &RunRecord) -> Result<(), RunError> {
+        self.write("run.json", &self.json(record)?)
+    }
+
+    /// Write a file as a whole: readers see the old text or the new one, never half.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
+        let path = self.path()?.join(name);
+        replace(&path, text).map_err(|source| cannot(&path, source))
+    }
+
+    /// Something to know, above the display.
+    pub(crate) fn say(&self, trouble: String) {
+        self.progress.note(&format!("warning: {trouble}"));
+    }
+
+    fn json(&self, record: &RunRecord) -> Result<String, RunError> {
+        record.to_json().map_err(|e| cannot(&self.name(), e.into()))
+    }
+
+    fn home(&self) -> MutexGuard<'_, Home> {
+        // nothing is half done while it is held
+        self.home.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn write(folder: &Path, name: &str, record: &RunRecord) -> Result<(), RunError> {
-    let path = folder.join(name);
-    let text = bench_schema::to_json(record).map_err(|error| JournalError::Create {
-        path: path.clone(),
-        source: error.into(),
-    })?;
-    Ok(replace_file(&path, &text)?)
+impl Home {
+    /// Whether its name leads to it. Where a file system numbers anew, what was written there tells.
+    fn is_ours(&mut self) -> bool {
+        let found = inode(&self.path);
+        let same = found == self.inode && found.is_some();
+        let told = || read_file(&self.path.join(BEGIN_FILE), MOST_RUN_BYTES).ok();
+        if !same
+            && (self.begun.is_none()
+                || told().as_deref() != self.begun.as_deref().map(str::as_bytes))
+        {
+            return false;
+        }
+        self.inode = found;
+        true
+    }
+
+    fn make_again(&mut self) -> io::Result<()> {
+        let (path, lock) = numbered(&self.path)
+            .find_map(|path| taken(&path).transpose())
+            .ok_or(io::ErrorKind::AlreadyExists)??;
+        (self.inode, self.lock, self.path) = (inode(&path), lock, path);
+        match &self.begun {
+            Some(begun) => replace(&self.path.join(BEGIN_FILE), begun),
+            None => Ok(()),
+        }
+    }
 }
 
-/// Write a report beside it.
-pub(crate) fn write_report(folder: &Path, name: &str, text: &str) -> Result<(), RunError> {
-    Ok(replace_file(&folder.join(name), text)?)
+/// Make a directory and hold it; nothing where somebody else does, or it has something in it.
+fn taken(path: &Path) -> io::Result<Option<(PathBuf, Option<File>)>> {
+    fs::create_dir_all(path)?;
+    let lock = hold_folder(path).ok().filter(|_| !is_occupied(path));
+    Ok(lock.map(|lock| (path.to_owned(), lock)))
+}
+
+/// This name, and others like it.
+fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
+    let more = (2_u16..).map(|n| PathBuf::from(format!("{}-{n}", wanted.display())));
+    std::iter::once(wanted.to_owned()).chain(more)
+}
+
+fn is_occupied(path: &Path) -> bool {
+    path.read_dir()
+        .is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|found| found.ino())
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    bench_schema::replace_file(path, |file| file.write_all(text.as_bytes()))
+}
+
+fn cannot(path: &Path, source: io::Error) -> RunError {
+    let path = path.to_owned();
+    RunError::Journal(JournalError::Create { path, source })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redact::Console;
+
+    fn at(path: &Path) -> Result<RunDirectory, RunError> {
+        let progress = Progress::new(false, Console::default());
+        RunDirectory::at(path.to_owned(), progress)
+    }
+
+    fn record(started_at: &str) -> RunRecord {
+        let text = include_str!("../../../fixtures/results/v1.2/run.json");
+        RunRecord {
+            started_at: started_at.to_owned(),
+            ..RunRecord::from_json(text).unwrap()
+        }
+    }
+
+    fn started_at(folder: &Path) -> String {
+        let text = fs::read_to_string(folder.join("run.json")).unwrap();
+        RunRecord::from_json(&text).unwrap().started_at
+    }
 
     #[test]
-    fn a_run_whose_folder_was_moved_away_does_not_replace_the_result_of_the_one_that_has_its_name()
-    {
+    fn a_run_whose_directory_was_moved_away_goes_on_beside_the_one_that_has_its_name() {
         let folder = tempfile::tempdir().unwrap();
-        let text = include_str!("../../../fixtures/results/v1.2/run.json");
-        let one = RunRecord::from_json(text).unwrap();
-        write_begin(folder.path(), &one).unwrap();
-        write_run(folder.path(), &one).unwrap();
-        let other = RunRecord {
-            started_at: "2030-01-01T00:00:00Z".to_owned(),
-            ..one
-        };
-        let refused = write_run(folder.path(), &other);
-        assert!(matches!(refused, Err(RunError::OutInUse(_))));
-        std::fs::remove_file(folder.path().join(BEGIN_FILE)).unwrap();
-        write_run(folder.path(), &other).unwrap();
+        let (name, beside) = (folder.path().join("run"), folder.path().join("run-2"));
+        let one = at(&name).unwrap();
+        one.begin(&record("one")).unwrap();
+        fs::rename(&name, folder.path().join("elsewhere")).unwrap();
+        let other = at(&name).unwrap();
+        // also where that one has not written anything yet
+        one.write_run(&record("one")).unwrap();
+        other.begin(&record("other")).unwrap();
+        one.write_run(&record("one")).unwrap();
+        assert_eq!(started_at(&name), "other");
+        assert_eq!(started_at(&beside), "one");
+        assert!(beside.join(BEGIN_FILE).is_file());
+        assert!(matches!(at(&beside), Err(RunError::OutExists(_))));
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_made_again_and_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("run");
+        let one = at(&name).unwrap();
+        one.begin(&record("one")).unwrap();
+        fs::remove_dir_all(&name).unwrap();
+        assert_eq!(one.path().unwrap(), name);
+        assert!(hold_folder(&name).is_err() && name.join(BEGIN_FILE).is_file());
+        // one with something in it that nobody holds is not taken either
+        fs::rename(&name, folder.path().join("elsewhere")).unwrap();
+        fs::create_dir(&name).unwrap();
+        fs::write(name.join("mine"), "").unwrap();
+        assert_eq!(one.path().unwrap(), folder.path().join("run-2"));
     }
 }

@@ -103,6 +103,17 @@ impl Journal {
         }
     }
 
+    /// From now on its parts lie here; those that do not are made again with the next flush.
+    pub(crate) fn settle(&mut self, folder: &Path) {
+        if self.folder != folder {
+            folder.clone_into(&mut self.folder);
+            for part in &mut self.parts {
+                let name = part.path.file_name().unwrap_or_default();
+                part.path = folder.join(name);
+            }
+        }
+    }
+
     /// Bytes not yet written.
     pub(crate) fn pending(&self) -> usize {
         self.pending.len()
@@ -212,15 +223,6 @@ impl Journal {
     }
 }
 
-/// Replace a file as a whole: readers see the old text or the new one, never half.
-pub(crate) fn replace_file(path: &Path, text: &str) -> Result<(), JournalError> {
-    let write = bench_schema::replace_file(path, |file| file.write_all(text.as_bytes()));
-    write.map_err(|source| JournalError::Create {
-        path: path.to_owned(),
-        source,
-    })
-}
-
 /// A file that is only ever appended to, open as long as the journal remembers it: its content can be had even when its name is gone.
 #[derive(Debug)]
 struct Part {
@@ -314,9 +316,6 @@ impl Part {
     fn revive(&mut self) -> io::Result<()> {
         if fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             return Ok(());
-        }
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
         }
         let mut again = Self::create(self.path.clone())?;
         self.file.seek(SeekFrom::Start(0))?;

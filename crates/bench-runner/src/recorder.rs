@@ -1,7 +1,6 @@
 //! The thread that keeps what was measured: it writes records and readings to the journals and adds them up, off the hot path.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, TrySendError};
@@ -13,7 +12,8 @@ use bench_insight::CellConclusion;
 use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
 
 use crate::RunError;
-use crate::journal::{Journal, JournalError, replace_file};
+use crate::folder::RunDirectory;
+use crate::journal::{Journal, JournalError};
 use crate::redact::Secrets;
 
 /// Messages that may wait for the recorder; a request record is a few kilobytes.
@@ -82,7 +82,7 @@ pub(crate) struct Recorder {
 /// The running thread, and the way to end it.
 pub(crate) struct RecorderThread {
     pub(crate) recorder: Recorder,
-    thread: JoinHandle<(Vec<JournalPart>, Result<(), JournalError>)>,
+    thread: JoinHandle<(Vec<JournalPart>, Vec<JournalError>)>,
 }
 
 impl Recorder {
@@ -154,28 +154,28 @@ impl Kept {
 }
 
 impl RecorderThread {
-    /// Create the journals in `folder` and start. `say` is told of trouble as it happens; `secrets` are taken out of what servers said.
+    /// Create the journals in `directory` and start; trouble is said there as it happens. `secrets` are taken out of what servers said.
     pub(crate) fn start(
-        folder: &Path,
+        directory: &Arc<RunDirectory>,
         clock: Clock,
         secrets: Secrets,
-        say: impl Fn(String) + Send + 'static,
     ) -> Result<Self, RunError> {
-        let requests = Journal::create(folder, JournalFile::Requests, PART_BYTES)?;
-        let readings = Journal::create(folder, JournalFile::Readings, PART_BYTES)?;
+        let folder = directory.path()?;
+        let requests = Journal::create(&folder, JournalFile::Requests, PART_BYTES)?;
+        let readings = Journal::create(&folder, JournalFile::Readings, PART_BYTES)?;
         let (queue, inbox) = mpsc::sync_channel(CAPACITY);
         let recorder = Recorder {
             queue,
             held_up: Arc::default(),
         };
         let mut desk = Desk {
+            directory: Arc::clone(directory),
             requests,
             readings,
             secrets,
             tally: None,
             latest: VecDeque::new(),
             flushed: clock.now(),
-            list: folder.join(JOURNAL_FILE),
             listed: (clock.now(), 0),
             clock,
         };
@@ -184,24 +184,25 @@ impl RecorderThread {
             .name("recorder".to_owned())
             .spawn(move || {
                 bench_hardware::give_way();
-                desk.work(&inbox, &say)
+                desk.work(&inbox)
             })
             .map_err(RunError::Thread)?;
         Ok(Self { recorder, thread })
     }
 
-    /// Write everything and end. Also tells what the journals hold.
-    pub(crate) fn close(self) -> (Vec<JournalPart>, Result<(), RunError>) {
+    /// Write everything and end. Tells what the journals hold, and what they lack.
+    pub(crate) fn close(self) -> (Vec<JournalPart>, Vec<RunError>) {
         self.recorder.push(Message::Close);
         match self.thread.join() {
-            Ok((parts, kept)) => (parts, kept.map_err(RunError::Journal)),
-            Err(_) => (Vec::new(), Err(RunError::RecorderGone)),
+            Ok((parts, lost)) => (parts, lost.into_iter().map(RunError::Journal).collect()),
+            Err(_) => (Vec::new(), vec![RunError::RecorderGone]),
         }
     }
 }
 
 /// What the thread works on.
 struct Desk {
+    directory: Arc<RunDirectory>,
     requests: Journal,
     readings: Journal,
     secrets: Secrets,
@@ -210,17 +211,12 @@ struct Desk {
     latest: VecDeque<Arc<Reading>>,
     clock: Clock,
     flushed: Stamp,
-    /// Where it is written what the journals hold, when that was last done, and how many parts they had.
-    list: PathBuf,
+    /// When it was last written what the journals hold, and how many parts they had.
     listed: (Stamp, u32),
 }
 
 impl Desk {
-    fn work(
-        mut self,
-        inbox: &mpsc::Receiver<Message>,
-        say: &dyn Fn(String),
-    ) -> (Vec<JournalPart>, Result<(), JournalError>) {
+    fn work(mut self, inbox: &mpsc::Receiver<Message>) -> (Vec<JournalPart>, Vec<JournalError>) {
         let mut open = true;
         while open {
             match inbox.recv_timeout(FLUSH_EVERY) {
@@ -229,13 +225,15 @@ impl Desk {
                 Err(RecvTimeoutError::Disconnected) => open = false,
             }
             open = open && self.take_waiting(inbox);
-            self.flush(say);
+            self.flush();
         }
-        let (mut parts, requests) = self.requests.close();
-        let (more, readings) = self.readings.close();
-        parts.extend(more);
-        // where both are lost, requests are what matters
-        (parts, requests.and(readings))
+        self.settle();
+        let closed = [self.requests.close(), self.readings.close()];
+        let (parts, lost): (Vec<_>, Vec<_>) = closed.into_iter().unzip();
+        (
+            parts.concat(),
+            lost.into_iter().filter_map(Result::err).collect(),
+        )
     }
 
     /// Everything that waits, until a flush is due by size.
@@ -286,7 +284,7 @@ impl Desk {
     }
 
     /// Write when it is time or when much is waiting; a write for each record would cost more than the record.
-    fn flush(&mut self, say: &dyn Fn(String)) {
+    fn flush(&mut self) {
         let now = self.clock.now();
         if now - self.flushed < Nanos::from_duration(FLUSH_EVERY)
             && self.requests.pending() < FLUSH_BYTES
@@ -294,11 +292,10 @@ impl Desk {
             return;
         }
         self.flushed = now;
-        for trouble in [self.requests.flush(), self.readings.flush()]
-            .into_iter()
-            .flatten()
-        {
-            say(trouble);
+        self.settle();
+        let troubles = [self.requests.flush(), self.readings.flush()];
+        for trouble in troubles.into_iter().flatten() {
+            self.directory.say(trouble);
         }
         let parts = self.requests.parts() + self.readings.parts();
         if parts != self.listed.1 || now - self.listed.0 >= LIST_EVERY {
@@ -306,8 +303,15 @@ impl Desk {
         }
     }
 
-    /// Write what the journals hold. An older list is true as well, and of a disk that is full the journals themselves tell; another run may have the folder's
-    /// name, and its files then.
+    /// The journals are where the run's directory is now. Where it cannot be made again they say what they could not write.
+    fn settle(&mut self) {
+        if let Ok(folder) = self.directory.path() {
+            self.requests.settle(&folder);
+            self.readings.settle(&folder);
+        }
+    }
+
+    /// Write what the journals hold. An older list is true as well, and of a disk that is full the journals themselves tell.
     fn tell(&mut self, now: Stamp) {
         if self.requests.is_in_trouble() || self.readings.is_in_trouble() {
             return;
@@ -315,7 +319,7 @@ impl Desk {
         self.listed = (now, self.requests.parts() + self.readings.parts());
         let held = [self.requests.record(), self.readings.record()].concat();
         let text = serde_json::to_string(&held).unwrap_or_default();
-        replace_file(&self.list, &text).ok();
+        self.directory.write(JOURNAL_FILE, &text).ok();
     }
 }
 
@@ -324,6 +328,8 @@ mod tests {
     use bench_schema::{Exchange, Outcome, Phase, TokenSource};
 
     use super::*;
+    use crate::progress::Progress;
+    use crate::redact::Console;
 
     fn record(id: u64) -> RequestRecord {
         RequestRecord {
@@ -350,8 +356,10 @@ mod tests {
     #[test]
     fn more_records_than_the_queues_hold_are_all_kept() {
         let folder = tempfile::tempdir().unwrap();
+        let progress = Progress::new(false, Console::default());
+        let directory = RunDirectory::at(folder.path().to_owned(), progress).unwrap();
         let thread =
-            RecorderThread::start(folder.path(), Clock::start(), Secrets::default(), |_| {})
+            RecorderThread::start(&Arc::new(directory), Clock::start(), Secrets::default())
                 .unwrap();
         let many = u64::try_from(3 * CAPACITY).unwrap();
         let senders: Vec<_> = (0..2)
@@ -367,7 +375,7 @@ mod tests {
         for sender in senders {
             sender.join().unwrap();
         }
-        thread.close().1.unwrap();
+        assert!(thread.close().1.is_empty());
         let mut seen = vec![false; usize::try_from(many).unwrap()];
         for part in JournalFile::Requests.parts_in(folder.path()) {
             for line in std::fs::read_to_string(part).unwrap().lines() {

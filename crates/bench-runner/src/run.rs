@@ -11,7 +11,7 @@ mod warmup;
 
 pub(crate) use ending::was_interrupted;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -23,15 +23,16 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Settings;
+use crate::folder::RunDirectory;
 use crate::planner::Planner;
 use crate::program::{Engine, Program};
 use crate::progress::Progress;
 use crate::recorder::RecorderThread;
-use crate::redact::Secrets;
+use crate::redact::{self, Secrets};
 use crate::server::Server;
 use crate::stop::Stop;
 use crate::worker_pool::WorkerPool;
-use crate::{RunError, folder, wall_clock};
+use crate::{RunError, wall_clock};
 
 /// What came of it.
 pub(crate) enum Outcome {
@@ -102,16 +103,13 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         settings.client.late_read,
     )?;
     run.preflight(&pool).await?;
-    let folder = folder::create(&settings.output, settings.benchmark, run.started)?;
-    let _held_until_the_end = folder::claim(&folder)?;
+    let directory = RunDirectory::create(settings, run.started, run.progress.clone())?;
+    let directory = Arc::new(directory);
     let mut record = conclude::blank(&run, &cells);
     run.secrets.hide_in_run(&mut record);
-    folder::write_begin(&folder, &record)?;
-    folder::write_run(&folder, &record)?;
+    directory.begin(&record)?;
 
-    let progress = run.progress.clone();
-    let say = move |line| progress.note(&format!("warning: {line}"));
-    let recorder = RecorderThread::start(&folder, run.clock.clone(), run.secrets.clone(), say)?;
+    let recorder = RecorderThread::start(&directory, run.clock.clone(), run.secrets.clone())?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
@@ -131,7 +129,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
                 // The settings were checked; what cannot be read all the same is told when the run is concluded.
                 asked: Asked::of(&record.config).unwrap_or_default(),
             },
-            &folder,
+            &directory,
             &mut record,
         )
         .await;
@@ -142,28 +140,27 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     drop(planner);
     let cost = sampler.map(bench_hardware::Sampler::stop);
     let held_up = recorder.recorder.held_up();
-    let (journal, kept) = recorder.close();
+    let (journal, lost) = recorder.close();
     record.journal = journal;
     let (seen, failed) = match measured {
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),
     };
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
-    conclude::own_up(&mut record, held_up, kept.as_ref().err());
+    conclude::own_up(&mut record, held_up, &lost);
     run.progress.finish();
     run.secrets.hide_in_run(&mut record);
     // what cannot be stored is shown all the same
-    let stored = folder::write_run(&folder, &record);
-    let is_anothers = matches!(stored, Err(RunError::OutInUse(_)));
+    let stored = directory.write_run(&record);
+    let folder = directory.name();
     let stored = stored.map_err(|error| RunError::NotStored(folder.clone(), Box::new(error)));
     let record = Arc::new(record);
-    if !is_anothers {
-        run.write_reports(&record, &folder, signals).await?;
-    }
-    let trouble = failed
-        .or(stored.err())
-        .or(kept.err())
+    run.write_reports(&record, &directory, signals).await?;
+    let mut troubles = failed.into_iter().chain(stored.err()).chain(lost);
+    let trouble = troubles
+        .next()
         .or_else(|| nothing_answered(&record, settings));
+    troubles.for_each(|also| run.progress.note(&redact::told(&also)));
     Ok(Outcome::Done {
         record,
         folder,
@@ -228,7 +225,7 @@ impl Run<'_> {
     async fn write_reports(
         &self,
         record: &Arc<RunRecord>,
-        folder: &Path,
+        directory: &Arc<RunDirectory>,
         mut signals: Signals,
     ) -> Result<(), RunError> {
         let reports = self.program.reports;
@@ -237,19 +234,20 @@ impl Run<'_> {
                 "warning: a report could not be written: {error}; run.json has everything"
             ));
         };
-        let markdown = folder::write_report(folder, "report.md", &(reports.markdown)(record));
+        let markdown = directory.write("report.md", &(reports.markdown)(record));
         let _said = markdown.map_err(|error| note(error.to_string()));
         if !self.settings.output.html {
             return Ok(());
         }
-        let (page_of, place) = (Arc::clone(record), folder.to_owned());
+        let (page_of, place) = (Arc::clone(record), Arc::clone(directory));
         let (say, made) = tokio::sync::oneshot::channel();
         std::thread::Builder::new()
             .name("report".to_owned())
             .spawn(move || {
-                let page = (reports.html)(&page_of, &place);
+                let page = (reports.html)(&page_of, &place.name());
                 let written = page.and_then(|page| {
-                    folder::write_report(&place, "report.html", &page).map_err(|e| e.to_string())
+                    let written = place.write("report.html", &page);
+                    written.map_err(|error| error.to_string())
                 });
                 // nobody listens any more where the program is to end
                 say.send(written).ok();
@@ -262,7 +260,7 @@ impl Run<'_> {
             }
             who = signals.next() => self.progress.note(&format!(
                 "{who}: report.html is left out; `bench-report render {}` makes it",
-                folder.display()
+                directory.name().display()
             )),
         }
         Ok(())

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CellRecord, Finding, Interval, JournalPart, Nanos, Schema, SchemaError, TargetOutcome, Trust,
+    CellRecord, Finding, Interval, JournalPart, Nanos, PartMeter, Schema, SchemaError,
+    TargetOutcome, Trust,
 };
 
 /// Everything about a run but its single requests and readings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "json-schema", schemars(transform = with_digest))]
 pub struct RunRecord {
     /// The format.
     pub schema: Schema,
@@ -63,20 +65,65 @@ impl RunRecord {
     /// Read `run.json`.
     ///
     /// # Errors
-    /// [`SchemaError`] where the text is of another format, of a newer major version, or not a run record at all.
+    /// [`SchemaError`] where the text is of another format, of a newer major version, not the one that was written, or not a run record at all.
     pub fn from_json(text: &str) -> Result<Self, SchemaError> {
         #[derive(Deserialize)]
         struct Head {
             schema: Schema,
+            #[serde(default)]
+            digest: Option<String>,
         }
         let head: Head = serde_json::from_str(text).map_err(SchemaError::Json)?;
         head.schema.check()?;
+        let before = text.rfind("\"digest\"").and_then(|at| text.get(..at));
+        if head
+            .digest
+            .is_some_and(|told| before.map(digest) != Some(told))
+        {
+            return Err(SchemaError::Changed);
+        }
         serde_json::from_str(text).map_err(SchemaError::Json)
+    }
+
+    /// The text of `run.json`: [`to_json`](crate::to_json), and as its last key a `digest` of all bytes before it, so that a reader can tell whether it is whole.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        const END: &str = "\n}\n";
+        let mut text = crate::to_json(self)?;
+        text.truncate(text.len() - END.len());
+        text.push_str(",\n ");
+        let digest = digest(&text);
+        text.extend(["\"digest\":\"", &digest, "\"", END]);
+        Ok(text)
     }
 
     /// The cell with this id.
     pub fn cell(&self, id: &str) -> Option<&CellRecord> {
         self.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// FNV-1a, as of the parts of the journals.
+fn digest(text: &str) -> String {
+    let mut meter = PartMeter::default();
+    meter.update(text.as_bytes());
+    meter.part("").hash
+}
+
+/// Says in the schema what [`RunRecord::to_json`] adds.
+#[cfg(feature = "json-schema")]
+fn with_digest(schema: &mut schemars::Schema) {
+    let told = "FNV-1a of all bytes of the file before this, its last key: guards against damage, not against forgery. Absent before 2.0.";
+    if let Some(properties) = schema
+        .get_mut("properties")
+        .and_then(|all| all.as_object_mut())
+    {
+        properties.insert(
+            "digest".to_owned(),
+            serde_json::json!({"description": told, "type": "string"}),
+        );
     }
 }
 

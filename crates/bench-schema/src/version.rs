@@ -70,6 +70,8 @@ pub enum SchemaError {
         /// Its major version.
         found: u32,
     },
+    /// The text is not the one that was written.
+    Changed,
     /// A plan's hash is not 64 hexadecimal digits.
     PlanHash(String),
     /// The text is not JSON of the expected shape.
@@ -88,6 +90,10 @@ impl fmt::Display for SchemaError {
             Self::TooNew { found } => write!(
                 f,
                 "written in schema version {found}, this program reads up to {SCHEMA_MAJOR}; use a newer bench-report"
+            ),
+            Self::Changed => f.write_str(
+                "it was changed or damaged after it was written: its digest is of another text; take it from a copy, or make it again with `bench-report recover` \
+                 (where it was changed on purpose, take out its last key, `digest`)",
             ),
             Self::PlanHash(text) => {
                 write!(f, "`{text}` is no plan's hash: 64 hexadecimal digits are")

@@ -48,6 +48,26 @@ fn a_run_of_version_one_one_loads_with_the_pause_of_late_reading() {
 }
 
 #[test]
+fn a_bit_that_flips_in_a_stored_run_is_told_or_changes_nothing() {
+    let run = RunRecord::from_json(&golden("v1.2/run.json")).unwrap();
+    let text = run.to_json().unwrap();
+    let run = RunRecord::from_json(&text).unwrap();
+    assert_eq!(run.to_json().unwrap(), text);
+    let (mut told, step) = (0, text.len() / 300 + 1);
+    let tail = text.len() - 60..text.len();
+    for at in (0..text.len()).step_by(step).chain(tail) {
+        let mut flipped = text.clone().into_bytes();
+        flipped[at] ^= 1 << (at % 7);
+        let read = RunRecord::from_json(&String::from_utf8_lossy(&flipped));
+        match read {
+            Ok(read) => assert_eq!(read, run, "byte {at}"),
+            Err(_) => told += 1,
+        }
+    }
+    assert!(told >= 300, "{told}");
+}
+
+#[test]
 fn a_run_of_version_one_two_loads_with_what_the_server_told_of_itself() {
     let run = RunRecord::from_json(&golden("v1.2/run.json")).unwrap();
     assert_eq!((run.schema.major, run.schema.minor), (1, 2));

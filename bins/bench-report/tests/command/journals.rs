@@ -420,6 +420,45 @@ fn a_run_whose_run_json_is_damaged_or_gone_is_recovered_from_its_records() {
 }
 
 #[test]
+fn a_bit_that_flips_in_run_json_is_told_and_recover_makes_it_again_from_the_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let run = killed(folder.path(), &open_run(), &records);
+    fs::write(run.join(BEGIN_FILE), open_run().to_string()).unwrap();
+    assert_eq!(command(&["recover", text(&run)]).code, Some(0));
+    let file = run.join("run.json");
+    let whole = fs::read_to_string(&file).unwrap();
+    // one digit of the headline rate
+    let at = whole.find("\"requests_per_s\":").unwrap() + "\"requests_per_s\":".len();
+    let mut flipped = whole.clone().into_bytes();
+    flipped[at] ^= 1;
+    fs::write(&file, &flipped).unwrap();
+    let name = text(&run);
+    let commands: [&[&str]; 4] = [
+        &["render", name],
+        &["gate", "--max-regression", "requests_per_s:1%", name, name],
+        &["export", name, "--format", "csv"],
+        &["capacity", name],
+    ];
+    for arguments in commands {
+        let said = command(arguments);
+        assert_eq!(said.code, Some(1), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains("run.json") && said.err.contains("changed or damaged"));
+    }
+    let said = command(&["recover", name]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert_eq!(
+        stored(&run).cells,
+        RunRecord::from_json(&whole).unwrap().cells
+    );
+    // somebody who means it
+    let on_purpose = whole.replace("\"gpus\":\"1\"", "\"gpus\":\"2\"");
+    let (before, _) = on_purpose.rsplit_once(",\n \"digest\"").unwrap();
+    fs::write(&file, format!("{before}}}")).unwrap();
+    assert_eq!(command(&["render", name]).code, Some(0));
+}
+
+#[test]
 fn names_and_ids_that_are_far_from_all_others_cost_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let run = listed(folder.path());

@@ -164,7 +164,10 @@ pub(crate) fn ended(folder: &Path, run: &Value, records: &[RequestRecord]) -> Pa
     let mut run: Value =
         serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
     run["complete"] = true.into();
-    run.as_object_mut().unwrap().remove("incomplete_reason");
+    // what is changed on purpose has no digest
+    for key in ["incomplete_reason", "digest"] {
+        run.as_object_mut().unwrap().remove(key);
+    }
     run["trust"] = json!({"verdict": "trusted", "reasons": []});
     fs::write(folder.join("run.json"), run.to_string()).unwrap();
     folder.to_owned()

@@ -1,6 +1,5 @@
 //! The cells, one after another: repeats of warm-up and measurement, aggregates.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,13 +12,14 @@ use super::Run;
 use super::conclude::{blank_cell, plan_record};
 use super::phases::Design;
 use super::warmup::WarmUp;
+use crate::folder::RunDirectory;
 use crate::health::Health;
 use crate::phase::Phase;
 use crate::planner::PlannerHandle;
 use crate::recorder::{CellTally, Recorder};
 use crate::stop::Ending;
 use crate::worker_pool::{PhaseReport, WorkerPool};
-use crate::{Cell, RunError, folder};
+use crate::{Cell, RunError};
 
 /// What makes the load, what keeps what is measured, and what reads the machines meanwhile.
 pub(super) struct Tools<'a> {
@@ -66,7 +66,6 @@ struct Sums {
     hash: PlanHash,
     cap_hits: u64,
     starved: u64,
-    backed_off: u64,
 }
 
 impl Sums {
@@ -77,7 +76,6 @@ impl Sums {
         self.hash += hash;
         self.cap_hits += phase.counts.cap_hits();
         self.starved += phase.counts.starved();
-        self.backed_off += phase.counts.backed_off();
     }
 }
 
@@ -87,7 +85,7 @@ impl Run<'_> {
         &self,
         cells: &[Cell],
         mut tools: Tools<'_>,
-        folder: &Path,
+        directory: &RunDirectory,
         record: &mut RunRecord,
     ) -> Measured {
         let mut evidence = Vec::new();
@@ -115,7 +113,7 @@ impl Run<'_> {
             let now = self.clock.now();
             if written.is_none_or(|before| now - before >= WRITE_EVERY) {
                 written = Some(now);
-                if let Err(error) = folder::write_run(folder, record) {
+                if let Err(error) = directory.write_run(record) {
                     self.progress.note(&format!("warning: {error}"));
                 }
             }
@@ -171,7 +169,6 @@ impl Run<'_> {
         // what the planner handed out, whatever came back: a record that is missing is one that the counts do not add up to
         record.plan.requests = sums.planned;
         record.counts.planned = sums.planned;
-        record.counts.backed_off = sums.backed_off;
         Ok((record, evidence))
     }
 

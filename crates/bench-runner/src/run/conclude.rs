@@ -177,7 +177,7 @@ impl Run<'_> {
 }
 
 /// Say so where workers had to wait for the recorder, or records could not be written.
-pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: Option<&RunError>) {
+pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: &[RunError]) {
     let held_up = (held_up > 0).then(|| TrustReason {
         next: Some("write to a faster disk, or offer less".to_owned()),
         measured: Some(held_up as f64),
@@ -188,7 +188,7 @@ pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: Option<&RunErro
             format!("{held_up} records had to wait until the recorder had room, and their workers with them"),
         )
     });
-    let lost = lost.map(|error| {
+    let lost = lost.iter().map(|error| {
         let what = match error {
             RunError::Journal(JournalError::Lost { path, lost_lines, source }) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
