@@ -33,11 +33,10 @@ pub(super) fn of_rows(
 }
 
 fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
-    // how late a request left is the client's, whatever became of it
-    let own = metric == Metric::Lateness;
-    let of_it = rows.iter().copied().filter(|r| own || r.completed());
-    let measured: Vec<(&Row, f64)> = of_it
-        .filter_map(|r| Some((r, r.instants().value(metric)?)))
+    let completed: Vec<&Row> = rows.iter().copied().filter(|r| r.completed()).collect();
+    let measured: Vec<(&Row, f64)> = completed
+        .iter()
+        .filter_map(|r| Some((*r, r.instants().value(metric)?)))
         .collect();
     let values: Vec<f64> = measured.iter().map(|v| v.1).collect();
     let mut found = summarise(&values, metric.unit())?;

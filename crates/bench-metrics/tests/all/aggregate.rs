@@ -139,25 +139,6 @@ fn refusals_of_a_closed_loop_are_counted_as_pauses_and_those_of_the_warm_up_are_
 }
 
 #[test]
-fn lateness_is_of_every_request_that_a_worker_took_up_whatever_became_of_it() {
-    let late = |id: u64, ms: f64| {
-        let mut record = even(id, 100.0 * id as f64, 20.0, 1.0, 3);
-        record.due = at(100.0 * id as f64 - ms);
-        record
-    };
-    let mut never = ended(
-        late(2, 9.0),
-        Outcome::Unsent {
-            reason: String::new(),
-        },
-    );
-    never.dispatched = None;
-    let records = [late(0, 1.0), ended(late(1, 5.0), refused()), never];
-    let lateness = &summarise_cell(&records, open(10.0)).metrics[&Metric::Lateness];
-    assert_eq!((lateness.n, lateness.max.round()), (2, 5e6));
-}
-
-#[test]
 fn times_for_which_the_client_was_behind_are_summed_each_instant_once() {
     let read_late = |id: u64, sent: f64, lag_ms: i64| {
         let mut events = EventLog::default();
