@@ -133,6 +133,9 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::ClientLimited => vec![Action::GiveClientCores],
         Cause::SlowReplica => vec![Action::LookAtReplica],
         Cause::PeriodicStall => vec![Action::LookForPeriodicJob],
+        Cause::Step if has(Known::StallPeriod) => {
+            vec![Action::LookForPeriodicJob, Action::ReadServerMetrics]
+        }
         Cause::Frozen | Cause::Failing | Cause::ServerGone | Cause::Step => {
             vec![Action::LookAtServerLog]
         }
@@ -150,6 +153,10 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::GpuThrottled => vec![Action::CoolGpu],
         Cause::SlowRequests => vec![Action::CompareSlowRequests],
         Cause::DecodeInterrupted => vec![Action::ChunkPrefill, Action::SmallerPrefillSteps],
+        // What is thrown out of the cache and taken up again stands still by itself: the server's metrics tell.
+        Cause::Pauses if has(Known::StallLength) => {
+            vec![Action::ReadServerMetrics, Action::LookAtServerLog]
+        }
         Cause::Pauses => vec![Action::LookForPeriodicJob, Action::LookAtServerLog],
         Cause::PrefixCache | Cause::Healthy => Vec::new(),
     }

@@ -3,7 +3,9 @@
 mod fits;
 mod scaling;
 
-use bench_schema::{Analysis, Benchmark, CellRecord, RunRecord, ScalingRow};
+use bench_schema::{Analysis, Benchmark, RunRecord};
+
+use crate::samples::CellSamples;
 
 pub use scaling::scaling_by_tag;
 
@@ -14,34 +16,19 @@ pub use scaling::scaling_by_tag;
 /// whose value is P95 of E2E. `seqlen` prefers lengths to load. Where other factors vary too, each combination is a series of
 /// its own and starts with its own baseline (a row with a scaling factor of 1).
 ///
-/// *Fits*: `usl` (with the knee), `latency_by_output_tokens` pooled and `…:CLASS` per prompt class, `latency_power_law` (log–log
-/// slope), `ttft_by_input_tokens`, `prompt_length_effect`. A fit that the cells do not carry is absent: a line needs three
-/// points for intervals, and is not made of fewer.
-pub fn analysis(benchmark: Benchmark, cells: &[CellRecord]) -> Analysis {
+/// *Fits*: `usl` (with the knee), `latency_by_output_tokens` pooled and `…:CLASS` per prompt class (of the single requests of the cell at the
+/// lowest load, where no cells differ in it and `samples` hold them), `latency_power_law` (log–log slope), `ttft_by_input_tokens`,
+/// `prompt_length_effect`. A fit that the cells do not carry is absent: a line needs three points for intervals, and is not made of fewer.
+pub fn analyse_run(run: &RunRecord, samples: &[CellSamples]) -> Analysis {
+    let cells = &run.cells;
     let by_load = || scaling::by_load(cells);
-    let by_length = || {
-        let rows = scaling::by_output(cells);
-        if rows.is_empty() {
-            scaling::by_category(cells)
-        } else {
-            rows
-        }
-    };
-    let rows: Vec<ScalingRow> = match benchmark {
-        Benchmark::Throughput => first_of(by_load(), by_length),
-        Benchmark::Latency | Benchmark::Seqlen => first_of(by_length(), by_load),
+    let by_length = || scaling::by_output(cells).or_else(|| scaling::by_category(cells));
+    let rows = match run.experiment {
+        Benchmark::Throughput => by_load().or_else(by_length),
+        Benchmark::Latency | Benchmark::Seqlen => by_length().or_else(by_load),
     };
     Analysis {
-        scaling: rows,
-        fits: fits::all(cells),
+        scaling: rows.unwrap_or_default(),
+        fits: fits::all(cells, samples),
     }
-}
-
-/// The same for a finished record: for one whose cells were merged from several runs.
-pub fn analyse_run(run: &RunRecord) -> Analysis {
-    analysis(run.experiment, &run.cells)
-}
-
-fn first_of(rows: Vec<ScalingRow>, otherwise: impl Fn() -> Vec<ScalingRow>) -> Vec<ScalingRow> {
-    if rows.is_empty() { otherwise() } else { rows }
 }

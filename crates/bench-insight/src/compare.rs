@@ -89,6 +89,8 @@ pub enum ComparisonVerdict {
     Better,
     /// Significantly worse.
     Worse,
+    /// There is a difference, and one that matters is excluded.
+    WithinMargin,
     /// No difference found, and one that matters is excluded.
     NoDifferenceFound,
     /// No difference found, and one that matters is not excluded either: measure longer.
@@ -101,6 +103,7 @@ impl ComparisonVerdict {
         match self {
             Self::Better => Verdict::Better.as_str(),
             Self::Worse => Verdict::Worse.as_str(),
+            Self::WithinMargin => Verdict::WithinMargin.as_str(),
             Self::NoDifferenceFound => Verdict::NoDifferenceFound.as_str(),
             Self::CannotTell => Verdict::CannotTell.as_str(),
         }
@@ -112,6 +115,7 @@ impl From<Verdict> for ComparisonVerdict {
         match verdict {
             Verdict::Better => Self::Better,
             Verdict::Worse => Self::Worse,
+            Verdict::WithinMargin => Self::WithinMargin,
             Verdict::NoDifferenceFound => Self::NoDifferenceFound,
             Verdict::CannotTell => Self::CannotTell,
         }
@@ -127,13 +131,14 @@ impl RunComparison {
             .count()
     }
 
-    /// One sentence: `2 better, 1 worse, 5 without a difference, 3 cannot tell`.
+    /// One sentence: `2 better, 1 worse, 5 without a difference that matters, 3 cannot tell`.
     pub fn summary(&self) -> String {
         format!(
-            "{} better, {} worse, {} without a difference, {} cannot tell",
+            "{} better, {} worse, {} without a difference that matters, {} cannot tell",
             self.count(ComparisonVerdict::Better),
             self.count(ComparisonVerdict::Worse),
-            self.count(ComparisonVerdict::NoDifferenceFound),
+            self.count(ComparisonVerdict::NoDifferenceFound)
+                + self.count(ComparisonVerdict::WithinMargin),
             self.count(ComparisonVerdict::CannotTell),
         )
     }
@@ -201,7 +206,9 @@ pub fn compare(
         draft.tested = settled;
     }
     let rows = drafts.iter().filter_map(|draft| row(draft, options));
-    let rows = rows.collect();
+    let rows: Vec<ComparisonRow> = rows.collect();
+    let mut cautions = cautions(base, new, samples);
+    cautions.extend(without_interval(&rows));
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
         let absent = from
             .cells
@@ -217,9 +224,25 @@ pub fn compare(
         only_base: missing(before, after),
         only_new: missing(after, before),
         incomparable: incomparable(base, new, samples),
-        cautions: cautions(base, new, samples),
+        cautions,
         alpha: options.alpha,
     })
+}
+
+/// Why some rows can tell nothing.
+fn without_interval(rows: &[ComparisonRow]) -> Option<String> {
+    let bare = rows.iter().filter(|row| row.relative_interval.is_none());
+    let bare: Vec<String> = bare
+        .map(|row| format!("{} of {}", row.title, row.cell))
+        .collect();
+    let (first, rest) = bare.split_first()?;
+    let more = match rest.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "{first}{more} without an interval: the requests of a side share their steps and are worth too few independent ones; repeat the runs, or measure longer"
+    ))
 }
 
 /// A row in the making.

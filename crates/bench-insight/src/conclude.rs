@@ -201,7 +201,6 @@ fn per_million_events(cell: &CellRecord) -> Option<f64> {
 /// [`InsightError`] where something that was asked cannot be read.
 pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<(), InsightError> {
     let asked = Asked::of(&run.config)?;
-    run.analysis = crate::analyse_run(run);
     run.targets = crate::targets(&asked.targets, &run.cells)?;
     let mut samples: Vec<CellSamples> = Vec::with_capacity(evidence.len());
     let mut facts: BTreeMap<String, CellFacts> = BTreeMap::new();
@@ -209,6 +208,7 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         facts.insert(of.samples.cell.clone(), of.facts);
         samples.push(of.samples);
     }
+    run.analysis = crate::analyse_run(run, &samples);
     let quantiles = asked.quantiles(&run.cells);
     let facts = TrustFacts {
         complete: run.complete,

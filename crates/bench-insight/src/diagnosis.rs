@@ -9,6 +9,7 @@ mod machines;
 mod outcomes;
 mod over_time;
 mod quiet;
+mod rhythm;
 mod unexplained;
 
 use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, Unit};
@@ -24,6 +25,8 @@ use quiet::Quiet;
 
 /// Share of the users' time, or of the requests, below which a cause costs nobody anything.
 const LEAST: f64 = 0.03;
+/// Of what a starved server costs, the part from which on a limited client is told beside it.
+const AS_MUCH: f64 = 0.8;
 /// Completed requests below which a run is not called healthy.
 const FEWEST: usize = 10;
 
@@ -39,13 +42,13 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         .flat_map(|look| fold(of_cell_alone(look, &looks)))
         .collect();
     found.extend(load::gpu(&run.cells));
-    // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own.
-    if !found
+    // Where the server was kept from its CPU, a shared machine kept the client from its too: that is no cause of its own, unless it is as much.
+    let starved = found
         .iter()
-        .any(|f| f.cause() == Some(Cause::ServerStarved))
-    {
-        found.extend(machines::client_limited(run));
-    }
+        .filter(|f| f.cause() == Some(Cause::ServerStarved))
+        .map(|f| f.severity)
+        .fold(0.0, f64::max);
+    found.extend(machines::client_limited(run).filter(|f| f.severity >= AS_MUCH * starved));
     let mut found = fold(merge(found));
     found.retain(|f| f.severity >= least(f));
     found.sort_by(|a, b| {
@@ -181,7 +184,6 @@ const EXPLAINS: &[Explains] = &[
     explains(
         Cause::ServerStarved,
         &[
-            &[Cause::ClientLimited],
             OVERLOAD,
             WAITING,
             PREFILL,

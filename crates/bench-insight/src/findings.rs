@@ -29,7 +29,7 @@ pub use objectives::{objectives_of, times_to_decide};
 pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     let stored = &run.analysis;
     let analysis = if stored.scaling.is_empty() && stored.fits.is_empty() {
-        analyse_run(run)
+        analyse_run(run, samples)
     } else {
         stored.clone()
     };
@@ -42,7 +42,7 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .filter(|f| !diagnosis::mixes_levels(&all, f))
             .collect::<Vec<_>>(),
     );
-    all.extend(facts::all(run, &analysis));
+    all.extend(facts::all(run, samples, &analysis));
     ordered(all)
 }
 

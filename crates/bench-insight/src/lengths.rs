@@ -1,7 +1,8 @@
 //! Length categories of the seeds' study, and points of (length, latency) for the fits.
 
-use bench_schema::{CellRecord, GroupRecord, Metric};
+use bench_schema::{CellRecord, GroupRecord, Metric, Origin};
 
+use crate::samples::CellSamples;
 use crate::view;
 
 /// The categories by total tokens: name, from, below (absent: open).
@@ -78,6 +79,25 @@ pub(crate) fn output_points(cells: &[CellRecord]) -> Vec<LengthPoint> {
         }
     }
     lowest_loaded(cells).map(group_points).unwrap_or_default()
+}
+
+/// `[output tokens, prompt tokens, E2E]` of the single requests of the cell at the lowest load, E2E from the headline's origin; `None` where cells
+/// differ in the length of answers, or nothing holds single requests.
+pub(crate) fn single_requests(
+    cells: &[CellRecord],
+    samples: &[CellSamples],
+) -> Option<Vec<[f64; 3]>> {
+    let differ = |factor: &&str| !view::series(cells, factor).is_empty();
+    let cell = lowest_loaded(cells).filter(|_| !view::OUTPUT_FACTORS.iter().any(differ))?;
+    let own = samples.iter().find(|samples| samples.cell == cell.id)?;
+    let due = cell.headline == Origin::Due;
+    let lengths = own.requests.iter().filter_map(|r| {
+        let waited = if due { (r.start - r.due).as_f64() } else { 0.0 };
+        let input = r.input_tokens.unwrap_or(0) as f64;
+        Some([r.output_tokens? as f64, input, r.e2e + waited])
+    });
+    let lengths: Vec<[f64; 3]> = lengths.collect();
+    (!lengths.is_empty()).then_some(lengths)
 }
 
 /// The cell at the lowest load; the first where they do not differ in it.

@@ -28,7 +28,7 @@ mod text;
 mod trust;
 mod view;
 
-pub use analysis::{analyse_run, analysis, scaling_by_tag};
+pub use analysis::{analyse_run, scaling_by_tag};
 pub use capacity::{CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
     ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict, RegressionRule,

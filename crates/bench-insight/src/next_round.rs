@@ -197,7 +197,7 @@ pub(crate) fn measure(target: &NextTarget, run: &RunRecord) -> Option<f64> {
             Some(at(0.95)? / at(0.5)?)
         }
         Code::Fact(Fact::Scaling) => {
-            let analysis = crate::analyse_run(run);
+            let analysis = crate::analyse_run(run, &[]);
             let row = analysis.scaling.iter().find(|row| row.cell == cell.id)?;
             row.efficiency.map(percent)
         }

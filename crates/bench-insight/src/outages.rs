@@ -112,10 +112,20 @@ impl Silence {
             self.tokens.longest_empty(from + 1, to)
         });
         let (first, last) = quiet.max_by_key(|(first, last)| last - first)?;
-        let length = Bins::begin(last) - Bins::begin(first);
-        (length >= SHORTEST_STALL).then(|| Stall {
-            from: (Bins::begin(first) - began).or_zero(),
-            length,
+        if Bins::begin(last) - Bins::begin(first) < SHORTEST_STALL {
+            return None;
+        }
+        // From the last token of those that stood still to their first one: bins know it to their width only.
+        let holds = |(from, to): &&(Stamp, Stamp)| {
+            Bins::number(*from).is_some_and(|bin| bin < first)
+                && Bins::number(*to).is_some_and(|bin| bin >= last)
+        };
+        let gaps = || self.gaps.iter().filter(holds);
+        let from = gaps().map(|gap| gap.0).max()?.max(Bins::begin(first - 1));
+        let to = gaps().map(|gap| gap.1).min()?.min(Bins::begin(last + 1));
+        Some(Stall {
+            from: (from - began).or_zero(),
+            length: to - from,
         })
     }
 }

@@ -52,6 +52,8 @@ pub struct LostSample {
     pub how: Lost,
     /// HTTP status, once there was one.
     pub status: Option<u16>,
+    /// Index of the target URL.
+    pub endpoint: u32,
 }
 
 /// How a request was lost.
@@ -210,6 +212,7 @@ fn lost(record: &RequestRecord) -> Option<LostSample> {
         sent: wire.sent.is_some(),
         how,
         status: wire.status,
+        endpoint: wire.connection.endpoint,
     })
 }
 

@@ -8,7 +8,8 @@ use crate::signals::derived;
 /// cell's window; `None` where the cell's shares stand as they are.
 ///
 /// Responses that carry their queue time know better, request by request. Otherwise the server's mean counts more than nothing
-/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part.
+/// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. Where first
+/// tokens are kept back on their way (`held_back`), what is left until then is not the server's prefill.
 ///
 /// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at:
 /// they are as exact as the buckets of its histogram, and not of the same requests.
@@ -37,7 +38,12 @@ pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
         queue: own + waited,
         prefill: prefill - waited,
         decode: shares.decode,
-        queue_source: "server_metrics".to_owned(),
+        queue_source: if held_back(cell).is_some() {
+            "held_back"
+        } else {
+            "server_metrics"
+        }
+        .to_owned(),
         by_percentile: if share < NOTEWORTHY {
             Vec::new()
         } else {
@@ -133,6 +139,7 @@ mod tests {
         }
         let shares = server_phases(&held).unwrap();
         assert!((shares.queue - 3.2 / 432.0).abs() < 1e-9, "{shares:?}");
+        assert_eq!(shares.first_phase(), "before the first token");
         assert_eq!(held_back(&held), Some(14.2e6));
     }
 

@@ -120,7 +120,7 @@ proptest! {
 
     #[test]
     fn every_fit_and_row_of_any_data_is_finite(run in harmed()) {
-        let analysis = analyse_run(&run);
+        let analysis = analyse_run(&run, &[]);
         for fit in analysis.fits.values() {
             prop_assert!(fit.parameters.values().all(|p| p.is_finite()), "{fit:?}");
         }
@@ -162,7 +162,7 @@ fn a_run_without_cells_or_with_empty_cells_says_nothing() {
         );
         run.cells.clear();
         assert!(findings(&run, &[]).is_empty());
-        assert_eq!(analyse_run(&run), bench_schema::Analysis::default());
+        assert_eq!(analyse_run(&run, &[]), bench_schema::Analysis::default());
     }
 }
 

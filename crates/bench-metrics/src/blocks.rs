@@ -10,7 +10,7 @@
 
 use crate::estimate::{Estimate, LEVEL};
 use crate::memory::Memory;
-use crate::num::{float, is_zero, variance};
+use crate::num::float;
 use crate::tables::t_critical;
 
 /// Blocks of the main estimate.
@@ -105,21 +105,16 @@ fn ratio_variance(parts: &[Part], blocks: usize, ratio: f64, den: f64) -> f64 {
     k / (k - 1.0) * squares / (den * den)
 }
 
-/// The effective sample size of values in time order: how many independent values would give a mean of the same error.
-///
-/// `s² / se²`, never above n (negative correlation earns no credit) and never below 1; `None` below two values.
-pub fn effective_sample_size(values: &[f64]) -> Option<f64> {
-    let n = float(values.len());
-    let (error, spread) = (BlockMean::of_values(values)?, variance(values)?);
-    if is_zero(error.std_err) {
-        return Some(n);
-    }
-    Some((spread / error.std_err.powi(2)).clamp(1.0, n))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::num::is_zero;
+
+    /// How many independent values these are worth for their mean.
+    fn worth(values: &[f64]) -> f64 {
+        let whole = crate::summarise(values, bench_schema::Unit::Count).unwrap();
+        whole.effective_n.unwrap()
+    }
 
     #[test]
     fn with_few_values_the_interval_is_the_ordinary_t_interval() {
@@ -138,10 +133,7 @@ mod tests {
     fn equal_values_have_no_error_and_count_in_full() {
         let values = [5.0; 100];
         assert!(is_zero(BlockMean::of_values(&values).unwrap().std_err));
-        assert_eq!(
-            effective_sample_size(&values).map(f64::to_bits),
-            Some(100.0_f64.to_bits())
-        );
+        assert_eq!(worth(&values).to_bits(), 100.0_f64.to_bits());
     }
 
     #[test]
@@ -150,7 +142,7 @@ mod tests {
         let values: Vec<f64> = (0..1000)
             .map(|i| f64::from((i / 25) * 7919 % 101))
             .collect();
-        let ess = effective_sample_size(&values).unwrap();
+        let ess = worth(&values);
         assert!((15.0..90.0).contains(&ess), "{ess}");
     }
 

@@ -359,8 +359,8 @@ impl CellAccumulator {
         let mut run = TimeCounts::default();
         let mut run_at: Option<Stamp> = None;
         for (i, at) in events.stamps().enumerate() {
-            if run_at.is_some_and(|before| !self.timeline.same_bin(before, at)) {
-                self.timeline.add(run_at, &run);
+            if let Some(before) = run_at.filter(|before| !self.timeline.same_bin(*before, at)) {
+                self.timeline.bin(before, record.phase).add(&run);
                 run = TimeCounts::default();
             }
             run_at = Some(at);
@@ -370,9 +370,12 @@ impl CellAccumulator {
                 .and_then(|c| c.get(i))
                 .map_or(share.unwrap_or(0.0), |&k| f64::from(k));
         }
-        self.timeline.add(run_at, &run);
+        if let Some(at) = run_at {
+            self.timeline.bin(at, record.phase).add(&run);
+        }
         if let Some(first) = instants.first {
-            self.timeline.at(first).input_tokens += instants.input_tokens.unwrap_or(0);
+            let bin = self.timeline.bin(first, record.phase);
+            bin.input_tokens += instants.input_tokens.unwrap_or(0);
         }
         if let Some(end) = instants
             .last
@@ -402,7 +405,7 @@ impl CellAccumulator {
         // Objectives are about everything that was planned, from the first due to the last end.
         let judge = slo::Judge::new(&self);
         let slos = judge.outcomes();
-        let goodput = judge.goodput(rates::whole_seconds(&repeats), &slos);
+        let goodput = judge.goodput(rates::seconds_of(&repeats, &windows), &slos);
         let counts = Counts {
             backed_off: self.backed_off,
             ..self.counts.finish()

@@ -1,6 +1,7 @@
-//! When did the level change? Optimal segmentation of a series into pieces of constant mean (PELT; Killick 2012).
+//! When did the level change? Means over bins of time, and the optimal segmentation of a series into pieces of constant mean (PELT;
+//! Killick 2012).
 
-use crate::num::{float, median_in_place};
+use crate::num::{float, floor_index, median_in_place};
 
 /// A piece of the series with one level.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,6 +113,58 @@ impl Prefix {
     }
 }
 
+/// A stretch of time with what fell into it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bin {
+    /// Start of the stretch, in the unit of the times.
+    pub start: f64,
+    /// End of the stretch.
+    pub end: f64,
+    /// How many points fell into it.
+    pub count: usize,
+    /// Sum of their values.
+    pub sum: f64,
+}
+
+impl Bin {
+    /// Mean of the values; `None` where nothing fell into the bin.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / float(self.count))
+    }
+}
+
+/// Sorts `(time, value)` points into `bins` equal stretches of `from..to`; points outside are left out.
+///
+/// Empty where there are no bins or no time.
+pub fn bin_by_time(
+    points: impl IntoIterator<Item = (f64, f64)>,
+    from: f64,
+    to: f64,
+    bins: usize,
+) -> Vec<Bin> {
+    if bins == 0 || to <= from {
+        return Vec::new();
+    }
+    let width = (to - from) / float(bins);
+    let edge = |b: usize| from + float(b) * width;
+    let mut all: Vec<Bin> = (0..bins)
+        .map(|b| Bin {
+            start: edge(b),
+            end: edge(b + 1),
+            count: 0,
+            sum: 0.0,
+        })
+        .collect();
+    for (time, value) in points {
+        if time >= from && time < to {
+            let bin = &mut all[floor_index((time - from) / width).min(bins - 1)];
+            bin.count += 1;
+            bin.sum += value;
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +201,17 @@ mod tests {
             .map(|s| s.end)
             .collect();
         assert_eq!(ends, [30, 60, 90]);
+    }
+
+    #[test]
+    fn points_outside_the_bins_are_left_out() {
+        let bins = bin_by_time(
+            [(0.0, 1.0), (0.9, 2.0), (1.0, 4.0), (2.0, 8.0)],
+            0.0,
+            2.0,
+            2,
+        );
+        let sums: Vec<(usize, u64)> = bins.iter().map(|b| (b.count, b.sum.to_bits())).collect();
+        assert_eq!(sums, [(2, 3.0_f64.to_bits()), (1, 4.0_f64.to_bits())]);
     }
 }

@@ -22,7 +22,7 @@ pub struct CompareOptions {
     pub alpha: f64,
     /// Chance of finding the minimum detectable effect.
     pub power: f64,
-    /// Relative difference that does not matter: "no difference found" needs the interval within ± this.
+    /// Relative difference that does not matter: where the whole interval is within ± this, nothing is called better or worse.
     pub margin: f64,
     /// Seed of the permutations.
     pub seed: u64,
@@ -47,6 +47,8 @@ pub enum Verdict {
     Better,
     /// Significantly worse.
     Worse,
+    /// Significant, but the interval excludes any difference that matters.
+    WithinMargin,
     /// Not significant, and the interval excludes any difference that matters.
     NoDifferenceFound,
     /// Not significant, but a difference that matters is not excluded: measure longer.
@@ -59,6 +61,7 @@ impl Verdict {
         match self {
             Self::Better => "better",
             Self::Worse => "worse",
+            Self::WithinMargin => "within the margin",
             Self::NoDifferenceFound => "no difference found",
             Self::CannotTell => "cannot tell",
         }
@@ -114,22 +117,17 @@ impl Comparison {
             Direction::Lower => false,
             Direction::Neutral => return None,
         };
-        if self.adjusted_p < options.alpha {
-            let up = self.difference.value > 0.0;
-            return Some(if up == up_is_good {
-                Verdict::Better
-            } else {
-                Verdict::Worse
-            });
-        }
         let harmless = self
             .relative()
             .and_then(|r| r.bounds())
             .is_some_and(|(low, high)| low >= -options.margin && high <= options.margin);
-        Some(if harmless {
-            Verdict::NoDifferenceFound
-        } else {
-            Verdict::CannotTell
+        let better = (self.difference.value > 0.0) == up_is_good;
+        Some(match (self.adjusted_p < options.alpha, harmless) {
+            (true, true) => Verdict::WithinMargin,
+            (true, false) if better => Verdict::Better,
+            (true, false) => Verdict::Worse,
+            (false, true) => Verdict::NoDifferenceFound,
+            (false, false) => Verdict::CannotTell,
         })
     }
 

@@ -107,6 +107,26 @@ fn weighted_fit(
     })
 }
 
+/// Least-squares slopes of the third coordinate along the first and the second together; `None` where those two vary with each other only, or
+/// one does not vary at all.
+pub fn plane_slopes(points: &[[f64; 3]]) -> Option<(f64, f64)> {
+    let n = float(points.len());
+    let centre = [0, 1, 2].map(|i| sum(points.iter().map(|p| p[i])) / n);
+    let dot = |i: usize, j: usize| {
+        let products = points.iter();
+        sum(products.map(|p| (p[i] - centre[i]) * (p[j] - centre[j])))
+    };
+    let (first, both, second) = (dot(0, 0), dot(0, 1), dot(1, 1));
+    let apart = first * second - both * both;
+    (apart > 1e-6 * first * second).then(|| {
+        let (up, along) = (dot(0, 2), dot(1, 2));
+        (
+            (second * up - both * along) / apart,
+            (first * along - both * up) / apart,
+        )
+    })
+}
+
 /// Fits a power law; points with a coordinate that is not positive are left out. `None` as for [`linear_fit`].
 pub fn power_fit(points: &[(f64, f64)], level: f64) -> Option<PowerFit> {
     let logs: Vec<(f64, f64)> = points
@@ -149,6 +169,21 @@ mod tests {
         );
         let exact = [(1.0, 3.0), (2.0, 5.0), (3.0, 7.0)];
         assert!((proportional_fit(&exact, 0.95).unwrap().at(10.0) - 21.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_two_lengths_cost_is_told_apart_where_they_differ() {
+        let plane = |x: f64, y: f64| [x, y, 7.0 + 2.0 * x + 0.5 * y];
+        let points = [
+            plane(1.0, 9.0),
+            plane(2.0, 3.0),
+            plane(5.0, 4.0),
+            plane(9.0, 1.0),
+        ];
+        let (along, across) = plane_slopes(&points).unwrap();
+        assert!((along - 2.0).abs() < 1e-9 && (across - 0.5).abs() < 1e-9);
+        assert_eq!(plane_slopes(&[plane(1.0, 1.0), plane(2.0, 2.0)]), None);
+        assert_eq!(plane_slopes(&[]), None);
     }
 
     #[test]

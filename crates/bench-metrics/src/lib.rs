@@ -26,31 +26,24 @@
 //! ```
 
 mod blocks;
-mod bootstrap;
 mod cell;
 mod change;
 mod compare;
-mod correlation;
 mod counts;
-mod density;
-mod dip;
 mod error;
 mod estimate;
 mod fit;
 mod gaps;
 mod histogram;
 mod in_flight;
-mod ks;
 mod latency;
 mod memory;
 mod num;
 mod objective;
-mod planning;
 mod precision;
 mod proportion;
 mod quantile;
 pub mod readings;
-mod repeats;
 mod sample;
 mod scaling;
 mod steady;
@@ -59,37 +52,29 @@ mod tables;
 mod timeline;
 mod usl;
 
-pub use blocks::{BlockMean, Part, effective_sample_size};
-pub use bootstrap::{Bootstrap, block_length};
+pub use blocks::{BlockMean, Part};
 pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summarise_cell};
-pub use change::{Segment, change_points};
+pub use change::{Segment, bin_by_time, change_points};
 pub use compare::{
     CompareOptions, Comparison, Test, Verdict, compare_estimates, compare_means,
     compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs, settle,
 };
-pub use correlation::{pearson, spearman};
 pub use counts::CountKeeper;
-pub use density::{Bin, Density, Peak, bin_by_time};
-pub use dip::{DipTest, dip_test};
 pub use error::MetricsError;
 pub use estimate::{Estimate, LEVEL};
-pub use fit::{LinearFit, PowerFit, linear_fit, power_fit, proportional_fit};
+pub use fit::{LinearFit, PowerFit, linear_fit, plane_slopes, power_fit, proportional_fit};
 pub use gaps::{Gap, gaps, token_gaps};
 pub use histogram::{Histogram, Layout, Recorder};
 pub use in_flight::InFlight;
-pub use ks::{GapCheck, constant_gaps, exponential_gaps, ks_distance, ks_p_value, ks_two_samples};
 pub use latency::{Instants, Within, latency};
 pub use memory::Memory;
 pub use objective::{verdict, verdict_of_distribution};
-pub use planning::{requests_for_mean, requests_for_quantile};
-pub use precision::{Figure, Precision, Progress, events_for_rate};
-pub use proportion::{wilson, wilson_effective};
+pub use precision::{Figure, Precision, Progress};
+pub use proportion::wilson;
 pub use quantile::{QuantileEstimate, quantile_in_time, quantile_of_clusters};
-pub use repeats::{AcrossRuns, across_runs, between_over_within};
-pub use sample::{CovClass, Sample, too_few_for, values_needed};
+pub use sample::{CovClass, Sample, values_needed};
 pub use scaling::{
-    LittleCheck, decode_residual, little_check, ratio, scaling_efficiency, scaling_factor,
-    trade_off_ratio,
+    decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,
 };
 pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};

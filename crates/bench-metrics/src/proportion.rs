@@ -8,15 +8,8 @@ use crate::tables::z_critical;
 ///
 /// Behaves at 0 and n (Wilson 1927): 10 of 10 is not "100 % ± 0".
 pub fn wilson(hits: usize, n: usize, level: f64) -> Option<Estimate> {
-    wilson_effective(hits, n, float(n), level)
-}
-
-/// Wilson's interval where the `n` requests are worth only `effective` independent ones.
-pub fn wilson_effective(hits: usize, n: usize, effective: f64, level: f64) -> Option<Estimate> {
-    if n == 0 || effective <= 0.0 || hits > n {
-        return None;
-    }
-    wilson_share(float(hits) / float(n), effective, level)
+    let n = float(n);
+    wilson_share(float(hits) / n, n, level)
 }
 
 /// Wilson's interval of a share that is worth `effective` independent values; `None` where it is no share of anything.

@@ -135,11 +135,6 @@ pub fn values_needed(q: f64) -> usize {
     floor_index(bench_schema::Quantile::values_needed(q))
 }
 
-/// Whether `n` values are too few for the quantile `q`; see [`values_needed`].
-pub fn too_few_for(n: usize, q: f64) -> bool {
-    n < values_needed(q)
-}
-
 /// How steady a latency is, by its coefficient of variation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CovClass {
@@ -229,6 +224,5 @@ mod tests {
             .map(values_needed)
             .collect();
         assert_eq!(needed, [20, 100, 200, 1_000, 10_000]);
-        assert!(too_few_for(70, 0.99) && !too_few_for(1_000, 0.99));
     }
 }

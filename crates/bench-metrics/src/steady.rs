@@ -2,7 +2,7 @@
 
 use bench_schema::{Load, Stamp, Stationarity, Window};
 
-use crate::density::bin_by_time;
+use crate::change::bin_by_time;
 use crate::fit::linear_fit;
 use crate::in_flight::InFlight;
 use crate::memory::{Memory, lag_one};

@@ -1,6 +1,6 @@
 //! What fell into each stretch of time: counts in bins whose width doubles as a run grows, so that memory stays bounded.
 
-use bench_schema::{Stamp, Window};
+use bench_schema::{Phase, Stamp, Window};
 
 use crate::blocks::Part;
 
@@ -42,6 +42,8 @@ pub struct Timeline {
     shift: u32,
     base: i64,
     bins: Vec<TimeCounts>,
+    /// The same bins, of the warm-up's requests: it is over soon, so they are few.
+    warm: Vec<TimeCounts>,
 }
 
 impl Default for Timeline {
@@ -50,6 +52,7 @@ impl Default for Timeline {
             shift: FIRST_SHIFT,
             base: 0,
             bins: Vec::new(),
+            warm: Vec::new(),
         }
     }
 }
@@ -57,15 +60,24 @@ impl Default for Timeline {
 impl Timeline {
     /// The counts of the bin that holds `at`, to be added to.
     pub fn at(&mut self, at: Stamp) -> &mut TimeCounts {
+        self.bin(at, Phase::Measure)
+    }
+
+    /// The same for requests of a phase.
+    pub(crate) fn bin(&mut self, at: Stamp, phase: Phase) -> &mut TimeCounts {
         let mut index = self.place(at);
         while index >= MOST_BINS {
             self.halve();
             index = self.place(at);
         }
-        if index >= self.bins.len() {
-            self.bins.resize(index + 1, TimeCounts::default());
+        let bins = match phase {
+            Phase::Warmup => &mut self.warm,
+            Phase::Measure => &mut self.bins,
+        };
+        if index >= bins.len() {
+            bins.resize(index + 1, TimeCounts::default());
         }
-        &mut self.bins[index]
+        &mut bins[index]
     }
 
     /// Whether two instants fall into the same bin, as wide as bins are now.
@@ -75,32 +87,29 @@ impl Timeline {
 
     /// Makes room for `at`: a window between covered instants has no more bins than there are.
     pub(crate) fn cover(&mut self, at: Option<Stamp>) {
-        self.add(at, &TimeCounts::default());
-    }
-
-    /// Adds counts to the bin that holds `at`; nothing without an instant.
-    pub(crate) fn add(&mut self, at: Option<Stamp>, counts: &TimeCounts) {
         if let Some(at) = at {
-            self.at(at).add(counts);
+            self.at(at);
         }
     }
 
     /// The position of `at` in `bins`; makes room in front where it lies before the first bin.
     fn place(&mut self, at: Stamp) -> usize {
         let absolute = at.get() >> self.shift;
-        if self.bins.is_empty() {
+        if self.bins.is_empty() && self.warm.is_empty() {
             self.base = absolute;
         }
         if absolute < self.base {
             // Some more than needed, so that a slow drift backwards does not move everything each time.
             let missing = usize::try_from(self.base.saturating_sub(absolute)).unwrap_or(usize::MAX);
             let room = missing.saturating_add(missing.min(64));
-            if self.bins.len().saturating_add(room) >= MOST_BINS {
+            let used = self.bins.len().max(self.warm.len());
+            if used.saturating_add(room) >= MOST_BINS {
                 self.halve();
                 return self.place(at);
             }
-            self.bins
-                .splice(0..0, std::iter::repeat_n(TimeCounts::default(), room));
+            for bins in [&mut self.bins, &mut self.warm] {
+                bins.splice(0..0, std::iter::repeat_n(TimeCounts::default(), room));
+            }
             self.base -= i64::try_from(room).unwrap_or(i64::MAX);
         }
         usize::try_from(absolute.saturating_sub(self.base)).unwrap_or(usize::MAX)
@@ -109,13 +118,15 @@ impl Timeline {
     /// Doubles the width of the bins.
     fn halve(&mut self) {
         let odd = usize::try_from(self.base.rem_euclid(2)).unwrap_or(0);
-        let mut wider = vec![TimeCounts::default(); (self.bins.len() + odd).div_ceil(2)];
-        for (i, bin) in self.bins.iter().enumerate() {
-            wider[(i + odd) >> 1].add(bin);
+        for bins in [&mut self.bins, &mut self.warm] {
+            let mut wider = vec![TimeCounts::default(); (bins.len() + odd).div_ceil(2)];
+            for (i, bin) in bins.iter().enumerate() {
+                wider[(i + odd) >> 1].add(bin);
+            }
+            *bins = wider;
         }
         self.base >>= 1;
         self.shift += 1;
-        self.bins = wider;
     }
 
     /// The window shrunk to whole bins, so that what falls inside it is known exactly; `None` where none is left.
@@ -131,35 +142,37 @@ impl Timeline {
         })
     }
 
-    /// Each bin of a snapped window, in order, with its length in seconds; bins that nothing fell into as well.
-    pub fn within(&self, window: Window) -> impl Iterator<Item = (TimeCounts, f64)> + '_ {
-        let (first, last) = (
-            window.from.get() >> self.shift,
-            window.to.get().saturating_add((1 << self.shift) - 1) >> self.shift,
-        );
-        let seconds = (1_i64 << self.shift) as f64 / 1e9;
+    /// Each bin of a window, in order, bins that nothing fell into as well. Of the warm-up, what shares its first bin with a beginning that is
+    /// not the bin's came before it: the first request is due as the warm-up's answers end.
+    fn within(&self, window: Window) -> impl Iterator<Item = TimeCounts> + '_ {
+        let first = window.from.get() >> self.shift;
+        let last = window.to.get().saturating_add((1 << self.shift) - 1) >> self.shift;
+        let begun = first << self.shift == window.from.get();
         (first..last).map(move |absolute| {
-            let bin = usize::try_from(absolute - self.base)
-                .ok()
-                .and_then(|b| self.bins.get(b));
-            (bin.copied().unwrap_or_default(), seconds)
+            let index = usize::try_from(absolute - self.base).unwrap_or(usize::MAX);
+            let mut bin = self.bins.get(index).copied().unwrap_or_default();
+            if let Some(warm) = self.warm.get(index).filter(|_| absolute > first || begun) {
+                bin.add(warm);
+            }
+            bin
         })
     }
 
     /// `(count, seconds)` per bin of a window: what a rate and its interval are made of.
     pub fn parts(&self, window: Window, count: impl Fn(&TimeCounts) -> f64) -> Vec<Part> {
-        self.within(window)
-            .map(|(bin, seconds)| Part {
-                num: count(&bin),
-                den: seconds,
-            })
-            .collect()
+        let den = (1_i64 << self.shift) as f64 / 1e9;
+        let bins = self.within(window);
+        bins.map(|bin| Part {
+            num: count(&bin),
+            den,
+        })
+        .collect()
     }
 
     /// Everything within a window.
     pub fn total(&self, window: Window) -> TimeCounts {
         let mut total = TimeCounts::default();
-        self.within(window).for_each(|(bin, _)| total.add(&bin));
+        self.within(window).for_each(|bin| total.add(&bin));
         total
     }
 }

@@ -342,10 +342,11 @@ pub struct PhaseShares {
 impl PhaseShares {
     /// What `prefill` is the share of: where nothing tells the time in the server's queue, that is in it.
     pub fn first_phase(&self) -> &'static str {
-        if self.queue_source == "none" {
-            "waiting or prefill"
-        } else {
-            "prefill"
+        match self.queue_source.as_str() {
+            "none" => "waiting or prefill",
+            // By the server's own times, something in between keeps first tokens back.
+            "held_back" => "before the first token",
+            _ => "prefill",
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Laws fitted to cell means. Means, not raw requests: the spread of a latency grows with its length, and a least-squares
-//! interval assumes that it does not.
+//! Laws fitted to the means of cells, and one to single requests. Errors grow with the length of a latency, and count in proportion to it.
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Estimate, LEVEL, LinearFit, power_fit, proportional_fit, usl_fit};
+use bench_metrics::{
+    Estimate, LEVEL, LinearFit, plane_slopes, power_fit, proportional_fit, usl_fit,
+};
 use bench_schema::{CellRecord, FitRecord, GroupRecord, Metric};
 
-use crate::lengths::{LengthPoint, category_tokens, output_points};
+use crate::lengths::{LengthPoint, category_tokens, output_points, single_requests};
+use crate::samples::CellSamples;
 use crate::view;
 
 /// Fewest points of a fit: with two, any line is exact and says nothing.
@@ -15,7 +17,7 @@ const POINTS: usize = 3;
 const SEED: u64 = 42;
 
 /// Every fit that the cells carry, by name.
-pub(crate) fn all(cells: &[CellRecord]) -> BTreeMap<String, FitRecord> {
+pub(super) fn all(cells: &[CellRecord], samples: &[CellSamples]) -> BTreeMap<String, FitRecord> {
     let mut fits = BTreeMap::new();
     let mut put = |name: String, fit: Option<FitRecord>| {
         if let Some(fit) = fit.filter(is_sound) {
@@ -24,7 +26,11 @@ pub(crate) fn all(cells: &[CellRecord]) -> BTreeMap<String, FitRecord> {
     };
     put("usl".to_owned(), usl(cells));
     let points = output_points(cells);
-    put("latency_by_output_tokens".to_owned(), line(&points));
+    let by_output = match single_requests(cells, samples) {
+        Some(single) => of_requests(&single),
+        None => line(&points),
+    };
+    put("latency_by_output_tokens".to_owned(), by_output);
     for class in classes(&points) {
         let own: Vec<LengthPoint> = points
             .iter()
@@ -111,17 +117,45 @@ fn is_borne(fit: &LinearFit, points: &[(f64, f64)]) -> bool {
 fn line(points: &[LengthPoint]) -> Option<FitRecord> {
     let xy: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
     let fit = proportional_fit(&xy, LEVEL).filter(|fit| is_borne(fit, &xy))?;
+    Some(straight(&fit, "e2e_ns", "output_tokens"))
+}
+
+/// Requests below which there are too few to be a line.
+const SINGLE: usize = 30;
+/// Parts of equal number, by length, whose means have to lie along the line of the requests.
+const PARTS: usize = 10;
+
+/// The same of `[output tokens, prompt tokens, E2E]` of single requests, at their mean prompt length: what prompts of other lengths cost is
+/// taken out first.
+fn of_requests(requests: &[[f64; 3]]) -> Option<FitRecord> {
+    let n = requests.len();
+    let prompt = requests.iter().map(|r| r[1]).sum::<f64>() / n as f64;
+    let by_prompt = plane_slopes(requests).map_or(0.0, |(_, by_prompt)| by_prompt);
+    let mut xy: Vec<(f64, f64)> = requests
+        .iter()
+        .map(|[output, input, e2e]| (*output, e2e - by_prompt * (input - prompt)))
+        .collect();
+    xy.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = |of: &[(f64, f64)], pick: fn(&(f64, f64)) -> f64| {
+        of.iter().map(pick).sum::<f64>() / of.len() as f64
+    };
+    let parts = xy.chunks(n.div_ceil(PARTS).max(1));
+    let parts: Vec<(f64, f64)> = parts
+        .map(|part| (mean(part, |p| p.0), mean(part, |p| p.1)))
+        .collect();
+    let fit = proportional_fit(&xy, LEVEL).filter(|fit| n >= SINGLE && is_borne(fit, &parts))?;
+    Some(straight(&fit, "e2e_ns", "output_tokens"))
+}
+
+/// The record of a line.
+fn straight(fit: &LinearFit, y: &str, x: &str) -> FitRecord {
     let parameters = [
         ("a", fit.intercept),
         ("b", fit.slope),
         ("ms_per_token", fit.slope.scaled(1e-6)),
     ];
-    Some(record(
-        "e2e_ns = a + b * output_tokens; ms_per_token = b / 1e6",
-        &parameters,
-        Some(fit.r2),
-        fit.n,
-    ))
+    let formula = format!("{y} = a + b * {x}; ms_per_token = b / 1e6");
+    record(&formula, &parameters, Some(fit.r2), fit.n)
 }
 
 /// P95 of each category against a length of it, over all cells.
@@ -227,17 +261,7 @@ fn prefill(cells: &[CellRecord]) -> Option<FitRecord> {
     // A load factor would be on the same line and bend it.
     let fit = proportional_fit(&xy, LEVEL)
         .filter(|fit| is_borne(fit, &xy) && view::load_series(cells).is_none())?;
-    let parameters = [
-        ("a", fit.intercept),
-        ("b", fit.slope),
-        ("ms_per_token", fit.slope.scaled(1e-6)),
-    ];
-    Some(record(
-        "ttft_ns = a + b * input_tokens; ms_per_token = b / 1e6",
-        &parameters,
-        Some(fit.r2),
-        fit.n,
-    ))
+    Some(straight(&fit, "ttft_ns", "input_tokens"))
 }
 
 /// E2E against prompt length where output length is held: the largest relative change over the range.

@@ -17,14 +17,15 @@ struct Point {
 }
 
 /// Rows along the first load factor with two levels.
-pub(crate) fn by_load(cells: &[CellRecord]) -> Vec<ScalingRow> {
-    let Some((factor, series)) = view::load_series(cells) else {
-        return Vec::new();
-    };
-    series
-        .iter()
-        .flat_map(|members| load_rows(factor, members))
-        .collect()
+pub(super) fn by_load(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+    let (factor, series) = view::load_series(cells)?;
+    some(series.iter().flat_map(|members| load_rows(factor, members)))
+}
+
+/// Nothing where there are no rows.
+fn some(rows: impl Iterator<Item = ScalingRow>) -> Option<Vec<ScalingRow>> {
+    let rows: Vec<ScalingRow> = rows.collect();
+    (!rows.is_empty()).then_some(rows)
 }
 
 fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
@@ -116,31 +117,25 @@ fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {
 }
 
 /// Rows along output length: mean E2E per level.
-pub(crate) fn by_output(cells: &[CellRecord]) -> Vec<ScalingRow> {
-    let found = view::OUTPUT_FACTORS.iter().find_map(|factor| {
+pub(super) fn by_output(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+    let (factor, series) = view::OUTPUT_FACTORS.iter().find_map(|factor| {
         let series = view::series(cells, factor);
         (!series.is_empty()).then_some((*factor, series))
-    });
-    let Some((factor, series)) = found else {
-        return Vec::new();
-    };
-    series
-        .iter()
-        .flat_map(|members| {
-            let points: Vec<(String, f64, f64)> = members
-                .iter()
-                .filter_map(|(level, cell)| {
-                    Some((cell.id.clone(), *level, view::mean(cell, Metric::E2e)?))
-                })
-                .collect();
-            length_rows(factor, &points)
-        })
-        .collect()
+    })?;
+    some(series.iter().flat_map(|members| {
+        let points: Vec<(String, f64, f64)> = members
+            .iter()
+            .filter_map(|(level, cell)| {
+                Some((cell.id.clone(), *level, view::mean(cell, Metric::E2e)?))
+            })
+            .collect();
+        length_rows(factor, &points)
+    }))
 }
 
-/// Rows along length categories: P95 of E2E per category, the smallest first.
-pub(crate) fn by_category(cells: &[CellRecord]) -> Vec<ScalingRow> {
-    for cell in cells {
+/// Rows along length categories: P95 of E2E per category, the smallest first; of the first cell that has them.
+pub(super) fn by_category(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+    cells.iter().find_map(|cell| {
         let mut points: Vec<(String, f64, f64)> = cell
             .groups
             .iter()
@@ -153,12 +148,8 @@ pub(crate) fn by_category(cells: &[CellRecord]) -> Vec<ScalingRow> {
             })
             .collect();
         points.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let rows = length_rows("category", &points);
-        if !rows.is_empty() {
-            return rows;
-        }
-    }
-    Vec::new()
+        some(length_rows("category", &points).into_iter())
+    })
 }
 
 fn length_rows(factor: &str, points: &[(String, f64, f64)]) -> Vec<ScalingRow> {

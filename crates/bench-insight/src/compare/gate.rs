@@ -126,7 +126,7 @@ pub fn gate<S: AsRef<str>>(
                 .rows
                 .iter()
                 .filter(|row| rule.quantity == "all" || row.quantity == rule.quantity)
-                .filter_map(|row| outcome(&rule, row)),
+                .filter_map(|row| outcome(&rule, row, comparison.alpha)),
         );
         if outcomes.len() == before {
             let (rule, quantity) = (rule.text, rule.quantity);
@@ -176,7 +176,7 @@ fn known(comparison: &RunComparison) -> String {
     }
 }
 
-fn outcome(rule: &RegressionRule, row: &ComparisonRow) -> Option<GateOutcome> {
+fn outcome(rule: &RegressionRule, row: &ComparisonRow, alpha: f64) -> Option<GateOutcome> {
     let change = row.relative?;
     let regression = match row.direction {
         Direction::Lower => change,
@@ -185,7 +185,7 @@ fn outcome(rule: &RegressionRule, row: &ComparisonRow) -> Option<GateOutcome> {
     };
     let verdict = if regression <= rule.allowed {
         GateVerdict::Passed
-    } else if row.verdict == ComparisonVerdict::Worse {
+    } else if row.p < alpha {
         GateVerdict::Regressed
     } else {
         GateVerdict::CannotTell

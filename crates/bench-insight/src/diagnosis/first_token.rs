@@ -69,6 +69,10 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     if let Some(found) = queue_of_phases(look) {
         return Some(found);
     }
+    // What is in between keeps them, whatever the server does meanwhile.
+    if crate::server_phases::held_back(look.cell).is_some() {
+        return None;
+    }
     let start = Start::of(look)?;
     let waited = match waiting(look, quiet, &start) {
         Ok(found) => return Some(found),
@@ -257,8 +261,7 @@ fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
 fn is_prefill(look: &Look<'_>) -> bool {
     let told = crate::signals::derived(look.cell, "server_ttft_mean")
         .or_else(|| crate::signals::derived(look.cell, "server_prefill_mean"));
-    let told = told.is_some() && crate::server_phases::held_back(look.cell).is_none();
-    told || explained_by_length(look).is_some_and(|share| share >= 0.6)
+    told.is_some() || explained_by_length(look).is_some_and(|share| share >= 0.6)
 }
 
 /// Prefill, once waiting is excluded or the server counts little of it.
@@ -286,7 +289,11 @@ fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
     if let Some((figure, value, unit)) = waited.excluded {
         draft = draft.rules_out(Cause::Queueing, figure, Some(value), unit);
     }
-    draft.refuted_by(Experiment::OneAtATime).done()
+    let experiment = match look.concurrency() {
+        Some(1) => Experiment::BesideTheServer,
+        _ => Experiment::OneAtATime,
+    };
+    draft.refuted_by(experiment).done()
 }
 
 /// A prompt of this multiple of the median is long.

@@ -142,7 +142,8 @@ pub(super) fn memory(cell: &CellRecord) -> Option<Finding> {
     // What a preemption costs its request is not known: at least something.
     Draft::in_cell(Cause::MemoryPressure, waiting_share.max(super::LEAST), cell)
         .because(Known::KvCachePeak, peak.min(1.0), Unit::Ratio)
-        .because_some(Known::Preemptions, lost, Unit::Count)
+        // Between two readings a counter is taken to grow evenly.
+        .because_some(Known::Preemptions, lost.map(f64::round), Unit::Count)
         .because_some(Known::Waiting, waiting, Unit::Count)
         .refuted_by(Experiment::HalfConcurrency)
         .done()

@@ -36,7 +36,7 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
     [
         gone.as_ref().and_then(|spell| spell.finding(look)),
         rate_limited(look.cell, refused as u64),
-        failing(look.cell, &failed),
+        failing(look, &failed),
     ]
     .into_iter()
     .flatten()
@@ -73,13 +73,21 @@ fn words(lost: &LostSample) -> String {
     }
 }
 
-fn failing(cell: &CellRecord, lost: &[&LostSample]) -> Option<Finding> {
-    let share = share(cell, lost.len() as u64)?;
+fn failing(look: &Look<'_>, lost: &[&LostSample]) -> Option<Finding> {
+    let share = share(look.cell, lost.len() as u64)?;
+    // Of several endpoints the one that lost them all.
+    let urls = &look.run.server.urls;
+    let first = lost.first()?.endpoint;
+    let one = urls.len() > 1 && lost.iter().all(|lost| lost.endpoint == first);
+    let at = usize::try_from(first).ok().and_then(|at| urls.get(at));
+    let at = at
+        .filter(|_| one)
+        .map_or_else(String::new, |url| format!(", all at {url}"));
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for lost in lost {
-        *kinds.entry(words(lost)).or_default() += 1;
+        *kinds.entry(words(lost) + &at).or_default() += 1;
     }
-    failing_of(cell, share, lost.len() as u64, kinds)
+    failing_of(look.cell, share, lost.len() as u64, kinds)
 }
 
 fn failing_of(

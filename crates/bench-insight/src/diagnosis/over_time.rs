@@ -3,7 +3,9 @@
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
 
 use super::levels::{self, Level};
+use super::load::gap;
 use super::look::{Look, mean, median, quantile};
+use super::rhythm::Rhythm;
 use crate::draft::Draft;
 use crate::view;
 
@@ -18,6 +20,9 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     }
     if points.len() < FEWEST {
         return None;
+    }
+    if let Some(rhythm) = Rhythm::of(look, &per_token(look)) {
+        return rhythm.finding(look);
     }
     let found = look.levels();
     if found.is_empty() {
@@ -295,9 +300,10 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     Draft::in_cell(cause, cost, look.cell)
         .because_some(Known::Stalls, several(unexplained.len()), Unit::Count)
         .because_some(Known::StallPeriod, period, Unit::Ns)
+        // The next token would have come a gap later all the same.
         .because(
             Known::StallLength,
-            if period.is_some() { length } else { longest },
+            if period.is_some() { length } else { longest } - gap(look.cell).unwrap_or(0.0),
             Unit::Ns,
         )
         .because(Known::At, first.from, Unit::Ns)

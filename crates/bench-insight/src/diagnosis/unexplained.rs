@@ -1,7 +1,7 @@
 //! What users pay where no cause was found: requests that take longer than others like them, and answers that pause. Nobody is told
 //! that a run is healthy before these were looked at.
 
-use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Unit};
+use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp, Unit};
 
 use super::first_token;
 use super::look::{Look, Seen, median, quantile};
@@ -137,8 +137,90 @@ fn pauses_of(look: &Look<'_>) -> Option<(f64, f64)> {
     (stood > 0.0).then(|| (stood / taken, beside / stood))
 }
 
+/// Answers that stand still while others go on, again and again.
+struct Interrupted {
+    requests: usize,
+    lengths: Vec<f64>,
+    cost: f64,
+}
+
+impl Interrupted {
+    /// Share of the answers, and of the users' time, from which on it is no accident of the network.
+    const SHARE: f64 = 0.1;
+    const COSTS: f64 = 0.03;
+
+    fn of(look: &Look<'_>) -> Option<Self> {
+        if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
+            return None;
+        }
+        let streams = || look.seen.iter().filter_map(|s| Some((s.first?, s.end)));
+        let stalls = || {
+            let all = look.seen.iter().flat_map(|s| &s.request.stalls);
+            all.map(|(at, length)| (look.ns(*at), look.ns(*at) + length))
+        };
+        let (under_way, at_rest) = (Level::of(streams()), Level::of(stalls()));
+        let prompts = look.prefilling();
+        // By itself: as many others go on as stand still, and no prompt is in progress.
+        let alone = |(at, length): &&(Stamp, f64)| {
+            let from = look.ns(*at);
+            let middle = from + length / 2.0;
+            under_way.at(middle) >= 2 * at_rest.at(middle).max(1)
+                && prompts.within(from, from + length) < OF_PROMPTS * length
+        };
+        let mut found = Self {
+            requests: 0,
+            lengths: Vec::new(),
+            cost: 0.0,
+        };
+        for seen in &look.seen {
+            let own = seen.request.stalls.iter().filter(alone).map(|s| s.1);
+            let before = found.lengths.len();
+            found.lengths.extend(own);
+            found.requests += usize::from(found.lengths.len() > before);
+        }
+        let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();
+        found.cost = found.lengths.iter().sum::<f64>() / taken;
+        let often = found.requests as f64 >= Self::SHARE * look.seen.len() as f64;
+        (often && found.cost >= Self::COSTS).then_some(found)
+    }
+
+    fn finding(self, look: &Look<'_>, usual: f64) -> Option<Finding> {
+        let length = median(self.lengths).map(|length| length - usual);
+        Draft::in_cell(Cause::Pauses, self.cost, look.cell)
+            .because(Known::Requests, self.requests as f64, Unit::Count)
+            .because_some(Known::StallLength, length, Unit::Ns)
+            .because(Known::PauseShare, self.cost, Unit::Ratio)
+            .because(Known::Itl, usual, Unit::Ns)
+            .refuted_by(Experiment::WithServerMetrics)
+            .done()
+    }
+}
+
+/// How many of some spans hold an instant.
+struct Level {
+    begins: Vec<f64>,
+    ends: Vec<f64>,
+}
+
+impl Level {
+    fn of(spans: impl Iterator<Item = (f64, f64)>) -> Self {
+        let (mut begins, mut ends): (Vec<f64>, Vec<f64>) = spans.unzip();
+        begins.sort_by(f64::total_cmp);
+        ends.sort_by(f64::total_cmp);
+        Self { begins, ends }
+    }
+
+    fn at(&self, at: f64) -> usize {
+        let before = |times: &[f64]| times.partition_point(|time| *time <= at);
+        before(&self.begins).saturating_sub(before(&self.ends))
+    }
+}
+
 fn pauses(look: &Look<'_>) -> Option<Finding> {
     let usual = view::quantile(look.cell, Metric::Icl, 0.5)?;
+    if let Some(interrupted) = Interrupted::of(look) {
+        return interrupted.finding(look, usual);
+    }
     let (cost, prompts) = pauses_of(look).filter(|(cost, _)| *cost >= COSTS)?;
     let (cause, experiment) = if prompts >= OF_PROMPTS {
         (Cause::DecodeInterrupted, Experiment::OneAtATime)

@@ -8,17 +8,18 @@ use bench_schema::{
 use super::lengths;
 use crate::diagnosis::{gap, is_local};
 use crate::draft::{Draft, of_cell};
+use crate::samples::CellSamples;
 use crate::signals::{Signal, derived};
 use crate::text;
 use crate::view;
 
-pub(super) fn all(run: &RunRecord, analysis: &Analysis) -> Vec<Finding> {
+pub(super) fn all(run: &RunRecord, samples: &[CellSamples], analysis: &Analysis) -> Vec<Finding> {
     let cells = &run.cells;
     [
         scaling(&analysis.scaling),
         load_effects(cells),
         operating_point(cells),
-        lengths::output(cells, analysis),
+        lengths::output(cells, samples, analysis),
         lengths::prompt(cells),
         phase_split(cells),
         gpu_use(cells),
@@ -155,13 +156,13 @@ fn phase_split(cells: &[CellRecord]) -> Option<Finding> {
         let Some(shares) = &cell.phases else {
             return Vec::new();
         };
-        let first = if shares.first_phase() == "prefill"
-            && crate::server_phases::held_back(cell).is_none()
-        {
+        let first = if shares.first_phase() == "prefill" {
             Known::PrefillShare
         } else {
             Known::TtftShare
         };
+        // What holds first tokens back is neither, and told as a cause.
+        let held = crate::server_phases::held_back(cell).is_some();
         let residual = cell.analysis.decode_identity_residual;
         [
             (
@@ -169,7 +170,7 @@ fn phase_split(cells: &[CellRecord]) -> Option<Finding> {
                 Some(shares.queue),
                 shares.queue_source != "none" || shares.queue > 0.01,
             ),
-            (first, Some(shares.prefill), true),
+            (first, Some(shares.prefill), !held),
             (Known::DecodeShare, Some(shares.decode), true),
             (Known::IdentityResidual, residual, true),
         ]

@@ -5,22 +5,31 @@ use bench_schema::{
 };
 
 use crate::draft::{Draft, of_cell};
-use crate::lengths::output_points;
+use crate::lengths::{output_points, single_requests};
+use crate::samples::CellSamples;
 use crate::view;
 
-/// Share of variance from which a line may be called one.
+/// Share of variance from which a line may be called one; or, of many requests, this part of its slope on either side at most.
 const LINEAR_R2: f64 = 0.98;
+const KNOWN: f64 = 0.05;
 
 /// E2E along a line over output tokens, and the longest answer that an objective on E2E allows by it.
-pub(super) fn output(cells: &[CellRecord], analysis: &Analysis) -> Option<Finding> {
+pub(super) fn output(
+    cells: &[CellRecord],
+    samples: &[CellSamples],
+    analysis: &Analysis,
+) -> Option<Finding> {
     let fit = analysis.fits.get("latency_by_output_tokens")?;
     let (per_token, r2) = (*fit.parameters.get("b")?, fit.r_squared?);
     // The interval must exclude a flat line, or it is no growth at all.
-    let grows = fit.intervals.get("b").is_some_and(|i| i.low > 0.0);
-    if r2 < LINEAR_R2 || per_token <= 0.0 || !grows {
+    let slope = fit.intervals.get("b").filter(|i| i.low > 0.0)?;
+    if r2 < LINEAR_R2 && slope.high - slope.low > 2.0 * KNOWN * per_token {
         return None;
     }
-    let (from, to) = ends(output_points(cells).iter().map(|p| p.tokens))?;
+    let (from, to) = match single_requests(cells, samples) {
+        Some(single) => ends(single.iter().map(|r| r[0])),
+        None => ends(output_points(cells).iter().map(|p| p.tokens)),
+    }?;
     let mut draft = Draft::new(Fact::OutputLength, 0.0)
         .because(Known::TimePerOutputToken, per_token, Unit::Ns)
         .because(Known::FewestTokens, from, Unit::Tokens)

@@ -195,15 +195,17 @@ pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     let stall = scene.requests()?.stall.as_ref()?;
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
-    let stood = stall.length.as_secs_f64();
     let usual = crate::view::quantile(scene.cell, Metric::Icl, 0.5).unwrap_or(0.0);
     // A server whose tokens are seconds apart does nothing unusual.
     if seconds <= 0.0 || stall.length.as_f64() < 10.0 * usual {
         return None;
     }
+    // The next token would have come a gap later all the same.
+    let length = stall.length.as_f64() - usual;
+    let stood = length / 1e9;
     let what = format!(
         "no answer under way got a token for {}, {} of the cell",
-        text::time(stall.length.as_f64()),
+        text::time(length),
         text::percent(stood / seconds),
     );
     Some(Seen {
@@ -267,6 +269,9 @@ fn tokens_per_event(seen: &crate::CellFacts) -> Option<f64> {
     (seen.events > 0).then(|| seen.tokens_told as f64 / seen.events as f64)
 }
 
+/// The server's own counter of output tokens is read beside the window, and counts what is cut off at its ends.
+const CONFIRMED: f64 = 0.05;
+
 /// A token may come in pieces, but hardly every second one.
 const TOO_FEW: f64 = 0.7;
 
@@ -285,6 +290,11 @@ fn tells_too_many(scene: &Scene<'_>) -> bool {
 pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
     let ratio = tokens_per_event(seen).filter(|_| !tells_too_many(scene))?;
+    // More tokens than chunks, and the server's own counter tells as many: then they come several at a time.
+    let counted = crate::signals::derived(scene.cell, "server_output_tokens_over_client");
+    if ratio > 1.0 && counted.is_some_and(|over| (over - 1.0).abs() <= CONFIRMED) {
+        return None;
+    }
     if ratio < TOO_FEW {
         let what = format!(
             "the server told only {} tokens for {} content events",
@@ -292,7 +302,8 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
             text::grouped(seen.events as f64),
         );
         return Some(Seen {
-            next: Some("tokens/s and times per token may be wrong by as much; check with the model's own `--tokenizer`".to_owned()),
+            limits: Some(Limits(0.05, 0.10)),
+            next: Some("tokens/s and times per token are wrong by as much, if chunks are tokens; check with the model's own `--tokenizer`".to_owned()),
             ..Seen::new(1.0 - ratio, what)
         });
     }

@@ -275,7 +275,21 @@ fn faulty() -> Vec<Situation> {
                     }
                 }
             }),
-            Cause::SlowRequests,
+            Cause::Step,
+        ),
+        of(
+            "a speed that falls for 7 s and is back at once, again and again",
+            Asks::Closed(4),
+            equal,
+            with(|s| s.pace = |t| 1.0 + 0.8 * (t % 7_000.0) / 7_000.0),
+            Cause::Step,
+        ),
+        of(
+            "answers are thrown out of the batch for a while, one at a time",
+            Asks::Closed(8),
+            equal,
+            with(|s| s.evicts = Some(2)),
+            Cause::Pauses,
         ),
         of(
             "each prompt interrupts the others' answers",

@@ -47,6 +47,8 @@ pub(crate) struct Server {
     pub(crate) fails: Option<usize>,
     /// Beginnings are known for every second request.
     pub(crate) cache: bool,
+    /// Every so many requests are thrown out for a while in the middle of their answers.
+    pub(crate) evicts: Option<usize>,
 }
 
 impl Default for Server {
@@ -68,6 +70,7 @@ impl Default for Server {
             away: None,
             fails: None,
             cache: false,
+            evicts: None,
         }
     }
 }
@@ -139,6 +142,7 @@ struct Request {
     events: Vec<Ms>,
     ready: Ms,
     started: bool,
+    evicted: bool,
 }
 
 /// What came out of one cell.
@@ -187,6 +191,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 events: Vec::new(),
                 ready: 0.0,
                 started: false,
+                evicted: cell.server.evicts.is_some_and(|every| number % every == 0),
             };
             number += 1;
             bucket = f64::min(
@@ -278,6 +283,9 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 };
                 request.started = true;
                 request.events.push(at);
+                if request.evicted && request.events.len() == 20 {
+                    request.ready = at + 300.0;
+                }
             }
             let gone = cell
                 .server
@@ -463,7 +471,7 @@ pub(crate) fn scaled_run(
         samples.push(CellSamples::of(&id, &ran.records));
         run.cells.push(made);
     }
-    run.analysis = analyse_run(&run);
+    run.analysis = analyse_run(&run, &samples);
     (run, samples)
 }
 

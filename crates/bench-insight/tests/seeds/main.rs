@@ -19,7 +19,7 @@ mod week_2;
 /// The findings of a fixture's run, its analysis made on the way.
 fn found(fixture: &str) -> (RunRecord, Vec<Finding>) {
     let mut run = load::run(fixture);
-    run.analysis = analyse_run(&run);
+    run.analysis = analyse_run(&run, &[]);
     let all = findings(&run, &[]);
     (run, all)
 }

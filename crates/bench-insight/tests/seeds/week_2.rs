@@ -242,7 +242,7 @@ fn week_2_answers_of_about_200_tokens_meet_two_seconds() {
     let mut run = load::run("week2-latency");
     // The objective that the document asks about, on the cells that it measured.
     run.cells[0].slos = load::run("week2-lengths").cells[0].slos.clone();
-    run.analysis = analyse_run(&run);
+    run.analysis = analyse_run(&run, &[]);
     let all = findings(&run, &[]);
     let linear = fact(&all, Fact::OutputLength);
     near(figures(linear, Known::LongestWithin)[0], 196.0, 1.0);

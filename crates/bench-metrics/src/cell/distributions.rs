@@ -33,9 +33,11 @@ pub(super) fn of_rows(
 }
 
 fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
-    let completed: Vec<&Row> = rows.iter().copied().filter(|r| r.completed()).collect();
-    let measured: Vec<(&Row, f64)> = completed
+    // Whatever became of a request, the client sent it in time or late.
+    let counts = |row: &&&Row| row.completed() || metric == Metric::Lateness;
+    let measured: Vec<(&Row, f64)> = rows
         .iter()
+        .filter(counts)
         .filter_map(|r| Some((*r, r.instants().value(metric)?)))
         .collect();
     let values: Vec<f64> = measured.iter().map(|v| v.1).collect();

@@ -4,6 +4,7 @@ use bench_schema::{ArrivalKind, Interval, Load, Metric, Nanos, Stamp};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
+use crate::fit::plane_slopes;
 use crate::memory::Memory;
 use crate::num::{float, mean};
 use crate::summary::interval_of;
@@ -94,7 +95,8 @@ fn per_second<'a>(
 const FEWEST: usize = 10;
 
 /// Requests served per second, with its interval. Where no queue grows, what was offered times the share that completed, and at least that over
-/// 1 + g, g being the most by which the time that requests take may grow in a second. Where one grows, answers that ended while load was offered.
+/// 1 + g, g being the most by which the time that requests take may grow in a second: never less than what their spread leaves open. Where one
+/// grows, answers that ended while load was offered.
 fn served<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     offered: f64,
@@ -113,7 +115,7 @@ fn served<'a>(
     }
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;
-    Some((rate, interval_of(rate / (1.0 + most.max(0.0)), rate, LEVEL)))
+    Some((rate, interval_of(rate / (1.0 + most), rate, LEVEL)))
 }
 
 /// The time from each answer's end to the next, between the first due and the last; those carried over from the warm-up are the server's work too.
@@ -244,7 +246,8 @@ fn grows_slower(rows: &[Row]) -> bool {
     ends.is_some_and(|(early, late)| late >= LONGER * early)
 }
 
-/// The most by which the time that requests take may grow, in seconds a second, with what their lengths explain taken out.
+/// The most by which the time that requests take may grow, in seconds a second, with what their lengths explain taken out: their growth, if any,
+/// and its error.
 fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
     let mut points: Vec<[f64; 3]> = Vec::new();
     for repeat in repeats {
@@ -270,17 +273,9 @@ fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64>
         );
     }
     let dot = |i: usize, j: usize| points.iter().map(|p| p[i] * p[j]).sum::<f64>();
-    let (due, both, tokens) = (dot(0, 0), dot(0, 1), dot(1, 1));
+    let due = Some(dot(0, 0)).filter(|due| *due > 0.0)?;
     // Lengths that do not vary, or only with time, explain nothing.
-    let by_length = if due * tokens - both * both > 1e-6 * due * tokens {
-        (due * dot(1, 2) - both * dot(0, 2)) / (due * tokens - both * both)
-    } else {
-        0.0
-    };
-    if due <= 0.0 {
-        return None;
-    }
-    let growth = (dot(0, 2) - by_length * both) / due;
+    let (growth, by_length) = plane_slopes(&points).unwrap_or((dot(0, 2) / due, 0.0));
     let left: Vec<f64> = points
         .iter()
         .map(|p| p[2] - growth * p[0] - by_length * p[1])
@@ -289,5 +284,5 @@ fn most_growth<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64>
     let n = float(left.len());
     let squares: f64 = left.iter().map(|r| r * r).sum();
     let error = (squares / (n - 3.0) / due * inflation).sqrt();
-    Some(growth + t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error)
+    Some(growth.max(0.0) + t_critical(LEVEL, (n / inflation - 3.0).max(1.0)) * error)
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use bench_schema::{CellAnalysis, Distribution, Metric, Origin, PhaseShares, WindowRates};
 
-use crate::num::{float, floor_index, mean};
-use crate::repeats::across_runs;
-use crate::scaling::decode_residual;
+use crate::num::{float, floor_index, mean, variance};
+use crate::scaling::{decode_residual, little_check};
 
 use super::row::Row;
 
@@ -119,10 +118,8 @@ fn littles_law(rows: &[&Row], windows: &WindowRates) -> Option<f64> {
         .filter_map(|r| Some((r.instants().ended()? - r.instants().sent?).as_secs_f64()))
         .collect();
     let arrivals = float(stays.len()) / rates.seconds;
-    crate::scaling::little_check(rates.mean_in_flight, arrivals, mean(&stays)?)
-        .filter(|check| check.observed > 0.0)
-        .filter(|check| float(stays.len()) >= LEAST_WAVES * check.observed)
-        .map(|check| check.expected / check.observed)
+    little_check(rates.mean_in_flight, arrivals, mean(&stays)?)
+        .filter(|_| float(stays.len()) >= LEAST_WAVES * rates.mean_in_flight)
 }
 
 /// Mean of (E2E − TTFT − (n − 1)·ITL) / E2E with the cell's median ITL: how uneven the gaps are. From `sent`.
@@ -156,5 +153,6 @@ fn between_repeats(rows: &[&Row], headline: Origin) -> Option<f64> {
         .values()
         .filter_map(|values| mean(values))
         .collect();
-    across_runs(&means, crate::LEVEL)?.cov
+    let level = mean(&means).filter(|level| *level > 0.0)?;
+    Some(variance(&means)?.sqrt() / level)
 }

@@ -7,7 +7,6 @@ use bench_schema::{Interval, Load, Metric, Rates, Stamp, Stationarity, Window, W
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
-use crate::ks::ks_two_samples;
 use crate::num::{float, mean};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
@@ -210,7 +209,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     } else {
         None
     }
-    .unwrap_or_else(|| counted_out(spans, seconds, timeline));
+    .unwrap_or_else(|| counted_out(spans, seconds, load, timeline));
     Some(Rates {
         window: spans.first()?.window,
         seconds,
@@ -233,10 +232,20 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     })
 }
 
-/// What completed over the time, where nothing better is known.
-fn counted_out(spans: &[Span<'_>], seconds: f64, timeline: &Timeline) -> (f64, Option<Interval>) {
-    let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
-    let rate = float(completed.count()) / seconds;
+/// What completed over the time, where nothing better is known. In a closed loop the answers carried over from the warm-up that ended then are part
+/// of what was served, as their tokens are; an open loop follows its own requests.
+fn counted_out(
+    spans: &[Span<'_>],
+    seconds: f64,
+    load: &Load,
+    timeline: &Timeline,
+) -> (f64, Option<Interval>) {
+    let own = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let carried = spans.iter().flat_map(|s| {
+        let ends = s.repeat.carried.iter();
+        ends.filter(|end| !load.is_open() && s.window.contains(**end))
+    });
+    let rate = float(own.count() + carried.count()) / seconds;
     (rate, around(rate, spans, timeline, &|c| c.completed as f64))
 }
 
@@ -281,8 +290,16 @@ fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<(f64, Optio
     Some((throughput / stay, interval))
 }
 
-/// Length of the whole windows in seconds: what goodput is over.
-pub(super) fn whole_seconds(repeats: &[Repeat<'_>]) -> f64 {
+/// The time that the whole answers stand for at the headline's rate: what goodput is over, so that it is the rate beside it where every
+/// request meets every objective. The whole windows where nothing was answered.
+pub(super) fn seconds_of(repeats: &[Repeat<'_>], windows: &WindowRates) -> f64 {
+    let headline = windows.steady.as_ref().or(windows.whole.as_ref());
+    let rate = headline.map_or(0.0, |rates| rates.requests_per_s);
+    let rows = repeats.iter().flat_map(|repeat| repeat.rows);
+    let completed = rows.filter(|row| row.completed()).count();
+    if rate > 0.0 && completed > 0 {
+        return float(completed) / rate;
+    }
     repeats.iter().map(|r| r.whole.length().as_secs_f64()).sum()
 }
 
@@ -302,4 +319,12 @@ pub(super) fn gaps_ks(rows: &[Row]) -> Option<f64> {
         real.extend(sent.windows(2).map(|w| (w[1] - w[0]).as_f64()));
     }
     Some(ks_two_samples(&Sample::of(&planned)?, &Sample::of(&real)?))
+}
+
+/// The largest distance between two empirical distribution functions.
+fn ks_two_samples(a: &Sample, b: &Sample) -> f64 {
+    let points = a.sorted().iter().chain(b.sorted());
+    points
+        .map(|x| (a.share_at_most(*x) - b.share_at_most(*x)).abs())
+        .fold(0.0, f64::max)
 }

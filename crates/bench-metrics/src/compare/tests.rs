@@ -90,3 +90,14 @@ fn more_throughput_is_better_and_more_latency_worse() {
         .unwrap();
     assert!((loss.value - 1.0 / 6.0).abs() < 1e-9);
 }
+
+#[test]
+fn a_difference_within_the_margin_is_neither_better_nor_worse_however_certain() {
+    let options = CompareOptions::default();
+    let about = |x: f64| Estimate::bounded(x, 0.999 * x, 1.001 * x, 0.95);
+    let verdict =
+        |new: f64| compare_estimates(&about(100.0), &about(new), LOWER, &options).verdict(&options);
+    assert_eq!(verdict(101.0), Some(Verdict::WithinMargin));
+    assert_eq!(verdict(107.0), Some(Verdict::Worse));
+    assert_eq!(verdict(93.0), Some(Verdict::Better));
+}

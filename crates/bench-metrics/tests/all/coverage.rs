@@ -1,11 +1,10 @@
 //! Does a 95 % interval cover the truth 95 % of the time, with values that know their neighbours?
 
 use bench_metrics::{
-    BlockMean, Bootstrap, Part, Sample, Timeline, quantile_in_time, quantile_of_clusters,
-    summarise_cell,
+    BlockMean, Part, Sample, Timeline, quantile_in_time, summarise_cell, summarise_clusters,
 };
 
-use bench_schema::{Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Window};
+use bench_schema::{Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Unit, Window};
 
 use crate::aggregate::open;
 use crate::noise::Noise;
@@ -66,12 +65,10 @@ fn cluster_coverage(requests: usize, gaps: usize, trials: u64) -> (f64, f64) {
     });
     let median = covered(trials, |noise| {
         let clusters = noise.clusters(requests, gaps);
-        let Some(sample) = Sample::of(&clusters.concat()) else {
-            return false;
-        };
-        quantile_of_clusters(&sample, &clusters, 0.5, 0.95)
-            .estimate
-            .covers(10.0)
+        let whole = summarise_clusters(&clusters, Unit::Ns);
+        let median = whole.as_ref().and_then(|all| all.quantile_entry(0.5));
+        let interval = median.and_then(|entry| entry.interval);
+        interval.is_none_or(|i| i.low <= 10.0 && 10.0 <= i.high)
     });
     (mean, median)
 }
@@ -375,18 +372,5 @@ fn long_coverage_tables() {
             "{requests} requests of {gaps} gaps: {:?}",
             cluster_coverage(requests, gaps, 1_000)
         );
-    }
-    let boot = Bootstrap {
-        resamples: 400,
-        ..Bootstrap::default()
-    };
-    for (n, memory) in [(300, 0.0), (600, 0.5), (1_000, 0.8)] {
-        let mean = |v: &[f64]| Some(v.iter().sum::<f64>() / v.len() as f64);
-        let rate = covered(600, |noise| {
-            boot.by_time(&noise.latencies(n, memory), mean)
-                .unwrap()
-                .covers(LOGNORMAL_MEAN)
-        });
-        println!("block bootstrap of the mean, n {n} memory {memory}: {rate:.3}");
     }
 }

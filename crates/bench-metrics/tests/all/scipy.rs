@@ -1,8 +1,8 @@
-//! Values from outside: scipy 1.17.1, numpy 2 and arch 8.0.0 (all of 2026-11), computed once and written down here.
+//! Values from outside: scipy 1.17.1 and numpy 2 (both of 2026-11), computed once and written down here.
 
 use bench_metrics::{
-    Bootstrap, CompareOptions, Estimate, Sample, Test, block_length, compare_estimates,
-    compare_means, compare_runs, quantile_in_time, usl_fit,
+    CompareOptions, Estimate, Sample, Test, compare_estimates, compare_means, compare_runs,
+    quantile_in_time, usl_fit,
 };
 use bench_schema::Direction::Lower;
 
@@ -11,42 +11,6 @@ fn near(got: f64, wanted: f64, share: f64) {
         (got - wanted).abs() <= share * wanted.abs().max(1e-12),
         "{got} is not {wanted} within {share}"
     );
-}
-
-/// Autoregressive values that a few lines of any language make again: a linear congruential generator, `memory` of the last one.
-fn remembering(n: usize, memory: f64) -> Vec<f64> {
-    let mut state: u64 = 12_345;
-    let mut at = 0.0;
-    (0..n)
-        .map(|_| {
-            state = (state * 1_103_515_245 + 12_345) % (1 << 31);
-            at = memory * at + state as f64 / 2_f64.powi(31) - 0.5;
-            at
-        })
-        .collect()
-}
-
-#[test]
-fn block_lengths_are_those_of_arch() {
-    // optimal_block_length(…)["circular"] is 10.8, 31.4, 29.0 and 3.5. It begins its window one lag later than Politis and White
-    // define it; with their m̂ its formula gives 8.65, 31.7, 30.1 and 3.46, rounded up as a length has to be.
-    for (n, memory, wanted) in [
-        (500, 0.5, 9),
-        (2_000, 0.8, 32),
-        (1_000, 0.9, 31),
-        (200, 0.3, 4),
-        (500, 0.0, 1),
-    ] {
-        assert_eq!(
-            block_length(&remembering(n, memory)),
-            wanted,
-            "{n} {memory}"
-        );
-    }
-    // never so long that fewer than ten blocks are left, and 1 where there is nothing to see
-    assert!(block_length(&remembering(60, 0.99)) <= 6);
-    assert_eq!(block_length(&[1.0; 100]), 1);
-    assert_eq!(block_length(&remembering(19, 0.9)), 1);
 }
 
 #[test]
@@ -183,57 +147,6 @@ fn a_law_is_not_fitted_to_what_cannot_be_a_throughput() {
     assert_eq!(
         fit(&[(1.0, 10.0), (1.0, 11.0), (2.0, 18.0), (2.0, 19.0)]),
         None
-    );
-}
-
-#[test]
-fn a_bootstrap_of_independent_clusters_has_students_interval() {
-    // ten clusters of one value: mean ± t(9) · s / √10, which the stretched percentiles approach
-    let values: Vec<f64> = remembering(10, 0.0);
-    let mean = values.iter().sum::<f64>() / 10.0;
-    let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 9.0).sqrt();
-    let half = 2.262_157_162_740_992 * spread / 10_f64.sqrt();
-    let boot = Bootstrap::default();
-    let of = |drawn: &[&f64]| Some(drawn.iter().copied().sum::<f64>() / drawn.len() as f64);
-    let estimate = boot.by_cluster(&values, of).unwrap();
-    let (low, high) = estimate.bounds().unwrap();
-    near(estimate.value, mean, 1e-12);
-    near((high - low) / 2.0, half, 0.06);
-    // in time order and without memory it is the same, with more values
-    let values = remembering(400, 0.0);
-    let mean = values.iter().sum::<f64>() / 400.0;
-    let spread = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 399.0).sqrt();
-    let of = |drawn: &[f64]| Some(drawn.iter().sum::<f64>() / drawn.len() as f64);
-    let (low, high) = boot.by_time(&values, of).unwrap().bounds().unwrap();
-    near((high - low) / 2.0, 1.966 * spread / 20.0, 0.1);
-    assert!(low < mean && mean < high);
-}
-
-#[test]
-fn a_statistic_that_most_resamples_do_not_have_gets_no_interval() {
-    let values: Vec<f64> = remembering(40, 0.0);
-    let left = std::cell::Cell::new(0_u32);
-    let of = |drawn: &[f64]| {
-        let now = left.get().checked_sub(1)?;
-        left.set(now);
-        drawn.first().copied()
-    };
-    let interval = |calls: u32| {
-        left.set(calls);
-        Bootstrap::default().by_time(&values, of)
-    };
-    // the first call is of the data itself; fifty replicas are the least
-    assert!(interval(1 + 49).is_none());
-    assert!(interval(1 + 51).is_some());
-    assert!(
-        Bootstrap::default()
-            .by_time(&values[..1], |_| Some(1.0))
-            .is_none()
-    );
-    assert!(
-        Bootstrap::default()
-            .by_cluster(&values[..1], |_| Some(1.0))
-            .is_none()
     );
 }
 

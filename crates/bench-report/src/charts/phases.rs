@@ -157,7 +157,7 @@ pub(super) fn queue(run: &RunRecord) -> Option<Figure> {
     let (share, label) = (percent(phases.queue), tables::label(cell));
     let told = match phases.queue_source.as_str() {
         "response" => Some("as the server says in its answers"),
-        "server_metrics" => Some(
+        "server_metrics" | "held_back" => Some(
             "what the server's metrics say, at the same percentile, as exact as the buckets of its histogram",
         ),
         "estimate" => Some("an estimate: TTFT less that at the lowest load"),

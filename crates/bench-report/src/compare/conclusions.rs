@@ -97,6 +97,10 @@ fn summary(held: &RunComparison) -> String {
     if same > 0 {
         parts.push(format!("no difference found in {same}"));
     }
+    let small = with(ComparisonVerdict::WithinMargin).len();
+    if small > 0 {
+        parts.push(format!("a difference too small to matter in {small}"));
+    }
     if unknown > 0 {
         parts.push(format!(
             "{unknown} cannot be told apart with this much data"

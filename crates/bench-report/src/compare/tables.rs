@@ -129,7 +129,7 @@ fn verdict(row: &ComparisonRow) -> Cell {
         ComparisonVerdict::Better => cell.toned(Tone::Good),
         ComparisonVerdict::Worse => cell.toned(Tone::Bad),
         ComparisonVerdict::CannotTell => cell.toned(Tone::Warn),
-        ComparisonVerdict::NoDifferenceFound => cell,
+        ComparisonVerdict::NoDifferenceFound | ComparisonVerdict::WithinMargin => cell,
     }
 }
 

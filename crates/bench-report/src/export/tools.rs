@@ -320,7 +320,11 @@ fn vllm(
         "total_input_tokens": input,
         "total_output_tokens": output,
         "request_throughput": span.per_s(completed),
-        "request_goodput": cell.goodput.as_ref().map(|goodput| goodput.requests_per_s),
+        // of that tool's own duration
+        "request_goodput": cell.goodput.as_ref().map(|goodput| {
+            let good = goodput.seconds.map(|seconds| goodput.requests_per_s * seconds);
+            good.map_or(goodput.requests_per_s, per_s)
+        }),
         "output_throughput": span.per_s(output),
         "total_token_throughput": span.per_s(input + output),
         "max_output_tokens_per_s": fullest.values().max().copied().unwrap_or(0) as f64,

@@ -114,7 +114,7 @@ pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
 fn queue_source_words(source: &str) -> String {
     match source {
         "response" => "the server's answers".to_owned(),
-        "server_metrics" => "the server's metrics".to_owned(),
+        "server_metrics" | "held_back" => "the server's metrics".to_owned(),
         "estimate" => "TTFT above that at the lowest load".to_owned(),
         "none" => "not known: it is in what passes before the first token".to_owned(),
         other => text::shortened(&other.replace('_', " "), 40),

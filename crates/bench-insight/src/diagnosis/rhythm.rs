@@ -1,0 +1,130 @@
+//! A speed that rises and falls again and again, in equal periods.
+
+use bench_schema::{Cause, Experiment, Finding, Known, Unit};
+
+use super::levels;
+use super::look::{Look, mean, median};
+use crate::draft::Draft;
+
+/// Parts of a period, and answers that each of them needs.
+const PARTS: usize = 8;
+const FEWEST: usize = 8;
+/// Share of the variance that every second period has to foretell of the others.
+const FORETOLD: f64 = 0.5;
+/// A shorter period that foretells nearly as much is the one.
+const NEARLY: f64 = 0.85;
+/// Periods are longer than so many answers: else it is the rhythm of the requests themselves.
+const ANSWERS: f64 = 3.0;
+
+/// What the speed does.
+pub(super) struct Rhythm {
+    period: f64,
+    /// The quickest and the slowest part of a period, over the median time per token.
+    low: f64,
+    high: f64,
+    cost: f64,
+    n: usize,
+}
+
+impl Rhythm {
+    /// Of `(when, time per token)` in order of time, which no first token moves: at least three periods, not where arrivals come and go.
+    pub(super) fn of(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Self> {
+        let (first, last) = (points.first()?.0, points.last()?.0);
+        let whole = last - first;
+        let answer = median(look.seen.iter().map(|s| s.end - s.sent).collect())?;
+        let usual = median(points.iter().map(|p| p.1).collect()).filter(|usual| *usual > 0.0)?;
+        if look.load_moves() || points.len() < PARTS * FEWEST || whole <= 0.0 {
+            return None;
+        }
+        let most = points.len() as f64 / PARTS as f64;
+        let mut tried: Vec<(f64, f64)> = Vec::new();
+        let mut periods = 2.9;
+        while periods <= most && whole / periods >= answer {
+            let period = whole / periods;
+            tried.push((period, foretold(points, period)));
+            periods *= 1.02;
+        }
+        let best = tried.iter().map(|t| t.1).fold(FORETOLD, f64::max);
+        let (period, _) = tried
+            .into_iter()
+            .rfind(|t| t.1 >= FORETOLD.max(NEARLY * best))
+            .filter(|t| t.0 >= ANSWERS * answer)?;
+        let parts = folded(points, period).map(|[even, odd]| (even.1 + odd.1) / (even.0 + odd.0));
+        let low = parts.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = parts.iter().copied().fold(0.0, f64::max);
+        let all = mean(points.iter().map(|p| p.1))?;
+        (low > 0.0 && levels::differ(low, high)).then(|| Self {
+            period,
+            low: low / usual,
+            high: high / usual,
+            cost: 1.0 - low / all,
+            n: points.len(),
+        })
+    }
+
+    pub(super) fn finding(&self, look: &Look<'_>) -> Option<Finding> {
+        Draft::in_cell(Cause::Step, self.cost, look.cell)
+            .because(Known::StallPeriod, self.period, Unit::Ns)
+            .because(Known::LevelBefore, self.low, Unit::Ratio)
+            .because(Known::LevelAfter, self.high, Unit::Ratio)
+            .because(Known::Requests, self.n as f64, Unit::Count)
+            .refuted_by(Experiment::Longer)
+            .done()
+    }
+}
+
+/// Number and sum of values by the part of the period that they lie in, even and odd periods apart.
+fn folded(points: &[(f64, f64)], period: f64) -> [[(f64, f64); 2]; PARTS] {
+    let mut parts = [[(0.0, 0.0); 2]; PARTS];
+    for (at, value) in points {
+        let (part, odd) = place(*at, period);
+        let (n, sum) = &mut parts[part][odd];
+        *n += 1.0;
+        *sum += value;
+    }
+    parts
+}
+
+/// Which part of its period an instant lies in, and whether that is an odd one.
+fn place(at: f64, period: f64) -> (usize, usize) {
+    let periods = (at / period).max(0.0);
+    let phase = periods.fract() * PARTS as f64;
+    let part = (1..PARTS).filter(|edge| phase >= *edge as f64).count();
+    (part, usize::from(periods.rem_euclid(2.0) >= 1.0))
+}
+
+/// Share of the variance that the parts of every second period foretell of those between.
+fn foretold(points: &[(f64, f64)], period: f64) -> f64 {
+    let parts = folded(points, period);
+    let all = mean(points.iter().map(|p| p.1)).unwrap_or(0.0);
+    let (mut off, mut spread) = (0.0, 0.0);
+    for (at, value) in points {
+        let (part, odd) = place(*at, period);
+        let (n, sum) = parts[part][1 - odd];
+        let guess = if n > 0.0 { sum / n } else { all };
+        off += (value - guess).powi(2);
+        spread += (value - all).powi(2);
+    }
+    if spread > 0.0 {
+        1.0 - off / spread
+    } else {
+        0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sawtooth_foretells_itself_at_its_own_period_only() {
+        let points: Vec<(f64, f64)> = (0..240)
+            .map(|i| f64::from(i) / 10.0)
+            .map(|at| (at, 1.0 + (at % 6.0) / 6.0))
+            .collect();
+        assert!(foretold(&points, 6.0) > 0.9);
+        assert!(foretold(&points, 3.0) < 0.3 && foretold(&points, 7.3) < 0.3);
+        let drift: Vec<(f64, f64)> = points.iter().map(|p| (p.0, 1.0 + p.0 / 24.0)).collect();
+        assert!(foretold(&drift, 6.0) < 0.5);
+    }
+}
