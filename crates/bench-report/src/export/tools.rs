@@ -323,7 +323,8 @@ fn vllm(
         // of that tool's own duration
         "request_goodput": cell.goodput.as_ref().map(|goodput| {
             let good = goodput.seconds.map(|seconds| goodput.requests_per_s * seconds);
-            good.map_or(goodput.requests_per_s, per_s)
+            let own = good.map(|good| good / span.seconds()).filter(|rate| rate.is_finite());
+            own.unwrap_or(goodput.requests_per_s)
         }),
         "output_throughput": span.per_s(output),
         "total_token_throughput": span.per_s(input + output),
