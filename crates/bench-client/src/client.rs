@@ -9,12 +9,12 @@ use bench_schema::{ClockKind, Exchange, FailureKind, GenerationRequest, Outcome,
 
 use crate::clock::KernelStamps;
 use crate::connect::Connector;
-use crate::deadline::Recall;
 use crate::execution::{ConnectionFate, RequestExecution};
 use crate::fault::Fault;
 use crate::pool::Pool;
 use crate::read_batching::GapTracker;
 use crate::request::{HttpRequest, PreparedRequest, RequestEncoder, Route};
+use crate::timer::Recall;
 use crate::transfer::LocalTasks;
 use crate::{ClientError, Clock, ConnectionPolicy, Endpoint, ReadBatching, Target};
 

@@ -249,78 +249,33 @@ fn tokio_now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// What the scheduler did to this thread.
 
-    #[test]
-    fn a_kernel_stamp_taken_now_converts_to_now() {
-        let clock = Clock::start();
-        let stamps = KernelStamps::new(clock.clone());
-        let before = clock.now();
-        let real = ns(clock_gettime(ClockId::Realtime));
-        let after = clock.now();
-        let arrival = stamps.arrival(real, after);
-        // The offset's own error is half the tightest pair of readings, well under this slack.
-        let slack = Nanos::new(50_000);
-        assert!(arrival >= before - slack && arrival <= after);
-        assert_eq!(clock.take_largest_step(), None);
-    }
-
-    #[test]
-    fn a_stamp_from_the_future_is_cut_to_the_moment_the_read_returned() {
-        let clock = Clock::start();
-        let stamps = KernelStamps::new(clock.clone());
-        let returned = clock.now();
-        let future = ns(clock_gettime(ClockId::Realtime)) + 3_600_000_000_000;
-        assert_eq!(stamps.arrival(future, returned), returned);
-    }
-
-    #[test]
-    fn a_step_of_the_real_time_clock_is_noticed_and_mended() {
-        let clock = Clock::start();
-        let stamps = KernelStamps::new(clock.clone());
-        // As if somebody had set the time two seconds forward after the offset was sampled.
-        stamps.offset.set(stamps.offset.get() - 2_000_000_000);
-        let real = ns(clock_gettime(ClockId::Realtime));
-        let returned = clock.now();
-        let arrival = stamps.arrival(real, returned);
-        assert!(returned - arrival < Nanos::from_millis(400), "{arrival:?}");
-        let step = clock.take_largest_step().unwrap();
-        assert!((step - Nanos::from_secs(2)).get().abs() < 1_000_000);
-        assert_eq!(clock.take_largest_step(), None, "it belongs to one cell");
-    }
-
-    #[test]
-    fn how_long_closing_takes_is_what_was_seen_apart_or_else_below_the_lag_of_reads_and_a_stall_is_neither()
-     {
-        let stamps = KernelStamps::new(Clock::start());
-        let usual = Nanos::new(50_000);
-        (1..FEWEST).for_each(|_| stamps.note_lag(usual));
-        assert_eq!(stamps.closing(), None);
-        stamps.note_lag(usual);
-        assert_eq!(stamps.closing(), Some(usual));
-        stamps.note_lag(Nanos::from_millis(5));
-        (0..31).for_each(|_| stamps.note_lag(usual));
-        assert_eq!(stamps.closing(), Some(usual));
-        // One in ten is no stall.
-        for _ in 0..8 {
-            stamps.note_lag(Nanos::from_millis(1));
-            (0..7).for_each(|_| stamps.note_lag(usual));
-        }
-        assert_eq!(stamps.closing(), Some(Nanos::from_millis(1)));
-        (0..FEWEST).for_each(|_| stamps.note_closing(Nanos::new(20_000)));
-        assert_eq!(stamps.closing(), Some(Nanos::new(20_000)));
-    }
-
-    #[test]
-    fn stamps_and_monotonic_nanoseconds_convert_both_ways() {
-        let clock = Clock::start();
-        let stamp = Stamp::new(1_234_567);
-        assert_eq!(clock.at_monotonic_ns(clock.monotonic_ns_of(stamp)), stamp);
-        assert_eq!(
-            clock.monotonic_ns_of(Stamp::EPOCH),
-            clock.monotonic_epoch_ns()
-        );
-    }
+/// CPU time of a thread, and the time in which it could have run but did not.
+///
+/// The second is how a client finds out that it was kept off the core: a server that spins in `sched_yield` can do so without the
+/// client ever looking busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time spent running, since the thread began.
+    pub cpu: Nanos,
+    /// Time spent runnable and waiting for a core, since the thread began.
+    pub run_queue_wait: Nanos,
 }
+
+/// The calling thread's counters, from `/proc/thread-self/schedstat`; absent where the kernel does not keep them.
+pub fn thread_schedstat() -> Option<SchedStat> {
+    schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+fn schedstat(line: &str) -> Option<SchedStat> {
+    let mut fields = line.split_ascii_whitespace().map(str::parse::<i64>);
+    Some(SchedStat {
+        cpu: Nanos::new(fields.next()?.ok()?),
+        run_queue_wait: Nanos::new(fields.next()?.ok()?),
+    })
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/clock.rs"]
+mod tests;

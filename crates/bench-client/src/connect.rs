@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -11,17 +13,21 @@ use std::sync::Arc;
 
 use bench_schema::{ConnectionFacts, FailureKind, Nanos, Stage, Stamp};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, sockopt};
-use rustls_pki_types::ServerName;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
 use crate::clock::KernelStamps;
 use crate::endpoint::Host;
 use crate::fault::Fault;
-use crate::proxy::open_tunnel;
 use crate::socket::{Peek, ReadLog, Socket, Watched, connected, stream_socket};
 use crate::sys::ask_for_stamps;
 use crate::transfer::{SingleReadIo, Stream};
-use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target};
+use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target, TlsOptions};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
 const NAME_AGE: Nanos = Nanos::from_secs(30);
@@ -77,7 +83,7 @@ impl Connector {
     pub(crate) fn new(target: &Target, stamps: Rc<KernelStamps>) -> Result<Self, ClientError> {
         let secure = target.endpoints.iter().any(Endpoint::is_secure);
         let tls = secure
-            .then(|| crate::tls::client_config(&target.tls, target.http))
+            .then(|| client_config(&target.tls, target.http))
             .transpose()?;
         let (asking, refused) = match ask_beforehand() {
             Ok(fd) => (Some(fd), None),
@@ -284,3 +290,200 @@ impl Connector {
         }
     }
 }
+
+// A tunnel through a proxy.
+
+/// A proxy that says more than this before the tunnel is open is none.
+const LONGEST_HEAD: usize = 8192;
+
+/// Ask the proxy at the other end of `socket` to open a tunnel (`CONNECT`) to `endpoint`; what follows on the socket is the server's.
+pub(crate) async fn open_tunnel(
+    socket: &mut Socket,
+    endpoint: &Endpoint,
+    proxy: &Proxy,
+) -> Result<(), Fault> {
+    let Host::Tcp { name, port } = endpoint.host() else {
+        return Ok(());
+    };
+    let name = if name.contains(':') {
+        format!("[{name}]")
+    } else {
+        name.clone()
+    };
+    let who = proxy.authorization().map_or_else(String::new, |value| {
+        format!("Proxy-Authorization: {}\r\n", value.expose())
+    });
+    let request = format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{who}\r\n");
+    let proxy = &proxy.endpoint().to_string();
+    let broken = |error: std::io::Error| Fault::io(Stage::Connect, &error, proxy);
+    socket.write_all(request.as_bytes()).await.map_err(broken)?;
+    let mut head = Vec::with_capacity(256);
+    while !head.ends_with(b"\r\n\r\n") {
+        // A byte at a time, so that nothing of the server's own bytes is taken. Once a connection.
+        head.push(socket.read_u8().await.map_err(broken)?);
+        if head.len() > LONGEST_HEAD {
+            return Err(refused(proxy, "a head without an end"));
+        }
+    }
+    let text = String::from_utf8_lossy(&head);
+    let line = text.lines().next().unwrap_or_default();
+    match line.split(' ').nth(1) {
+        Some(status) if status.starts_with('2') => Ok(()),
+        _ => Err(refused(proxy, line)),
+    }
+}
+
+fn refused(proxy: &str, answer: &str) -> Fault {
+    Fault::new(
+        Stage::Connect,
+        FailureKind::Other,
+        format!("the proxy {proxy} opened no tunnel: {answer}"),
+    )
+}
+
+// TLS as the target wants it: system roots, another authority, a client certificate, or no checking at all.
+
+/// The rustls configuration of a target. Loads the system's roots (about 10 ms), so make one for each worker, not for each connection.
+fn client_config(
+    options: &TlsOptions,
+    http: HttpVersion,
+) -> Result<Arc<ClientConfig>, ClientError> {
+    let provider = Arc::new(ring::default_provider());
+    let refused = |error: rustls::Error| ClientError::Tls {
+        problem: error.to_string(),
+    };
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(refused)?;
+    let builder = if options.insecure {
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+    } else {
+        builder.with_root_certificates(roots(options.ca.as_deref())?)
+    };
+    let mut config = match &options.client {
+        Some((chain, key)) => builder
+            .with_client_auth_cert(certificates(chain)?, private_key(key)?)
+            .map_err(refused)?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = match http {
+        HttpVersion::Http1 => vec![b"http/1.1".to_vec()],
+        HttpVersion::Http2 => vec![b"h2".to_vec()],
+        HttpVersion::Auto => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    };
+    Ok(Arc::new(config))
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, ClientError> {
+    let mut store = RootCertStore::empty();
+    let system = rustls_native_certs::load_native_certs();
+    store.add_parsable_certificates(system.certs);
+    if let Some(path) = ca {
+        for certificate in certificates(path)? {
+            store
+                .add(certificate)
+                .map_err(|error| file(AUTHORITY, path, &error))?;
+        }
+    }
+    if store.is_empty() {
+        let why = system
+            .errors
+            .first()
+            .map_or_else(|| "none was found".to_owned(), ToString::to_string);
+        return Err(ClientError::Tls {
+            problem: format!(
+                "this system has no trusted certificates ({why}); name an authority (--ca) or do without checking (--insecure)"
+            ),
+        });
+    }
+    Ok(store)
+}
+
+const AUTHORITY: &str = "certificate authority";
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let what = "certificates";
+    let found = CertificateDer::pem_slice_iter(&bounded(what, path)?)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| file(what, path, &error))?;
+    if found.is_empty() {
+        return Err(file(what, path, &"it holds none; it must be PEM"));
+    }
+    Ok(found)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ClientError> {
+    let what = "a private key";
+    PrivateKeyDer::from_pem_slice(&bounded(what, path)?).map_err(|error| file(what, path, &error))
+}
+
+/// Bytes of a file of certificates: the bundle of a whole system has a quarter of it.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// A file that may be a device that never ends.
+fn bounded(what: &'static str, path: &Path) -> Result<Vec<u8>, ClientError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
+        .map_err(|error| file(what, path, &error))?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        let wrong = format!("it has more than {} KiB", LONGEST_FILE / 1024);
+        return Err(file(what, path, &wrong));
+    }
+    Ok(bytes)
+}
+
+fn file(what: &'static str, path: &Path, problem: &dyn std::fmt::Display) -> ClientError {
+    ClientError::TlsFile {
+        what,
+        path: path.to_owned(),
+        problem: problem.to_string(),
+    }
+}
+
+/// `--insecure`: any certificate will do; signatures are still checked, so that the handshake itself is a real one.
+#[derive(Debug)]
+struct AcceptAny(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/connect.rs"]
+mod tests;

@@ -1,9 +1,13 @@
-//! One URL of a target.
+//! One URL of a target, and the proxy on the way to it.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use bench_schema::Secret;
 
 use crate::ClientError;
 
@@ -256,14 +260,153 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// Which proxy to go through, and who one is there.
 
-    #[test]
-    fn a_server_is_its_host_and_port_and_whether_it_speaks_tls() {
-        let of = |url: &str| Endpoint::parse(url).unwrap();
-        assert!(of("http://h:9090/v1").same_server(&of("http://h:9090")));
-        assert!(!of("http://h:9090/v1").same_server(&of("https://h:9090")));
+/// An HTTP proxy: asked for a tunnel to a TLS server, given the whole URL for a plain one.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    endpoint: Endpoint,
+    /// The value of `proxy-authorization`.
+    authorization: Option<Secret>,
+}
+
+impl Proxy {
+    /// From `http://[USER:PASSWORD@]HOST:PORT`, user and password percent-encoded where they hold `@`, `:` or `/`. They go to the proxy as
+    /// Basic authentication, and nowhere else: not into messages, results or requests to the server.
+    ///
+    /// # Errors
+    /// [`ClientError::Url`] where it is no URL of a proxy that can be used; the message does not show user or password.
+    pub fn parse(url: &str) -> Result<Self, ClientError> {
+        let with_scheme = if url.contains("://") {
+            url.to_owned()
+        } else {
+            format!("http://{url}")
+        };
+        let (scheme, rest) = with_scheme
+            .split_once("://")
+            .unwrap_or(("http", with_scheme.as_str()));
+        let authority = rest.find('/').map_or(rest, |end| rest.split_at(end).0);
+        let Some((user, host)) = authority.rsplit_once('@') else {
+            return Ok(Self::from(Endpoint::parse(&with_scheme)?));
+        };
+        let bare = format!("{scheme}://{host}");
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        let decoded = percent_decode(name).zip(percent_decode(password));
+        let (name, password) = decoded.ok_or_else(|| ClientError::Url {
+            url: bare.clone(),
+            problem: "user and password must be percent-encoded".to_owned(),
+        })?;
+        let value = format!("Basic {}", BASE64.encode(format!("{name}:{password}")));
+        Ok(Self {
+            endpoint: Endpoint::parse(&bare)?,
+            authorization: Some(Secret::new(value)),
+        })
+    }
+
+    /// The proxy that these variables name for a server: `http_proxy` for plain servers, `https_proxy` for TLS, else `all_proxy`, in small
+    /// letters or capitals; none for Unix sockets and for what `no_proxy` lists (names with all below them, addresses, `10.0.0.0/8`, any of
+    /// them with a port, or `*`).
+    ///
+    /// # Errors
+    /// [`ClientError::Url`] where the variable holds no URL that can be used.
+    pub fn from_variables(
+        variable: impl Fn(&str) -> Option<String>,
+        server: &Endpoint,
+    ) -> Result<Option<Self>, ClientError> {
+        let Host::Tcp { name, port } = server.host() else {
+            return Ok(None);
+        };
+        let either = |small: &str| {
+            variable(small)
+                .or_else(|| variable(&small.to_ascii_uppercase()))
+                .filter(|text| !text.trim().is_empty())
+        };
+        let excluded = either("no_proxy").is_some_and(|list| {
+            list.split(',')
+                .any(|rule| excludes(rule.trim(), name, *port))
+        });
+        if excluded {
+            return Ok(None);
+        }
+        let own = if server.is_secure() {
+            "https_proxy"
+        } else {
+            "http_proxy"
+        };
+        either(own)
+            .or_else(|| either("all_proxy"))
+            .map(|url| Self::parse(url.trim()))
+            .transpose()
+    }
+
+    /// Where it listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The value of `proxy-authorization`, where it wants one.
+    pub fn authorization(&self) -> Option<&Secret> {
+        self.authorization.as_ref()
+    }
+
+    /// Whether it reads requests to this server itself, instead of passing bytes through a tunnel.
+    pub(crate) fn reads_requests_to(server: &Endpoint) -> bool {
+        !server.is_secure() && server.socket_path().is_none()
     }
 }
+
+impl From<Endpoint> for Proxy {
+    fn from(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            authorization: None,
+        }
+    }
+}
+
+/// Whether one entry of `no_proxy` means this server.
+fn excludes(rule: &str, name: &str, port: u16) -> bool {
+    if rule == "*" {
+        return true;
+    }
+    let rule = match rule.rsplit_once(':') {
+        Some((host, of)) if !host.contains(':') && of.parse::<u16>().is_ok() => {
+            if of.parse() != Ok(port) {
+                return false;
+            }
+            host
+        }
+        _ => rule,
+    };
+    if rule.is_empty() {
+        return false;
+    }
+    if let Some((network, bits)) = rule.split_once('/') {
+        return within(name, network, bits).unwrap_or(false);
+    }
+    let (rule, name) = (rule.to_ascii_lowercase(), name.to_ascii_lowercase());
+    let suffix = rule.trim_start_matches("*.").trim_start_matches('.');
+    name == suffix
+        || name
+            .strip_suffix(suffix)
+            .is_some_and(|before| before.ends_with('.'))
+}
+
+/// Whether an address lies in a network; `None` where one of them is none.
+fn within(name: &str, network: &str, bits: &str) -> Option<bool> {
+    let (address, network): (IpAddr, IpAddr) = (name.parse().ok()?, network.parse().ok()?);
+    let bits: u32 = bits.parse().ok()?;
+    let (a, n, width) = match (address, network) {
+        (IpAddr::V4(a), IpAddr::V4(n)) => (u128::from(a.to_bits()), u128::from(n.to_bits()), 32),
+        (IpAddr::V6(a), IpAddr::V6(n)) => (a.to_bits(), n.to_bits(), 128),
+        _ => return Some(false),
+    };
+    let shift = 128_u32.checked_sub(width)?;
+    let host_bits = u32::checked_sub(width, bits)?;
+    let cut = |x: u128| (x << shift).checked_shr(shift + host_bits).unwrap_or(0);
+    Some(cut(a) == cut(n))
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/endpoint.rs"]
+mod tests;

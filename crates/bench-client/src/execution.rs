@@ -9,13 +9,13 @@ use std::task::Poll;
 use bench_schema::{Exchange, FailureKind, Nanos, Outcome, Stage, Stamp};
 use hyper::http::response::Parts;
 
-use crate::deadline::{Deadline, Recall};
 use crate::fault::{ErrorBody, Fault, retry_after, unusable_content};
 use crate::pool::Checkout;
 use crate::read_batching::{GapTracker, Hold};
 use crate::request::HttpRequest;
 use crate::socket::{LogPosition, ReadLog};
 use crate::target::CancelAfter;
+use crate::timer::{Deadline, Recall};
 use crate::transfer::{Connection, Http1, Step, Transfer};
 use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
 

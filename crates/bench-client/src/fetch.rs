@@ -22,12 +22,12 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::client::REPLACEMENTS;
 use crate::clock::KernelStamps;
 use crate::connect::Connector;
-use crate::deadline::Deadline;
 use crate::fault::Fault;
 use crate::pool::{Checkout, Pool};
 use crate::protocol::page_error;
 use crate::request::{HttpRequest, PreparedRequest, Route};
 use crate::socket::ReadLog;
+use crate::timer::Deadline;
 use crate::transfer::{LocalTasks, Step, Transfer};
 use crate::{ClientError, Clock, Endpoint, Target};
 

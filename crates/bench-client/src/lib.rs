@@ -4,7 +4,6 @@ mod answer;
 mod client;
 mod clock;
 mod connect;
-mod deadline;
 mod endpoint;
 mod error;
 mod execution;
@@ -13,32 +12,28 @@ mod fetch;
 mod pool;
 mod probe;
 pub mod protocol;
-mod proxy;
 mod read_batching;
 mod request;
-mod schedstat;
 #[cfg(test)]
+#[path = "../tests/unit/scripted.rs"]
 mod scripted;
 mod socket;
 pub mod sse;
 mod sys;
 mod target;
 mod timer;
-mod tls;
 mod transfer;
 
 pub use answer::{Answer, AnswerDecoder, AnswerLimits, Progress, StreamEnd};
 pub use client::Client;
-pub use clock::Clock;
-pub use endpoint::Endpoint;
+pub use clock::{Clock, SchedStat, thread_schedstat};
+pub use endpoint::{Endpoint, Proxy};
 pub use error::ClientError;
 pub use fetch::{Fetched, Fetcher};
 pub use probe::{Probe, ServerFacts, Tokenized};
 pub use protocol::{Protocol, protocol_by_name};
-pub use proxy::Proxy;
 pub use read_batching::ReadBatching;
 pub use request::{PreparedRequest, RequestEncoder};
-pub use schedstat::{SchedStat, thread_schedstat};
 pub use socket::ReadMark;
 pub use target::{
     CancelAfter, ConnectionPolicy, HttpVersion, Limits, Target, Timeouts, TlsOptions,

@@ -12,7 +12,6 @@ mod ollama;
 mod openai;
 mod openai_responses;
 mod sglang_generate;
-mod skim;
 mod template;
 mod tgi_generate;
 mod triton_generate;

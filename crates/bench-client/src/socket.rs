@@ -1,7 +1,5 @@
 //! The socket under hyper: every read knows when its bytes reached the kernel.
 
-mod piece;
-
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,7 +17,6 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketType};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-use self::piece::PieceEnd;
 use crate::clock::KernelStamps;
 use crate::request::Sent;
 use crate::sys;
@@ -115,7 +112,7 @@ impl Socket {
             let mut ready = ready!(self.fd.poll_read_ready(cx))?;
             let fd = self.fd.get_ref().as_fd();
             let started = self.log.now();
-            let piece = piece::first(fd, &self.log, started).filter(|piece| *piece < room);
+            let piece = first_piece(fd, &self.log, started).filter(|piece| *piece < room);
             let received = recv(fd, piece.unwrap_or(room));
             let returned = self.log.now();
             match received {
@@ -134,7 +131,7 @@ impl Socket {
                         returned,
                         realtime_ns: received.realtime_ns,
                         drained,
-                        piece: piece.map(|_| piece::end(&received, sys::next_stamp(fd))),
+                        piece: piece.map(|_| end_of_piece(&received, sys::next_stamp(fd))),
                         len: received.len,
                         opening: received.opening,
                     });
@@ -356,7 +353,7 @@ impl ReadLog {
 
     /// Whether a read that begins `now` may find more than one event: the latest arrived longer ago than they usually are apart, or the
     /// answer is short so far, so that its only tokens may wait with what closes it.
-    pub(super) fn may_hold_several(&self, now: Stamp) -> bool {
+    fn may_hold_several(&self, now: Stamp) -> bool {
         /// Pieces in vain after which the rest of the exchange is read as it comes.
         const PATIENCE: u32 = 8;
         /// Reads of an exchange that are all looked at.
@@ -370,7 +367,7 @@ impl ReadLog {
     }
 
     /// Whether so many queued bytes may be more than one event.
-    pub(super) fn is_unusual(&self, queued: usize) -> bool {
+    fn is_unusual(&self, queued: usize) -> bool {
         let usual = self.usual_len.get();
         queued > usual.saturating_add(usual / 2)
     }
@@ -483,6 +480,64 @@ fn copy_of(error: &io::Error) -> io::Error {
     }
 }
 
+// Events that waited together are read one by one: the kernel keeps a stamp for each segment in its queue, and gives that of the last
+// one which a read touches. A read that ends where an event ends, and where its segment ends too, has that event's own stamp.
+
+/// Bytes that are looked at for the end of the first event.
+const LOOK: usize = 2048;
+
+/// Where a piece ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PieceEnd {
+    /// At the end of a segment: its stamp is the piece's arrival.
+    OfASegment,
+    /// Within what the kernel keeps as one segment, which may be several that it has put together: the stamp is that of the last.
+    InASegment,
+}
+
+/// Bytes to the end of the first of several events that wait; `None` where everything is to be read at once.
+fn first_piece(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Option<usize> {
+    if !log.may_hold_several(now) {
+        return None;
+    }
+    let queued = usize::try_from(rustix::io::ioctl_fionread(fd).ok()?).ok()?;
+    if !log.is_unusual(queued) {
+        return None;
+    }
+    let mut bytes = [0_u8; LOOK];
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let (read, _) = rustix::net::recv(fd, &mut bytes, flags).ok()?;
+    end_of_first(bytes.get(..read)?).filter(|end| *end < queued)
+}
+
+/// What the stamp of the next byte says of the end of a piece.
+fn end_of_piece(received: &Received, next: Option<i64>) -> PieceEnd {
+    if next.is_some() && next != received.realtime_ns {
+        PieceEnd::OfASegment
+    } else {
+        PieceEnd::InASegment
+    }
+}
+
+/// Where the first event, with its chunk, or the first TLS record ends.
+fn end_of_first(bytes: &[u8]) -> Option<usize> {
+    /// Content types of TLS records: from `change_cipher_spec` to `application_data`.
+    const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
+    if let [kind, 3, 0..=4, high, low, ..] = *bytes
+        && RECORDS.contains(&kind)
+    {
+        return Some(5 + usize::from(u16::from_be_bytes([high, low])));
+    }
+    // An event ends with an empty line; a chunk that ends with a line's end has one too.
+    let end = memchr::memchr_iter(b'\n', bytes).find_map(|at| match bytes.get(at + 1..)? {
+        [b'\r', b'\n', ..] => Some(at + 3),
+        [b'\n', ..] => Some(at + 2),
+        _ => None,
+    })?;
+    let chunk = bytes.get(end..)?.starts_with(b"\r\n");
+    Some(if chunk { end + 2 } else { end })
+}
+
 // When the bytes of a read reached this machine.
 
 /// The socket read that brought some bytes of an answer.
@@ -511,164 +566,5 @@ pub struct ReadMark {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use std::future::poll_fn;
-    use std::io::{Read as _, Write as _};
-    use std::net::{TcpListener, TcpStream};
-
-    use bench_schema::Nanos;
-    use tokio::io::AsyncReadExt as _;
-
-    use super::*;
-    use crate::Clock;
-    use crate::clock::KernelStamps;
-    use crate::request::Sent;
-
-    /// Reads all that waits, one permit after the other: the mark of each read and the bytes it brought.
-    #[expect(clippy::unwrap_used, reason = "only tests call it")]
-    async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(ReadMark, Vec<u8>)> {
-        let mut reads: Vec<(ReadMark, Vec<u8>)> = Vec::new();
-        while reads.iter().map(|read| read.1.len()).sum::<usize>() < len {
-            let mut buffer = [0; 4096];
-            let n = socket.read(&mut buffer).await.unwrap();
-            reads.push((socket.log.mark(), buffer[..n].to_vec()));
-        }
-        reads
-    }
-
-    /// Whatever the kernel puts together: a stamp that is called exact lies within the call that sent its event.
-    #[tokio::test]
-    async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share_one() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        near.set_nonblocking(true).unwrap();
-        sys::ask_for_stamps(near.as_fd()).unwrap();
-        let mut far = listener.accept().unwrap().0;
-        far.set_nodelay(true).unwrap();
-        let clock = Clock::start();
-        let stamps = Rc::new(KernelStamps::new(clock.clone()));
-        let log = ReadLog::new(stamps);
-        let watched = sys::watch(
-            Arc::new(near.into()),
-            Interest::READABLE | Interest::WRITABLE,
-        );
-        let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
-        let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
-        let slack = Nanos::new(50_000);
-        let (mut own, mut shared) = (0, 0);
-        for round in 0..200 {
-            // Read alone: the usual length is known from here on.
-            far.write_all(event).unwrap();
-            read_what_waits(&mut socket, event.len()).await;
-            log.begin(clock.now());
-            // With late acknowledgements segments are still the sender's, and stay apart; with quick ones the kernel joins them.
-            let quick = round % 2 == 0;
-            rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), quick).unwrap();
-            let mut written = Vec::new();
-            for _ in 0..3 {
-                let before = clock.now();
-                far.write_all(event).unwrap();
-                written.push((before - slack, clock.now() + slack));
-            }
-            let reads = read_what_waits(&mut socket, 3 * event.len()).await;
-            if reads.iter().any(|(mark, _)| mark.arrival == mark.returned) {
-                continue; // The kernel begins to stamp a moment after the first socket asks.
-            }
-            let mut at = 0;
-            for (mark, bytes) in &reads {
-                assert!(bytes.len() % event.len() == 0, "whole events");
-                at += bytes.len() / event.len();
-                let (before, after) = written[at - 1];
-                if mark.continues {
-                    shared += 1;
-                } else {
-                    assert!(before <= mark.arrival && mark.arrival <= after);
-                    own += usize::from(bytes.len() == event.len() && at < 3);
-                }
-                assert!(mark.previous_return <= mark.arrival && mark.previous_return <= after);
-            }
-        }
-        assert!(own > 0, "{own} of their own, {shared} shared");
-    }
-
-    /// The stamp is taken before the call, so that what the call does before it reaches the last byte would be counted as the server's.
-    #[tokio::test]
-    async fn the_write_that_ends_a_request_is_short_however_long_the_request() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        near.set_nonblocking(true).unwrap();
-        let mut far = listener.accept().unwrap().0;
-        let log = ReadLog::new(Rc::new(KernelStamps::new(Clock::start())));
-        let watched = sys::watch(
-            Arc::new(near.into()),
-            Interest::READABLE | Interest::WRITABLE,
-        );
-        let socket = Socket::new(watched.unwrap(), log);
-        for len in [1, 2 * LAST_WRITE, 2 * LAST_WRITE + 1, 64 << 10, 400_000] {
-            let server = std::thread::spawn(move || {
-                far.read_exact(&mut vec![0; len]).unwrap();
-                far
-            });
-            let request = vec![b'x'; len];
-            let (mut written, mut last) = (0, 0);
-            while written < len {
-                last = poll_fn(|cx| socket.poll_send(cx, &request[written..]))
-                    .await
-                    .unwrap();
-                written += last;
-            }
-            assert!(last <= 2 * LAST_WRITE, "{last} of {len} bytes");
-            far = server.join().unwrap();
-        }
-    }
-
-    /// What it says of the instant: within the call, and nearer to its beginning, where the stamp is taken, than to its end.
-    #[tokio::test]
-    async fn the_kernel_hands_a_request_on_within_the_call_and_nearer_to_sent_than_to_its_return() {
-        const REQUESTS: usize = 300;
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        near.set_nonblocking(true).unwrap();
-        near.set_nodelay(true).unwrap();
-        let mut far = listener.accept().unwrap().0;
-        // A server that waits in its read: the call wakes it, as that of a real request does.
-        let server = std::thread::spawn(move || {
-            let mut request = [0; 1000];
-            while far.read_exact(&mut request).is_ok() && far.write_all(b"x").is_ok() {}
-        });
-        let clock = Clock::start();
-        let stamps = Rc::new(KernelStamps::new(clock.clone()));
-        let log = ReadLog::new(Rc::clone(&stamps));
-        sys::sending::ask_for_stamps(near.as_fd()).unwrap();
-        let watched = sys::watch(
-            Arc::new(near.into()),
-            Interest::READABLE | Interest::WRITABLE,
-        );
-        let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
-        let (mut after_sent, mut before_return) = (Vec::new(), Vec::new());
-        for _ in 0..REQUESTS {
-            let sent = Sent::new(0);
-            log.note_body_taken(&sent);
-            let written = poll_fn(|cx| socket.poll_send(cx, &[b'x'; 1000])).await;
-            let returned = clock.now();
-            assert_eq!(written.unwrap(), 1000);
-            log.note_flush();
-            let handed = sys::sending::take_stamp(socket.fd.get_ref().as_fd());
-            let handed = stamps.arrival(handed.expect("a stamp for each segment"), returned);
-            after_sent.push(handed - sent.at().unwrap());
-            before_return.push(returned - handed);
-            assert_eq!(socket.read(&mut [0; 8]).await.unwrap(), 1);
-        }
-        drop(socket);
-        server.join().unwrap();
-        // The two clocks are read one after the other: a conversion is wrong by less than this.
-        let slack = Nanos::new(50_000);
-        assert!(after_sent.iter().all(|late| *late > Nanos::ZERO - slack));
-        let median = |times: &mut Vec<Nanos>| {
-            times.sort();
-            times[REQUESTS / 2]
-        };
-        let (begun, left) = (median(&mut after_sent), median(&mut before_return));
-        assert!(begun < left, "{begun} from the stamp, {left} to the return");
-    }
-}
+#[path = "../tests/unit/socket.rs"]
+mod tests;

@@ -1,20 +1,22 @@
 //! GPUs through NVML, whose library is looked for when the program runs: a host without one builds and runs all the same.
 
-mod device;
 mod links;
 
 use std::collections::BTreeMap;
 
 use bench_schema::{Reading, ReadingSource, Stamp};
-use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, PcieUtilCounter, TemperatureSensor};
+use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::structs::device::FieldId;
+use nvml_wrapper::sys_exports::field_id;
+use nvml_wrapper::{Device, Nvml};
 
 use crate::config::Gpus;
 use crate::host::SLOW;
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
-
-pub(crate) use device::throttles;
 
 /// Reads every GPU that NVML shows.
 pub(crate) struct GpuSource {
@@ -107,13 +109,13 @@ impl Source for GpuSource {
                 Ok(gpu) => {
                     let mut draft =
                         Draft::new(ReadingSource::Gpu, &instance, from, &mut self.named);
-                    device::read_fast(&gpu, &mut draft);
+                    read_fast(&gpu, &mut draft);
                     if slow {
-                        device::read_slow(&gpu, &mut draft);
+                        read_slow(&gpu, &mut draft);
                     }
                     draft.finish(now()).into_iter().for_each(&mut *emit);
                     if slow {
-                        device::read_instances(&gpu, &instance, &mut self.named, now, emit);
+                        read_instances(&gpu, &instance, &mut self.named, now, emit);
                     }
                 }
                 Err(error) => {
@@ -124,6 +126,191 @@ impl Source for GpuSource {
                 }
             }
         }
+    }
+}
+
+// One GPU: each counter by itself, because a card may lack any of them.
+
+const MHZ: f64 = 1e6;
+const KIB: f64 = 1024.0;
+
+/// Why clocks are held down, and the name of the series that is 1 while they are.
+const THROTTLES: &[(ThrottleReasons, &str)] = &[
+    (ThrottleReasons::SW_POWER_CAP, "throttle_power_cap"),
+    (ThrottleReasons::HW_SLOWDOWN, "throttle_hardware"),
+    (
+        ThrottleReasons::SW_THERMAL_SLOWDOWN,
+        "throttle_thermal_software",
+    ),
+    (
+        ThrottleReasons::HW_THERMAL_SLOWDOWN,
+        "throttle_thermal_hardware",
+    ),
+    (
+        ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN,
+        "throttle_power_brake",
+    ),
+    (ThrottleReasons::SYNC_BOOST, "throttle_sync_boost"),
+    (
+        ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
+        "throttle_clocks_setting",
+    ),
+];
+
+/// Processes of one GPU that are listed.
+const MAX_PROCESSES: usize = 32;
+
+fn number(value: u32) -> f64 {
+    f64::from(value)
+}
+
+fn set(draft: &mut Draft<'_>, name: &str, read: Result<f64, NvmlError>) {
+    draft.set_or_say(name, read.map_err(|error| reason(&error)));
+}
+
+/// Each reason that a clock may be held down for, by name: 1 where it is one of `reasons`, else 0.
+pub(crate) fn throttles(reasons: ThrottleReasons) -> impl Iterator<Item = (&'static str, f64)> {
+    THROTTLES
+        .iter()
+        .map(move |&(flag, name)| (name, f64::from(u8::from(reasons.contains(flag)))))
+}
+
+/// What moves: utilisation, memory, power, energy, the SM clock and what holds it down.
+fn read_fast(gpu: &Device<'_>, draft: &mut Draft<'_>) {
+    match gpu.utilization_rates() {
+        Ok(rates) => {
+            draft.set("utilisation_share", number(rates.gpu) / 100.0);
+            draft.set("memory_utilisation_share", number(rates.memory) / 100.0);
+        }
+        Err(error) => draft.unknown("utilisation_share", reason(&error)),
+    }
+    read_memory(gpu, draft);
+    set(
+        draft,
+        "power_w",
+        gpu.power_usage().map(|mw| number(mw) / 1e3),
+    );
+    let energy = gpu.total_energy_consumption();
+    set(draft, "energy_j_total", energy.map(|mj| mj as f64 / 1e3));
+    let clock = gpu.clock_info(Clock::SM);
+    set(draft, "sm_clock_hz", clock.map(|mhz| number(mhz) * MHZ));
+    match gpu.current_throttle_reasons() {
+        Ok(reasons) => {
+            for (name, holds) in throttles(reasons) {
+                draft.set(name, holds);
+            }
+        }
+        Err(error) => draft.unknown("throttle_power_cap", reason(&error)),
+    }
+}
+
+fn read_memory(gpu: &Device<'_>, draft: &mut Draft<'_>) {
+    match gpu.memory_info() {
+        Ok(memory) => {
+            draft.set("memory_used_bytes", memory.used as f64);
+            draft.set("memory_total_bytes", memory.total as f64);
+        }
+        Err(error) => draft.unknown("memory_used_bytes", reason(&error)),
+    }
+}
+
+/// What changes slowly or is dear to ask for.
+fn read_slow(gpu: &Device<'_>, draft: &mut Draft<'_>) {
+    let temperature = gpu.temperature(TemperatureSensor::Gpu);
+    set(draft, "temperature_celsius", temperature.map(number));
+    let clock = gpu.clock_info(Clock::Memory);
+    set(draft, "memory_clock_hz", clock.map(|mhz| number(mhz) * MHZ));
+    let limit = gpu.enforced_power_limit();
+    set(draft, "power_limit_w", limit.map(|mw| number(mw) / 1e3));
+    read_links(gpu, draft);
+    read_processes(gpu, draft);
+}
+
+/// PCIe and NVLink. Where the driver has byte counters they are read; else NVML measures PCIe itself, over 20 ms of waiting.
+fn read_links(gpu: &Device<'_>, draft: &mut Draft<'_>) {
+    let sent = field(gpu, field_id::NVML_FI_DEV_PCIE_COUNT_TX_BYTES);
+    let received = field(gpu, field_id::NVML_FI_DEV_PCIE_COUNT_RX_BYTES);
+    if let (Ok(sent), Ok(received)) = (sent, received) {
+        draft.set("pcie_tx_bytes_total", sent);
+        draft.set("pcie_rx_bytes_total", received);
+    } else {
+        for (way, name) in [
+            (PcieUtilCounter::Send, "pcie_tx_bytes_per_s"),
+            (PcieUtilCounter::Receive, "pcie_rx_bytes_per_s"),
+        ] {
+            let rate = gpu.pcie_throughput(way);
+            set(draft, name, rate.map(|kib_per_s| number(kib_per_s) * KIB));
+        }
+    }
+    links::read(gpu, draft);
+}
+
+/// One field value of the card itself.
+fn field(gpu: &Device<'_>, id: u32) -> Result<f64, String> {
+    let mut samples = gpu
+        .field_values_for(&[FieldId(id)])
+        .map_err(|e| reason(&e))?;
+    let sample = samples.pop().ok_or_else(|| "NVML: no answer".to_owned())?;
+    let value = sample.and_then(|s| s.value).map_err(|e| reason(&e))?;
+    Ok(match value {
+        SampleValue::F64(v) => v,
+        SampleValue::U32(v) => number(v),
+        SampleValue::U64(v) => v as f64,
+        SampleValue::I64(v) => v as f64,
+    })
+}
+
+fn read_processes(gpu: &Device<'_>, draft: &mut Draft<'_>) {
+    match gpu.running_compute_processes() {
+        Ok(processes) => {
+            draft.set("processes", processes.len() as f64);
+            for process in processes.iter().take(MAX_PROCESSES) {
+                let name = format!("process.{}.memory_bytes", process.pid);
+                match process.used_gpu_memory {
+                    UsedGpuMemory::Used(bytes) => draft.set(&name, bytes as f64),
+                    UsedGpuMemory::Unavailable => draft.unknown(&name, "NVML does not tell"),
+                }
+            }
+        }
+        Err(error) => draft.unknown("processes", reason(&error)),
+    }
+    // The newest sample of each process; NVML keeps those of the last seconds.
+    match gpu.process_utilization_stats(None) {
+        Ok(mut samples) => {
+            samples.sort_by_key(|sample| sample.timestamp);
+            for sample in samples.iter().rev().take(MAX_PROCESSES).rev() {
+                let name = format!("process.{}.sm_share", sample.pid);
+                draft.set(&name, number(sample.sm_util) / 100.0);
+            }
+        }
+        // NVML says "not found" where no process has used the GPU lately.
+        Err(NvmlError::NotFound) => {}
+        Err(error) => draft.unknown("process.sm_share", reason(&error)),
+    }
+}
+
+/// The MIG instances of a GPU that is divided: their memory; NVML tells no utilisation of them.
+fn read_instances(
+    gpu: &Device<'_>,
+    parent: &str,
+    named: &mut Named,
+    now: &dyn Fn() -> Stamp,
+    emit: &mut dyn FnMut(Reading),
+) {
+    // A card that cannot be divided says so here; that is nothing to report.
+    if !gpu.mig_mode().is_ok_and(|mode| mode.current == 1) {
+        return;
+    }
+    for index in 0..gpu.mig_device_count().unwrap_or(0) {
+        let from = now();
+        let Ok(instance) = gpu.mig_device_by_index(index) else {
+            continue;
+        };
+        let name = format!("{parent}/mig{index}");
+        let mut draft = Draft::new(ReadingSource::Gpu, &name, from, named);
+        read_memory(&instance, &mut draft);
+        draft.unknown("utilisation_share", "NVML tells none of a MIG instance");
+        draft.finish(now()).into_iter().for_each(&mut *emit);
     }
 }
 

@@ -254,91 +254,160 @@ pub(crate) fn error_message(value: &serde_json::Value) -> Option<String> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+// The short way through the commonest chunk: one choice, one piece of plain text, nothing else that matters.
+//
+// Nearly every event of a stream has that shape, and a full parse of it costs more than all else that is done to an event.
+// Anything unusual (an escape, a second choice, a usage, any key that could matter) gives `None`, and serde reads the document.
+// So this never decides anything that serde would decide otherwise (keys that come twice aside, which serde refuses): a property
+// test holds the two together.
 
-    #[derive(Debug, Default, serde::Deserialize)]
-    #[serde(default)]
-    struct All<'a> {
-        #[serde(borrow)]
-        text: Text<'a>,
-        count: Count,
-        number: Number,
-        length: Length,
-        list: List<Count>,
-        error: ErrorField,
-    }
+/// Where the text is: `{"choices":[{"delta":{"content":…}}]}` or `{"choices":[{"text":…}]}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Chat,
+    Completions,
+}
 
-    #[test]
-    fn a_plain_string_is_borrowed_and_an_escaped_one_is_not_lost() {
-        let plain: All<'_> = parse(br#"{"text":"abc"}"#).unwrap();
-        assert!(matches!(plain.text, Text(Some(Cow::Borrowed("abc")))));
-        let escaped: All<'_> = parse(br#"{"text":"a\nb"}"#).unwrap();
-        assert_eq!(escaped.text.get(), Some("a\nb"));
-    }
+/// The text of the commonest chunk, if `json` is one and the text is not empty.
+pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<&str> {
+    let mut cursor = Cursor { json, at: 0 };
+    let mut text = None;
+    cursor.object(|cursor, key| match key {
+        b"choices" if text.is_none() => {
+            text = Some(cursor.only_choice(shape)?);
+            Some(())
+        }
+        b"id" | b"created" | b"model" | b"system_fingerprint" => cursor.scalar(),
+        b"object" => (cursor.string()? != b"error").then_some(()),
+        b"usage" | b"prompt_token_ids" | b"service_tier" => cursor.null(),
+        _ => None,
+    })?;
+    cursor.end()?;
+    let text = std::str::from_utf8(text?).ok()?;
+    Some(text).filter(|text| !text.is_empty())
+}
 
-    #[test]
-    fn a_value_of_another_type_is_absent_and_costs_nothing_else() {
-        for odd in [
-            "null",
-            "true",
-            "-7",
-            "1.5",
-            "\"x\"",
-            "[1,[2]]",
-            "{\"a\":{\"b\":1}}",
-        ] {
-            let json = format!(
-                r#"{{"count":{odd},"length":{odd},"list":{odd},"number":{odd},"text":{odd},"error":null}}"#
-            );
-            if odd == "[1,[2]]" {
-                assert!(parse::<All<'_>>(json.as_bytes()).unwrap().length.0 == Some(2));
-                continue;
+/// A position in a document.
+struct Cursor<'a> {
+    json: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// `[{…}]` with exactly one choice.
+    fn only_choice(&mut self, shape: Shape) -> Option<&'a [u8]> {
+        self.token(b'[')?;
+        let mut text = None;
+        self.object(|cursor, key| match (key, shape) {
+            (b"delta", Shape::Chat) if text.is_none() => {
+                text = Some(cursor.only_content()?);
+                Some(())
             }
-            let all: All<'_> = parse(json.as_bytes()).unwrap();
-            assert_eq!(all.text.get().is_some(), odd == "\"x\"", "{odd}");
-            assert_eq!(all.number.0.is_some(), matches!(odd, "-7" | "1.5"), "{odd}");
-            assert_eq!(all.count.0, None, "{odd}");
-            assert_eq!((all.length.0, all.list.0.len()), (None, 0), "{odd}");
-            assert_eq!(all.error, ErrorField(None), "{odd}");
+            (b"text", Shape::Completions) if text.is_none() => {
+                text = Some(cursor.string()?);
+                Some(())
+            }
+            (b"index", _) => cursor.scalar(),
+            (
+                b"finish_reason" | b"logprobs" | b"token_ids" | b"stop_reason"
+                | b"prompt_token_ids" | b"prompt_logprobs" | b"matched_stop",
+                _,
+            ) => cursor.null(),
+            _ => None,
+        })?;
+        self.token(b']')?;
+        text
+    }
+
+    /// `{"content":"…"}` and nothing beside it.
+    fn only_content(&mut self) -> Option<&'a [u8]> {
+        let mut text = None;
+        self.object(|cursor, key| {
+            if key != b"content" || text.is_some() {
+                return None;
+            }
+            text = Some(cursor.string()?);
+            Some(())
+        })?;
+        text
+    }
+
+    /// An object, each of whose values `member` consumes. Every key that is taken twice must be refused there or not matter.
+    fn object(&mut self, mut member: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+        self.token(b'{')?;
+        loop {
+            let key = self.string()?;
+            self.token(b':')?;
+            member(self, key)?;
+            match self.next()? {
+                b',' => {}
+                b'}' => return Some(()),
+                _ => return None,
+            }
         }
     }
 
-    #[test]
-    fn counts_may_be_written_as_floats_but_not_below_zero() {
-        for (json, count) in [
-            ("4", Some(4)),
-            ("4.0", Some(4)),
-            ("-1", None),
-            ("1e300", None),
-        ] {
-            let json = format!(r#"{{"count":{json}}}"#);
-            assert_eq!(parse::<All<'_>>(json.as_bytes()).unwrap().count.0, count);
+    /// A string without escapes and control characters.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.token(b'"')?;
+        let rest = self.json.get(self.at..)?;
+        let length = memchr::memchr2(b'"', b'\\', rest)?;
+        let text = rest.get(..length)?;
+        let plain = rest.get(length) == Some(&b'"') && text.iter().all(|&byte| byte >= b' ');
+        self.at += length + 1;
+        plain.then_some(text)
+    }
+
+    /// `null`, a plain string, or a whole number.
+    fn scalar(&mut self) -> Option<()> {
+        self.space();
+        match *self.json.get(self.at)? {
+            b'"' => self.string().map(|_| ()),
+            b'0'..=b'9' => self.whole_number(),
+            _ => self.null(),
         }
     }
 
-    #[test]
-    fn an_error_is_told_by_its_message_whatever_its_form() {
-        for (json, message) in [
-            (r#""no""#, Some("no")),
-            (r#"{"message":"no","code":1}"#, Some("no")),
-            (r#"{"code":1}"#, Some(r#"{"code":1}"#)),
-            ("500", Some("500")),
-            ("true", Some("true")),
-            ("null", None),
-            ("false", None),
-            (r#""""#, None),
-        ] {
-            let json = format!(r#"{{"error":{json}}}"#);
-            assert_eq!(
-                parse::<All<'_>>(json.as_bytes())
-                    .unwrap()
-                    .error
-                    .0
-                    .as_deref(),
-                message
-            );
+    fn whole_number(&mut self) -> Option<()> {
+        let rest = self.json.get(self.at..)?;
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let leading_zero = digits > 1 && rest.first() == Some(&b'0');
+        self.at += digits;
+        (!leading_zero && digits < 16).then_some(())
+    }
+
+    fn null(&mut self) -> Option<()> {
+        self.space();
+        let rest = self.json.get(self.at..)?;
+        self.at += 4;
+        rest.starts_with(b"null").then_some(())
+    }
+
+    fn token(&mut self, expected: u8) -> Option<()> {
+        (self.next()? == expected).then_some(())
+    }
+
+    /// The next byte that is no white space.
+    fn next(&mut self) -> Option<u8> {
+        self.space();
+        let byte = *self.json.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.json.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
         }
+    }
+
+    /// Nothing but white space is left.
+    fn end(&mut self) -> Option<()> {
+        self.space();
+        (self.at == self.json.len()).then_some(())
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/json.rs"]
+mod tests;

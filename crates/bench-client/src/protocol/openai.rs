@@ -4,8 +4,7 @@ use bench_schema::{Channel, GenerationRequest, Nanos, Usage};
 use serde::Deserialize;
 
 use super::api::{Api, Document, Object, Parameters, PromptForm};
-use super::json::{Count, ErrorField, Length, List, Number, Text, TextOrList};
-use super::skim::{Shape, skim};
+use super::json::{Count, ErrorField, Length, List, Number, Shape, Text, TextOrList, skim};
 use super::{DecodeError, Delta, Framing, ProtocolOptions, UsageRequest};
 
 /// The chat API of OpenAI and of all servers that copy it.
@@ -362,4 +361,5 @@ fn read_embeddings(document: Document<'_>, out: &mut Delta) -> Result<(), Decode
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/openai.rs"]
 mod tests;

@@ -1,3 +1,5 @@
+//! Pages of servers and exporters under this project's names.
+
 use super::*;
 
 fn page(text: &str) -> Page {
@@ -10,7 +12,7 @@ fn close(a: f64, b: f64) -> bool {
 
 #[test]
 fn every_line_of_the_table_is_a_rule_or_a_comment() {
-    let lines = include_str!("servers.txt").lines();
+    let lines = include_str!("../../src/names/servers.txt").lines();
     let meant = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     assert_eq!(server_rules().len(), meant.count());
 }
@@ -132,4 +134,38 @@ fn reasons_for_a_lower_clock_are_taken_apart_as_nvmls_are() {
     assert!(!held("throttle_power_brake") && !held("throttle_hardware"));
     assert!(!gpus["0"].values.contains_key("nvlink_tx_bytes_per_s"));
     assert!(gpus["1"].values.is_empty(), "a blank is no reason");
+}
+
+fn of(page: &str) -> BTreeMap<String, String> {
+    facts(&Page::parse(page.as_bytes()).unwrap().samples)
+}
+
+#[test]
+fn a_server_tells_how_it_was_started_in_its_own_words() {
+    let vllm = of(
+        "vllm:cache_config_info{block_size=\"16\",cache_dtype=\"auto\",engine=\"0\",gpu_memory_utilization=\"0.9\",\
+                   num_gpu_blocks=\"None\"} 1\nvllm:cache_config_info{block_size=\"32\",engine=\"1\"} 1\n",
+    );
+    let expected = [
+        ("block_size", "16"),
+        ("cache_dtype", "auto"),
+        ("gpu_memory_utilization", "0.9"),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(vllm, expected.into());
+    let sglang = of("sglang:max_total_num_tokens{tp_rank=\"0\"} 2048.0\nsglang:page_size NaN\n");
+    assert_eq!(sglang["max_total_num_tokens"], "2048");
+    assert!(!sglang.contains_key("page_size"));
+}
+
+#[test]
+fn an_exporter_tells_which_gpus_there_are_once_each() {
+    let facts = of(
+        "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",modelName=\"NVIDIA L4\",Hostname=\"a\",DCGM_FI_DRIVER_VERSION=\"550.1\"} 1\n\
+         DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",modelName=\"NVIDIA L4\",Hostname=\"a\",DCGM_FI_DRIVER_VERSION=\"550.1\"} 1\n\
+         DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",modelName=\"NVIDIA L4\",Hostname=\"b\",DCGM_FI_DRIVER_VERSION=\"550.1\"} 1\n\
+         DCGM_FI_DEV_GPU_UTIL{gpu=\"1\",modelName=\"NVIDIA A30\",Hostname=\"b\"} 1\n",
+    );
+    assert_eq!(facts["gpus"], "1 × NVIDIA A30, 2 × NVIDIA L4");
+    assert_eq!(facts["gpu_driver"], "550.1");
 }

@@ -1,0 +1,176 @@
+//! Reads and writes of real sockets, and the marks they leave.
+
+use std::future::poll_fn;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use bench_schema::Nanos;
+use tokio::io::AsyncReadExt as _;
+
+use super::*;
+use crate::Clock;
+use crate::clock::KernelStamps;
+use crate::request::Sent;
+
+/// Reads all that waits, one permit after the other: the mark of each read and the bytes it brought.
+#[expect(clippy::unwrap_used, reason = "only tests call it")]
+async fn read_what_waits(socket: &mut Socket, len: usize) -> Vec<(ReadMark, Vec<u8>)> {
+    let mut reads: Vec<(ReadMark, Vec<u8>)> = Vec::new();
+    while reads.iter().map(|read| read.1.len()).sum::<usize>() < len {
+        let mut buffer = [0; 4096];
+        let n = socket.read(&mut buffer).await.unwrap();
+        reads.push((socket.log.mark(), buffer[..n].to_vec()));
+    }
+    reads
+}
+
+/// Whatever the kernel puts together: a stamp that is called exact lies within the call that sent its event.
+#[tokio::test]
+async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    sys::ask_for_stamps(near.as_fd()).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    far.set_nodelay(true).unwrap();
+    let clock = Clock::start();
+    let stamps = Rc::new(KernelStamps::new(clock.clone()));
+    let log = ReadLog::new(stamps);
+    let watched = sys::watch(
+        Arc::new(near.into()),
+        Interest::READABLE | Interest::WRITABLE,
+    );
+    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+    let event = b"1c\r\ndata: {\"content\":\"token\"}\n\n\r\n";
+    let slack = Nanos::new(50_000);
+    let (mut own, mut shared) = (0, 0);
+    for round in 0..200 {
+        // Read alone: the usual length is known from here on.
+        far.write_all(event).unwrap();
+        read_what_waits(&mut socket, event.len()).await;
+        log.begin(clock.now());
+        // With late acknowledgements segments are still the sender's, and stay apart; with quick ones the kernel joins them.
+        let quick = round % 2 == 0;
+        rustix::net::sockopt::set_tcp_quickack(socket.fd.get_ref(), quick).unwrap();
+        let mut written = Vec::new();
+        for _ in 0..3 {
+            let before = clock.now();
+            far.write_all(event).unwrap();
+            written.push((before - slack, clock.now() + slack));
+        }
+        let reads = read_what_waits(&mut socket, 3 * event.len()).await;
+        if reads.iter().any(|(mark, _)| mark.arrival == mark.returned) {
+            continue; // The kernel begins to stamp a moment after the first socket asks.
+        }
+        let mut at = 0;
+        for (mark, bytes) in &reads {
+            assert!(bytes.len() % event.len() == 0, "whole events");
+            at += bytes.len() / event.len();
+            let (before, after) = written[at - 1];
+            if mark.continues {
+                shared += 1;
+            } else {
+                assert!(before <= mark.arrival && mark.arrival <= after);
+                own += usize::from(bytes.len() == event.len() && at < 3);
+            }
+            assert!(mark.previous_return <= mark.arrival && mark.previous_return <= after);
+        }
+    }
+    assert!(own > 0, "{own} of their own, {shared} shared");
+}
+
+/// The stamp is taken before the call, so that what the call does before it reaches the last byte would be counted as the server's.
+#[tokio::test]
+async fn the_write_that_ends_a_request_is_short_however_long_the_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    let log = ReadLog::new(Rc::new(KernelStamps::new(Clock::start())));
+    let watched = sys::watch(
+        Arc::new(near.into()),
+        Interest::READABLE | Interest::WRITABLE,
+    );
+    let socket = Socket::new(watched.unwrap(), log);
+    for len in [1, 2 * LAST_WRITE, 2 * LAST_WRITE + 1, 64 << 10, 400_000] {
+        let server = std::thread::spawn(move || {
+            far.read_exact(&mut vec![0; len]).unwrap();
+            far
+        });
+        let request = vec![b'x'; len];
+        let (mut written, mut last) = (0, 0);
+        while written < len {
+            last = poll_fn(|cx| socket.poll_send(cx, &request[written..]))
+                .await
+                .unwrap();
+            written += last;
+        }
+        assert!(last <= 2 * LAST_WRITE, "{last} of {len} bytes");
+        far = server.join().unwrap();
+    }
+}
+
+/// What it says of the instant: within the call, and nearer to its beginning, where the stamp is taken, than to its end.
+#[tokio::test]
+async fn the_kernel_hands_a_request_on_within_the_call_and_nearer_to_sent_than_to_its_return() {
+    const REQUESTS: usize = 300;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    near.set_nodelay(true).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    // A server that waits in its read: the call wakes it, as that of a real request does.
+    let server = std::thread::spawn(move || {
+        let mut request = [0; 1000];
+        while far.read_exact(&mut request).is_ok() && far.write_all(b"x").is_ok() {}
+    });
+    let clock = Clock::start();
+    let stamps = Rc::new(KernelStamps::new(clock.clone()));
+    let log = ReadLog::new(Rc::clone(&stamps));
+    sys::sending::ask_for_stamps(near.as_fd()).unwrap();
+    let watched = sys::watch(
+        Arc::new(near.into()),
+        Interest::READABLE | Interest::WRITABLE,
+    );
+    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+    let (mut after_sent, mut before_return) = (Vec::new(), Vec::new());
+    for _ in 0..REQUESTS {
+        let sent = Sent::new(0);
+        log.note_body_taken(&sent);
+        let written = poll_fn(|cx| socket.poll_send(cx, &[b'x'; 1000])).await;
+        let returned = clock.now();
+        assert_eq!(written.unwrap(), 1000);
+        log.note_flush();
+        let handed = sys::sending::take_stamp(socket.fd.get_ref().as_fd());
+        let handed = stamps.arrival(handed.expect("a stamp for each segment"), returned);
+        after_sent.push(handed - sent.at().unwrap());
+        before_return.push(returned - handed);
+        assert_eq!(socket.read(&mut [0; 8]).await.unwrap(), 1);
+    }
+    drop(socket);
+    server.join().unwrap();
+    // The two clocks are read one after the other: a conversion is wrong by less than this.
+    let slack = Nanos::new(50_000);
+    assert!(after_sent.iter().all(|late| *late > Nanos::ZERO - slack));
+    let median = |times: &mut Vec<Nanos>| {
+        times.sort();
+        times[REQUESTS / 2]
+    };
+    let (begun, left) = (median(&mut after_sent), median(&mut before_return));
+    assert!(begun < left, "{begun} from the stamp, {left} to the return");
+}
+
+#[test]
+fn the_first_piece_ends_with_the_event_and_its_chunk() {
+    let first = |bytes: &[u8]| end_of_first(bytes);
+    let chunk = b"b\r\ndata: {}\n\n\r\nb\r\ndata: {}\n\n\r\n";
+    assert_eq!(first(chunk), Some(15));
+    assert_eq!(first(b"data: a\ndata: b\n\ndata: c\n\n"), Some(17));
+    assert_eq!(first(b"data: a\r\n\r\ndata: b\r\n\r\n"), Some(11));
+    assert_eq!(first(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nb\r\ndata"), Some(25));
+    // A line of JSON each, chunk by chunk.
+    assert_eq!(first(b"3\r\n{}\n\r\n3\r\n{}\n\r\n"), Some(8));
+    assert_eq!(first(b"data: half of an"), None);
+    assert_eq!(first(b"data: the other\n"), None);
+    assert_eq!(first(&[23, 3, 3, 0, 2, 1, 1, 23, 3, 3]), Some(7));
+}
