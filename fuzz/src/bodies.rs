@@ -67,7 +67,7 @@ pub fn sse(bytes: &[u8]) {
     }
 }
 
-type Seen = (String, Vec<u8>, String);
+type Seen = (String, Vec<u8>);
 
 /// The events, and whether the stream could be decoded to its end.
 fn events(decoder: &mut dyn SseDecoder, reads: &[&[u8]]) -> (Vec<Seen>, bool) {
@@ -78,7 +78,6 @@ fn events(decoder: &mut dyn SseDecoder, reads: &[&[u8]]) -> (Vec<Seen>, bool) {
         seen.push((
             name.unwrap_or_default().to_owned(),
             event.data.to_vec(),
-            event.id.to_owned(),
         ));
     };
     let whole = reads

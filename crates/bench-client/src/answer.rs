@@ -9,7 +9,7 @@ use bench_schema::{EventLog, FailureKind, Nanos, Outcome, ServerTimings, Stage, 
 use crate::ReadMark;
 use crate::protocol::{Frame, Framing, Protocol};
 use crate::sse::{LineSplitter, SseDecoder, SseError, SseSplitter};
-use collector::{Collector, Document};
+use collector::Collector;
 
 // Cuts a body into documents, whatever its framing.
 
@@ -47,8 +47,12 @@ impl Framer {
         }
     }
 
-    /// Hands each document that these bytes complete to `sink`.
-    fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(Document<'_>)) -> Result<(), SseError> {
+    /// Hands each document that these bytes complete to `sink`, with the offset just past it.
+    fn feed(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut dyn FnMut(Frame<'_>, usize),
+    ) -> Result<(), SseError> {
         if let Self::Unknown(limit) = *self {
             *self = if bytes.first() == Some(&b'{') {
                 Self::Whole(Whole {
@@ -61,25 +65,8 @@ impl Framer {
             };
         }
         match self {
-            Self::Sse(splitter) => splitter.feed(bytes, &mut |event| {
-                let frame = Frame {
-                    event: event.event,
-                    data: event.data,
-                };
-                sink(Document {
-                    frame,
-                    end: event.end,
-                });
-            }),
-            Self::Lines(splitter) => splitter.feed(bytes, &mut |line, end| {
-                sink(Document {
-                    frame: Frame {
-                        event: "",
-                        data: line,
-                    },
-                    end,
-                });
-            }),
+            Self::Sse(splitter) => splitter.feed(bytes, &mut |event| sink(event.into(), event.end)),
+            Self::Lines(splitter) => splitter.feed(bytes, &mut |line, end| sink(line.into(), end)),
             Self::Whole(whole) => whole.feed(bytes),
             Self::Unknown(_) => Ok(()),
         }
@@ -88,18 +75,12 @@ impl Framer {
     /// The transfer ended properly: what lacks its line end is given if it can be understood.
     fn end(self, collector: &mut Collector) {
         match self {
-            Self::Sse(mut splitter) => splitter.end(&mut |event| {
-                collector.last_document(Frame {
-                    event: event.event,
-                    data: event.data,
-                });
-            }),
-            Self::Lines(mut splitter) => splitter.end(&mut |line, _| {
-                collector.last_document(Frame {
-                    event: "",
-                    data: line,
-                });
-            }),
+            Self::Sse(mut splitter) => {
+                splitter.end(&mut |event| collector.last_document(event.into()));
+            }
+            Self::Lines(mut splitter) => {
+                splitter.end(&mut |line, _| collector.last_document(line.into()));
+            }
             Self::Whole(whole) if whole.instead_of_a_stream => {
                 collector.document_instead_of_a_stream(&whole.body);
             }
@@ -259,7 +240,7 @@ impl AnswerDecoder {
         let before = collector.events();
         if !bytes.is_empty() {
             collector.begin(bytes, mark);
-            let fed = framer.feed(bytes, &mut |document| collector.document(document));
+            let fed = framer.feed(bytes, &mut |frame, end| collector.document(frame, end));
             if let Err(error) = fed {
                 collector.fail(failure_of(&error), &error.to_string());
             }

@@ -22,7 +22,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
 use crate::clock::KernelStamps;
-use crate::endpoint::Host;
+use crate::endpoint::{Host, bracketed};
 use crate::fault::Fault;
 use crate::socket::{Peek, ReadLog, Socket, Watched, connected, stream_socket};
 use crate::sys::ask_for_stamps;
@@ -58,7 +58,7 @@ type Resolved = (Stamp, Rc<[SocketAddr]>);
 #[derive(Debug)]
 pub(crate) struct Connector {
     stamps: Rc<KernelStamps>,
-    tls: Option<Arc<rustls::ClientConfig>>,
+    tls: Option<Arc<ClientConfig>>,
     http: HttpVersion,
     proxy: Option<Proxy>,
     names: RefCell<HashMap<(String, u16), Resolved>>,
@@ -305,17 +305,13 @@ pub(crate) async fn open_tunnel(
     let Host::Tcp { name, port } = endpoint.host() else {
         return Ok(());
     };
-    let name = if name.contains(':') {
-        format!("[{name}]")
-    } else {
-        name.clone()
-    };
+    let name = bracketed(name);
     let who = proxy.authorization().map_or_else(String::new, |value| {
         format!("Proxy-Authorization: {}\r\n", value.expose())
     });
     let request = format!("CONNECT {name}:{port} HTTP/1.1\r\nHost: {name}:{port}\r\n{who}\r\n");
     let proxy = &proxy.endpoint().to_string();
-    let broken = |error: std::io::Error| Fault::io(Stage::Connect, &error, proxy);
+    let broken = |error: io::Error| Fault::io(Stage::Connect, &error, proxy);
     socket.write_all(request.as_bytes()).await.map_err(broken)?;
     let mut head = Vec::with_capacity(256);
     while !head.ends_with(b"\r\n\r\n") {

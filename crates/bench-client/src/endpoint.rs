@@ -154,13 +154,11 @@ impl Endpoint {
 
     /// The path of a request: the prefix and `path`. A `/v1` that both have is there once, because base URLs are given both ways.
     pub fn path(&self, path: &str) -> String {
-        let prefix = if path.starts_with("/v1/") {
-            self.prefix.strip_suffix("/v1").unwrap_or(&self.prefix)
-        } else {
-            &self.prefix
-        };
+        if path.starts_with("/v1/") {
+            return self.root_path(path);
+        }
         let slash = if path.starts_with('/') { "" } else { "/" };
-        format!("{prefix}{slash}{path}")
+        format!("{}{slash}{path}", self.prefix)
     }
 
     /// The same server's path outside the API: `/metrics`, `/health`, `/version`. A `/v1` at the prefix's end does not belong to it.
@@ -234,7 +232,8 @@ impl fmt::Display for Endpoint {
     }
 }
 
-fn bracketed(name: &str) -> String {
+/// A name as it stands in a URL.
+pub(crate) fn bracketed(name: &str) -> String {
     if name.contains(':') {
         format!("[{name}]")
     } else {

@@ -292,11 +292,7 @@ impl<'a> RequestExecution<'a> {
             Ending::Whole(at) => (StreamEnd::Eof, at),
             Ending::Enough => (StreamEnd::Eof, now),
             Ending::Broken(Some(error)) => (cut(Fault::hyper(stage, &error, log, peer)), now),
-            Ending::Broken(None) => {
-                let message =
-                    format!("{peer} closed the connection before the answer was complete");
-                (cut(Fault::new(stage, FailureKind::Closed, message)), now)
-            }
+            Ending::Broken(None) => (cut(Fault::cut_short(stage, peer)), now),
             Ending::Fault(fault) => (cut(fault), now),
             Ending::Cancelled(reason) => (StreamEnd::Cancelled(reason), now),
             Ending::Late => (self.late(stage), now),

@@ -49,28 +49,21 @@ impl Fault {
         let rustls = error
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        match rustls {
-            Some(rustls::Error::InvalidMessage(_)) => Self::new(
-                Stage::Tls,
-                FailureKind::Tls,
-                format!("{peer} does not speak TLS on this port; is the URL meant to be http://?"),
+        let why = match rustls {
+            Some(rustls::Error::InvalidMessage(_)) => {
+                format!("{peer} does not speak TLS on this port; is the URL meant to be http://?")
+            }
+            Some(rustls::Error::InvalidCertificate(problem)) => format!(
+                "{peer} shows a certificate that is not accepted ({}); --ca names another authority, --insecure accepts any",
+                plainly(problem)
             ),
-            Some(rustls::Error::InvalidCertificate(problem)) => Self::new(
-                Stage::Tls,
-                FailureKind::Tls,
-                format!(
-                    "{peer} shows a certificate that is not accepted ({}); --ca names another authority, --insecure accepts any",
-                    plainly(problem)
-                ),
-            ),
-            Some(other) => Self::new(Stage::Tls, FailureKind::Tls, format!("{peer}: {other}")),
-            None if error.kind() == io::ErrorKind::UnexpectedEof => Self::new(
-                Stage::Tls,
-                FailureKind::Tls,
-                format!("{peer} closed the connection during the TLS handshake"),
-            ),
-            None => Self::io(Stage::Tls, error, peer),
-        }
+            Some(other) => format!("{peer}: {other}"),
+            None if error.kind() == io::ErrorKind::UnexpectedEof => {
+                format!("{peer} closed the connection during the TLS handshake")
+            }
+            None => return Self::io(Stage::Tls, error, peer),
+        };
+        Self::new(Stage::Tls, FailureKind::Tls, why)
     }
 
     /// What hyper says of an exchange whose socket kept `log`.
@@ -83,32 +76,27 @@ impl Fault {
                 _ => Self::io(stage, &io, peer),
             };
         }
+        let cut = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
         if error.is_parse_too_large() {
-            return Self::new(
+            let why = format!("the response head of {peer} is larger than the client's limit");
+            Self::new(stage, FailureKind::TooLarge, why)
+        } else if error.is_parse() {
+            Self::new(stage, FailureKind::Http, not_http(error, log, peer))
+        } else if cut || log.ended().is_some() {
+            Self::cut_short(stage, peer)
+        } else {
+            Self::new(
                 stage,
-                FailureKind::TooLarge,
-                format!("the response head of {peer} is larger than the client's limit"),
-            );
+                FailureKind::Http,
+                format!("{peer}: {}", chain(error)),
+            )
         }
-        if error.is_parse() {
-            return Self::new(stage, FailureKind::Http, not_http(error, log, peer));
-        }
-        let cut = error.is_incomplete_message()
-            || error.is_canceled()
-            || error.is_closed()
-            || (log.ended().is_some() && error.is_body_write_aborted());
-        if cut || log.ended().is_some() {
-            return Self::new(
-                stage,
-                FailureKind::Closed,
-                format!("{peer} closed the connection before the answer was complete"),
-            );
-        }
-        Self::new(
-            stage,
-            FailureKind::Http,
-            format!("{peer}: {}", chain(error)),
-        )
+    }
+
+    /// The peer closed in the middle of an exchange.
+    pub(crate) fn cut_short(stage: Stage, peer: &str) -> Self {
+        let why = format!("{peer} closed the connection before the answer was complete");
+        Self::new(stage, FailureKind::Closed, why)
     }
 
     pub(crate) fn into_outcome(self) -> Outcome {

@@ -168,9 +168,10 @@ impl Pool {
         let log = std::rc::Rc::clone(&raw.log);
         self.shares.set(Some(raw.http2));
         let opened = if raw.http2 {
-            Http2::open(raw, &self.tasks).await.map(Connection::Http2)
+            let opened = Http2::open(raw.io, raw.log, &self.tasks).await;
+            opened.map(Connection::Http2)
         } else {
-            let opened = Http1::open(raw, self.head_bytes).await;
+            let opened = Http1::open(raw.io, raw.log, Some(raw.peek), self.head_bytes).await;
             opened.map(|connection| Connection::Http1(Box::new(connection)))
         };
         let peer = || self.endpoint.to_string();

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use bench_schema::GenerationRequest;
 
+use crate::sse::SseEvent;
 use api::{Api, ApiProtocol};
 
 pub use delta::Delta;
@@ -62,6 +63,18 @@ pub struct Frame<'a> {
     pub event: &'a str,
     /// The event's data, or the line.
     pub data: &'a [u8],
+}
+
+impl<'a> From<SseEvent<'a>> for Frame<'a> {
+    fn from(SseEvent { event, data, .. }: SseEvent<'a>) -> Self {
+        Self { event, data }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Frame<'a> {
+    fn from(data: &'a [u8]) -> Self {
+        Self { event: "", data }
+    }
 }
 
 /// One way of talking to a server.

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use eventsource_stream::{Event, EventStream};
+use eventsource_stream::EventStream;
 use futures_util::{Stream, stream};
 
 /// One event of a stream, borrowed from the decoder or straight from the bytes that were fed.
@@ -17,12 +17,8 @@ pub struct SseEvent<'a> {
     pub event: &'a str,
     /// The `data` lines, joined by line feeds. Bytes, not text: invalid UTF-8 is for the reader to replace.
     pub data: &'a [u8],
-    /// The last event id that the stream gave so far.
-    pub id: &'a str,
     /// Offset just past this event in the bytes that were fed; their length where the decoder cannot tell.
     pub end: usize,
-    /// Whether its blank line was seen. Only [`SseDecoder::end`] hands out an event without one.
-    pub terminated: bool,
 }
 
 /// Turns the bytes of a stream into events.
@@ -34,7 +30,7 @@ pub trait SseDecoder {
     /// [`SseError::TooLarge`] once an event passes the decoder's limit; the decoder is of no use afterwards.
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), SseError>;
 
-    /// The stream is over: hands out what still lacks its blank line, marked as not `terminated`.
+    /// The stream is over: hands out what still lacks its blank line.
     ///
     /// The standard drops such an event. Servers do end with `data: [DONE]` and no blank line, so the choice is the caller's.
     fn end(&mut self, sink: &mut dyn FnMut(SseEvent<'_>));
@@ -133,7 +129,6 @@ pub struct SseSplitter {
     /// What earlier reads brought of the open event.
     frame: Vec<u8>,
     open: OpenFrame,
-    id: String,
     /// The last byte fed was a CR that ended a line: a LF that follows belongs to it.
     after_cr: bool,
     /// Bytes of a byte order mark seen so far; 3 once it can no longer come.
@@ -151,6 +146,29 @@ struct OpenFrame {
     has_cr: bool,
 }
 
+impl OpenFrame {
+    fn decode(
+        self,
+        frame: &[u8],
+        end: usize,
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Result<(), SseError> {
+        let simple = (self.lines == 1 && !self.has_cr)
+            .then(|| only_data(frame))
+            .flatten();
+        match simple {
+            Some(data) => sink(SseEvent {
+                event: "",
+                data,
+                end,
+            }),
+            None if self.lines > 0 => decode_any(frame, end, sink)?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
 impl SseSplitter {
     /// A decoder for one stream; `limit` is the largest event in bytes.
     pub fn new(limit: usize) -> Self {
@@ -158,7 +176,6 @@ impl SseSplitter {
             limit,
             frame: Vec::new(),
             open: OpenFrame::default(),
-            id: String::new(),
             after_cr: false,
             bom: 0,
         }
@@ -194,86 +211,18 @@ impl SseSplitter {
         sink: &mut dyn FnMut(SseEvent<'_>),
     ) -> Result<(), SseError> {
         let open = std::mem::take(&mut self.open);
-        if self.frame.is_empty() {
-            self.check(rest.len())?;
-            return self.decode(open, rest, end, sink);
+        let frame = if self.frame.is_empty() {
+            rest
+        } else {
+            self.frame.extend_from_slice(rest);
+            &self.frame
+        };
+        if frame.len() > self.limit {
+            return Err(SseError::TooLarge { limit: self.limit });
         }
-        self.frame.extend_from_slice(rest);
-        self.check(0)?;
-        let frame = std::mem::take(&mut self.frame);
-        self.decode(open, &frame, end, sink)?;
-        self.frame = frame;
+        open.decode(frame, end, sink)?;
         self.frame.clear();
         Ok(())
-    }
-
-    fn decode(
-        &mut self,
-        open: OpenFrame,
-        frame: &[u8],
-        end: usize,
-        sink: &mut dyn FnMut(SseEvent<'_>),
-    ) -> Result<(), SseError> {
-        let simple = (open.lines == 1 && !open.has_cr)
-            .then(|| only_data(frame))
-            .flatten();
-        if let Some(data) = simple {
-            sink(SseEvent {
-                event: "",
-                data,
-                id: &self.id,
-                end,
-                terminated: true,
-            });
-        } else if open.lines > 0 {
-            let event = self.decode_any(frame)?;
-            self.hand_out(event.as_ref(), end, true, sink);
-        }
-        Ok(())
-    }
-
-    /// One event of any form, if it is one, by `eventsource-stream`. The id of the stream goes in before it and comes out after it.
-    fn decode_any(&mut self, frame: &[u8]) -> Result<Option<Event>, SseError> {
-        let frame = String::from_utf8_lossy(frame);
-        // A comment first: it takes a byte order mark for one only at its very beginning.
-        let before = format!(":\nid: {}\n", self.id);
-        let blank = if frame.ends_with('\n') { "\n" } else { "\n\n" };
-        // Line by line, because it copies what is left of its buffer for each line.
-        let lines = [before.as_str()]
-            .into_iter()
-            .chain(frame.split_inclusive(['\r', '\n']))
-            .chain([blank, "data\n", "\n"]);
-        let mut events = pin!(EventStream::new(stream::iter(
-            lines.map(Ok::<&str, Infallible>)
-        )));
-        let mut context = Context::from_waker(Waker::noop());
-        let mut decoded = Vec::with_capacity(2);
-        while let Poll::Ready(Some(event)) = events.as_mut().poll_next(&mut context) {
-            decoded.push(event.map_err(|_| SseError::Utf8)?);
-        }
-        // The last one is our own, and tells the id.
-        if let Some(last) = decoded.pop() {
-            self.id = last.id;
-        }
-        Ok(decoded.pop())
-    }
-
-    fn hand_out(
-        &self,
-        event: Option<&Event>,
-        end: usize,
-        terminated: bool,
-        sink: &mut dyn FnMut(SseEvent<'_>),
-    ) {
-        let Some(event) = event else { return };
-        let kind = event.event.as_str();
-        sink(SseEvent {
-            event: if kind == "message" { "" } else { kind },
-            data: event.data.as_bytes(),
-            id: &self.id,
-            end,
-            terminated,
-        });
     }
 
     fn check(&self, more: usize) -> Result<(), SseError> {
@@ -327,11 +276,38 @@ impl SseDecoder for SseSplitter {
         if self.bom < BOM.len() {
             self.keep_partial_bom();
         }
-        let frame = std::mem::take(&mut self.frame);
-        if let Ok(event) = self.decode_any(&frame) {
-            self.hand_out(event.as_ref(), 0, false, sink);
-        }
+        // what is no event even with a blank line is none
+        let _not_one = decode_any(&std::mem::take(&mut self.frame), 0, sink);
     }
+}
+
+/// One event of any form, if it is one, by `eventsource-stream`. A blank line makes sure that it is taken for whole.
+fn decode_any(
+    frame: &[u8],
+    end: usize,
+    sink: &mut dyn FnMut(SseEvent<'_>),
+) -> Result<(), SseError> {
+    let frame = String::from_utf8_lossy(frame);
+    let blank = if frame.ends_with('\n') { "\n" } else { "\n\n" };
+    // A comment first: it takes a byte order mark for one only at its very beginning. Line by line, because it copies what is left of
+    // its buffer for each line.
+    let lines = [":\n"]
+        .into_iter()
+        .chain(frame.split_inclusive(['\r', '\n']))
+        .chain([blank]);
+    let lines = stream::iter(lines.map(Ok::<&str, Infallible>));
+    let mut events = pin!(EventStream::new(lines));
+    let mut context = Context::from_waker(Waker::noop());
+    if let Poll::Ready(Some(event)) = events.as_mut().poll_next(&mut context) {
+        let event = event.map_err(|_| SseError::Utf8)?;
+        let kind = event.event.as_str();
+        sink(SseEvent {
+            event: if kind == "message" { "" } else { kind },
+            data: event.data.as_bytes(),
+            end,
+        });
+    }
+    Ok(())
 }
 
 /// The data of an event that is one `data` line ending with LF.

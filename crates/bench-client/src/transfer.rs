@@ -87,8 +87,8 @@ impl Awaiting {
 
 /// A request under way.
 pub(crate) enum Transfer {
-    Http1(Box<Http1Transfer>),
-    Http2(Box<Http2Transfer>),
+    Http1(Http1Transfer),
+    Http2(Http2Transfer),
 }
 
 /// A connection that can take a request.
@@ -121,10 +121,10 @@ impl Connection {
     pub(crate) fn start(self, request: Request<Outgoing>, sent: Arc<Sent>) -> Transfer {
         match self {
             Self::Http1(connection) => {
-                Transfer::Http1(Box::new(Http1Transfer::new(*connection, request, sent)))
+                Transfer::Http1(Http1Transfer::new(connection, request, sent))
             }
             Self::Http2(connection) => {
-                Transfer::Http2(Box::new(Http2Transfer::new(connection, request, sent)))
+                Transfer::Http2(Http2Transfer::new(connection, request, sent))
             }
         }
     }

@@ -14,7 +14,6 @@ use reference::ReferenceDecoder;
 struct Seen {
     event: String,
     data: String,
-    id: String,
 }
 
 impl From<SseEvent<'_>> for Seen {
@@ -22,7 +21,6 @@ impl From<SseEvent<'_>> for Seen {
         Self {
             event: event.event.to_owned(),
             data: String::from_utf8_lossy(event.data).into_owned(),
-            id: event.id.to_owned(),
         }
     }
 }
@@ -191,12 +189,4 @@ fn many_lines_of_one_event_take_no_longer_for_being_one_event() {
         seen.first().map(|event| event.data.len()),
         Some((1 << 18) - 1)
     );
-}
-
-#[test]
-fn an_id_holds_until_the_next_one_also_over_frames_of_one_line() {
-    let bytes = b"id: 7\n\ndata: a\n\nid: 8\ndata: b\n\ndata: c\n\nid\ndata: d\n\n";
-    let seen = events(&mut SseSplitter::new(100), &[bytes]).unwrap();
-    let ids: Vec<&str> = seen.iter().map(|event| event.id.as_str()).collect();
-    assert_eq!(ids, ["7", "8", "8", ""]);
 }

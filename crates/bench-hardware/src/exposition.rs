@@ -26,27 +26,11 @@ impl Sample {
     }
 }
 
-/// What a family of metrics is said to be by its `# TYPE` line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Only ever grows, but for a restart.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Cumulative buckets, a sum and a count.
-    Histogram,
-    /// Quantiles that were made in the server, a sum and a count.
-    Summary,
-    /// Anything else (`untyped`, `unknown`, `info`, `stateset`).
-    Other,
-}
-
 /// A page, read.
 ///
 /// ```
 /// let page = bench_hardware::Page::parse(b"vllm:num_requests_running{engine=\"0\"} 3\n")?;
-/// assert_eq!(page.named("vllm:num_requests_running").next().map(|sample| sample.value), Some(3.0));
+/// assert_eq!(page.samples[0].value, 3.0);
 /// assert_eq!(bench_hardware::server_kind(&page), Some("vllm"));
 /// # Ok::<(), bench_hardware::HardwareError>(())
 /// ```
@@ -55,8 +39,6 @@ pub enum Kind {
 pub struct Page {
     /// Samples in the order of the page.
     pub samples: Vec<Sample>,
-    /// Kinds by family.
-    pub kinds: BTreeMap<String, Kind>,
     /// Lines that could not be read.
     pub malformed: u64,
     /// Number (from 1) of the first of them, and what is wrong with it.
@@ -113,42 +95,14 @@ impl Page {
         }
         let text = std::str::from_utf8(raw).map_err(|_| "not UTF-8".to_owned())?;
         let text = text.trim();
-        if let Some(comment) = text.strip_prefix('#') {
-            if let Some((family, kind)) = type_of(comment) {
-                self.kinds.insert(family.to_owned(), kind);
-            }
-            return Ok(());
+        if !text.starts_with('#') {
+            self.samples.push(sample(text)?);
         }
-        self.samples.push(sample(text)?);
         Ok(())
-    }
-
-    /// Samples of one name.
-    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Sample> {
-        self.samples
-            .iter()
-            .filter(move |sample| sample.name == name)
     }
 }
 
 // One line of a page.
-
-/// Family and kind of a `# TYPE family kind` line, given without its `#`.
-fn type_of(comment: &str) -> Option<(&str, Kind)> {
-    let mut words = comment.split_whitespace();
-    if words.next() != Some("TYPE") {
-        return None;
-    }
-    let family = words.next()?.trim_matches('"');
-    let kind = match words.next()? {
-        "counter" => Kind::Counter,
-        "gauge" => Kind::Gauge,
-        "histogram" => Kind::Histogram,
-        "summary" => Kind::Summary,
-        _ => Kind::Other,
-    };
-    Some((family, kind))
-}
 
 /// `name{label="value",…} value timestamp # exemplar`, of which the last two may be absent and are not kept.
 fn sample(text: &str) -> Result<Sample, String> {

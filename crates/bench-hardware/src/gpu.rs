@@ -14,14 +14,14 @@ use nvml_wrapper::sys_exports::field_id;
 use nvml_wrapper::{Device, Nvml};
 
 use crate::config::Gpus;
-use crate::host::SLOW;
+use crate::host::Slowly;
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
 /// Reads every GPU that NVML shows.
 pub(crate) struct GpuSource {
     state: State,
-    last_slow: Option<Stamp>,
+    slowly: Slowly,
     named: Named,
 }
 
@@ -39,7 +39,7 @@ impl GpuSource {
     pub(crate) fn new(gpus: Gpus) -> Self {
         Self {
             state: State::NotTried(gpus),
-            last_slow: None,
+            slowly: Slowly::default(),
             named: Named::default(),
         }
     }
@@ -98,32 +98,26 @@ impl Source for GpuSource {
         let State::Open { nvml, gpus } = &self.state else {
             return;
         };
-        let slow = self.last_slow.is_none_or(|last| now() - last >= SLOW);
-        if slow {
-            self.last_slow = Some(now());
-        }
+        let slow = self.slowly.is_due(now());
         for index in 0..*gpus {
             let from = now();
             let instance = index.to_string();
-            match nvml.device_by_index(index) {
+            let gpu = nvml.device_by_index(index);
+            let mut draft = Draft::new(ReadingSource::Gpu, &instance, from, &mut self.named);
+            match &gpu {
                 Ok(gpu) => {
-                    let mut draft =
-                        Draft::new(ReadingSource::Gpu, &instance, from, &mut self.named);
-                    read_fast(&gpu, &mut draft);
+                    read_fast(gpu, &mut draft);
                     if slow {
-                        read_slow(&gpu, &mut draft);
-                    }
-                    draft.finish(now()).into_iter().for_each(&mut *emit);
-                    if slow {
-                        read_instances(&gpu, &instance, &mut self.named, now, emit);
+                        read_slow(gpu, &mut draft);
                     }
                 }
-                Err(error) => {
-                    let mut draft =
-                        Draft::new(ReadingSource::Gpu, &instance, from, &mut self.named);
-                    draft.unknown("gpu", reason(&error));
-                    draft.finish(now()).into_iter().for_each(&mut *emit);
-                }
+                Err(error) => draft.unknown("gpu", reason(error)),
+            }
+            draft.finish(now()).into_iter().for_each(&mut *emit);
+            if let Ok(gpu) = gpu.as_ref()
+                && slow
+            {
+                read_instances(gpu, &instance, &mut self.named, now, emit);
             }
         }
     }
@@ -252,12 +246,16 @@ fn field(gpu: &Device<'_>, id: u32) -> Result<f64, String> {
         .map_err(|e| reason(&e))?;
     let sample = samples.pop().ok_or_else(|| "NVML: no answer".to_owned())?;
     let value = sample.and_then(|s| s.value).map_err(|e| reason(&e))?;
-    Ok(match value {
+    Ok(figure(&value))
+}
+
+fn figure(value: &SampleValue) -> f64 {
+    match *value {
         SampleValue::F64(v) => v,
         SampleValue::U32(v) => number(v),
         SampleValue::U64(v) => v as f64,
         SampleValue::I64(v) => v as f64,
-    })
+    }
 }
 
 fn read_processes(gpu: &Device<'_>, draft: &mut Draft<'_>) {

@@ -11,8 +11,21 @@ use crate::kernel::{
 use crate::reading::{Draft, Named};
 use crate::sampler::Source;
 
-/// How often what changes slowly, or costs more, is read.
-pub(crate) const SLOW: Nanos = Nanos::from_millis(990);
+/// When what changes slowly, or costs more, was last read.
+#[derive(Default)]
+pub(crate) struct Slowly(Option<Stamp>);
+
+impl Slowly {
+    /// Whether it is to be read again now: about once a second.
+    pub(crate) fn is_due(&mut self, now: Stamp) -> bool {
+        const PERIOD: Nanos = Nanos::from_millis(990);
+        let due = self.0.is_none_or(|last| now - last >= PERIOD);
+        if due {
+            self.0 = Some(now);
+        }
+        due
+    }
+}
 
 /// Reads `/proc` and asks sysinfo.
 pub(crate) struct HostSource {
@@ -23,7 +36,7 @@ pub(crate) struct HostSource {
     units: KernelUnits,
     block: PathBuf,
     sysinfo: Result<System, String>,
-    last_slow: Option<Stamp>,
+    slowly: Slowly,
     named: Named,
 }
 
@@ -46,7 +59,7 @@ impl HostSource {
             units: KernelUnits::of_this_machine(),
             block: sys.join("block"),
             sysinfo: System::new_with_specifics(wanted).map_err(|e| format!("sysinfo: {e:?}")),
-            last_slow: None,
+            slowly: Slowly::default(),
             named: Named::default(),
         }
     }
@@ -164,13 +177,12 @@ impl Source for HostSource {
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
         let from = now();
-        let slow = self.last_slow.is_none_or(|last| from - last >= SLOW);
+        let slow = self.slowly.is_due(from);
         // The draft borrows the names, and the readers borrow the rest.
         let mut named = std::mem::take(&mut self.named);
         let mut draft = Draft::new(ReadingSource::Host, "", from, &mut named);
         self.read_fast(slow, &mut draft);
         if slow {
-            self.last_slow = Some(from);
             self.read_slow(&mut draft);
         }
         if let Some(reading) = draft.finish(now()) {

@@ -403,6 +403,21 @@ fn mount_point(mounts: &str) -> Option<String> {
     })
 }
 
+/// What a group may use, and its memory, by name; what has no limit is left out, and so is what the root group has no file for.
+pub(crate) fn cgroup_figures(group: &Path) -> impl Iterator<Item = (&'static str, f64)> {
+    let read = |name: &str| text(&group.join(name)).ok();
+    let cores = read("cpu.max").and_then(|text| cpu_limit(&text));
+    let bytes = |name: &str| read(name).and_then(|text| cgroup_bytes(&text));
+    let figures = [
+        ("cpu_limit_cores", cores),
+        ("memory_limit_bytes", bytes("memory.max")),
+        ("memory_bytes", bytes("memory.current")),
+    ];
+    figures
+        .into_iter()
+        .filter_map(|(name, figure)| Some((name, figure?)))
+}
+
 /// Parse `cpu.stat`.
 pub(crate) fn cgroup_cpu(text: &str) -> Option<CgroupCpu> {
     let value = |key: &str| {
@@ -418,14 +433,14 @@ pub(crate) fn cgroup_cpu(text: &str) -> Option<CgroupCpu> {
 }
 
 /// Cores that `cpu.max` allows; `None` where there is no limit.
-pub(crate) fn cpu_limit(text: &str) -> Option<f64> {
+fn cpu_limit(text: &str) -> Option<f64> {
     let (quota, period) = text.trim().split_once(' ')?;
     let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
     (period > 0).then(|| quota as f64 / period as f64)
 }
 
 /// Bytes in `memory.max` or `memory.current`; `None` where there is no limit.
-pub(crate) fn cgroup_bytes(text: &str) -> Option<f64> {
+fn cgroup_bytes(text: &str) -> Option<f64> {
     text.trim().parse::<u64>().ok().map(|bytes| bytes as f64)
 }
 

@@ -20,20 +20,13 @@ pub(crate) struct Part {
     pub(crate) blank: BTreeSet<String>,
 }
 
-/// How samples with the same name and different labels become one value.
+/// What is taken of the samples of one name, which have different labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Combine {
+pub(crate) enum Take {
     /// Parts of a whole: engines, finish reasons.
     Sum,
     /// The fullest of several.
     Max,
-}
-
-/// What is taken of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Take {
-    /// A gauge or a counter.
-    Value(Combine),
     /// Buckets, sum and count.
     Histogram,
 }
@@ -88,8 +81,8 @@ impl Rule {
     fn read_from(line: &'static str) -> Option<Self> {
         let mut words = line.split_whitespace();
         let take = match words.next()? {
-            "sum" => Take::Value(Combine::Sum),
-            "max" => Take::Value(Combine::Max),
+            "sum" => Take::Sum,
+            "max" => Take::Max,
             "histogram" => Take::Histogram,
             _ => return None,
         };
@@ -111,16 +104,12 @@ impl Rule {
     }
 
     fn read(&self, page: &BTreeMap<&str, Vec<&Sample>>) -> Vec<(String, f64)> {
-        match self.take {
-            Take::Value(combine) => {
-                let value = combined(self.samples(page, self.metric), combine);
-                value
-                    .map(|v| (self.name.to_owned(), v * self.scale))
-                    .into_iter()
-                    .collect()
-            }
-            Take::Histogram => self.read_histogram(page),
+        if self.take == Take::Histogram {
+            return self.read_histogram(page);
         }
+        let value = combined(self.samples(page, self.metric), self.take);
+        let named = value.map(|value| (self.name.to_owned(), value * self.scale));
+        named.into_iter().collect()
     }
 
     fn samples<'a>(
@@ -141,7 +130,7 @@ impl Rule {
     fn read_histogram(&self, page: &BTreeMap<&str, Vec<&Sample>>) -> Vec<(String, f64)> {
         let part = |suffix: &str| {
             let metric = format!("{}{suffix}", self.metric);
-            combined(self.samples(page, &metric), Combine::Sum)
+            combined(self.samples(page, &metric), Take::Sum)
         };
         let (Some(sum), Some(count)) = (part("_sum"), part("_count")) else {
             return Vec::new();
@@ -178,14 +167,14 @@ fn is_entry(sample: &Sample) -> bool {
     matches!(sample.label("model"), Some("ensemble" | "tensorrt_llm_bls"))
 }
 
-/// The combination of all finite values; `None` of none.
-fn combined<'a>(samples: impl Iterator<Item = &'a Sample>, how: Combine) -> Option<f64> {
+/// The largest of all finite values, or their sum; `None` of none.
+fn combined<'a>(samples: impl Iterator<Item = &'a Sample>, how: Take) -> Option<f64> {
     samples
         .map(|sample| sample.value)
         .filter(|value| value.is_finite())
         .reduce(|a, b| match how {
-            Combine::Sum => a + b,
-            Combine::Max => a.max(b),
+            Take::Max => a.max(b),
+            Take::Sum | Take::Histogram => a + b,
         })
 }
 

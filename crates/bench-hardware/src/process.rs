@@ -7,10 +7,10 @@ use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::config::ServerProcess;
-use crate::host::SLOW;
+use crate::host::Slowly;
 use crate::kernel::{
-    KernelUnits, ProcFile, ProcessStat, cgroup_bytes, cgroup_cpu, cgroup_directory, cpu_limit,
-    listener, malformed, process_stat, run_queue_wait, text,
+    KernelUnits, ProcFile, ProcessStat, cgroup_cpu, cgroup_directory, cgroup_figures, listener,
+    malformed, process_stat, run_queue_wait, text,
 };
 use crate::reading::{Draft, Named};
 use crate::sampler::{Source, thread_cpu};
@@ -22,7 +22,7 @@ pub(crate) struct ProcessSource {
     proc: PathBuf,
     units: KernelUnits,
     tree: Option<Tree>,
-    last_slow: Option<Stamp>,
+    slowly: Slowly,
     named: Named,
 }
 
@@ -51,7 +51,7 @@ impl ProcessSource {
             proc: PathBuf::from("/proc"),
             units: KernelUnits::of_this_machine(),
             tree: None,
-            last_slow: None,
+            slowly: Slowly::default(),
             named: Named::default(),
         }
     }
@@ -94,10 +94,7 @@ impl Source for ProcessSource {
 
     fn read(&mut self, now: &dyn Fn() -> Stamp, emit: &mut dyn FnMut(Reading)) {
         let from = now();
-        let slow = self.last_slow.is_none_or(|last| from - last >= SLOW);
-        if slow {
-            self.last_slow = Some(from);
-        }
+        let slow = self.slowly.is_due(from);
         let found = if slow { self.find(from) } else { Ok(()) };
         let instance = match (&self.tree, self.target) {
             (Some(tree), Target::Server(_)) => tree.root().to_string(),
@@ -124,8 +121,7 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
     if !group.join("cgroup.events").exists() {
         return draft.unknown("cgroup_cpu_s_total", "it has no control group of its own");
     }
-    let read = |name: &str| text(&group.join(name));
-    match read("cpu.stat").map(|text| cgroup_cpu(&text)) {
+    match text(&group.join("cpu.stat")).map(|text| cgroup_cpu(&text)) {
         Ok(Some(cpu)) => {
             draft.set("cgroup_cpu_s_total", cpu.used);
             if let Some(throttled) = cpu.throttled {
@@ -135,24 +131,8 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
         Ok(None) => draft.unknown("cgroup_cpu_s_total", "cpu.stat holds no usage"),
         Err(why) => draft.unknown("cgroup_cpu_s_total", why),
     }
-    // The root group has neither; no file and no limit are the same to a process.
-    for (name, value) in [
-        (
-            "cgroup_cpu_limit_cores",
-            read("cpu.max").ok().and_then(|t| cpu_limit(&t)),
-        ),
-        (
-            "cgroup_memory_limit_bytes",
-            read("memory.max").ok().and_then(|t| cgroup_bytes(&t)),
-        ),
-        (
-            "cgroup_memory_bytes",
-            read("memory.current").ok().and_then(|t| cgroup_bytes(&t)),
-        ),
-    ] {
-        if let Some(value) = value {
-            draft.set(name, value);
-        }
+    for (name, figure) in cgroup_figures(&group) {
+        draft.set(&format!("cgroup_{name}"), figure);
     }
 }
 

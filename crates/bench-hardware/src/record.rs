@@ -8,7 +8,7 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::config::Gpus;
 use crate::gpu;
-use crate::kernel::{cgroup_bytes, cgroup_directory, cpu_limit, text};
+use crate::kernel::{cgroup_directory, cgroup_figures, text};
 
 /// What [`host_record`] looks at. The environment is handed in, because configuration enters a program in one place; take it from
 /// `vars_os`, because `vars` panics over names that are not Unicode.
@@ -126,22 +126,9 @@ fn limits(host: &mut HostRecord) {
     }
     match cgroup_directory(Path::new("/proc"), "self") {
         Ok(group) => {
-            let read = |name: &str| text(&group.join(name)).ok();
-            let limits = [
-                (
-                    "cgroup.cpu_limit_cores",
-                    read("cpu.max").and_then(|t| cpu_limit(&t)),
-                ),
-                (
-                    "cgroup.memory_limit_bytes",
-                    read("memory.max").and_then(|t| cgroup_bytes(&t)),
-                ),
-            ];
-            for (name, limit) in limits {
-                if let Some(limit) = limit {
-                    host.facts.insert(name.to_owned(), limit.to_string());
-                }
-            }
+            let limits = cgroup_figures(&group).filter(|(name, _)| *name != "memory_bytes");
+            let facts = limits.map(|(name, limit)| (format!("cgroup.{name}"), limit.to_string()));
+            host.facts.extend(facts);
         }
         Err(why) => {
             host.unknown.insert("cgroup".to_owned(), why);

@@ -153,7 +153,7 @@ impl Sampler {
         let collector = spawn("collector", move || collect(&parcels, &mut sink))?;
         let (report, reports) = mpsc::channel();
         let mut workers = Vec::new();
-        for worker in workers(config, &fetch) {
+        for worker in wanted(config, &fetch) {
             let (tell, orders) = mpsc::channel();
             let (name, now, queue, report) =
                 (worker.name(), now.clone(), queue.clone(), report.clone());
@@ -292,7 +292,7 @@ struct Worker {
 }
 
 /// The workers that `config` asks for.
-fn workers(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker> {
+fn wanted(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker> {
     let mut host: Vec<Box<dyn Source>> = vec![
         Box::new(HostSource::new()),
         Box::new(ProcessSource::client()),

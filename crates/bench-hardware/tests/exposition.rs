@@ -8,7 +8,7 @@
 
 use proptest::prelude::*;
 
-use bench_hardware::{Kind, MAX_SAMPLES, Page, Sample};
+use bench_hardware::{MAX_SAMPLES, Page, Sample};
 
 fn one(line: &str) -> Sample {
     let page = Page::parse(line.as_bytes()).unwrap();
@@ -60,11 +60,10 @@ fn quoted_names_are_read() {
 }
 
 #[test]
-fn nothing_after_the_end_mark_is_read_and_kinds_are_kept() {
+fn nothing_after_the_end_mark_is_read() {
     let text = "# HELP a What a is\n# TYPE a counter\na_total 1\n# EOF\nb 2\n";
     let page = Page::parse(text.as_bytes()).unwrap();
     assert_eq!(page.samples.len(), 1);
-    assert_eq!(page.kinds["a"], Kind::Counter);
 }
 
 #[test]

@@ -12,13 +12,6 @@ use crate::protocol::{DecodeError, Delta, Frame, Protocol};
 /// Characters of a message or an excerpt that are kept.
 const MESSAGE_CHARS: usize = 300;
 
-/// A document and where it ended in the bytes being fed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Document<'a> {
-    pub(super) frame: Frame<'a>,
-    pub(super) end: usize,
-}
-
 /// A content event whose stamp may still turn out to be a bound: more bytes of its read may come.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -117,14 +110,13 @@ impl Collector {
         }
     }
 
-    /// One document of a stream.
-    pub(super) fn document(&mut self, document: Document<'_>) {
-        let frame = document.frame;
+    /// One document of a stream, and where it ended in the bytes being fed.
+    pub(super) fn document(&mut self, frame: Frame<'_>, end: usize) {
         if self.failure.is_some() || frame.data.trim_ascii().is_empty() {
             return;
         }
         match self.decode(frame) {
-            Ok(()) => self.take(document.end),
+            Ok(()) => self.take(end),
             Err(error) => {
                 let message = format!(
                     "event {} of the {} stream is not understood: {error}; it begins with `{}`",

@@ -219,13 +219,8 @@ impl Whole {
         if let Some(store) = self.text.as_mut().filter(|_| room > 0) {
             store.extend(text.chars().take(room));
         }
-        self.chars += count_chars(text);
+        self.chars += text.chars().count() as u64;
     }
-}
-
-/// Characters of `text`: its bytes that do not continue one.
-fn count_chars(text: &str) -> u64 {
-    text.chars().count() as u64
 }
 
 /// FNV-1a: enough to notice that a text is not the continuation of the one before.

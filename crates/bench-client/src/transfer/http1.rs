@@ -13,7 +13,6 @@ use hyper::Request;
 use hyper::client::conn::http1;
 
 use super::{Awaiting, Step};
-use crate::connect::RawConnection;
 use crate::request::{Outgoing, Sent};
 use crate::socket::{Peek, ReadLog};
 use crate::transfer::SingleReadIo;
@@ -25,14 +24,13 @@ pub(crate) struct Http1 {
     log: Rc<ReadLog>,
     peek: Option<Peek>,
     used: bool,
+    quiet: Arc<Quiet>,
+    /// A waker of `quiet`, made once; lent out while it polls.
+    waker: Waker,
 }
 
 impl Http1 {
-    pub(crate) async fn open(raw: RawConnection, head_bytes: usize) -> Result<Self, hyper::Error> {
-        Self::over(raw.io, raw.log, Some(raw.peek), head_bytes).await
-    }
-
-    pub(crate) async fn over(
+    pub(crate) async fn open(
         io: SingleReadIo,
         log: Rc<ReadLog>,
         peek: Option<Peek>,
@@ -44,12 +42,15 @@ impl Http1 {
             .max_buf_size(head_bytes.max(SMALLEST))
             .handshake(io)
             .await?;
+        let quiet = Arc::<Quiet>::default();
         Ok(Self {
             sender,
             connection,
             log,
             peek,
             used: false,
+            waker: Waker::from(Arc::clone(&quiet)),
+            quiet,
         })
     }
 
@@ -76,12 +77,9 @@ impl Http1 {
 
 /// An HTTP/1.1 exchange.
 pub(crate) struct Http1Transfer {
-    connection: Http1,
+    connection: Box<Http1>,
     awaiting: Awaiting,
     sent: Arc<Sent>,
-    quiet: Arc<Quiet>,
-    /// A waker of `quiet`, made once; lent out while it polls.
-    waker: Waker,
     connection_over: bool,
 }
 
@@ -131,15 +129,16 @@ impl Wake for Quiet {
 }
 
 impl Http1Transfer {
-    pub(super) fn new(mut connection: Http1, request: Request<Outgoing>, sent: Arc<Sent>) -> Self {
+    pub(super) fn new(
+        mut connection: Box<Http1>,
+        request: Request<Outgoing>,
+        sent: Arc<Sent>,
+    ) -> Self {
         let response = Box::pin(connection.sender.send_request(request));
-        let quiet = Arc::<Quiet>::default();
         Self {
             connection,
             awaiting: Awaiting::Head(response),
             sent,
-            waker: Waker::from(Arc::clone(&quiet)),
-            quiet,
             connection_over: false,
         }
     }
@@ -155,11 +154,11 @@ impl Http1Transfer {
     /// What is taken here was completed by the latest read: hyper decodes from one read's bytes until they are used up, holds
     /// one frame at most, and reads only where the permit of `SingleReadIo` allows it, which is given when everything has been taken.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        self.quiet.begin(cx.waker());
-        let waker = std::mem::replace(&mut self.waker, Waker::noop().clone());
+        self.connection.quiet.begin(cx.waker());
+        let waker = std::mem::replace(&mut self.connection.waker, Waker::noop().clone());
         let step = self.step(&mut Context::from_waker(&waker));
-        self.waker = waker;
-        self.quiet.end(step.is_pending());
+        self.connection.waker = waker;
+        self.connection.quiet.end(step.is_pending());
         step
     }
 
@@ -177,7 +176,7 @@ impl Http1Transfer {
                 return Poll::Ready(Step::Lost);
             }
             self.connection.log.permit();
-            self.quiet.forget();
+            self.connection.quiet.forget();
             match Pin::new(&mut self.connection.connection).poll(cx) {
                 // Its error, if any, has been handed to the waiting side as well.
                 Poll::Ready(_) => self.connection_over = true,
@@ -205,7 +204,7 @@ impl Http1Transfer {
         }
     }
 
-    pub(super) fn into_reusable(mut self: Box<Self>) -> Option<Box<Http1>> {
+    pub(super) fn into_reusable(mut self) -> Option<Box<Http1>> {
         if !matches!(self.awaiting, Awaiting::Nothing) || self.connection_over {
             return None;
         }
@@ -215,6 +214,8 @@ impl Http1Transfer {
         let over = Pin::new(&mut self.connection.connection)
             .poll(&mut cx)
             .is_ready();
-        (!over && self.connection.is_ready()).then(|| Box::new(self.connection))
+        // The task of this exchange has nothing more to wait for.
+        drop(self.connection.quiet.task.take());
+        (!over && self.connection.is_ready()).then_some(self.connection)
     }
 }

@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 
 use super::{Awaiting, Step};
 use crate::ReadMark;
-use crate::connect::RawConnection;
 use crate::request::{Outgoing, Sent};
 use crate::socket::ReadLog;
 use crate::transfer::SingleReadIo;
@@ -61,11 +60,7 @@ pub(crate) struct Http2 {
 
 impl Http2 {
     /// Shake hands and start the driver. Must run within a `LocalSet` or a local runtime.
-    pub(crate) async fn open(raw: RawConnection, tasks: &LocalTasks) -> Result<Self, hyper::Error> {
-        Self::over(raw.io, raw.log, tasks).await
-    }
-
-    pub(crate) async fn over(
+    pub(crate) async fn open(
         io: SingleReadIo,
         log: Rc<ReadLog>,
         tasks: &LocalTasks,

@@ -87,9 +87,7 @@ impl SseDecoder for ReferenceDecoder {
             sink(SseEvent {
                 event: if kind == "message" { "" } else { kind },
                 data: event.data.as_bytes(),
-                id: &event.id,
                 end: bytes.len(),
-                terminated: true,
             });
         }
         Ok(())

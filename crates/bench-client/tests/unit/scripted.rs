@@ -151,9 +151,9 @@ fn play_over(http2: bool, segments: Vec<Vec<u8>>, write_room: usize, body_len: u
     let mut played = LocalSet::new().block_on(&runtime.unwrap(), async {
         let tasks = LocalTasks::default();
         let connection = if http2 {
-            Connection::Http2(Http2::over(io, log, &tasks).await.unwrap())
+            Connection::Http2(Http2::open(io, log, &tasks).await.unwrap())
         } else {
-            let opened = Http1::over(io, log, None, 8192).await.unwrap();
+            let opened = Http1::open(io, log, None, 8192).await.unwrap();
             Connection::Http1(Box::new(opened))
         };
         step_through(connection.start(request.unwrap(), sent)).await

@@ -7,19 +7,16 @@
 use std::mem;
 
 use nvml_wrapper::Device;
-use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::error::{NvmlError, nvml_try};
 use nvml_wrapper::struct_wrappers::device::FieldValueSample;
 use nvml_wrapper::sys_exports::field_id;
 use nvml_wrapper_sys::bindings::nvmlFieldValue_t;
 
-use super::reason;
+use super::{KIB, figure, reason};
 use crate::reading::Draft;
 
 /// More than any card has.
 const MAX_LINKS: u32 = 32;
-
-const KIB: f64 = 1024.0;
 
 /// A counter of a link, and what one of it is in bytes. Cards from Hopper on may have only the second of each pair.
 type Counter = (u32, f64);
@@ -76,13 +73,7 @@ fn sum(gpu: &Device<'_>, (field, bytes): Counter, links: &[u32]) -> Result<f64, 
     for (link, value) in links.iter().zip(values) {
         let read = FieldValueSample::try_from(value).and_then(|sample| sample.value);
         let value = read.map_err(|error| format!("link {link}: {}", reason(&error)))?;
-        total += bytes
-            * match value {
-                SampleValue::F64(v) => v,
-                SampleValue::U32(v) => f64::from(v),
-                SampleValue::U64(v) => v as f64,
-                SampleValue::I64(v) => v as f64,
-            };
+        total += bytes * figure(&value);
     }
     Ok(total)
 }
