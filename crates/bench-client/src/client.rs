@@ -30,9 +30,8 @@ pub struct Client {
     target: Arc<Target>,
     connector: Connector,
     encoder: RequestEncoder,
-    pools: Vec<Pool>,
-    /// For each pool the way of requests that are not streamed, and of those that are.
-    routes: Vec<[Route; 2]>,
+    /// With the way of requests that are not streamed, and of those that are.
+    pools: Vec<(Pool, [Route; 2])>,
     next: Cell<usize>,
     gaps: Option<GapTracker>,
     recall: Rc<Recall>,
@@ -49,25 +48,20 @@ impl Client {
         }
         let stamps = Rc::new(KernelStamps::new(clock));
         let tasks = LocalTasks::default();
-        let pools = target
-            .endpoints
-            .iter()
-            .map(|endpoint| Pool::new(endpoint.clone(), &target, tasks.clone()))
-            .collect();
-        let route = |endpoint: &Endpoint, streaming| {
-            let path = target.protocol.path(&target.model, streaming);
-            Route::new(endpoint, &endpoint.path(&path), target.proxy.as_ref())
+        let pool = |endpoint: &Endpoint| {
+            let route = |streaming| {
+                let path = target.protocol.path(&target.model, streaming);
+                Route::new(endpoint, &endpoint.path(&path), target.proxy.as_ref())
+            };
+            let pool = Pool::new(endpoint.clone(), &target, tasks.clone());
+            Ok::<_, ClientError>((pool, [route(false)?, route(true)?]))
         };
-        let routes = target
-            .endpoints
-            .iter()
-            .map(|endpoint| Ok([route(endpoint, false)?, route(endpoint, true)?]))
-            .collect::<Result<_, ClientError>>()?;
+        let pools = target.endpoints.iter().map(pool);
+        let pools = pools.collect::<Result<_, _>>()?;
         Ok(Self {
             connector: Connector::new(&target, stamps)?,
             encoder: RequestEncoder::new(&target)?,
             pools,
-            routes,
             next: Cell::new(0),
             recall: Rc::default(),
             gaps: None,
@@ -177,7 +171,7 @@ impl Client {
             return Ok(());
         };
         let connect = self.target.timeouts.connect.to_duration();
-        for pool in &self.pools {
+        for (pool, _) in &self.pools {
             for _ in 0..count {
                 let stage = Cell::new(Stage::Connect);
                 let opened = tokio::time::timeout(connect, pool.prewarm(&self.connector, &stage));
@@ -200,7 +194,7 @@ impl Client {
         let turn = self.next.get();
         self.next.set(turn.wrapping_add(1));
         let index = turn.checked_rem(self.pools.len())?;
-        let (pool, routes) = (self.pools.get(index)?, self.routes.get(index)?);
+        let (pool, routes) = self.pools.get(index)?;
         Some((u32::try_from(index).ok()?, pool, routes))
     }
 }

@@ -176,9 +176,19 @@ impl Socket {
                 }
                 Err(Errno::AGAIN) => ready!(self.fd.poll_write_ready(cx))?.clear_ready(),
                 Err(Errno::INTR) => {}
+                // A server that refuses by a request's head does not read the rest. Its answer is to be read, and then the end.
+                Err(Errno::PIPE | Errno::CONNRESET) if self.has_bytes() => {
+                    return Poll::Ready(Ok(bytes.len()));
+                }
                 Err(error) => return Poll::Ready(Err(self.failed(error.into()))),
             }
         }
+    }
+
+    fn has_bytes(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let peeked = rustix::net::recv(self.fd.get_ref(), &mut [0_u8; 1], flags);
+        matches!(peeked, Ok((1, _)))
     }
 
     pub(crate) fn shut_down(&self) -> io::Result<()> {

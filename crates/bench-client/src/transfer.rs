@@ -86,7 +86,12 @@ impl Awaiting {
 }
 
 /// A request under way.
-pub(crate) enum Transfer {
+pub(crate) struct Transfer {
+    sent: Arc<Sent>,
+    exchange: HttpExchange,
+}
+
+enum HttpExchange {
     Http1(Http1Transfer),
     Http2(Http2Transfer),
 }
@@ -119,38 +124,32 @@ impl Connection {
 
     /// Begin an exchange with a request whose body was made with the same `sent`.
     pub(crate) fn start(self, request: Request<Outgoing>, sent: Arc<Sent>) -> Transfer {
-        match self {
-            Self::Http1(connection) => {
-                Transfer::Http1(Http1Transfer::new(connection, request, sent))
-            }
-            Self::Http2(connection) => {
-                Transfer::Http2(Http2Transfer::new(connection, request, sent))
-            }
-        }
+        let exchange = match self {
+            Self::Http1(connection) => HttpExchange::Http1(Http1Transfer::new(connection, request)),
+            Self::Http2(connection) => HttpExchange::Http2(Http2Transfer::new(connection, request)),
+        };
+        Transfer { sent, exchange }
     }
 }
 
 impl Transfer {
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        match self {
-            Self::Http1(transfer) => transfer.poll_step(cx),
-            Self::Http2(transfer) => transfer.poll_step(cx),
+        match &mut self.exchange {
+            HttpExchange::Http1(transfer) => transfer.poll_step(cx),
+            HttpExchange::Http2(transfer) => transfer.poll_step(cx),
         }
     }
 
     /// When the last byte of the request was handed to the socket.
     pub(crate) fn sent(&self) -> Option<Stamp> {
-        match self {
-            Self::Http1(transfer) => transfer.sent(),
-            Self::Http2(transfer) => transfer.sent(),
-        }
+        self.sent.at()
     }
 
     /// After [`Step::End`]: the connection, if it can carry another request. HTTP/2 connections never leave their pool.
     pub(crate) fn into_reusable(self) -> Option<Box<Http1>> {
-        match self {
-            Self::Http1(transfer) => transfer.into_reusable(),
-            Self::Http2(_) => None,
+        match self.exchange {
+            HttpExchange::Http1(transfer) => transfer.into_reusable(),
+            HttpExchange::Http2(_) => None,
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) trait Source: Send {
 /// Readings that may wait for the sink. At the default rates this is minutes.
 const QUEUE: usize = 4096;
 
-/// How long [`Sampler::stop`] waits for a thread beyond the longest scrape: a driver may hang for ever.
+/// How long [`Sampler::stop`] waits for a thread beyond its longest scrapes: a driver may hang for ever.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// A running sampler. Dropping it without [`Sampler::stop`] stops its threads too, but loses the report.
@@ -168,7 +168,8 @@ impl Sampler {
             reports,
             queue,
             collector,
-            patience: config.scrape_timeout + GRACE,
+            // a page in progress, and the last one
+            patience: config.scrape_timeout * 2 + GRACE,
             started,
             now,
         })

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use bench_schema::Stamp;
 use futures_util::task::AtomicWaker;
 use hyper::Request;
 use hyper::client::conn::http1;
 
 use super::{Awaiting, Step};
-use crate::request::{Outgoing, Sent};
+use crate::request::Outgoing;
 use crate::socket::{Peek, ReadLog};
 use crate::transfer::SingleReadIo;
 
@@ -79,7 +78,6 @@ impl Http1 {
 pub(crate) struct Http1Transfer {
     connection: Box<Http1>,
     awaiting: Awaiting,
-    sent: Arc<Sent>,
     connection_over: bool,
 }
 
@@ -129,22 +127,13 @@ impl Wake for Quiet {
 }
 
 impl Http1Transfer {
-    pub(super) fn new(
-        mut connection: Box<Http1>,
-        request: Request<Outgoing>,
-        sent: Arc<Sent>,
-    ) -> Self {
+    pub(super) fn new(mut connection: Box<Http1>, request: Request<Outgoing>) -> Self {
         let response = Box::pin(connection.sender.send_request(request));
         Self {
             connection,
             awaiting: Awaiting::Head(response),
-            sent,
             connection_over: false,
         }
-    }
-
-    pub(super) fn sent(&self) -> Option<Stamp> {
-        self.sent.at()
     }
 
     /// The next step. Wake-ups that hyper gives itself meanwhile are not passed on: the loop below polls again anyway.

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::{Awaiting, Step};
 use crate::ReadMark;
-use crate::request::{Outgoing, Sent};
+use crate::request::Outgoing;
 use crate::socket::ReadLog;
 use crate::transfer::SingleReadIo;
 
@@ -146,13 +146,12 @@ struct Seen {
 pub(crate) struct Http2Transfer {
     log: Rc<ReadLog>,
     awaiting: Awaiting,
-    sent: Arc<Sent>,
     seen: Seen,
     woken: Arc<WokenAt>,
 }
 
 impl Http2Transfer {
-    pub(super) fn new(mut connection: Http2, request: Request<Outgoing>, sent: Arc<Sent>) -> Self {
+    pub(super) fn new(mut connection: Http2, request: Request<Outgoing>) -> Self {
         let response = Box::pin(connection.sender.send_request(request));
         let log = connection.log;
         let seen = Seen {
@@ -167,14 +166,9 @@ impl Http2Transfer {
         Self {
             log,
             awaiting: Awaiting::Head(response),
-            sent,
             seen,
             woken: Arc::new(woken),
         }
-    }
-
-    pub(super) fn sent(&self) -> Option<Stamp> {
-        self.sent.at()
     }
 
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {

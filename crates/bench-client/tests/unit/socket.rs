@@ -110,6 +110,35 @@ async fn the_write_that_ends_a_request_is_short_however_long_the_request() {
     }
 }
 
+#[tokio::test]
+async fn an_answer_that_came_before_the_request_was_out_is_read_although_the_peer_has_reset() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    near.write_all(b"head").unwrap();
+    assert_eq!(far.peek(&mut [0; 1]).unwrap(), 1);
+    far.write_all(b"no").unwrap();
+    // what it has not read makes this a reset
+    drop(far);
+    while near.take_error().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    near.set_nonblocking(true).unwrap();
+    let log = ReadLog::new(Rc::new(KernelStamps::new(Clock::start())));
+    let watched = sys::watch(
+        Arc::new(near.into()),
+        Interest::READABLE | Interest::WRITABLE,
+    );
+    let mut socket = Socket::new(watched.unwrap(), log);
+    let written = poll_fn(|cx| socket.poll_send(cx, b"body")).await;
+    assert_eq!(written.unwrap(), 4);
+    let mut answer = [0; 8];
+    assert_eq!(socket.read(&mut answer).await.unwrap(), 2);
+    assert!(answer.starts_with(b"no"));
+    let nothing_more = poll_fn(|cx| socket.poll_send(cx, b"body")).await;
+    assert!(nothing_more.is_err());
+}
+
 /// What it says of the instant: within the call, and nearer to its beginning, where the stamp is taken, than to its end.
 #[tokio::test]
 async fn the_kernel_hands_a_request_on_within_the_call_and_nearer_to_sent_than_to_its_return() {
