@@ -105,8 +105,8 @@ pub(crate) enum Connection {
 impl Connection {
     pub(crate) fn log(&self) -> &Rc<ReadLog> {
         match self {
-            Self::Http1(connection) => connection.log(),
-            Self::Http2(connection) => connection.log(),
+            Self::Http1(connection) => &connection.log,
+            Self::Http2(connection) => &connection.log,
         }
     }
 

@@ -127,15 +127,13 @@ fn sample(text: &str) -> Result<Sample, String> {
         .next()
         .ok_or("no value after the name")?;
     Ok(Sample {
-        value: number(value).ok_or_else(|| format!("`{}` is not a number", shown(value)))?,
+        // Go's and OpenMetrics' spellings of infinities and NaN are Rust's too
+        value: value
+            .parse()
+            .map_err(|_| format!("`{}` is not a number", shown(value)))?,
         name,
         labels,
     })
-}
-
-/// A value: Go's and OpenMetrics' spellings of infinities and NaN included. Rust's own `infinity` and `+nan` are the same numbers.
-fn number(text: &str) -> Option<f64> {
-    text.parse().ok()
 }
 
 /// Enough of a bad word to find it, and not a megabyte.

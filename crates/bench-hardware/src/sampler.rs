@@ -155,8 +155,12 @@ impl Sampler {
         let mut workers = Vec::new();
         for worker in wanted(config, &fetch) {
             let (tell, orders) = mpsc::channel();
-            let (name, now, queue, report) =
-                (worker.name(), now.clone(), queue.clone(), report.clone());
+            let (name, now, queue, report) = (
+                worker.name.clone(),
+                now.clone(),
+                queue.clone(),
+                report.clone(),
+            );
             let run = move || {
                 // The report is only missed where the sampler has been dropped.
                 report.send(worker.run(&now, &orders, &queue)).ok();
@@ -189,7 +193,7 @@ impl Sampler {
         while answers.recv_timeout(left()).is_ok() {}
     }
 
-    /// Read a last time, stop, and say what it cost. Waits for a scrape in progress at most as long as that may take, and
+    /// Read a last time, stop, and say what it cost. Waits for a scrape in progress and the last one at most as long as they may take, and
     /// leaves behind a thread that hangs in a driver.
     pub fn stop(self) -> SamplerReport {
         let mut report = SamplerReport::default();
@@ -287,6 +291,7 @@ const COST_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Sources that are read one after the other on one thread.
 struct Worker {
+    /// Of its thread, unique within a sampler: its number and the kind of its first source.
     name: String,
     every: Duration,
     sources: Vec<Box<dyn Source>>,
@@ -345,11 +350,6 @@ impl Worker {
         }
     }
 
-    /// The name of its thread, unique within a sampler: its number and the kind of its first source.
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
     /// Read at every tick until told to stop, then once more.
     fn run(
         mut self,
@@ -357,7 +357,7 @@ impl Worker {
         orders: &Receiver<Order>,
         queue: &SyncSender<Parcel>,
     ) -> Vec<SourceCost> {
-        let worker = self.name();
+        let worker = self.name.clone();
         let mut costs: Vec<SourceCost> = self
             .sources
             .iter()

@@ -20,7 +20,7 @@ use crate::transfer::SingleReadIo;
 pub(crate) struct Http1 {
     sender: http1::SendRequest<Outgoing>,
     connection: http1::Connection<SingleReadIo, Outgoing>,
-    log: Rc<ReadLog>,
+    pub(super) log: Rc<ReadLog>,
     peek: Option<Peek>,
     used: bool,
     quiet: Arc<Quiet>,
@@ -51,10 +51,6 @@ impl Http1 {
             waker: Waker::from(Arc::clone(&quiet)),
             quiet,
         })
-    }
-
-    pub(crate) fn log(&self) -> &Rc<ReadLog> {
-        &self.log
     }
 
     pub(crate) fn use_again(&mut self) -> bool {

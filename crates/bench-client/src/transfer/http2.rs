@@ -54,7 +54,7 @@ impl<F: Future + 'static> hyper::rt::Executor<F> for ConnectionTasks {
 #[derive(Clone)]
 pub(crate) struct Http2 {
     sender: http2::SendRequest<Outgoing>,
-    log: Rc<ReadLog>,
+    pub(super) log: Rc<ReadLog>,
     used: Rc<Cell<bool>>,
 }
 
@@ -78,10 +78,6 @@ impl Http2 {
             log,
             used: Rc::default(),
         })
-    }
-
-    pub(crate) fn log(&self) -> &Rc<ReadLog> {
-        &self.log
     }
 
     pub(crate) fn use_again(&self) -> bool {
