@@ -151,6 +151,10 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::GpuLow => vec![Action::RunMoreAtOnce],
         Cause::GpuSaturated => vec![Action::AddGpus],
         Cause::GpuThrottled => vec![Action::CoolGpu],
+        // what the slow ones have in common is named: how the server treats it is what is left to find
+        Cause::SlowRequests if finding.evidence.iter().any(|e| e.of.is_some()) => {
+            vec![Action::LookAtServerLog]
+        }
         Cause::SlowRequests => vec![Action::CompareSlowRequests],
         Cause::DecodeInterrupted => vec![Action::ChunkPrefill, Action::SmallerPrefillSteps],
         // What is thrown out of the cache and taken up again stands still by itself: the server's metrics tell.

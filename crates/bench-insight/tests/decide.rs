@@ -287,6 +287,15 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         behind[0].starts_with("an overload: 15.0 of 20.0 requests/s"),
         "{behind:?}"
     );
+    let moving = doubts(|cell| {
+        cell.load = bench_schema::Load::closed(4);
+        let found = r#"{"stationary": false, "reason": "TTFT rises to twice its level"}"#;
+        cell.windows.stationarity = Some(serde_json::from_str(found).unwrap());
+    });
+    assert!(
+        moving[0].starts_with("the window is not steady"),
+        "{moving:?}"
+    );
     let missed = doubts(|cell| {
         let outcome = r#"{"slo": {"metric": "ttft", "q": 0.95, "limit": 5e8}, "verdict": "fail", "attainment": 0.04,
             "attainment_interval": {"low": 0.01, "high": 0.13}}"#;

@@ -384,6 +384,13 @@ fn counts_that_do_not_add_up_and_cells_without_an_answer_are_untrusted() {
     let trust = judged(&[dead]);
     speaks(&trust, "nothing_measured", TrustVerdict::Untrusted);
     assert!(trust.reasons[0].message.contains("connection refused"));
+    // stopped on purpose after their first tokens, all of them: their TTFT is measured
+    let stopped = closed(|c| (c.counts.cancelled, c.counts.completed) = (c.counts.completed, 0));
+    let answered = BTreeMap::from([("c8".to_owned(), CellFacts::default())]);
+    let kernel = clock(ClockKind::Kernel);
+    let judged = bench_insight::trust(&TrustFacts::of(&kernel, &answered), &[stopped]);
+    let nothing = judged.reasons.iter().any(|r| r.code == "nothing_measured");
+    assert!(!nothing, "{:?}", judged.reasons);
 }
 
 /// A change of one cell.

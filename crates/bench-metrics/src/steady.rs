@@ -215,7 +215,7 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     }
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
     let mut series = vec![
-        ("latency", binned(started, |f| f.latency, window)),
+        ("TTFT", binned(started, |f| f.latency, window)),
         // Whoever is left over in the drain has the server to himself.
         (
             "time per token",

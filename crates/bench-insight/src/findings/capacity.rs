@@ -92,14 +92,11 @@ pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
             text::number(behind.served),
             text::number(behind.offered)
         ));
-    } else if cell.load.is_open()
-        && cell
-            .windows
-            .stationarity
-            .as_ref()
-            .is_some_and(|found| found.stationary == Some(false))
-    {
-        doubts.push("the window is not steady".to_owned());
+    } else if is_moving(cell) {
+        doubts.push(
+            "the window is not steady: what it was at the end is not what it was on average"
+                .to_owned(),
+        );
     }
     doubts.extend(
         super::objectives_of(cell)
@@ -119,6 +116,12 @@ pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
             }),
     );
     doubts
+}
+
+/// Whether a trend was found in the cell, in a closed loop too: its mean is the rate of no server.
+fn is_moving(cell: &CellRecord) -> bool {
+    let found = cell.windows.stationarity.as_ref();
+    found.is_some_and(|found| found.stationary == Some(false))
 }
 
 fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {

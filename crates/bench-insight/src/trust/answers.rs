@@ -42,7 +42,11 @@ pub(super) fn nothing_planned(scene: &Scene<'_>) -> Option<Seen> {
 
 pub(super) fn nothing_measured(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
-    (counts.planned > 0 && counts.completed == 0).then(|| {
+    let unanswered = scene
+        .requests()
+        .map_or(counts.cancelled, |seen| seen.cancelled_unanswered);
+    let answered = counts.completed + counts.cancelled.saturating_sub(unanswered);
+    (counts.planned > 0 && answered == 0).then(|| {
         let what = format!("none of {} got an answer", requests(counts.planned));
         Seen {
             detail: first_message(scene),

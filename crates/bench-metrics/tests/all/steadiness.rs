@@ -90,7 +90,7 @@ fn an_overloaded_open_loop_is_not_stationary() {
         "{}",
         found.stationarity.reason
     );
-    assert!(found.stationarity.reason.contains("latency rises"));
+    assert!(found.stationarity.reason.contains("TTFT rises"));
 }
 
 #[test]

@@ -95,11 +95,11 @@ fn a_slope_counts_from_a_tenth_of_the_level_on() {
         (100.0, 20.0 * (1.0 + 0.6 * now / 10_000.0), 100)
     }));
     assert_eq!(large.0, Some(false), "{}", large.1);
-    assert!(large.1.contains("latency rises"), "{}", large.1);
+    assert!(large.1.contains("TTFT rises"), "{}", large.1);
     let falls = found(&slots(100, |now| {
         (100.0, 20.0 * (1.0 - 0.6 * now / 10_000.0), 100)
     }));
-    assert!(falls.1.contains("latency falls"), "{}", falls.1);
+    assert!(falls.1.contains("TTFT falls"), "{}", falls.1);
 }
 
 #[test]
