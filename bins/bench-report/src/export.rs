@@ -11,7 +11,7 @@ use crate::Done;
 use crate::arguments::{Export, Format};
 use crate::error::CommandError;
 use crate::files;
-use crate::lines::Values;
+use crate::journal::Values;
 use crate::run_folder::RunFolder;
 
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {

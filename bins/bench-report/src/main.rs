@@ -16,9 +16,7 @@ mod files;
 mod frames;
 mod gate;
 mod journal;
-mod lines;
 mod merge;
-mod recover;
 mod render;
 mod run_folder;
 
@@ -98,7 +96,7 @@ fn run(command: Command) -> Result<Done, CommandError> {
         Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
-        Command::Recover(arguments) => recover::run(&arguments),
+        Command::Recover(arguments) => render::recover(&arguments),
     }
 }
 

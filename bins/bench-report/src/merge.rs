@@ -1,7 +1,6 @@
 //! `merge`: the shards of one run become one result.
 
 mod check;
-mod clocks;
 mod journals;
 
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use crate::journal::{self, Seen};
 use crate::run_folder::RunFolder;
 use crate::{files, render};
 
-use clocks::Clocks;
+use journals::Clocks;
 
 pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     let mut shards: Vec<RunFolder> = arguments
@@ -60,7 +59,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
         ));
     };
     let record = blank(&first.record, shards, clocks);
-    let mut spans = clocks::Spans::default();
+    let mut spans = journals::Spans::default();
     let mut seen = Seen::default();
     let requests = journals::requests(shards, clocks, out, |shard, request| {
         if !seen.insert(&request.cell, request.repeat, request.phase, request.id) {
@@ -201,11 +200,11 @@ fn clients(all: &[&ClientRecord]) -> ClientRecord {
 }
 
 /// Cells that the shards did not measure at the same time are not one load.
-fn distrust(run: &mut RunRecord, spans: &clocks::Spans, shards: usize) {
+fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: usize) {
     let apart = spans.overlaps(shards).into_iter();
-    let apart = apart.filter(|(_, overlap)| *overlap < clocks::FULL);
+    let apart = apart.filter(|(_, overlap)| *overlap < journals::FULL);
     run.trust.add(apart.map(|(cell, overlap)| {
-        let verdict = if overlap < clocks::HALF {
+        let verdict = if overlap < journals::HALF {
             TrustVerdict::Untrusted
         } else {
             TrustVerdict::Doubtful
@@ -217,7 +216,7 @@ fn distrust(run: &mut RunRecord, spans: &clocks::Spans, shards: usize) {
             next: Some(next.to_owned()),
             cell: Some(cell),
             measured: Some(overlap),
-            threshold: Some(clocks::FULL),
+            threshold: Some(journals::FULL),
             ..TrustReason::new("shards_apart", verdict, message)
         }
     }));

@@ -11,7 +11,7 @@ use bench_schema::{
 use clap::Args;
 
 use crate::error::CommandError;
-use crate::lines::Values;
+use crate::journal::Values;
 use crate::{files, journal};
 
 /// How runs are read.

@@ -6,7 +6,6 @@ mod machines;
 mod over_time;
 pub(crate) mod phases;
 pub(crate) mod shapes;
-mod steadiness;
 
 use bench_schema::{CellRecord, Distribution, Metric, Origin, RunRecord};
 
@@ -41,7 +40,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
     load.push(load::configurations(run));
     let traced = |figure: fn(&RunRecord, &Trace) -> Option<Figure>| figure(run, trace?);
     let latency = vec![
-        steadiness::percentiles(run),
+        shapes::percentiles(run),
         traced(shapes::cdf),
         traced(shapes::distributions),
         traced(shapes::histogram),
@@ -53,7 +52,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         lengths::categories(run),
     ];
     let time = vec![phases::queue(run), phases::shares(run), phases::times(run)];
-    let mut steady = vec![steadiness::means(run), steadiness::classes(run)];
+    let mut steady = vec![shapes::means(run), shapes::classes(run)];
     if let Some(trace) = trace {
         length.extend(figures(lengths::scatter(run, trace)));
         steady.extend(figures(shapes::over_time(run, trace)));

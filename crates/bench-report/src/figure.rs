@@ -1,12 +1,12 @@
-//! One chart: its conclusion, its ECharts option, and the same numbers as a table.
+//! One chart: its conclusion, its ECharts option, made of the few shapes that all charts have, and the same numbers as a table.
 
-mod plot;
-
-use charming::component::Axis;
-use charming::element::{AxisType, NameLocation};
-use serde_json::Value;
-
-pub(crate) use plot::{Bounded, Plot};
+use charming::Chart;
+use charming::component::{Axis, Grid, Legend, LegendType};
+use charming::element::{
+    AxisType, ItemStyle, LineStyle, LineStyleType, NameLocation, Symbol, Tooltip, Trigger,
+};
+use charming::series::{Bar, Custom, Heatmap, Line, Scatter, Series};
+use serde_json::{Map, Value, json};
 
 use crate::number::rounded;
 use crate::table::Table;
@@ -97,4 +97,453 @@ pub(crate) fn time_axis(seconds: f64) -> Axis {
 
 fn titled(axis: Axis, name: &str) -> Axis {
     axis.name(name).name_location(NameLocation::Middle)
+}
+
+/// charming marks functions with this around a string. Ours are named; a stranger's text must not carry it.
+const FUNCTION_MARK: &str = "#*#*#*#";
+
+/// A chart under construction.
+pub(crate) struct Plot {
+    chart: Chart,
+    patches: Vec<Map<String, Value>>,
+    root: Map<String, Value>,
+    legend: Vec<String>,
+    lowest: f64,
+    highest: f64,
+    is_linear: bool,
+    height: u32,
+}
+
+/// A value with the ends of its interval, where it has one.
+pub(crate) type Bounded = (f64, Option<(f64, f64)>);
+
+/// Values, and whiskers at their positions.
+type Apart = (Vec<Option<f64>>, Vec<(f64, f64, f64)>);
+
+fn apart(seen: &[Option<Bounded>]) -> Apart {
+    let values = seen.iter().map(|seen| seen.map(|(value, _)| value));
+    let spans = (0_u32..).zip(seen).filter_map(|(x, seen)| {
+        let (low, high) = (*seen)?.1?;
+        Some((f64::from(x), low, high))
+    });
+    (values.collect(), spans.collect())
+}
+
+/// Beyond this ratio of the largest to the smallest value an axis is logarithmic.
+const WIDE: f64 = 30.0;
+
+impl Plot {
+    pub(crate) fn new(x: Axis, y: Axis) -> Self {
+        let chart = Chart::new()
+            .grid(
+                Grid::new()
+                    .left(8)
+                    .right(20)
+                    .top(64)
+                    .bottom(36)
+                    .contain_label(true),
+            )
+            .tooltip(Tooltip::new().trigger(Trigger::Axis))
+            .x_axis(x)
+            .y_axis(y.name_location(NameLocation::End));
+        Self {
+            chart,
+            patches: Vec::new(),
+            root: Map::new(),
+            legend: Vec::new(),
+            lowest: f64::INFINITY,
+            highest: 0.0,
+            is_linear: false,
+            height: 340,
+        }
+    }
+
+    pub(crate) fn height(mut self, height: u32) -> Self {
+        self.height = height;
+        self
+    }
+
+    /// A second y axis at the right.
+    pub(crate) fn second_y(mut self, axis: Axis) -> Self {
+        self.chart = self.chart.y_axis(axis.name_location(NameLocation::End));
+        self.linear()
+    }
+
+    /// Point at items instead of at positions of the x axis.
+    pub(crate) fn point_at_items(mut self) -> Self {
+        self.chart = self.chart.tooltip(Tooltip::new().trigger(Trigger::Item));
+        self
+    }
+
+    fn add(mut self, series: impl Into<Series>, name: &str, patch: Value) -> Self {
+        let name = text::shortened(name, LONGEST_NAME);
+        if !name.is_empty() && !self.legend.contains(&name) {
+            self.legend.push(name.clone());
+        }
+        self.chart = self.chart.series(series);
+        let mut patch = match patch {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        patch.insert("name".into(), Value::String(name));
+        self.patches.push(patch);
+        self
+    }
+
+    /// Keep the y axis linear however far its values are apart: parts of a whole, straight lines.
+    pub(crate) fn linear(mut self) -> Self {
+        self.is_linear = true;
+        self
+    }
+
+    fn saw(&mut self, values: impl Iterator<Item = f64>) {
+        for value in values.filter(|v| v.is_finite()) {
+            self.highest = self.highest.max(value);
+            self.lowest = self.lowest.min(value);
+        }
+    }
+
+    /// A line through x, y pairs; `color` is a role such as `@0` or `@bad`.
+    pub(crate) fn line(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        self.saw(points.iter().map(|p| p.1));
+        let line = Line::new()
+            .symbol(Symbol::Circle)
+            .symbol_size(6.0)
+            .show_symbol(points.len() <= 60);
+        self.add(
+            line.item_style(ItemStyle::new().color(color)),
+            name,
+            json!({ "data": pairs(points) }),
+        )
+    }
+
+    /// A line of many points, which are not marked.
+    pub(crate) fn curve(self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        let plot = self.line(name, color, points);
+        plot.with("showSymbol", false.into())
+    }
+
+    /// A dashed line without points: a fit, an ideal.
+    pub(crate) fn dashed(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        self.saw(points.iter().map(|p| p.1));
+        let style = LineStyle::new().type_(LineStyleType::Dashed).width(1.5);
+        let line = Line::new()
+            .show_symbol(false)
+            .line_style(style)
+            .item_style(ItemStyle::new().color(color));
+        self.add(line, name, json!({ "data": pairs(points) }))
+    }
+
+    /// A line over the positions of a category axis; gaps where a value is missing.
+    pub(crate) fn levels(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.saw(values.iter().flatten().copied());
+        let line = Line::new()
+            .symbol(Symbol::Circle)
+            .symbol_size(7.0)
+            .item_style(ItemStyle::new().color(color));
+        self.add(line, name, json!({ "data": numbers(values) }))
+    }
+
+    /// Bars over the positions of a category axis.
+    pub(crate) fn bars(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.saw(values.iter().flatten().copied());
+        let bar = Bar::new().item_style(ItemStyle::new().color(color).border_radius(2));
+        self.add(
+            bar,
+            name,
+            json!({ "data": numbers(values), "barMaxWidth": 44 }),
+        )
+    }
+
+    /// Bars with their intervals as whiskers; `of` is which of how many bars beside each other they are.
+    pub(crate) fn bars_within(
+        self,
+        name: &str,
+        color: &str,
+        seen: &[Option<Bounded>],
+        of: (usize, usize),
+    ) -> Self {
+        let (values, spans) = apart(seen);
+        self.bars(name, color, &values)
+            .whiskers(name, color, &spans, of)
+    }
+
+    /// The same as a line over the positions.
+    pub(crate) fn levels_within(self, name: &str, color: &str, seen: &[Option<Bounded>]) -> Self {
+        let (values, spans) = apart(seen);
+        self.levels(name, color, &values)
+            .whiskers(name, color, &spans, (0, 1))
+    }
+
+    /// Points over the positions, with their intervals.
+    pub(crate) fn points_within(self, name: &str, color: &str, seen: &[Option<Bounded>]) -> Self {
+        let (values, spans) = apart(seen);
+        self.levels(name, color, &values)
+            .with("lineStyle", json!({"width": 0}))
+            .whiskers(name, color, &spans, (0, 1))
+    }
+
+    /// Bars that stand on each other.
+    pub(crate) fn stacked(mut self, name: &str, color: &str, values: &[Option<f64>]) -> Self {
+        self.is_linear = true;
+        self.saw(values.iter().flatten().copied());
+        let bar = Bar::new()
+            .stack("all")
+            .item_style(ItemStyle::new().color(color));
+        self.add(
+            bar,
+            name,
+            json!({ "data": numbers(values), "barMaxWidth": 56 }),
+        )
+    }
+
+    /// Bars that stand on each other with their share of the whole written in them, where there is room.
+    pub(crate) fn stacked_shares(self, name: &str, color: &str, parts: &[(f64, f64)]) -> Self {
+        let values: Vec<Option<f64>> = parts.iter().map(|part| Some(part.0)).collect();
+        let data: Vec<Value> = parts
+            .iter()
+            .map(|(value, whole)| {
+                let share = if *whole > 0.0 { value / whole } else { 0.0 };
+                let label = json!({"show": share >= 0.08, "formatter": format!("{} %", (share * 100.0).round()), "color": "@card"});
+                json!({"value": rounded(*value), "label": label})
+            })
+            .collect();
+        self.stacked(name, color, &values)
+            .with("data", data.into())
+            .with("labelLayout", json!({"hideOverlap": true}))
+    }
+
+    /// Points.
+    pub(crate) fn points(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
+        self.saw(points.iter().map(|p| p.1));
+        let style = ItemStyle::new().color(color).opacity(0.75);
+        self.add(
+            Scatter::new().symbol_size(8.0).item_style(style),
+            name,
+            json!({ "data": pairs(points) }),
+        )
+    }
+
+    /// Whiskers at x from low to high. Under the name of a series they are shown and hidden with it; `of` is which of how
+    /// many bars beside each other they belong to.
+    pub(crate) fn whiskers(
+        mut self,
+        name: &str,
+        color: &str,
+        spans: &[(f64, f64, f64)],
+        of: (usize, usize),
+    ) -> Self {
+        self.saw(spans.iter().flat_map(|s| [s.1, s.2]));
+        let data: Vec<Value> = spans
+            .iter()
+            .map(|s| json!([rounded(s.0), rounded(s.1), rounded(s.2)]))
+            .collect();
+        let patch = json!({ "data": data, "slot": [of.0, of.1], "encode": {"x": 0, "y": [1, 2]}, "silent": true, "z": 5,
+            "tooltip": {"show": false} });
+        self.custom(name, color, "whisker", patch)
+    }
+
+    /// A shape that the drawing script knows by name.
+    pub(crate) fn custom(self, name: &str, color: &str, renderer: &str, patch: Value) -> Self {
+        let custom = Custom::new()
+            .render_item(renderer)
+            .item_style(ItemStyle::new().color(color));
+        self.add(custom, name, patch)
+    }
+
+    /// Cells of a heat map: x index, y index, weight.
+    pub(crate) fn heat(self, cells: &[(usize, usize, f64)]) -> Self {
+        let data: Vec<Value> = cells
+            .iter()
+            .map(|c| json!([c.0, c.1, rounded(c.2)]))
+            .collect();
+        let most = cells.iter().map(|c| c.2).fold(1.0, f64::max);
+        let mut plot = self.add(
+            Heatmap::new(),
+            "",
+            json!({ "data": data, "progressive": 0 }),
+        );
+        plot.root.insert("visualMap".into(), json!({"min": 0, "max": rounded(most), "calculable": false, "orient": "horizontal",
+            "right": 20, "top": 4, "itemHeight": 90, "itemWidth": 12, "inRange": {"color": "@heat"}, "text": ["many", "few"]}));
+        plot
+    }
+
+    /// A limit as a horizontal line. It widens the axis where it is near; where it is more than four times above
+    /// everything shown, it would flatten the chart and is left out.
+    pub(crate) fn limit(self, value: f64, words: &str, at_x: f64) -> Self {
+        if self.patches.is_empty() || value > self.highest * 4.0 || !value.is_finite() {
+            return self;
+        }
+        self.level_line(value, words, "@bad", at_x)
+    }
+
+    /// A horizontal line with its words, always shown.
+    pub(crate) fn level_line(mut self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
+        let label = text::shortened(words, LONGEST_NAME);
+        // Lines near each other keep their words apart.
+        let known = self
+            .patches
+            .iter()
+            .filter(|patch| patch.contains_key("markLine"))
+            .count();
+        let position = ["insideStartTop", "insideEndTop", "insideMiddleTop"].get(known % 3);
+        let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": color, "type": "dashed", "width": 1.5},
+            "label": {"formatter": label, "position": position, "color": color, "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
+        let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });
+        self.saw(std::iter::once(value));
+        self.add(Line::new(), "", patch)
+    }
+
+    /// Set something on the series added last.
+    pub(crate) fn with(mut self, key: &str, value: Value) -> Self {
+        if let Some(patch) = self.patches.last_mut() {
+            patch.insert(key.to_owned(), value);
+        }
+        self
+    }
+
+    /// Set something on the whole option.
+    pub(crate) fn root(mut self, key: &str, value: Value) -> Self {
+        self.root.insert(key.to_owned(), value);
+        self
+    }
+
+    /// The option as pure JSON, and the height.
+    pub(crate) fn finish(self) -> (Value, u32) {
+        let has_legend = !self.legend.is_empty();
+        let legend = Legend::new()
+            .show(has_legend)
+            .type_(LegendType::Plain)
+            .top(0)
+            .left(0)
+            .right(0)
+            .data(self.legend);
+        let mut option = serde_json::to_value(self.chart.legend(legend)).unwrap_or(Value::Null);
+        let series = option.get_mut("series").and_then(Value::as_array_mut);
+        for (series, patch) in series.into_iter().flatten().zip(self.patches) {
+            if let Some(series) = series.as_object_mut() {
+                series.extend(patch);
+            }
+        }
+        let is_wide = !self.is_linear && self.lowest > 0.0 && self.highest > WIDE * self.lowest;
+        if is_wide {
+            let y = option.get_mut("yAxis").and_then(|y| match y {
+                Value::Array(axes) => axes.first_mut(),
+                axis => Some(axis),
+            });
+            if let Some(y) = y {
+                make_logarithmic(y, self.lowest);
+            }
+        }
+        let bare = !has_legend && !self.root.contains_key("visualMap");
+        if let Some(top) = option.pointer_mut("/grid/0/top").filter(|_| bare) {
+            *top = json!(34);
+        }
+        if let Some(option) = option.as_object_mut() {
+            option.extend(self.root);
+        }
+        name_functions(&mut option);
+        (option, self.height)
+    }
+}
+
+/// Where an axis of numbers has no ends of its own.
+fn make_logarithmic(axis: &mut Value, lowest: f64) {
+    let is_plain = axis.get("type").and_then(Value::as_str) == Some("value")
+        && axis.get("min").is_none()
+        && axis.get("max").is_none();
+    if let Some(axis) = axis.as_object_mut().filter(|_| is_plain) {
+        axis.insert("type".into(), json!("log"));
+        // Bars begin at the axis's lower end (else at 1), which has to lie below the smallest of them.
+        let end = json!(10_f64.powf(lowest.log10().floor()));
+        axis.insert("startValue".into(), end.clone());
+        axis.insert("min".into(), end);
+    }
+}
+
+fn pairs(points: &[(f64, f64)]) -> Vec<Value> {
+    points
+        .iter()
+        .filter(|p| p.0.is_finite() && p.1.is_finite())
+        .map(|p| json!([rounded6(p.0), rounded(p.1)]))
+        .collect()
+}
+
+/// Times of a long run need more figures than values do.
+fn rounded6(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+fn numbers(values: &[Option<f64>]) -> Vec<Value> {
+    values
+        .iter()
+        .map(|v| {
+            v.filter(|v| v.is_finite())
+                .map_or(Value::Null, |v| json!(rounded(v)))
+        })
+        .collect()
+}
+
+/// charming's marked functions become names, and its mark is taken out of every other text.
+fn name_functions(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == "renderItem" => {
+                        *text = format!("@{}", text.replace(FUNCTION_MARK, ""));
+                    }
+                    value => name_functions(value),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(name_functions),
+        Value::String(text) if text.contains(FUNCTION_MARK) => {
+            *text = text.replace(FUNCTION_MARK, "");
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_carries_charmings_function_mark_stays_text() {
+        let name = format!("{FUNCTION_MARK}alert(1){FUNCTION_MARK}");
+        let plot =
+            Plot::new(category_axis([&name]), value_axis("ms")).bars(&name, "@0", &[Some(1.0)]);
+        let json = plot.finish().0.to_string();
+        assert!(
+            json.contains("alert(1)") && !json.contains(FUNCTION_MARK),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn values_that_span_more_than_thirty_times_have_a_logarithmic_axis() {
+        let axis = |highest: f64| {
+            let plot = Plot::new(value_axis("x"), value_axis("ms"));
+            let plot = plot.line("a", "@0", &[(0.0, 2.0), (1.0, highest)]);
+            let option = plot.finish().0;
+            let y = option["yAxis"].get(0).unwrap_or(&option["yAxis"]);
+            y["type"].clone()
+        };
+        assert_eq!((axis(59.0), axis(61.0)), (json!("value"), json!("log")));
+        let small = Plot::new(value_axis("x"), value_axis("ms"));
+        let small = small
+            .line("a", "@0", &[(0.0, 0.2), (1.0, 900.0)])
+            .finish()
+            .0;
+        let y = small["yAxis"].get(0).unwrap_or(&small["yAxis"]);
+        assert_eq!((&y["min"], &y["startValue"]), (&json!(0.1), &json!(0.1)));
+    }
+
+    #[test]
+    fn a_limit_far_above_the_data_does_not_flatten_the_chart() {
+        let plot = || Plot::new(value_axis("x"), value_axis("ms")).line("a", "@0", &[(0.0, 1.0)]);
+        let drawn = |limit| plot().limit(limit, "SLO", 0.0).finish().0.to_string();
+        assert!(drawn(3.0).contains("markLine") && !drawn(5.0).contains("markLine"));
+    }
 }

@@ -1,11 +1,9 @@
 //! The tables of a run. Each is built from the record alone, and is absent where the record has nothing for it.
 
-mod context;
 mod details;
 mod outcomes;
 mod results;
 
-pub(crate) use context::context;
 pub(crate) use details::{
     QUANTILES, client, distributions, first_phase, hardware, phases, scale_of, significant,
 };
@@ -21,9 +19,13 @@ pub(crate) use results::{
 use details::{derived, fits};
 use results::{group_labels, origins};
 
-use bench_schema::{Benchmark, CellRecord, Load, Metric, Origin, RunRecord};
+use std::collections::BTreeSet;
+
+use bench_schema::{Benchmark, CellRecord, ClockKind, Load, Metric, Origin, RunRecord, StopRule};
+use serde_json::Value;
 
 use crate::table::{Mark, Table};
+use crate::{number, text};
 
 /// The tables that answer the benchmark's own question, the most telling first.
 pub(crate) fn results(run: &RunRecord) -> Vec<Table> {
@@ -131,5 +133,250 @@ pub(crate) fn rows_more(left_out: usize, place: &str) -> String {
 
 /// A cell's label, made plain.
 pub(crate) fn label(cell: &CellRecord) -> String {
-    crate::text::shortened(&cell.label, 60)
+    text::shortened(&cell.label, 60)
+}
+
+/// Facts of the run as pairs, only those that are known.
+pub(crate) fn context(run: &RunRecord) -> Table {
+    let mut table = Table::of_words("Run context", &["what", "value"]);
+    let mut add = |what: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            table.push_words([text::shortened(what, 60), text::plain(&value)]);
+        }
+    };
+    server(run, &mut add);
+    asked(run, &mut add);
+    host(run, &mut add);
+    let tags = run.tags.iter().map(|(key, value)| format!("{key}={value}"));
+    add("tags", Some(tags.collect::<Vec<_>>().join(", ")));
+    let took = number::duration(run.duration.as_f64());
+    add("started", Some(format!("{}, took {took}", run.started_at)));
+    add(
+        "measured by",
+        Some(format!(
+            "{} {}, arrivals by {}",
+            run.tool.name,
+            run.tool.version,
+            clock(run)
+        )),
+    );
+    table
+}
+
+fn server(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
+    let server = &run.server;
+    add("model", server.model.clone());
+    let mut engine: Vec<String> = Vec::new();
+    engine.extend(server.kind.clone());
+    engine.extend(
+        server
+            .version
+            .as_ref()
+            .map(|version| format!("version {version}")),
+    );
+    if server.embedded {
+        engine.push(
+            "embedded, started by this run: its numbers are not those of a real server".to_owned(),
+        );
+    }
+    add("server", Some(engine.join(", ")));
+    let told = server.facts.iter();
+    let told: Vec<String> = told.map(|(name, fact)| format!("{name} {fact}")).collect();
+    add("server's settings", Some(told.join(", ")));
+    let mut target = server.urls.clone();
+    target.push(server.api.clone());
+    target.extend(server.proxy.iter().map(|proxy| format!("proxy {proxy}")));
+    if server.tls_unverified {
+        target.push("certificates not verified (--insecure)".to_owned());
+    }
+    add("target", Some(target.join(", ")));
+}
+
+fn asked(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
+    let stops: BTreeSet<String> = run
+        .cells
+        .iter()
+        .map(|cell| stop_words(&cell.stop))
+        .filter(|stop| !stop.is_empty())
+        .collect();
+    let mut load = load_words(run);
+    if !stops.is_empty() && stops.len() <= 3 {
+        let stops = stops.into_iter().collect::<Vec<_>>().join("; ");
+        load.push_str(&format!("; each cell ends after {stops}"));
+    }
+    let repeats = run.cells.iter().map(|cell| cell.repeats).max();
+    if let Some(repeats) = repeats.filter(|&n| n > 1) {
+        load.push_str(&format!(", {repeats} times"));
+    }
+    add("load", Some(load));
+    add("requests", Some(request_shape(run)));
+}
+
+/// `random, 256 tokens in (sized by words), 128 out; ignore-eos, salted prompts, temperature 0; seed 42`.
+fn request_shape(run: &RunRecord) -> String {
+    let distinct = |pick: fn(&bench_schema::CellRecord) -> &str| {
+        let all: BTreeSet<&str> = run
+            .cells
+            .iter()
+            .map(pick)
+            .filter(|s| !s.is_empty())
+            .collect();
+        all.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    // Schema 1 stored texts, schema 2 typed values.
+    let asked = |key: &str| match run.config.get(key) {
+        Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
+        Some(value @ (Value::Number(_) | Value::Bool(_))) => Some(value.to_string()),
+        Some(Value::Array(items)) if !items.is_empty() => {
+            let items = items.iter().map(|item| item.to_string().replace('"', ""));
+            Some(items.collect::<Vec<_>>().join(", "))
+        }
+        _ => None,
+    };
+    let mut parts = vec![distinct(|cell| &cell.plan.dataset)];
+    let sized_by = distinct(|cell| &cell.plan.sized_by);
+    parts.extend(asked("input_tokens").map(|n| format!("{n} tokens in")));
+    if !sized_by.is_empty() {
+        parts.push(format!("sized by {sized_by}"));
+    }
+    parts.extend(asked("output_tokens").map(|n| format!("{n} tokens out")));
+    if asked("ignore_eos").as_deref() == Some("true") {
+        parts.push("ignore-eos".to_owned());
+    }
+    parts.extend(asked("salt").map(|salt| salt_words(&salt, parts.first()).to_owned()));
+    let samplings = ["temperature", "top_p", "top_k", "min_tokens"];
+    parts.extend(
+        samplings
+            .iter()
+            .filter_map(|key| Some(format!("{key} {}", asked(key)?))),
+    );
+    parts.push(format!("seed {}", run.seed));
+    parts.retain(|part| !part.is_empty());
+    parts.join(", ")
+}
+
+/// What makes prompts unlike each other.
+fn salt_words(salt: &str, dataset: Option<&String>) -> &'static str {
+    match (salt, dataset.map_or("", String::as_str)) {
+        ("never", _) => "prompts without salt",
+        ("auto", "study:gpt2") => "",
+        ("auto", study) if study.starts_with("study:") => {
+            "a random word in place of each prompt's first"
+        }
+        ("auto", _) => "salted prompts",
+        _ => "",
+    }
+}
+
+/// `closed loop at concurrency 1, 2, 4`.
+fn load_words(run: &RunRecord) -> String {
+    let mut closed: Vec<String> = Vec::new();
+    let mut open: Vec<String> = Vec::new();
+    for cell in &run.cells {
+        match &cell.load {
+            Load::Closed {
+                concurrency, ramp, ..
+            } => {
+                let level = ramp
+                    .as_ref()
+                    .map_or_else(|| concurrency.to_string(), ToString::to_string);
+                if !closed.contains(&level) {
+                    closed.push(level);
+                }
+            }
+            Load::Open { rate_per_s, .. } if !open.contains(&rate_per_s.to_string()) => {
+                open.push(rate_per_s.to_string());
+            }
+            Load::Open { .. } => {}
+        }
+    }
+    let mut parts = Vec::new();
+    if !closed.is_empty() {
+        parts.push(format!("closed loop at concurrency {}", closed.join(", ")));
+    }
+    if !open.is_empty() {
+        parts.push(format!("open loop at {} requests/s", open.join(", ")));
+    }
+    parts.join("; ")
+}
+
+fn stop_words(stop: &StopRule) -> String {
+    let mut parts = Vec::new();
+    parts.extend(stop.requests.map(|n| format!("{n} requests")));
+    parts.extend(stop.duration.map(|d| number::duration(d.as_f64())));
+    parts.extend(stop.precision.iter().cloned());
+    parts.join(" or ")
+}
+
+fn host(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
+    let host = &run.host;
+    let memory = host.memory_bytes.map(|b| b as f64 / 1024.0_f64.powi(3));
+    let client = [
+        host.name.clone(),
+        host.cpu_model.clone(),
+        host.cpus.map(|n| format!("{n} logical CPUs")),
+        memory.map(|gib| format!("{} GiB", number::short(gib))),
+        host.os.clone(),
+        host.kernel
+            .as_ref()
+            .map(|kernel| format!("kernel {kernel}")),
+    ];
+    let client: Vec<String> = client.into_iter().flatten().collect();
+    add("client", Some(client.join(", ")));
+    let (mut own, mut gpus, mut git) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, value) in &host.facts {
+        let (words, value) = fact_words(name, value);
+        let said = format!("{words} {value}");
+        match name.split(['.', '_']).next() {
+            Some("gpu" | "driver" | "cuda" | "nvml") => gpus.push(said),
+            Some("git") => git.push(value),
+            _ => own.push(said),
+        }
+    }
+    add("GPUs", Some(gpus.join(", ")));
+    add("git", Some(git.join(" ")));
+    add("client's settings", Some(own.join(", ")));
+}
+
+/// A fact of the host as people say it; unknown names stay as they are, without their dots.
+fn fact_words(name: &str, value: &str) -> (String, String) {
+    let as_is = |words: &str| (words.to_owned(), value.to_owned());
+    match name {
+        "sampler_cpu_share" => {
+            let share = value.parse::<f64>().ok().map(number::percent);
+            let value = share.map_or_else(|| value.to_owned(), |p| format!("{p} % of one CPU"));
+            ("cost of sampling".to_owned(), value)
+        }
+        "cpu.smt" => {
+            let value = match value {
+                "0" => "off",
+                "1" => "on",
+                other => other,
+            };
+            ("SMT".to_owned(), value.to_owned())
+        }
+        "cpu.architecture" => as_is("architecture"),
+        "cpu.cores" => as_is("cores"),
+        "cpu.logical" => as_is("logical CPUs"),
+        "cpu.governor" => as_is("governor"),
+        "clock.source" => as_is("clock"),
+        "container" => as_is("container"),
+        "git.commit" => as_is("commit"),
+        "git.branch" => as_is("branch"),
+        other => (other.replace(['_', '.'], " "), value.to_owned()),
+    }
+}
+
+fn clock(run: &RunRecord) -> String {
+    match run.clock.arrival {
+        ClockKind::Kernel => "the kernel's receive time".to_owned(),
+        ClockKind::ReadReturn => {
+            let why = run
+                .clock
+                .fallback_reason
+                .as_deref()
+                .map_or_else(String::new, |why| format!(" ({why})"));
+            format!("the moment the read returned{why}")
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bench_schema::{CellRecord, RunRecord};
+use bench_schema::RunRecord;
 use serde_json::Value;
 
 use crate::error::CommandError;
@@ -101,92 +101,56 @@ pub(super) fn one_run(shards: &[RunFolder]) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// The key in which they differ, and what each has there.
 type Difference = (String, String, String);
 
 fn difference(a: &RunRecord, b: &RunRecord) -> Option<Difference> {
-    let unequal =
-        |key: &str, a: Value, b: Value| (a != b).then(|| (key.to_owned(), shown(&a), shown(&b)));
-    unequal("schema.major", a.schema.major.into(), b.schema.major.into())
-        .or_else(|| {
-            unequal(
-                "experiment",
-                a.experiment.name().into(),
-                b.experiment.name().into(),
-            )
-        })
-        .or_else(|| unequal("seed", a.seed.into(), b.seed.into()))
-        .or_else(|| in_config(a, b))
-        .or_else(|| unequal("number of shards", of(a), of(b)))
-        .or_else(|| {
-            unequal(
-                "server.model",
-                value(&a.server.model),
-                value(&b.server.model),
-            )
-        })
-        .or_else(|| {
-            unequal(
-                "clock.arrival",
-                value(&a.clock.arrival),
-                value(&b.clock.arrival),
-            )
-        })
-        .or_else(|| in_cells(a, b))
-}
-
-/// The N of `I/N`.
-fn of(run: &RunRecord) -> Value {
-    let name = name(run);
-    name.split_once('/')
-        .map_or(Value::Null, |(_, count)| count.into())
-}
-
-fn in_config(a: &RunRecord, b: &RunRecord) -> Option<Difference> {
-    let empty = serde_json::Map::new();
-    let (a, b) = (
-        a.config.as_object().unwrap_or(&empty),
-        b.config.as_object().unwrap_or(&empty),
-    );
-    let keys = a
-        .keys()
-        .chain(b.keys())
-        .filter(|key| !OWN.contains(&key.as_str()));
-    for key in keys {
-        let (ours, theirs) = (a.get(key), b.get(key));
-        if ours != theirs {
-            let text = |value: Option<&Value>| value.map_or_else(|| "not set".to_owned(), shown);
-            return Some((format!("config.{key}"), text(ours), text(theirs)));
-        }
-    }
-    None
-}
-
-/// A shard that was cut short has fewer cells; those that both have must be the same design.
-fn in_cells(a: &RunRecord, b: &RunRecord) -> Option<Difference> {
-    let design = |cell: &CellRecord| {
-        let plan = &cell.plan;
-        [
-            ("load", value(&cell.load)),
-            ("factors", value(&cell.factors)),
-            ("stop", value(&cell.stop)),
-            ("repeats", cell.repeats.into()),
-            ("plan.dataset", plan.dataset.clone().into()),
-            ("plan.sized_by", plan.sized_by.clone().into()),
-        ]
+    let (ours, theirs) = (design(a), design(b));
+    let of = |all: &[(String, Value)], key: &str| {
+        let own = all.iter().find(|(known, _)| known == key);
+        own.map_or(Value::Null, |(_, value)| value.clone())
     };
-    a.cells.iter().find_map(|cell| {
-        let other = b.cell(&cell.id)?;
-        let both = design(cell).into_iter().zip(design(other));
-        both.into_iter().find_map(|((key, ours), (_, theirs))| {
-            (ours != theirs).then(|| {
-                (
-                    format!("cells.{}.{key}", cell.id),
-                    shown(&ours),
-                    shown(&theirs),
-                )
-            })
-        })
-    })
+    // A shard that was cut short has fewer cells; those that both have must be the same design.
+    let lacks = |run: &RunRecord, key: &str| {
+        let id = key
+            .strip_prefix("cells.")
+            .and_then(|rest| rest.rsplit_once('/'));
+        id.is_some_and(|(id, _)| run.cell(id).is_none())
+    };
+    let keys = ours.iter().chain(&theirs).map(|(key, _)| key);
+    let mut both = keys.filter(|key| !lacks(a, key) && !lacks(b, key));
+    let key = both.find(|key| of(&ours, key) != of(&theirs, key))?;
+    let (ours, theirs) = (shown(&of(&ours, key)), shown(&of(&theirs, key)));
+    Some((key.replace('/', "."), ours, theirs))
+}
+
+/// What shards of one plan have in common, in the order in which it is told.
+fn design(run: &RunRecord) -> Vec<(String, Value)> {
+    let name = name(run);
+    let shards = name.split_once('/').map(|(_, count)| count);
+    let mut all = vec![
+        ("schema.major".to_owned(), run.schema.major.into()),
+        ("experiment".to_owned(), run.experiment.name().into()),
+        ("seed".to_owned(), run.seed.into()),
+    ];
+    let config = run.config.as_object().into_iter().flatten();
+    let config = config.filter(|(key, _)| !OWN.contains(&key.as_str()));
+    all.extend(config.map(|(key, value)| (format!("config.{key}"), value.clone())));
+    all.push(("number of shards".to_owned(), shards.into()));
+    all.push(("server.model".to_owned(), value(&run.server.model)));
+    all.push(("clock.arrival".to_owned(), value(&run.clock.arrival)));
+    for cell in &run.cells {
+        let of = |key: &str, value| (format!("cells.{}/{key}", cell.id), value);
+        all.extend([
+            of("load", value(&cell.load)),
+            of("factors", value(&cell.factors)),
+            of("stop", value(&cell.stop)),
+            of("repeats", cell.repeats.into()),
+            of("plan.dataset", cell.plan.dataset.clone().into()),
+            of("plan.sized_by", cell.plan.sized_by.clone().into()),
+        ]);
+    }
+    all
 }
 
 fn value(of: &impl serde::Serialize) -> Value {
