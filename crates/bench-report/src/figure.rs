@@ -377,6 +377,12 @@ impl Plot {
         self.level_line(value, words, "@bad", at_x)
     }
 
+    /// The same for several.
+    pub(crate) fn limits(self, all: Vec<(f64, String)>) -> Self {
+        let add = |plot: Self, (limit, words): (f64, String)| plot.limit(limit, &words, 0.0);
+        all.into_iter().fold(self, add)
+    }
+
     /// A horizontal line with its words, always shown.
     pub(crate) fn level_line(mut self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
         let label = text::shortened(words, LONGEST_NAME);

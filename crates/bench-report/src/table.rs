@@ -6,7 +6,7 @@ pub(crate) use forms::{WIDTH, hanging, legend};
 
 use std::collections::BTreeSet;
 
-use bench_schema::{Quantile, TrustVerdict};
+use bench_schema::{Distribution, Quantile, TrustVerdict};
 
 use crate::number;
 
@@ -385,6 +385,21 @@ impl<'a, R> Sheet<'a, R> {
     /// Shares, shown in percent.
     pub(crate) fn percent(self, title: &str, of: impl Fn(&R) -> Option<f64> + 'a) -> Self {
         self.number((title, "%"), move |row| of(row).map(|share| share * 100.0))
+    }
+
+    /// Quantiles of a group in milliseconds, with the marks that they have.
+    pub(crate) fn quantiles<'d: 'a>(
+        mut self,
+        group: &str,
+        all: &[(&str, f64)],
+        of: impl Fn(&R) -> Option<&'d Distribution> + Copy + 'a,
+    ) -> Self {
+        for &(name, q) in all {
+            self = self.column(Column::of(group, name, "ms"), move |row| {
+                Cell::quantile(of(row).and_then(|seen| seen.quantile_entry(q)), 1e6)
+            });
+        }
+        self
     }
 
     /// Whole numbers; `None` is not known.

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use bench_schema::{Benchmark, CellRecord, ClockKind, Load, Metric, Origin, RunRecord, StopRule};
 use serde_json::Value;
 
-use crate::table::{Mark, Table};
+use crate::table::{Cell, Column, Mark, Sheet, Table};
 use crate::{number, text};
 
 /// The tables that answer the benchmark's own question, the most telling first.
@@ -88,6 +88,16 @@ pub(crate) fn trust_mark(run: &RunRecord, cell: &CellRecord) -> Option<Mark> {
         .iter()
         .filter(|reason| reason.cell.as_deref() == Some(&cell.id));
     Mark::of(about.map(|reason| reason.verdict).max()?)
+}
+
+/// A table with a row for each cell, which its label begins, marked by its trust.
+fn of_cells(run: &RunRecord) -> Sheet<'_, &CellRecord> {
+    Sheet::new().column(Column::text("cell"), |cell: &&CellRecord| named(run, cell))
+}
+
+/// A cell's label with the sign of its trust.
+fn named(run: &RunRecord, cell: &CellRecord) -> Cell {
+    Cell::text(label(cell)).marked(trust_mark(run, cell))
 }
 
 /// The metric for gaps between tokens that this run has: ITL, else ICL, else TPOT.
@@ -214,7 +224,7 @@ fn asked(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
 
 /// `random, 256 tokens in (sized by words), 128 out; ignore-eos, salted prompts, temperature 0; seed 42`.
 fn request_shape(run: &RunRecord) -> String {
-    let distinct = |pick: fn(&bench_schema::CellRecord) -> &str| {
+    let distinct = |pick: fn(&CellRecord) -> &str| {
         let all: BTreeSet<&str> = run
             .cells
             .iter()

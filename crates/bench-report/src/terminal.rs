@@ -171,7 +171,7 @@ fn trust(run: &RunRecord, most: usize) -> String {
             .map_or_else(String::new, |why| format!(": {}", text::plain(why)));
         out.push_str(&paragraph("", &format!("INCOMPLETE{why}")));
     }
-    for reason in run.trust.reasons.iter().take(most) {
+    for (i, reason) in run.trust.reasons.iter().take(most).enumerate() {
         let sign = if reason.verdict == TrustVerdict::Untrusted {
             "! "
         } else {
@@ -186,7 +186,11 @@ fn trust(run: &RunRecord, most: usize) -> String {
             text::shortened(&reason.message, REASON)
         );
         out.push_str(&paragraph(&format!("  {sign}"), &words));
-        if let Some(next) = &reason.next {
+        let before = run.trust.reasons.iter().take(i);
+        let next = reason.next.as_ref();
+        if let Some(next) =
+            next.filter(|next| before.clone().all(|r| r.next.as_ref() != Some(next)))
+        {
             out.push_str(&paragraph("    try: ", &text::plain(next)));
         }
     }

@@ -301,9 +301,7 @@ impl<'a> Groups<'a> {
                 .map(|group| super::entry_ms(self.e2e(group), q));
             plot = add(plot, (i, name, color), &entries.collect::<Vec<_>>());
         }
-        for (limit, words) in limits(self.run, Metric::E2e) {
-            plot = plot.limit(limit, &words, 0.0);
-        }
+        plot = plot.limits(limits(self.run, Metric::E2e));
         let label = tables::label(self.cell);
         Figure::new(id, title, plot)
             .note(format!("Of {label}; whiskers are 95 % intervals."))

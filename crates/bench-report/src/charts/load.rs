@@ -146,9 +146,7 @@ fn sweep_of(run: &RunRecord, metric: Metric) -> Option<Figure> {
     if seen < 2 {
         return None;
     }
-    for (limit, words) in limits(run, metric) {
-        plot = plot.limit(limit, &words, 0.0);
-    }
+    plot = plot.limits(limits(run, metric));
     let (first, last) = (cells.first()?, cells.last()?);
     let before = quantile_ms(first, metric, 0.5)?;
     let after = quantile_ms(last, metric, 0.5)?;
@@ -213,9 +211,7 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
                 .with("labelLayout", json!({"hideOverlap": true}));
         }
     }
-    for (limit, words) in limits(run, Metric::E2e) {
-        plot = plot.limit(limit, &words, 0.0);
-    }
+    plot = plot.limits(limits(run, Metric::E2e));
     let (first, last) = (cells.first()?, cells.last()?);
     let gain = rate(last)?.0 / rate(first)?.0;
     let p95 = |cell| Some(quantile_ms(cell, Metric::E2e, 0.95)?.0);

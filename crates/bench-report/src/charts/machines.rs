@@ -19,12 +19,13 @@ pub(super) fn over_time(run: &RunRecord, readings: &[Series]) -> Vec<Figure> {
         let of: Vec<&Series> = readings.iter().filter(|s| s.topic == topic).collect();
         topic_over_time(run, topic, &of)
     };
-    Topic::ALL.into_iter().filter_map(figure).collect()
+    Topic::all().filter_map(figure).collect()
 }
 
 fn topic_over_time(run: &RunRecord, topic: Topic, all: &[&Series]) -> Option<Figure> {
     let first = all.first()?;
-    let mut axis = value_axis(topic.axis());
+    let (id, words, _) = topic.shown();
+    let mut axis = value_axis(words);
     if topic.is_share() {
         axis = axis.min(0.0).max(100.0);
     } else if topic == Topic::GpuClock {
@@ -42,11 +43,8 @@ fn topic_over_time(run: &RunRecord, topic: Topic, all: &[&Series]) -> Option<Fig
         .number(("mean", ""), |(_, seen)| seen.mean)
         .number(("least", ""), |(_, seen)| seen.least)
         .number(("most", ""), |(_, seen)| seen.most)
-        .rows(
-            capital(topic.axis()),
-            all.iter().map(|s| (&s.name, extent(s))),
-        );
-    let id = format!("over-time-{}", topic.id());
+        .rows(capital(words), all.iter().map(|s| (&s.name, extent(s))));
+    let id = format!("over-time-{id}");
     let figure = Figure::new(id, title(run, topic, first, all), plot);
     Some(
         figure

@@ -52,9 +52,7 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         }
     }
     let limits = limits(run, Metric::E2e);
-    for (limit, words) in &limits {
-        plot = plot.limit(*limit, words, 0.0);
-    }
+    plot = plot.limits(limits.clone());
     let (name, sample) = seen.last()?;
     let title = if let Some((limit, _)) = limits.first() {
         let share = short(sample.share_at_most(*limit) * 100.0);
@@ -437,9 +435,7 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
         let seen: Vec<_> = seen.collect();
         plot = plot.bars_within(name, color, &seen, (i, PERCENTILES.len()));
     }
-    for (limit, words) in limits(run, Metric::E2e) {
-        plot = plot.limit(limit, &words, 0.0);
-    }
+    plot = plot.limits(limits(run, Metric::E2e));
     let at = |cell: &CellRecord, q| Some(quantile_ms(cell, Metric::E2e, q)?.0);
     let ratio = |cell: &CellRecord| Some(at(cell, 0.95)? / at(cell, 0.5)?);
     let ratios = cells.iter().filter_map(|cell| Some((*cell, ratio(cell)?)));

@@ -8,7 +8,7 @@ use bench_schema::{
 };
 
 use super::results::unbounded;
-use super::{label, trust_mark};
+use super::{named, of_cells};
 use crate::table::{Cell, Column, Mark, Sheet, Table};
 use crate::{number, text};
 
@@ -26,9 +26,10 @@ pub(crate) fn distributions(run: &RunRecord, metrics: &[Metric], title: &str) ->
     type Row<'a> = (&'a CellRecord, Metric, &'a Distribution);
     let unit = metrics.first().map_or(Unit::Ns, |metric| metric.unit());
     let (scale, unit) = scale_of(unit);
-    let name = |(cell, ..): &Row<'_>| Cell::text(label(cell)).marked(trust_mark(run, cell));
     let mut sheet = Sheet::new()
-        .column(Column::text("cell"), name)
+        .column(Column::text("cell"), |(cell, ..): &Row<'_>| {
+            named(run, cell)
+        })
         .text("metric", |(_, metric, _)| metric.title().to_owned())
         .count("n", |(.., seen)| seen.n)
         .number(("mean", unit), move |(.., seen)| seen.mean / scale)
@@ -87,9 +88,7 @@ pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
         .iter()
         .filter_map(|cell| Some((cell, cell.phases.as_ref()?)));
     Sheet::new()
-        .column(Column::text("cell"), |(cell, _): &Row<'_>| {
-            Cell::text(label(cell)).marked(trust_mark(run, cell))
-        })
+        .column(Column::text("cell"), |(cell, _): &Row<'_>| named(run, cell))
         .column(
             Column::number("waiting", "%"),
             move |(_, phases)| match phases.queue_source.as_str() {
@@ -124,9 +123,7 @@ fn queue_source_words(source: &str) -> String {
 /// What the client knows of itself.
 pub(crate) fn client(run: &RunRecord) -> Option<Table> {
     type Lag = fn(&bench_schema::LagRecord) -> Nanos;
-    let mut sheet = Sheet::new().column(Column::text("cell"), |cell: &&CellRecord| {
-        Cell::text(label(cell)).marked(trust_mark(run, cell))
-    });
+    let mut sheet = of_cells(run);
     let lags: [(&str, Lag); 3] = [("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
     for (name, of) in lags {
         sheet = sheet.column(Column::of("lag", name, "µs"), move |cell| {
@@ -359,81 +356,5 @@ fn derived_scale(name: &str, unit: Unit) -> (f64, &'static str) {
         (1.0, "")
     } else {
         scale_of(unit)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bench_schema::{HardwareSummary, Quantity};
-
-    use super::*;
-
-    /// A stored run with so many cells, each with these figures.
-    fn with(cells: u32, figures: &[(&str, f64, Unit)]) -> RunRecord {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../fixtures/results/v1/run.json"
-        );
-        let mut run = RunRecord::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let one = run.cells.swap_remove(0);
-        run.cells = (0..cells)
-            .map(|i| {
-                let mut cell = one.clone();
-                cell.id = format!("cell-{i}");
-                let of = |&(name, value, unit): &(&str, f64, Unit)| {
-                    let value = value * f64::from(i + 1);
-                    let interval = None;
-                    (
-                        name.to_owned(),
-                        Quantity {
-                            value,
-                            unit,
-                            interval,
-                        },
-                    )
-                };
-                cell.hardware = Some(HardwareSummary {
-                    derived: figures.iter().map(of).collect(),
-                    ..HardwareSummary::default()
-                });
-                cell
-            })
-            .collect();
-        run
-    }
-
-    #[test]
-    fn every_figure_that_was_derived_is_shown_in_its_unit_for_each_cell() {
-        let figures = [
-            ("correlation_running_latency", 0.41, Unit::Ratio),
-            ("energy_per_output_token_j", 1.25, Unit::Joules),
-            ("gpu_idle_share", 0.125, Unit::Ratio),
-            ("server_queue_mean", 868e6, Unit::Ns),
-            ("server_ttft_over_client", 1.03, Unit::Ratio),
-        ];
-        let shown = derived(&with(2, &figures)).unwrap().to_markdown();
-        let rows: Vec<&str> = shown.lines().skip(2).collect();
-        assert_eq!(rows.len(), figures.len(), "{shown}");
-        for (row, start) in rows.iter().zip([
-            "| energy per output token j | J | 1.25 | 2.50 |",
-            "| gpu idle share | % | 12.5 | 25 |",
-            "| server queue mean | ms | 868 | 1736 |",
-            "| server ttft over client |  | 1.03 | 2.06 |",
-            "| correlation running latency |  | 0.41 | 0.82 |",
-        ]) {
-            assert!(row.starts_with(start), "{row} is not {start}");
-        }
-    }
-
-    #[test]
-    fn many_cells_are_shown_by_their_ends_and_none_by_nothing() {
-        let figures = [("waiting_mean", 0.5, Unit::Count)];
-        let shown = derived(&with(12, &figures)).unwrap().to_markdown();
-        assert!(
-            shown.contains("lowest") && shown.contains("highest"),
-            "{shown}"
-        );
-        assert!(shown.contains("| waiting mean |  | 0.50 | 6 |"), "{shown}");
-        assert!(derived(&with(2, &[])).is_none());
     }
 }

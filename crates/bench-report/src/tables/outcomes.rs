@@ -8,7 +8,7 @@ use bench_schema::{
 };
 
 use super::details::scale_of;
-use super::{label, trust_mark};
+use super::{label, of_cells};
 use crate::findings as words;
 use crate::number::{percent, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
@@ -33,8 +33,7 @@ pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
     counts
         .any(|counts| counts.without_answer() > 0)
         .then_some(())?;
-    let name = |cell: &&CellRecord| Cell::text(label(cell)).marked(trust_mark(run, cell));
-    let mut sheet = Sheet::new().column(Column::text("cell"), name);
+    let mut sheet = of_cells(run);
     let planned: (&str, Pick) = ("planned", |c| c.planned);
     let warmup: (&str, Pick) = ("warm-up", |c| c.warmup);
     for (title, of) in [planned].into_iter().chain(ENDS).chain([warmup]) {
@@ -252,10 +251,7 @@ pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
         return None;
     }
     let cost = |cell: &CellRecord, of: fn([Cell; 3]) -> Cell| of(costliest(run, &cell.id));
-    Sheet::new()
-        .column(Column::text("cell"), |cell: &&CellRecord| {
-            Cell::text(label(cell)).marked(trust_mark(run, cell))
-        })
+    of_cells(run)
         .column(Column::text("cause"), move |cell| {
             cost(cell, |[cause, ..]| cause)
         })

@@ -7,14 +7,12 @@ use bench_schema::{
 };
 
 use super::outcomes::verdict_counts;
-use super::{gap_metric, label, load_level, origin_words, trust_mark};
+use super::{gap_metric, label, load_level, named, of_cells, origin_words, trust_mark};
 use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
 use crate::text::shortened;
 
-/// A quantile of a cell's headline in milliseconds.
-fn quantile(cell: &CellRecord, metric: Metric, q: f64) -> Cell {
-    Cell::quantile(cell.headline(metric).and_then(|d| d.quantile_entry(q)), 1e6)
-}
+/// The middle and the tail.
+const ENDS: [(&str, f64); 2] = [("p50", 0.5), ("p95", 0.95)];
 
 fn e2e(cell: &CellRecord) -> Option<&Distribution> {
     cell.headline(Metric::E2e)
@@ -53,10 +51,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
             cell.headline_rates()?.output_tokens_per_s
         });
     for metric in [Metric::Ttft, gap, Metric::E2e] {
-        for (name, q) in [("p50", 0.5), ("p95", 0.95)] {
-            let column = Column::of(metric.title(), name, "ms");
-            sheet = sheet.column(column, move |cell| quantile(cell, metric, q));
-        }
+        sheet = sheet.quantiles(metric.title(), &ENDS, move |cell| cell.headline(metric));
     }
     let of = |cell: &CellRecord| scaling_row(run, cell);
     sheet = sheet
@@ -160,7 +155,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let linear = |row: &ScalingRow| Some(row.value / row.efficiency?).filter(|x| x.is_finite());
     let mut sheet = Sheet::new()
         .column(Column::text("cell"), |step: &Step<'_>| {
-            Cell::text(label(step.cell)).marked(trust_mark(run, step.cell))
+            named(run, step.cell)
         })
         .number(("took", "s"), |step| {
             Some(step.cell.windows.whole.as_ref()?.seconds)
@@ -224,10 +219,6 @@ pub(crate) fn scaling_of(rows: &[ScalingRow]) -> Option<Table> {
 
 /// Open loops have latencies from both origins: service time (`sent`) beside response time (`due`).
 pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
-    let entry = |cell: &CellRecord, metric: Metric, q: f64| {
-        let seen = cell.metrics.get(&metric);
-        Cell::quantile(seen.and_then(|d| d.quantile_entry(q)), 1e6)
-    };
     let mut sheet = Sheet::new().column(Column::number("rate", "req/s"), |cell: &&CellRecord| {
         Cell::number(load_level(&cell.load).0).marked(trust_mark(run, cell))
     });
@@ -237,14 +228,12 @@ pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
         (Metric::E2e, Origin::Sent, "E2E sent"),
         (Metric::E2e, Origin::Due, "E2E due"),
     ] {
-        for (name, q) in [("p50", 0.5), ("p95", 0.95)] {
-            let metric = metric.from_origin(origin);
-            let column = Column::of(group, name, "ms");
-            sheet = sheet.column(column, move |cell| entry(cell, metric, q));
-        }
+        let metric = metric.from_origin(origin);
+        sheet = sheet.quantiles(group, &ENDS, move |cell| cell.metrics.get(&metric));
     }
-    let lateness = Column::of("lateness", "p99", "ms");
-    let sheet = sheet.column(lateness, |cell| entry(cell, Metric::Lateness, 0.99));
+    let sheet = sheet.quantiles("lateness", &[("p99", 0.99)], |cell| {
+        cell.metrics.get(&Metric::Lateness)
+    });
     let open = run.cells.iter().filter(|cell| cell.load.is_open());
     sheet.rows(
         "Service time (from sent) beside response time (from due, free of coordinated omission)",
@@ -263,9 +252,7 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
         });
     }
     if factors.is_empty() {
-        sheet = sheet.column(Column::text("cell"), |cell| {
-            Cell::text(label(cell)).marked(trust_mark(run, cell))
-        });
+        sheet = of_cells(run);
     }
     // CoV is of the same latency, so it stands within the group.
     let mut sheet = sheet
@@ -279,15 +266,9 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
         .column(Column::of("E2E", "CoV", "%"), |cell| {
             Cell::number(e2e(cell).and_then(|d| d.cov).map(|cov| cov * 100.0))
         });
-    for (metric, name, q) in [
-        (Metric::E2e, "p50", 0.5),
-        (Metric::E2e, "p95", 0.95),
-        (Metric::E2e, "p99", 0.99),
-        (Metric::Ttft, "p50", 0.5),
-    ] {
-        let column = Column::of(metric.title(), name, "ms");
-        sheet = sheet.column(column, move |cell| quantile(cell, metric, q));
-    }
+    let tail = [ENDS[0], ENDS[1], ("p99", 0.99)];
+    sheet = sheet.quantiles("E2E", &tail, |cell| e2e(cell));
+    sheet = sheet.quantiles("TTFT", &ENDS[..1], |cell| cell.headline(Metric::Ttft));
     let per_token = |cell: &&CellRecord| cell.analysis.ms_per_token;
     sheet
         .number(("per token", "ms/tok"), per_token)

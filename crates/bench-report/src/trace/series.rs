@@ -163,53 +163,43 @@ pub(crate) enum Topic {
     Asked,
 }
 
-/// Part of a file name, the value axis with its unit, and what a stored value is divided by.
-type Shown = (&'static str, &'static str, f64);
+/// Every topic, in the order in which a reader wants them: part of a file name, the value axis with its unit, and what a stored value is divided by.
+const TOPICS: [(Topic, &str, &str, f64); 12] = [
+    (Topic::Queue, "queue", "requests in the server", 1.0),
+    (Topic::Cache, "cache", "share (%)", 0.01),
+    (
+        Topic::ServerTokens,
+        "server-tokens",
+        "tokens/s, as the server counts",
+        1.0,
+    ),
+    (Topic::Gpu, "gpu", "busy (% of the time)", 0.01),
+    (Topic::GpuMemory, "gpu-memory", "memory (GiB)", GIB),
+    (Topic::Power, "power", "power (W)", 1.0),
+    (Topic::Temperature, "temperature", "temperature (°C)", 1.0),
+    (Topic::GpuClock, "gpu-clock", "clock (MHz)", 1e6),
+    (Topic::Cpu, "cpu", "CPUs in use", 1.0),
+    (
+        Topic::Contention,
+        "contention",
+        "share of the time (%)",
+        0.01,
+    ),
+    (Topic::Memory, "memory", "memory (GiB)", GIB),
+    (Topic::Asked, "prometheus", "as the query gives it", 1.0),
+];
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 impl Topic {
-    /// Every topic, in the order in which a reader wants them.
-    pub(crate) const ALL: [Self; 12] = [
-        Self::Queue,
-        Self::Cache,
-        Self::ServerTokens,
-        Self::Gpu,
-        Self::GpuMemory,
-        Self::Power,
-        Self::Temperature,
-        Self::GpuClock,
-        Self::Cpu,
-        Self::Contention,
-        Self::Memory,
-        Self::Asked,
-    ];
-
-    fn shown(self) -> Shown {
-        match self {
-            Self::Queue => ("queue", "requests in the server", 1.0),
-            Self::Cache => ("cache", "share (%)", 0.01),
-            Self::ServerTokens => ("server-tokens", "tokens/s, as the server counts", 1.0),
-            Self::Gpu => ("gpu", "busy (% of the time)", 0.01),
-            Self::GpuMemory => ("gpu-memory", "memory (GiB)", GIB),
-            Self::Power => ("power", "power (W)", 1.0),
-            Self::Temperature => ("temperature", "temperature (°C)", 1.0),
-            Self::GpuClock => ("gpu-clock", "clock (MHz)", 1e6),
-            Self::Cpu => ("cpu", "CPUs in use", 1.0),
-            Self::Contention => ("contention", "share of the time (%)", 0.01),
-            Self::Memory => ("memory", "memory (GiB)", GIB),
-            Self::Asked => ("prometheus", "as the query gives it", 1.0),
-        }
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        TOPICS.into_iter().map(|(topic, ..)| topic)
     }
 
-    /// Part of a file name.
-    pub(crate) fn id(self) -> &'static str {
-        self.shown().0
-    }
-
-    /// The value axis with its unit.
-    pub(crate) fn axis(self) -> &'static str {
-        self.shown().1
+    /// Part of a file name, the value axis, and what a stored value is divided by.
+    pub(crate) fn shown(self) -> (&'static str, &'static str, f64) {
+        let own = TOPICS.into_iter().find(|(topic, ..)| *topic == self);
+        own.map_or(("", "", 1.0), |(_, id, axis, scale)| (id, axis, scale))
     }
 
     /// Whether its values cannot exceed 100 %.

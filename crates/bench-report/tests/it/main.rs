@@ -16,4 +16,6 @@ mod html;
 mod large;
 mod seeds;
 mod support;
+mod tables;
 mod terminal;
+mod text;
