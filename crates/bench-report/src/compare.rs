@@ -207,39 +207,23 @@ pub fn markdown(study: &Study<'_>) -> String {
 pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
     let distributions = charts::distributions(study)?;
     let runs: usize = study.points.iter().map(|point| point.runs.len()).sum();
-    let mut page = Page::new(&study.title());
-    page.header(&format!(
-        "<header><div><h1><bdi>{}</bdi></h1><p class=\"soft\">{runs} runs</p></div>\
-         <button id=\"theme\" type=\"button\" hidden aria-pressed=\"false\">Light / dark</button></header>",
-        text::html(&study.title()),
-    ));
+    let mut page = Page::new(&study.title(), vec![format!("{runs} runs")]);
     page.section("conclusions", "Conclusions");
-    page.push(&list(&sentences(study)));
+    page.list(&sentences(study));
     page.charts(&charts::section(study));
     page.charts(&distributions);
     page.section("tables", "Numbers");
     for table in all_tables(study) {
-        page.push(&format!(
-            "<section class=\"card\">{}</section>",
-            table.to_html()
-        ));
+        page.card(&table.to_html());
     }
     page.section("method", "How to read this");
-    page.push(&list(&method(study)));
+    page.list(&method(study));
     Ok(page.finish())
 }
 
 fn bullets(lines: &[String]) -> String {
     let line = |line: &String| format!("- {}\n", text::markdown(line));
     lines.iter().map(line).collect()
-}
-
-fn list(lines: &[String]) -> String {
-    let items: String = lines
-        .iter()
-        .map(|line| format!("<li>{}</li>", text::html(line)))
-        .collect();
-    format!("<section class=\"card\"><ul>{items}</ul></section>")
 }
 
 fn all_tables(study: &Study<'_>) -> Vec<Table> {

@@ -1,5 +1,7 @@
 //! Text of strangers: model names, labels, messages of servers. Made harmless once, here, for each place it is shown in.
 
+use maud::{Markup, Render};
+
 /// Longest text of a stranger that is shown, in characters; the rest is replaced by an ellipsis.
 pub(crate) const LONGEST: usize = 400;
 
@@ -65,56 +67,46 @@ pub(crate) fn heading(claim: &str) -> String {
     }
 }
 
-/// For the inside of an HTML element or a quoted attribute.
+/// Text of a stranger that escapes itself, for the inside of an HTML element or a quoted attribute.
+pub(crate) struct Plain<'a>(pub(crate) &'a str);
+
+impl Render for Plain<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        plain(self.0).render_to(buffer);
+    }
+}
+
+/// The same where other text than HTML has HTML in it.
 pub(crate) fn html(text: &str) -> String {
-    escape_html(&plain(text))
+    Plain(text).render().into_string()
 }
 
 /// The same for running text: flags and keys in backticks become code. Nothing but their own letters can stand in them.
-pub(crate) fn html_with_code(text: &str) -> String {
-    let text = html(text);
+pub(crate) fn with_code(text: &str) -> Markup {
+    let text = plain(text);
     let parts: Vec<&str> = text.split('`').collect();
-    let is_code = |part: &str| {
+    let is_code = |part: &&str| {
         let safe = |c: char| c.is_ascii_alphanumeric() || "-_=. ".contains(c);
         !part.is_empty() && part.len() <= 60 && part.chars().all(safe)
     };
-    let odd = || parts.iter().skip(1).step_by(2);
-    if parts.len().is_multiple_of(2) || !odd().all(|part| is_code(part)) {
-        return text;
+    if parts.len().is_multiple_of(2) || !parts.iter().skip(1).step_by(2).all(is_code) {
+        return text.render();
     }
-    let place = |(i, part): (usize, &&str)| match i % 2 {
-        0 => (*part).to_owned(),
-        _ => format!("<code>{part}</code>"),
-    };
-    parts.iter().enumerate().map(place).collect()
-}
-
-/// The same for a block of lines, such as a configuration; lines stay lines, 200 000 characters at most.
-pub(crate) fn html_block(text: &str) -> String {
-    let shown = |c: char| {
-        if c != '\n' && is_hidden(c) {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    escape_html(&text.chars().take(200_000).map(shown).collect::<String>())
-}
-
-/// Only the escaping, for text that is ours or was made plain before.
-pub(crate) fn escape_html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
+    maud::html! {
+        @for (i, part) in parts.iter().enumerate() {
+            @if i % 2 == 0 { (part) } @else { code { (part) } }
         }
     }
-    out
+}
+
+/// A block of lines, such as a configuration; lines stay lines, 200 000 characters at most.
+pub(crate) fn block(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' => c,
+        c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
+        c => c,
+    };
+    text.chars().take(200_000).map(shown).collect()
 }
 
 /// For running text and table cells of Markdown (`CommonMark` and GitHub's tables): every character that could begin markup
@@ -274,11 +266,11 @@ mod tests {
     fn flags_in_backticks_are_code_and_nothing_else_is() {
         let said = "raise `--requests` (or `--duration`), see `a<b`";
         assert_eq!(
-            html_with_code("raise `--requests`, or <b>"),
+            with_code("raise `--requests`, or <b>").0,
             "raise <code>--requests</code>, or &lt;b&gt;"
         );
-        assert_eq!(html_with_code("one ` alone"), "one ` alone");
-        assert_eq!(html_with_code(said), html(said));
+        assert_eq!(with_code("one ` alone").0, "one ` alone");
+        assert_eq!(with_code(said).0, html(said));
         assert_eq!(
             markdown(said),
             "raise `--requests` (or `--duration`), see \\`a&lt;b\\`"

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
 
 use super::{Align, Column, Mark, Table, Tone, Value};
-use crate::text::{self, wrapped};
+use crate::text::{self, Plain, wrapped};
 
 /// Widest table in a terminal, in columns.
 pub(crate) const WIDTH: usize = 100;
@@ -85,58 +86,54 @@ impl Table {
     }
 
     /// As a `<table>` with a caption, scoped headings and the legend of its marks; it scrolls sideways by itself.
-    pub(crate) fn to_html(&self) -> String {
-        let title = text::html(&self.title);
+    pub(crate) fn to_html(&self) -> Markup {
         let is_number = |i: usize| self.columns.get(i).is_some_and(|c| c.align == Align::Right);
-        let heads = self.columns.iter().enumerate().map(|(i, column)| {
-            let class = if is_number(i) { " class=\"n\"" } else { "" };
-            let unit = match column.unit {
-                "" => String::new(),
-                unit => format!(" <small>{}</small>", text::html(unit)),
-            };
-            format!(
-                "<th scope=\"col\"{class}>{}{unit}</th>",
-                text::html(&column.name())
-            )
-        });
-        // The visible title stands outside of what scrolls sideways; the caption is for those who hear the table.
-        let mut out = format!(
-            "<p class=\"title\">{title}</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\">\
-             <table><caption>{title}</caption><thead><tr>{}</tr></thead><tbody>",
-            heads.collect::<String>()
-        );
-        for row in self.shown() {
-            out.push_str("<tr>");
-            for (i, cell) in row.iter().enumerate() {
-                let class = match cell.tone {
-                    _ if is_number(i) => " class=\"n\"",
-                    None => "",
-                    Some(Tone::Good) => " class=\"good\"",
-                    Some(Tone::Warn) => " class=\"warn\"",
-                    Some(Tone::Bad) => " class=\"bad\"",
-                };
-                let signs = match cell.signs.as_str() {
-                    "" => String::new(),
-                    signs => format!("<span class=\"mark\">{}</span>", text::html(signs)),
-                };
-                let inner = format!("<bdi>{}</bdi>{signs}", text::html(&cell.text));
-                out.push_str(&match i {
-                    0 => format!("<th scope=\"row\"{class}>{inner}</th>"),
-                    _ => format!("<td{class}>{inner}</td>"),
-                });
-            }
-            out.push_str("</tr>");
-        }
-        out.push_str("</tbody></table></div>");
-        let entry = |mark: &Mark| {
-            let (sign, meaning) = (mark.sign(), text::html(mark.meaning()));
-            format!("<span class=\"mark\">{sign}</span> {meaning}")
+        let class = |i: usize, tone: Option<Tone>| match tone {
+            _ if is_number(i) => Some("n"),
+            None => None,
+            Some(Tone::Good) => Some("good"),
+            Some(Tone::Warn) => Some("warn"),
+            Some(Tone::Bad) => Some("bad"),
         };
-        let legend: Vec<String> = self.marks().iter().map(entry).collect();
-        if !legend.is_empty() {
-            out.push_str(&format!("<p class=\"legend\">{}</p>", legend.join("<br>")));
+        // The visible title stands outside of what scrolls sideways; the caption is for those who hear the table.
+        html! {
+            p.title { (Plain(&self.title)) }
+            div.scroll tabindex="0" role="region" aria-label=(Plain(&self.title)) {
+                table {
+                    caption { (Plain(&self.title)) }
+                    thead {
+                        tr {
+                            @for (i, column) in self.columns.iter().enumerate() {
+                                th scope="col" class=[class(i, None)] {
+                                    (Plain(&column.name()))
+                                    @if !column.unit.is_empty() { " " small { (column.unit) } }
+                                }
+                            }
+                        }
+                    }
+                    tbody {
+                        @for row in self.shown() {
+                            tr {
+                                @for (i, cell) in row.iter().enumerate() {
+                                    @let class = class(i, cell.tone);
+                                    @let signs = Some(&cell.signs).filter(|signs| !signs.is_empty());
+                                    @let inner = html! { bdi { (Plain(&cell.text)) } @if let Some(signs) = signs { span.mark { (signs) } } };
+                                    @if i == 0 { th scope="row" class=[class] { (inner) } } @else { td class=[class] { (inner) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @if !self.marks().is_empty() {
+                p.legend {
+                    @for (i, mark) in self.marks().iter().enumerate() {
+                        @if i > 0 { br; }
+                        span.mark { (mark.sign()) } " " (mark.meaning())
+                    }
+                }
+            }
         }
-        out
     }
 
     /// RFC 4180 with full precision; what is not known is an empty field. Text that a spreadsheet would take for a formula
