@@ -1,5 +1,6 @@
 //! One figure of a column by two others; figures of cells under the names of targets and gates (`e2e.p95`), by two columns and along one.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::Sample;
@@ -262,9 +263,6 @@ impl Statistic {
     }
 }
 
-/// Names of the frame in between.
-const VALUES_OF: &str = "__value";
-
 /// A row for each value of `rows`, a column for each value of `columns`, in it the statistic of `value`; null where there is nothing.
 ///
 /// Numbers are put in order as numbers. Column names are the values' texts; null is `null`.
@@ -288,18 +286,29 @@ pub fn pivot(
             dtype: dtype.to_string(),
         });
     }
-    let names = [rows, columns].map(PlSmallStr::from_str);
-    let grouped = frame
-        .clone()
-        .lazy()
-        .group_by([col(rows), col(columns)])
-        .agg([col(value)
-            .cast(DataType::Float64)
-            .drop_nulls()
-            .alias(VALUES_OF)])
-        .sort(names, SortMultipleOptions::default())
-        .collect()?;
-    spread(&grouped, rows, columns, statistic)
+    let (row, column) = (frame.column(rows)?, frame.column(columns)?);
+    let numbers = frame.column(value)?.cast(&DataType::Float64)?;
+    let mut grid: BTreeMap<Key, BTreeMap<Key, Vec<f64>>> = BTreeMap::new();
+    let (mut all, mut firsts) = (BTreeSet::new(), BTreeMap::new());
+    for (line, number) in numbers.f64()?.iter().enumerate() {
+        let (row, column) = (Key::of(&row.get(line)?), Key::of(&column.get(line)?));
+        firsts.entry(row.clone()).or_insert(line);
+        all.insert(column.clone());
+        let place = grid.entry(row).or_default().entry(column).or_default();
+        place.extend(number);
+    }
+    let firsts = firsts.values().map(|&line| IdxSize::try_from(line));
+    let firsts = firsts.map(|line| line.unwrap_or(IdxSize::MAX)).collect();
+    let firsts = IdxCa::from_vec(PlSmallStr::from_static("first"), firsts);
+    let mut series = vec![row.take(&firsts)?];
+    for key in all {
+        let of_row = |places: &BTreeMap<Key, Vec<f64>>| statistic.of(places.get(&key)?);
+        let figures: Vec<Option<f64>> = grid.values().map(of_row).collect();
+        // A column must not have the name of the one that holds the rows' keys.
+        let name = key.text.clone() + if key.text == rows { " " } else { "" };
+        series.push(Column::new(PlSmallStr::from_str(&name), figures));
+    }
+    Ok(DataFrame::new(grid.len(), series)?)
 }
 
 fn check(frame: &DataFrame, name: &str) -> Result<(), FramesError> {
@@ -317,81 +326,37 @@ fn check(frame: &DataFrame, name: &str) -> Result<(), FramesError> {
     })
 }
 
-/// From one line for each pair to a grid.
-fn spread(
-    grouped: &DataFrame,
-    rows: &str,
-    columns: &str,
-    statistic: Statistic,
-) -> Result<DataFrame, FramesError> {
-    let lists = grouped.column(VALUES_OF)?.list()?;
-    let mut values = Vec::with_capacity(lists.len());
-    for place in 0..lists.len() {
-        let list = lists.get_as_series(place).unwrap_or_default();
-        let list: Vec<f64> = list.f64()?.iter().flatten().collect();
-        values.push(statistic.of(&list));
-    }
-    let (rows_of, row_of_line) = keys(grouped.column(rows)?)?;
-    let (columns_of, column_of_line) = keys(grouped.column(columns)?)?;
-    let mut grid = vec![vec![None; rows_of.len()]; columns_of.len()];
-    let places = row_of_line.iter().zip(&column_of_line);
-    for ((&row, &column), value) in places.zip(values) {
-        if let Some(place) = grid.get_mut(column).and_then(|column| column.get_mut(row)) {
-            *place = value;
-        }
-    }
-    // Columns by number where they have one, then by text.
-    let mut columns_of: Vec<(Key, Vec<Option<f64>>)> = columns_of.into_iter().zip(grid).collect();
-    let number = |key: &Key| key.number.unwrap_or(f64::INFINITY);
-    columns_of.sort_by(|(a, _), (b, _)| {
-        let by_number = number(a).total_cmp(&number(b));
-        by_number.then_with(|| a.text.cmp(&b.text))
-    });
-    let firsts = rows_of.iter().map(|key| key.first).collect();
-    let firsts = IdxCa::from_vec(PlSmallStr::from_static("first"), firsts);
-    let mut all = vec![grouped.column(rows)?.take(&firsts)?];
-    for (key, column) in columns_of {
-        let name = PlSmallStr::from_str(&unlike(&key.text, rows));
-        all.push(Column::new(name, column));
-    }
-    Ok(DataFrame::new(rows_of.len(), all)?)
-}
-
-/// A column must not have the name of the one that holds the rows' keys.
-fn unlike(name: &str, rows: &str) -> String {
-    if name == rows {
-        format!("{name} ")
-    } else {
-        name.to_owned()
-    }
-}
-
-/// A distinct value of a column.
+/// A distinct value of a column: numbers in order, then texts.
+#[derive(Clone, PartialEq)]
 struct Key {
-    text: String,
     number: Option<f64>,
-    /// The first line that has it.
-    first: IdxSize,
+    text: String,
 }
 
-/// The distinct values of a column in the order of its lines, and which of them each line has.
-fn keys(column: &Column) -> Result<(Vec<Key>, Vec<usize>), FramesError> {
-    let (mut keys, mut of_line) = (Vec::new(), Vec::new());
-    let mut places = std::collections::HashMap::new();
-    for line in 0..column.len() {
-        let value = column.get(line)?;
-        let text = text(&value);
-        let place = *places.entry(text.clone()).or_insert(keys.len());
-        if place == keys.len() {
-            keys.push(Key {
-                number: value.extract::<f64>().or_else(|| text.parse().ok()),
-                first: IdxSize::try_from(line).unwrap_or(IdxSize::MAX),
-                text,
-            });
+impl Key {
+    fn of(value: &AnyValue<'_>) -> Self {
+        let text = text(value);
+        Self {
+            number: value.extract::<f64>().or_else(|| text.parse().ok()),
+            text,
         }
-        of_line.push(place);
     }
-    Ok((keys, of_line))
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let number = |key: &Self| key.number.unwrap_or(f64::INFINITY);
+        let by_number = number(self).total_cmp(&number(other));
+        by_number.then_with(|| self.text.cmp(&other.text))
+    }
 }
 
 fn text(value: &AnyValue<'_>) -> String {

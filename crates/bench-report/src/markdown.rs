@@ -310,54 +310,42 @@ fn ms(ns: f64) -> String {
 
 /// What the run, its readings and its windows could not find out, and why; each once.
 fn unknown(run: &RunRecord, most: usize) -> String {
-    let mut lines: BTreeSet<String> = BTreeSet::new();
-    let mut add = |what: &str, why: &str| {
-        lines.insert(format!(
-            "{} ({})",
-            text::markdown(what),
-            text::markdown(why)
-        ));
-    };
-    for (what, why) in &run.host.unknown {
-        add(&what.replace('_', " "), why);
-    }
+    let mut all: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+    let of_host = run.host.unknown.iter();
+    let of_host = of_host.map(|(what, why)| (what.replace('_', " "), why.as_str()));
+    let readings = run.cells.iter().flat_map(|cell| &cell.hardware);
+    let of_readings = readings.flat_map(|hardware| &hardware.unknown);
+    let of_readings = of_readings.map(|(what, why)| (what.clone(), why.as_str()));
+    all.extend(of_host.chain(of_readings).map(|it| (it, Vec::new())));
     for cell in &run.cells {
-        for (what, why) in cell.hardware.iter().flat_map(|hardware| &hardware.unknown) {
-            add(what, why);
-        }
-    }
-    let mut by_reason: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-    for cell in &run.cells {
-        if cell.windows.steady.is_none() {
-            let why = cell
-                .windows
-                .stationarity
-                .as_ref()
-                .map_or("it was not looked for", |s| s.reason.as_str());
-            by_reason
-                .entry(("a steady window", why))
-                .or_default()
-                .push(tables::label(cell));
-        }
-        if cell
-            .headline_rates()
-            .is_some_and(|rates| rates.output_tokens_per_s.is_none())
-        {
-            let why = "neither usage nor a tokenizer told them";
-            by_reason
-                .entry(("output tokens", why))
-                .or_default()
-                .push(tables::label(cell));
-        }
-    }
-    for ((what, why), cells) in by_reason {
-        let of = if cells.len() == run.cells.len() {
-            "every cell".to_owned()
-        } else {
-            cells.join("; ")
+        let mut lacks = |what: &str, why| {
+            let cells = all.entry((what.to_owned(), why)).or_default();
+            cells.push(tables::label(cell));
         };
-        add(&format!("{what} of {of}"), why);
+        if cell.windows.steady.is_none() {
+            let looked = cell.windows.stationarity.as_ref();
+            lacks(
+                "a steady window",
+                looked.map_or("it was not looked for", |s| s.reason.as_str()),
+            );
+        }
+        let rates = cell.headline_rates();
+        if rates.is_some_and(|rates| rates.output_tokens_per_s.is_none()) {
+            lacks("output tokens", "neither usage nor a tokenizer told them");
+        }
     }
+    let lines: BTreeSet<String> = all
+        .iter()
+        .map(|((what, why), cells)| {
+            let of = match cells.len() {
+                0 => String::new(),
+                n if n == run.cells.len() => " of every cell".to_owned(),
+                _ => format!(" of {}", cells.join("; ")),
+            };
+            let (what, why) = (text::markdown(&format!("{what}{of}")), text::markdown(why));
+            format!("{what} ({why})")
+        })
+        .collect();
     let more = lines.len().saturating_sub(most);
     let mut told: Vec<String> = lines.into_iter().take(most).collect();
     if more > 0 {

@@ -3,7 +3,7 @@
 
 use bench_insight::{NextTarget, TargetProgress, next_round, progress, targets};
 use bench_report::{Cell, Column as Heading, Table, measured_words as measured, plain_text};
-use bench_schema::{CellRecord, Metric, RunRecord, TargetOutcome, TrustVerdict};
+use bench_schema::{CellRecord, Metric, RunRecord, SloVerdict, TargetOutcome, TrustVerdict};
 use serde::Serialize;
 
 use super::store::Manifest;
@@ -160,7 +160,7 @@ pub(super) fn document(
     let mut own = Table::of_words("Goals", &["goal", "met by the baseline"]);
     if let Some(first) = runs.first() {
         for outcome in targets(&manifest.goals, &first.record.cells)? {
-            let met = if outcome.met { "yes" } else { "no" };
+            let met = reached(&outcome, ["yes", "cannot tell", "no"]);
             own.push_words([outcome.target, met.to_owned()]);
         }
     }
@@ -184,6 +184,17 @@ struct OwnGoal {
     #[serde(skip_serializing_if = "Option::is_none")]
     now: Option<f64>,
     met: bool,
+    /// `reached`, `cannot tell` or `not reached`.
+    outcome: &'static str,
+}
+
+/// The word for a goal that is met, that nobody can tell of, or that is missed.
+fn reached(outcome: &TargetOutcome, [met, cannot_tell, missed]: [&'static str; 3]) -> &'static str {
+    match outcome.verdict {
+        _ if outcome.met => met,
+        Some(SloVerdict::CannotTell) => cannot_tell,
+        _ => missed,
+    }
 }
 
 /// Where a run stands with the targets of a baseline.
@@ -237,10 +248,11 @@ impl Goals {
         let before = targets(own, &base.cells)?;
         let now = targets(own, &new.cells)?;
         let joined = |(before, now): (TargetOutcome, TargetOutcome)| OwnGoal {
-            goal: now.target,
             before: before.measured,
             now: now.measured,
             met: now.met,
+            outcome: reached(&now, ["reached", "cannot tell", "not reached"]),
+            goal: now.target,
         };
         Ok(Self {
             own: before.into_iter().zip(now).map(joined).collect(),
@@ -259,7 +271,7 @@ impl Goals {
                 measured(&goal.goal, goal.before),
                 measured(&goal.goal, goal.now),
                 "as written".to_owned(),
-                if goal.met { "reached" } else { "not reached" }.to_owned(),
+                goal.outcome.to_owned(),
             ]);
         }
         for progress in &self.targets {

@@ -134,6 +134,34 @@ fn what_a_baseline_says_is_the_same_in_every_form() {
 }
 
 #[test]
+fn a_goal_that_nobody_can_tell_of_is_not_said_to_be_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("kept");
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let rates = |cell: &Value| cell["windows"]["whole"]["requests_per_s"].as_f64();
+    let record: Value =
+        serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    let rate = rates(&record["cells"][1]).unwrap();
+    let goal = |share: f64| format!("concurrency=4:requests_per_s>={}", rate * share);
+    let goals = [goal(0.999), goal(0.1), goal(10.0)].join(",");
+    let saved = with_store(
+        &store,
+        &["baseline", "save", "b", text(&run), "--goal", &goals],
+    );
+    assert_eq!(saved.code, Some(0), "{}", saved.err);
+    let compare = ["compare", "--baseline", "b", text(&run), "--output", "json"];
+    let rounds: Value = serde_json::from_str(&with_store(&store, &compare).out).unwrap();
+    let own = rounds[0]["goals"]["own"].as_array().unwrap();
+    let outcomes: Vec<&str> = own
+        .iter()
+        .map(|goal| goal["outcome"].as_str().unwrap())
+        .collect();
+    assert_eq!(outcomes, ["cannot tell", "reached", "not reached"]);
+    let shown = with_store(&store, &["baseline", "show", "b"]).out;
+    assert!(shown.contains("cannot tell"), "{shown}");
+}
+
+#[test]
 fn a_name_is_given_once_unless_it_is_to_be_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("kept");
