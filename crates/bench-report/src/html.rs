@@ -278,9 +278,9 @@ fn weight(finding: &Finding) -> &'static str {
 fn finding(finding: &Finding) -> Markup {
     let reasons = words::reasons(finding).into_iter();
     let reasons: Vec<_> = reasons.filter(|(_, words)| !words.is_empty()).collect();
-    let asks = match finding.advice.is_empty() {
-        true => "Why, and what would refute it",
-        false => "Why, and what to try",
+    let asks = match finding.advice.as_slice() {
+        [] => "Why, and what would refute it",
+        _ => "Why, and what to try",
     };
     html! {
         li.(weight(finding)) {

@@ -155,54 +155,44 @@ fn is_plain_address(word: &str) -> bool {
         && word.chars().all(safe)
 }
 
-fn escape_word(plain: &str, begins_line: bool) -> String {
-    let mut out = String::with_capacity(plain.len() + 8);
-    for (i, c) in plain.chars().enumerate() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '@' => {
-                out.push('\\');
-                out.push(c);
-            }
-            '_' if !between_word_characters(plain, i) => out.push_str("\\_"),
-            '#' | '+' | '-' | '=' if i == 0 && begins_line => {
-                out.push('\\');
-                out.push(c);
-            }
-            // `www.` and `scheme:` would be made links by themselves.
-            ':' if plain.chars().skip(i + 1).take(2).eq("//".chars()) => out.push_str("&#58;"),
-            '.' if after_www(plain, i) => out.push_str("&#46;"),
-            '.' | ')' if begins_line && starts_a_list(plain, i) => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
+fn escape_word(word: &str, begins_line: bool) -> String {
+    let chars: Vec<char> = word.chars().collect();
+    let is_letter = |c: Option<&char>| c.is_some_and(|c| c.is_alphanumeric());
+    let mut out = String::with_capacity(word.len() + 8);
+    for (i, c) in chars.iter().enumerate() {
+        let (before, after) = (
+            chars.get(..i).unwrap_or_default(),
+            chars.get(i + 1..).unwrap_or_default(),
+        );
+        // `www.` and `scheme:` would be made links by themselves.
+        let www = i >= 3
+            && before
+                .iter()
+                .rev()
+                .take(3)
+                .all(|c| c.eq_ignore_ascii_case(&'w'));
+        let listed = i > 0
+            && before.iter().all(char::is_ascii_digit)
+            && after.first().is_none_or(|c| c.is_whitespace());
+        let escaped = match c {
+            '&' => Some("&amp;"),
+            '<' => Some("&lt;"),
+            '>' => Some("&gt;"),
+            ':' if after.starts_with(&['/', '/']) => Some("&#58;"),
+            '.' if www => Some("&#46;"),
+            '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '@' => Some("\\"),
+            // `snake_case` stays readable: an underscore inside a word opens no emphasis.
+            '_' if !(is_letter(before.last()) && is_letter(after.first())) => Some("\\"),
+            '#' | '+' | '-' | '=' if i == 0 && begins_line => Some("\\"),
+            '.' | ')' if listed && begins_line => Some("\\"),
+            _ => None,
+        };
+        out.push_str(escaped.unwrap_or_default());
+        if escaped.is_none_or(|escaped| escaped == "\\") {
+            out.push(*c);
         }
     }
     out
-}
-
-/// `snake_case` stays readable: an underscore inside a word opens no emphasis.
-fn between_word_characters(text: &str, i: usize) -> bool {
-    let before = i.checked_sub(1).and_then(|j| text.chars().nth(j));
-    let after = text.chars().nth(i + 1);
-    before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric)
-}
-
-fn after_www(text: &str, i: usize) -> bool {
-    i >= 3
-        && text
-            .chars()
-            .skip(i - 3)
-            .take(3)
-            .all(|c| c.eq_ignore_ascii_case(&'w'))
-}
-
-fn starts_a_list(text: &str, i: usize) -> bool {
-    let digits_before = i > 0 && text.chars().take(i).all(|c| c.is_ascii_digit());
-    digits_before && text.chars().nth(i + 1).is_none_or(char::is_whitespace)
 }
 
 /// JSON that may stand inside a `<script>` element: no `<`, and none of the two line separators that JavaScript minds.
