@@ -31,7 +31,7 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 #[test]
-fn a_child_says_where_it_listens_and_is_gone_when_it_is_dropped() {
+fn a_child_says_where_it_listens_and_in_the_end_what_it_knew_and_is_gone() {
     let child =
         child::spawn_program(command(), &EngineConfig::profile("instant").unwrap()).unwrap();
     let address = child.hello().listening.clone();
@@ -70,7 +70,11 @@ fn a_child_says_where_it_listens_and_is_gone_when_it_is_dropped() {
         child.pid().to_string(),
         "Ctrl-C at the terminal does not reach it"
     );
-    drop(child);
+    let known = child.end().unwrap();
+    assert_eq!(
+        (known.entries, known.connections),
+        (vec![entry], vec![1, 1])
+    );
     assert!(!std::path::Path::new(&process).exists(), "ended and reaped");
 }
 

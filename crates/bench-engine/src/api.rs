@@ -110,10 +110,7 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
         }
         ("GET", "/metrics") if server.config.metrics_page => metrics(server).into(),
         ("GET", "/ledger") => ledger(server).into(),
-        ("GET", "/connections") => {
-            let carried: Vec<u64> = server.accepted().iter().map(|one| one.carried).collect();
-            Reply::json(200, &json!(carried)).into()
-        }
+        ("GET", "/connections") => Reply::json(200, &json!(server.carried())).into(),
         ("DELETE", "/ledger") => {
             drop(server.ledger.take());
             Reply::text("").into()

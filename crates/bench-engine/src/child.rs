@@ -2,16 +2,17 @@
 //!
 //! A binary calls [`run_if_requested`] first thing in `main`; [`spawn`] then starts the same binary again with a hidden
 //! argument, writes the configuration to its standard input (arguments can be read by everyone on the machine, and there may
-//! be a key in it), and gets the engine's URL from its first line of output.
+//! be a key in it), and gets the engine's URL from its first line of output. What the engine knew is its second, once its input has ended.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child as Process, Command, ExitCode, Stdio};
+use std::process::{Child as Process, ChildStdout, Command, ExitCode, Stdio};
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::EngineConfig;
 use crate::error::EngineError;
+use crate::ledger::Entry;
 use crate::server::Server;
 
 /// The hidden argument. The configuration is the first line of standard input, in JSON.
@@ -26,6 +27,15 @@ pub struct Hello {
     pub url: String,
     /// The model's name.
     pub model: String,
+}
+
+/// What an engine knew when it ended.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// The ledger.
+    pub entries: Vec<Entry>,
+    /// Requests that each connection carried, in the order of accepting.
+    pub connections: Vec<u64>,
 }
 
 /// If this process was started by [`spawn`]: serves until its standard input ends, and says how it went.
@@ -61,10 +71,15 @@ fn serve_until_eof() -> Result<(), String> {
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
         .map_err(|error| error.to_string())?;
-    drop(out);
     let mut sink = [0; 256];
     while input.read(&mut sink).is_ok_and(|n| n > 0) {}
-    drop(server);
+    let known = Known {
+        connections: server.connections(),
+        entries: server.shutdown(),
+    };
+    let known = serde_json::to_vec(&known).map_err(|error| error.to_string())?;
+    // Nobody may want to know.
+    out.write_all(&known).and_then(|()| out.flush()).ok();
     Ok(())
 }
 
@@ -84,6 +99,7 @@ pub fn hello(server: &Server) -> Hello {
 #[derive(Debug)]
 pub struct Child {
     process: Process,
+    said: BufReader<ChildStdout>,
     hello: Hello,
 }
 
@@ -106,6 +122,16 @@ impl Child {
     /// What the engine said when it was ready.
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// Ends it in order, and takes what it knew.
+    ///
+    /// # Errors
+    /// [`EngineError::Child`] if it ended before.
+    pub fn end(mut self) -> Result<Known, EngineError> {
+        drop(self.process.stdin.take());
+        serde_json::from_reader(&mut self.said)
+            .map_err(|error| failed(&format!("did not say what it knew: {error}")))
     }
 }
 
@@ -147,7 +173,11 @@ pub fn spawn_program(mut command: Command, config: &EngineConfig) -> Result<Chil
         .spawn()
         .map_err(|error| failed(&error.to_string()))?;
     match greet(&mut process, &json) {
-        Ok(hello) => Ok(Child { process, hello }),
+        Ok((said, hello)) => Ok(Child {
+            process,
+            said,
+            hello,
+        }),
         Err(error) => {
             process.kill().ok();
             process.wait().ok();
@@ -157,26 +187,25 @@ pub fn spawn_program(mut command: Command, config: &EngineConfig) -> Result<Chil
 }
 
 /// Hands the process its configuration and waits for what it says. Its standard input stays open: the process ends with it.
-fn greet(process: &mut Process, config: &str) -> Result<Hello, EngineError> {
+fn greet(
+    process: &mut Process,
+    config: &str,
+) -> Result<(BufReader<ChildStdout>, Hello), EngineError> {
     if let Some(input) = &mut process.stdin {
         // A process that has ended already says why on its standard error; the read below finds that it says nothing else.
         writeln!(input, "{config}")
             .and_then(|()| input.flush())
             .ok();
     }
+    let silent = || failed("ended before it listened; its standard error says why");
+    let mut said = BufReader::new(process.stdout.take().ok_or_else(silent)?);
     let mut line = String::new();
-    let read = process
-        .stdout
-        .take()
-        .map(|out| BufReader::new(out).read_line(&mut line));
-    match read {
-        Some(Ok(n)) if n > 0 => {
-            serde_json::from_str(&line).map_err(|error| failed(&format!("said {line:?}: {error}")))
-        }
-        _ => Err(failed(
-            "ended before it listened; its standard error says why",
-        )),
+    if !said.read_line(&mut line).is_ok_and(|n| n > 0) {
+        return Err(silent());
     }
+    let hello =
+        serde_json::from_str(&line).map_err(|error| failed(&format!("said {line:?}: {error}")))?;
+    Ok((said, hello))
 }
 
 fn failed(reason: &str) -> EngineError {

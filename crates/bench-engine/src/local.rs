@@ -47,10 +47,10 @@ impl fmt::Debug for Shared {
 
 /// What is known of a connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
+struct Connection {
     accepted_ns: u64,
     /// Requests read on it.
-    pub(crate) carried: u64,
+    carried: u64,
 }
 
 /// One serving thread of it.
@@ -113,8 +113,12 @@ impl Shared {
         Some(connection.accepted_ns)
     }
 
-    /// The connections, in the order of accepting.
-    pub(crate) fn accepted(&self) -> MutexGuard<'_, Vec<Connection>> {
+    /// Requests that each connection carried, in the order of accepting.
+    pub(crate) fn carried(&self) -> Vec<u64> {
+        self.accepted().iter().map(|one| one.carried).collect()
+    }
+
+    fn accepted(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -93,6 +93,11 @@ impl Server {
         &self.shared.ledger
     }
 
+    /// Requests that each connection carried, in the order of accepting.
+    pub fn connections(&self) -> Vec<u64> {
+        self.shared.carried()
+    }
+
     /// Stops: open answers are cut off, their entries reach the ledger as they are. Returns the ledger's entries.
     pub fn shutdown(mut self) -> Vec<crate::Entry> {
         self.end();

@@ -76,6 +76,7 @@ impl WorkerPool {
                 index,
                 count,
                 first_endpoint: shard.wrapping_mul(count).wrapping_add(index),
+                asked: Cell::new(false),
                 target: Arc::clone(target),
                 clock: clock.clone(),
                 report: report.clone(),
@@ -144,6 +145,8 @@ struct WorkerContext {
     index: u32,
     count: u32,
     first_endpoint: u32,
+    /// Whether it asked a question, and so took a turn of its own.
+    asked: Cell<bool>,
     target: Arc<Target>,
     clock: Clock,
     report: mpsc::Sender<Result<PhaseReport, RunError>>,
@@ -177,6 +180,7 @@ impl WorkerContext {
                         }
                     }
                     Order::Ask(question) => {
+                        self.asked.set(true);
                         let answer = match &equipment {
                             Ok((worker, _)) => {
                                 let client = &worker.io.client;
@@ -205,11 +209,15 @@ impl WorkerContext {
         builder.build()
     }
 
+    fn begin_in_turn(&self, client: &Client) {
+        client.begin_with(usize::try_from(self.first_endpoint).unwrap_or(0));
+    }
+
     /// One client and one timer for the whole run: what gives way to the timer holds this one.
     async fn equipment(&self) -> Result<(Rc<Worker<Wire>>, Timer), ClientError> {
         let timer = Timer::new(self.clock.clone(), SPIN)?;
         let mut client = Client::new(Arc::clone(&self.target), self.clock.clone())?;
-        client.begin_with(usize::try_from(self.first_endpoint).unwrap_or(0));
+        self.begin_in_turn(&client);
         if let Some(late) = &self.late {
             late.give_way_to(&timer);
             client.batch_reads(late);
@@ -236,6 +244,10 @@ impl WorkerContext {
     ) -> Result<PhaseReport, RunError> {
         let _of_earlier_phases = self.longest_pause();
         worker.since.set(None);
+        if self.asked.take() {
+            // or it would go from now on with the next worker to the same endpoints
+            self.begin_in_turn(&worker.io.client);
+        }
         let began = (self.clock.now(), thread_schedstat());
         worker.carry_out(phase, timer).await?;
         let (since, before) = worker.since.take().unwrap_or(began);

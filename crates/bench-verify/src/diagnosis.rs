@@ -4,10 +4,8 @@
 //! trust that is due. Nothing that a situation is called or labelled reaches the program that is judged.
 
 mod judge;
-mod numbers;
 mod score;
 mod situations;
-mod steal;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -18,9 +16,8 @@ pub use judge::Judged;
 pub use score::{Limits, Score, by_situation};
 pub use situations::{Situation, situations};
 
-use crate::engines::{Engines, Known};
 use crate::error::VerifyError;
-use crate::programs::{Programs, Ran};
+use crate::programs::{Engines, Known, Programs, Ran};
 use situations::{Starve, Starved};
 
 /// One run that is to be made.
@@ -78,7 +75,7 @@ fn undisturbed(
 ) -> Result<(Ran, Known), VerifyError> {
     for _ in 1..ATTEMPTS {
         let made = make(programs, trial, folder)?;
-        if !steal::disturbs(made.1.stolen) {
+        if !disturbs(made.1.stolen) {
             return Ok(made);
         }
         // The benchmarks write into no folder that holds a run.
@@ -111,11 +108,8 @@ fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known
             ..profile
         })
         .collect();
-    let engines = Engines::start(programs, &configs, None)?;
-    let mut arguments: Vec<String> = Vec::new();
-    for url in engines.urls() {
-        arguments.extend(["--url".to_owned(), url]);
-    }
+    let engines = Engines::start(programs, &configs)?;
+    let mut arguments = engines.arguments();
     arguments.extend(["--seed".to_owned(), trial.seed.to_string()]);
     if !trial.metrics {
         arguments.extend(["--server-metrics".to_owned(), "none".to_owned()]);
@@ -124,12 +118,11 @@ fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known
     let loops = situation
         .starve
         .map(|starve| Loops::start(programs, starve));
-    let before = steal::now();
+    let before = ticks_now();
     let ran = programs.run(&situation.program, &arguments, &folder.join("run"));
-    let stolen = steal::share(before, steal::now());
+    let stolen = stolen_share(before, ticks_now());
     drop(loops.transpose()?);
-    // A server that is gone may have to come back first.
-    let known = engines.known_patiently()?;
+    let known = engines.end()?;
     Ok((ran?, Known { stolen, ..known }))
 }
 
@@ -170,5 +163,55 @@ impl Drop for Loops {
             child.kill().ok();
             child.wait().ok();
         }
+    }
+}
+
+// CPU time that a virtual machine's host gave to others: a run in which it gave much away is no healthy run, whatever its label says.
+
+/// Share of the machine's CPU time from which on a run is disturbed.
+const MOST: f64 = 0.04;
+
+/// CPU time since the machine started, in ticks: stolen, and all.
+type Ticks = Option<(u64, u64)>;
+
+/// As the kernel tells it now; nothing where there is no such file.
+fn ticks_now() -> Ticks {
+    ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn ticks(stat: &str) -> Ticks {
+    let mut words = stat.lines().next()?.split_whitespace();
+    if words.next()? != "cpu" {
+        return None;
+    }
+    // user, nice, system, idle, iowait, irq, softirq, steal; a guest's time is in the user's.
+    let times: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+    Some((*times.get(7)?, times.iter().sum()))
+}
+
+/// Share that was stolen between two readings.
+fn stolen_share(before: Ticks, after: Ticks) -> Option<f64> {
+    let ((stolen, all), (stolen_after, all_after)) = (before?, after?);
+    let passed = all_after.checked_sub(all).filter(|passed| *passed > 0)?;
+    Some(stolen_after.checked_sub(stolen)? as f64 / passed as f64)
+}
+
+/// Whether so much was stolen that a label says nothing of the run. What is not known is taken for quiet.
+fn disturbs(stolen: Option<f64>) -> bool {
+    stolen.is_some_and(|share| share > MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_stolen_is_a_share_of_all_time_that_passed() {
+        let before = ticks("cpu  100 0 100 700 0 0 0 100 0 0\ncpu0 1 2");
+        let after = ticks("cpu  110 0 110 770 0 0 0 110 50 0\n");
+        assert_eq!(stolen_share(before, after), Some(0.1));
+        assert!(disturbs(stolen_share(before, after)) && !disturbs(Some(0.01)) && !disturbs(None));
+        assert_eq!(ticks("intr 1 2 3"), None);
+        assert_eq!(stolen_share(after, after), None);
     }
 }

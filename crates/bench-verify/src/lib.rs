@@ -8,14 +8,11 @@
 //! - [`diagnosis`]: what runs say of situations whose cause is known (`just diagnose`).
 
 pub mod diagnosis;
-mod engines;
 mod error;
-mod http;
 pub mod matrix;
 mod programs;
-mod quantiles;
 mod truth;
 
-pub use engines::Engines;
 pub use error::VerifyError;
 pub use programs::Programs;
+pub use truth::Check;

@@ -1,31 +1,78 @@
 //! The matrix of truth: the benchmarks as users start them, against engines that know what was so.
 //!
-//! The ways a run can go are the factors of [`Row`]; [`pairwise`] selects rows in which every two levels meet. To them come one row
-//! of bench-latency and one of bench-seqlen. Each row's figures stand beside those of the servers' ledgers, with a limit.
+//! The ways a run can go are the factors of [`Row`]; [`rows::pairwise`] selects rows in which every two levels meet. To them come those
+//! of [`SPECIAL`], one row of bench-latency and one of bench-seqlen. Each row's figures stand beside those of the servers' ledgers, with a limit.
 
 mod checks;
 mod rows;
-mod table;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use bench_engine::EngineConfig;
 use bench_engine::config::{EngineKind, Fixed, TlsFiles};
 
-pub use checks::Check;
-pub use rows::{Load, Row, Transport, pairwise};
-pub use table::markdown;
-
-use crate::engines::Engines;
 use crate::error::VerifyError;
-use crate::programs::Programs;
-use crate::truth::Matched;
-use checks::Expected;
+use crate::programs::{Engines, Programs};
+use crate::truth::{Check, Matched};
+use checks::{Dropped, Expected};
+use rows::{Load, Row, Transport};
 
 /// Requests a second of the open loop.
 const RATE: f64 = 200.0;
 /// Slots of closed loops.
 const SLOTS: usize = 8;
+
+/// A closed loop that is no level of a factor. Times decide nothing where servers drop requests.
+#[derive(Debug, Clone, Copy)]
+struct Special {
+    name: &'static str,
+    /// Its levels, each a cell.
+    levels: &'static [usize],
+    workers: usize,
+    urls: usize,
+    /// What the servers drop, and the faults by which they do, in TOML.
+    dropped: (Dropped, &'static str),
+}
+
+/// A plain row, as specials have it.
+const PLAIN: Special = Special {
+    name: "",
+    levels: &[SLOTS],
+    workers: 1,
+    urls: 1,
+    dropped: (Dropped::None, ""),
+};
+
+const SPECIAL: [Special; 4] = [
+    Special {
+        name: "the same level twice",
+        levels: &[SLOTS, SLOTS],
+        ..PLAIN
+    },
+    Special {
+        name: "8 workers, 2 urls, cold",
+        workers: 8,
+        urls: 2,
+        ..PLAIN
+    },
+    Special {
+        name: "closes on requests it has read",
+        dropped: (
+            Dropped::AtOnce,
+            "faults = [{ fault = 'close-head', from = 12, every = 5 }]",
+        ),
+        ..PLAIN
+    },
+    Special {
+        name: "closes on requests it has held",
+        dropped: (
+            Dropped::Held,
+            "faults = [{ fault = 'stall-head:1000', from = 12, every = 6 }]",
+        ),
+        ..PLAIN
+    },
+];
 
 /// How much is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +90,7 @@ pub struct Case {
     pub name: String,
     program: &'static str,
     row: Row,
+    special: Option<Special>,
     size: Size,
 }
 
@@ -73,26 +121,44 @@ impl Judged {
 /// The rows of a size.
 pub fn cases(size: Size) -> Vec<Case> {
     let rows = match size {
-        Size::Full => pairwise(),
+        Size::Full => rows::pairwise(),
         Size::Small => rows::each_level(),
     };
-    let throughput = rows.iter().map(|row| Case {
-        name: row.to_string(),
+    let plain = Case {
+        name: String::new(),
         program: "bench-throughput",
-        row: *row,
+        row: Row::plain(),
+        special: None,
         size,
-    });
-    let plain = Row::plain();
-    let others = [("latency", "bench-latency"), ("seqlen", "bench-seqlen")];
-    let others = others.map(|(name, program)| Case {
+    };
+    let named = |name: &str| Case {
         name: name.to_owned(),
-        program,
-        row: plain,
-        size,
-    });
+        ..plain.clone()
+    };
+    let mut all = Vec::new();
+    for row in rows {
+        all.push(Case {
+            row,
+            ..named(&row.to_string())
+        });
+    }
+    for special in SPECIAL {
+        all.push(Case {
+            special: Some(special),
+            ..named(special.name)
+        });
+    }
     // The three share all but their design, and CI builds one of them for its tests.
-    let others = others.into_iter().filter(|_| size == Size::Full);
-    throughput.chain(others).collect()
+    if size == Size::Full {
+        for program in ["bench-latency", "bench-seqlen"] {
+            let name = program.trim_start_matches("bench-");
+            all.push(Case {
+                program,
+                ..named(name)
+            });
+        }
+    }
+    all
 }
 
 /// Makes a run and judges it.
@@ -103,21 +169,18 @@ pub fn judge(programs: &Programs, case: &Case) -> Result<Judged, VerifyError> {
     let folder = tempfile::tempdir().map_err(VerifyError::io("a folder for the run"))?;
     let folder = folder.path();
     let (configs, ca) = case.servers(folder)?;
-    let engines = Engines::start(programs, &configs, ca.as_deref())?;
+    let engines = Engines::start(programs, &configs)?;
     let out = folder.join("run");
     let arguments = case.arguments(folder)?;
-    let mut all = Vec::new();
-    for url in engines.urls() {
-        all.extend(["--url".to_owned(), url]);
-    }
-    if let Some(ca) = &ca {
+    let mut all = engines.arguments();
+    if let Some(ca) = ca {
         all.extend(["--ca".to_owned(), ca.display().to_string()]);
     }
     all.extend(arguments.iter().cloned());
     let ran = programs.run(case.program, &all, &out)?;
-    let known = engines.known()?;
+    let known = engines.end()?;
     let matched = Matched::new(&ran.run, &ran.records, &known)?;
-    let vllm = match programs.vllm_ttft_p99(&out) {
+    let vllm = match programs.vllm(&out) {
         // A small one runs where only the benchmarks are built.
         Err(VerifyError::Missing { .. }) if case.size == Size::Small => Vec::new(),
         other => other?,
@@ -167,6 +230,8 @@ impl Case {
             itl_ms,
             ..Fixed::default()
         });
+        let (_, faults) = self.special.unwrap_or(PLAIN).dropped;
+        let told = EngineConfig::from_toml(faults)?;
         let tls = match self.row.transport() {
             Transport::Tls => Some(certificate(folder)?),
             _ => None,
@@ -178,9 +243,18 @@ impl Case {
             tls: tls.clone(),
             unix: (self.row.transport() == Transport::Unix)
                 .then(|| folder.join(format!("engine-{at}"))),
-            ..EngineConfig::default()
+            ..told.clone()
         };
-        Ok(((0..self.row.urls()).map(config).collect(), ca))
+        Ok(((0..self.urls()).map(config).collect(), ca))
+    }
+
+    fn urls(&self) -> usize {
+        self.special.map_or(self.row.urls(), |special| special.urls)
+    }
+
+    fn workers(&self) -> usize {
+        self.special
+            .map_or(self.row.workers(), |special| special.workers)
     }
 
     fn arguments(&self, folder: &Path) -> Result<Vec<String>, VerifyError> {
@@ -189,7 +263,7 @@ impl Case {
         let mut add = |text: &str| words.extend(text.split(' ').map(str::to_owned));
         add(&format!(
             "--server-metrics none --output json --workers {} --output-tokens {}",
-            row.workers(),
+            self.workers(),
             self.tokens()
         ));
         match (self.program, row.load()) {
@@ -198,10 +272,15 @@ impl Case {
                 "--grid --input-tokens 24 --requests {}",
                 self.each()
             )),
-            (_, Load::Closed) => add(&format!(
-                "--dataset random --input-tokens 64 --concurrency {SLOTS} --requests {}",
-                self.each()
-            )),
+            (_, Load::Closed) => {
+                let levels = self.special.unwrap_or(PLAIN).levels;
+                let levels: Vec<String> = levels.iter().map(usize::to_string).collect();
+                add(&format!(
+                    "--dataset random --input-tokens 64 --concurrency {} --requests {}",
+                    levels.join(","),
+                    self.each()
+                ));
+            }
             (_, Load::Open) => add(&format!(
                 "--dataset random --input-tokens 64 --rate {RATE} --requests {}",
                 self.each()
@@ -214,7 +293,7 @@ impl Case {
         if self.program == "bench-throughput" {
             add(&format!("--repeat {}", row.cells()));
         }
-        if row.cold() {
+        if row.cold() || self.special.is_some() {
             add("--warmup 0");
         }
         if row.transport() == Transport::Http2 {
@@ -253,14 +332,18 @@ impl Case {
         let throughput = self.program == "bench-throughput";
         let open = throughput && self.row.load() == Load::Open;
         let transport = self.row.transport();
-        let workers = usize::try_from(self.row.workers()).unwrap_or(1);
+        let special = self.special.unwrap_or(PLAIN);
+        let (workers, urls) = (self.workers(), self.urls());
         let repeats = if throughput { self.row.cells() } else { 1 };
         Expected {
-            planned: self.each() * usize::try_from(repeats).unwrap_or(1),
+            planned: self.each() * repeats,
+            cells: throughput.then_some(special.levels.len()),
             slots: (!open).then_some(if throughput { SLOTS } else { 1 }),
             rate: open.then_some(RATE),
-            connections: (transport == Transport::Http2).then_some(workers * self.row.urls()),
+            connections: (transport == Transport::Http2).then_some(workers * urls),
             kernel_stamps: transport == Transport::Http1,
+            turns: (workers, urls),
+            dropped: special.dropped.0,
         }
     }
 }
@@ -312,4 +395,98 @@ fn tokenizer(folder: &Path) -> Result<PathBuf, VerifyError> {
     let path = folder.join("tokenizer.json");
     tokenizer.save(&path, false).map_err(failed)?;
     Ok(path)
+}
+
+// The matrix as a table for docs/verification.md.
+
+/// The columns that hold times: the names of their checks.
+const COLUMNS: [(&str, &[&str]); 8] = [
+    ("TTFT p50, p99", &["TTFT p50", "TTFT p99"]),
+    ("ITL p50, p99", &["ITL p50", "ITL p99"]),
+    ("E2E p50, p99", &["E2E p50", "E2E p99"]),
+    (
+        "lateness p50, p99, last / first",
+        &["lateness p50", "lateness p99"],
+    ),
+    ("offered/s", &["offered/s"]),
+    ("requests/s", &["requests/s"]),
+    ("vLLM TTFT p99", &["vLLM TTFT p99"]),
+    ("connections", &[]),
+];
+
+/// A table of all rows, and what falls short below it.
+pub fn markdown(rows: &[Judged]) -> String {
+    let mut out = String::from("| row |");
+    // Writing to a string cannot fail.
+    for (title, _) in COLUMNS {
+        write!(out, " {title} |").ok();
+    }
+    out.push_str(" counts | within |\n|---|");
+    out.push_str(&"---|".repeat(COLUMNS.len() + 2));
+    out.push('\n');
+    for row in rows {
+        write!(out, "| {} |", row.name).ok();
+        for (_, names) in COLUMNS {
+            write!(out, " {} |", cell(row, names)).ok();
+        }
+        let exact = row.checks.iter().filter(|check| !check.timing);
+        let broken = exact.filter(|check| !check.holds()).count();
+        let counts = if broken == 0 { "right" } else { "**wrong**" };
+        let passed = row.failed().next().is_none();
+        let verdict = if passed { "yes" } else { "**no**" };
+        writeln!(out, " {counts} | {verdict} |").ok();
+    }
+    for row in rows {
+        for check in row.failed() {
+            writeln!(
+                out,
+                "\n- **{}**: {} {} where {} is so (limit {})",
+                row.name,
+                check.name,
+                number(check.said),
+                number(check.so),
+                number(check.limit)
+            )
+            .ok();
+        }
+    }
+    out
+}
+
+fn cell(row: &Judged, names: &[&str]) -> String {
+    if names.is_empty() {
+        let (streams, used, unused) = row.connections;
+        return match unused {
+            0 => format!("{used} for {streams}"),
+            _ => format!("{used} for {streams}, **{unused} unused**"),
+        };
+    }
+    let shown: Vec<String> = names
+        .iter()
+        .filter_map(|name| row.checks.iter().find(|check| check.name == *name))
+        .map(figure)
+        .collect();
+    shown.join(", ")
+}
+
+/// What was said / what was so; bold where it is beyond its limit.
+fn figure(check: &Check) -> String {
+    let text = format!("{} / {}", number(check.said), number(check.so));
+    if check.holds() {
+        text
+    } else {
+        format!("**{text}**")
+    }
+}
+
+fn number(value: f64) -> String {
+    if value.is_nan() {
+        "–".to_owned()
+    } else if value.abs() >= 100.0 {
+        format!("{value:.1}")
+    } else if value.abs() >= 1.0 || value.abs() < 1e-9 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
+    }
 }

@@ -1,10 +1,12 @@
-//! The built programs, started as a user starts them.
+//! The built programs, started as a user starts them, and the engines they measure, in processes of their own.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use bench_engine::{EngineConfig, Entry, child};
 use bench_schema::{JournalFile, RequestRecord, RunRecord};
+use serde_json::Value;
 
 use crate::error::VerifyError;
 
@@ -94,9 +96,7 @@ impl Programs {
 
     /// Concludes a run again from its journals, with `bench-report recover`.
     pub(crate) fn conclude_again(&self, out: &Path) -> Result<Ran, VerifyError> {
-        let mut command = self.client("bench-report")?;
-        command.args(["recover", "--anew"]).arg(out);
-        let output = command.output().map_err(VerifyError::io("bench-report"))?;
+        let output = self.report("recover", out, &["--anew"])?;
         let told = left(out).filter(|_| output.status.success());
         told.unwrap_or_else(|| {
             let command = format!("bench-report recover {}", out.display());
@@ -105,24 +105,99 @@ impl Programs {
         })
     }
 
-    /// TTFT p99 of each cell as `bench-report export --format vllm` writes it, ms.
-    pub(crate) fn vllm_ttft_p99(&self, out: &Path) -> Result<Vec<(String, f64)>, VerifyError> {
-        let mut command = self.client("bench-report")?;
-        command.arg("export").arg(out).args(["--format", "vllm"]);
-        let output = command.output().map_err(VerifyError::io("bench-report"))?;
+    /// Each cell as `bench-report export --format vllm` writes it.
+    pub(crate) fn vllm(&self, out: &Path) -> Result<Vec<(String, Value)>, VerifyError> {
+        let output = self.report("export", out, &["--format", "vllm"])?;
         let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-        let mut found = Vec::new();
-        for path in listed.lines() {
+        let read = |path: &str| {
             let text = std::fs::read(path).map_err(VerifyError::io(path))?;
-            let value: serde_json::Value =
+            let value =
                 serde_json::from_slice(&text).map_err(|error| VerifyError::read(path, &error))?;
             let cell = Path::new(path).file_stem().unwrap_or_default();
-            let cell = cell.to_string_lossy().replacen("vllm-", "", 1);
-            if let Some(p99) = value.get("p99_ttft_ms").and_then(serde_json::Value::as_f64) {
-                found.push((cell, p99));
-            }
+            Ok((cell.to_string_lossy().replacen("vllm-", "", 1), value))
+        };
+        listed.lines().map(read).collect()
+    }
+
+    fn report(&self, what: &str, out: &Path, how: &[&str]) -> Result<Output, VerifyError> {
+        let mut command = self.client("bench-report")?;
+        command.arg(what).arg(out).args(how);
+        command.output().map_err(VerifyError::io("bench-report"))
+    }
+}
+
+/// The servers of one run.
+#[derive(Debug)]
+pub(crate) struct Engines(Vec<child::Child>);
+
+/// What they knew at its end.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Every request for an answer, of all servers, with the number of its server.
+    pub(crate) entries: Vec<(usize, Entry)>,
+    /// Connections that were accepted and carried nothing.
+    pub(crate) unused: usize,
+    /// Share of this machine's CPU time that its host gave to others meanwhile, where it tells.
+    pub(crate) stolen: Option<f64>,
+}
+
+impl Known {
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, VerifyError> {
+        serde_json::to_vec(&(&self.entries, self.unused, self.stolen))
+            .map_err(|error| VerifyError::read("what the servers know", &error))
+    }
+
+    pub(crate) fn from_json(text: &[u8]) -> Result<Self, VerifyError> {
+        let (entries, unused, stolen) = serde_json::from_slice(text)
+            .map_err(|error| VerifyError::read("what the servers knew", &error))?;
+        Ok(Self {
+            entries,
+            unused,
+            stolen,
+        })
+    }
+}
+
+impl Engines {
+    /// Starts one process for each configuration; they listen when it returns.
+    pub(crate) fn start(
+        programs: &Programs,
+        configs: &[EngineConfig],
+    ) -> Result<Self, VerifyError> {
+        let start = |config| {
+            Ok(child::spawn_program(
+                programs.server("bench-engine")?,
+                config,
+            )?)
+        };
+        configs
+            .iter()
+            .map(start)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// `--url` and its value for each, in the order of the configurations.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let url = |child: &child::Child| match child.url().strip_prefix("unix:") {
+            Some(path) => format!("unix://{path}"),
+            None => child.url().to_owned(),
+        };
+        let both = |child| ["--url".to_owned(), url(child)];
+        self.0.iter().flat_map(both).collect()
+    }
+
+    /// Ends them.
+    pub(crate) fn end(self) -> Result<Known, VerifyError> {
+        let mut known = Known::default();
+        for (at, child) in self.0.into_iter().enumerate() {
+            let one = child.end()?;
+            let entries = one.entries.into_iter().map(|entry| (at, entry));
+            known.entries.extend(entries);
+            let idle = one.connections.iter().filter(|carried| **carried == 0);
+            known.unused += idle.count();
         }
-        Ok(found)
+        Ok(known)
     }
 }
 

@@ -1,12 +1,34 @@
-//! Records and ledger entries of the same requests, side by side on one clock.
+//! Records and ledger entries of the same requests, side by side on one clock, and plain arithmetic over them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bench_engine::{Entry, Outcome};
-use bench_schema::{Phase, RequestRecord, RunRecord, Stamp};
+use bench_schema::{CellRecord, Origin, Phase, RequestRecord, RunRecord, Stamp};
 
-use crate::engines::Known;
 use crate::error::VerifyError;
+use crate::programs::Known;
+
+/// One figure of a run and of the ledgers.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// What is compared.
+    pub name: &'static str,
+    /// What the run says.
+    pub said: f64,
+    /// What is so.
+    pub so: f64,
+    /// Most that the first may differ from the second.
+    pub limit: f64,
+    /// Whether a busy machine may break it; such checks do not decide in CI.
+    pub timing: bool,
+}
+
+impl Check {
+    /// Whether the run may say so. What is no number never holds.
+    pub fn holds(&self) -> bool {
+        (self.said - self.so).abs() <= self.limit
+    }
+}
 
 /// A request as the client recorded it and as its server did.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +96,28 @@ impl<'a> Matched<'a> {
         })
     }
 
+    /// What the ledgers say of the measured and completed requests of a cell.
+    pub(crate) fn figures(&self, cell: &CellRecord) -> Figures {
+        let origin = |pair: &Pair<'_>| match cell.headline {
+            Origin::Due => self.monotonic(pair.record.due),
+            Origin::Sent => pair.entry.body_ns as f64,
+        };
+        let pairs: Vec<&Pair<'_>> = self.of_cell(&cell.id).collect();
+        let event = |pair: &Pair<'_>, at: Option<&u64>| Some(*at? as f64 - origin(pair));
+        let each = |figure: &dyn Fn(&Pair<'_>) -> Option<f64>| {
+            pairs.iter().filter_map(|pair| figure(pair)).collect()
+        };
+        let gaps = pairs.iter().flat_map(|pair| pair.entry.after_ns.windows(2));
+        Figures {
+            ttft: each(&|pair| event(pair, pair.entry.after_ns.first())),
+            e2e: each(&|pair| event(pair, pair.entry.after_ns.last())),
+            busy: each(&|pair| Some((pair.entry.end_ns? - pair.entry.head_ns) as f64)),
+            itl: gaps
+                .filter_map(|two| Some((two.last()? - two.first()?) as f64))
+                .collect(),
+        }
+    }
+
     /// Connections that carried recorded requests.
     pub(crate) fn connections(&self) -> usize {
         let used: BTreeSet<(usize, u64)> = self
@@ -129,7 +173,15 @@ impl<'a> Entries<'a> {
         };
         let called = self.by_id.get(name(record).as_str())?;
         let untaken = called.iter().copied().filter(|at| !self.taken.contains(at));
-        let nearest = untaken.min_by_key(distance)?;
+        // A request that was asked again was sent when it was asked first, and answered where it was answered.
+        let answered = record.wire.outcome.is_completed();
+        let ended = |at: &usize| {
+            self.known
+                .entries
+                .get(*at)
+                .is_some_and(|(_, entry)| entry.end_ns.is_some())
+        };
+        let nearest = untaken.min_by_key(|at| (answered && !ended(at), distance(at)))?;
         self.taken.insert(nearest);
         self.known.entries.get(nearest)
     }
@@ -170,9 +222,70 @@ fn peak(mut changes: Vec<(i64, i64)>) -> usize {
     usize::try_from(highest.max().unwrap_or(0)).unwrap_or(0)
 }
 
+/// Times of a cell's answers, ns.
+pub(crate) struct Figures {
+    pub(crate) ttft: Sample,
+    pub(crate) itl: Sample,
+    pub(crate) e2e: Sample,
+    /// Head read to answer written: how long a slot of a closed loop is busy.
+    pub(crate) busy: Sample,
+}
+
+impl Figures {
+    /// By Little's law: each slot is busy all the time, and gives one answer in the time of one. Requests/s.
+    pub(crate) fn rate_of(&self, slots: f64) -> Option<f64> {
+        Some(slots / self.busy.mean()? * 1e9)
+    }
+}
+
+/// A sample, sorted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sample(Vec<f64>);
+
+impl FromIterator<f64> for Sample {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+}
+
+impl Sample {
+    /// `None` of an empty sample.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
+    }
+
+    /// The `q`-quantile between order statistics (type 7); `None` of an empty sample.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a position in a list, not negative"
+    )]
+    pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
+        let last = self.0.len().checked_sub(1)?;
+        let at = q.clamp(0.0, 1.0) * last as f64;
+        let low = (at.floor() as usize).min(last);
+        let high = (low + 1).min(last);
+        let (below, above) = (self.0.get(low)?, self.0.get(high)?);
+        Some(below + (above - below) * (at - low as f64))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_type_7() {
+        // numpy.quantile([1, 2, 4, 8], [0, 0.5, 0.99, 1]) = [1, 3, 7.88, 8]
+        let sample: Sample = [8.0, 1.0, 4.0, 2.0].into_iter().collect();
+        let at = |q| sample.quantile(q).unwrap();
+        assert!((at(0.0) - 1.0).abs() < 1e-12 && (at(0.5) - 3.0).abs() < 1e-12);
+        assert!((at(0.99) - 7.88).abs() < 1e-12 && (at(1.0) - 8.0).abs() < 1e-12);
+        assert!((sample.mean().unwrap() - 3.75).abs() < 1e-12);
+        assert_eq!(Sample::default().quantile(0.5), None);
+    }
 
     #[test]
     fn a_peak_counts_what_overlaps_and_not_what_only_touches() {

@@ -1,13 +1,11 @@
 //! What a run said, against its label.
 
-use bench_schema::{Cause, Finding, RunRecord, Trust, TrustVerdict};
+use bench_schema::{Cause, CellRecord, Finding, Load, Metric, RunRecord, Trust, TrustVerdict};
 use serde_json::{Value, json};
 
-use super::Trial;
-use super::numbers::{Number, numbers};
-use super::steal::disturbs;
-use crate::engines::Known;
-use crate::programs::Ran;
+use super::{Trial, disturbs};
+use crate::programs::{Known, Ran};
+use crate::truth::{Check, Matched};
 
 /// A run beside its label.
 #[derive(Debug, Clone)]
@@ -34,8 +32,8 @@ pub struct Judged {
     pub trust: (&'static str, bool),
     /// Reasons of the verdict.
     pub reasons: Vec<String>,
-    /// Figures beside the ledger's.
-    pub numbers: Vec<Number>,
+    /// Figures beside the ledger's, each of a cell.
+    pub numbers: Vec<(String, Check)>,
 }
 
 /// Judges a run.
@@ -108,21 +106,79 @@ impl Judged {
     /// Whether the run is as it should be in every respect.
     pub fn is_right(&self) -> bool {
         let named = !self.has_cause || self.place == Some(0);
-        named && self.forbidden.is_empty() && self.trust.1 && self.numbers.iter().all(Number::holds)
+        named && self.forbidden.is_empty() && self.trust.1 && self.off().next().is_none()
+    }
+
+    /// The figures that are beyond their limits.
+    pub(super) fn off(&self) -> impl Iterator<Item = &(String, Check)> {
+        self.numbers.iter().filter(|(_, check)| !check.holds())
     }
 
     /// Everything, for a log.
     pub fn to_json(&self) -> Value {
-        let off: Vec<Value> = self
-            .numbers
-            .iter()
-            .filter(|number| !number.holds())
-            .map(|number| json!([number.name, number.cell, number.said, number.so]))
-            .collect();
+        let number =
+            |(cell, check): &(String, Check)| json!([check.name, cell, check.said, check.so]);
+        let off: Vec<Value> = self.off().map(number).collect();
         json!({
             "situation": self.name, "seed": self.trial.0, "metrics": self.trial.1, "disturbed": self.disturbed, "right": self.is_right(),
             "claimed": self.claimed, "place": self.place, "forbidden": self.forbidden, "advice": self.advice,
             "trust": self.trust.0, "trust_right": self.trust.1, "reasons": self.reasons, "off": off,
         })
     }
+}
+
+/// Figures of every cell beside those of the ledgers. None where records and ledgers cannot be laid side by side.
+fn numbers(ran: &Ran, known: &Known) -> Vec<(String, Check)> {
+    let Ok(matched) = Matched::new(&ran.run, &ran.records, known) else {
+        return Vec::new();
+    };
+    let of = |cell| of_cell(cell, &matched);
+    ran.run.cells.iter().flat_map(of).collect()
+}
+
+fn of_cell(cell: &CellRecord, matched: &Matched<'_>) -> Vec<(String, Check)> {
+    let so = matched.figures(cell);
+    let said = |metric| cell.headline(metric)?.quantile(0.5);
+    let rate = cell.headline_rates().map(|rates| rates.requests_per_s);
+    // Closed loops in which nothing failed.
+    let slots = match cell.load {
+        Load::Closed {
+            concurrency,
+            think_time: None,
+            ramp: None,
+        } if cell.counts.planned == cell.counts.completed => Some(f64::from(concurrency)),
+        _ => None,
+    };
+    let number = |name, said: Option<f64>, so: Option<f64>, (share, more): (f64, f64)| {
+        let (said, so) = (said?, so?);
+        let check = Check {
+            name,
+            said,
+            so,
+            limit: so * share + more,
+            timing: true,
+        };
+        Some((cell.id.clone(), check))
+    };
+    let all = [
+        number(
+            "TTFT p50",
+            said(Metric::Ttft),
+            so.ttft.quantile(0.5),
+            (0.02, 1e6),
+        ),
+        number(
+            "ITL p50",
+            said(Metric::Itl),
+            so.itl.quantile(0.5),
+            (0.02, 5e4),
+        ),
+        number(
+            "requests/s",
+            rate,
+            slots.and_then(|slots| so.rate_of(slots)),
+            (0.03, 0.0),
+        ),
+    ];
+    all.into_iter().flatten().collect()
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::judge::Judged;
-use super::numbers::Number;
 
 /// What has to be reached.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +79,7 @@ impl Score {
         self.advice_right += one(run.advice == Some(true));
         if run.trust.0 == "trusted" {
             self.numbers += run.numbers.len();
-            self.numbers_off += run.numbers.iter().filter(|number| !number.holds()).count();
+            self.numbers_off += run.off().count();
         }
     }
 
@@ -101,46 +100,51 @@ impl Score {
             let share = 100.0 * part as f64 / of.max(1) as f64;
             format!("{part} of {of} ({share:.0} %)")
         };
+        let least = |limit: f64| format!("≥ {:.0} %", limit * 100.0);
+        let most = |limit: f64| format!("≤ {:.0} %", limit * 100.0);
+        let none = || "–".to_owned();
+        let forbidden = format!("{:.2}", self.forbidden as f64 / self.runs.max(1) as f64);
+        let all = self.disturbed + self.runs;
         let rows = [
             (
                 "true cause named first",
                 of(self.first, self.faulty),
-                format!("≥ {:.0} %", limits.first * 100.0),
+                least(limits.first),
             ),
             (
                 "among the first three",
                 of(self.third, self.faulty),
-                format!("≥ {:.0} %", limits.third * 100.0),
+                least(limits.third),
             ),
             (
                 "forbidden findings a run",
-                format!("{:.2}", self.forbidden as f64 / self.runs.max(1) as f64),
+                forbidden,
                 format!("≤ {}", limits.forbidden),
             ),
             (
                 "healthy runs without an alarm",
                 of(self.quiet, self.healthy),
-                format!("≥ {:.0} %", limits.quiet * 100.0),
+                least(limits.quiet),
             ),
             (
                 "wrong verdicts of trust",
                 of(self.trust_wrong, self.runs),
-                format!("≤ {:.0} %", limits.trust * 100.0),
+                most(limits.trust),
             ),
             (
                 "advice that fits its cause",
                 of(self.advice_right, self.advised),
-                "–".to_owned(),
+                none(),
             ),
             (
                 "figures of trusted runs beyond 2 % (rates 3 %)",
                 of(self.numbers_off, self.numbers),
-                "–".to_owned(),
+                none(),
             ),
             (
                 "not judged: the machine was taken from them",
-                of(self.disturbed, self.disturbed + self.runs),
-                "–".to_owned(),
+                of(self.disturbed, all),
+                none(),
             ),
         ];
         let mut out = String::from("| over all runs | | limit |\n|---|---|---|\n");
@@ -175,29 +179,27 @@ pub fn by_situation(runs: &[Judged]) -> String {
                 part.to_string()
             }
         };
+        let forbidden = runs
+            .iter()
+            .flat_map(|run| &run.forbidden)
+            .map(|cause| cause.as_str());
+        let trust = runs
+            .iter()
+            .filter(|run| !run.trust.1)
+            .map(|run| run.trust.0);
+        let off = runs
+            .iter()
+            .flat_map(|run| run.off())
+            .map(|(_, check)| check.name);
         writeln!(
             out,
             "| {name} | {} | {} | {} | {} | {} | {} |",
             score.runs,
             recall(score.first),
             recall(score.third),
-            tally(
-                runs.iter()
-                    .flat_map(|run| &run.forbidden)
-                    .map(|cause| cause.as_str())
-            ),
-            tally(
-                runs.iter()
-                    .filter(|run| !run.trust.1)
-                    .map(|run| run.trust.0)
-            ),
-            tally(
-                runs.iter().flat_map(|run| run
-                    .numbers
-                    .iter()
-                    .filter(|n| !n.holds())
-                    .map(Number::title))
-            ),
+            tally(forbidden),
+            tally(trust),
+            tally(off),
         )
         .ok();
     }
@@ -205,20 +207,15 @@ pub fn by_situation(runs: &[Judged]) -> String {
 }
 
 /// Each of them with how often it is there, if more than once.
-fn tally<T: AsRef<str>>(all: impl Iterator<Item = T>) -> String {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+fn tally<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let mut counts = BTreeMap::<&str, usize>::new();
     for one in all {
-        *counts.entry(one.as_ref().to_owned()).or_default() += 1;
+        *counts.entry(one).or_default() += 1;
     }
-    let words: Vec<String> = counts
-        .into_iter()
-        .map(|(name, count)| {
-            if count == 1 {
-                name
-            } else {
-                format!("{count} {name}")
-            }
-        })
-        .collect();
+    let word = |(name, count): (&str, usize)| match count {
+        1 => name.to_owned(),
+        _ => format!("{count} {name}"),
+    };
+    let words: Vec<String> = counts.into_iter().map(word).collect();
     words.join(", ")
 }

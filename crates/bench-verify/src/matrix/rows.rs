@@ -8,7 +8,7 @@ const LEVELS: [usize; 8] = [2, 3, 2, 2, 4, 2, 2, 2];
 
 /// How load is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
+pub(super) enum Load {
     /// A number in flight.
     Closed,
     /// A rate.
@@ -19,7 +19,7 @@ pub enum Load {
 
 /// What requests travel on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub(super) enum Transport {
     /// HTTP/1.1 over TCP.
     Http1,
     /// HTTP/2 over TCP, by prior knowledge.
@@ -32,31 +32,31 @@ pub enum Transport {
 
 /// One way a run can go: a level of each factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row([usize; LEVELS.len()]);
+pub(super) struct Row([usize; LEVELS.len()]);
 
 impl Row {
     /// Cells that follow each other, as repeats.
-    pub fn cells(self) -> u32 {
+    pub(super) fn cells(self) -> usize {
         if self.0[0] == 0 { 1 } else { 3 }
     }
 
     /// How load is offered.
-    pub fn load(self) -> Load {
+    pub(super) fn load(self) -> Load {
         [Load::Closed, Load::Open, Load::Sessions][self.0[1]]
     }
 
     /// Whether prompts are made with a tokenizer.
-    pub fn tokenizer(self) -> bool {
+    pub(super) fn tokenizer(self) -> bool {
         self.0[2] == 1
     }
 
     /// Whether the run begins without warm-up.
-    pub fn cold(self) -> bool {
+    pub(super) fn cold(self) -> bool {
         self.0[3] == 1
     }
 
     /// What requests travel on.
-    pub fn transport(self) -> Transport {
+    pub(super) fn transport(self) -> Transport {
         [
             Transport::Http1,
             Transport::Http2,
@@ -66,17 +66,17 @@ impl Row {
     }
 
     /// Worker threads.
-    pub fn workers(self) -> u32 {
-        if self.0[5] == 0 { 1 } else { 2 }
+    pub(super) fn workers(self) -> usize {
+        self.0[5] + 1
     }
 
     /// Servers that share the load.
-    pub fn urls(self) -> usize {
+    pub(super) fn urls(self) -> usize {
         self.0[6] + 1
     }
 
     /// Whether reads are batched.
-    pub fn batching(self) -> bool {
+    pub(super) fn batching(self) -> bool {
         self.0[7] == 0
     }
 
@@ -123,7 +123,7 @@ pub(super) fn each_level() -> Vec<Row> {
 }
 
 /// Rows in which every level of every factor meets every level of every other.
-pub fn pairwise() -> Vec<Row> {
+pub(super) fn pairwise() -> Vec<Row> {
     cover(|row| row.pairs().collect())
 }
 
