@@ -1,14 +1,10 @@
 //! From a request to what is to be done about it.
 
 mod anthropic;
-mod llama_cpp;
-mod ollama;
+mod native;
 mod openai;
 mod parameters;
 mod responses;
-mod sglang;
-mod tgi;
-mod triton;
 
 use serde::Deserialize;
 use serde_json::json;
@@ -16,8 +12,8 @@ use serde_json::json;
 use crate::engine::{Finish, GenRequest};
 use crate::fault::FaultSet;
 use crate::http::{Events, Framing, Request};
-use crate::local::{Local, Shared};
 use crate::metrics::Phases;
+use crate::server::{Local, Shared};
 use openai::{Message, encode};
 use parameters::{Asked, body};
 
@@ -136,17 +132,17 @@ fn generation(local: &Local, request: &Request, faults: &FaultSet) -> Option<Res
         "/v1/responses" => responses::parse(asked),
         "/v1/messages" => anthropic::parse(asked),
         "/v1/embeddings" => openai::embeddings(asked),
-        "/generate_stream" => asked.body().and_then(|body| tgi::parse(asked, &body)),
+        "/generate_stream" => asked.body().and_then(|body| native::tgi(asked, &body)),
         "/generate" => asked.body().and_then(|body| {
             if body.has("/inputs") {
-                tgi::parse(asked, &body)
+                native::tgi(asked, &body)
             } else {
-                sglang::parse(asked, &body)
+                native::sglang(asked, &body)
             }
         }),
-        "/completion" => llama_cpp::parse(asked),
-        "/api/chat" | "/api/generate" => ollama::parse(asked),
-        path => triton::parse(asked, triton::matches(path)?),
+        "/completion" => native::llama_cpp(asked),
+        "/api/chat" | "/api/generate" => native::ollama(asked),
+        path => native::triton(asked, native::triton_path(path)?),
     })
 }
 

@@ -1,7 +1,6 @@
 //! Where tokens come from: one face for the fixed model, the simulated scheduler and the transformer.
 
 pub(crate) mod batch;
-pub(crate) mod fixed;
 mod kv;
 pub(crate) mod scheduler;
 pub(crate) mod simulated;
@@ -9,9 +8,13 @@ pub(crate) mod simulated;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use rand_chacha::ChaCha12Rng;
+use rand_distr::{Distribution as _, StandardNormal};
 use tokio::sync::mpsc;
 
 use crate::clock::Pacer;
+use crate::config::Limits;
+use crate::fault::mix;
 use crate::metrics::Metrics;
 
 /// One sequence that is wanted.
@@ -76,7 +79,7 @@ pub(crate) struct Submission {
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     /// Times are known when the sequence is taken up.
-    Fixed(Arc<fixed::FixedEngine>),
+    Fixed(Arc<simulated::FixedEngine>),
     /// A scheduler elsewhere hands tokens over.
     Queue {
         queue: mpsc::Sender<Submission>,
@@ -89,6 +92,13 @@ pub(crate) enum Engine {
 pub(crate) struct Full;
 
 impl Engine {
+    /// One that is fed through a queue, and the end from which a scheduler takes.
+    pub(crate) fn queue(limits: &Limits) -> (Self, mpsc::Receiver<Submission>) {
+        let max_waiting = limits.max_waiting;
+        let (queue, inbox) = mpsc::channel(max_waiting.clamp(1, 1 << 20));
+        (Self::Queue { queue, max_waiting }, inbox)
+    }
+
     pub(crate) fn submit(&self, request: GenRequest, metrics: &Arc<Metrics>) -> Result<Gen, Full> {
         match self {
             Self::Fixed(engine) => Ok(Gen::Fixed(Box::new(engine.begin(&request, metrics)))),
@@ -109,7 +119,7 @@ impl Engine {
 
 /// A running sequence. Dropping it gives its place up.
 pub(crate) enum Gen {
-    Fixed(Box<fixed::Timetable>),
+    Fixed(Box<simulated::Timetable>),
     Fed(mpsc::Receiver<Fed>),
 }
 
@@ -131,4 +141,19 @@ impl Gen {
             }),
         }
     }
+}
+
+/// The token that a simulated sequence has at this place.
+fn token(seed: u64, at: u32, vocabulary: u32) -> u32 {
+    let id = mix(seed ^ (u64::from(at) << 32)) % u64::from(vocabulary);
+    u32::try_from(id).unwrap_or(0)
+}
+
+/// A time whose median is `median`, with this standard deviation of its logarithm; nothing is drawn where there is none.
+fn lognormal(median: f64, deviation: f64, rng: &mut ChaCha12Rng) -> f64 {
+    if deviation <= 0.0 {
+        return median;
+    }
+    let z: f64 = StandardNormal.sample(rng);
+    median * (deviation * z).exp()
 }

@@ -10,157 +10,102 @@ use serde::{Deserialize, Serialize};
 use crate::error::EngineError;
 
 macro_rules! faults {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal $(($default:literal))?;)+) => {
+    ($($variant:ident $name:literal $(($default:literal))? $doc:literal;)+) => {
         /// What is done wrong. The number is the argument's default where it takes one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum FaultKind { $($(#[doc = $doc])+ $variant,)+ }
+        pub enum FaultKind { $(#[doc = $doc] $variant,)+ }
 
         impl FaultKind {
             /// Every kind, in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// The name in `x-fault` and in the configuration.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-
-            /// The argument that is taken when none is given; `None` for a fault without argument.
-            pub fn default_argument(self) -> Option<u64> {
-                match self { $(Self::$variant => None $(.or(Some($default)))?,)+ }
-            }
-
-            /// One sentence about it.
-            pub fn summary(self) -> &'static str {
-                match self { $(Self::$variant => concat!($($doc),+).trim_ascii(),)+ }
+            /// Name in `x-fault` and in the configuration, argument where none is given (`None`: it takes none), one sentence about it.
+            fn row(self) -> (&'static str, Option<u64>, &'static str) {
+                match self { $(Self::$variant => ($name, None $(.or(Some($default)))?, $doc),)+ }
             }
         }
     };
 }
 
 faults! {
-    /// The connection is reset as soon as it is accepted. Only from the plan.
-    ResetAccept = "reset-accept";
-    /// The connection is closed in order as soon as it is accepted. Only from the plan.
-    CloseAccept = "close-accept";
-    /// The connection is accepted and nothing is read for ARG ms. Only from the plan.
-    StallAccept = "stall-accept"(3_600_000);
-    /// Reset after the request's head was read.
-    ResetHead = "reset-head";
-    /// Closed without a byte after the request was read.
-    CloseHead = "close-head";
-    /// No answer for ARG ms after the request was read.
-    StallHead = "stall-head"(3_600_000);
-    /// Reset right after the response head.
-    ResetHeaders = "reset-headers";
-    /// Closed right after the response head.
-    CloseHeaders = "close-headers";
-    /// Nothing for ARG ms after the response head.
-    StallHeaders = "stall-headers"(3_600_000);
-    /// The response head arrives in small pieces over ARG ms.
-    SlowHeaders = "slow-headers"(300);
-    /// The response head never ends: ARG bytes of one header, then the connection is closed.
-    EndlessHeader = "endless-header"(1_073_741_824);
-    /// Reset after ARG content events.
-    ResetMid = "reset-mid"(3);
-    /// Closed after ARG content events, in the middle of the chunked body.
-    CloseMid = "close-mid"(3);
-    /// The sending side is shut after ARG content events, the receiving side stays open.
-    HalfClose = "half-close"(3);
-    /// Nothing more after ARG content events, for an hour or until the client goes.
-    StallMid = "stall-mid"(3);
-    /// The body ends properly after ARG content events, without finish reason, usage or `[DONE]`.
-    Truncate = "truncate"(3);
-    /// 429 with `Retry-After: ARG`.
-    TooMany = "status-429"(1);
-    /// 500 with an error object.
-    Internal = "status-500";
-    /// 503 with `Retry-After: ARG`.
-    Unavailable = "status-503"(1);
-    /// 307 to another host, which must not be followed with a key.
-    Redirect = "redirect";
-    /// The right stream under `content-type: application/octet-stream`.
-    ContentType = "content-type";
-    /// 200 with an HTML page.
-    Html = "html";
-    /// A chunk size that is no number after ARG content events.
-    BadChunk = "bad-chunk"(3);
-    /// `content-length` ARG bytes longer than the body, then closed.
-    LengthLong = "length-long"(100);
-    /// `content-length` ARG bytes shorter than the body.
-    LengthShort = "length-short"(20);
-    /// The stream goes on for ever; `max_tokens` is ignored.
-    Endless = "endless";
-    /// The first content event is ARG bytes long.
-    GiantEvent = "giant-event"(16_777_216);
-    /// Bytes that are not UTF-8 in content event ARG.
-    InvalidUtf8 = "invalid-utf8"(2);
-    /// An event that is not JSON in place of content event ARG.
-    InvalidJson = "invalid-json"(2);
-    /// Text and a broken event after `[DONE]`.
-    GarbageAfterDone = "garbage-after-done";
-    /// The stream ends without `[DONE]`.
-    NoDone = "no-done";
-    /// No usage, although it was asked for.
-    NoUsage = "no-usage";
-    /// Usage at the end names ARG percent more answer tokens than there were.
-    UsageLies = "usage-lies"(50);
-    /// No finish reason in any event.
-    NoFinish = "no-finish";
-    /// An `error` object after ARG content events inside the 200, then the end.
-    ErrorInStream = "error-in-stream"(2);
-    /// 200 and a body of no bytes.
-    EmptyBody = "empty-200";
-    /// A stream of `[DONE]` alone.
-    EmptyStream = "empty-stream";
-    /// The connection is closed after the answer without having been announced, as llama-server does.
-    CloseAfter = "close-after";
-    /// The role event is sent at once, ARG ms before generation begins.
-    RoleEarly = "role-early"(50);
-    /// A `: ping` comment in a write of its own before every ARG-th content event.
-    Pings = "pings"(1);
-    /// Lines end in CR LF.
-    Crlf = "crlf";
-    /// Lines end in CR.
-    Cr = "cr";
-    /// `data:` without the space.
-    NoSpace = "no-space";
-    /// A byte order mark opens the stream.
-    Bom = "bom";
-    /// Each event carries `event:`, `id:` and `retry:` lines as well.
-    Fields = "fields";
-    /// Each event's JSON is spread over two `data:` lines.
-    MultiData = "multi-data";
-    /// Content is a three-byte character, and each write ends inside it.
-    SplitUtf8 = "split-utf8";
-    /// Each event is written in pieces of ARG bytes.
-    Split = "split"(7);
-    /// ARG content events go out in one write.
-    Coalesce = "coalesce"(4);
-    /// Each content event carries ARG tokens.
-    TokensPerChunk = "tokens-per-chunk"(4);
-    /// Usage in every event.
-    ContinuousUsage = "continuous-usage";
-    /// Usage on the last content event, none apart.
-    UsageOnLast = "usage-on-last";
-    /// The first token's text is empty.
-    EmptyFirst = "empty-first";
-    /// The role event has `content: null`.
-    NullRole = "null-role";
-    /// The role event has no `content`.
-    BareRole = "bare-role";
-    /// The first ARG tokens are `reasoning_content`, the others content.
-    Reasoning = "reasoning"(4);
-    /// All tokens are `reasoning_content`.
-    ReasoningOnly = "reasoning-only";
-    /// All tokens are the arguments of one tool call.
-    ToolCall = "tool-call";
-    /// All tokens are `refusal`.
-    Refusal = "refusal";
-    /// The finish reason comes in an event of its own with an empty delta.
-    FinishApart = "finish-apart";
+    ResetAccept "reset-accept" "The connection is reset as soon as it is accepted. Only from the plan.";
+    CloseAccept "close-accept" "The connection is closed in order as soon as it is accepted. Only from the plan.";
+    StallAccept "stall-accept" (3_600_000) "The connection is accepted and nothing is read for ARG ms. Only from the plan.";
+    ResetHead "reset-head" "Reset after the request's head was read.";
+    CloseHead "close-head" "Closed without a byte after the request was read.";
+    StallHead "stall-head" (3_600_000) "No answer for ARG ms after the request was read.";
+    ResetHeaders "reset-headers" "Reset right after the response head.";
+    CloseHeaders "close-headers" "Closed right after the response head.";
+    StallHeaders "stall-headers" (3_600_000) "Nothing for ARG ms after the response head.";
+    SlowHeaders "slow-headers" (300) "The response head arrives in small pieces over ARG ms.";
+    EndlessHeader "endless-header" (1_073_741_824) "The response head never ends: ARG bytes of one header, then the connection is closed.";
+    ResetMid "reset-mid" (3) "Reset after ARG content events.";
+    CloseMid "close-mid" (3) "Closed after ARG content events, in the middle of the chunked body.";
+    HalfClose "half-close" (3) "The sending side is shut after ARG content events, the receiving side stays open.";
+    StallMid "stall-mid" (3) "Nothing more after ARG content events, for an hour or until the client goes.";
+    Truncate "truncate" (3) "The body ends properly after ARG content events, without finish reason, usage or `[DONE]`.";
+    TooMany "status-429" (1) "429 with `Retry-After: ARG`.";
+    Internal "status-500" "500 with an error object.";
+    Unavailable "status-503" (1) "503 with `Retry-After: ARG`.";
+    Redirect "redirect" "307 to another host, which must not be followed with a key.";
+    ContentType "content-type" "The right stream under `content-type: application/octet-stream`.";
+    Html "html" "200 with an HTML page.";
+    BadChunk "bad-chunk" (3) "A chunk size that is no number after ARG content events.";
+    LengthLong "length-long" (100) "`content-length` ARG bytes longer than the body, then closed.";
+    LengthShort "length-short" (20) "`content-length` ARG bytes shorter than the body.";
+    Endless "endless" "The stream goes on for ever; `max_tokens` is ignored.";
+    GiantEvent "giant-event" (16_777_216) "The first content event is ARG bytes long.";
+    InvalidUtf8 "invalid-utf8" (2) "Bytes that are not UTF-8 in content event ARG.";
+    InvalidJson "invalid-json" (2) "An event that is not JSON in place of content event ARG.";
+    GarbageAfterDone "garbage-after-done" "Text and a broken event after `[DONE]`.";
+    NoDone "no-done" "The stream ends without `[DONE]`.";
+    NoUsage "no-usage" "No usage, although it was asked for.";
+    UsageLies "usage-lies" (50) "Usage at the end names ARG percent more answer tokens than there were.";
+    NoFinish "no-finish" "No finish reason in any event.";
+    ErrorInStream "error-in-stream" (2) "An `error` object after ARG content events inside the 200, then the end.";
+    EmptyBody "empty-200" "200 and a body of no bytes.";
+    EmptyStream "empty-stream" "A stream of `[DONE]` alone.";
+    CloseAfter "close-after" "The connection is closed after the answer without having been announced, as llama-server does.";
+    RoleEarly "role-early" (50) "The role event is sent at once, ARG ms before generation begins.";
+    Pings "pings" (1) "A `: ping` comment in a write of its own before every ARG-th content event.";
+    Crlf "crlf" "Lines end in CR LF.";
+    Cr "cr" "Lines end in CR.";
+    NoSpace "no-space" "`data:` without the space.";
+    Bom "bom" "A byte order mark opens the stream.";
+    Fields "fields" "Each event carries `event:`, `id:` and `retry:` lines as well.";
+    MultiData "multi-data" "Each event's JSON is spread over two `data:` lines.";
+    SplitUtf8 "split-utf8" "Content is a three-byte character, and each write ends inside it.";
+    Split "split" (7) "Each event is written in pieces of ARG bytes.";
+    Coalesce "coalesce" (4) "ARG content events go out in one write.";
+    TokensPerChunk "tokens-per-chunk" (4) "Each content event carries ARG tokens.";
+    ContinuousUsage "continuous-usage" "Usage in every event.";
+    UsageOnLast "usage-on-last" "Usage on the last content event, none apart.";
+    EmptyFirst "empty-first" "The first token's text is empty.";
+    NullRole "null-role" "The role event has `content: null`.";
+    BareRole "bare-role" "The role event has no `content`.";
+    Reasoning "reasoning" (4) "The first ARG tokens are `reasoning_content`, the others content.";
+    ReasoningOnly "reasoning-only" "All tokens are `reasoning_content`.";
+    ToolCall "tool-call" "All tokens are the arguments of one tool call.";
+    Refusal "refusal" "All tokens are `refusal`.";
+    FinishApart "finish-apart" "The finish reason comes in an event of its own with an empty delta.";
 }
 
 impl FaultKind {
+    /// The name in `x-fault` and in the configuration.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The argument that is taken when none is given; `None` for a fault without argument.
+    pub fn default_argument(self) -> Option<u64> {
+        self.row().1
+    }
+
+    /// One sentence about it.
+    pub fn summary(self) -> &'static str {
+        self.row().2
+    }
+
     /// Whether it can only be decided when a connection is accepted.
     pub fn is_connection_level(self) -> bool {
         matches!(

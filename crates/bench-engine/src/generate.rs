@@ -8,12 +8,11 @@ use std::task::{Context, Poll};
 use crate::api::{Job, Reply, Usage, Whole};
 use crate::engine::{Finish, Gen, Step};
 use crate::fault::{Fault, FaultKind as K, FaultSet};
-use crate::http::peer::Head;
-use crate::http::{Gone, Peer};
+use crate::http::{Gone, Head, Peer};
 use crate::ledger::{Entry, Outcome};
-use crate::local::Local;
 use crate::metrics::Phases;
 use crate::serve::{Left, send};
+use crate::server::Local;
 use crate::text::Decoder;
 
 pub(crate) use stream::write_head;

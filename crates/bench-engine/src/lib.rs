@@ -26,7 +26,6 @@ pub mod fault;
 mod generate;
 mod http;
 pub mod ledger;
-mod local;
 mod metrics;
 mod serve;
 mod server;

@@ -7,12 +7,10 @@ use crate::clock::{now_ns, realtime_offset_ns};
 use crate::config::PauseOf;
 use crate::fault::{Fault, FaultKind, FaultSet};
 use crate::generate;
-use crate::http::conn::Io;
-use crate::http::peer::Head;
-use crate::http::request::NoRequest;
-use crate::http::{Conn, Peer, Request};
+use crate::http::h1::NoRequest;
+use crate::http::{Conn, Head, Io, Peer, Request};
 use crate::ledger::{Entry, Outcome};
-use crate::local::Local;
+use crate::server::Local;
 
 /// What is left when a request is over: the way back, if it may carry another.
 pub(crate) type Left = Option<Peer>;

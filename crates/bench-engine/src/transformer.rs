@@ -3,12 +3,10 @@
 //! [`model`] computes any mixture of sequences and positions in one call; [`drive`] feeds it what the scheduler decides.
 //! With random weights, the default, the computing is that of the real model and the text is noise.
 
-mod attention;
 pub(crate) mod drive;
 mod files;
 mod matrix;
 pub(crate) mod model;
-mod tile;
 
 use rayon::prelude::{IntoParallelIterator as _, ParallelIterator as _};
 
@@ -147,4 +145,5 @@ impl Source {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/transformer.rs"]
 mod tests;

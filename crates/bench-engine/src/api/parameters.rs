@@ -11,7 +11,7 @@ use super::{Dialect, Job, Reply};
 use crate::engine::{Finish, GenRequest};
 use crate::fault::{FaultKind, FaultSet, mix};
 use crate::http::Request;
-use crate::local::Local;
+use crate::server::Local;
 use crate::text::Text;
 
 /// What a request asks for, in the words of the OpenAI protocols. Keys that the engine has no use for are ignored, as vLLM does.

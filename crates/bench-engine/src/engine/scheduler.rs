@@ -223,4 +223,5 @@ impl Scheduler {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/scheduler.rs"]
 mod tests;

@@ -4,11 +4,10 @@ use crate::api::{Dialect, Piece};
 use crate::engine::Step;
 use crate::fault::{FaultKind as K, FaultSet};
 use crate::generate::{Generation, Next, stall};
-use crate::http::peer::Head;
-use crate::http::{Events, Gone, Peer, Written};
+use crate::http::{Events, Gone, Head, Peer, Written};
 use crate::ledger::{Entry, Outcome};
-use crate::local::Local;
 use crate::serve::Left;
+use crate::server::Local;
 
 /// Stands in a giant event where its text will be.
 const GIANT: &str = "giant-event-text";

@@ -16,12 +16,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 
-use super::conn::Io;
-use super::peer::{Frame, Head, Peer};
-use super::request::Request;
+use super::{Frame, Head, Io, Peer, Request};
 use crate::clock::now_ns;
-use crate::local::Local;
 use crate::serve;
+use crate::server::Local;
 
 /// Frames that may wait for hyper before a sequence has to wait as well.
 const FRAMES: usize = 64;

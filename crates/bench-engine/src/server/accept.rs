@@ -16,10 +16,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::clock::now_ns;
 use crate::config::{EngineConfig, PauseOf, TlsFiles};
 use crate::error::EngineError;
-use crate::http::conn::Io;
-use crate::http::h2;
-use crate::local::Local;
+use crate::http::{Io, h2};
 use crate::serve;
+use crate::server::Local;
 
 /// The opening bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
@@ -120,15 +119,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A connection on its way to the thread that serves it, and its number.
-#[derive(Debug)]
-pub(super) struct Accepted(Stream, u64);
+/// A connection on its way to the thread that serves it, where it is made, and its number.
+pub(super) struct Accepted(Make, u64);
 
-#[derive(Debug)]
-enum Stream {
-    Tcp(std::net::TcpStream),
-    Unix(std::os::unix::net::UnixStream),
-}
+type Make = Box<dyn FnOnce() -> io::Result<Io> + Send>;
 
 /// Accepts, and shares connections out in turn over this thread and the others. While the server is gone nothing listens.
 pub(super) async fn accept(
@@ -173,7 +167,7 @@ pub(super) async fn accept(
     }
 }
 
-async fn accept_one(local: &Local, socket: &Async) -> io::Result<Stream> {
+async fn accept_one(local: &Local, socket: &Async) -> io::Result<Make> {
     let conditions = &local.server.conditions;
     if let Some(until) = conditions.paused_until(PauseOf::Accept, now_ns()) {
         local.pacer.until(until).await;
@@ -208,23 +202,24 @@ enum Async {
 }
 
 impl Async {
-    async fn accept(&self) -> io::Result<Stream> {
+    async fn accept(&self) -> io::Result<Make> {
         Ok(match self {
-            Self::Tcp(socket) => Stream::Tcp(socket.accept().await?.0.into_std()?),
-            Self::Unix(socket) => Stream::Unix(socket.accept().await?.0.into_std()?),
+            Self::Tcp(socket) => {
+                let stream = socket.accept().await?.0.into_std()?;
+                // A stream that cannot be told so still works, only later.
+                stream.set_nodelay(true).ok();
+                Box::new(move || Ok(Box::new(TcpStream::from_std(stream)?)))
+            }
+            Self::Unix(socket) => {
+                let stream = socket.accept().await?.0.into_std()?;
+                Box::new(move || Ok(Box::new(UnixStream::from_std(stream)?)))
+            }
         })
     }
 }
 
-fn begin(local: &Rc<Local>, Accepted(stream, number): Accepted) -> io::Result<()> {
-    let io = match stream {
-        Stream::Tcp(stream) => {
-            // A stream that cannot be told so still works, only later.
-            stream.set_nodelay(true).ok();
-            Io::Tcp(TcpStream::from_std(stream)?)
-        }
-        Stream::Unix(stream) => Io::Unix(UnixStream::from_std(stream)?),
-    };
+fn begin(local: &Rc<Local>, Accepted(make, number): Accepted) -> io::Result<()> {
+    let io = make()?;
     let local = Rc::clone(local);
     let mut gone = local.server.gone.subscribe();
     // The thread's LocalSet owns it and ends it with the server.
@@ -242,15 +237,15 @@ async fn connection(local: Rc<Local>, io: Io, number: u64) {
     let Some(io) = serve::at_accept(&local, io, number).await else {
         return;
     };
-    let (io, second) = match (io, &local.server.tls) {
-        (Io::Tcp(stream), Some(acceptor)) => {
-            let Ok(stream) = acceptor.accept(stream).await else {
+    let (io, second): (Io, bool) = match &local.server.tls {
+        Some(acceptor) if io.tcp().is_some() => {
+            let Ok(stream) = acceptor.accept(io).await else {
                 return;
             };
             let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            (Io::Tls(Box::new(stream)), second)
+            (Box::new(stream), second)
         }
-        (io, _) => {
+        _ => {
             let idle = local.server.config.keep_alive.idle_ms;
             let second = match idle.map(|ms| ms.saturating_mul(1_000_000)) {
                 None => speaks_h2(&io).await,
@@ -271,7 +266,7 @@ async fn connection(local: Rc<Local>, io: Io, number: u64) {
 
 /// Whether a client without TLS begins with HTTP/2, as far as its first bytes tell.
 async fn speaks_h2(io: &Io) -> bool {
-    let Io::Tcp(stream) = io else { return false };
+    let Some(stream) = io.tcp() else { return false };
     let mut first = [0; PREFACE.len()];
     loop {
         match stream.peek(&mut first).await {

@@ -18,8 +18,7 @@ use crate::error::EngineError;
 use crate::fault::mix;
 use crate::metrics::Metrics;
 use crate::transformer::Loaded;
-use crate::transformer::attention::Cache;
-use crate::transformer::model::Stretch;
+use crate::transformer::model::{Cache, Stretch};
 
 /// How the thread hears of requests and of the end.
 pub(crate) struct Inlet {

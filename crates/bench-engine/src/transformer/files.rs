@@ -7,8 +7,7 @@ use rayon::prelude::{IntoParallelIterator as _, ParallelIterator as _};
 use safetensors::{Dtype, SafeTensors};
 use serde::Deserialize;
 
-use super::matrix::Matrix;
-use super::matrix::{Linear, Norm};
+use super::matrix::{Linear, Matrix, Norm};
 use super::model::{Layer, Model};
 use crate::config::{Family, Shape, Weights};
 use crate::error::EngineError;
