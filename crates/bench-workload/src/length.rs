@@ -1,17 +1,12 @@
 //! How long prompts and answers are.
 
-mod parse;
-mod sampler;
-
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::WorkloadError;
-
-pub(crate) use parse::parse as read;
-pub use sampler::{JointSampler, LengthSampler};
-pub(crate) use sampler::{choose, running};
+use crate::dataset::{self, Side};
+use crate::seed::Streams;
+use crate::{Draw, WorkloadError};
 
 /// The longest prompt or answer, in tokens: well above every context window, well below what fills a memory.
 pub(crate) const MAX_LENGTH: u64 = 1 << 24;
@@ -144,14 +139,14 @@ impl FromStr for JointSpec {
 }
 
 fn part(text: &str) -> Result<JointPart, String> {
-    let (weight, pair) = parse::weighted(text)?;
+    let (weight, pair) = weighted(text)?;
     let (input, output) = pair
         .split_once('/')
         .ok_or_else(|| format!("`{pair}` is no pair INPUT/OUTPUT"))?;
     Ok(JointPart {
         weight,
-        input: parse::parse(input.trim())?,
-        output: parse::parse(output.trim())?,
+        input: read(input.trim())?,
+        output: read(output.trim())?,
     })
 }
 
@@ -166,6 +161,353 @@ impl fmt::Display for JointSpec {
             }
         }
     }
+}
+
+// Lengths from text and back.
+
+const EXPECTED: &str = "256, 128..512, normal:MEAN:SD, lognormal:MU:SIGMA, gamma:SHAPE:SCALE, zipf:MAX:EXPONENT, \
+    list:A,B,C, empirical:FILE or mix:WEIGHT*SPEC+WEIGHT*SPEC, each with bounds as SPEC[LOW..HIGH]";
+
+/// Bounds a table of the Zipf distribution to 8 MiB.
+const ZIPF_MAX: u64 = 1 << 20;
+
+impl FromStr for LengthSpec {
+    type Err = WorkloadError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        read(text.trim()).map_err(|why| WorkloadError::Spec {
+            what: "length",
+            given: text.to_owned(),
+            why,
+            expected: EXPECTED,
+        })
+    }
+}
+
+pub(crate) fn read(text: &str) -> Result<LengthSpec, String> {
+    // A mixture comes first: the bounds at its end belong to its last part.
+    if let Some(parts) = text.strip_prefix("mix:") {
+        return mixture(parts);
+    }
+    if let Some((spec, bounds)) = text.strip_suffix(']').and_then(|t| t.rsplit_once('[')) {
+        let (low, high) = range(bounds)?;
+        return Ok(LengthSpec::Within {
+            spec: Box::new(read(spec)?),
+            low,
+            high,
+        });
+    }
+    if let Some(file) = text.strip_prefix("empirical:") {
+        if file.is_empty() {
+            return Err("it names no file".to_owned());
+        }
+        return Ok(LengthSpec::Empirical(file.into()));
+    }
+    match text.split_once(':') {
+        Some(("list", items)) => {
+            let items: Result<Vec<u64>, String> = items.split(',').map(whole).collect();
+            Ok(LengthSpec::List(items?))
+        }
+        Some((name, parameters)) => named(name, parameters),
+        None if text.contains("..") => {
+            let (low, high) = range(text)?;
+            Ok(LengthSpec::Uniform { low, high })
+        }
+        None => Ok(LengthSpec::Fixed(whole(text)?)),
+    }
+}
+
+fn named(name: &str, parameters: &str) -> Result<LengthSpec, String> {
+    let Some((first, second)) = parameters.split_once(':') else {
+        return Err(format!("`{name}` takes two numbers, as {name}:A:B"));
+    };
+    match name {
+        "normal" => Ok(LengthSpec::Normal {
+            mean: positive("mean", first)?,
+            sd: not_negative("standard deviation", second)?,
+        }),
+        "lognormal" => {
+            let mu = number("mu", first)?;
+            if mu > 20.0 {
+                return Err(format!(
+                    "mu is the mean of the logarithm, and e^{mu} tokens are too many; for a median of 550 write lognormal:6.31:SIGMA"
+                ));
+            }
+            let sigma = not_negative("sigma", second)?;
+            Ok(LengthSpec::LogNormal { mu, sigma })
+        }
+        "gamma" => Ok(LengthSpec::Gamma {
+            shape: positive("shape", first)?,
+            scale: positive("scale", second)?,
+        }),
+        "zipf" => {
+            let max = whole(first)?;
+            if max > ZIPF_MAX {
+                return Err(format!("zipf goes up to {ZIPF_MAX}"));
+            }
+            let exponent = not_negative("exponent", second)?;
+            Ok(LengthSpec::Zipf { max, exponent })
+        }
+        other => Err(format!("there is no distribution `{other}`")),
+    }
+}
+
+fn mixture(text: &str) -> Result<LengthSpec, String> {
+    let part = |part: &str| {
+        let (weight, spec) = weighted(part)?;
+        Ok((weight, read(spec)?))
+    };
+    let parts: Result<Vec<_>, String> = text.split('+').map(part).collect();
+    Ok(LengthSpec::Mixture(parts?))
+}
+
+/// `WEIGHT*REST`.
+fn weighted(part: &str) -> Result<(f64, &str), String> {
+    let (weight, rest) = part
+        .split_once('*')
+        .ok_or_else(|| format!("`{part}` has no weight, as in 3*{part}"))?;
+    Ok((positive("weight", weight)?, rest.trim()))
+}
+
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let (low, high) = text
+        .split_once("..")
+        .ok_or_else(|| format!("`{text}` is no range LOW..HIGH"))?;
+    let (low, high) = (whole(low)?, whole(high.trim_start_matches('='))?);
+    if low > high {
+        return Err(format!("the range {low}..{high} is backwards"));
+    }
+    Ok((low, high))
+}
+
+fn whole(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    match text.parse::<u64>() {
+        Ok(0) => Err("a length is at least 1".to_owned()),
+        Ok(n) if n > MAX_LENGTH => Err(format!("{n} tokens are too many; at most {MAX_LENGTH}")),
+        Ok(n) => Ok(n),
+        Err(_) => Err(format!("`{text}` is not a whole number")),
+    }
+}
+
+fn number(what: &str, text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(n) if n.is_finite() => Ok(n),
+        _ => Err(format!("the {what} `{text}` is not a number")),
+    }
+}
+
+fn not_negative(what: &str, text: &str) -> Result<f64, String> {
+    match number(what, text)? {
+        n if n >= 0.0 => Ok(n),
+        n => Err(format!("the {what} {n} is negative")),
+    }
+}
+
+fn positive(what: &str, text: &str) -> Result<f64, String> {
+    match number(what, text)? {
+        n if n > 0.0 => Ok(n),
+        n => Err(format!("the {what} must be above 0, not {n}")),
+    }
+}
+
+impl fmt::Display for LengthSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(n) => write!(f, "{n}"),
+            Self::Uniform { low, high } => write!(f, "{low}..{high}"),
+            Self::Normal { mean, sd } => write!(f, "normal:{mean}:{sd}"),
+            Self::LogNormal { mu, sigma } => write!(f, "lognormal:{mu}:{sigma}"),
+            Self::Gamma { shape, scale } => write!(f, "gamma:{shape}:{scale}"),
+            Self::Zipf { max, exponent } => write!(f, "zipf:{max}:{exponent}"),
+            Self::List(items) => {
+                let items: Vec<String> = items.iter().map(u64::to_string).collect();
+                write!(f, "list:{}", items.join(","))
+            }
+            Self::Empirical(file) => write!(f, "empirical:{}", file.display()),
+            Self::Mixture(parts) => {
+                let parts: Vec<String> = parts.iter().map(|(w, s)| format!("{w}*{s}")).collect();
+                write!(f, "mix:{}", parts.join("+"))
+            }
+            Self::Within { spec, low, high } => write!(f, "{spec}[{low}..{high}]"),
+        }
+    }
+}
+
+// Lengths drawn.
+
+/// A [`LengthSpec`] made ready to draw from: tables are built and files are read.
+#[derive(Clone, Debug)]
+pub struct LengthSampler {
+    spec: LengthSpec,
+    /// Of a Zipf distribution and of mixtures the running sums of the probabilities.
+    sums: Vec<f64>,
+    /// What there is to choose from, of lists and files.
+    values: Vec<u64>,
+    /// Of mixtures, and of what is drawn within bounds.
+    parts: Vec<LengthSampler>,
+}
+
+/// A [`JointSpec`] made ready to draw from: pairs, or parts with the running sums of their weights.
+#[derive(Clone, Debug)]
+pub struct JointSampler {
+    pairs: Vec<(u64, u64)>,
+    sums: Vec<f64>,
+    parts: Vec<(LengthSampler, LengthSampler)>,
+}
+
+impl LengthSampler {
+    /// Ready to draw input lengths (`empirical` takes the input column of a trace).
+    ///
+    /// # Errors
+    ///
+    /// Where a file of an empirical distribution cannot be read or holds no lengths.
+    pub fn input(spec: &LengthSpec) -> Result<Self, WorkloadError> {
+        Self::new(spec, Side::Input)
+    }
+
+    /// Ready to draw output lengths (`empirical` takes the output column of a trace).
+    ///
+    /// # Errors
+    ///
+    /// Where a file of an empirical distribution cannot be read or holds no lengths.
+    pub fn output(spec: &LengthSpec) -> Result<Self, WorkloadError> {
+        Self::new(spec, Side::Output)
+    }
+
+    fn new(spec: &LengthSpec, side: Side) -> Result<Self, WorkloadError> {
+        let mut made = Self {
+            spec: spec.clone(),
+            sums: Vec::new(),
+            values: Vec::new(),
+            parts: Vec::new(),
+        };
+        match spec {
+            LengthSpec::Zipf { max, exponent } => {
+                let term = |k: u64| libm::pow(k as f64, -exponent);
+                made.sums = running((1..=*max).map(term));
+            }
+            LengthSpec::List(items) => made.values.clone_from(items),
+            LengthSpec::Empirical(file) => made.values = dataset::lengths(file, side)?,
+            LengthSpec::Mixture(parts) => {
+                made.sums = running(parts.iter().map(|(weight, _)| *weight));
+                let parts = parts.iter().map(|(_, spec)| Self::new(spec, side));
+                made.parts = parts.collect::<Result<_, _>>()?;
+            }
+            LengthSpec::Within { spec, .. } => made.parts.push(Self::new(spec, side)?),
+            _ => {}
+        }
+        Ok(made)
+    }
+
+    /// The length of the unit with this index, from its own stream.
+    pub(crate) fn draw_at(&self, streams: &Streams, index: u64) -> u64 {
+        match self.spec {
+            LengthSpec::Fixed(n) => n, // nothing is random: the stream need not be set up
+            _ => self.draw(&mut streams.at(index), index),
+        }
+    }
+
+    /// The length of the request with this index; at least 1. Only lists depend on the index.
+    pub fn draw(&self, draw: &mut Draw, index: u64) -> u64 {
+        let of_part = |at: usize, draw: &mut Draw| {
+            let part = self.parts.get(at);
+            part.map_or(1, |part| part.draw(draw, index))
+        };
+        match &self.spec {
+            LengthSpec::Fixed(n) => *n,
+            LengthSpec::Uniform { low, high } => draw.between(*low, *high),
+            LengthSpec::Normal { mean, sd } => rounded(mean + sd * draw.normal()),
+            LengthSpec::LogNormal { mu, sigma } => rounded(libm::exp(mu + sigma * draw.normal())),
+            LengthSpec::Gamma { shape, scale } => rounded(scale * draw.gamma(*shape)),
+            LengthSpec::Zipf { .. } => choose(&self.sums, draw) as u64 + 1,
+            LengthSpec::List(_) => in_turn(&self.values, index),
+            LengthSpec::Empirical(_) => in_turn(&self.values, draw.below(self.values.len() as u64)),
+            LengthSpec::Mixture(_) => of_part(choose(&self.sums, draw), draw),
+            LengthSpec::Within { low, high, .. } => {
+                let mut n = of_part(0, draw);
+                for _ in 0..64 {
+                    if (*low..=*high).contains(&n) {
+                        break;
+                    }
+                    n = of_part(0, draw);
+                }
+                n.clamp(*low, *high)
+            }
+        }
+    }
+}
+
+impl JointSampler {
+    /// Ready to draw pairs.
+    ///
+    /// # Errors
+    ///
+    /// Where a file of an empirical distribution cannot be read or holds no lengths.
+    pub fn new(spec: &JointSpec) -> Result<Self, WorkloadError> {
+        let (mut pairs, mut sums, mut samplers) = (Vec::new(), Vec::new(), Vec::new());
+        match spec {
+            JointSpec::Empirical(file) => pairs = dataset::length_pairs(file)?,
+            JointSpec::Mixture(parts) => {
+                sums = running(parts.iter().map(|part| part.weight));
+                for part in parts {
+                    let input = LengthSampler::input(&part.input)?;
+                    samplers.push((input, LengthSampler::output(&part.output)?));
+                }
+            }
+        }
+        Ok(Self {
+            pairs,
+            sums,
+            parts: samplers,
+        })
+    }
+
+    /// Input and output length of the request with this index.
+    pub fn draw(&self, draw: &mut Draw, index: u64) -> (u64, u64) {
+        if !self.pairs.is_empty() {
+            let at = usize::try_from(draw.below(self.pairs.len() as u64)).unwrap_or(0);
+            return self.pairs.get(at).copied().unwrap_or((1, 1));
+        }
+        let part = choose(&self.sums, draw);
+        self.parts.get(part).map_or((1, 1), |(input, output)| {
+            let input = input.draw(draw, index);
+            (input, output.draw(draw, index))
+        })
+    }
+}
+
+/// Rounded to the nearest whole number within what a length may be.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped to whole numbers that both types hold"
+)]
+fn rounded(x: f64) -> u64 {
+    libm::round(x).clamp(1.0, MAX_LENGTH as f64) as u64
+}
+
+fn in_turn(items: &[u64], index: u64) -> u64 {
+    let at = index.checked_rem(items.len() as u64).unwrap_or(0);
+    let at = usize::try_from(at).unwrap_or(0);
+    items.get(at).copied().unwrap_or(1)
+}
+
+/// Running sums of weights.
+pub(crate) fn running(weights: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sum = 0.0;
+    let add = |weight: f64| {
+        sum += weight;
+        sum
+    };
+    weights.map(add).collect()
+}
+
+/// Which of the weights behind these running sums is drawn; takes one draw.
+pub(crate) fn choose(sums: &[f64], draw: &mut Draw) -> usize {
+    let at = draw.uniform() * sums.last().copied().unwrap_or(0.0);
+    sums.partition_point(|sum| *sum <= at)
+        .min(sums.len().saturating_sub(1))
 }
 
 #[cfg(test)]

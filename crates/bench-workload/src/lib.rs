@@ -24,6 +24,23 @@
 //! # Ok::<(), bench_workload::WorkloadError>(())
 //! ```
 
+/// An enum whose values have names.
+macro_rules! named {
+    ($(#[$about:meta])* pub enum $of:ident { $($(#[$doc:meta])* $value:ident = $name:literal,)+ }) => {
+        $(#[$about])* pub enum $of { $($(#[$doc])* $value,)+ }
+
+        impl $of {
+            /// All of them, in this order.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $name,)+ }
+            }
+        }
+    };
+}
+
 mod arrivals;
 mod bounded;
 mod builtin_prompts;

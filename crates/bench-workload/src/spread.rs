@@ -5,19 +5,21 @@ use std::str::FromStr;
 
 use crate::{Draw, WorkloadError};
 
-/// A category of total length (prompt plus answer, in tokens).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LengthCategory {
-    /// Below 50.
-    Tiny,
-    /// 50 to 149.
-    Short,
-    /// 150 to 299.
-    Medium,
-    /// 300 to 499.
-    Long,
-    /// 500 and more.
-    VeryLong,
+named! {
+    /// A category of total length (prompt plus answer, in tokens).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum LengthCategory {
+        /// Below 50.
+        Tiny = "tiny",
+        /// 50 to 149.
+        Short = "short",
+        /// 150 to 299.
+        Medium = "medium",
+        /// 300 to 499.
+        Long = "long",
+        /// 500 and more.
+        VeryLong = "very-long",
+    }
 }
 
 /// Lengths to ask for.
@@ -46,26 +48,6 @@ impl LengthTarget {
 }
 
 impl LengthCategory {
-    /// All, the shortest first.
-    pub const ALL: [Self; 5] = [
-        Self::Tiny,
-        Self::Short,
-        Self::Medium,
-        Self::Long,
-        Self::VeryLong,
-    ];
-
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Tiny => "tiny",
-            Self::Short => "short",
-            Self::Medium => "medium",
-            Self::Long => "long",
-            Self::VeryLong => "very-long",
-        }
-    }
-
     /// The category of this total.
     pub fn of(total_tokens: u64) -> Self {
         match total_tokens {

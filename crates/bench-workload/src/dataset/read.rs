@@ -1,7 +1,5 @@
 //! Rows out of files, one at a time.
 
-mod batch;
-mod json;
 mod prompts;
 mod trace;
 
@@ -10,31 +8,29 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use serde::de::DeserializeOwned;
 
 use crate::WorkloadError;
 use crate::bounded::{Rows, row_error};
 use crate::dataset::FileFormat;
 use crate::source::Row;
 
-/// Reads a file row by row; never the whole of it.
-pub(crate) trait RowReader: Send {
-    /// The next row; `None` at the end. After a bad line the next call goes on behind it.
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError>;
-}
+/// Reads a file row by row, never the whole of it: gives the next row, `None` at the end. After a bad line the next call goes on behind it.
+pub(crate) type RowReader = Box<dyn FnMut() -> Result<Option<Row>, WorkloadError> + Send>;
 
 /// A reader from the start of the file.
-pub(crate) fn open(format: FileFormat, path: &Path) -> Result<Box<dyn RowReader>, WorkloadError> {
-    Ok(match format {
-        FileFormat::ShareGpt => Box::new(prompts::ShareGpt::open(path, 1)?),
-        FileFormat::ShareGptTurns => Box::new(prompts::ShareGpt::open(path, usize::MAX)?),
-        FileFormat::C4 | FileFormat::Jsonl => Box::new(prompts::Jsonl::open(path)?),
-        FileFormat::Csv => Box::new(prompts::Csv::open(path)?),
-        FileFormat::Txt => Box::new(prompts::Plain::open(path)?),
-        FileFormat::BurstGpt | FileFormat::Azure => Box::new(trace::Csv::open(path)?),
-        FileFormat::Mooncake => Box::new(trace::Mooncake::open(path)?),
-        FileFormat::OpenAiBatch => Box::new(batch::Batch::open(path)?),
-        FileFormat::Trace => return open(detect(format, path)?, path),
-    })
+pub(crate) fn open(format: FileFormat, path: &Path) -> Result<RowReader, WorkloadError> {
+    match format {
+        FileFormat::ShareGpt => prompts::share_gpt(path, 1),
+        FileFormat::ShareGptTurns => prompts::share_gpt(path, usize::MAX),
+        FileFormat::C4 | FileFormat::Jsonl => prompts::jsonl(path),
+        FileFormat::Csv => prompts::csv(path),
+        FileFormat::Txt => prompts::plain(path),
+        FileFormat::BurstGpt | FileFormat::Azure => trace::csv(path),
+        FileFormat::Mooncake => trace::mooncake(path),
+        FileFormat::OpenAiBatch => prompts::batch(path),
+        FileFormat::Trace => open(detect(format, path)?, path),
+    }
 }
 
 /// The format itself, or for [`FileFormat::Trace`] the one of the trace, by its first line.
@@ -56,13 +52,18 @@ pub(crate) fn detect(format: FileFormat, path: &Path) -> Result<FileFormat, Work
     ))
 }
 
-// Numbered lines of a file, unpacked while it is read.
+// Lines of a file, or JSON values out of it: the elements of one big array, or one value per line.
 
-/// Lines of a plain or gzipped file, numbered from 1.
+/// Lines or values of a plain or gzipped file, with the lines on which they begin, from 1.
 pub(crate) struct Lines {
     path: PathBuf,
     from: Rows,
-    line: u64,
+    /// Whether the elements of an array are read, and whether it has ended.
+    is_array: bool,
+    is_over: bool,
+    /// Lines that have ended, and the one on which the current row begins.
+    ended: u64,
+    begins: u64,
     buffer: Vec<u8>,
 }
 
@@ -71,12 +72,26 @@ impl Lines {
         Ok(Self {
             path: path.to_owned(),
             from: bytes(path)?,
-            line: 0,
+            is_array: false,
+            is_over: false,
+            ended: 0,
+            begins: 0,
             buffer: Vec::new(),
         })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Of JSON values: looks at the first byte, where `[` begins an array and everything else is lines.
+    fn of_values(path: &Path) -> Result<Self, WorkloadError> {
+        let mut lines = Self::open(path)?;
+        if lines.skip_to_value()? == Some(b'[') {
+            lines.from.consume(1);
+            lines.is_array = true;
+            return Ok(lines);
+        }
+        Self::open(path)
+    }
+
+    fn path(&self) -> &Path {
         &self.path
     }
 
@@ -90,8 +105,9 @@ impl Lines {
             if read == 0 {
                 return Ok(None);
             }
-            self.line += 1;
-            if self.line == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
+            self.ended += 1;
+            self.begins = self.ended;
+            if self.begins == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
                 self.buffer.drain(..3);
             }
             if !self.buffer.trim_ascii().is_empty() {
@@ -104,14 +120,116 @@ impl Lines {
         }
     }
 
-    /// That the current line is wrong.
+    /// The next JSON value; `None` at the end.
+    fn next_value<T: DeserializeOwned>(&mut self) -> Result<Option<T>, WorkloadError> {
+        let is_there = if self.is_array {
+            self.next_element()?
+        } else {
+            self.next_line()?.is_some()
+        };
+        if !is_there {
+            return Ok(None);
+        }
+        let value = serde_json::from_slice(&self.buffer);
+        value.map(Some).map_err(|cause| {
+            // Without its position: that counts from the start of the value, not of the file.
+            let text = cause.to_string();
+            let what = text.split(" at line ").next().unwrap_or(&text);
+            self.bad(format!("it is not JSON of the expected shape: {what}"))
+        })
+    }
+
+    /// That the current row is wrong.
     pub(crate) fn bad(&self, why: impl Into<String>) -> WorkloadError {
         WorkloadError::BadLine {
             path: self.path.clone(),
-            line: self.line,
+            line: self.begins,
             why: why.into(),
         }
     }
+
+    /// The next byte, left where it is.
+    fn peek(&mut self) -> Result<Option<u8>, WorkloadError> {
+        let bytes = self.from.fill_buf();
+        let bytes = bytes.map_err(|cause| row_error(&self.path, cause))?;
+        Ok(bytes.first().copied())
+    }
+
+    fn take(&mut self) -> Result<Option<u8>, WorkloadError> {
+        let byte = self.peek()?;
+        if byte.is_some() {
+            self.from.consume(1);
+        }
+        self.ended += u64::from(byte == Some(b'\n'));
+        Ok(byte)
+    }
+
+    /// Passes blanks, commas and a byte order mark.
+    fn skip_to_value(&mut self) -> Result<Option<u8>, WorkloadError> {
+        loop {
+            match self.peek()? {
+                Some(b' ' | b'\t' | b'\r' | b'\n' | b',' | 0xef | 0xbb | 0xbf) => {
+                    self.take()?;
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Reads an element, cut out by counting brackets, into the buffer; false at the end of the array.
+    fn next_element(&mut self) -> Result<bool, WorkloadError> {
+        self.buffer.clear();
+        self.from.begin_row();
+        if self.is_over {
+            return Ok(false);
+        }
+        let first = self.skip_to_value()?;
+        self.begins = self.ended + 1;
+        if first == Some(b']') {
+            self.is_over = true;
+            return Ok(false);
+        }
+        let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
+        loop {
+            let Some(byte) = self.peek()? else {
+                self.is_over = true;
+                return Err(self.bad("the file ends inside this element"));
+            };
+            if depth == 0 && !in_string && matches!(byte, b',' | b']') {
+                return Ok(true); // a bare value: what ends it belongs to the array
+            }
+            self.take()?;
+            self.buffer.push(byte);
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                b'{' | b'[' if !in_string => depth += 1,
+                b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && !in_string && matches!(byte, b'}' | b']') {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// A reader of the rows that are made of JSON values; of some none is made.
+fn of_values<T: DeserializeOwned>(
+    path: &Path,
+    row: impl Fn(&Lines, T) -> Result<Option<Row>, WorkloadError> + Send + 'static,
+) -> Result<RowReader, WorkloadError> {
+    let mut lines = Lines::of_values(path)?;
+    Ok(Box::new(move || {
+        while let Some(value) = lines.next_value()? {
+            let row = row(&lines, value)?;
+            if row.is_some() {
+                return Ok(row);
+            }
+        }
+        Ok(None)
+    }))
 }
 
 /// The bytes of a file, unpacked where its name ends in `.gz`.
@@ -213,5 +331,73 @@ fn failed(path: &Path, cause: &csv::Error) -> WorkloadError {
         path: path.to_owned(),
         line: cause.position().map_or(1, csv::Position::line),
         why: cause.to_string(),
+    }
+}
+
+/// A reader of the rows of a CSV file.
+fn of_table(
+    mut table: Table,
+    row: impl Fn(&Table) -> Result<Row, WorkloadError> + Send + 'static,
+) -> RowReader {
+    Box::new(move || {
+        Ok(if table.next()? {
+            Some(row(&table)?)
+        } else {
+            None
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn values(text: &str) -> Vec<Result<Value, String>> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.json");
+        std::fs::write(&file, text).unwrap();
+        let mut values = Lines::of_values(&file).unwrap();
+        let mut found = Vec::new();
+        while let Some(value) = values
+            .next_value::<Value>()
+            .map_err(|e| e.to_string())
+            .transpose()
+        {
+            found.push(value);
+        }
+        found
+    }
+
+    #[test]
+    fn the_elements_of_an_array_are_cut_where_they_end() {
+        let text = "\u{feff}[ {\"a\": \"]},{\\\"\"} ,\n[1, [2]], 3,\n \"x,y\" ]\n";
+        let found: Vec<Value> = values(text).into_iter().map(Result::unwrap).collect();
+        assert_eq!(
+            found,
+            [
+                json!({"a": "]},{\""}),
+                json!([1, [2]]),
+                json!(3),
+                json!("x,y")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_bad_element_is_named_by_its_line_and_the_next_ones_are_read() {
+        let found = values("[{\"a\": 1},\n{\"a\" 2},\n{\"a\": 3}]");
+        assert!(
+            found[1].as_ref().unwrap_err().contains("x.json:2"),
+            "{found:?}"
+        );
+        assert_eq!(found[2], Ok(json!({"a": 3})));
+    }
+
+    #[test]
+    fn an_array_that_is_cut_off_is_an_error_after_its_whole_elements() {
+        let found = values("[{\"a\": 1},\n{\"a\": ");
+        assert_eq!(found.len(), 2);
+        assert!(found[1].as_ref().unwrap_err().contains("ends inside"));
     }
 }

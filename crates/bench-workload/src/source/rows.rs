@@ -249,7 +249,7 @@ fn shared(
 
 /// The rows of a file, in order, again and again where the plan cycles.
 pub(crate) struct Rows {
-    reader: Box<dyn RowReader>,
+    reader: RowReader,
     format: FileFormat,
     path: PathBuf,
     cycle: bool,
@@ -266,7 +266,7 @@ impl Rows {
     /// The next row; `None` where the file is read once and has ended.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
         loop {
-            match self.reader.next_row() {
+            match (self.reader)() {
                 Ok(Some(row)) => {
                     self.in_this_pass += 1;
                     return Ok(Some(row));

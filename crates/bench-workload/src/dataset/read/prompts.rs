@@ -1,40 +1,37 @@
-//! Prompts of one's own: JSON lines, CSV, plain lines. C4 is JSON lines with `text`.
+//! Prompts of one's own: JSON lines, CSV, plain lines; conversations in `ShareGPT`'s format; batch files of the `OpenAI` API. C4 is JSON
+//! lines with `text`.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use bench_schema::{Message, Prompt, Role};
+use bench_schema::{Message, Prompt, Role, Sampling};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-use crate::dataset::read::RowReader;
-use crate::dataset::read::json::Values;
-use crate::dataset::read::{Lines, Table};
-use crate::source::{Body, Row};
+use super::{Lines, RowReader, Table, of_table, of_values};
+use crate::source::{Body, Own, Row};
 use crate::{WorkloadError, bounded};
 
 /// One prompt per line.
-pub(super) struct Plain {
-    lines: Lines,
-}
-
-impl Plain {
-    pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        let lines = Lines::open(path)?;
-        Ok(Self { lines })
-    }
-}
-
-impl RowReader for Plain {
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        let line = self.lines.next_line()?;
+pub(super) fn plain(path: &Path) -> Result<RowReader, WorkloadError> {
+    let mut lines = Lines::open(path)?;
+    Ok(Box::new(move || {
+        let line = lines.next_line()?;
         Ok(line.map(|line| Row::new(Body::Prompt(Prompt::Text(line.into())))))
-    }
+    }))
 }
 
 /// A JSON object per line, or an array of them.
-pub(super) struct Jsonl {
-    values: Values,
+pub(super) fn jsonl(path: &Path) -> Result<RowReader, WorkloadError> {
+    of_values(path, |lines, mut line: Line| {
+        let prompt = prompt_of(lines, &mut line)?;
+        Ok(Some(Row {
+            output: line.output_tokens.map(|n| n.max(1)),
+            use_case: line.use_case,
+            ..Row::new(Body::Prompt(prompt))
+        }))
+    })
 }
 
 #[derive(Deserialize)]
@@ -63,52 +60,42 @@ struct Spoken {
     content: Arc<str>,
 }
 
-impl Jsonl {
-    pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        let values = Values::open(path)?;
-        Ok(Self { values })
-    }
-
-    fn prompt(&self, line: &mut Line) -> Result<Prompt, WorkloadError> {
-        let given = (
-            line.prompt.take(),
-            line.messages.take(),
-            line.prompt_file.take(),
-        );
-        match given {
-            (Some(Said::Text(text)), None, None) => Ok(Prompt::Text(text)),
-            (Some(Said::Ids(ids)), None, None) => Ok(Prompt::TokenIds(ids)),
-            (None, Some(messages), None) if !messages.is_empty() => {
-                let message = |Spoken { role, content }| Message { role, content };
-                Ok(Prompt::Messages(
-                    messages.into_iter().map(message).collect(),
-                ))
-            }
-            (None, None, Some(named)) => self.beside(&named),
-            _ => Err(self
-                .values
-                .bad("it needs one of `prompt`, `text`, `messages`, `prompt_file`")),
+fn prompt_of(lines: &Lines, line: &mut Line) -> Result<Prompt, WorkloadError> {
+    let given = (
+        line.prompt.take(),
+        line.messages.take(),
+        line.prompt_file.take(),
+    );
+    match given {
+        (Some(Said::Text(text)), None, None) => Ok(Prompt::Text(text)),
+        (Some(Said::Ids(ids)), None, None) => Ok(Prompt::TokenIds(ids)),
+        (None, Some(messages), None) if !messages.is_empty() => {
+            let message = |Spoken { role, content }| Message { role, content };
+            let messages = messages.into_iter().map(message).collect();
+            Ok(Prompt::Messages(messages))
         }
+        (None, None, Some(named)) => beside(lines, &named),
+        _ => Err(lines.bad("it needs one of `prompt`, `text`, `messages`, `prompt_file`")),
     }
+}
 
-    /// The text of a file that the dataset names. Only files in its own folder or below are read.
-    fn beside(&self, named: &str) -> Result<Prompt, WorkloadError> {
-        let folder = self.values.path().parent().unwrap_or(Path::new("."));
-        match inside(folder, named) {
-            Ok(Some(file)) => {
-                let text = bounded::read_text(&file, "reading a prompt")?;
-                Ok(Prompt::Text(text.into()))
-            }
-            Ok(None) => match self.values.bad("") {
-                WorkloadError::BadLine { path, line, .. } => Err(WorkloadError::Outside {
-                    path,
-                    line,
-                    named: named.to_owned(),
-                }),
-                other => Err(other),
-            },
-            Err(why) => Err(self.values.bad(format!("`prompt_file` {named}: {why}"))),
+/// The text of a file that the dataset names. Only files in its own folder or below are read.
+fn beside(lines: &Lines, named: &str) -> Result<Prompt, WorkloadError> {
+    let folder = lines.path().parent().unwrap_or(Path::new("."));
+    match inside(folder, named) {
+        Ok(Some(file)) => {
+            let text = bounded::read_text(&file, "reading a prompt")?;
+            Ok(Prompt::Text(text.into()))
         }
+        Ok(None) => match lines.bad("") {
+            WorkloadError::BadLine { path, line, .. } => Err(WorkloadError::Outside {
+                path,
+                line,
+                named: named.to_owned(),
+            }),
+            other => Err(other),
+        },
+        Err(why) => Err(lines.bad(format!("`prompt_file` {named}: {why}"))),
     }
 }
 
@@ -127,51 +114,18 @@ fn inside(folder: &Path, named: &str) -> io::Result<Option<PathBuf>> {
     Ok(file.starts_with(folder.canonicalize()?).then_some(file))
 }
 
-impl RowReader for Jsonl {
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        let Some(mut line) = self.values.next_value::<Line>()? else {
-            return Ok(None);
-        };
-        let prompt = self.prompt(&mut line)?;
-        Ok(Some(Row {
-            output: line.output_tokens.map(|n| n.max(1)),
-            use_case: line.use_case,
-            ..Row::new(Body::Prompt(prompt))
-        }))
-    }
-}
-
 /// A CSV file with a header.
-pub(super) struct Csv {
-    table: Table,
-    prompt: usize,
-    output: Option<usize>,
-    use_case: Option<usize>,
-}
-
-impl Csv {
-    pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        let table = Table::open(path)?;
-        Ok(Self {
-            prompt: table.wanted(&["prompt", "text"], "")?,
-            output: table.column(&["output_tokens", "max_tokens", "output_len", "output_length"]),
-            use_case: table.column(&["use_case", "label", "category"]),
-            table,
-        })
-    }
-}
-
-impl RowReader for Csv {
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        let table = &mut self.table;
-        if !table.next()? {
-            return Ok(None);
-        }
-        let text = table.raw(self.prompt);
+pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
+    let table = Table::open(path)?;
+    let prompt = table.wanted(&["prompt", "text"], "")?;
+    let output = table.column(&["output_tokens", "max_tokens", "output_len", "output_length"]);
+    let use_case = table.column(&["use_case", "label", "category"]);
+    Ok(of_table(table, move |table| {
+        let text = table.raw(prompt);
         if text.trim().is_empty() {
             return Err(table.bad("its prompt is empty".to_owned()));
         }
-        let given = self.output.map(|at| table.field(at));
+        let given = output.map(|at| table.field(at));
         let output = match given.filter(|text| !text.is_empty()) {
             Some(text) => match text.parse::<u64>() {
                 Ok(n) => Some(n.max(1)),
@@ -179,21 +133,25 @@ impl RowReader for Csv {
             },
             None => None,
         };
-        let label = self.use_case.map(|at| table.raw(at));
-        Ok(Some(Row {
+        let label = use_case.map(|at| table.raw(at));
+        Ok(Row {
             output,
             use_case: label.filter(|label| !label.is_empty()).map(str::to_owned),
             ..Row::new(Body::Prompt(Prompt::Text(text.into())))
-        }))
-    }
+        })
+    }))
 }
 
 // Conversations in `ShareGPT`'s format.
 
-/// Conversations as turns of a user and the answers to them.
-pub(super) struct ShareGpt {
-    values: Values,
-    most: usize,
+/// Conversations as turns of a user and the answers to them, so many turns of each at most. Those in which the user says nothing are passed
+/// over: the collected files have many, and they are no mistake.
+pub(super) fn share_gpt(path: &Path, most: usize) -> Result<RowReader, WorkloadError> {
+    of_values(path, move |_, conversation: Conversation| {
+        let mut turns = turns(conversation.conversations);
+        turns.truncate(most);
+        Ok((!turns.is_empty()).then(|| Row::new(Body::Turns(turns))))
+    })
 }
 
 #[derive(Deserialize)]
@@ -206,30 +164,6 @@ struct Conversation {
 struct Turn {
     from: String,
     value: String,
-}
-
-impl ShareGpt {
-    /// Takes so many turns of each conversation at most.
-    pub(super) fn open(path: &Path, most: usize) -> Result<Self, WorkloadError> {
-        Ok(Self {
-            values: Values::open(path)?,
-            most,
-        })
-    }
-}
-
-impl RowReader for ShareGpt {
-    /// Conversations in which the user says nothing are passed over: the collected files have many, and they are no mistake.
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        while let Some(conversation) = self.values.next_value::<Conversation>()? {
-            let mut turns = turns(conversation.conversations);
-            turns.truncate(self.most);
-            if !turns.is_empty() {
-                return Ok(Some(Row::new(Body::Turns(turns))));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// What a user said, with the answer that follows; a second message without an answer between them joins the first.
@@ -252,4 +186,129 @@ fn turns(said: Vec<Turn>) -> Vec<(String, Option<String>)> {
         }
     }
     turns
+}
+
+// Batch files of the `OpenAI` API.
+
+#[derive(Deserialize)]
+struct Asked {
+    url: String,
+    body: Map<String, Value>,
+}
+
+/// Keys that the run decides on, not the file.
+const OURS: [&str; 3] = ["model", "stream", "stream_options"];
+
+/// Requests as bodies of the API. What this project has no noun for goes along in the body as it is.
+pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
+    of_values(path, |lines, Asked { url, mut body }| {
+        if !url.trim_end_matches('/').ends_with("completions") {
+            return Err(lines.bad(format!(
+                "`{url}` generates no text; only chat/completions and completions can be asked"
+            )));
+        }
+        for key in OURS {
+            body.remove(key);
+        }
+        let limits = ["max_completion_tokens", "max_tokens"].map(|key| body.remove(key));
+        let output = limits
+            .into_iter()
+            .flatten()
+            .find_map(|limit| limit.as_u64());
+        let prompt = prompt(&mut body).map_err(|why| lines.bad(why))?;
+        let sampling = sampling(&mut body);
+        let own = Own {
+            sampling: Some(sampling),
+            extra_body: (!body.is_empty()).then_some(body),
+        };
+        Ok(Some(Row {
+            output: output.map(|n| n.max(1)),
+            ..Row::new(Body::Request(prompt, own))
+        }))
+    })
+}
+
+/// Takes the prompt out of the body. Messages that are more than plain text stay in it and win over the prompt.
+fn prompt(body: &mut Map<String, Value>) -> Result<Prompt, String> {
+    if let Some(messages) = body.remove("messages") {
+        let Value::Array(items) = &messages else {
+            return Err("`messages` is no list".to_owned());
+        };
+        let plain: Option<Vec<Message>> = items.iter().map(message).collect();
+        if let Some(plain) = plain.filter(|plain| !plain.is_empty()) {
+            return Ok(Prompt::Messages(plain));
+        }
+        let texts: Vec<Message> = items.iter().map(text_only).collect();
+        if texts.is_empty() {
+            return Err("`messages` is empty".to_owned());
+        }
+        body.insert("messages".to_owned(), messages);
+        return Ok(Prompt::Messages(texts));
+    }
+    match body.remove("prompt") {
+        Some(Value::String(text)) => Ok(Prompt::Text(text.into())),
+        Some(Value::Array(ids)) => {
+            let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+            let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
+            ids.map(Prompt::TokenIds)
+                .ok_or_else(|| "only one prompt per request can be asked".to_owned())
+        }
+        _ => Err("the body has neither `messages` nor `prompt`".to_owned()),
+    }
+}
+
+/// A message of a role and a text, and nothing else.
+fn message(value: &Value) -> Option<Message> {
+    let map = value.as_object().filter(|map| map.len() == 2)?;
+    let role = role(map.get("role")?.as_str()?)?;
+    let content = map.get("content")?.as_str()?.into();
+    Some(Message { role, content })
+}
+
+fn role(name: &str) -> Option<Role> {
+    let roles = [Role::System, Role::User, Role::Assistant];
+    roles.into_iter().find(|role| role.as_str() == name)
+}
+
+/// What can be read of a message, for its length.
+fn text_only(value: &Value) -> Message {
+    let name = value.get("role").and_then(Value::as_str).unwrap_or("user");
+    let content = match value.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    };
+    Message {
+        role: role(name).unwrap_or(Role::User),
+        content: content.into(),
+    }
+}
+
+/// Takes the sampling parameters that have names here out of the body.
+fn sampling(body: &mut Map<String, Value>) -> Sampling {
+    let stop = match body.remove("stop") {
+        Some(Value::String(text)) => vec![text],
+        Some(Value::Array(texts)) => texts
+            .iter()
+            .filter_map(|t| t.as_str().map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let mut number = |key: &str| body.remove(key).and_then(|value| value.as_f64());
+    let mut sampling = Sampling {
+        temperature: number("temperature"),
+        top_p: number("top_p"),
+        min_p: number("min_p"),
+        frequency_penalty: number("frequency_penalty"),
+        presence_penalty: number("presence_penalty"),
+        repetition_penalty: number("repetition_penalty"),
+        stop,
+        ..Sampling::default()
+    };
+    sampling.top_k = body.remove("top_k").and_then(|value| value.as_i64());
+    sampling.seed = body.remove("seed").and_then(|value| value.as_i64());
+    sampling
 }

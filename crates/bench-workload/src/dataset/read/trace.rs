@@ -1,15 +1,14 @@
 //! Traces: times and lengths, without texts.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::time::SystemTime;
 
 use bench_schema::Nanos;
 use serde::Deserialize;
 
+use super::{RowReader, Table, column, of_table, of_values};
 use crate::WorkloadError;
-use crate::dataset::read::RowReader;
-use crate::dataset::read::json::Values;
-use crate::dataset::read::{Table, column};
 use crate::length::MAX_LENGTH;
 use crate::source::{Body, Row};
 
@@ -32,17 +31,6 @@ const OUTPUTS: [&str; 5] = [
 /// Tokens behind one hash id of a Mooncake trace.
 const BLOCK_TOKENS: u64 = 512;
 
-/// A CSV trace: Azure's, `BurstGPT`'s, or one's own with columns of such names.
-pub(super) struct Csv {
-    table: Table,
-    time: usize,
-    input: usize,
-    output: usize,
-    /// `BurstGPT` tells chats from calls of the API.
-    log_type: Option<usize>,
-    since: Since,
-}
-
 /// Whether this is the header of a CSV trace, in lower case.
 pub(super) fn is_header(line: &str) -> bool {
     let header: csv::StringRecord = line.split(',').collect();
@@ -50,43 +38,34 @@ pub(super) fn is_header(line: &str) -> bool {
     has(&TIMES) && has(&INPUTS) && has(&OUTPUTS)
 }
 
-impl Csv {
-    pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        let table = Table::open(path)?;
-        Ok(Self {
-            time: table.wanted(&TIMES, "of times, such as ")?,
-            input: table.wanted(&INPUTS, "of prompt lengths, such as ")?,
-            output: table.wanted(&OUTPUTS, "of answer lengths, such as ")?,
-            log_type: table.column(&["log type"]),
-            since: Since::default(),
-            table,
-        })
-    }
-}
-
-impl RowReader for Csv {
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        if !self.table.next()? {
-            return Ok(None);
-        }
-        let table = &self.table;
-        let field = |at: usize| table.field(at);
-        let bad = |why: String| table.bad(why);
+/// A CSV trace: Azure's, `BurstGPT`'s, or one's own with columns of such names.
+pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
+    let table = Table::open(path)?;
+    let time = table.wanted(&TIMES, "of times, such as ")?;
+    let columns = (
+        table.wanted(&INPUTS, "of prompt lengths, such as ")?,
+        table.wanted(&OUTPUTS, "of answer lengths, such as ")?,
+    );
+    // `BurstGPT` tells chats from calls of the API.
+    let log_type = table.column(&["log type"]);
+    let since = Cell::new(Since::default());
+    Ok(of_table(table, move |table| {
         let count = |at: usize| {
-            let text = field(at);
+            let text = table.field(at);
             // some exports write whole numbers as 12.0
             let whole = text.strip_suffix(".0").unwrap_or(text).parse::<u64>();
-            whole.map_err(|_| bad(format!("`{text}` is no number of tokens")))
+            whole.map_err(|_| table.bad(format!("`{text}` is no number of tokens")))
         };
-        let (input, output) = (count(self.input)?, count(self.output)?);
-        let at = time_of(field(self.time))
-            .ok_or_else(|| bad(format!("`{}` is no time", field(self.time))))?;
-        let label = self.log_type.map(field).filter(|label| !label.is_empty());
+        let both = (count(columns.0)?, count(columns.1)?);
+        let text = table.field(time);
+        let at = time_of(text).ok_or_else(|| table.bad(format!("`{text}` is no time")))?;
+        let label = log_type
+            .map(|at| table.field(at))
+            .filter(|label| !label.is_empty());
         let use_case = label.map(|label| label.to_ascii_lowercase().replace(' ', "-"));
-        let at = self.since.offset(at);
-        let at = at.ok_or_else(|| bad("its time lies before that of the row before".to_owned()))?;
-        Ok(Some(lengths(at, (input, output), Vec::new(), use_case)))
-    }
+        let at = offset(&since, at).ok_or_else(|| table.bad(BACKWARDS.to_owned()))?;
+        Ok(lengths(at, both, Vec::new(), use_case))
+    }))
 }
 
 fn lengths(
@@ -108,12 +87,6 @@ fn lengths(
     }
 }
 
-/// Mooncake's trace.
-pub(super) struct Mooncake {
-    values: Values,
-    since: Since,
-}
-
 #[derive(Deserialize)]
 struct Line {
     /// Milliseconds.
@@ -124,53 +97,38 @@ struct Line {
     hash_ids: Vec<u64>,
 }
 
-impl Mooncake {
-    pub(super) fn open(path: &Path) -> Result<Self, WorkloadError> {
-        Ok(Self {
-            values: Values::open(path)?,
-            since: Since::default(),
-        })
-    }
-}
-
-impl RowReader for Mooncake {
-    fn next_row(&mut self) -> Result<Option<Row>, WorkloadError> {
-        let Some(line) = self.values.next_value::<Line>()? else {
-            return Ok(None);
-        };
-        let at = self.since.offset(Nanos::from_f64(line.timestamp * 1e6));
-        let at = at.ok_or_else(|| {
-            self.values
-                .bad("its time lies before that of the row before")
-        })?;
-        Ok(Some(lengths(
-            at,
-            (line.input_length, line.output_length),
-            line.hash_ids,
-            None,
-        )))
-    }
+/// Mooncake's trace.
+pub(super) fn mooncake(path: &Path) -> Result<RowReader, WorkloadError> {
+    let since = Cell::new(Since::default());
+    of_values(path, move |lines, line: Line| {
+        let at = offset(&since, Nanos::from_f64(line.timestamp * 1e6));
+        let at = at.ok_or_else(|| lines.bad(BACKWARDS))?;
+        let both = (line.input_length, line.output_length);
+        Ok(Some(lengths(at, both, line.hash_ids, None)))
+    })
 }
 
 // Times of traces.
 
-/// Times as offsets from the first, never decreasing.
-#[derive(Default)]
-pub(super) struct Since {
+const BACKWARDS: &str = "its time lies before that of the row before";
+
+/// The first time, and the offset of the last one.
+#[derive(Clone, Copy, Default)]
+struct Since {
     first: Option<Nanos>,
     last: Nanos,
 }
 
-impl Since {
-    /// The offset of this time; `None` where it lies before the one before it.
-    pub(super) fn offset(&mut self, at: Nanos) -> Option<Nanos> {
-        let offset = at - *self.first.get_or_insert(at);
-        if offset < self.last {
-            return None;
-        }
-        self.last = offset;
-        Some(offset)
+/// The offset of this time from the first; `None` where it lies before the one before it.
+fn offset(since: &Cell<Since>, at: Nanos) -> Option<Nanos> {
+    let mut now = since.get();
+    let offset = at - *now.first.get_or_insert(at);
+    let is_in_order = offset >= now.last;
+    if is_in_order {
+        now.last = offset;
     }
+    since.set(now);
+    is_in_order.then_some(offset)
 }
 
 /// Seconds (`12.5`) or a date and time (`2025-03-01 09:30:15.1234567`, with or without `T`, `Z` or an offset).
