@@ -7,6 +7,7 @@ pub(crate) mod drive;
 mod files;
 mod matrix;
 pub(crate) mod model;
+mod tile;
 
 use rayon::prelude::{IntoParallelIterator as _, ParallelIterator as _};
 

@@ -1,13 +1,9 @@
 //! Weights of one linear map, as floats or as bytes, and its application to several inputs at once.
-#![expect(
-    unsafe_code,
-    clippy::inline_always,
-    reason = "code that is compiled for AVX2 needs the check that the processor has it, and what it calls has to be compiled with it"
-)]
 
 use rayon::prelude::{IndexedParallelIterator as _, ParallelIterator as _, ParallelSliceMut as _};
 
 use crate::config::Weights;
+use crate::transformer::tile::{Rows, products};
 
 /// Rows that one task computes at least: less is not worth handing over.
 const ROWS_PER_TASK: usize = 32;
@@ -81,9 +77,9 @@ impl Matrix {
     fn apply_rows(&self, first: usize, inputs: &[f32], count: usize, out: &mut [f32]) {
         let range = first * self.width..(first + out.len() / count) * self.width;
         match &self.values {
-            Values::F32(values) => products(&values[range], inputs, self.width, out),
+            Values::F32(values) => products(Rows::F32(&values[range]), inputs, self.width, out),
             Values::Int8(values, scales) => {
-                products(&values[range], inputs, self.width, out);
+                products(Rows::Int8(&values[range]), inputs, self.width, out);
                 for (out, scale) in out.chunks_exact_mut(count).zip(&scales[first..]) {
                     for value in out {
                         *value *= scale;
@@ -217,146 +213,4 @@ pub(crate) fn rope(heads: &mut [f32], size: usize, position: usize, theta: f32) 
             head[at + half] = b * cos + a * sin;
         }
     }
-}
-
-// The inner loop: dot products of a few rows of weights with a few inputs at a time.
-//
-// Sums are kept in eight lanes, which the compiler turns into vectors; where the processor has AVX2 and FMA, the same code is compiled for
-// them. Each product is summed in the same order whatever else is in the tile, so a batch gives bit for bit what its sequences alone give.
-
-/// Sums that are kept apart until the end of a row.
-const LANES: usize = 8;
-/// Rows that are computed against one input after the other, so that they stay in the cache.
-const BLOCK: usize = 32;
-
-/// A weight of either kind.
-pub(crate) trait Weight: Copy {
-    fn value(self) -> f32;
-}
-
-impl Weight for f32 {
-    #[inline(always)]
-    fn value(self) -> f32 {
-        self
-    }
-}
-
-impl Weight for i8 {
-    #[inline(always)]
-    fn value(self) -> f32 {
-        f32::from(self)
-    }
-}
-
-/// For each row of `rows` and each input, their dot product: `out[row * inputs + input]`.
-///
-/// `rows` holds rows of `width` values, `inputs` holds inputs of `width` values, `out` one place for each pair; what does
-/// not fit together is left out.
-pub(crate) fn products<W: Weight>(rows: &[W], inputs: &[f32], width: usize, out: &mut [f32]) {
-    if inputs.len() < width.max(1) {
-        return;
-    }
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-        // SAFETY: the processor has AVX2 and FMA.
-        unsafe { fused(rows, inputs, width, out) }
-        return;
-    }
-    run::<W, false>(rows, inputs, width, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn fused<W: Weight>(rows: &[W], inputs: &[f32], width: usize, out: &mut [f32]) {
-    run::<W, true>(rows, inputs, width, out);
-}
-
-/// All rows against all inputs, a block of rows and a few inputs at a time.
-#[inline(always)]
-pub(super) fn run<W: Weight, const FMA: bool>(
-    rows: &[W],
-    inputs: &[f32],
-    width: usize,
-    out: &mut [f32],
-) {
-    let count = inputs.len() / width;
-    for (rows, out) in rows
-        .chunks(BLOCK * width)
-        .zip(out.chunks_mut(BLOCK * count))
-    {
-        let mut at = 0;
-        while at < count {
-            let inputs = &inputs[at * width..];
-            at += match count - at {
-                4.. => down::<W, FMA, 4, 4>(rows, inputs, width, &mut out[at..], count),
-                2.. => down::<W, FMA, 4, 2>(rows, inputs, width, &mut out[at..], count),
-                _ => down::<W, FMA, 8, 1>(rows, inputs, width, &mut out[at..], count),
-            };
-        }
-    }
-}
-
-/// A block of rows, `R` at a time, against the first `T` inputs; those that remain one at a time. Gives `T`.
-#[inline(always)]
-fn down<W: Weight, const FMA: bool, const R: usize, const T: usize>(
-    rows: &[W],
-    inputs: &[f32],
-    width: usize,
-    out: &mut [f32],
-    count: usize,
-) -> usize {
-    let x: [&[f32]; T] = std::array::from_fn(|t| &inputs[t * width..][..width]);
-    let whole = rows.len() / width / R * R;
-    for at in (0..whole).step_by(R) {
-        let w: [&[W]; R] = std::array::from_fn(|r| &rows[(at + r) * width..][..width]);
-        for (r, sums) in tile::<W, FMA, R, T>(w, x).iter().enumerate() {
-            out[(at + r) * count..][..T].copy_from_slice(sums);
-        }
-    }
-    for at in whole..rows.len() / width {
-        let [sums] = tile::<W, FMA, 1, T>([&rows[at * width..][..width]], x);
-        out[at * count..][..T].copy_from_slice(&sums);
-    }
-    T
-}
-
-/// `R` rows against `T` inputs, all of the same width.
-#[inline(always)]
-fn tile<W: Weight, const FMA: bool, const R: usize, const T: usize>(
-    w: [&[W]; R],
-    x: [&[f32]; T],
-) -> [[f32; T]; R] {
-    let mut sums = [[[0.0_f32; LANES]; T]; R];
-    let w = w.map(<[W]>::as_chunks::<LANES>);
-    let x = x.map(<[f32]>::as_chunks::<LANES>);
-    for k in 0..x[0].0.len() {
-        for r in 0..R {
-            let weights = w[r].0[k].map(W::value);
-            for t in 0..T {
-                for lane in 0..LANES {
-                    let (weight, value, sum) =
-                        (weights[lane], x[t].0[k][lane], &mut sums[r][t][lane]);
-                    *sum = if FMA {
-                        weight.mul_add(value, *sum)
-                    } else {
-                        weight * value + *sum
-                    };
-                }
-            }
-        }
-    }
-    std::array::from_fn(|r| {
-        std::array::from_fn(|t| {
-            let rest = w[r].1.iter().zip(x[t].1).map(|(w, x)| w.value() * x);
-            sums[r][t].iter().sum::<f32>() + rest.sum::<f32>()
-        })
-    })
-}
-
-/// One dot product.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut out = [0.0];
-    let width = a.len().min(b.len());
-    products(&a[..width], &b[..width], width, &mut out);
-    out[0]
 }

@@ -2,7 +2,8 @@
 
 use rayon::prelude::{IndexedParallelIterator as _, ParallelIterator as _, ParallelSliceMut as _};
 
-use super::matrix::{Linear, Matrix, Norm, add, dot, gelu, products, rope, swiglu};
+use super::matrix::{Linear, Matrix, Norm, add, gelu, rope, swiglu};
+use super::tile::{Rows, dot, products};
 use crate::config::{Family, Shape};
 
 /// Weights of a decoder-only transformer.
@@ -231,7 +232,12 @@ fn one(mine: &[f32], query: &Query<'_>, (row, from): (usize, usize), out: &mut [
     let mut scores = vec![0.0; query.length];
     if row == size {
         // One head of keys: they lie one after the other.
-        products(&query.keys[..query.length * size], mine, size, &mut scores);
+        products(
+            Rows::F32(&query.keys[..query.length * size]),
+            mine,
+            size,
+            &mut scores,
+        );
         for score in &mut scores {
             *score *= scale;
         }

@@ -1,6 +1,3 @@
-use proptest::prelude::*;
-
-use super::matrix::{dot, products, run};
 use super::model::{Model, Stretch};
 use super::random_model;
 use crate::config::{EngineConfig, EngineKind, Family, Shape, Weights};
@@ -230,55 +227,4 @@ fn a_model_folder_that_cannot_be_used_is_refused_with_the_file_and_the_reason() 
     refused("h.2.ln_1.weight is missing");
     std::fs::write(copy.path().join("model.safetensors"), b"rubbish").unwrap();
     refused("model.safetensors");
-}
-
-#[test]
-fn a_pair_gives_the_same_bits_alone_and_in_any_tile() {
-    let width = 77;
-    let value = |at: usize| ((at * 7919) % 1000) as f32 / 500.0 - 1.0;
-    let rows: Vec<f32> = (0..37 * width).map(value).collect();
-    let inputs: Vec<f32> = (0..7 * width).map(|at| value(at + 13)).collect();
-    let mut together = vec![0.0; 37 * 7];
-    products(&rows, &inputs, width, &mut together);
-    for row in 0..37 {
-        for input in 0..7 {
-            let alone = dot(
-                &rows[row * width..][..width],
-                &inputs[input * width..][..width],
-            );
-            assert_eq!(alone.to_bits(), together[row * 7 + input].to_bits());
-        }
-    }
-}
-
-proptest! {
-    #[test]
-    fn vector_and_plain_products_agree(
-        width in 1usize..100,
-        rows in 1usize..40,
-        count in 1usize..9,
-        seed in any::<u32>(),
-    ) {
-        let int = |at: usize| i16::try_from(crate::fault::mix(at as u64 ^ u64::from(seed)) % 255).unwrap() - 127;
-        let value = |at: usize| f32::from(int(at));
-        let ints: Vec<i16> = (0..rows * width).map(int).collect();
-        let floats: Vec<f32> = ints.iter().map(|i| f32::from(*i)).collect();
-        let bytes: Vec<i8> = ints.iter().map(|i| i8::try_from(*i).unwrap()).collect();
-        let inputs: Vec<f32> = (0..count * width).map(|at| value(at + 1_000_000) / 100.0).collect();
-        let mut fast = vec![0.0; rows * count];
-        let mut slow = vec![0.0; rows * count];
-        products(&floats, &inputs, width, &mut fast);
-        for row in 0..rows {
-            for input in 0..count {
-                let pairs = floats[row * width..][..width].iter().zip(&inputs[input * width..]);
-                slow[row * count + input] = pairs.map(|(w, x)| w * x).sum();
-            }
-        }
-        let near = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 0.02 + b.abs() * 1e-4);
-        prop_assert!(near(&fast, &slow), "{fast:?} {slow:?}");
-        products(&bytes, &inputs, width, &mut fast);
-        prop_assert!(near(&fast, &slow), "{fast:?} {slow:?}");
-        run::<i8, false>(&bytes, &inputs, width, &mut fast);
-        prop_assert!(near(&fast, &slow), "{fast:?} {slow:?}");
-    }
 }
