@@ -227,7 +227,9 @@ fn turns(matched: &Matched<'_>, (workers, servers): (usize, usize)) -> Vec<Check
         all[pair.server] += 1;
     }
     let mut begun = vec![0_usize; servers];
-    first.values().for_each(|(_, server)| begun[*server] += 1);
+    for (_, server) in first.values() {
+        begun[*server] += 1;
+    }
     let most = |counts: &[usize]| counts.iter().max().copied().unwrap_or(0);
     let even = matched.pairs.len() as f64 / servers as f64;
     vec![
