@@ -109,6 +109,11 @@ impl Quantity {
 const METRICS: &[Metric] = &[Metric::Ttft, Metric::Itl, Metric::Tpot, Metric::E2e];
 const QUANTILES: &[f64] = &[0.5, 0.95, 0.99];
 
+/// Whether each request has one value of it, so that runs of one plan are compared request by request.
+pub(super) fn is_paired(metric: Metric) -> bool {
+    matches!(metric, Metric::Ttft | Metric::Tpot | Metric::E2e)
+}
+
 /// What both cells have, besides what single requests tell.
 pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
     let (Some(a), Some(b)) = (sides.base.first(), sides.new.first()) else {
@@ -203,17 +208,15 @@ impl Sides<'_> {
     /// How a request's value is made, from the cell's headline origin.
     fn value_of(&self, metric: Metric) -> Option<impl Fn(&RequestSample) -> Option<f64> + use<>> {
         let due = self.base.first()?.headline == Origin::Due;
-        matches!(metric, Metric::Ttft | Metric::Tpot | Metric::E2e).then_some(
-            move |r: &RequestSample| {
-                let waited = if due { (r.start - r.due).as_f64() } else { 0.0 };
-                let value = match metric {
-                    Metric::Ttft => r.ttft? + waited,
-                    Metric::Tpot => r.tpot?,
-                    _ => r.e2e + waited,
-                };
-                Some(value).filter(|x| x.is_finite())
-            },
-        )
+        is_paired(metric).then_some(move |r: &RequestSample| {
+            let waited = if due { (r.start - r.due).as_f64() } else { 0.0 };
+            let value = match metric {
+                Metric::Ttft => r.ttft? + waited,
+                Metric::Tpot => r.tpot?,
+                _ => r.e2e + waited,
+            };
+            Some(value).filter(|x| x.is_finite())
+        })
     }
 
     /// Requests behind stored figures.

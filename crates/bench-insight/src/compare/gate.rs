@@ -46,7 +46,15 @@ impl RegressionRule {
         Ok(Self {
             text: text.trim().to_owned(),
             quantity: match quantity.trim().parse::<Metric>() {
-                Ok(metric) => format!("{}.paired", metric.key()),
+                Ok(metric) if super::figures::is_paired(metric) => {
+                    format!("{}.paired", metric.key())
+                }
+                Ok(metric) => {
+                    return Err(bad(&format!(
+                        "`{0}` has no one value for each request to be compared by; write `{0}.p50:5%`, or one of `e2e`, `ttft` and `tpot`",
+                        metric.key()
+                    )));
+                }
                 Err(_) => quantity.trim().to_owned(),
             },
             allowed: allowed / 100.0,

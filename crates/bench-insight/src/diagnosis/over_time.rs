@@ -1,6 +1,6 @@
 //! What changes over a cell: a slow start, a level that drifts or steps, streams that stop together.
 
-use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Unit};
+use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric, Unit};
 
 use super::levels::{self, Level};
 use super::load::gap;
@@ -250,6 +250,8 @@ struct Stall {
     streams: f64,
 }
 
+/// Multiple of the mean gap from which on it is a stall.
+const STANDS_OUT: f64 = 2.5;
 /// Share of a stall in which prompts were worked on, from which on they are what the streams waited for.
 const OF_PROMPTS: f64 = 0.7;
 /// Share of the time over which stalls that come again and again are spread.
@@ -419,7 +421,10 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Stall>, Option<f64>) {
         prefills.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
     };
     let n = all.len();
-    let rest: Vec<Stall> = all.into_iter().filter(|stall| !of_prompts(stall)).collect();
+    // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
+    let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
+    let is_one = |stall: &Stall| stall.length >= STANDS_OUT * usual && !of_prompts(stall);
+    let rest: Vec<Stall> = all.into_iter().filter(is_one).collect();
     // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
     let period = period(&rest).filter(|_| rest.len() >= 3 && rest.len() * 2 >= n);
     // What comes again and again does so for most of the time.
@@ -462,11 +467,9 @@ fn period(stalls: &[Stall]) -> Option<f64> {
         .map(|gap| (gap / shortest).round().max(1.0))
         .sum();
     let period = gaps.iter().sum::<f64>() / periods;
-    let off = median(
-        gaps.iter()
-            .map(|gap| (gap / period - (gap / period).round()).abs())
-            .collect(),
-    )?;
+    let off = |gap: &f64| (gap / period - (gap / period).round()).abs();
+    let off = gaps.iter().map(off).sum::<f64>() / gaps.len() as f64;
     let missed = periods - gaps.len() as f64;
-    (off < 0.15 && missed <= gaps.len() as f64).then_some(period)
+    // by chance they are off by a quarter of it on average
+    (off < 0.1 && missed <= gaps.len() as f64).then_some(period)
 }
