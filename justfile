@@ -1,5 +1,5 @@
-# Recipes for every day. `just` lists them; each is a plain command that can be scripted. No recipe but the `verify-*` and `peers` ones
-# installs anything outside the cargo registry.
+# Recipes for every day. `just` lists them; each is a plain command that can be scripted. Recipes but `verify-*` and `peers`
+# install nothing outside the cargo registry; `dist` and `wheel` put their tools into target/tools.
 
 release := "cargo run --quiet --release"
 
@@ -157,6 +157,27 @@ bench *args="":
 mutants shard="0" of="32":
     CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo mutants -p bench-metrics --timeout 60 --shard {{shard}}/{{of}} --sharding round-robin -o target/mutants \
       -f 'crates/bench-metrics/src/{quantile,bootstrap,compare,compare/permutation,steady,usl,cell/slo}.rs'
+
+# --- hand out ---------------------------------------------------------------------------------------------------------------------
+
+# static archives with manual pages, completions, licences and a list of parts, into target/dist (docs/install.md): just dist [TARGET…]
+dist *targets:
+    bash scripts/dist {{targets}}
+
+# the image serving-bench:VERSION from the archive of `just dist` (needs podman, buildah or docker)
+image tool="":
+    bash scripts/image {{tool}}
+
+# the wheel into target/dist, installed into an empty environment and used: just wheel [TARGET]
+wheel target="":
+    bash scripts/wheel {{target}}
+
+# do the manifests hold what a registry asks? In a copy, since nothing is to be published; it compiles nothing
+package:
+    rm -rf target/package-tree && mkdir -p target/package-tree
+    git archive HEAD | tar --extract --directory target/package-tree
+    cd target/package-tree && sed -i 's/^publish = false$/publish = true/' Cargo.toml && \
+      cargo package --workspace --exclude examples --exclude bench-verify --no-verify --allow-dirty --target-dir ../package
 
 # --- verify ----------------------------------------------------------------------------------------------------------------------
 

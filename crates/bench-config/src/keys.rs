@@ -119,7 +119,7 @@ pub(crate) fn typed() -> Command {
 }
 
 /// The command line for people. It only tells flags apart: what their texts mean is for [`typed`], which reads those of the file too.
-pub(crate) fn command(benchmark: Benchmark, about: &'static str) -> Command {
+pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
     let name = match benchmark {
         Benchmark::Latency => "bench-latency",
         Benchmark::Throughput => "bench-throughput",

@@ -10,7 +10,7 @@ mod settings;
 mod values;
 
 pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
-pub use keys::full_toml;
+pub use keys::{command, full_toml};
 pub use settings::{
     BadLines, ClientSettings, Connections, Credentials, LimitSettings, LoadSettings,
     MachineSettings, ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings,

@@ -3,14 +3,18 @@
 //! The runner knows neither the engine nor the reports, and neither knows the runner. A benchmark is its experiment design and one call:
 //!
 //! ```no_run
-//! use bench_runner::{Cell, config::Settings};
+//! use bench_runner::{Cell, Program, config::Settings};
+//! use bench_schema::Benchmark;
 //!
 //! fn cells(_settings: &Settings, _context: Option<u64>) -> Vec<Cell> {
 //!     Vec::new() // the design
 //! }
 //!
+//! const PROGRAM: Program =
+//!     bench_program::program(Benchmark::Latency, "How long one request takes.", cells);
+//!
 //! fn main() -> std::process::ExitCode {
-//!     bench_program::main(bench_schema::Benchmark::Latency, "How long one request takes.", cells)
+//!     bench_program::main(&PROGRAM)
 //! }
 //! ```
 
@@ -21,19 +25,14 @@ use bench_runner::config::Settings;
 use bench_runner::{Cell, Engine, Program, Reports};
 use bench_schema::Benchmark;
 
-/// Run a benchmark as the process's command line says, and give the process's exit code. `about` is the line of `--help`, `design` makes
-/// the cells of the experiment from the settings and, where the server tells it, its context length.
-///
-/// To be called first thing in `main`: the embedded engine is this same program, started again.
-pub fn main(
+/// A benchmark with its engine and its reports. `about` is the line of `--help`, `design` makes the cells of the experiment from the
+/// settings and, where the server tells it, its context length.
+pub const fn program(
     benchmark: Benchmark,
     about: &'static str,
     design: fn(&Settings, Option<u64>) -> Vec<Cell>,
-) -> ExitCode {
-    if let Some(code) = child::run_if_requested() {
-        return code;
-    }
-    bench_runner::main(&Program {
+) -> Program {
+    Program {
         benchmark,
         about,
         design,
@@ -47,7 +46,14 @@ pub fn main(
                     .map_err(|error| error.to_string())
             },
         },
-    })
+    }
+}
+
+/// Run a benchmark as the process's command line says, and give the process's exit code.
+///
+/// To be called first thing in `main`: the embedded engine is this same program, started again.
+pub fn main(program: &Program) -> ExitCode {
+    child::run_if_requested().unwrap_or_else(|| bench_runner::main(program))
 }
 
 /// The engine runs in a process of its own, so that the client's CPU time is the client's.

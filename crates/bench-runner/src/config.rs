@@ -9,7 +9,7 @@ use bench_schema::Benchmark;
 pub use bench_config::{
     Address, Amount, BadLines, Concurrency, Connections, Flags, Lengths, LoadSettings,
     MachineSettings, ObjectiveSettings, OutputSettings, Problem, Settings, Stdout, Surroundings,
-    TargetSettings, WorkloadSettings, carries_its_rate,
+    TargetSettings, WorkloadSettings, carries_its_rate, command,
 };
 use bench_config::{Given, flags};
 

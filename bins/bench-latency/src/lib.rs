@@ -1,0 +1,161 @@
+//! `bench-latency`: how long does one request take, and how steady is it?
+//!
+//! The latency grid: prompts × output lengths, one request at a time, each repeated.
+
+use bench_runner::config::{Lengths, Settings};
+use bench_runner::{Ask, Cell, Program};
+use bench_schema::{Benchmark, Factor, Load, StopRule};
+use bench_workload::{DatasetSpec, LengthSpec, Study};
+
+/// The program.
+pub const PROGRAM: Program = bench_program::program(
+    Benchmark::Latency,
+    "How long one request takes and how steady it is: prompt lengths × output lengths, one request at a time, repeated.",
+    cells,
+);
+
+/// Repeats of each request, where nothing is said.
+const REPEATS: u32 = 15;
+/// Repeats of the small version.
+const QUICK_REPEATS: u32 = 5;
+
+/// One row of the grid: a kind of prompt, by name or by length.
+#[derive(Clone, Copy)]
+enum Row {
+    Named(Study),
+    Tokens(u32),
+}
+
+/// The cells of the grid: every prompt with every output length, or the 12 scenarios of the default study.
+fn cells(settings: &Settings, _context: Option<u64>) -> Vec<Cell> {
+    let workload = &settings.workload;
+    let rows: Vec<Row> = if workload.prompt_tokens.is_empty() {
+        workload.prompts.iter().copied().map(Row::Named).collect()
+    } else {
+        workload
+            .prompt_tokens
+            .iter()
+            .copied()
+            .map(Row::Tokens)
+            .collect()
+    };
+    let asked = workload.output_tokens.as_ref().and_then(Lengths::grid);
+    let repeats = settings.load.repeat.unwrap_or(if settings.small() {
+        QUICK_REPEATS
+    } else {
+        REPEATS
+    });
+    rows.iter()
+        .flat_map(|&row| {
+            outputs(row, asked)
+                .into_iter()
+                .map(move |output| (row, output))
+        })
+        .map(|(row, output)| cell(settings, row, output, repeats))
+        .collect()
+}
+
+/// Output lengths of a row: as asked, else four that fit the prompt. All rows share 50 and 100, so that prompts can be compared.
+fn outputs(row: Row, asked: Option<&[u32]>) -> Vec<u32> {
+    if let Some(asked) = asked {
+        return asked.to_vec();
+    }
+    match row {
+        Row::Named(Study::Short) => vec![10, 20, 50, 100],
+        Row::Named(Study::Medium) => vec![20, 50, 100, 200],
+        Row::Named(_) => vec![50, 100, 200, 300],
+        Row::Tokens(_) => vec![10, 50, 100, 200],
+    }
+}
+
+fn cell(settings: &Settings, row: Row, output: u32, repeats: u32) -> Cell {
+    let (name, factor, dataset, input) = match row {
+        Row::Named(study) => (
+            study.name().to_owned(),
+            Factor::from(study.name()),
+            DatasetSpec::Study(study),
+            None,
+        ),
+        Row::Tokens(tokens) => (
+            format!("p{tokens}"),
+            Factor::from(tokens),
+            DatasetSpec::Text,
+            Some(LengthSpec::Fixed(u64::from(tokens))),
+        ),
+    };
+    let factor_name = if matches!(row, Row::Named(_)) {
+        "prompt"
+    } else {
+        "prompt_tokens"
+    };
+    Cell {
+        id: format!("{name}-x-{output}"),
+        label: format!("{name} prompt, {output} tokens out"),
+        factors: [
+            (factor_name.to_owned(), factor),
+            ("output_tokens".to_owned(), Factor::from(output)),
+        ]
+        .into(),
+        load: Load::closed(1),
+        stop: StopRule {
+            requests: Some(u64::from(repeats)),
+            ..StopRule::default()
+        },
+        repeats: 1,
+        warmup: settings.load.warmup,
+        ask: Ask {
+            dataset,
+            input,
+            output: Some(LengthSpec::Fixed(u64::from(output))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(args: &[&str]) -> Vec<String> {
+        let settings = bench_runner::config::for_tests(Benchmark::Latency, args);
+        cells(&settings, None)
+            .into_iter()
+            .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
+            .collect()
+    }
+
+    #[test]
+    fn the_default_study_has_twelve_scenarios_of_fifteen_repeats() {
+        let cells = ids(&["--url", "http://127.0.0.1:1"]);
+        assert_eq!(cells.len(), 12);
+        assert_eq!(
+            cells.first().map(String::as_str),
+            Some("short-x-10 Some(15)")
+        );
+        assert_eq!(
+            cells.last().map(String::as_str),
+            Some("long-x-300 Some(15)")
+        );
+    }
+
+    #[test]
+    fn lists_make_a_full_grid() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--prompt-tokens",
+                "16,64",
+                "--output-tokens",
+                "8,32",
+                "--repeat",
+                "3"
+            ]),
+            [
+                "p16-x-8 Some(3)",
+                "p16-x-32 Some(3)",
+                "p64-x-8 Some(3)",
+                "p64-x-32 Some(3)"
+            ]
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! `bench-report`: render, compare, gate, keep as baselines, export, merge and recover results. It measures nothing.
+
+#![expect(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "texts are short; `write!` to a String would need its impossible error dropped each time"
+)]
+
+mod arguments;
+mod baseline;
+mod capacity;
+mod compare;
+mod error;
+mod export;
+mod files;
+mod frames;
+mod gate;
+mod journal;
+mod merge;
+mod render;
+mod run_folder;
+
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+use rustix::process::Signal;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+
+use arguments::{Arguments, Command};
+use error::CommandError;
+
+/// What a command came to.
+pub(crate) struct Done {
+    /// For stdout.
+    pub(crate) output: String,
+    /// For stderr, a line each.
+    pub(crate) notes: Vec<String>,
+    /// The exit code.
+    pub(crate) code: u8,
+}
+
+impl Done {
+    /// With exit code 0.
+    pub(crate) fn well(output: String, notes: Vec<String>) -> Self {
+        Self {
+            output,
+            notes,
+            code: 0,
+        }
+    }
+}
+
+/// The program.
+pub fn main() -> ExitCode {
+    outlive_file_limits();
+    match run(Arguments::parse().command) {
+        Ok(done) => {
+            for note in &done.notes {
+                say(note);
+            }
+            let mut out = std::io::stdout().lock();
+            let written = out.write_all(done.output.as_bytes());
+            match written.and_then(|()| out.flush()) {
+                // A closed pipe is the reader's choice.
+                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                    say(&format!("cannot write to standard output: {error}"));
+                    ExitCode::FAILURE
+                }
+                _ => ExitCode::from(done.code),
+            }
+        }
+        Err(error) => {
+            say(&error.to_string());
+            ExitCode::from(error.code())
+        }
+    }
+}
+
+/// What its command line takes.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// What is beyond a limit on file sizes (`ulimit -f`) cannot be written, an error like a full disk; the system's own way is to end the program. Once somebody
+/// has listened to its signal it comes as an error.
+fn outlive_file_limits() {
+    if let Ok(runtime) = Builder::new_current_thread().enable_io().build() {
+        let _within = runtime.enter();
+        let _listened = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
+    }
+}
+
+fn run(command: Command) -> Result<Done, CommandError> {
+    match command {
+        Command::Render(arguments) => render::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Pivot(arguments) => frames::pivot(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
+        Command::Baseline(arguments) => baseline::run(&arguments),
+        Command::Capacity(arguments) => capacity::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Merge(arguments) => merge::run(&arguments),
+        Command::Recover(arguments) => render::recover(&arguments),
+    }
+}
+
+/// As programs read it.
+pub(crate) fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+fn say(line: &str) {
+    let line = bench_report::harmless(line);
+    // Nobody may be reading.
+    writeln!(std::io::stderr().lock(), "bench-report: {line}").ok();
+}

@@ -1,0 +1,230 @@
+//! `bench-throughput`: how much can it serve, and what does load cost?
+//!
+//! The load sweep: a cell for each concurrency of a closed loop, or for each rate of an open one.
+
+use bench_runner::config::{Concurrency, Lengths, Settings};
+use bench_runner::{Ask, Cell, Program};
+use bench_schema::{ArrivalKind, Benchmark, Factor, Load, StopRule};
+use bench_workload::{DatasetSpec, LengthSpec};
+
+/// The program.
+pub const PROGRAM: Program = bench_program::program(
+    Benchmark::Throughput,
+    "How much a server can serve and what load costs: a sweep of concurrency (closed loop) or of arrival rate (open loop).",
+    cells,
+);
+
+/// Levels where nothing is said; a small design (the embedded engine, `--quick`) ends at the fourth.
+const CONCURRENCY: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+const SMALL: usize = 4;
+
+/// Prompts where nothing is said and a server is measured: hundreds of tokens, as those of applications are.
+const PROMPTS: LengthSpec = LengthSpec::Uniform {
+    low: 128,
+    high: 896,
+};
+/// Context that such prompts and the longest answers of the mixed workload need.
+const CONTEXT: u64 = 2048;
+
+/// The cells of the sweep.
+fn cells(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
+    let mut cells = by_load(settings);
+    let workload = &settings.workload;
+    let unsaid = workload.dataset.is_none() && workload.input_tokens.is_none();
+    if unsaid && !settings.small() && context.is_none_or(|tokens| tokens >= CONTEXT) {
+        for cell in &mut cells {
+            cell.ask.input = Some(PROMPTS);
+        }
+    }
+    cells
+}
+
+fn by_load(settings: &Settings) -> Vec<Cell> {
+    let load = &settings.load;
+    if !load.rate.is_empty() {
+        return load.rate.iter().map(|&rate| open(settings, rate)).collect();
+    }
+    if let Some(rate) = own_rate(&load.arrival) {
+        return vec![open(settings, rate)];
+    }
+    let levels = if load.concurrency.is_empty() {
+        let most = if settings.small() {
+            SMALL
+        } else {
+            CONCURRENCY.len()
+        };
+        let levels = CONCURRENCY.into_iter().take(most);
+        levels.map(Concurrency::from).collect()
+    } else {
+        load.concurrency.clone()
+    };
+    levels.iter().map(|level| closed(settings, level)).collect()
+}
+
+/// Mean rate of an arrival process that says itself how fast; a file's is known only when it is read, and 1 keeps its own pace.
+fn own_rate(arrival: &ArrivalKind) -> Option<f64> {
+    match arrival {
+        ArrivalKind::Ramp {
+            from_per_s,
+            to_per_s,
+        } => Some(f64::midpoint(*from_per_s, *to_per_s)),
+        ArrivalKind::Steps { rates_per_s } => {
+            let levels = u32::try_from(rates_per_s.len()).ok().map(f64::from)?;
+            Some(rates_per_s.iter().sum::<f64>() / levels)
+        }
+        ArrivalKind::Users { users, every } => Some(f64::from(*users) / every.as_secs_f64()),
+        ArrivalKind::Series { .. } | ArrivalKind::Trace { .. } => Some(1.0),
+        _ => None,
+    }
+}
+
+fn closed(settings: &Settings, level: &Concurrency) -> Cell {
+    let load = level.load(settings.load.think_time);
+    Cell {
+        id: level.id(),
+        label: level.label(),
+        factors: level.factors(),
+        stop: settings.stop_rule(Some(settings.requests_for(level.most))),
+        ..common(settings, load)
+    }
+}
+
+fn open(settings: &Settings, rate_per_s: f64) -> Cell {
+    let arrival = settings.load.arrival.clone();
+    let kind = arrival_name(&arrival);
+    // a replay ends with its trace
+    let replays = matches!(arrival, ArrivalKind::Trace { .. });
+    let requests = (!replays).then(|| settings.requests_for(1));
+    let load = Load::Open {
+        rate_per_s,
+        arrival,
+        in_flight_cap: settings.load.in_flight_cap,
+    };
+    Cell {
+        id: format!("r{rate_per_s}-{kind}"),
+        label: format!("{rate_per_s} req/s {kind}"),
+        factors: [("rate".to_owned(), Factor::from(rate_per_s))].into(),
+        stop: settings.stop_rule(requests),
+        ..common(settings, load)
+    }
+}
+
+fn arrival_name(arrival: &ArrivalKind) -> &'static str {
+    match arrival {
+        ArrivalKind::Poisson => "poisson",
+        ArrivalKind::Constant => "constant",
+        ArrivalKind::Gamma { .. } => "gamma",
+        ArrivalKind::Burst { .. } => "burst",
+        ArrivalKind::Ramp { .. } => "ramp",
+        ArrivalKind::Steps { .. } => "steps",
+        ArrivalKind::Series { .. } => "series",
+        ArrivalKind::Trace { .. } => "trace",
+        ArrivalKind::Users { .. } => "users",
+    }
+}
+
+/// What all cells of the sweep share.
+fn common(settings: &Settings, load: Load) -> Cell {
+    let workload = &settings.workload;
+    Cell {
+        id: String::new(),
+        label: String::new(),
+        factors: std::collections::BTreeMap::new(),
+        load,
+        stop: StopRule::default(),
+        repeats: settings.load.repeat.unwrap_or(1),
+        warmup: settings.load.warmup,
+        ask: Ask {
+            dataset: workload.dataset.clone().unwrap_or(DatasetSpec::Mixed),
+            input: workload.input_tokens.as_ref().and_then(Lengths::spec),
+            output: workload.output_tokens.as_ref().and_then(Lengths::spec),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(args: &[&str]) -> Vec<String> {
+        let settings = bench_runner::config::for_tests(Benchmark::Throughput, args);
+        cells(&settings, None)
+            .into_iter()
+            .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
+            .collect()
+    }
+
+    #[test]
+    fn a_closed_loop_has_a_cell_for_each_concurrency_with_enough_requests_for_it() {
+        assert_eq!(
+            ids(&["--url", "http://h", "--concurrency", "1,64"]),
+            ["c1 Some(100)", "c64 Some(2048)"]
+        );
+    }
+
+    #[test]
+    fn a_ramp_of_concurrency_is_a_cell_with_requests_for_its_peak() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--concurrency",
+                "2,ramp:1:8,steps:4:16:4"
+            ]),
+            ["c2 Some(100)", "c1-to-8 Some(256)", "c4-16-4 Some(512)"]
+        );
+    }
+
+    #[test]
+    fn prompts_have_hundreds_of_tokens_unless_the_server_has_no_room_or_something_else_was_asked() {
+        let input = |args: &[&str], context| {
+            let benchmark = Benchmark::Throughput;
+            let settings = bench_runner::config::for_tests(benchmark, args);
+            cells(&settings, context)
+                .first()
+                .and_then(|cell| cell.ask.input.clone())
+        };
+        let server = ["--url", "http://h"];
+        assert_eq!(input(&server, None), Some(PROMPTS));
+        assert_eq!(input(&server, Some(4096)), Some(PROMPTS));
+        assert_eq!(input(&server, Some(1024)), None);
+        assert_eq!(input(&["--quick", "--url", "http://h"], None), None);
+        assert_eq!(
+            input(&["--dataset", "mixed", "--url", "http://h"], None),
+            None
+        );
+        assert_eq!(input(&[], None), None);
+    }
+
+    #[test]
+    fn an_open_loop_has_a_cell_for_each_rate() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--rate",
+                "2,0.5",
+                "--arrival",
+                "constant",
+                "--requests",
+                "7"
+            ]),
+            ["r2-constant Some(7)", "r0.5-constant Some(7)"]
+        );
+    }
+
+    #[test]
+    fn a_ramp_needs_no_rate() {
+        assert_eq!(
+            ids(&[
+                "--url",
+                "http://h",
+                "--arrival",
+                "ramp:1:9",
+                "--duration",
+                "10s"
+            ]),
+            ["r5-ramp None"]
+        );
+    }
+}
