@@ -509,18 +509,3 @@ pub(crate) fn choose(sums: &[f64], draw: &mut Draw) -> usize {
     sums.partition_point(|sum| *sum <= at)
         .min(sums.len().saturating_sub(1))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_joint_mixture_reads_back_as_itself() {
-        let text = "joint:3*256/128..256+1*normal:1024:100/64";
-        let spec: JointSpec = text.parse().unwrap();
-        assert_eq!(spec.to_string(), text);
-        assert!(matches!(&spec, JointSpec::Mixture(parts) if parts.len() == 2));
-        let message = "joint:3*256".parse::<JointSpec>().unwrap_err().to_string();
-        assert!(message.contains("no pair INPUT/OUTPUT"), "{message}");
-    }
-}

@@ -241,36 +241,6 @@ const FAR: Quotient = Quotient {
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn streams_of_other_purposes_cells_and_indices_differ() {
-        let seed = Seed::new(1);
-        let mut firsts: Vec<u64> = [("a", "x"), ("a", "y"), ("b", "x"), ("ax", "")]
-            .into_iter()
-            .map(|(purpose, cell)| Draw::new(seed.stream(purpose, cell)).bits())
-            .collect();
-        firsts.extend((0..4).map(|index| seed.streams("c", "x").at(index).bits()));
-        firsts.push(Draw::new(Seed::new(2).stream("a", "x")).bits());
-        let distinct: std::collections::BTreeSet<u64> = firsts.iter().copied().collect();
-        assert_eq!(distinct.len(), firsts.len());
-    }
-
-    #[test]
-    fn draws_below_a_number_stay_below_it_and_reach_every_value() {
-        let mut draw = Draw::new(Seed::new(3).stream("test", ""));
-        let mut seen = [0_u32; 7];
-        for _ in 0..7_000 {
-            seen[usize::try_from(draw.below(7)).unwrap()] += 1;
-        }
-        assert!(seen.iter().all(|n| (800..1_200).contains(n)), "{seen:?}");
-        assert_eq!(draw.below(0), 0);
-        assert_eq!(draw.between(5, 5), 5);
-    }
-}
-
-#[cfg(test)]
 mod normal_tests {
     use super::quantile;
     use statrs::distribution::{ContinuousCDF, Normal};

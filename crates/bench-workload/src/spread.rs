@@ -104,29 +104,3 @@ impl FromStr for LengthCategory {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Seed;
-
-    #[test]
-    fn a_target_falls_in_its_category_and_asks_for_both_lengths() {
-        let mut draw = Draw::new(Seed::new(5).stream("spread", ""));
-        for category in LengthCategory::ALL {
-            for _ in 0..500 {
-                let target = category.target(&mut draw);
-                assert_eq!(LengthCategory::of(target.input + target.output), category);
-                assert!(target.input >= 1 && target.output >= 1);
-            }
-        }
-    }
-
-    #[test]
-    fn category_names_read_back() {
-        for category in LengthCategory::ALL {
-            assert_eq!(category.name().parse::<LengthCategory>().unwrap(), category);
-        }
-        assert!("huge".parse::<LengthCategory>().is_err());
-    }
-}

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bad_files;
+mod draws;
 mod files;
 mod grammar;
 mod lengths;

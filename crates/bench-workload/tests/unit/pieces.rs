@@ -1,0 +1,74 @@
+use tokenizers::AddedToken;
+use tokenizers::models::TrainerWrapper;
+use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::sequence::Sequence;
+
+use super::*;
+
+#[test]
+fn a_text_is_cut_before_single_blanks_between_visible_letters_only() {
+    let cut = |text: &'static str| parts(text).collect::<Vec<_>>();
+    assert_eq!(cut("a bc  d e"), ["a", " bc  d", " e"]);
+    assert_eq!(cut("x\ny é z "), ["x\ny é z "]);
+    assert_eq!(cut(" lead a"), [" lead", " a"]);
+    assert!(cut("").is_empty());
+}
+
+fn bpe(dropout: Option<f32>) -> Tokenizer {
+    let mut model = BPE::default();
+    model.dropout = dropout;
+    let mut tokenizer = Tokenizer::new(model);
+    tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
+    let trainer = BpeTrainerBuilder::new()
+        .show_progress(false)
+        .vocab_size(400)
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+        .build();
+    let years = (1960..2060).map(|year| year.to_string().repeat(2));
+    let words = builtin_prompts::WORDS
+        .lines()
+        .map(str::to_owned)
+        .chain(years);
+    tokenizer
+        .train(&mut TrainerWrapper::from(trainer), words)
+        .unwrap();
+    tokenizer
+}
+
+#[test]
+fn salts_are_counted_by_the_model_alone_where_that_is_the_same() {
+    let whole = bpe(None);
+    let anchor = Anchor::of(&whole).unwrap();
+    assert_eq!(anchor.cut, Some(Cut::Runs(usize::MAX)));
+    for word in ["a", "7", "ab12cd345e", "0000000000", "zqxjkvbpyg", "the1"] {
+        let tokens = ids(&whole, word).unwrap().len();
+        assert_eq!(
+            anchor.count(&whole, word).unwrap(),
+            u32::try_from(tokens).ok()
+        );
+    }
+    let mut single = bpe(None);
+    single.with_pre_tokenizer(Some(Sequence::new(vec![
+        Digits::new(true).into(),
+        ByteLevel::new(false, true, true).into(),
+    ])));
+    assert_eq!(Cut::of(&single), Some(Cut::Runs(1)));
+    let mut named = bpe(None);
+    named.add_tokens([AddedToken::from("abc", false)]).unwrap();
+    assert_eq!(Cut::of(&named), None, "it may stand within a word");
+}
+
+#[test]
+fn words_are_trusted_where_they_add_up_and_nowhere_else() {
+    assert!(Anchor::of(&bpe(None)).is_some());
+    assert!(
+        Anchor::of(&bpe(Some(0.5))).is_none(),
+        "each time another count"
+    );
+    let mut greedy = bpe(None);
+    let marker = AddedToken::from("<end>", false).rstrip(true);
+    greedy.add_tokens([marker]).unwrap();
+    assert!(Anchor::of(&greedy).is_none(), "takes the next word's blank");
+}
