@@ -5,6 +5,8 @@ mod rows;
 
 pub(crate) use rows::{Body, Row, Rows};
 
+use std::fmt;
+
 use bench_schema::{Nanos, Prompt, PromptSize, Sampling};
 
 use crate::WorkloadError;
@@ -50,27 +52,20 @@ impl Parts {
     }
 }
 
-/// Makes units (a request, or all requests of a conversation) from their number alone.
-pub(crate) trait Generate: Send + Sync + std::fmt::Debug {
-    /// The requests of a unit.
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError>;
+/// Makes the one request of a unit from its number alone.
+pub(crate) type Single = Box<dyn Fn(&Composer, u64) -> Result<Parts, WorkloadError> + Send + Sync>;
 
-    /// How many requests the unit has, without making them.
-    fn turns(&self, _with: &Composer, _unit: u64) -> u32 {
-        1
-    }
-
-    /// How many requests every unit has, where they all have as many.
-    fn turns_of_every_unit(&self) -> Option<u32> {
-        Some(1)
-    }
+/// Where requests come from: a unit is a request, or all requests of a conversation.
+pub(crate) enum Source {
+    Single(Single),
+    Conversations(Box<generated::Conversation>),
+    File(rows::FileSource),
 }
 
-/// Where requests come from.
-#[derive(Debug)]
-pub(crate) enum Source {
-    Generated(Box<dyn Generate>),
-    File(rows::FileSource),
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").finish_non_exhaustive()
+    }
 }
 
 /// The source of a dataset.
@@ -78,7 +73,7 @@ pub(crate) fn open(spec: &PlanSpec, with: &Composer) -> Result<Source, WorkloadE
     if let DatasetSpec::File { format, path } = &spec.dataset {
         return rows::FileSource::new(*format, path, spec).map(Source::File);
     }
-    generated::of(spec, with).map(Source::Generated)
+    generated::of(spec, with)
 }
 
 impl Source {
@@ -90,7 +85,8 @@ impl Source {
         unit: u64,
     ) -> Result<Vec<Parts>, WorkloadError> {
         match (self, row) {
-            (Self::Generated(source), _) => source.unit(with, unit),
+            (Self::Single(request), _) => Ok(vec![request(with, unit)?]),
+            (Self::Conversations(source), _) => source.unit(with, unit),
             (Self::File(_), Some(row)) => rows::FileSource::parts(with, row, unit),
             (Self::File(_), None) => Ok(Vec::new()),
         }
@@ -98,14 +94,15 @@ impl Source {
 
     pub(crate) fn turns(&self, with: &Composer, unit: u64) -> u32 {
         match self {
-            Self::Generated(source) => source.turns(with, unit),
-            Self::File(_) => 1,
+            Self::Conversations(source) => source.turns(with, unit),
+            Self::Single(_) | Self::File(_) => 1,
         }
     }
 
     pub(crate) fn turns_of_every_unit(&self) -> Option<u32> {
         match self {
-            Self::Generated(source) => source.turns_of_every_unit(),
+            Self::Single(_) => Some(1),
+            Self::Conversations(source) => source.every,
             Self::File(source) => source.turns_of_every_row(),
         }
     }
@@ -113,7 +110,7 @@ impl Source {
     /// The rows of a file, from its start; none where requests are made up.
     pub(crate) fn rows(&self, spec: &PlanSpec) -> Result<Option<Rows>, WorkloadError> {
         match self {
-            Self::Generated(_) => Ok(None),
+            Self::Single(_) | Self::Conversations(_) => Ok(None),
             Self::File(source) => source.rows(spec).map(Some),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bench_schema::{Nanos, Prompt, PromptSize};
 
-use super::{Generate, Parts};
+use super::{Parts, Single, Source};
 use crate::builtin_prompts::{self, USE_CASES};
 use crate::composer::{Composer, Made};
 use crate::dataset::{DatasetSpec, Study};
@@ -17,133 +17,103 @@ use crate::{Draw, LengthSpec, WorkloadError};
 const INPUT: u64 = 550;
 pub(super) const OUTPUT: u64 = 128;
 
-/// The generator of a dataset.
-pub(super) fn of(spec: &PlanSpec, with: &Composer) -> Result<Box<dyn Generate>, WorkloadError> {
-    let generator: Box<dyn Generate> = match &spec.dataset {
-        DatasetSpec::Random | DatasetSpec::Joint(_) => Box::new(Random),
-        DatasetSpec::RandomIds { vocabulary } => Box::new(ids(*vocabulary, with)?),
-        DatasetSpec::Text => Box::new(Prose),
-        DatasetSpec::Study(study) => Box::new(FixedPrompts {
-            prompts: builtin_prompts::study(study.name()),
-            study: *study,
-        }),
-        DatasetSpec::Spread(categories) => Box::new(Spread {
-            categories: categories.clone(),
-        }),
+/// The source of a dataset that is no file.
+pub(super) fn of(spec: &PlanSpec, with: &Composer) -> Result<Source, WorkloadError> {
+    Ok(Source::Single(match &spec.dataset {
+        DatasetSpec::Random | DatasetSpec::Joint(_) => random(),
+        DatasetSpec::RandomIds { vocabulary } => ids(*vocabulary, with)?,
+        DatasetSpec::Text => prose(),
+        DatasetSpec::Study(study) => fixed_prompts(*study),
+        DatasetSpec::Spread(categories) => spread(categories.clone()),
         DatasetSpec::Prefix {
             groups,
             prefix,
             own,
             skew,
-        } => Box::new(SharedPrefix::new(*groups, *prefix, own, *skew)?),
+        } => SharedPrefix::new(*groups, *prefix, own, *skew)?.requests(),
         DatasetSpec::MultiTurn {
             turns,
             first,
             next,
             think_s,
-        } => Box::new(Conversation::new(turns, first, next, *think_s)?),
+        } => {
+            let conversation = Conversation::new(turns, first, next, *think_s)?;
+            return Ok(Source::Conversations(Box::new(conversation)));
+        }
         // files are opened before this is asked
-        DatasetSpec::Mixed | DatasetSpec::File { .. } => Box::new(Mixed::new()),
-    };
-    Ok(generator)
+        DatasetSpec::Mixed | DatasetSpec::File { .. } => mixed(),
+    }))
 }
 
 fn one(made: &Made, output: Option<u64>) -> Parts {
     Parts::new(made.prompt(), made.size.clone(), output)
 }
 
+/// The one whose turn it is.
+fn in_turn<T: Copy>(all: &[T], unit: u64) -> Option<T> {
+    let turn = unit.checked_rem(all.len() as u64)?;
+    all.get(usize::try_from(turn).ok()?).copied()
+}
+
 /// The mixed use cases.
-#[derive(Debug)]
-struct Mixed {
-    weights: Vec<f64>,
-    prompts: Vec<Vec<&'static str>>,
-}
-
-impl Mixed {
-    fn new() -> Self {
-        Self {
-            weights: running(USE_CASES.iter().map(|case| case.weight)),
-            prompts: USE_CASES
-                .iter()
-                .map(|case| case.prompts().collect())
-                .collect(),
-        }
-    }
-}
-
-impl Generate for Mixed {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+fn mixed() -> Single {
+    let weights = running(USE_CASES.iter().map(|case| case.weight));
+    let prompts: Vec<Vec<&str>> = USE_CASES
+        .iter()
+        .map(|case| case.prompts().collect())
+        .collect();
+    Box::new(move |with, unit| {
         let (input, output) = with.lengths(unit);
         let mut shape = with.shape(unit);
-        let at = choose(&self.weights, &mut shape);
-        let (Some(case), Some(prompts)) = (USE_CASES.get(at), self.prompts.get(at)) else {
-            return Ok(Vec::new());
-        };
-        let prompt = prompts
-            .get(shape.pick(prompts.len()))
-            .copied()
-            .unwrap_or_default();
+        // the last of the running weights is the sum of all, so that there is always one
+        let at = choose(&weights, &mut shape).min(USE_CASES.len() - 1);
+        let (case, prompts) = (&USE_CASES[at], &prompts[at]);
+        let prompt = prompts.get(shape.pick(prompts.len())).copied();
+        let prompt = prompt.unwrap_or_default();
         let answer = shape.between(*case.answer.start(), *case.answer.end());
         let mut words = with.words(unit);
         let salt = with.salt(&mut words);
-        let made = match input {
-            None => with.as_it_is(prompt, salt.as_deref())?,
-            Some(asked) => with.prose(behind(salt.as_deref(), prompt), asked, &mut words)?,
+        let made = match (input, salt) {
+            (None, salt) => with.as_it_is(prompt, salt.as_deref())?,
+            (Some(asked), Some(salt)) => {
+                with.prose(format!("{salt} {prompt}"), asked, &mut words)?
+            }
+            (Some(asked), None) => with.prose(prompt.to_owned(), asked, &mut words)?,
         };
         let mut parts = one(&made, output.or(Some(answer)));
         parts.use_case = Some(case.name.to_owned());
-        Ok(vec![parts])
-    }
-}
-
-fn behind(salt: Option<&str>, text: &str) -> String {
-    match salt {
-        Some(salt) => format!("{salt} {text}"),
-        None => text.to_owned(),
-    }
+        Ok(parts)
+    })
 }
 
 /// Random words.
-#[derive(Debug)]
-struct Random;
-
-impl Generate for Random {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+fn random() -> Single {
+    Box::new(|with, unit| {
         let (input, output) = with.lengths(unit);
         let made = with.random(input.unwrap_or(INPUT), &mut with.words(unit))?;
-        Ok(vec![one(&made, output.or(Some(OUTPUT)))])
-    }
+        Ok(one(&made, output.or(Some(OUTPUT))))
+    })
 }
 
 /// Prose.
-#[derive(Debug)]
-struct Prose;
-
-impl Generate for Prose {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+fn prose() -> Single {
+    Box::new(|with, unit| {
         let (input, output) = with.lengths(unit);
         let mut words = with.words(unit);
         let salt = with.salt(&mut words).unwrap_or_default();
         let made = with.prose(salt, input.unwrap_or(INPUT), &mut words)?;
-        Ok(vec![one(&made, output.or(Some(OUTPUT)))])
-    }
+        Ok(one(&made, output.or(Some(OUTPUT))))
+    })
 }
 
 /// A few prompts in turn.
-#[derive(Debug)]
-struct FixedPrompts {
-    prompts: Vec<&'static str>,
-    study: Study,
-}
-
-impl Generate for FixedPrompts {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+fn fixed_prompts(study: Study) -> Single {
+    let prompts = builtin_prompts::study(study.name());
+    Box::new(move |with, unit| {
         let (input, output) = with.lengths(unit);
-        let turn = unit.checked_rem(self.prompts.len() as u64).unwrap_or(0);
-        let turn = usize::try_from(turn).unwrap_or(0);
-        let prompt = self.prompts.get(turn).copied().unwrap_or_default();
+        let prompt = in_turn(&prompts, unit).unwrap_or_default();
         let mut words = with.words(unit);
-        let salt = with.salt(&mut words).filter(|_| self.study != Study::Gpt2);
+        let salt = with.salt(&mut words).filter(|_| study != Study::Gpt2);
         // The salt stands in place of the first word, so that the number of words stays that of the study.
         let text = match (&salt, prompt.split_once(' ')) {
             (Some(salt), Some((_, rest))) => format!("{salt} {rest}"),
@@ -154,72 +124,49 @@ impl Generate for FixedPrompts {
             Some(asked) => with.prose(text, asked, &mut words)?,
         };
         let mut parts = one(&made, output.or(Some(OUTPUT)));
-        parts.use_case = Some(self.study.name().to_owned());
-        Ok(vec![parts])
-    }
+        parts.use_case = Some(study.name().to_owned());
+        Ok(parts)
+    })
 }
 
 /// Lengths in categories, the categories in turn, so that each has as many.
-#[derive(Debug)]
-struct Spread {
-    categories: Vec<LengthCategory>,
-}
-
-impl Generate for Spread {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
-        let turn = unit.checked_rem(self.categories.len() as u64).unwrap_or(0);
-        let turn = usize::try_from(turn).unwrap_or(0);
-        let category = self
-            .categories
-            .get(turn)
-            .copied()
-            .unwrap_or(LengthCategory::Tiny);
-        let target = category
-            .target(&mut with.shape(unit))
-            .with_prompt_of_at_least(with.least());
+fn spread(categories: Vec<LengthCategory>) -> Single {
+    Box::new(move |with, unit| {
+        let category = in_turn(&categories, unit).unwrap_or(LengthCategory::Tiny);
+        let target = category.target(&mut with.shape(unit));
+        let target = target.with_prompt_of_at_least(with.least());
         let mut words = with.words(unit);
         let salt = with.salt(&mut words).unwrap_or_default();
         let made = with.prose(salt, target.input, &mut words)?;
         let mut parts = one(&made, Some(target.output));
         parts.category = Some(category.name().to_owned());
-        Ok(vec![parts])
-    }
+        Ok(parts)
+    })
 }
 
 /// Random token ids.
-#[derive(Debug)]
-struct Ids {
-    ids: Arc<[u32]>,
-    vocabulary: u32,
-}
-
-fn ids(vocabulary: Option<u32>, with: &Composer) -> Result<Ids, WorkloadError> {
-    let ids = match vocabulary {
-        Some(_) => None,
-        None => with.token_counter().ids(),
+fn ids(vocabulary: Option<u32>, with: &Composer) -> Result<Single, WorkloadError> {
+    let known = if vocabulary.is_none() {
+        with.token_counter().ids()
+    } else {
+        None
     };
-    match (vocabulary, ids) {
-        (Some(vocabulary), _) => Ok(Ids {
-            ids: Arc::new([]),
-            vocabulary,
-        }),
-        (None, Some(ids)) if !ids.is_empty() => Ok(Ids { ids, vocabulary: 0 }),
-        _ => Err(WorkloadError::Conflict {
+    let ids = known.unwrap_or_else(|| Arc::new([]));
+    if vocabulary.is_none() && ids.is_empty() {
+        return Err(WorkloadError::Conflict {
             what: "random token ids need a vocabulary".to_owned(),
             next: "give a tokenizer, or its size as random-ids:VOCABULARY",
-        }),
+        });
     }
-}
-
-impl Generate for Ids {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+    let below = u64::from(vocabulary.unwrap_or(0));
+    Ok(Box::new(move |with, unit| {
         let (input, output) = with.lengths(unit);
         let asked = input.unwrap_or(INPUT);
         let length = with.own_length(asked);
         let mut words = with.words(unit);
-        let id = |_| match self.ids.get(words.pick(self.ids.len())) {
+        let id = |_| match ids.get(words.pick(ids.len())) {
             Some(id) => *id,
-            None => u32::try_from(words.below(u64::from(self.vocabulary))).unwrap_or(0),
+            None => u32::try_from(words.below(below)).unwrap_or(0),
         };
         let prompt = Prompt::TokenIds((0..length).map(id).collect());
         let size = PromptSize {
@@ -227,8 +174,8 @@ impl Generate for Ids {
             sent_tokens: Some(length),
             words: None,
         };
-        Ok(vec![Parts::new(prompt, size, output.or(Some(OUTPUT)))])
-    }
+        Ok(Parts::new(prompt, size, output.or(Some(OUTPUT))))
+    }))
 }
 
 /// Most tokens of prefixes that are kept, over all groups: about 200 MB of text.
@@ -271,29 +218,30 @@ impl SharedPrefix {
             Arc::clone(kept.get_or_init(|| text))
         }))
     }
-}
 
-impl Generate for SharedPrefix {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
-        let (own, output) = with.lengths(unit);
-        let mut shape = with.shape(unit);
-        let group = choose(&self.popularity, &mut shape);
-        let own = own.unwrap_or_else(|| self.own.draw(&mut shape, unit));
-        let shared = self.of_group(with, group)?;
-        let asked = self.length + own;
-        let made = with.continued(&shared, self.length, asked, &mut with.words(unit))?;
-        let mut parts = one(&made, output.or(Some(OUTPUT)));
-        parts.session = Some(group as u64);
-        parts.use_case = Some(format!("prefix-{group}"));
-        Ok(vec![parts])
+    fn requests(self) -> Single {
+        Box::new(move |with, unit| {
+            let (own, output) = with.lengths(unit);
+            let mut shape = with.shape(unit);
+            let group = choose(&self.popularity, &mut shape);
+            let own = own.unwrap_or_else(|| self.own.draw(&mut shape, unit));
+            let shared = self.of_group(with, group)?;
+            let asked = self.length + own;
+            let made = with.continued(&shared, self.length, asked, &mut with.words(unit))?;
+            let mut parts = one(&made, output.or(Some(OUTPUT)));
+            parts.session = Some(group as u64);
+            parts.use_case = Some(format!("prefix-{group}"));
+            Ok(parts)
+        })
     }
 }
 
 /// Conversations.
 #[derive(Debug)]
-struct Conversation {
+pub(crate) struct Conversation {
     turns: LengthSampler,
-    every: Option<u32>,
+    /// Turns of each, where all have as many.
+    pub(super) every: Option<u32>,
     first: LengthSampler,
     next: LengthSampler,
     think: Nanos,
@@ -322,10 +270,9 @@ impl Conversation {
     fn turns_from(&self, shape: &mut Draw, unit: u64) -> u32 {
         u32::try_from(self.turns.draw(shape, unit)).unwrap_or(u32::MAX)
     }
-}
 
-impl Generate for Conversation {
-    fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
+    /// The requests of a unit.
+    pub(super) fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
         let mut shape = with.shape(unit);
         let turns = self.turns_from(&mut shape, unit);
         let mut words = with.words(unit);
@@ -350,12 +297,9 @@ impl Generate for Conversation {
         Ok(parts)
     }
 
-    fn turns(&self, with: &Composer, unit: u64) -> u32 {
+    /// How many requests the unit has, without making them.
+    pub(super) fn turns(&self, with: &Composer, unit: u64) -> u32 {
         self.every
             .unwrap_or_else(|| self.turns_from(&mut with.shape(unit), unit))
-    }
-
-    fn turns_of_every_unit(&self) -> Option<u32> {
-        self.every
     }
 }
