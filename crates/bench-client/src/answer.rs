@@ -139,8 +139,7 @@ impl Default for AnswerLimits {
 /// A content event has the arrival of the read that completed it. It is exact only if nothing but line ends follows it in that
 /// read: the kernel keeps the stamp of the last segment of those it merged, so whatever is followed by more bytes (the next
 /// event, half of one, a finish chunk, a comment) may have come earlier, and has as its bound the time since the socket was
-/// last seen empty. A server that writes its last token and its closing events at once therefore gives a bounded last stamp:
-/// that is what is known.
+/// last seen empty; or none, where the mark says that one segment brought all of it.
 #[derive(Debug)]
 pub struct AnswerDecoder {
     framer: Framer,

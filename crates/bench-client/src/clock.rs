@@ -108,6 +108,8 @@ pub(crate) struct KernelStamps {
     lags: Recent,
     /// From last tokens to the closing events after them, where they were read apart.
     closings: Recent,
+    /// Reads that are still expected to bring several content events each.
+    several: Cell<u32>,
 }
 
 /// What nineteen of twenty of the latest durations stay below.
@@ -157,6 +159,7 @@ impl KernelStamps {
             sampled: Cell::new(clock.now()),
             lags: Recent::new(),
             closings: Recent::new(),
+            several: Cell::new(0),
             clock,
         }
     }
@@ -188,6 +191,21 @@ impl KernelStamps {
     /// The closing events of an answer came this long after its last token, which had been read before them.
     pub(crate) fn note_closing(&self, delay: Nanos) {
         self.closings.push(delay);
+    }
+
+    /// A read brought several content events: some of those that follow may, too.
+    pub(crate) fn note_several(&self) {
+        self.several.set(64);
+    }
+
+    /// A read brought one content event, or none.
+    pub(crate) fn note_single(&self) {
+        self.several.set(self.several.get().saturating_sub(1));
+    }
+
+    /// Whether one of the latest reads brought several.
+    pub(crate) fn expects_several(&self) -> bool {
+        self.several.get() > 0
     }
 
     /// How long before its closing events a last token arrived that was read together with them; absent while that is not known.

@@ -153,7 +153,7 @@ impl<'a> RequestExecution<'a> {
         self.deadline.set(self.due());
         let mut transfer = request.start_on(connection);
         let streaming = request.prepared.is_streaming();
-        let ending = self.follow(&mut transfer, streaming).await;
+        let ending = self.follow(&mut transfer, &log, streaming).await;
         let sent = transfer.sent().unwrap_or(now);
         let in_time = race.is_some_and(|race| self.clock.now() - sent <= race);
         if in_time && self.is_stale(&ending, &log, begin) {
@@ -176,7 +176,7 @@ impl<'a> RequestExecution<'a> {
     }
 
     /// Step through the answer until it ends one way or another.
-    async fn follow(&mut self, transfer: &mut Transfer, streaming: bool) -> Ending {
+    async fn follow(&mut self, transfer: &mut Transfer, log: &ReadLog, streaming: bool) -> Ending {
         loop {
             let step = poll_fn(|cx| {
                 let step = transfer.poll_step(cx);
@@ -189,7 +189,7 @@ impl<'a> RequestExecution<'a> {
                 }
             });
             let ending = match step.await {
-                Some(Step::Data(bytes, mark)) => self.data(&bytes, mark),
+                Some(Step::Data(bytes, mark)) => self.data(&bytes, mark, log),
                 Some(Step::Head(head, mark)) => self.head(&head, mark, streaming),
                 Some(Step::End(at)) => Some(Ending::Whole(at)),
                 Some(Step::Broken(error)) => Some(Ending::Broken(Some(error))),
@@ -240,7 +240,7 @@ impl<'a> RequestExecution<'a> {
         None
     }
 
-    fn data(&mut self, bytes: &[u8], mark: ReadMark) -> Option<Ending> {
+    fn data(&mut self, bytes: &[u8], mark: ReadMark, log: &ReadLog) -> Option<Ending> {
         let len = bytes.len();
         self.exchange.response_bytes += u64::try_from(len).unwrap_or(u64::MAX);
         if let Some(error_body) = &mut self.error_body {
@@ -250,6 +250,7 @@ impl<'a> RequestExecution<'a> {
         } else if let Some(decoder) = &mut self.decoder {
             let progress = decoder.push(bytes, mark);
             if progress.content_events > 0 {
+                log.note_events(progress.content_events);
                 self.events += u64::try_from(progress.content_events).unwrap_or(u64::MAX);
                 self.last_event = mark.returned;
                 if let Some(gaps) = self.gaps {

@@ -20,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use crate::clock::KernelStamps;
 use crate::request::Sent;
 use crate::sys;
-use crate::sys::{Opening, Received};
+use crate::sys::{Arrived, Opening, Received};
 
 /// A request that is longer than two of these ends with a write of one: `sent` is taken before a call that takes microseconds, however
 /// long the prompt.
@@ -112,7 +112,8 @@ impl Socket {
             let mut ready = ready!(self.fd.poll_read_ready(cx))?;
             let fd = self.fd.get_ref().as_fd();
             let started = self.log.now();
-            let piece = first_piece(fd, &self.log, started).filter(|piece| *piece < room);
+            let look = look_ahead(fd, &self.log, started);
+            let piece = look.piece.filter(|piece| *piece < room);
             let received = recv(fd, piece.unwrap_or(room));
             let returned = self.log.now();
             match received {
@@ -132,6 +133,7 @@ impl Socket {
                         realtime_ns: received.realtime_ns,
                         drained,
                         piece: piece.map(|_| end_of_piece(&received, sys::next_stamp(fd))),
+                        one_segment: look.segment == Some(received.len),
                         len: received.len,
                         opening: received.opening,
                     });
@@ -250,6 +252,10 @@ pub(crate) struct ReadLog {
     drained: Cell<Stamp>,
     reads: Arc<AtomicU64>,
     bytes_read: Cell<u64>,
+    /// What had arrived when that was last looked at.
+    arrived: Cell<Arrived>,
+    /// Content events of the latest read.
+    events: Cell<usize>,
     ended: Cell<Option<Stamp>>,
     last_write: Cell<Stamp>,
     /// Requests whose bodies hyper has taken and that are not out yet.
@@ -283,6 +289,8 @@ impl ReadLog {
             drained: Cell::new(now),
             reads: Arc::default(),
             bytes_read: Cell::new(0),
+            arrived: Cell::default(),
+            events: Cell::new(0),
             ended: Cell::new(None),
             last_write: Cell::new(now),
             sending: RefCell::default(),
@@ -329,7 +337,15 @@ impl ReadLog {
             let step = Nanos::new((gap - usual).get() / 8);
             self.usual_gap.set(usual + step);
         }
-        let previous_return = self.drained.get().min(arrival);
+        // A segment arrives as a whole.
+        let previous_return = if read.one_segment && read.realtime_ns.is_some() {
+            arrival
+        } else {
+            self.drained.get().min(arrival)
+        };
+        if self.events.replace(0) < 2 {
+            self.stamps.note_single();
+        }
         let closing = self.stamps.closing().map(|delay| arrival - delay);
         self.mark.set(ReadMark {
             arrival,
@@ -374,6 +390,24 @@ impl ReadLog {
         let late = now - mark.arrival > usual + Nanos::new(usual.get() / 4);
         let short = self.reads() - self.begun_at.get() < SHORT;
         (late || short) && stamped && self.in_vain.get() < PATIENCE
+    }
+
+    /// The latest read brought so many content events more.
+    pub(crate) fn note_events(&self, more: usize) {
+        self.events.set(self.events.get().saturating_add(more));
+        if self.events.get() > 1 {
+            self.stamps.note_several();
+        }
+    }
+
+    /// The bytes that wait of what has `arrived`; and, where everything before them was looked at, in how many segments they came.
+    fn waiting(&self, arrived: Arrived) -> (usize, Option<u32>) {
+        let before = self.arrived.replace(arrived);
+        let read = self.bytes_read.get();
+        let queued = usize::try_from(arrived.bytes.saturating_sub(read)).unwrap_or(usize::MAX);
+        let known = before.bytes == read;
+        let segments = known.then(|| arrived.segments.wrapping_sub(before.segments));
+        (queued, segments)
     }
 
     /// Whether so many queued bytes may be more than one event.
@@ -479,6 +513,8 @@ pub(crate) struct Read {
     pub(crate) drained: bool,
     /// Where it ended, if it was to take no more than one event of several that waited.
     pub(crate) piece: Option<PieceEnd>,
+    /// Whether all of it came in one segment.
+    pub(crate) one_segment: bool,
     pub(crate) len: usize,
     pub(crate) opening: Opening,
 }
@@ -505,15 +541,35 @@ pub(crate) enum PieceEnd {
     InASegment,
 }
 
-/// Bytes to the end of the first of several events that wait; `None` where everything is to be read at once.
-fn first_piece(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Option<usize> {
-    if !log.may_hold_several(now) {
-        return None;
+/// What is known of a read before it is made.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    /// Its bytes, where they are one segment's.
+    segment: Option<usize>,
+    /// Bytes to the end of the first of several events that wait; `None` where everything is to be read at once.
+    piece: Option<usize>,
+}
+
+fn look_ahead(fd: BorrowedFd<'_>, log: &ReadLog, now: Stamp) -> Look {
+    let piecewise = log.may_hold_several(now);
+    let nothing = Look::default();
+    if !piecewise && !log.stamps.expects_several() {
+        return nothing;
     }
-    let queued = usize::try_from(rustix::io::ioctl_fionread(fd).ok()?).ok()?;
-    if !log.is_unusual(queued) {
-        return None;
+    let Some(arrived) = sys::arrived(fd) else {
+        return nothing;
+    };
+    let (queued, segments) = log.waiting(arrived);
+    if segments == Some(1) {
+        let segment = Some(queued);
+        return Look { segment, ..nothing };
     }
+    let piece = (piecewise && log.is_unusual(queued)).then(|| first_piece(fd, queued));
+    let piece = piece.flatten();
+    Look { piece, ..nothing }
+}
+
+fn first_piece(fd: BorrowedFd<'_>, queued: usize) -> Option<usize> {
     let mut bytes = [0_u8; LOOK];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     let (read, _) = rustix::net::recv(fd, &mut bytes, flags).ok()?;
@@ -562,7 +618,8 @@ pub struct ReadMark {
     pub arrival: Stamp,
     /// When the read returned to this program.
     pub returned: Stamp,
-    /// A moment at which the socket was seen empty: no byte of this read had arrived then. Normally the read before this one.
+    /// A moment at which the socket was seen empty: no byte of this read had arrived then. Normally the read before this one. The same as
+    /// `arrival` where one segment brought all of it.
     pub previous_return: Stamp,
     /// From when on a last token can have arrived that was read together with the closing events of its answer, by how long after their
     /// last tokens such events have lately come (in nineteen of twenty answers that were read apart; else by how long this thread takes

@@ -68,6 +68,45 @@ fn set_socket_option(
     }
 }
 
+/// What a TCP connection has brought in order since it began: bytes, and the segments that they came in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrived {
+    pub(crate) bytes: u64,
+    pub(crate) segments: u32,
+}
+
+/// What has arrived by now; absent where the socket is not TCP, or the kernel too old to tell.
+#[cfg(target_os = "linux")]
+pub(crate) fn arrived(fd: BorrowedFd<'_>) -> Option<Arrived> {
+    /// `tcpi_bytes_received` and `tcpi_data_segs_in` of `struct tcp_info`, whose members only ever grew in number.
+    const BYTES: usize = 128;
+    const SEGMENTS: usize = 152;
+    let mut info = [0_u8; 160];
+    let mut len = socklen_of::<[u8; 160]>();
+    // SAFETY: the array is valid for writes of `len` bytes, and both live across the call.
+    let rc = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    let told = info.get(..usize::try_from(len).ok()?)?;
+    let bytes = told.get(BYTES..BYTES + 8)?.try_into().ok()?;
+    let segments = told.get(SEGMENTS..SEGMENTS + 4)?.try_into().ok()?;
+    (rc == 0).then(|| Arrived {
+        bytes: u64::from_ne_bytes(bytes),
+        segments: u32::from_ne_bytes(segments),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn arrived(_fd: BorrowedFd<'_>) -> Option<Arrived> {
+    None
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn ask_for_stamps(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

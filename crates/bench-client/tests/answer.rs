@@ -37,6 +37,28 @@ fn answer(reads: &[(&str, ReadMark)], end: StreamEnd) -> Answer {
 }
 
 #[test]
+fn the_count_that_a_message_opens_with_is_not_its_length() {
+    let start = "{\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":7,\"output_tokens\":1}}}";
+    let token =
+        "{\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}";
+    let stop = "{\"type\":\"message_stop\"}";
+    let tokens = |end: &str| {
+        let protocol = protocol_by_name("anthropic-messages").unwrap();
+        let mut decoder = AnswerDecoder::new(protocol, true, AnswerLimits::default());
+        for event in [start, token, token, end, stop] {
+            let event = format!("data: {event}\n\n");
+            decoder.push(event.as_bytes(), ReadMark::default());
+        }
+        let usage = decoder.finish(StreamEnd::Eof).usage.unwrap();
+        (usage.prompt_tokens, usage.completion_tokens)
+    };
+    let end = "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}";
+    assert_eq!(tokens(end), (Some(7), None));
+    let counted = "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}";
+    assert_eq!(tokens(counted), (Some(7), Some(2)));
+}
+
+#[test]
 fn an_event_has_the_arrival_and_the_lag_of_the_read_that_completed_it() {
     let (half, rest) = TOKEN.split_at(20);
     let reads = [(half, mark(0, 10, 15)), (rest, mark(15, 40, 47))];

@@ -92,23 +92,23 @@ struct AnthropicUsage {
 
 impl AnthropicUsage {
     /// `input_tokens` leaves out what the cache took part in; a prompt's length is the sum.
-    fn emit(&self, out: &mut Delta) {
+    fn told(&self) -> Usage {
         let cached = self.cache_read.0;
         let written = self.cache_written.0;
         let prompt = self.input.0;
-        out.usage(&Usage {
+        Usage {
             prompt_tokens: prompt.map(|n| n + cached.unwrap_or(0) + written.unwrap_or(0)),
             completion_tokens: self.output.0,
             cached_tokens: cached,
             reasoning_tokens: None,
-        });
+        }
     }
 }
 
 impl Answer<'_> {
     fn emit(&self, out: &mut Delta) {
         if let Some(usage) = &self.usage {
-            usage.emit(out);
+            out.usage(&usage.told());
         }
         for block in &self.content.0 {
             block.emit(out);
@@ -129,13 +129,14 @@ impl Block<'_> {
 
 impl StreamEvent<'_> {
     fn emit(&self, kind: &str, out: &mut Delta) {
-        let usage = self
-            .message
-            .as_ref()
-            .and_then(|message| message.usage.as_ref());
-        if let Some(usage) = self.usage.as_ref().or(usage) {
-            usage.emit(out);
-        }
+        // What a message opens with counts no output yet: most servers say 1 there.
+        let opening = self.message.as_ref().and_then(|m| m.usage.as_ref());
+        let opening = opening.map(|usage| Usage {
+            completion_tokens: None,
+            ..usage.told()
+        });
+        let usage = self.usage.as_ref().map(AnthropicUsage::told);
+        out.usage(&usage.or(opening).unwrap_or_default());
         if let Some(block) = &self.content_block {
             block.emit(out);
         }

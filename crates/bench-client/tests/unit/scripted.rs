@@ -74,6 +74,7 @@ impl ScriptedStream {
             realtime_ns: None,
             drained,
             piece: None,
+            one_segment: false,
             len: n,
             opening: Default::default(),
         });

@@ -66,6 +66,8 @@ async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share
         for (mark, bytes) in &reads {
             assert!(bytes.len() % event.len() == 0, "whole events");
             at += bytes.len() / event.len();
+            // three calls are three segments, and none of them may pass for all
+            assert!(bytes.len() == event.len() || mark.previous_return < mark.arrival);
             let (before, after) = written[at - 1];
             if mark.continues {
                 shared += 1;
@@ -77,6 +79,38 @@ async fn events_that_waited_together_have_their_own_stamps_or_are_known_to_share
         }
     }
     assert!(own > 0, "{own} of their own, {shared} shared");
+}
+
+/// A server that writes all tokens of a step in one call: they arrived together, and the read before says nothing of them.
+#[tokio::test]
+async fn events_that_one_segment_brought_have_its_stamp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    sys::ask_for_stamps(near.as_fd()).unwrap();
+    let mut far = listener.accept().unwrap().0;
+    far.set_nodelay(true).unwrap();
+    let log = ReadLog::new(Rc::new(KernelStamps::new(Clock::start())));
+    let watched = sys::watch(
+        Arc::new(near.into()),
+        Interest::READABLE | Interest::WRITABLE,
+    );
+    let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
+    let mut exact = 0;
+    // The kernel begins to stamp a moment after the first socket asks.
+    for round in 0..100_000 {
+        let bytes = "data: {}\n\n".repeat(2 + round % 5);
+        far.write_all(bytes.as_bytes()).unwrap();
+        let reads = read_what_waits(&mut socket, bytes.len()).await;
+        log.note_events(2);
+        let mark = reads[0].0;
+        let stamped = mark.arrival < mark.returned && reads.len() == 1;
+        exact += usize::from(stamped && mark.previous_return == mark.arrival);
+        if exact == 100 {
+            return;
+        }
+    }
+    panic!("{exact} of 100");
 }
 
 /// The stamp is taken before the call, so that what the call does before it reaches the last byte would be counted as the server's.
