@@ -96,7 +96,9 @@ fn doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     };
     let reasons = run.trust.reasons.iter().filter(untrusted);
     let named = reasons.map(|reason| format!("the run is untrusted: {}", reason.message));
-    named.chain(bench_insight::capacity_doubts(cell)).collect()
+    named
+        .chain(bench_insight::capacity_doubts(run, cell))
+        .collect()
 }
 
 fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> String) -> String {

@@ -151,8 +151,8 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::GpuLow => vec![Action::RunMoreAtOnce],
         Cause::GpuSaturated => vec![Action::AddGpus],
         Cause::GpuThrottled => vec![Action::CoolGpu],
-        // what the slow ones have in common is named: how the server treats it is what is left to find
-        Cause::SlowRequests if finding.evidence.iter().any(|e| e.of.is_some()) => {
+        // What they have in common has been told, or is another cell's doing.
+        Cause::SlowRequests if finding.message.is_some() || named(finding) => {
             vec![Action::LookAtServerLog]
         }
         Cause::SlowRequests => vec![Action::CompareSlowRequests],
@@ -175,6 +175,14 @@ pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
             parameter: parameter(action, kind),
         })
         .collect()
+}
+
+/// Whether the kind of the slow requests is known.
+fn named(finding: &Finding) -> bool {
+    finding
+        .evidence
+        .iter()
+        .any(|evidence| evidence.figure == Known::SlowShare.into() && evidence.of.is_some())
 }
 
 /// Whether requests were sent one at a time.

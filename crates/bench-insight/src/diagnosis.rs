@@ -61,7 +61,9 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         finding.advice = advice::of(finding, kind);
     }
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
-        && !looks.iter().any(|look| unexplained::cost(look) >= LEAST);
+        && !looks
+            .iter()
+            .any(|look| unexplained::cost(look) >= LEAST || first_token::is_long(look));
     if calm && !is_doubted(run) && looks.iter().map(|look| look.seen.len()).sum::<usize>() >= FEWEST
     {
         found.extend(healthy(run));
@@ -82,9 +84,16 @@ fn is_doubted(run: &RunRecord) -> bool {
         "not_stationary",
     ];
     let mut reasons = run.trust.reasons.iter();
+    // Connections that the server drops under a request cost its user the time until it is asked again.
+    let dropped = |cell: &CellRecord| {
+        cell.counts.replaced_connections as f64 > LEAST * cell.counts.completed as f64
+    };
     // Tokens that come several at a time waited for each other somewhere.
     reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
-        || run.cells.iter().any(view::in_bundles)
+        || run
+            .cells
+            .iter()
+            .any(|cell| view::in_bundles(cell) || dropped(cell))
 }
 
 /// Share of the users' time from which on a level that moved makes a cell's rates those of no server.
@@ -112,7 +121,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
             load::overload(look),
             first_token::held_back(look),
             first_token::waiting_or_prefill(look, quiet.as_ref()),
-            load::decode_slows(look, quiet.as_ref()),
+            load::decode_slows(look, quiet.as_ref(), all),
             first_token::head_of_line(look),
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
@@ -229,6 +238,14 @@ const EXPLAINS: &[Explains] = &[
     },
     explains(Cause::Drift, &[OVERLOAD]),
     explains(Cause::Step, &[OVERLOAD]),
+    Explains {
+        at_most: 2.5,
+        ..explains(Cause::Drift, &[&[Cause::WaitingOrPrefill]])
+    },
+    Explains {
+        at_most: 2.5,
+        ..explains(Cause::Step, &[&[Cause::WaitingOrPrefill]])
+    },
     explains(
         Cause::Queueing,
         &[PREFILL, &[Cause::WaitingOrPrefill, Cause::GpuLow]],

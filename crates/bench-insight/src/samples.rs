@@ -35,6 +35,8 @@ pub struct RequestSample {
     pub stalls: Vec<(Stamp, f64)>,
     /// Label of the kind of request.
     pub use_case: Option<String>,
+    /// Whether its connection ended before a byte of the answer, and it was asked again on another.
+    pub replaced: bool,
 }
 
 /// A request that was sent or should have been, and got no whole answer.
@@ -193,6 +195,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         endpoint: wire.connection.endpoint,
         stalls: stalls(record),
         use_case: record.use_case.clone(),
+        replaced: wire.connection.replaced > 0,
     })
 }
 

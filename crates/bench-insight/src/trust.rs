@@ -452,13 +452,14 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "its first requests are slower than the rest",
             Some(Cause::Drift) => "its times drift",
+            _ if finding.message.is_some() => "it is slower than a cell at more load",
             _ => "its times change within it",
         };
         reasons.push(TrustReason {
             code: CODE.to_owned(),
             verdict: TrustVerdict::Doubtful,
             message: format!(
-                "the cell's figures are means over different levels: {what}, which costs {} of the users' time",
+                "the cell's figures are not those of one level of the server: {what}, which costs {} of the users' time",
                 text::percent(finding.severity)
             ),
             next: Some("measure longer, or warm up more".to_owned()),

@@ -275,7 +275,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         rates.served_requests_per_s = Some(20.0);
         rates.requests_per_s = 20.0;
         change(&mut cell);
-        bench_insight::capacity_doubts(&cell)
+        bench_insight::capacity_doubts(&load::run("phases-rates"), &cell)
     };
     assert_eq!(doubts(|_| {}), Vec::<String>::new());
     let behind = doubts(|cell| {

@@ -3,7 +3,8 @@
 //! The correlation of neighbours is underestimated in short series by about (1 + 3ρ)/n (Kendall 1954), which is put back, and 0.7 of its
 //! standard error is added: a ρ that is too small costs more coverage than one that is too large costs width. For a mean, ρ inflates the variance by 1 + 2 Σ (1 − k/n) ρᵏ. The share of values
 //! below a quantile forgets more slowly than its own neighbours say, since being below is a coarse look at a value: what is seen there is
-//! turned into the ρ of the values (for the median, sin(π/2 · c)), and that into the share's inflation, as for normal values.
+//! turned into the ρ of the values (for the median, sin(π/2 · c); for another share by inverting the correlation there), and that into the
+//! share's inflation, as for normal values.
 
 use crate::num::float;
 use crate::tables::normal_quantile;
@@ -63,6 +64,22 @@ impl Memory {
         values.sum(|rho| together(q, rho))
     }
 
+    /// The same as the share below the median would show it, seen in the share below another quantile: that forgets sooner than the values do.
+    pub(crate) fn seen_at(self, share: f64) -> Self {
+        let share = share.clamp(0.02, 0.98);
+        let (mut low, mut high) = (0.0_f64, 1.0_f64);
+        for _ in 0..40 {
+            let rho = f64::midpoint(low, high);
+            if together(share, rho) < self.rho {
+                low = rho;
+            } else {
+                high = rho;
+            }
+        }
+        let rho = together(0.5, low).clamp(self.rho, MOST.max(self.rho));
+        Self { rho, ..self }
+    }
+
     fn sum(self, correlation: impl Fn(f64) -> f64) -> f64 {
         let (mut power, mut k, mut inflation) = (self.rho, 1.0, 1.0);
         while power > FORGOTTEN && k < self.n {
@@ -107,6 +124,18 @@ mod tests {
         // Two values that are one are below together, always.
         assert!((together(0.95, 1.0) - 1.0).abs() < 0.01);
         assert!(together(0.99, 0.5) < together(0.9, 0.5));
+    }
+
+    #[test]
+    fn what_is_seen_away_from_the_median_is_told_for_it() {
+        for rho in [0.0, 0.3, 0.9] {
+            let at = |q: f64| Memory {
+                rho: together(q, rho),
+                n: 1e3,
+            };
+            assert!((at(0.77).seen_at(0.77).rho - at(0.5).rho).abs() < 1e-6);
+            assert!((at(0.5).seen_at(0.5).rho - at(0.5).rho).abs() < 1e-6);
+        }
     }
 
     #[test]

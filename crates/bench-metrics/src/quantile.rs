@@ -145,7 +145,7 @@ impl Dependence {
         let effect = below.map_or(1.0, |b| design_effect(n, share, &b, level));
         Self {
             least: tail_effect(effect),
-            memory: below.map_or_else(Memory::default, |b| b.memory),
+            memory: below.map_or_else(Memory::default, |b| b.memory.seen_at(share)),
         }
     }
 
@@ -161,7 +161,7 @@ impl Dependence {
     pub(crate) fn of_share(below: &BlockMean) -> Self {
         Self {
             least: 1.0,
-            memory: below.memory,
+            memory: below.memory.seen_at(below.value),
         }
     }
 

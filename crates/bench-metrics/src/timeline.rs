@@ -169,6 +169,15 @@ impl Timeline {
         .collect()
     }
 
+    /// What the measured requests themselves got within a window.
+    pub(crate) fn measured(&self, window: Window) -> TimeCounts {
+        let own = Self {
+            warm: Vec::new(),
+            ..self.clone()
+        };
+        own.total(window)
+    }
+
     /// Everything within a window.
     pub fn total(&self, window: Window) -> TimeCounts {
         let mut total = TimeCounts::default();

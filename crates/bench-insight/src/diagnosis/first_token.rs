@@ -88,6 +88,17 @@ pub(super) fn waiting_or_prefill(look: &Look<'_>, quiet: Option<&Quiet>) -> Opti
     either(look, start.share(), waited.told)
 }
 
+/// Whether so much passes before the first token, and so much longer than any other takes, that nobody can call it nothing.
+pub(super) fn is_long(look: &Look<'_>) -> bool {
+    /// Of a first token over the median gap.
+    const LONG: f64 = 8.0;
+    let gap = super::load::gap(look.cell).or_else(|| look.tpot());
+    let start = Start::of(look)
+        .zip(gap)
+        .filter(|_| !view::in_bundles(look.cell));
+    start.is_some_and(|(start, gap)| start.share() > EITHER && start.ttft > LONG * gap)
+}
+
 /// A long way to the first token that nothing here takes apart, with what the server counts of it as waiting.
 pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
     let start = Start::of(look)?;

@@ -40,7 +40,11 @@ const SLOWER: f64 = 1.5;
 const COSTS: f64 = 0.15;
 
 /// Token gaps beside those at low load.
-pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Finding> {
+pub(super) fn decode_slows(
+    look: &Look<'_>,
+    quiet: Option<&Quiet>,
+    all: &[Look<'_>],
+) -> Option<Finding> {
     let quiet_gap = quiet?.tpot?;
     let now = look.tpot().or_else(|| gap(look.cell))?;
     let decode = match (look.mean(|r| r.ttft), look.mean(|r| Some(r.e2e))) {
@@ -51,6 +55,20 @@ pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Fin
     if now < SLOWER * quiet_gap || cost < COSTS {
         return None;
     }
+    if let Some(quicker) = all
+        .iter()
+        .find(|other| is_quick_at_more(look, other, now, quiet_gap))
+    {
+        let (here, there) = (&look.cell.id, &quicker.cell.id);
+        return Draft::in_cell(Cause::Step, cost, look.cell)
+            .because(Known::Tpot, now, Unit::Ns)
+            .because(Known::QuietTpot, quiet_gap, Unit::Ns)
+            .refuted_by(Experiment::Longer)
+            .saying(format!(
+                "tokens are slower in {here} than at more load in {there}: it is not load; something else held that cell up, measure it again"
+            ))
+            .done();
+    }
     Draft::in_cell(Cause::DecodeSlowsWithLoad, cost, look.cell)
         .because(Known::Tpot, now, Unit::Ns)
         .because(Known::QuietTpot, quiet_gap, Unit::Ns)
@@ -58,6 +76,20 @@ pub(super) fn decode_slows(look: &Look<'_>, quiet: Option<&Quiet>) -> Option<Fin
         .because_some(Known::InFlight, in_flight(look), Unit::Count)
         .refuted_by(Experiment::LowerConcurrency)
         .done()
+}
+
+/// Whether another cell of the series decodes about as quickly as at low load, at more load than this one.
+fn is_quick_at_more(look: &Look<'_>, other: &Look<'_>, now: f64, quiet: f64) -> bool {
+    let Some((factor, _)) = view::load_series(&look.run.cells) else {
+        return false;
+    };
+    let level = |cell: &CellRecord| view::level(cell, factor);
+    let more = level(other.cell).zip(level(look.cell));
+    let alike = view::key_without(other.cell, factor) == view::key_without(look.cell, factor);
+    let gap = other.tpot().or_else(|| gap(other.cell));
+    alike
+        && more.is_some_and(|(there, here)| there > here)
+        && gap.is_some_and(|gap| gap < f64::midpoint(quiet, now) && gap < now / SLOWER.sqrt())
 }
 
 /// The median gap between tokens, whatever of it is known.

@@ -6,6 +6,7 @@ use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp, U
 use super::first_token;
 use super::look::{Look, Seen, median, quantile};
 use crate::draft::{Draft, of_cell};
+use crate::text;
 use crate::view;
 
 /// Share of the users' time from which on it is told. Machines' own hiccups stay below.
@@ -59,25 +60,67 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
     })
 }
 
-/// The use case whose requests the slow ones are, nearly all of them and of it.
-fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
+/// Whether the slow requests are those that have something in common: nearly all of them have it, and nearly all that have it are slow.
+fn are_those(look: &Look<'_>, slow: &Slow, has: impl Fn(&Seen<'_>) -> bool) -> bool {
     let is_slow = |s: &&Seen<'_>| s.slow > ALIKE * slow.quick;
-    let first = look
-        .seen
-        .iter()
-        .find(is_slow)?
-        .request
-        .use_case
-        .as_deref()?;
-    let of = |s: &&Seen<'_>| s.request.use_case.as_deref() == Some(first);
-    let own = look.seen.iter().filter(of).count();
-    let slow_own = look.seen.iter().filter(of).filter(is_slow).count();
+    let own = look.seen.iter().filter(|s| has(s)).count();
+    let both = look.seen.iter().filter(is_slow).filter(|s| has(s)).count();
     let all_slow = look.seen.iter().filter(is_slow).count();
     let nearly = |part: usize, whole: usize| part * 10 >= whole * 9;
-    (own < look.seen.len() && nearly(slow_own, own) && nearly(slow_own, all_slow)).then_some(first)
+    own < look.seen.len() && own > 0 && nearly(both, own) && nearly(both, all_slow)
 }
 
-/// Requests that take much longer than the quick quarter of those of their lengths.
+/// The use case whose requests the slow ones are.
+fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
+    let first = look.seen.iter().find(|s| s.slow > ALIKE * slow.quick)?;
+    let kind = first.request.use_case.as_deref()?;
+    let is = |s: &Seen<'_>| s.request.use_case.as_deref() == Some(kind);
+    are_those(look, slow, is).then_some(kind)
+}
+
+/// The prompt length from which on requests are slow, where it parts them.
+fn from_length(look: &Look<'_>, slow: &Slow) -> Option<u64> {
+    let lengths = look.seen.iter();
+    let slow_ones = lengths.filter(|s| s.slow > ALIKE * slow.quick);
+    let lengths: Option<Vec<f64>> = slow_ones
+        .map(|s| s.request.input_tokens.map(|n| n as f64))
+        .collect();
+    let least = quantile(lengths?, 0.05)?;
+    let long = |s: &Seen<'_>| s.request.input_tokens.is_some_and(|n| n as f64 >= least);
+    let found = look.seen.iter().find(|s| {
+        long(s)
+            && s.request
+                .input_tokens
+                .is_some_and(|n| (n as f64 - least).abs() < 0.5)
+    });
+    are_those(look, slow, long).then(|| found?.request.input_tokens)?
+}
+
+/// Stretches of time in which nearly all requests are slow, where slow ones come together: `(from, to)` of each.
+fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
+    /// Requests in a row that are no accident, and the part of all slow ones that has to lie in such rows.
+    const IN_A_ROW: usize = 4;
+    const NEARLY_ALL: f64 = 0.8;
+    let mut order: Vec<(f64, bool)> = look
+        .seen
+        .iter()
+        .map(|s| (s.sent, s.slow > ALIKE * slow.quick))
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let all_slow = order.iter().filter(|o| o.1).count();
+    let rows: Vec<&[(f64, bool)]> = order
+        .chunk_by(|a, b| a.1 == b.1)
+        .filter(|row| row.len() >= IN_A_ROW && row.iter().all(|o| o.1))
+        .collect();
+    let within: usize = rows.iter().map(|row| row.len()).sum();
+    // By chance, so many rows of as many slow ones among all would be far fewer.
+    let chance = slow.share.powi(4) * order.len() as f64;
+    let enough = within as f64 >= NEARLY_ALL * all_slow as f64 && within as f64 >= 2.0 * chance;
+    let span = |row: &&[(f64, bool)]| Some((row.first()?.0, row.last()?.0));
+    (enough && !rows.is_empty()).then(|| rows.iter().filter_map(span).collect())
+}
+
+/// Requests that take much longer than the quick quarter of those of their lengths, and what they have in common.
 fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     let slow = slow(look).filter(|slow| slow.cost >= COSTS)?;
     let cost = slow.cost;
@@ -86,19 +129,59 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     if look.is_open() && before_first.is_some_and(|part| part >= OF_WAITING) {
         return first_token::by_chance(look, cost);
     }
+    let ratio = median(slow.times.clone())? / slow.quick;
+    let kind = of_one_kind(look, &slow);
+    let known = kind.is_some();
     let share = Evidence {
-        of: of_one_kind(look, &slow).map(str::to_owned),
+        of: kind.map(str::to_owned),
         ..of_cell(Known::SlowShare, slow.share, Unit::Ratio, &look.cell.id)
     };
-    Draft::in_cell(Cause::SlowRequests, cost, look.cell)
+    let draft = Draft::in_cell(Cause::SlowRequests, cost, look.cell)
         .push(share)
-        .because(
-            Known::SlowRatio,
-            median(slow.times)? / slow.quick,
-            Unit::Count,
-        )
+        .because(Known::SlowRatio, ratio, Unit::Count)
         .because_some(Known::SlowBeforeFirst, before_first, Unit::Ratio)
-        .refuted_by(Experiment::AgainWithLog)
+        .refuted_by(Experiment::AgainWithLog);
+    let (percent, times) = (text::percent(slow.share), text::number(ratio));
+    if !known && are_those(look, &slow, |s| s.request.replaced) {
+        return draft
+            .saying(format!(
+                "requests whose connection the server had closed take {times}× the time of the quickest quarter in {}: {percent} of all, nearly all that are slow",
+                look.cell.id
+            ))
+            .done();
+    }
+    if let Some(tokens) = from_length(look, &slow).filter(|_| !known) {
+        return draft
+            .saying(format!(
+                "prompts of {tokens} tokens and more take {times}× the time that shorter ones foretell in {}: {percent} of the requests, nearly all that are slow",
+                look.cell.id
+            ))
+            .done();
+    }
+    match together(look, &slow).filter(|_| !known) {
+        Some(rows) => comes_and_goes(look, &slow, &rows),
+        None => draft.done(),
+    }
+}
+
+/// A level that comes and goes: slow requests that were sent together.
+fn comes_and_goes(look: &Look<'_>, slow: &Slow, rows: &[(f64, f64)]) -> Option<Finding> {
+    let usual = median(look.slowness().into_iter().map(|(_, slow)| slow).collect())?;
+    let high = median(slow.times.clone())?;
+    let mut draft = Draft::in_cell(Cause::Step, slow.cost, look.cell);
+    draft = match rows {
+        [(from, to)] => {
+            draft
+                .because(Known::At, *from, Unit::Ns)
+                .because(Known::Lasted, to - from, Unit::Ns)
+        }
+        _ => draft.because(Known::Changes, 2.0 * rows.len() as f64, Unit::Count),
+    };
+    draft
+        .because(Known::LevelBefore, slow.quick / usual, Unit::Ratio)
+        .because(Known::LevelAfter, high / usual, Unit::Ratio)
+        .because(Known::Requests, slow.times.len() as f64, Unit::Count)
+        .refuted_by(Experiment::Longer)
         .done()
 }
 

@@ -2,7 +2,7 @@
 
 use bench_schema::{
     Answer, Benchmark, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord,
-    SloVerdict, TrustVerdict, Unit,
+    SloVerdict, TrustReason, TrustVerdict, Unit,
 };
 
 use crate::InsightError;
@@ -58,22 +58,16 @@ fn best_cell(run: &RunRecord) -> Option<&CellRecord> {
     }
     run.cells
         .iter()
-        .filter(|cell| capacity_doubts(cell).is_empty() && !stood_still(run, cell))
+        .filter(|cell| capacity_doubts(run, cell).is_empty())
         .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(cell, _)| cell)
 }
 
-/// Whether trust says that its server stood still for a while.
-fn stood_still(run: &RunRecord, cell: &CellRecord) -> bool {
-    let mut reasons = run.trust.reasons.iter();
-    reasons.any(|reason| reason.code == "stalled" && reason.cell.as_ref() == Some(&cell.id))
-}
-
 /// Why a cell's rate may not be called what the server carries, each a short sentence; nothing where it may: enough requests, nearly all
 /// answered, every objective met with its whole interval (what nobody can tell is not met), and, in an open loop, as many served as
 /// were offered.
-pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
+pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     let counts = &cell.counts;
     let mut doubts = Vec::new();
     if counts.completed < FEWEST {
@@ -98,6 +92,14 @@ pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
                 .to_owned(),
         );
     }
+    // Means over a server that stood still for a while, or over two of different speed.
+    let reasons = run
+        .trust
+        .reasons
+        .iter()
+        .filter(|r| r.cell.as_ref() == Some(&cell.id));
+    let moved = reasons.filter(|r| r.code == "stalled" || levels_moved(r));
+    doubts.extend(moved.map(|r| r.message.clone()));
     doubts.extend(
         super::objectives_of(cell)
             .iter()
@@ -122,6 +124,11 @@ pub fn capacity_doubts(cell: &CellRecord) -> Vec<String> {
 fn is_moving(cell: &CellRecord) -> bool {
     let found = cell.windows.stationarity.as_ref();
     found.is_some_and(|found| found.stationary == Some(false))
+}
+
+/// Whether a cause says that the level of the cell's times moved, which the trend tests of its window did not see.
+fn levels_moved(reason: &TrustReason) -> bool {
+    reason.code == "not_stationary" && reason.threshold.is_some_and(|limit| limit > 0.0)
 }
 
 fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {

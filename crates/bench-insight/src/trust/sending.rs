@@ -39,7 +39,11 @@ fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
     let requests = scene.cell.metrics.get(&Metric::E2e)?.n as f64;
     let connecting = connecting.map_or(0.0, |d| d.mean * d.n as f64 / requests);
     let idle = from_due - from_sent - connecting;
-    Some((idle / view::positive(from_due)?, idle))
+    let think = match scene.cell.load {
+        Load::Closed { think_time, .. } => think_time.map_or(0.0, Nanos::as_f64),
+        Load::Open { .. } => 0.0,
+    };
+    Some((idle / (view::positive(from_due)? + think), idle))
 }
 
 /// Whether most of that is the connection's, which did not take the request.

@@ -182,10 +182,42 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     if seconds <= 0.0 || counted_seconds <= 0.0 {
         return None;
     }
+    let area = |s: &Span<'_>| {
+        s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
+    };
+    let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
+    let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
+    let known = if load.is_open() {
+        served
+    } else if spans.iter().all(|s| s.steady) {
+        by_littles_law(spans, mean_in_flight)
+    } else {
+        by_cycle(spans, load)
+    };
+    let (requests_per_s, requests_per_s_interval) =
+        known.unwrap_or_else(|| counted_out(spans, seconds, load, timeline));
+    // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
+    let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
+    let (requests, completed) = (spans.iter().flat_map(Span::rows).count(), completed.count());
+    let even = |offered: f64| offered * float(completed) / float(requests);
+    let followed = if load.is_open() {
+        offered.is_some_and(|o| (requests_per_s / even(o) - 1.0).abs() < 1e-9)
+    } else {
+        known.is_some() && !spans.iter().all(|s| s.steady)
+    };
     let mut total = TimeCounts::default();
     for span in spans {
-        total.add(&timeline.total(span.counted));
+        total.add(&if followed {
+            timeline.measured(span.counted)
+        } else {
+            timeline.total(span.counted)
+        });
     }
+    let counted_seconds = if followed {
+        float(completed) / requests_per_s
+    } else {
+        counted_seconds
+    };
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
     let per_event = if counted > 0 {
@@ -196,20 +228,6 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let tokens_of =
         |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
     let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
-    let area = |s: &Span<'_>| {
-        s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
-    };
-    let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
-    let requests = spans.iter().flat_map(Span::rows).count();
-    let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
-    let (requests_per_s, requests_per_s_interval) = if load.is_open() {
-        served
-    } else if spans.iter().all(|s| s.steady) {
-        by_littles_law(spans, mean_in_flight)
-    } else {
-        None
-    }
-    .unwrap_or_else(|| counted_out(spans, seconds, load, timeline));
     Some(Rates {
         window: spans.first()?.window,
         seconds,
@@ -263,6 +281,35 @@ fn around(
     let error = BlockMean::of_parts(&parts)?;
     let (low, high) = BlockMean { value, ..error }.interval(LEVEL).bounds()?;
     interval_of(low.max(0.0), high, LEVEL)
+}
+
+/// Waves of a closed loop with think time below which the number of ends in a window says where it was cut.
+const WAVES: f64 = 10.0;
+
+/// The rate of so many slots that each wait for an answer and then think: their number over the time of the whole cycle, times the share that
+/// completed. Only of few waves; a window of many holds its cycles whole.
+fn by_cycle(spans: &[Span<'_>], load: &Load) -> Option<(f64, Option<Interval>)> {
+    let Load::Closed {
+        concurrency,
+        think_time: Some(think),
+        ..
+    } = load
+    else {
+        return None;
+    };
+    let rows = || spans.iter().flat_map(Span::rows);
+    let (n, completed) = (rows().count(), rows().filter(|row| row.completed()).count());
+    let slots = f64::from(*concurrency).min(float(n) / float(spans.len()));
+    let stays: Vec<f64> = rows()
+        .filter_map(|row| Some((row.instants().ended()? - row.instants().sent?).as_secs_f64()))
+        .collect();
+    let served = slots * float(completed) / float(n);
+    let rate = |stay: f64| served / (stay + think.as_secs_f64());
+    let bounds = BlockMean::of_values(&stays).and_then(|m| m.interval(LEVEL).bounds());
+    let interval =
+        bounds.and_then(|(low, high)| interval_of(rate(high), rate(low.max(0.0)), LEVEL));
+    let few = float(n) < WAVES * slots * float(spans.len());
+    Some((rate(mean(&stays)?), interval)).filter(|_| few && completed > 0)
 }
 
 /// A closed loop's rate by Little's law, `X = L / W` times the share that completed: L the mean in flight while the load was whole, W the

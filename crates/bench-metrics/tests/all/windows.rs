@@ -177,6 +177,40 @@ fn goodput_is_the_rate_beside_it_where_all_is_good() {
 }
 
 #[test]
+fn slots_that_think_have_the_rate_of_their_whole_cycle() {
+    // Twenty users, each asks once in 10.12 s; all of them within 0.2 s.
+    let records: Vec<RequestRecord> = (0..20)
+        .map(|i| even(i, 10.0 * i as f64, 20.0, 10.0, 11))
+        .collect();
+    let mut context = closed(20);
+    if let Load::Closed { think_time, .. } = &mut context.load {
+        *think_time = Some(Nanos::from_secs(10));
+    }
+    let cell = summarise_cell(&records, context);
+    let rates = headline(&cell);
+    assert_near(Some(rates.requests_per_s), 20.0 / 10.121, 0.001);
+    assert_near(rates.output_tokens_per_s, 11.0 * 20.0 / 10.121, 0.001);
+}
+
+#[test]
+fn tokens_of_an_open_loop_are_of_the_time_of_its_requests() {
+    let records: Vec<RequestRecord> = (0..12)
+        .map(|i| even(i, 700.0 * i as f64, 20.0, 10.0, 30))
+        .collect();
+    let mut context = open_at(1.0);
+    context.load = Load::Open {
+        rate_per_s: 1.0,
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    context.stop.duration = Some(Nanos::from_secs(12));
+    let cell = summarise_cell(&records, context);
+    let rates = headline(&cell);
+    assert_near(Some(rates.requests_per_s), 1.0, 1e-9);
+    assert_near(rates.output_tokens_per_s, 30.0, 1e-6);
+}
+
+#[test]
 fn an_open_loop_s_rate_is_never_known_without_an_error() {
     let mut noise = Noise::seeded(3);
     // The later, the quicker: nothing grows.
