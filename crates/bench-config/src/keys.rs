@@ -118,7 +118,7 @@ pub(crate) fn typed() -> Command {
     })
 }
 
-/// The command line for people. It only tells flags apart: what their texts mean is for [`typed`], which reads those of the file too.
+/// The command line for people. It only tells flags apart: what their texts mean is for `typed`, which reads those of the file too.
 pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
     let name = match benchmark {
         Benchmark::Latency => "bench-latency",
