@@ -116,6 +116,26 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
         ":1: the body has neither",
     ),
     ("txt", "good\n\u{0}\n", ""),
+    (
+        "jsonl",
+        "{\"prompt\": \"a\", \"output_tokens\": 99999999999}\n",
+        ":1: 99999999999 output tokens are too many",
+    ),
+    (
+        "azure",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n0,1,99999999999\n",
+        ":2: 99999999999 output tokens are too many",
+    ),
+    (
+        "jsonl",
+        "{\"prompt\": \"a\"}\n\n{\"prompt\": [1, 2, 3]}\n",
+        "request 2 of ",
+    ),
+    (
+        "openai-batch",
+        "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": [1, 2, 3]}}\n",
+        "token ids cannot be sent as a chat",
+    ),
 ];
 
 #[test]

@@ -187,7 +187,10 @@ fn blocks_of_a_mooncake_trace_are_shared_as_their_ids_are() -> Result<(), Proble
 
 #[test]
 fn ones_own_prompts_come_as_json_csv_or_lines() -> Result<(), Problem> {
-    let json = rows(spec("jsonl:prompts.jsonl")?)?;
+    let json = rows(PlanSpec {
+        chat: false,
+        ..spec("jsonl:prompts.jsonl")?
+    })?;
     assert_eq!(text(&json[0]), "List three uses of beeswax.");
     assert_eq!(json[0].item.use_case.as_deref(), Some("lists"));
     assert_eq!(

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::WorkloadError;
 use crate::bounded::{Rows, row_error};
 use crate::dataset::FileFormat;
+use crate::length::MAX_LENGTH;
 use crate::source::Row;
 
 /// Reads a file row by row, never the whole of it: gives the next row, `None` at the end. After a bad line the next call goes on behind it.
@@ -224,12 +225,22 @@ fn of_values<T: DeserializeOwned>(
     Ok(Box::new(move || {
         while let Some(value) = lines.next_value()? {
             let row = row(&lines, value)?;
-            if row.is_some() {
-                return Ok(row);
+            if let Some(row) = row {
+                return usable(row, |why| lines.bad(why)).map(Some);
             }
         }
         Ok(None)
     }))
+}
+
+/// A row whose answer may have the length that it asks for.
+fn usable(row: Row, bad: impl Fn(String) -> WorkloadError) -> Result<Row, WorkloadError> {
+    match row.output {
+        Some(n) if n > MAX_LENGTH => Err(bad(format!(
+            "{n} output tokens are too many; at most {MAX_LENGTH}"
+        ))),
+        _ => Ok(row),
+    }
 }
 
 /// The bytes of a file, unpacked where its name ends in `.gz`.
@@ -341,7 +352,7 @@ fn of_table(
 ) -> RowReader {
     Box::new(move || {
         Ok(if table.next()? {
-            Some(row(&table)?)
+            Some(usable(row(&table)?, |why| table.bad(why))?)
         } else {
             None
         })

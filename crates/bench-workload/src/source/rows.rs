@@ -56,6 +56,14 @@ impl Row {
         self.at.map(|at| Nanos::from_f64(at.as_f64() / speed))
     }
 
+    /// Whether its prompt is one of token ids.
+    fn is_of_ids(&self) -> bool {
+        matches!(
+            self.body,
+            Body::Prompt(Prompt::TokenIds(_)) | Body::Request(Prompt::TokenIds(_), _)
+        )
+    }
+
     /// How many requests it makes.
     pub(crate) fn turns(&self) -> u32 {
         match &self.body {
@@ -104,6 +112,7 @@ impl FileSource {
             format: self.format,
             path: self.path.clone(),
             cycle: self.cycle,
+            chat: spec.chat,
             skip: spec.on_bad_line == OnBadLine::Skip,
             skipped: 0,
             in_this_pass: 0,
@@ -253,6 +262,7 @@ pub(crate) struct Rows {
     format: FileFormat,
     path: PathBuf,
     cycle: bool,
+    chat: bool,
     skip: bool,
     skipped: u64,
     in_this_pass: u64,
@@ -269,6 +279,15 @@ impl Rows {
             match (self.reader)() {
                 Ok(Some(row)) => {
                     self.in_this_pass += 1;
+                    if self.chat && row.is_of_ids() {
+                        let (path, number) = (self.path.display(), self.in_this_pass);
+                        return Err(WorkloadError::Conflict {
+                            what: format!(
+                                "request {number} of {path}: token ids cannot be sent as a chat"
+                            ),
+                            next: "use a completions API (--api openai-completions), or write the prompt as text",
+                        });
+                    }
                     return Ok(Some(row));
                 }
                 Ok(None) if self.in_this_pass == 0 => {
