@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bench_schema::{EventLog, FailureKind, Nanos, Outcome, ServerTimings, Stage, Usage};
 
 use crate::ReadMark;
-use crate::protocol::{Frame, Framing, Protocol};
+use crate::protocol::{Document, Framing, Protocol};
 use crate::sse::{LineSplitter, SseDecoder, SseError, SseSplitter};
 use collector::Collector;
 
@@ -51,7 +51,7 @@ impl Framer {
     fn feed(
         &mut self,
         bytes: &[u8],
-        sink: &mut dyn FnMut(Frame<'_>, usize),
+        sink: &mut dyn FnMut(Document<'_>, usize),
     ) -> Result<(), SseError> {
         if let Self::Unknown(limit) = *self {
             *self = if bytes.first() == Some(&b'{') {
@@ -239,7 +239,9 @@ impl AnswerDecoder {
         let before = collector.events();
         if !bytes.is_empty() {
             collector.begin(bytes, mark);
-            let fed = framer.feed(bytes, &mut |frame, end| collector.document(frame, end));
+            let fed = framer.feed(bytes, &mut |document, end| {
+                collector.document(document, end)
+            });
             if let Err(error) = fed {
                 collector.fail(failure_of(&error), &error.to_string());
             }

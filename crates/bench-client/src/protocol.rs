@@ -21,27 +21,31 @@ use std::fmt;
 use std::sync::Arc;
 
 use bench_schema::GenerationRequest;
+use serde::Deserialize;
 
 use crate::sse::SseEvent;
 use api::{Api, ApiProtocol};
 
 pub use delta::Delta;
 pub(crate) use json::page_error;
-pub use template::{StreamFraming, Template, TemplateConfig};
+pub use template::{Template, TemplateConfig};
 
 /// The header of a bearer token.
 fn bearer(key: &str) -> (&'static str, String) {
     ("authorization", format!("Bearer {key}"))
 }
 
-/// How the bytes of an answer are cut into documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How the bytes of an answer are cut into documents; those of a stream, as a template's file says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Framing {
     /// Server-sent events.
+    #[default]
     Sse,
     /// One JSON document a line.
     Ndjson,
     /// One JSON document, the whole body.
+    #[serde(skip)]
     Json,
 }
 
@@ -56,31 +60,45 @@ impl Framing {
     }
 }
 
-/// One document of a streamed answer: an event of an SSE stream, or a line.
+/// One document of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct Document<'a> {
     /// The event's type; empty where the stream did not give one.
     pub event: &'a str,
-    /// The event's data, or the line.
+    /// The event's data, the line, or the body.
     pub data: &'a [u8],
+    /// Whether it is the whole answer, rather than an event or a line of a stream.
+    pub whole: bool,
 }
 
-impl<'a> From<SseEvent<'a>> for Frame<'a> {
-    fn from(SseEvent { event, data, .. }: SseEvent<'a>) -> Self {
-        Self { event, data }
+impl<'a> Document<'a> {
+    pub(crate) fn parse<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
+        json::parse(self.data)
     }
 }
 
-impl<'a> From<&'a [u8]> for Frame<'a> {
+impl<'a> From<SseEvent<'a>> for Document<'a> {
+    fn from(SseEvent { event, data, .. }: SseEvent<'a>) -> Self {
+        Self {
+            event,
+            ..data.into()
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Document<'a> {
     fn from(data: &'a [u8]) -> Self {
-        Self { event: "", data }
+        Self {
+            event: "",
+            data,
+            whole: false,
+        }
     }
 }
 
 /// One way of talking to a server.
 ///
-/// `decode` and `decode_whole` parse first and touch `out` only when the whole document has been understood, so that a
-/// document can be tried again.
+/// `decode` parses first and touches `out` only when the whole document has been understood, so that a document can be tried again.
 pub trait Protocol: fmt::Debug + Send + Sync {
     /// The name in `--api`, in results and in `docs/protocols.md`.
     fn name(&self) -> &'static str;
@@ -123,20 +141,13 @@ pub trait Protocol: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Reads one document of a streamed answer. `[DONE]` does not come here: it means the same in every API that has it.
+    /// Reads one document of an answer. `[DONE]` does not come here: it means the same in every API that has it.
     ///
     /// # Errors
     ///
     /// [`DecodeError`] if the document is not what the API promises. An error that the server reports is not one: it goes
     /// to [`Delta::error`].
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError>;
-
-    /// Reads an answer that came as one document.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Protocol::decode`].
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError>;
+    fn decode(&self, document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError>;
 
     /// Reads a response header that tells something about the answer (timings, token counts). `name` is lower case.
     fn header(&self, _name: &str, _value: &str, _out: &mut Delta) {}
@@ -164,16 +175,6 @@ pub struct ProtocolOptions {
     /// Say `max_completion_tokens` instead of `max_tokens` in a chat: OpenAI's newer models insist on it, and older servers
     /// do not know it.
     pub max_completion_tokens: bool,
-}
-
-impl ProtocolOptions {
-    pub(crate) fn max_tokens_key(&self) -> &'static str {
-        if self.max_completion_tokens {
-            "max_completion_tokens"
-        } else {
-            "max_tokens"
-        }
-    }
 }
 
 /// Every API.

@@ -7,7 +7,7 @@ use bench_schema::{Channel, Event, EventLog, FailureKind, Nanos, Outcome, Stage,
 
 use crate::ReadMark;
 use crate::answer::{Answer, StreamEnd};
-use crate::protocol::{DecodeError, Delta, Frame, Protocol};
+use crate::protocol::{DecodeError, Delta, Document, Protocol};
 
 /// Characters of a message or an excerpt that are kept.
 const MESSAGE_CHARS: usize = 300;
@@ -111,18 +111,18 @@ impl Collector {
     }
 
     /// One document of a stream, and where it ended in the bytes being fed.
-    pub(super) fn document(&mut self, frame: Frame<'_>, end: usize) {
-        if self.failure.is_some() || frame.data.trim_ascii().is_empty() {
+    pub(super) fn document(&mut self, document: Document<'_>, end: usize) {
+        if self.failure.is_some() || document.data.trim_ascii().is_empty() {
             return;
         }
-        match self.decode(frame) {
+        match self.decode(document) {
             Ok(()) => self.take(end),
             Err(error) => {
                 let message = format!(
                     "event {} of the {} stream is not understood: {error}; it begins with `{}`",
                     self.documents + 1,
                     self.protocol.name(),
-                    excerpt(frame.data),
+                    excerpt(document.data),
                 );
                 self.fail(FailureKind::Protocol, &message);
             }
@@ -130,9 +130,9 @@ impl Collector {
     }
 
     /// A document that the end of the transfer left without its line end: dropped unless it is whole.
-    pub(super) fn last_document(&mut self, frame: Frame<'_>) {
-        let usable = self.failure.is_none() && !frame.data.trim_ascii().is_empty();
-        if usable && self.decode(frame).is_ok() {
+    pub(super) fn last_document(&mut self, document: Document<'_>) {
+        let usable = self.failure.is_none() && !document.data.trim_ascii().is_empty();
+        if usable && self.decode(document).is_ok() {
             self.take(0);
         }
     }
@@ -142,12 +142,7 @@ impl Collector {
         if self.failure.is_some() {
             return;
         }
-        let first = self.protocol.decode_whole(body, &mut self.delta);
-        let read = match first.is_err().then(|| repaired(body)).flatten() {
-            Some(body) => self.protocol.decode_whole(&body, &mut self.delta),
-            None => first,
-        };
-        match read {
+        match self.read(whole(body)) {
             Ok(()) => self.take(0),
             Err(error) => {
                 let name = self.protocol.name();
@@ -164,7 +159,7 @@ impl Collector {
     /// the first token's.
     pub(super) fn document_instead_of_a_stream(&mut self, body: &[u8]) {
         let mut said = Delta::default();
-        let understood = self.protocol.decode_whole(body, &mut said);
+        let understood = self.protocol.decode(whole(body), &mut said);
         if let (Ok(()), Some(message)) = (understood, said.take().error) {
             self.fail(FailureKind::ServerError, &message);
         } else {
@@ -201,28 +196,33 @@ impl Collector {
         }
     }
 
-    /// The protocol's reading of a document; what no JSON may hold is replaced when it gets in the way.
-    fn decode(&mut self, frame: Frame<'_>) -> Result<(), DecodeError> {
+    /// A document of a stream.
+    fn decode(&mut self, document: Document<'_>) -> Result<(), DecodeError> {
         // No JSON, and the end of an answer in every dialect that has it: also where an API's own documentation does not.
-        if frame.data.trim_ascii() == b"[DONE]" {
+        if document.data.trim_ascii() == b"[DONE]" {
             self.delta.end_marker();
             return Ok(());
         }
-        let first = self.protocol.decode(frame, &mut self.delta);
-        let decoded = match first.is_err().then(|| repaired(frame.data)).flatten() {
-            Some(data) => {
-                let data = data.as_slice();
-                self.protocol
-                    .decode(Frame { data, ..frame }, &mut self.delta)
-            }
-            None => first,
-        };
+        let decoded = self.read(document);
         // whatever shape the error has
-        if frame.event == "error" && !self.delta.has_error() {
-            self.delta.error(excerpt(frame.data));
+        if document.event == "error" && !self.delta.has_error() {
+            self.delta.error(excerpt(document.data));
             return Ok(());
         }
         decoded
+    }
+
+    /// The protocol's reading of a document; what no JSON may hold is replaced when it gets in the way.
+    fn read(&mut self, document: Document<'_>) -> Result<(), DecodeError> {
+        let first = self.protocol.decode(document, &mut self.delta);
+        match first.is_err().then(|| repaired(document.data)).flatten() {
+            Some(data) => {
+                let data = data.as_slice();
+                self.protocol
+                    .decode(Document { data, ..document }, &mut self.delta)
+            }
+            None => first,
+        }
     }
 
     /// A document was understood.
@@ -338,6 +338,13 @@ impl Collector {
             failure,
             message,
         }
+    }
+}
+
+fn whole(body: &[u8]) -> Document<'_> {
+    Document {
+        whole: true,
+        ..body.into()
     }
 }
 

@@ -3,9 +3,9 @@
 use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Parameters, PromptForm};
+use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, List, Text};
-use super::{DecodeError, Delta};
+use super::{DecodeError, Delta, Document};
 
 /// The API insists on `max_tokens`; what is sent where the request leaves it to the server.
 const MAX_TOKENS: u32 = 4096;

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use bench_schema::{GenerationRequest, Message, Prompt, Role};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::protocol::{DecodeError, Delta, Frame, Framing, Protocol, ProtocolOptions};
+use crate::protocol::{DecodeError, Delta, Document, Framing, Protocol, ProtocolOptions};
 
 /// What is particular about an API that asks with one JSON object and answers with JSON documents.
 #[derive(Debug)]
@@ -67,16 +67,6 @@ pub(crate) struct Parameters {
     pub(crate) more: fn(&mut Object<'_>, &GenerationRequest),
 }
 
-/// One document of an answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Document<'a> {
-    pub(crate) data: &'a [u8],
-    /// The event's type, where the stream gave one.
-    pub(crate) event: &'a str,
-    /// Whether it is the whole answer, rather than a piece of a stream.
-    pub(crate) whole: bool,
-}
-
 /// An API, and what was chosen about it.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiProtocol {
@@ -101,12 +91,6 @@ impl Api {
         read: |_, _| Ok(()),
         read_header: |_, _, _| {},
     };
-}
-
-impl<'a> Document<'a> {
-    pub(crate) fn parse<T: Deserialize<'a>>(self) -> Result<T, DecodeError> {
-        super::json::parse(self.data)
-    }
 }
 
 impl PromptForm {
@@ -292,21 +276,7 @@ impl Protocol for ApiProtocol {
         self.api.ends_with_transfer
     }
 
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        let document = Document {
-            data: frame.data,
-            event: frame.event,
-            whole: false,
-        };
-        (self.api.read)(document, out)
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        let document = Document {
-            data: body,
-            event: "",
-            whole: true,
-        };
+    fn decode(&self, document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
         (self.api.read)(document, out)
     }
 

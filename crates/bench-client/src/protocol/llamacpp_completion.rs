@@ -3,10 +3,10 @@
 use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Parameters, PromptForm};
+use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Text};
 use super::openai::LlamaTimings;
-use super::{DecodeError, Delta};
+use super::{DecodeError, Delta, Document};
 
 /// The native API of llama.cpp's server.
 pub(crate) const API: Api = Api {

@@ -3,9 +3,9 @@
 use bench_schema::{Channel, Nanos, ServerTimings, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Parameters, PromptForm};
+use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, List, Text};
-use super::{DecodeError, Delta, Framing};
+use super::{DecodeError, Delta, Document, Framing};
 
 /// Ollama's `/api/chat`.
 pub(crate) const CHAT: Api = Api {

@@ -3,9 +3,9 @@
 use bench_schema::{Channel, GenerationRequest, Nanos, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Object, Parameters, PromptForm};
+use super::api::{Api, Object, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Length, List, Number, Shape, Text, TextOrList, skim};
-use super::{DecodeError, Delta, Framing, ProtocolOptions, UsageRequest};
+use super::{DecodeError, Delta, Document, Framing, ProtocolOptions, UsageRequest};
 
 /// The chat API of OpenAI and of all servers that copy it.
 pub(crate) const CHAT: Api = Api {
@@ -17,7 +17,12 @@ pub(crate) const CHAT: Api = Api {
         ..Parameters::OPENAI
     },
     more: |body, request, options| {
-        body.set_some(options.max_tokens_key(), request.max_tokens);
+        let key = if options.max_completion_tokens {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
+        body.set_some(key, request.max_tokens);
         stream_options(body, request, options);
     },
     read: |document, out| read(document, Shape::Chat, out),

@@ -3,10 +3,10 @@
 use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Parameters, PromptForm};
+use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, List, Text};
 use super::openai::{self, LlamaTimings, TokenDetails};
-use super::{DecodeError, Delta};
+use super::{DecodeError, Delta, Document};
 
 /// The responses API of OpenAI and of the servers that copy it.
 pub(crate) const API: Api = Api {

@@ -3,9 +3,9 @@
 use bench_schema::{Channel, Nanos, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Parameters, PromptForm};
+use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Number, Text};
-use super::{DecodeError, Delta};
+use super::{DecodeError, Delta, Document};
 
 /// The native API of SGLang.
 pub(crate) const API: Api = Api {

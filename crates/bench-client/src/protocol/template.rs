@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::protocol::json::{Count, error_message, parse};
-use crate::protocol::{DecodeError, Delta, Frame, Framing, Protocol, ProtocolError, api};
+use crate::protocol::{DecodeError, Delta, Document, Framing, Protocol, ProtocolError, api};
 
 /// A description of an API, as in the file that `template:FILE` names.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -21,7 +21,7 @@ pub struct TemplateConfig {
     pub body: Value,
     /// How a streamed answer is cut into documents: `sse` (default) or `ndjson`.
     #[serde(default)]
-    pub framing: StreamFraming,
+    pub framing: Framing,
     /// Path to the text of a streamed document.
     pub text: String,
     /// Path to the text of an answer that is not streamed; the same as `text` where absent.
@@ -51,17 +51,6 @@ pub struct TemplateConfig {
     /// A proper end of the transfer is enough, because the API has neither a finish reason nor an end marker.
     #[serde(default)]
     pub ends_with_transfer: bool,
-}
-
-/// How a template's stream is cut into documents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StreamFraming {
-    /// Server-sent events.
-    #[default]
-    Sse,
-    /// One JSON document a line.
-    Ndjson,
 }
 
 fn default_error() -> String {
@@ -176,10 +165,10 @@ impl Protocol for Template {
     }
 
     fn framing(&self, streaming: bool) -> Framing {
-        match self.config.framing {
-            _ if !streaming => Framing::Json,
-            StreamFraming::Sse => Framing::Sse,
-            StreamFraming::Ndjson => Framing::Ndjson,
+        if streaming {
+            self.config.framing
+        } else {
+            Framing::Json
         }
     }
 
@@ -195,18 +184,16 @@ impl Protocol for Template {
         self.config.ends_with_transfer
     }
 
-    fn decode(&self, frame: Frame<'_>, out: &mut Delta) -> Result<(), DecodeError> {
-        let end = self.config.end.as_ref();
-        if end.is_some_and(|end| frame.data.trim_ascii() == end.as_bytes()) {
+    fn decode(&self, document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError> {
+        let Document { data, whole, .. } = document;
+        let Self { config } = self;
+        let end = config.end.as_ref().filter(|_| !whole);
+        if end.is_some_and(|end| data.trim_ascii() == end.as_bytes()) {
             out.end_marker();
             return Ok(());
         }
-        self.emit(frame.data, &self.config.text, out)
-    }
-
-    fn decode_whole(&self, body: &[u8], out: &mut Delta) -> Result<(), DecodeError> {
-        let text = self.config.whole_text.as_ref();
-        self.emit(body, text.unwrap_or(&self.config.text), out)
+        let whole_text = config.whole_text.as_ref().filter(|_| whole);
+        self.emit(data, whole_text.unwrap_or(&config.text), out)
     }
 }
 

@@ -5,9 +5,9 @@
 use bench_schema::{Channel, Usage};
 use serde::Deserialize;
 
-use super::api::{Api, Document, Parameters, PromptForm};
+use super::api::{Api, Parameters, PromptForm};
 use super::json::{Count, ErrorField, Text};
-use super::{DecodeError, Delta};
+use super::{DecodeError, Delta, Document};
 
 /// TensorRT-LLM's ensemble: members of the body are the model's inputs.
 pub(crate) const TENSORRT_LLM: Api = Api {
