@@ -240,7 +240,7 @@ impl AnswerDecoder {
         if !bytes.is_empty() {
             collector.begin(bytes, mark);
             let fed = framer.feed(bytes, &mut |document, end| {
-                collector.document(document, end)
+                collector.document(document, end);
             });
             if let Err(error) = fed {
                 collector.fail(failure_of(&error), &error.to_string());
