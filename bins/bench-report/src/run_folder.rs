@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bench_frames::run_dirs;
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
-    BEGIN_FILE, CellRecord, JournalFile, MOST_RUN_BYTES, Nanos, Reading, RequestRecord, RunRecord,
-    SchemaError, Stamp, TrustVerdict, read_file,
+    BEGIN_FILE, CellRecord, JournalFile, JournalPart, MOST_RUN_BYTES, Nanos, Reading,
+    RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, read_file,
 };
 use clap::Args;
 
@@ -74,7 +75,7 @@ impl RunFolder {
             return Err(CommandError::Begun(file));
         }
         if !file.exists() {
-            return Err(match runs_within(path).first() {
+            return Err(match run_dirs(path).first() {
                 Some(one) => CommandError::SeveralRuns(path.to_owned(), one.clone()),
                 None if path.join(BEGIN_FILE).is_file() => {
                     CommandError::LostRecord(path.to_owned())
@@ -163,11 +164,17 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Whether it is the same run, whatever its folder is called.
+    /// Whether it is the same run, whatever its folder and its `run.json` are called: no two runs have the same records to the last byte.
     fn is_copy_of(&self, other: &Self) -> bool {
         let (a, b) = (&self.record, &other.record);
-        (&a.experiment, &a.started_at, &a.clock) == (&b.experiment, &b.started_at, &b.clock)
-            && a.cells == b.cells
+        let records = |run: &RunRecord| -> Vec<JournalPart> {
+            let own = |part: &&JournalPart| part.file.starts_with(JournalFile::Requests.stem());
+            run.journal.iter().filter(own).cloned().collect()
+        };
+        let (of_a, of_b) = (records(a), records(b));
+        a.experiment == b.experiment
+            && (!of_a.is_empty() && of_a == of_b
+                || (&a.started_at, &a.clock) == (&b.started_at, &b.clock) && a.cells == b.cells)
     }
 
     /// Whether its records are there.
@@ -315,26 +322,9 @@ fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
     format!("{why}; recovered from {requests} records{missing}")
 }
 
-/// The run directories directly within a folder, by name.
-pub(crate) fn runs_within(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = folder.read_dir() else {
-        return Vec::new();
-    };
-    let mut runs: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join("run.json").is_file())
-        .collect();
-    runs.sort();
-    runs
-}
-
 /// A run, or every run of a folder of runs.
 pub(crate) fn open_group(path: &Path, reads: Reads) -> Result<Vec<RunFolder>, CommandError> {
-    let within = if path.join("run.json").is_file() {
-        Vec::new()
-    } else {
-        runs_within(path)
-    };
+    let within = run_dirs(path);
     if within.is_empty() {
         return Ok(vec![RunFolder::open(path, reads)?]);
     }

@@ -155,9 +155,6 @@ pub(crate) fn verdict_meaning(verdict: TrustVerdict) -> &'static str {
     }
 }
 
-/// Longest reason, in characters: eight lines.
-const REASON: usize = 800;
-
 fn trust(run: &RunRecord, most: usize) -> String {
     let verdict = run.trust.verdict;
     let mut out = paragraph(
@@ -183,7 +180,7 @@ fn trust(run: &RunRecord, most: usize) -> String {
         let words = format!(
             "{}{cell}: {}",
             text::shortened(&reason.code, 40),
-            text::shortened(&reason.message, REASON)
+            text::shortened(&reason.message, text::SENTENCE)
         );
         out.push_str(&paragraph(&format!("  {sign}"), &words));
         let before = run.trust.reasons.iter().take(i);

@@ -280,6 +280,7 @@ fn put(beside: &Path, place: &Path) -> io::Result<()> {
     match renameat_with(CWD, beside, CWD, place, RenameFlags::EXCHANGE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             let aside = beside.with_extension("old");
+            fs::remove_dir_all(&aside).ok();
             fs::rename(place, &aside)?;
             fs::rename(beside, place)?;
             fs::rename(&aside, beside)

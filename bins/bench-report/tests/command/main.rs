@@ -631,13 +631,24 @@ fn a_copy_of_a_run_is_no_repeat_of_it() {
         assert_eq!(said.code, Some(2), "{arguments:?}: {}", said.err);
         assert!(said.err.contains("are the same run"), "{}", said.err);
     }
-    let said = command(&["compare", single, single]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(
-        said.err.contains("does not differ from itself"),
-        "{}",
-        said.err
-    );
+    let path = Path::new(single).join("run.json");
+    let mut later: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    later["started_at"] = "2026-11-21T13:00:00Z".into();
+    let copy = folder.path().join("copy");
+    fs::create_dir(&copy).unwrap();
+    for name in ["requests.jsonl", "hardware.jsonl"] {
+        fs::copy(Path::new(single).join(name), copy.join(name)).unwrap();
+    }
+    fs::write(copy.join("run.json"), later.to_string()).unwrap();
+    for other in [single, text(&copy)] {
+        let said = command(&["compare", single, other]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(
+            said.err.contains("does not differ from itself"),
+            "{}",
+            said.err
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! Tests of `src/figure.rs`.
+
+use super::*;
+
+#[test]
+fn a_name_that_carries_charmings_function_mark_stays_text() {
+    let name = format!("{FUNCTION_MARK}alert(1){FUNCTION_MARK}");
+    let plot = Plot::new(category_axis([&name]), value_axis("ms")).bars(&name, "@0", &[Some(1.0)]);
+    let json = plot.finish().0.to_string();
+    assert!(
+        json.contains("alert(1)") && !json.contains(FUNCTION_MARK),
+        "{json}"
+    );
+}
+
+#[test]
+fn values_that_span_more_than_thirty_times_have_a_logarithmic_axis() {
+    let axis = |highest: f64| {
+        let plot = Plot::new(value_axis("x"), value_axis("ms"));
+        let plot = plot.line("a", "@0", &[(0.0, 2.0), (1.0, highest)]);
+        let option = plot.finish().0;
+        let y = option["yAxis"].get(0).unwrap_or(&option["yAxis"]);
+        y["type"].clone()
+    };
+    assert_eq!((axis(59.0), axis(61.0)), (json!("value"), json!("log")));
+    let small = Plot::new(value_axis("x"), value_axis("ms"));
+    let small = small
+        .line("a", "@0", &[(0.0, 0.2), (1.0, 900.0)])
+        .finish()
+        .0;
+    let y = small["yAxis"].get(0).unwrap_or(&small["yAxis"]);
+    assert_eq!((&y["min"], &y["startValue"]), (&json!(0.1), &json!(0.1)));
+}
+
+#[test]
+fn a_limit_far_above_the_data_does_not_flatten_the_chart() {
+    let plot = || Plot::new(value_axis("x"), value_axis("ms")).line("a", "@0", &[(0.0, 1.0)]);
+    let drawn = |limit| plot().limit(limit, "SLO", 0.0).finish().0.to_string();
+    assert!(drawn(3.0).contains("markLine") && !drawn(5.0).contains("markLine"));
+}
