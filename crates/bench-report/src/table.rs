@@ -209,6 +209,17 @@ impl Table {
         )
     }
 
+    /// The same with its rows.
+    pub fn of_rows<const N: usize>(
+        title: &str,
+        headings: [&str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> Self {
+        let mut table = Self::of_words(title, &headings);
+        rows.into_iter().for_each(|row| table.push_words(row));
+        table
+    }
+
     /// A row of as many cells as there are columns.
     pub fn push(&mut self, row: Vec<Cell>) {
         self.rows.push(row);

@@ -2,6 +2,7 @@
 //! next round.
 
 use bench_insight::{NextTarget, TargetProgress, next_round, progress, targets};
+use bench_report::findings::{advice, headline};
 use bench_report::{Cell, Column as Heading, Table, measured_words as measured, plain_text};
 use bench_schema::{CellRecord, Metric, RunRecord, SloVerdict, TargetOutcome, TrustVerdict};
 use serde::Serialize;
@@ -17,7 +18,20 @@ const MOST: usize = 5;
 
 /// Every baseline, a row each.
 pub(super) fn list(known: &[Manifest]) -> Table {
-    let columns = [
+    let row = |one: &Manifest| {
+        let first = one.runs.first();
+        let verdict = one.runs.iter().map(|run| run.trust).max();
+        [
+            one.name.clone(),
+            one.saved_at.clone(),
+            one.runs.len().to_string(),
+            first.map_or_else(String::new, |run| run.benchmark.clone()),
+            first.and_then(|run| run.model.clone()).unwrap_or_default(),
+            verdict.map_or("", TrustVerdict::as_str).to_owned(),
+            one.note.clone().unwrap_or_default(),
+        ]
+    };
+    let headings = [
         "name",
         "saved",
         "runs",
@@ -26,21 +40,7 @@ pub(super) fn list(known: &[Manifest]) -> Table {
         "trust",
         "note",
     ];
-    let mut table = Table::of_words("Baselines", &columns);
-    for one in known {
-        let first = one.runs.first();
-        let verdict = one.runs.iter().map(|run| run.trust).max();
-        table.push_words([
-            one.name.clone(),
-            one.saved_at.clone(),
-            one.runs.len().to_string(),
-            first.map_or_else(String::new, |run| run.benchmark.clone()),
-            first.and_then(|run| run.model.clone()).unwrap_or_default(),
-            verdict.map_or("", TrustVerdict::as_str).to_owned(),
-            one.note.clone().unwrap_or_default(),
-        ]);
-    }
-    table
+    Table::of_rows("Baselines", headings, known.iter().map(row))
 }
 
 /// A baseline for programs.
@@ -114,15 +114,10 @@ fn numbers(runs: &[RunFolder]) -> Table {
 
 /// What limited the first run, the most severe first.
 fn limits(runs: &[RunFolder]) -> Table {
-    let mut table = Table::of_words("Limits", &["severity", "what limits it"]);
     let findings = runs.first().map_or(&[][..], |run| &run.record.findings);
-    for finding in findings.iter().filter(|f| f.severity >= LIMIT).take(MOST) {
-        table.push_words([
-            format!("{:.2}", finding.severity),
-            bench_report::findings::headline(finding),
-        ]);
-    }
-    table
+    let grave = findings.iter().filter(|f| f.severity >= LIMIT).take(MOST);
+    let rows = grave.map(|f| [format!("{:.2}", f.severity), headline(f)]);
+    Table::of_rows("Limits", ["severity", "what limits it"], rows)
 }
 
 /// A baseline as a page: when, what, numbers, limits, targets.
@@ -157,13 +152,15 @@ pub(super) fn document(
     if !markdown {
         out.push('\n');
     }
-    let mut own = Table::of_words("Goals", &["goal", "met by the baseline"]);
-    if let Some(first) = runs.first() {
-        for outcome in targets(&manifest.goals, &first.record.cells)? {
-            let met = reached(&outcome, ["yes", "cannot tell", "no"]);
-            own.push_words([outcome.target, met.to_owned()]);
-        }
-    }
+    let goals = match runs.first() {
+        Some(first) => targets(&manifest.goals, &first.record.cells)?,
+        None => Vec::new(),
+    };
+    let goals = goals.into_iter().map(|outcome| {
+        let met = reached(&outcome, ["yes", "cannot tell", "no"]);
+        [outcome.target, met.to_owned()]
+    });
+    let own = Table::of_rows("Goals", ["goal", "met by the baseline"], goals);
     let round = runs.first().map(|run| next_round(&run.record));
     let round = next(&round.unwrap_or_default());
     for table in [numbers(runs), limits(runs), own, round] {
@@ -263,48 +260,47 @@ impl Goals {
 
     /// Both lists, for a terminal or for Markdown.
     pub(crate) fn text(&self, markdown: bool) -> String {
-        let columns = ["target", "before", "now", "goal", "outcome"];
-        let mut set = Table::of_words("Targets of the baseline", &columns);
-        for goal in &self.own {
-            set.push_words([
+        let own = self.own.iter().map(|goal| {
+            [
                 goal.goal.clone(),
                 measured(&goal.goal, goal.before),
                 measured(&goal.goal, goal.now),
                 "as written".to_owned(),
                 goal.outcome.to_owned(),
-            ]);
-        }
-        for progress in &self.targets {
+            ]
+        });
+        let targets = self.targets.iter().map(|progress| {
             let target = &progress.target;
-            set.push_words([
+            let now = progress.measured.map(|x| target.shown(x));
+            [
                 target.subject(),
                 target.shown(target.now),
-                progress
-                    .measured
-                    .map_or_else(|| "unknown".to_owned(), |x| target.shown(x)),
+                now.unwrap_or_else(|| "unknown".to_owned()),
                 target.shown(target.target),
                 progress.outcome.as_str().to_owned(),
-            ]);
-        }
+            ]
+        });
+        let columns = ["target", "before", "now", "goal", "outcome"];
+        let set = Table::of_rows("Targets of the baseline", columns, own.chain(targets));
         set.section(markdown) + &next(&self.next_round).section(markdown)
     }
 }
 
 /// What to reach next.
 pub(super) fn next(targets: &[NextTarget]) -> Table {
-    let columns = ["quantity", "now", "target", "try first"];
-    let mut table = Table::of_words("Targets of the next round", &columns);
-    for target in targets {
-        table.push_words([
+    let row = |target: &NextTarget| {
+        let first = target.first_try.as_ref().map(advice);
+        [
             target.subject(),
             target.shown(target.now),
             target.shown(target.target),
-            target
-                .first_try
-                .as_ref()
-                .map(bench_report::findings::advice)
-                .unwrap_or_default(),
-        ]);
-    }
-    table
+            first.unwrap_or_default(),
+        ]
+    };
+    let columns = ["quantity", "now", "target", "try first"];
+    Table::of_rows(
+        "Targets of the next round",
+        columns,
+        targets.iter().map(row),
+    )
 }
