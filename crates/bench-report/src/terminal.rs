@@ -236,8 +236,12 @@ fn peaks(run: &RunRecord) -> Option<String> {
         Some(format!("{words} {} %", number::percent(peak)))
     };
     let count = |signal: Signal, words: &str| {
-        let peak = tables::peak(run, signal)?;
-        Some(format!("{} {words}", number::short(peak)))
+        let peak = number::short(tables::peak(run, signal)?);
+        let words = match peak.as_str() {
+            "1" => words.replace("requests", "request"),
+            _ => words.to_owned(),
+        };
+        Some(format!("{peak} {words}"))
     };
     let said: Vec<String> = [
         share(Signal::GpuUse, "GPU use"),

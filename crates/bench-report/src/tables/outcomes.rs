@@ -132,22 +132,20 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
     Sheet::new()
         .column(Column::text("verdict"), verdict)
         .text("objective", |(.., outcome)| objective_words(outcome))
-        .text("measured", |(.., outcome)| {
-            let measured = outcome.measured.map(|value| amount(outcome, value));
-            measured.unwrap_or_else(|| "unbounded or none".to_owned())
+        .text("measured", |(.., outcome)| match outcome.measured {
+            Some(value) => amount(outcome, value),
+            None if is_of_some(outcome) => "unbounded or none".to_owned(),
+            None => "no such request".to_owned(),
         })
         .text("cell", |(cell, ..)| label(cell))
         .text("for", |(_, whom, _)| shortened(whom, 40))
         .number(("met by", "% of planned"), |(.., outcome)| {
-            outcome.attainment * 100.0
+            is_of_some(outcome).then_some(outcome.attainment * 100.0)
         })
         .text("95 % interval", |(.., outcome)| {
             let interval = outcome.attainment_interval;
-            format!(
-                "{}–{}",
-                short(interval.low * 100.0),
-                short(interval.high * 100.0)
-            )
+            let ends = [interval.low, interval.high].map(|end| short(end * 100.0));
+            is_of_some(outcome).then(|| ends.join("–"))
         })
         .text("to decide", |(.., outcome)| {
             Some(match bench_insight::times_to_decide(outcome)? {
@@ -156,6 +154,11 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
             })
         })
         .rows("Objectives", rows)
+}
+
+/// Whether any request was held against it: of none the share lies anywhere.
+fn is_of_some(outcome: &SloOutcome) -> bool {
+    outcome.attainment_interval.high - outcome.attainment_interval.low < 1.0
 }
 
 /// `9 pass, 2 FAIL, 1 cannot tell`; nothing of none.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bench_report::{Cell, Column, Table, markdown, terminal};
-use bench_schema::{Answer, Cause, RunRecord};
+use bench_schema::{Answer, Cause, RunRecord, SloVerdict};
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::runs;
@@ -178,4 +178,27 @@ fn each_finding_and_each_miss_names_its_cell_and_the_answer_comes_first() {
     run.findings.drain(..2);
     let shown = terminal::render(&run, None);
     assert!(shown.contains("1. In c32 that costs 3"), "{shown}");
+}
+
+#[test]
+fn an_objective_that_no_request_was_held_against_is_met_by_no_share_of_them() {
+    let mut run = runs::sweep();
+    run.cells.truncate(1);
+    let outcome = &mut run.cells[0].slos[0];
+    (outcome.measured, outcome.verdict, outcome.attainment) = (None, SloVerdict::CannotTell, 0.0);
+    (
+        outcome.attainment_interval.low,
+        outcome.attainment_interval.high,
+    ) = (0.0, 1.0);
+    run.cells[0].slos.truncate(1);
+    let shown = terminal::render_all(&run, None);
+    let row = shown
+        .lines()
+        .find(|line| line.contains("cannot tell  p95"))
+        .unwrap();
+    assert!(
+        row.contains("no such request") && row.contains('–'),
+        "{shown}"
+    );
+    assert!(!row.contains("0–100"), "{shown}");
 }
