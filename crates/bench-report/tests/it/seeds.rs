@@ -35,7 +35,7 @@ fn between<'a>(page: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 fn everything_that_the_page_on_the_studies_names_exists() {
     let text = std::fs::read_to_string(root().join("docs/seeds.md")).unwrap();
     let recipes = std::fs::read_to_string(root().join("justfile")).unwrap();
-    let commands = std::fs::read_to_string(root().join("bins/bench-report/src/main.rs")).unwrap();
+    let commands = std::fs::read_to_string(root().join("bins/bench-report/src/lib.rs")).unwrap();
     let mut pages = html::pages();
     pages.extend(compare::pages());
     let mut unlike = runs::sweep();
