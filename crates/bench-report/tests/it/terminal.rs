@@ -196,9 +196,6 @@ fn an_objective_that_no_request_was_held_against_is_met_by_no_share_of_them() {
         .lines()
         .find(|line| line.contains("cannot tell  p95"))
         .unwrap();
-    assert!(
-        row.contains("no such request") && row.contains('–'),
-        "{shown}"
-    );
+    assert!(row.contains("no such request"), "{shown}");
     assert!(!row.contains("0–100"), "{shown}");
 }
