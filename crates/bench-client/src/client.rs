@@ -79,8 +79,8 @@ impl Client {
         self.connector.clock()
     }
 
-    /// Let the next request go to this endpoint; those after it take turns from there. Clients that share a load begin with different ones, or
-    /// each endpoint would have their requests in bursts.
+    /// Let the next request go to this endpoint; those after it take turns from there. Clients that share a load begin with different
+    /// ones, or each endpoint would have their requests in bursts.
     pub fn begin_with(&self, endpoint: usize) {
         self.next.set(endpoint);
     }

@@ -1,4 +1,5 @@
-//! An API as a table: its path, how its prompts and parameters are called, and the function that reads its documents. The rest is said here, once.
+//! An API as a table: its path, how its prompts and parameters are called, and the function that reads its documents. The rest is
+//! said here, once.
 
 use std::borrow::Cow;
 
