@@ -29,7 +29,7 @@ pub(super) struct Look<'a> {
 pub(super) struct Prefill {
     pub(super) tokens: u64,
     /// TTFT of the quick quarter of as long prompts.
-    quick: f64,
+    pub(super) quick: f64,
     pub(super) from: f64,
     pub(super) to: f64,
 }

@@ -122,7 +122,9 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
 
 /// Requests that take much longer than the quick quarter of those of their lengths, and what they have in common.
 fn slow_requests(look: &Look<'_>) -> Option<Finding> {
-    let slow = slow(look).filter(|slow| slow.cost >= COSTS)?;
+    let Some(slow) = slow(look).filter(|slow| slow.cost >= COSTS) else {
+        return late_first_tokens(look);
+    };
     let cost = slow.cost;
     let before_first = before_first(look);
     // Arrivals by chance wait for each other: nobody's request is slow by itself.
@@ -162,6 +164,44 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
         Some(rows) => comes_and_goes(look, &slow, &rows),
         None => draft.done(),
     }
+}
+
+/// First tokens of a part of the requests that take far longer than the quick quarter's, though whole answers differ too little to tell.
+fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
+    /// Over the quick quarter of as long prompts; and the parts of the requests between which it is a kind of its own.
+    const LATE: f64 = 3.0;
+    const PART: std::ops::RangeInclusive<f64> = 0.03..=0.6;
+    let prefills = look.prefills();
+    let first = look.seen.iter().filter_map(|s| s.request.ttft);
+    let pairs: Vec<(f64, f64)> = first.zip(prefills.iter().map(|p| p.quick)).collect();
+    let late: Vec<f64> = pairs
+        .iter()
+        .filter(|(ttft, quick)| *ttft > LATE * quick)
+        .map(|(ttft, quick)| ttft / quick)
+        .collect();
+    let beyond = pairs
+        .iter()
+        .map(|(ttft, quick)| (ttft - ALIKE * quick).max(0.0));
+    let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();
+    let cost = beyond.sum::<f64>() / taken;
+    let share = late.len() as f64 / pairs.len().max(1) as f64;
+    // Arrivals by chance wait for each other.
+    if look.is_open() || look.seen.len() < FEWEST || cost < COSTS || !PART.contains(&share) {
+        return None;
+    }
+    let ratio = median(late)?;
+    Draft::in_cell(Cause::SlowRequests, cost, look.cell)
+        .because(Known::SlowShare, share, Unit::Ratio)
+        .because(Known::SlowRatio, ratio, Unit::Count)
+        .because(Known::SlowBeforeFirst, 1.0, Unit::Ratio)
+        .refuted_by(Experiment::WithServerMetrics)
+        .saying(format!(
+            "{} of the requests wait {}× the time of the quickest quarter for their first token in {}; nothing that was measured tells why",
+            text::percent(share),
+            text::number(ratio),
+            look.cell.id
+        ))
+        .done()
 }
 
 /// A level that comes and goes: slow requests that were sent together.
