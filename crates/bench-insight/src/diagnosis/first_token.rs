@@ -19,7 +19,7 @@ const PREFILL: f64 = 0.3;
 /// The same where it may be waiting as well.
 const EITHER: f64 = 0.25;
 /// A first token that takes as long as these many others is late.
-const LATE: f64 = 10.0;
+const LATE: f64 = 20.0;
 /// TTFT over that of the same prompts alone, from which something is in between.
 const SLOWER: f64 = 1.5;
 

@@ -172,11 +172,9 @@ fn stationarity(repeats: &[Repeat<'_>]) -> Option<Stationarity> {
 }
 
 fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> {
-    let length = |of: fn(&Span<'_>) -> Window| {
-        spans
-            .iter()
-            .map(|s| of(s).length().as_secs_f64())
-            .sum::<f64>()
+    let length = |of: fn(&Span<'_>) -> Window| -> f64 {
+        let lengths = spans.iter().map(|s| of(s).length().as_secs_f64());
+        lengths.sum()
     };
     let (seconds, counted_seconds) = (length(|s| s.window), length(|s| s.counted));
     if seconds <= 0.0 || counted_seconds <= 0.0 {
@@ -187,12 +185,11 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     };
     let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
     let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
-    let known = if load.is_open() {
-        served
-    } else if spans.iter().all(|s| s.steady) {
-        by_littles_law(spans, mean_in_flight)
-    } else {
-        by_cycle(spans, load)
+    let steady = spans.iter().all(|s| s.steady);
+    let known = match (load.is_open(), steady) {
+        (true, _) => served,
+        (false, true) => by_littles_law(spans, mean_in_flight),
+        (false, false) => by_cycle(spans, load),
     };
     let (requests_per_s, requests_per_s_interval) =
         known.unwrap_or_else(|| counted_out(spans, seconds, load, timeline));
@@ -203,28 +200,18 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let followed = if load.is_open() {
         offered.is_some_and(|o| (requests_per_s / even(o) - 1.0).abs() < 1e-9)
     } else {
-        known.is_some() && !spans.iter().all(|s| s.steady)
+        known.is_some() && !steady
     };
-    let mut total = TimeCounts::default();
-    for span in spans {
-        total.add(&if followed {
-            timeline.measured(span.counted)
-        } else {
-            timeline.total(span.counted)
-        });
-    }
-    let counted_seconds = if followed {
-        float(completed) / requests_per_s
+    let (total, counted_seconds) = if followed {
+        let all = total_of(spans, |window| timeline.measured(window));
+        (all, float(completed) / requests_per_s)
     } else {
-        counted_seconds
+        let all = total_of(spans, |window| timeline.total(window));
+        (all, counted_seconds)
     };
     // Events of requests that were cut off before the server told their tokens: as many tokens each as the others have.
     let counted = total.events - total.uncounted_events;
-    let per_event = if counted > 0 {
-        Some(total.tokens / counted as f64)
-    } else {
-        None
-    };
+    let per_event = (counted > 0).then(|| total.tokens / counted as f64);
     let tokens_of =
         |c: &TimeCounts| c.tokens + c.uncounted_events as f64 * per_event.unwrap_or(0.0);
     let output = per_event.map(|_| tokens_of(&total) / counted_seconds);
@@ -242,12 +229,24 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,
         mean_in_flight,
-        peak_in_flight: spans
-            .iter()
-            .map(|s| s.repeat.in_flight.peak_within(s.window))
-            .max()
-            .unwrap_or(0),
+        peak_in_flight: peak(spans),
     })
+}
+
+fn peak(spans: &[Span<'_>]) -> u64 {
+    let peaks = spans
+        .iter()
+        .map(|s| s.repeat.in_flight.peak_within(s.window));
+    peaks.max().unwrap_or(0)
+}
+
+/// What fell into all of the windows.
+fn total_of(spans: &[Span<'_>], of: impl Fn(Window) -> TimeCounts) -> TimeCounts {
+    let mut total = TimeCounts::default();
+    for span in spans {
+        total.add(&of(span.counted));
+    }
+    total
 }
 
 /// What completed over the time, where nothing better is known. In a closed loop the answers carried over from the warm-up that ended then are part
