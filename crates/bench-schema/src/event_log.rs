@@ -4,19 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Nanos, Stamp};
 
-/// Which part of an answer an event carried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Channel {
-    /// Text meant for the user.
-    Answer,
-    /// Thinking before it (`reasoning`, `reasoning_content`, `thinking`).
-    Reasoning,
-    /// Arguments or name of a tool call.
-    Tool,
-    /// A refusal.
-    Refusal,
+names! {
+    /// Which part of an answer an event carried.
+    Channel {
+        Answer "answer" "Text meant for the user.";
+        Reasoning "reasoning" "Thinking before it (`reasoning`, `reasoning_content`, `thinking`).";
+        Tool "tool" "Arguments or name of a tool call.";
+        Refusal "refusal" "A refusal.";
+    }
 }
 
 /// One content event: the arrival of the segment that completed it.

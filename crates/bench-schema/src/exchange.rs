@@ -1,7 +1,5 @@
 //! One request as the client saw it: from the plan's hand-over to the last byte.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{EventLog, Nanos, Stamp};
@@ -150,103 +148,39 @@ impl Outcome {
     }
 }
 
-/// Where in its life a request was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// Looking up the host's name.
-    Resolve,
-    /// Opening the TCP or Unix connection.
-    Connect,
-    /// The TLS handshake.
-    Tls,
-    /// Writing the request.
-    Send,
-    /// Waiting for the response head.
-    Headers,
-    /// Waiting for the first content event.
-    FirstToken,
-    /// Between content events.
-    Stream,
-    /// After the last content event.
-    Tail,
-    /// The request as a whole (a limit on its total time).
-    Whole,
-}
-
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Resolve => "resolve",
-            Self::Connect => "connect",
-            Self::Tls => "tls",
-            Self::Send => "send",
-            Self::Headers => "headers",
-            Self::FirstToken => "first_token",
-            Self::Stream => "stream",
-            Self::Tail => "tail",
-            Self::Whole => "whole",
-        })
+names! {
+    /// Where in its life a request was.
+    Stage {
+        Resolve "resolve" "Looking up the host's name.";
+        Connect "connect" "Opening the TCP or Unix connection.";
+        Tls "tls" "The TLS handshake.";
+        Send "send" "Writing the request.";
+        Headers "headers" "Waiting for the response head.";
+        FirstToken "first_token" "Waiting for the first content event.";
+        Stream "stream" "Between content events.";
+        Tail "tail" "After the last content event.";
+        Whole "whole" "The request as a whole (a limit on its total time).";
     }
 }
 
-/// What went wrong, as one of a few kinds that can be counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// The host's name has no address.
-    Dns,
-    /// Nobody listens there.
-    Refused,
-    /// The network says there is no way there.
-    Unreachable,
-    /// The peer reset the connection.
-    Reset,
-    /// The peer closed before the answer was complete.
-    Closed,
-    /// The TLS handshake or a record failed.
-    Tls,
-    /// A status other than 2xx.
-    Status,
-    /// The bytes are not HTTP, or break its rules.
-    Http,
-    /// A 2xx answer with a body of another kind (an HTML page, say).
-    ContentType,
-    /// The stream's events or their JSON break the protocol.
-    Protocol,
-    /// The server reported an error inside a 2xx answer.
-    ServerError,
-    /// A 2xx answer with nothing in it.
-    Empty,
-    /// An event, a head or a body beyond the client's limits.
-    TooLarge,
-    /// The client's own resources: no file descriptors, no ports, no memory.
-    ClientResources,
-    /// Anything else.
-    Other,
-}
-
-impl fmt::Display for FailureKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Dns => "dns",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-            Self::Reset => "reset",
-            Self::Closed => "closed",
-            Self::Tls => "tls",
-            Self::Status => "status",
-            Self::Http => "http",
-            Self::ContentType => "content_type",
-            Self::Protocol => "protocol",
-            Self::ServerError => "server_error",
-            Self::Empty => "empty",
-            Self::TooLarge => "too_large",
-            Self::ClientResources => "client_resources",
-            Self::Other => "other",
-        })
+names! {
+    /// What went wrong, as one of a few kinds that can be counted.
+    FailureKind {
+        Dns "dns" "The host's name has no address.";
+        Refused "refused" "Nobody listens there.";
+        Unreachable "unreachable" "The network says there is no way there.";
+        Reset "reset" "The peer reset the connection.";
+        Closed "closed" "The peer closed before the answer was complete.";
+        Tls "tls" "The TLS handshake or a record failed.";
+        Status "status" "A status other than 2xx.";
+        Http "http" "The bytes are not HTTP, or break its rules.";
+        ContentType "content_type" "A 2xx answer with a body of another kind (an HTML page, say).";
+        Protocol "protocol" "The stream's events or their JSON break the protocol.";
+        ServerError "server_error" "The server reported an error inside a 2xx answer.";
+        Empty "empty" "A 2xx answer with nothing in it.";
+        TooLarge "too_large" "An event, a head or a body beyond the client's limits.";
+        ClientResources "client_resources" "The client's own resources: no file descriptors, no ports, no memory.";
+        Other "other" "Anything else.";
     }
 }
 
@@ -286,20 +220,15 @@ pub struct ServerTimings {
     pub total: Option<Nanos>,
 }
 
-/// How the number of output tokens is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum TokenSource {
-    /// The server's `usage`.
-    Usage,
-    /// Token counts or token ids in the stream's events.
-    Stream,
-    /// The client's tokenizer over the text.
-    Tokenizer,
-    /// It is not known.
-    #[default]
-    Unknown,
+names! {
+    /// How the number of output tokens is known.
+    #[derive(Default)]
+    TokenSource {
+        Usage "usage" "The server's `usage`.";
+        Stream "stream" "Token counts or token ids in the stream's events.";
+        Tokenizer "tokenizer" "The client's tokenizer over the text.";
+        #[default] Unknown "unknown" "It is not known.";
+    }
 }
 
 /// What the connection cost and how it was got.

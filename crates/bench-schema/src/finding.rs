@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cause, Unit};
+use crate::Unit;
 
 /// Something that the numbers say. A cause is a hypothesis, and is worded as one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,84 +113,72 @@ impl From<Fact> for Code {
     }
 }
 
-macro_rules! names {
-    ($(#[$top:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident $key:literal;)* }) => {
-        $(#[$top])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-        pub enum $name {
-            $($(#[$doc])* #[serde(rename = $key)] $variant,)*
-        }
-
-        impl $name {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// Its stable name, as in the JSON.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $key),* }
-            }
-        }
-    };
+names! {
+    /// Why users wait, or why there is nothing to report. `docs/insight.md` says how each is decided and what rules it out.
+    Cause {
+        Overload "overload" "An open loop offers more than is served: requests in flight grow over the window.";
+        Queueing "queueing" "Requests wait in the server before they are taken up.";
+        Prefill "prefill" "Prompts take long to process, waiting excluded.";
+        WaitingOrPrefill "waiting_or_prefill" "The time to the first token is long, and nothing tells waiting from prefill.";
+        HeldBack "held_back" "First tokens reach the client much later than the server says it made them: something in between holds them.";
+        DecodeSlowsWithLoad "decode_slows_with_load" "Time between tokens grows with the requests in flight.";
+        HeadOfLine "head_of_line" "Short requests are slower while a long prompt is processed.";
+        ServerStarved "server_starved" "The server is kept from its CPU: by a quota, by other programs, by the hypervisor.";
+        ClientLimited "client_limited" "The client limits what is measured.";
+        SlowReplica "slow_replica" "One endpoint is slower than the others for the same work.";
+        PeriodicStall "periodic_stall" "All streams stop together, again and again.";
+        Frozen "frozen" "All streams stop together, once or twice.";
+        ColdStart "cold_start" "Slower at first, then steady.";
+        Drift "drift" "The level moves in one direction over the window.";
+        Step "step" "The level changes at one moment and stays.";
+        RateLimited "rate_limited" "The server refuses work by its own limit (429).";
+        Failing "failing" "Requests fail while the server is there.";
+        ServerGone "server_gone" "The server could not be reached for a while, or any more.";
+        MemoryPressure "memory_pressure" "KV cache or memory is full, and requests wait or are preempted because of it.";
+        PrefixCache "prefix_cache" "Prompts whose beginnings the server knew already were quicker.";
+        GpuLow "gpu_low" "The GPU has capacity left while throughput no longer rises.";
+        GpuSaturated "gpu_saturated" "The GPU has none left, and throughput no longer rises.";
+        GpuThrottled "gpu_throttled" "The GPU is held back by heat or power.";
+        SlowRequests "slow_requests" "Some requests take much longer than others of their lengths, and nothing that was measured tells why.";
+        DecodeInterrupted "decode_interrupted" "Prompts of others interrupt the answers that are under way.";
+        Pauses "pauses" "Answers pause, and nothing that was measured tells why.";
+        Healthy "healthy" "Nothing was found that costs users time.";
+    }
 }
 
 names! {
     /// Answers to what was asked: objectives, scenarios, capacity.
     Answer {
-        /// An objective fails.
-        SloMissed "slo_missed";
-        /// Objectives hold.
-        SloMet "slo_met";
-        /// The data cannot decide an objective.
-        SloUndecided "slo_undecided";
-        /// Up to which load all objectives hold.
-        SloCapacity "slo_capacity";
-        /// A scenario can be served.
-        ScenarioMet "scenario_met";
-        /// A scenario cannot be served.
-        ScenarioMissed "scenario_missed";
-        /// The data cannot decide a scenario.
-        ScenarioUndecided "scenario_undecided";
-        /// What the best cell comes to.
-        Capacity "capacity";
-        /// A figure of a plan: users, replicas, cost, energy.
-        Planning "planning";
+        SloMissed "slo_missed" "An objective fails.";
+        SloMet "slo_met" "Objectives hold.";
+        SloUndecided "slo_undecided" "The data cannot decide an objective.";
+        SloCapacity "slo_capacity" "Up to which load all objectives hold.";
+        ScenarioMet "scenario_met" "A scenario can be served.";
+        ScenarioMissed "scenario_missed" "A scenario cannot be served.";
+        ScenarioUndecided "scenario_undecided" "The data cannot decide a scenario.";
+        Capacity "capacity" "What the best cell comes to.";
+        Planning "planning" "A figure of a plan: users, replicas, cost, energy.";
     }
 }
 
 names! {
     /// What was measured and is no fault.
     Fact {
-        /// E2E over output length.
-        OutputLength "output_length";
-        /// E2E and prefill over prompt length.
-        PromptLength "prompt_length";
-        /// Throughput over load or devices.
-        Scaling "scaling";
-        /// TTFT and ITL over load.
-        LoadEffects "load_effects";
-        /// Shares of E2E.
-        PhaseSplit "phase_split";
-        /// Use of the GPU and its memory.
-        GpuUse "gpu_use";
-        /// Use of the CPUs.
-        CpuUse "cpu_use";
-        /// The level of a sweep at which the GPU is well used.
-        OperatingPoint "operating_point";
-        /// Workloads or models beside each other.
-        WorkloadsDiffer "workloads_differ";
-        /// P95 over P50.
-        Tail "tail";
-        /// How far equal requests differ.
-        Consistency "consistency";
-        /// Every request got a whole answer.
-        AllAnswered "all_answered";
-        /// A chunk is not a token.
-        TokensPerChunk "tokens_per_chunk";
-        /// Client and server tell different times.
-        ServerDisagrees "server_disagrees";
-        /// Repeats of one cell differ.
-        RepeatsDiffer "repeats_differ";
+        OutputLength "output_length" "E2E over output length.";
+        PromptLength "prompt_length" "E2E and prefill over prompt length.";
+        Scaling "scaling" "Throughput over load or devices.";
+        LoadEffects "load_effects" "TTFT and ITL over load.";
+        PhaseSplit "phase_split" "Shares of E2E.";
+        GpuUse "gpu_use" "Use of the GPU and its memory.";
+        CpuUse "cpu_use" "Use of the CPUs.";
+        OperatingPoint "operating_point" "The level of a sweep at which the GPU is well used.";
+        WorkloadsDiffer "workloads_differ" "Workloads or models beside each other.";
+        Tail "tail" "P95 over P50.";
+        Consistency "consistency" "How far equal requests differ.";
+        AllAnswered "all_answered" "Every request got a whole answer.";
+        TokensPerChunk "tokens_per_chunk" "A chunk is not a token.";
+        ServerDisagrees "server_disagrees" "Client and server tell different times.";
+        RepeatsDiffer "repeats_differ" "Repeats of one cell differ.";
     }
 }
 
@@ -289,206 +277,106 @@ impl From<&str> for Figure {
 names! {
     /// Numbers that findings rest on. The reports have the words for each.
     Known {
-        /// Requests per second that the schedule offered.
-        OfferedRate "offered_rate";
-        /// Requests per second that were answered while it offered.
-        ServedRate "served_rate";
-        /// Growth of the requests in flight while load was offered.
-        InFlightGrowth "in_flight_growth";
-        /// The same over its error.
-        InFlightGrowthOverError "in_flight_growth_over_error";
-        /// Share of E2E.
-        QueueShare "queue_share";
-        /// Share of E2E.
-        PrefillShare "prefill_share";
-        /// Share of E2E.
-        DecodeShare "decode_share";
-        /// Share of E2E until the first token.
-        TtftShare "ttft_share";
-        /// Mean time in the queue.
-        QueueTime "queue_time";
-        /// Median time in the queue.
-        QueueTimeP50 "queue_time_p50";
-        /// Median time from the queue to the end.
-        GenerationTimeP50 "generation_time_p50";
-        /// Mean of requests waiting in the server.
-        Waiting "waiting";
-        /// Mean of requests running in the server.
-        Running "running";
-        /// Requests in flight, mean.
-        InFlight "in_flight";
-        /// TTFT of this cell.
-        Ttft "ttft";
-        /// TTFT without load, of as long prompts.
-        QuietTtft "quiet_ttft";
-        /// TTFT for each prompt token.
-        TtftPerToken "ttft_per_token";
-        /// Share of TTFT that the prompt's length explains.
-        TtftByLength "ttft_by_length";
-        /// Mean prompt tokens.
-        PromptTokens "prompt_tokens";
-        /// Time per token now.
-        Tpot "tpot";
-        /// Time per token at the lowest load.
-        QuietTpot "quiet_tpot";
-        /// Median gap between tokens.
-        Itl "itl";
-        /// Ratio of two times.
-        SlowDown "slow_down";
-        /// TTFT of short requests beside a long prompt, over that of the others.
-        BesideLong "beside_long";
-        /// Long prompts that were seen.
-        LongPrompts "long_prompts";
-        /// Seconds that the server's threads waited for a CPU, each second.
-        ServerRunQueue "server_run_queue";
-        /// Share of time that a quota held the server back.
-        ServerThrottled "server_throttled";
-        /// Share of CPU time that the hypervisor took.
-        HostSteal "host_steal";
-        /// Share of time that tasks waited for a CPU.
-        CpuPressure "cpu_pressure";
-        /// Use of the host's CPUs.
-        HostCpu "host_cpu";
-        /// Peak use of the host's CPUs.
-        HostCpuPeak "host_cpu_peak";
-        /// Cores that the server used.
-        ServerCores "server_cores";
-        /// Cores that the client used.
-        ClientCores "client_cores";
-        /// The busiest worker's use of its core.
-        ClientCpu "client_cpu";
-        /// Time that the client's workers waited for a core.
-        ClientRunQueue "client_run_queue";
-        /// Lateness p99.
-        ClientLateness "client_lateness";
-        /// What the client could not offer.
-        ClientOffered "client_offered";
-        /// Whatever else limits the client.
-        ClientOther "client_other";
-        /// Times of one endpoint over the others'.
-        ReplicaRatio "replica_ratio";
-        /// Share of the requests that it served.
-        ReplicaShare "replica_share";
-        /// Share of the requests that are slow for their lengths.
-        SlowShare "slow_share";
-        /// Their time over that of the quick quarter.
-        SlowRatio "slow_ratio";
-        /// Share of what they take longer that lies before the first token.
-        SlowBeforeFirst "slow_before_first";
-        /// Share of the users' time in gaps of four times the usual and more.
-        PauseShare "pause_share";
-        /// Share of those gaps in which somebody else's prompt was processed.
-        PausePrompts "pause_prompts";
-        /// Stalls of all streams.
-        Stalls "stalls";
-        /// Time between two of them.
-        StallPeriod "stall_period";
-        /// Length of one.
-        StallLength "stall_length";
-        /// When it happened, after the cell's first request.
-        At "at";
-        /// How long it lasted.
-        Lasted "lasted";
-        /// How often the level changed.
-        Changes "changes";
-        /// Level before.
-        LevelBefore "level_before";
-        /// Level after.
-        LevelAfter "level_after";
-        /// Requests that are part of it.
-        Requests "requests";
-        /// Requests that failed so.
-        Failed "failed";
-        /// Their share of the planned.
-        FailedShare "failed_share";
-        /// HTTP status.
-        Status "status";
-        /// Peak use of the KV cache.
-        KvCachePeak "kv_cache_peak";
-        /// Preempted requests.
-        Preemptions "preemptions";
-        /// Share of prompt tokens found in the prefix cache.
-        CachedShare "cached_share";
-        /// TTFT of requests whose beginning was known.
-        CachedTtft "cached_ttft";
-        /// Mean use of the GPU.
-        GpuUse "gpu_use";
-        /// Peak use of the GPU.
-        GpuUsePeak "gpu_use_peak";
-        /// Peak use of the GPU's memory.
-        GpuMemoryPeak "gpu_memory_peak";
-        /// Share of time that a GPU was held back.
-        GpuHeldBack "gpu_held_back";
-        /// Load added by the last step.
-        LoadAdded "load_added";
-        /// Throughput gained by the last step.
-        ThroughputGained "throughput_gained";
-        /// A level of the load factor.
-        Level "level";
-        /// The highest level that was measured.
-        HighestLevel "highest_level";
-        /// Level beyond which throughput stopped rising.
-        LimitLevel "limit_level";
-        /// The lowest level at which an objective is missed.
-        MissedLevel "missed_level";
-        /// The lowest level at which nobody can tell whether all objectives hold.
-        UndecidedLevel "undecided_level";
-        /// Throughput, tokens or requests per second.
-        Throughput "throughput";
-        /// Throughput over the baseline's.
-        ScalingFactor "scaling_factor";
-        /// Scaling factor over added load or devices.
-        Efficiency "efficiency";
-        /// Growth of E2E over the baseline.
-        LatencyPenalty "latency_penalty";
-        /// Requests per second.
-        RequestRate "request_rate";
-        /// Mean E2E.
-        E2eMean "e2e_mean";
-        /// Median E2E.
-        E2eP50 "e2e_p50";
-        /// P95 of E2E.
-        E2eP95 "e2e_p95";
-        /// P95 over P50 of E2E.
-        TailRatio "tail_ratio";
-        /// Coefficient of variation.
-        Cov "cov";
-        /// CoV of output lengths.
-        LengthCov "length_cov";
-        /// E2E for each output token.
-        TimePerOutputToken "time_per_output_token";
-        /// Fewest tokens that were measured.
-        FewestTokens "fewest_tokens";
-        /// Most tokens that were measured.
-        MostTokens "most_tokens";
-        /// Share of variance that a line explains.
-        RSquared "r_squared";
-        /// Log–log slope.
-        LogSlope "log_slope";
-        /// Longest answer whose fitted E2E is within the limit.
-        LongestWithin "longest_within";
-        /// A limit.
-        Limit "limit";
-        /// What was measured against a limit.
-        Measured "measured";
-        /// Lower end of an interval.
-        Low "low";
-        /// Upper end of an interval.
-        High "high";
-        /// How many times as many requests would decide.
-        TimesAsMany "times_as_many";
-        /// Share of the requests that met an objective.
-        Attainment "attainment";
-        /// E2E less TTFT and the tokens' gaps, over E2E.
-        IdentityResidual "identity_residual";
-        /// How often an answer was whole.
-        Completed "completed";
-        /// Requests a day.
-        RequestsPerDay "requests_per_day";
-        /// Tokens per content event.
-        TokensPerChunk "tokens_per_chunk";
-        /// TTFT by the server's own count.
-        ServerTtft "server_ttft";
+        OfferedRate "offered_rate" "Requests per second that the schedule offered.";
+        ServedRate "served_rate" "Requests per second that were answered while it offered.";
+        InFlightGrowth "in_flight_growth" "Growth of the requests in flight while load was offered.";
+        InFlightGrowthOverError "in_flight_growth_over_error" "The same over its error.";
+        QueueShare "queue_share" "Share of E2E.";
+        PrefillShare "prefill_share" "Share of E2E.";
+        DecodeShare "decode_share" "Share of E2E.";
+        TtftShare "ttft_share" "Share of E2E until the first token.";
+        QueueTime "queue_time" "Mean time in the queue.";
+        QueueTimeP50 "queue_time_p50" "Median time in the queue.";
+        GenerationTimeP50 "generation_time_p50" "Median time from the queue to the end.";
+        Waiting "waiting" "Mean of requests waiting in the server.";
+        Running "running" "Mean of requests running in the server.";
+        InFlight "in_flight" "Requests in flight, mean.";
+        Ttft "ttft" "TTFT of this cell.";
+        QuietTtft "quiet_ttft" "TTFT without load, of as long prompts.";
+        TtftPerToken "ttft_per_token" "TTFT for each prompt token.";
+        TtftByLength "ttft_by_length" "Share of TTFT that the prompt's length explains.";
+        PromptTokens "prompt_tokens" "Mean prompt tokens.";
+        Tpot "tpot" "Time per token now.";
+        QuietTpot "quiet_tpot" "Time per token at the lowest load.";
+        Itl "itl" "Median gap between tokens.";
+        SlowDown "slow_down" "Ratio of two times.";
+        BesideLong "beside_long" "TTFT of short requests beside a long prompt, over that of the others.";
+        LongPrompts "long_prompts" "Long prompts that were seen.";
+        ServerRunQueue "server_run_queue" "Seconds that the server's threads waited for a CPU, each second.";
+        ServerThrottled "server_throttled" "Share of time that a quota held the server back.";
+        HostSteal "host_steal" "Share of CPU time that the hypervisor took.";
+        CpuPressure "cpu_pressure" "Share of time that tasks waited for a CPU.";
+        HostCpu "host_cpu" "Use of the host's CPUs.";
+        HostCpuPeak "host_cpu_peak" "Peak use of the host's CPUs.";
+        ServerCores "server_cores" "Cores that the server used.";
+        ClientCores "client_cores" "Cores that the client used.";
+        ClientCpu "client_cpu" "The busiest worker's use of its core.";
+        ClientRunQueue "client_run_queue" "Time that the client's workers waited for a core.";
+        ClientLateness "client_lateness" "Lateness p99.";
+        ClientOffered "client_offered" "What the client could not offer.";
+        ClientOther "client_other" "Whatever else limits the client.";
+        ReplicaRatio "replica_ratio" "Times of one endpoint over the others'.";
+        ReplicaShare "replica_share" "Share of the requests that it served.";
+        SlowShare "slow_share" "Share of the requests that are slow for their lengths.";
+        SlowRatio "slow_ratio" "Their time over that of the quick quarter.";
+        SlowBeforeFirst "slow_before_first" "Share of what they take longer that lies before the first token.";
+        PauseShare "pause_share" "Share of the users' time in gaps of four times the usual and more.";
+        PausePrompts "pause_prompts" "Share of those gaps in which somebody else's prompt was processed.";
+        Stalls "stalls" "Stalls of all streams.";
+        StallPeriod "stall_period" "Time between two of them.";
+        StallLength "stall_length" "Length of one.";
+        At "at" "When it happened, after the cell's first request.";
+        Lasted "lasted" "How long it lasted.";
+        Changes "changes" "How often the level changed.";
+        LevelBefore "level_before" "Level before.";
+        LevelAfter "level_after" "Level after.";
+        Requests "requests" "Requests that are part of it.";
+        Failed "failed" "Requests that failed so.";
+        FailedShare "failed_share" "Their share of the planned.";
+        Status "status" "HTTP status.";
+        KvCachePeak "kv_cache_peak" "Peak use of the KV cache.";
+        Preemptions "preemptions" "Preempted requests.";
+        CachedShare "cached_share" "Share of prompt tokens found in the prefix cache.";
+        CachedTtft "cached_ttft" "TTFT of requests whose beginning was known.";
+        GpuUse "gpu_use" "Mean use of the GPU.";
+        GpuUsePeak "gpu_use_peak" "Peak use of the GPU.";
+        GpuMemoryPeak "gpu_memory_peak" "Peak use of the GPU's memory.";
+        GpuHeldBack "gpu_held_back" "Share of time that a GPU was held back.";
+        LoadAdded "load_added" "Load added by the last step.";
+        ThroughputGained "throughput_gained" "Throughput gained by the last step.";
+        Level "level" "A level of the load factor.";
+        HighestLevel "highest_level" "The highest level that was measured.";
+        LimitLevel "limit_level" "Level beyond which throughput stopped rising.";
+        MissedLevel "missed_level" "The lowest level at which an objective is missed.";
+        UndecidedLevel "undecided_level" "The lowest level at which nobody can tell whether all objectives hold.";
+        Throughput "throughput" "Throughput, tokens or requests per second.";
+        ScalingFactor "scaling_factor" "Throughput over the baseline's.";
+        Efficiency "efficiency" "Scaling factor over added load or devices.";
+        LatencyPenalty "latency_penalty" "Growth of E2E over the baseline.";
+        RequestRate "request_rate" "Requests per second.";
+        E2eMean "e2e_mean" "Mean E2E.";
+        E2eP50 "e2e_p50" "Median E2E.";
+        E2eP95 "e2e_p95" "P95 of E2E.";
+        TailRatio "tail_ratio" "P95 over P50 of E2E.";
+        Cov "cov" "Coefficient of variation.";
+        LengthCov "length_cov" "CoV of output lengths.";
+        TimePerOutputToken "time_per_output_token" "E2E for each output token.";
+        FewestTokens "fewest_tokens" "Fewest tokens that were measured.";
+        MostTokens "most_tokens" "Most tokens that were measured.";
+        RSquared "r_squared" "Share of variance that a line explains.";
+        LogSlope "log_slope" "Log–log slope.";
+        LongestWithin "longest_within" "Longest answer whose fitted E2E is within the limit.";
+        Limit "limit" "A limit.";
+        Measured "measured" "What was measured against a limit.";
+        Low "low" "Lower end of an interval.";
+        High "high" "Upper end of an interval.";
+        TimesAsMany "times_as_many" "How many times as many requests would decide.";
+        Attainment "attainment" "Share of the requests that met an objective.";
+        IdentityResidual "identity_residual" "E2E less TTFT and the tokens' gaps, over E2E.";
+        Completed "completed" "How often an answer was whole.";
+        RequestsPerDay "requests_per_day" "Requests a day.";
+        TokensPerChunk "tokens_per_chunk" "Tokens per content event.";
+        ServerTtft "server_ttft" "TTFT by the server's own count.";
     }
 }
 
@@ -516,109 +404,60 @@ pub struct Advice {
 names! {
     /// What a person can do.
     Action {
-        /// Let more requests run at once.
-        RunMoreAtOnce "run_more_at_once";
-        /// Let fewer requests run at once.
-        RunFewerAtOnce "run_fewer_at_once";
-        /// Offer less, or add replicas.
-        LowerLoadOrAddReplicas "lower_load_or_add_replicas";
-        /// Process long prompts in pieces.
-        ChunkPrefill "chunk_prefill";
-        /// Make a step's pieces smaller.
-        SmallerPrefillSteps "smaller_prefill_steps";
-        /// Give prompts more room in a step.
-        LargerPrefillSteps "larger_prefill_steps";
-        /// Keep known beginnings.
-        CachePrefixes "cache_prefixes";
-        /// Give the cache more memory.
-        MoreCacheMemory "more_cache_memory";
-        /// Store the cache in a smaller format.
-        SmallerCacheFormat "smaller_cache_format";
-        /// Limit the length of a sequence.
-        ShorterContext "shorter_context";
-        /// Spread the model over more devices.
-        MoreDevicesPerModel "more_devices_per_model";
-        /// Give the server cores.
-        GiveServerCores "give_server_cores";
-        /// Lift the quota.
-        LiftQuota "lift_quota";
-        /// Stop what else runs there.
-        QuietHost "quiet_host";
-        /// Give the client cores or a machine of its own.
-        GiveClientCores "give_client_cores";
-        /// Look at that endpoint.
-        LookAtReplica "look_at_replica";
-        /// Look for what the slow requests have in common.
-        CompareSlowRequests "compare_slow_requests";
-        /// Look for a job of that period.
-        LookForPeriodicJob "look_for_periodic_job";
-        /// Look into the server's log at that time.
-        LookAtServerLog "look_at_server_log";
-        /// Warm the server up before measuring.
-        WarmUp "warm_up";
-        /// Measure for longer.
-        MeasureLonger "measure_longer";
-        /// Stay below the limit, or have it raised.
-        StayBelowLimit "stay_below_limit";
-        /// Read the server's metrics.
-        ReadServerMetrics "read_server_metrics";
-        /// Measure the same prompts alone.
-        MeasureAlone "measure_alone";
-        /// Offer more.
-        OfferMore "offer_more";
-        /// Add GPUs.
-        AddGpus "add_gpus";
-        /// Cool the GPU, or raise its power limit.
-        CoolGpu "cool_gpu";
-        /// Serve long prompts elsewhere.
-        SeparateLongPrompts "separate_long_prompts";
-        /// Look at what stands between the server and the client.
-        LookInBetween "look_in_between";
+        RunMoreAtOnce "run_more_at_once" "Let more requests run at once.";
+        RunFewerAtOnce "run_fewer_at_once" "Let fewer requests run at once.";
+        LowerLoadOrAddReplicas "lower_load_or_add_replicas" "Offer less, or add replicas.";
+        ChunkPrefill "chunk_prefill" "Process long prompts in pieces.";
+        SmallerPrefillSteps "smaller_prefill_steps" "Make a step's pieces smaller.";
+        LargerPrefillSteps "larger_prefill_steps" "Give prompts more room in a step.";
+        CachePrefixes "cache_prefixes" "Keep known beginnings.";
+        MoreCacheMemory "more_cache_memory" "Give the cache more memory.";
+        SmallerCacheFormat "smaller_cache_format" "Store the cache in a smaller format.";
+        ShorterContext "shorter_context" "Limit the length of a sequence.";
+        MoreDevicesPerModel "more_devices_per_model" "Spread the model over more devices.";
+        GiveServerCores "give_server_cores" "Give the server cores.";
+        LiftQuota "lift_quota" "Lift the quota.";
+        QuietHost "quiet_host" "Stop what else runs there.";
+        GiveClientCores "give_client_cores" "Give the client cores or a machine of its own.";
+        LookAtReplica "look_at_replica" "Look at that endpoint.";
+        CompareSlowRequests "compare_slow_requests" "Look for what the slow requests have in common.";
+        LookForPeriodicJob "look_for_periodic_job" "Look for a job of that period.";
+        LookAtServerLog "look_at_server_log" "Look into the server's log at that time.";
+        WarmUp "warm_up" "Warm the server up before measuring.";
+        MeasureLonger "measure_longer" "Measure for longer.";
+        StayBelowLimit "stay_below_limit" "Stay below the limit, or have it raised.";
+        ReadServerMetrics "read_server_metrics" "Read the server's metrics.";
+        MeasureAlone "measure_alone" "Measure the same prompts alone.";
+        OfferMore "offer_more" "Offer more.";
+        AddGpus "add_gpus" "Add GPUs.";
+        CoolGpu "cool_gpu" "Cool the GPU, or raise its power limit.";
+        SeparateLongPrompts "separate_long_prompts" "Serve long prompts elsewhere.";
+        LookInBetween "look_in_between" "Look at what stands between the server and the client.";
     }
 }
 
 names! {
     /// A measurement that would refute a finding.
     Experiment {
-        /// The same for longer at a lower rate.
-        LowerRate "lower_rate";
-        /// The server's waiting and running counts with a higher limit.
-        HigherLimit "higher_limit";
-        /// The same prompts one at a time.
-        OneAtATime "one_at_a_time";
-        /// The same from beside the server, without what is in between.
-        BesideTheServer "beside_the_server";
-        /// The same with the server's metrics.
-        WithServerMetrics "with_server_metrics";
-        /// The same without the long prompts.
-        WithoutLongPrompts "without_long_prompts";
-        /// A lower concurrency.
-        LowerConcurrency "lower_concurrency";
-        /// The same with cores of its own for the server.
-        ServerOnOwnCores "server_on_own_cores";
-        /// The same from two clients.
-        TwoClients "two_clients";
-        /// That endpoint alone.
-        ReplicaAlone "replica_alone";
-        /// The same for longer.
-        Longer "longer";
-        /// The same with a longer warm-up.
-        LongerWarmUp "longer_warm_up";
-        /// The same below the limit.
-        BelowTheLimit "below_the_limit";
-        /// The same again, with the server's log.
-        AgainWithLog "again_with_log";
-        /// Half the concurrency: pressure goes away.
-        HalfConcurrency "half_concurrency";
-        /// The same with a cold cache.
-        ColdCache "cold_cache";
-        /// Twice the load.
-        TwiceTheLoad "twice_the_load";
-        /// A fixed clock.
-        FixedClock "fixed_clock";
-        /// More levels.
-        MoreLevels "more_levels";
-        /// The objective with more requests.
-        MoreRequests "more_requests";
+        LowerRate "lower_rate" "The same for longer at a lower rate.";
+        HigherLimit "higher_limit" "The server's waiting and running counts with a higher limit.";
+        OneAtATime "one_at_a_time" "The same prompts one at a time.";
+        BesideTheServer "beside_the_server" "The same from beside the server, without what is in between.";
+        WithServerMetrics "with_server_metrics" "The same with the server's metrics.";
+        WithoutLongPrompts "without_long_prompts" "The same without the long prompts.";
+        LowerConcurrency "lower_concurrency" "A lower concurrency.";
+        ServerOnOwnCores "server_on_own_cores" "The same with cores of its own for the server.";
+        TwoClients "two_clients" "The same from two clients.";
+        ReplicaAlone "replica_alone" "That endpoint alone.";
+        Longer "longer" "The same for longer.";
+        LongerWarmUp "longer_warm_up" "The same with a longer warm-up.";
+        BelowTheLimit "below_the_limit" "The same below the limit.";
+        AgainWithLog "again_with_log" "The same again, with the server's log.";
+        HalfConcurrency "half_concurrency" "Half the concurrency: pressure goes away.";
+        ColdCache "cold_cache" "The same with a cold cache.";
+        TwiceTheLoad "twice_the_load" "Twice the load.";
+        FixedClock "fixed_clock" "A fixed clock.";
+        MoreLevels "more_levels" "More levels.";
+        MoreRequests "more_requests" "The objective with more requests.";
     }
 }

@@ -1,8 +1,9 @@
-//! What is asked of a server, whatever its protocol.
+//! What is asked of a server, whatever its protocol, and the keys that go with it.
 
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// One generation to ask for. The workload makes it, a protocol of the client turns it into bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,4 +115,38 @@ pub struct PromptSize {
     /// Whitespace-separated words; absent for token ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<u64>,
+}
+
+/// A key or password: usable by the client, redacted wherever it is printed, logged or serialised.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wrap a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself. Call it where the bytes go to the socket, and nowhere else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
 }

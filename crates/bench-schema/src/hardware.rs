@@ -27,39 +27,16 @@ pub struct Reading {
     pub unknown: BTreeMap<String, String>,
 }
 
-/// Where a reading comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ReadingSource {
-    /// A GPU, through NVML.
-    Gpu,
-    /// The client's host.
-    Host,
-    /// The client itself.
-    Client,
-    /// The server's process tree on this host.
-    ServerProcess,
-    /// The server's Prometheus page.
-    ServerMetrics,
-    /// A DCGM exporter.
-    Dcgm,
-    /// A Prometheus server's query API.
-    Prometheus,
-}
-
-impl ReadingSource {
-    /// Its word in results, as serde writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Gpu => "gpu",
-            Self::Host => "host",
-            Self::Client => "client",
-            Self::ServerProcess => "server_process",
-            Self::ServerMetrics => "server_metrics",
-            Self::Dcgm => "dcgm",
-            Self::Prometheus => "prometheus",
-        }
+names! {
+    /// Where a reading comes from.
+    ReadingSource {
+        Gpu "gpu" "A GPU, through NVML.";
+        Host "host" "The client's host.";
+        Client "client" "The client itself.";
+        ServerProcess "server_process" "The server's process tree on this host.";
+        ServerMetrics "server_metrics" "The server's Prometheus page.";
+        Dcgm "dcgm" "A DCGM exporter.";
+        Prometheus "prometheus" "A Prometheus server's query API.";
     }
 }
 

@@ -7,9 +7,10 @@
 //! Three rules hold everywhere: time is integer nanoseconds on the run's monotonic clock ([`Stamp`], [`Nanos`]); what is not
 //! known is absent (`Option`, an empty list), never 0, −1 or NaN; a name has the meaning that `docs/metrics.md` gives it.
 
-mod cause;
+#[macro_use]
+mod names;
+
 mod cell;
-mod distribution;
 mod event_log;
 mod exchange;
 mod files;
@@ -18,22 +19,17 @@ mod generation;
 mod hardware;
 mod load;
 mod metric;
-mod plan_hash;
 mod record;
 mod run;
-mod secret;
 mod slo;
 mod stored;
 mod trust;
 mod units;
-mod version;
 
-pub use cause::Cause;
 pub use cell::{
     CellAnalysis, CellRecord, ClientRecord, Counts, GroupRecord, LagRecord, PhaseShares,
     PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates,
 };
-pub use distribution::{Distribution, FailureView, Interval, Quantile};
 pub use event_log::{Channel, Event, EventLog};
 pub use exchange::{
     ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,
@@ -43,26 +39,24 @@ pub use files::{
     PartMeter, UnreadablePart, hold_folder, open_file, read_file, replace_file, sync_folder,
 };
 pub use finding::{
-    Action, Advice, Answer, Code, Evidence, Experiment, Fact, Figure, Finding, Known, RuledOut,
+    Action, Advice, Answer, Cause, Code, Evidence, Experiment, Fact, Figure, Finding, Known,
+    RuledOut,
 };
-pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampling};
+pub use generation::{GenerationRequest, Message, Prompt, PromptSize, Role, Sampling, Secret};
 pub use hardware::{
     HardwareSummary, Quantity, Reading, ReadingSource, ResourceSummary, SeriesKey,
     histogram_bucket, is_counter,
 };
-pub use load::{ArrivalKind, ConcurrencyRamp, Factor, Load, StopRule};
-pub use metric::{Direction, Metric, Origin, Unit};
-pub use plan_hash::PlanHash;
+pub use load::{ArrivalKind, ConcurrencyRamp, Factor, Load, PlanHash, StopRule};
+pub use metric::{Direction, Distribution, FailureView, Interval, Metric, Origin, Quantile, Unit};
 pub use record::{Phase, RequestRecord};
 pub use run::{
-    Analysis, Benchmark, ClockKind, ClockRecord, FitRecord, HostRecord, RunRecord, ScalingRow,
-    ServerRecord, ToolRecord,
+    Analysis, Benchmark, ClockKind, ClockRecord, FitRecord, HostRecord, RunRecord, SCHEMA_MAJOR,
+    SCHEMA_MINOR, SCHEMA_NAME, ScalingRow, Schema, SchemaError, ServerRecord, ToolRecord,
 };
-pub use secret::Secret;
 pub use slo::{Goodput, Slo, SloOutcome, SloVerdict, TargetOutcome};
 #[cfg(feature = "json-schema")]
 pub use stored::json_schemas;
 pub use stored::to_json;
 pub use trust::{Trust, TrustReason, TrustVerdict};
 pub use units::{Nanos, Stamp};
-pub use version::{SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, Schema, SchemaError};

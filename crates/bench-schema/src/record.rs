@@ -151,14 +151,11 @@ impl RequestRecord {
     }
 }
 
-/// Whether a request counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Before the measurement; counted apart.
-    Warmup,
-    /// Measured.
-    #[default]
-    Measure,
+names! {
+    /// Whether a request counts.
+    #[derive(Default)]
+    Phase {
+        Warmup "warmup" "Before the measurement; counted apart.";
+        #[default] Measure "measure" "Measured.";
+    }
 }

@@ -19,17 +19,13 @@ pub struct Slo {
     pub use_case: Option<String>,
 }
 
-/// The verdict on an objective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SloVerdict {
-    /// All of the interval of the share within the limit is at least the quantile.
-    Pass,
-    /// All of it is below.
-    Fail,
-    /// It straddles the quantile, or nothing was measured.
-    CannotTell,
+names! {
+    /// The verdict on an objective.
+    SloVerdict {
+        Pass "pass" "All of the interval of the share within the limit is at least the quantile.";
+        Fail "fail" "All of it is below.";
+        CannotTell "cannot_tell" "It straddles the quantile, or nothing was measured.";
+    }
 }
 
 /// One objective in one cell.

@@ -37,27 +37,12 @@ impl Trust {
     }
 }
 
-/// How far the numbers can be believed, from good to bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum TrustVerdict {
-    /// Nothing speaks against them.
-    Trusted,
-    /// Something may have moved them.
-    Doubtful,
-    /// Something did.
-    Untrusted,
-}
-
-impl TrustVerdict {
-    /// The word used in results: `trusted`, `doubtful`, `untrusted`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trusted => "trusted",
-            Self::Doubtful => "doubtful",
-            Self::Untrusted => "untrusted",
-        }
+names! {
+    /// How far the numbers can be believed, from good to bad.
+    TrustVerdict {
+        Trusted "trusted" "Nothing speaks against them.";
+        Doubtful "doubtful" "Something may have moved them.";
+        Untrusted "untrusted" "Something did.";
     }
 }
 
