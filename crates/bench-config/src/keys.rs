@@ -171,78 +171,31 @@ fn for_people(key: &Arg) -> Arg {
 
 /// Flags of `vllm bench serve` and SGLang's `bench_serving` that have no counterpart of one word, and what to write; more in
 /// `docs/coming-from.md`.
-const ELSEWHERE: &[(&str, &str)] = &[
-    (
-        "--append-result",
-        "each run has a folder of its own: --out DIR",
-    ),
-    (
-        "--apply-chat-template",
-        "write --api openai-chat: the server applies it",
-    ),
-    (
-        "--burstiness",
-        "write --arrival gamma:COV, where COV is 1 / √burstiness",
-    ),
-    (
-        "--dataset-path",
-        "write --dataset sharegpt:FILE (or c4:FILE, jsonl:FILE, …)",
-    ),
-    ("--disable-ignore-eos", "write --no-ignore-eos"),
-    ("--disable-stream", "write --no-stream"),
-    ("--disable-tqdm", "write --no-progress"),
-    (
-        "--endpoint",
-        "write --api openai-chat for /v1/chat/completions, --api openai-completions for /v1/completions",
-    ),
-    ("--host", "write --url http://HOST:PORT"),
-    ("--port", "write --url http://HOST:PORT"),
-    ("--label", "write --tag label=TEXT"),
-    ("--logprobs", "write --extra-body '{\"logprobs\": true}'"),
-    (
-        "--metric-percentiles",
-        "every metric has p50 to p99.9 in the result; leave it out",
-    ),
-    (
-        "--percentile-metrics",
-        "every metric has its percentiles in the result; leave it out",
-    ),
-    ("--ramp-up-strategy", "write --arrival ramp:FROM:TO"),
-    (
-        "--output-file",
-        "write --out DIR, then bench-report export DIR --format vllm",
-    ),
-    (
-        "--profile",
-        "a server is not profiled from here; leave it out",
-    ),
-    (
-        "--random-prefix-len",
-        "write --dataset prefix:… (docs/workloads.md)",
-    ),
-    (
-        "--random-range-ratio",
-        "write a range of lengths: --input-tokens LOW..HIGH",
-    ),
-    (
-        "--result-filename",
-        "write --out DIR, then bench-report export DIR --format vllm",
-    ),
-    (
-        "--save-detailed",
-        "all requests are always stored; bench-report export DIR --format vllm writes that tool's file",
-    ),
-    (
-        "--save-result",
-        "results are always stored; bench-report export DIR --format vllm writes that tool's file",
-    ),
-    ("--served-model-name", "write --model NAME"),
-    ("--sharegpt-output-len", "write --output-tokens N"),
-    (
-        "--trust-remote-code",
-        "no code of a model is run here; leave it out",
-    ),
-];
+const ELSEWHERE: &str = r#"--append-result: each run has a folder of its own: --out DIR
+--apply-chat-template: write --api openai-chat: the server applies it
+--burstiness: write --arrival gamma:COV, where COV is 1 / √burstiness
+--dataset-path: write --dataset sharegpt:FILE (or c4:FILE, jsonl:FILE, …)
+--disable-ignore-eos: write --no-ignore-eos
+--disable-stream: write --no-stream
+--disable-tqdm: write --no-progress
+--endpoint: write --api openai-chat for /v1/chat/completions, --api openai-completions for /v1/completions
+--host: write --url http://HOST:PORT
+--port: write --url http://HOST:PORT
+--label: write --tag label=TEXT
+--logprobs: write --extra-body '{"logprobs": true}'
+--metric-percentiles: every metric has p50 to p99.9 in the result; leave it out
+--percentile-metrics: every metric has its percentiles in the result; leave it out
+--ramp-up-strategy: write --arrival ramp:FROM:TO
+--output-file: write --out DIR, then bench-report export DIR --format vllm
+--profile: a server is not profiled from here; leave it out
+--random-prefix-len: write --dataset prefix:… (docs/workloads.md)
+--random-range-ratio: write a range of lengths: --input-tokens LOW..HIGH
+--result-filename: write --out DIR, then bench-report export DIR --format vllm
+--save-detailed: all requests are always stored; bench-report export DIR --format vllm writes that tool's file
+--save-result: results are always stored; bench-report export DIR --format vllm writes that tool's file
+--served-model-name: write --model NAME
+--sharegpt-output-len: write --output-tokens N
+--trust-remote-code: no code of a model is run here; leave it out"#;
 
 /// A usage error; where a flag of another tool is meant, what to write instead.
 pub(crate) fn explained(error: clap::Error, command: &mut Command) -> clap::Error {
@@ -250,8 +203,8 @@ pub(crate) fn explained(error: clap::Error, command: &mut Command) -> clap::Erro
         Some(ContextValue::String(flag)) => flag.split('=').next().unwrap_or_default(),
         _ => return error,
     };
-    let known = ELSEWHERE.iter().find(|(flag, _)| *flag == named);
-    match known {
+    let mut known = ELSEWHERE.lines().filter_map(|line| line.split_once(": "));
+    match known.find(|(flag, _)| *flag == named) {
         Some((flag, instead)) if error.kind() == ErrorKind::UnknownArgument => command.error(
             ErrorKind::UnknownArgument,
             format!("{flag} is another tool's flag; {instead} (docs/coming-from.md)"),
@@ -357,56 +310,5 @@ fn example(key: &Arg) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_command_line_is_without_contradictions() {
-        typed().debug_assert();
-        for benchmark in [Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen] {
-            command(benchmark, "").debug_assert();
-        }
-    }
-
-    #[test]
-    fn keys_that_not_all_take_exist() {
-        let keys = typed();
-        for name in ONLY.iter().flat_map(|(_, keys)| *keys) {
-            let found = keys.get_arguments().any(|key| key.get_id() == name);
-            assert!(found, "{name}");
-        }
-    }
-
-    #[test]
-    fn names_flags_and_aliases_are_all_different() {
-        let mut seen = std::collections::BTreeSet::new();
-        for key in typed().get_arguments() {
-            assert!(seen.insert(flag(key)), "{} twice", flag(key));
-            for alias in key.get_all_aliases().unwrap_or_default() {
-                assert!(seen.insert(alias.to_owned()), "{alias} twice");
-            }
-        }
-    }
-
-    #[test]
-    fn every_key_says_what_it_is() {
-        for key in typed().get_arguments() {
-            assert!(!help(key).is_empty(), "{}", key.get_id());
-        }
-    }
-
-    #[test]
-    fn a_misspelt_key_finds_its_neighbour() {
-        let known = ["concurrency", "requests"];
-        let near = |name| nearest(name, known.into_iter());
-        assert_eq!(near("concurency"), Some("concurrency"));
-        assert_eq!(near("completely_different_thing"), None);
-    }
-
-    #[test]
-    fn the_distance_is_levenshteins() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("same", "same"), 0);
-    }
-}
+#[path = "../tests/unit/keys.rs"]
+mod tests;

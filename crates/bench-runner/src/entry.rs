@@ -1,18 +1,111 @@
-//! The binaries' shared `main`: from the command line to the exit code.
+//! What a binary hands to [`main`] (its experiment design, an engine to start, reports to write), and `main`: from the command line to the exit code.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use bench_schema::{RunRecord, SloVerdict, TrustVerdict};
+use bench_schema::{Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict};
+use bench_workload::{DatasetSpec, LengthSpec};
 
 use crate::RunError;
-use crate::config::{self, Settings, Stdout, Surroundings};
-use crate::program::Program;
+use crate::config::{self, Amount, Settings, Stdout, Surroundings};
 use crate::redact::{self, Console, Secrets};
 use crate::run::{self, Outcome};
+use crate::stop::was_interrupted;
+
+/// One of the three benchmarks. The runner knows neither the engine nor the reports: the binary brings them together.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Which one.
+    pub benchmark: Benchmark,
+    /// One line for `--help`.
+    pub about: &'static str,
+    /// The cells of the experiment, from the settings and the server's context length (in tokens), where it tells one.
+    pub design: fn(&Settings, Option<u64>) -> Vec<Cell>,
+    /// Starts the embedded engine of this profile or file; used where no URL is given.
+    pub start_engine: fn(&str) -> Result<Engine, String>,
+    /// Makes texts of a finished run.
+    pub reports: Reports,
+}
+
+/// What distinguishes a point of the experiment, and what is to be done there. The three binaries differ only in these.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Unique, short, usable in a file name.
+    pub id: String,
+    /// For people.
+    pub label: String,
+    /// What distinguishes it.
+    pub factors: BTreeMap<String, Factor>,
+    /// How load is offered.
+    pub load: Load,
+    /// What ends it.
+    pub stop: StopRule,
+    /// How often it is run.
+    pub repeats: u32,
+    /// What goes before each run, where it was said.
+    pub warmup: Option<Amount>,
+    /// What is asked.
+    pub ask: Ask,
+}
+
+/// What a cell asks.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Where prompts come from.
+    pub dataset: DatasetSpec,
+    /// Prompt length; absent leaves it to the dataset.
+    pub input: Option<LengthSpec>,
+    /// Output length; absent leaves it to the dataset.
+    pub output: Option<LengthSpec>,
+}
+
+/// A running embedded engine; dropping it stops it.
+pub struct Engine {
+    /// Where it listens.
+    pub url: String,
+    /// Its process.
+    pub pid: u32,
+    guard: Box<dyn Any>,
+}
+
+impl Engine {
+    /// An engine at `url` in process `pid`, alive as long as `guard` is.
+    pub fn new(url: String, pid: u32, guard: impl Any) -> Self {
+        Self {
+            url,
+            pid,
+            guard: Box::new(guard),
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("url", &self.url)
+            .field("pid", &self.pid)
+            .field("alive", &self.guard.is::<()>())
+            .finish()
+    }
+}
+
+/// Texts made of a run record and its directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Reports {
+    /// For the terminal, with where the results lie: what fits one screen.
+    pub table: fn(&RunRecord, &Path) -> String,
+    /// For the terminal: every table.
+    pub tables: fn(&RunRecord, &Path) -> String,
+    /// For `report.md`.
+    pub markdown: fn(&RunRecord) -> String,
+    /// For `report.html`, which also shows single requests and readings from the directory.
+    pub html: fn(&RunRecord, &Path) -> Result<String, String>,
+}
 
 /// The run failed.
 const FAILED: u8 = 1;
@@ -22,7 +115,6 @@ const USAGE: u8 = 2;
 const UNTRUSTED: u8 = 3;
 /// Done, and a target or objective was missed.
 const MISSED: u8 = 4;
-
 /// Ended early by a signal; what was measured is kept.
 const INTERRUPTED: u8 = 5;
 
@@ -31,7 +123,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 
 /// Run a benchmark as the process's command line says, and give the process's exit code.
 pub fn main(program: &Program) -> ExitCode {
-    let flags = match config::parse_flags(program.benchmark, program.about, std::env::args_os()) {
+    let flags = match config::flags(program.benchmark, program.about, std::env::args_os()) {
         Ok(flags) => flags,
         Err(asked) => return usage(&asked),
     };
@@ -163,7 +255,7 @@ fn code(record: &RunRecord) -> ExitCode {
             .into_iter()
             .any(|slo| slo.verdict != SloVerdict::Pass);
     match record.trust.verdict {
-        _ if run::was_interrupted(record) => ExitCode::from(INTERRUPTED),
+        _ if was_interrupted(record) => ExitCode::from(INTERRUPTED),
         TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),
         _ if missed => ExitCode::from(MISSED),
         _ => ExitCode::SUCCESS,
@@ -179,11 +271,11 @@ fn code(record: &RunRecord) -> ExitCode {
     clippy::panic,
     reason = "a helper of tests, which says what is wrong with their flags"
 )]
-pub fn settings_for_tests(benchmark: bench_schema::Benchmark, args: &[&str]) -> Settings {
+pub fn settings_for_tests(benchmark: Benchmark, args: &[&str]) -> Settings {
     let args = std::iter::once("test")
         .chain(args.iter().copied())
         .map(OsString::from);
-    let flags = config::parse_flags(benchmark, "", args).unwrap_or_else(|error| panic!("{error}"));
+    let flags = config::flags(benchmark, "", args).unwrap_or_else(|error| panic!("{error}"));
     config::settings(benchmark, flags, None, &Process)
         .unwrap_or_else(|problems| panic!("{problems:?}"))
 }

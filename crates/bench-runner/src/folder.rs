@@ -9,10 +9,11 @@ use std::time::SystemTime;
 
 use bench_schema::{BEGIN_FILE, MOST_RUN_BYTES, RunRecord, hold_folder, read_file};
 
+use crate::RunError;
 use crate::config::Settings;
 use crate::journal::JournalError;
 use crate::progress::Progress;
-use crate::{RunError, wall_clock};
+use crate::run::rfc3339;
 
 /// The directory that a run writes to, held from its beginning to its end.
 ///
@@ -27,10 +28,7 @@ pub(crate) struct RunDirectory {
 struct Home {
     path: PathBuf,
     inode: Option<u64>,
-    #[expect(
-        dead_code,
-        reason = "as long as it is open nobody else writes or recovers there"
-    )]
+    /// As long as it is open nobody else writes or recovers there.
     lock: Option<File>,
     /// What is to be measured, as it is written there.
     begun: Option<String>,
@@ -49,7 +47,7 @@ impl RunDirectory {
         let path = match &settings.output.out {
             Some(path) => path.clone(),
             None => {
-                let started = wall_clock::compact(started);
+                let started = rfc3339(started).replace(['-', ':'], "");
                 let name = format!("{started}-{}", settings.benchmark.name());
                 let wanted = Path::new("results").join(name);
                 let mut names = numbered(&wanted);
@@ -198,59 +196,5 @@ fn cannot(path: &Path, source: io::Error) -> RunError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::redact::Console;
-
-    fn at(path: &Path) -> Result<RunDirectory, RunError> {
-        let progress = Progress::new(false, Console::default());
-        RunDirectory::at(path.to_owned(), progress)
-    }
-
-    fn record(started_at: &str) -> RunRecord {
-        let text = include_str!("../../../fixtures/results/v1.2/run.json");
-        RunRecord {
-            started_at: started_at.to_owned(),
-            ..RunRecord::from_json(text).unwrap()
-        }
-    }
-
-    fn started_at(folder: &Path) -> String {
-        let text = fs::read_to_string(folder.join("run.json")).unwrap();
-        RunRecord::from_json(&text).unwrap().started_at
-    }
-
-    #[test]
-    fn a_run_whose_directory_was_moved_away_goes_on_beside_the_one_that_has_its_name() {
-        let folder = tempfile::tempdir().unwrap();
-        let (name, beside) = (folder.path().join("run"), folder.path().join("run-2"));
-        let one = at(&name).unwrap();
-        one.begin(&record("one")).unwrap();
-        fs::rename(&name, folder.path().join("elsewhere")).unwrap();
-        let other = at(&name).unwrap();
-        // also where that one has not written anything yet
-        one.write_run(&record("one")).unwrap();
-        other.begin(&record("other")).unwrap();
-        one.write_run(&record("one")).unwrap();
-        assert_eq!(started_at(&name), "other");
-        assert_eq!(started_at(&beside), "one");
-        assert!(beside.join(BEGIN_FILE).is_file());
-        assert!(matches!(at(&beside), Err(RunError::OutExists(_))));
-    }
-
-    #[test]
-    fn a_directory_that_is_gone_is_made_again_and_held() {
-        let folder = tempfile::tempdir().unwrap();
-        let name = folder.path().join("run");
-        let one = at(&name).unwrap();
-        one.begin(&record("one")).unwrap();
-        fs::remove_dir_all(&name).unwrap();
-        assert_eq!(one.path().unwrap(), name);
-        assert!(hold_folder(&name).is_err() && name.join(BEGIN_FILE).is_file());
-        // one with something in it that nobody holds is not taken either
-        fs::rename(&name, folder.path().join("elsewhere")).unwrap();
-        fs::create_dir(&name).unwrap();
-        fs::write(name.join("mine"), "").unwrap();
-        assert_eq!(one.path().unwrap(), folder.path().join("run-2"));
-    }
-}
+#[path = "../tests/unit/folder.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! Append-only JSON lines that outlive the program: on disk within a second, never torn by a full disk, in parts of bounded size.
 
 #[cfg(test)]
+#[path = "../tests/unit/journal.rs"]
 mod tests;
 
 use std::collections::VecDeque;

@@ -3,13 +3,9 @@
 mod cells;
 mod conclude;
 mod dry;
-mod ending;
 mod phases;
 mod preflight;
 mod prepare;
-mod warmup;
-
-pub(crate) use ending::was_interrupted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,21 +14,20 @@ use std::time::SystemTime;
 use bench_client::{Clock, RequestEncoder};
 use bench_insight::Asked;
 use bench_schema::RunRecord;
-use ending::Signals;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::RunError;
 use crate::config::Settings;
+use crate::entry::{Engine, Program};
 use crate::folder::RunDirectory;
 use crate::planner::Planner;
-use crate::program::{Engine, Program};
 use crate::progress::Progress;
 use crate::recorder::RecorderThread;
 use crate::redact::{self, Secrets};
 use crate::server::Server;
-use crate::stop::Stop;
+use crate::stop::{self, Signals, Stop, was_interrupted};
 use crate::worker_pool::WorkerPool;
-use crate::{RunError, wall_clock};
 
 /// What came of it.
 pub(crate) enum Outcome {
@@ -114,7 +109,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
     let planner = Planner::start(encoder, run.server.chat)?;
-    let ending = run.watch_for_the_end();
+    let ending = stop::watch_for_the_end(&run.stop, &settings.limits, &run.progress);
 
     run.wait_for_the_start().await;
     let measured = run
@@ -195,18 +190,14 @@ fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError>
 impl Run<'_> {
     /// Shards that are to start together wait for their instant.
     async fn wait_for_the_start(&self) {
-        let at = self
-            .settings
-            .client
-            .start_at
-            .as_deref()
-            .and_then(|text| wall_clock::parse_rfc3339(text).ok());
+        let told = self.settings.client.start_at.as_deref();
+        let at = told.and_then(|text| humantime::parse_rfc3339(text).ok());
         if let Some(at) = at {
-            self.progress
-                .note(&format!("waiting for {}", wall_clock::rfc3339(at)));
+            self.progress.note(&format!("waiting for {}", rfc3339(at)));
+            let left = at.duration_since(wall_clock()).unwrap_or_default();
             tokio::select! {
-                () = self.stop.reached(crate::stop::Ending::Draining) => {}
-                () = tokio::time::sleep(wall_clock::until(at)) => {}
+                () = self.stop.reached(stop::Ending::Draining) => {}
+                () = tokio::time::sleep(left) => {}
             }
         }
     }
@@ -267,6 +258,20 @@ impl Run<'_> {
     }
 }
 
+/// The wall clock: read once when a run starts, and to start shards together.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place where the wall clock is read"
+)]
+pub(crate) fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+/// RFC 3339 in UTC, to the second: `2026-01-28T17:46:28Z`.
+pub(crate) fn rfc3339(at: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(at).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use bench_schema::{Benchmark, Counts};
@@ -286,7 +291,7 @@ mod tests {
         }
         let settings = crate::config::for_tests(Benchmark::Throughput, &[]);
         assert!(nothing_answered(&record, &settings).is_some());
-        record.incomplete_reason = Some(ending::ended_by("SIGTERM"));
+        record.incomplete_reason = Some(stop::ended_by("SIGTERM"));
         assert!(nothing_answered(&record, &settings).is_none());
     }
 }

@@ -3,21 +3,23 @@
 //! A worker is one thread; it takes what is ready and composes, counts and writes nothing itself. What it stands on (clock, timer, client) is
 //! a [`WorkerIo`], so that tests can give it a virtual one.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
 use bench_schema::{Exchange, Load, Nanos, Stamp};
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use crate::RunError;
 use crate::health::{BackOff, BackOffHint};
 use crate::open_record::{Conversation, Ready, leave_unsent};
 use crate::phase::{Part, Phase};
-use crate::queue::Queue;
+use crate::planner::Queue;
 use crate::stop::Ending;
-use crate::timer_queue::TimerQueue;
 
 const CAP_REACHED: &str = "the in-flight cap was reached";
 const RUN_ENDED: &str = "the run was ended";
@@ -295,5 +297,73 @@ impl<G: WorkerIo> Worker<G> {
     }
 }
 
+/// Instants that tasks of one worker wait for.
+#[derive(Default)]
+pub(crate) struct TimerQueue {
+    waiting: RefCell<BinaryHeap<Reverse<Entry>>>,
+    earlier: Notify,
+}
+
+struct Entry {
+    at: Stamp,
+    wake: oneshot::Sender<()>,
+}
+
+impl TimerQueue {
+    /// Wait until `at` has come and the worker has rung.
+    pub(crate) async fn wait_until(&self, at: Stamp) {
+        let (wake, woken) = oneshot::channel();
+        let is_earliest = self.next().is_none_or(|next| at < next);
+        self.waiting.borrow_mut().push(Reverse(Entry { at, wake }));
+        if is_earliest {
+            self.earlier.notify_one();
+        }
+        // a worker that is gone has nothing to do later
+        woken.await.ok();
+    }
+
+    /// The earliest of them.
+    pub(crate) fn next(&self) -> Option<Stamp> {
+        self.waiting.borrow().peek().map(|entry| entry.0.at)
+    }
+
+    /// Resolves when there is an earlier one than before.
+    pub(crate) async fn changed(&self) {
+        self.earlier.notified().await;
+    }
+
+    /// Wake everybody whose instant has come.
+    pub(crate) fn ring(&self, now: Stamp) {
+        let mut waiting = self.waiting.borrow_mut();
+        while waiting.peek().is_some_and(|entry| entry.0.at <= now) {
+            if let Some(Reverse(entry)) = waiting.pop() {
+                // one that gave up waiting is not there any more
+                entry.wake.send(()).ok();
+            }
+        }
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
 #[cfg(test)]
+#[path = "../tests/unit/worker.rs"]
 mod tests;

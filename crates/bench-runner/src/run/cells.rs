@@ -10,8 +10,7 @@ use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
 use super::conclude::{blank_cell, plan_record};
-use super::phases::Design;
-use super::warmup::WarmUp;
+use super::phases::{Design, WarmUp};
 use crate::folder::RunDirectory;
 use crate::health::Health;
 use crate::phase::Phase;

@@ -11,11 +11,11 @@ use bench_schema::{
 };
 
 use super::Run;
+use crate::RunError;
 use crate::config::{self, Settings};
+use crate::entry::Cell;
 use crate::journal::JournalError;
-use crate::program::Cell;
 use crate::worker_pool::PhaseReport;
-use crate::{RunError, wall_clock};
 
 /// The record of a run that has just begun.
 pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
@@ -36,7 +36,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
             name: format!("bench-{}", settings.benchmark.name()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        started_at: wall_clock::rfc3339(run.started),
+        started_at: super::rfc3339(run.started),
         duration: Nanos::ZERO,
         complete: false,
         incomplete_reason: Some(UNFINISHED.to_owned()),
@@ -147,7 +147,7 @@ impl Run<'_> {
         failed: Option<&RunError>,
     ) {
         record.duration = self.clock.now() - Stamp::EPOCH;
-        let interrupted = self.stop.reason().map(super::ending::ended_by);
+        let interrupted = self.stop.reason().map(crate::stop::ended_by);
         let ended_early = record.cells.iter().find_map(|cell| {
             let why = cell.ended_early.as_ref()?;
             Some(format!("cell {} was ended early: {why}", cell.id))

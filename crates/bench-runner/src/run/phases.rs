@@ -1,17 +1,15 @@
-//! From a cell to phases: plans, requests that are ready before it begins, the load itself.
+//! From a cell to phases: what warms it up (the same load, for a while), plans, requests that are ready before it begins, the load itself.
 
 use std::sync::Arc;
 
-use bench_schema::{Load, Nanos, Phase as PhaseKind};
+use bench_schema::{ArrivalKind, Load, Nanos, Phase as PhaseKind};
 use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 
 use super::Run;
 use super::cells::{Ends, Tools};
-use super::warmup::WarmUp;
-use crate::concurrency_limiter::ConcurrencyLimiter;
-use crate::config::BadLines;
+use crate::config::{Amount, BadLines, LoadSettings};
 use crate::open_record::{Label, RecordSink};
-use crate::phase::{Part, Phase, PhaseCounts, Window};
+use crate::phase::{ConcurrencyLimiter, Part, Phase, PhaseCounts, Window};
 use crate::stop::Ending;
 use crate::worker_pool::PhaseReport;
 use crate::{Cell, RunError, server};
@@ -255,3 +253,122 @@ fn name(design: &Design<'_>) -> String {
         (true, of) => format!("{label} ({} of {of})", design.repeat + 1),
     }
 }
+
+/// Requests that warm a closed loop up, where nothing is said: at least these, and a conversation for each slot.
+const FEWEST: u64 = 2;
+/// Time that an open loop is warmed up, where nothing is said: most answers have ended by then.
+const OPEN: Nanos = Nanos::from_secs(2);
+
+/// A load that is not measured yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WarmUp {
+    pub(super) load: Load,
+    pub(super) requests: Option<u64>,
+    pub(super) length: Option<Nanos>,
+    /// Whether it ends before the measurement begins.
+    pub(super) drains: bool,
+}
+
+impl WarmUp {
+    /// What `cell` is to be warmed up with, if at all.
+    pub(super) fn of(cell: &Cell, settings: &LoadSettings) -> Option<Self> {
+        let amount = cell.warmup.unwrap_or(if cell.load.is_open() {
+            Amount::Time(OPEN)
+        } else {
+            Amount::Count(FEWEST)
+        });
+        if matches!(amount, Amount::Count(0) | Amount::Time(Nanos::ZERO)) {
+            return None;
+        }
+        let drains = settings.warmup_drain;
+        Some(match &cell.load {
+            Load::Closed {
+                concurrency,
+                think_time,
+                ramp,
+            } => Self {
+                // that of a ramp is at its peak, so that every connection has carried a request; its beginning is another load
+                load: Load::Closed {
+                    concurrency: *concurrency,
+                    think_time: *think_time,
+                    ramp: None,
+                },
+                drains: drains || ramp.is_some(),
+                ..closed(amount, *concurrency, settings.ramp_up)
+            },
+            Load::Open { .. } if drains => Self {
+                drains,
+                ..closed(amount, 1, None)
+            },
+            open @ Load::Open { .. } => steady(open, amount),
+        })
+    }
+}
+
+/// The plan has a conversation for each slot, so that every connection has carried a request before it counts. Slots that begin one after
+/// the other have all begun.
+fn closed(amount: Amount, concurrency: u32, ramp_up: Option<Nanos>) -> WarmUp {
+    let ramp_up = ramp_up.unwrap_or(Nanos::ZERO);
+    let (requests, length) = match amount {
+        Amount::Time(time) => (None, Some(time.max(ramp_up))),
+        Amount::Count(_) if ramp_up > Nanos::ZERO => (None, Some(ramp_up)),
+        Amount::Count(count) => (Some(count), None),
+    };
+    WarmUp {
+        load: Load::closed(concurrency),
+        requests,
+        length,
+        drains: false,
+    }
+}
+
+/// The rate at which the measurement begins, by the same process.
+fn steady(open: &Load, amount: Amount) -> WarmUp {
+    let (rate, arrival) = match open {
+        Load::Open {
+            rate_per_s,
+            arrival,
+            ..
+        } => match arrival {
+            ArrivalKind::Ramp { from_per_s, .. } => (*from_per_s, ArrivalKind::Poisson),
+            ArrivalKind::Steps { rates_per_s } => (
+                rates_per_s.first().copied().unwrap_or(*rate_per_s),
+                ArrivalKind::Poisson,
+            ),
+            ArrivalKind::Users { users, every } => {
+                (f64::from(*users) / every.as_secs_f64(), arrival.clone())
+            }
+            _ => (*rate_per_s, arrival.clone()),
+        },
+        Load::Closed { .. } => (1.0, ArrivalKind::Poisson),
+    };
+    let paced_by_a_file = matches!(
+        arrival,
+        ArrivalKind::Series { .. } | ArrivalKind::Trace { .. }
+    );
+    let (requests, length) = match amount {
+        Amount::Time(time) => (None, Some(time)),
+        Amount::Count(count) if paced_by_a_file => (Some(count), None),
+        Amount::Count(count) => (Some(count), Some(Nanos::from_secs_f64(count as f64 / rate))),
+    };
+    let mut load = open.clone();
+    if let Load::Open {
+        rate_per_s,
+        arrival: process,
+        ..
+    } = &mut load
+    {
+        (*rate_per_s, *process) = (rate, arrival);
+    }
+    WarmUp {
+        load,
+        requests,
+        // without an instant at which the measurement can go on, it waits
+        drains: length.is_none(),
+        length,
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/unit/warmup.rs"]
+mod tests;

@@ -11,13 +11,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Run;
 use crate::config::{self, Settings};
-use crate::program::Program;
+use crate::entry::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::redact::{Console, Secrets};
 use crate::server::{self, Server};
 use crate::stop::Stop;
-use crate::{Cell, RunError, wall_clock};
+use crate::{Cell, RunError};
 
 /// Requests of a cell up to which the server may be asked for the length of each prompt.
 const MOST_ASKED: u64 = 10_000;
@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
         let wanted = output.progress && !output.quiet && !output.dry_run;
         let secrets = Secrets::of(settings);
         let progress = Progress::new(wanted, Console::without(secrets.clone()));
-        let started = wall_clock::now();
+        let started = super::wall_clock();
         let clock = Clock::start();
         let mut engine = None;
         let mut server = if output.dry_run {

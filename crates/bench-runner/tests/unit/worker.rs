@@ -10,6 +10,7 @@ use bench_schema::{
 };
 use bench_workload::{Plan, PlanSpec, Words};
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use tokio::sync::Notify;
 use tokio::task::{LocalSet, yield_now};
 
@@ -757,7 +758,11 @@ fn does() -> impl Strategy<Value = Does> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 96,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("proptest-regressions/worker.txt"))),
+        ..ProptestConfig::default()
+    })]
 
     /// Whatever is planned and whatever happens (late, starved, refused by the cap, ended, handed over, cancelled, panicked).
     #[test]

@@ -1,0 +1,75 @@
+use super::*;
+
+struct Desk;
+
+impl Surroundings for Desk {
+    fn variable(&self, name: &str) -> Option<String> {
+        match name {
+            "http_proxy" => Some("http://me:hunter2@proxy:3128".to_owned()),
+            "no_proxy" => Some("near".to_owned()),
+            _ => None,
+        }
+    }
+
+    fn read(&self, file: &Path) -> Result<String, String> {
+        Err(format!("cannot read {}", file.display()))
+    }
+}
+
+fn configured(text: &str) -> Result<Settings, String> {
+    let benchmark = Benchmark::Throughput;
+    let flags = flags(benchmark, "", ["b".into()]).unwrap();
+    let file = Some((Path::new("x.toml"), text));
+    settings(benchmark, flags, file, &Desk).map_err(|problems| format!("{problems:?}"))
+}
+
+#[test]
+fn a_proxy_that_is_asked_for_has_to_be_there() {
+    let none = configured("proxy = true\nurl = \"http://near:1\"\n").unwrap_err();
+    assert!(none.contains("names no proxy for the server"), "{none}");
+    let two = configured("proxy = true\nurl = [\"http://near:1\", \"http://far\"]\n");
+    assert!(two.unwrap_err().contains("different proxies"));
+    let unasked = configured("url = \"http://far\"\n").unwrap();
+    assert!(proxy_to(&unasked, "http://far").unwrap().is_none());
+    let asked = configured("proxy = true\nurl = \"http://far\"\n").unwrap();
+    assert!(proxy_to(&asked, "http://far").unwrap().is_some());
+}
+
+#[test]
+fn a_prometheus_server_is_asked_for_gpus_unless_it_is_asked_for_something_else() {
+    let asked = |more: &str| {
+        let text = format!("prometheus = \"http://prom:9090\"\n{more}");
+        prometheus(&configured(&text).unwrap().machines).unwrap()
+    };
+    assert_eq!(asked("").gpus.as_deref(), Some(""));
+    let query = "prometheus_query = [\"kv_cache_share=max(a)\"]\n";
+    assert_eq!(asked(query).gpus, None);
+    let chosen = asked(&format!("{query}prometheus_gpus = 'Hostname=\"a\"'\n"));
+    assert_eq!(chosen.gpus.as_deref(), Some("Hostname=\"a\""));
+    let kv_cache = ("kv_cache_share".to_owned(), "max(a)".to_owned());
+    assert_eq!(chosen.queries, [kv_cache]);
+}
+
+#[test]
+fn pages_have_to_be_addresses_and_none_is_a_word_for_no_page() {
+    let pages = |text: &str| configured(text).map(|it| it.machines.server_pages());
+    assert_eq!(pages("").unwrap(), None);
+    let none = pages("server_metrics = \"none\"\n");
+    assert_eq!(none.unwrap(), Some(Vec::new()));
+    let two = pages("server_metrics = [\"http://a/metrics?x=1\", \"http://b/metrics\"]\n");
+    assert_eq!(two.unwrap().unwrap().len(), 2);
+    for key in ["server_metrics", "dcgm", "prometheus"] {
+        let said = configured(&format!("{key} = \"node-7:9400\"\n")).unwrap_err();
+        assert!(said.contains(key) && said.contains("no scheme"), "{said}");
+    }
+}
+
+#[test]
+fn a_wrong_address_is_told_without_its_key() {
+    let said = configured("url = \"http://me:hunter2@h:1/v1?key=sk-123456\"\n");
+    let said = format!("{said:?}");
+    assert!(
+        !said.contains("hunter2") && !said.contains("sk-123456"),
+        "{said}"
+    );
+}
