@@ -96,18 +96,17 @@ fn cell(settings: &Settings, row: Row, output: u32, repeats: u32) -> Cell {
             ("output_tokens".to_owned(), Factor::from(output)),
         ]
         .into(),
-        load: Load::closed(1),
         stop: StopRule {
             requests: Some(u64::from(repeats)),
             ..StopRule::default()
         },
         repeats: 1,
-        warmup: settings.load.warmup,
         ask: Ask {
-            dataset,
+            dataset: dataset.clone(),
             input,
             output: Some(LengthSpec::Fixed(u64::from(output))),
         },
+        ..Cell::of(settings, Load::closed(1), dataset)
     }
 }
 
@@ -115,47 +114,27 @@ fn cell(settings: &Settings, row: Row, output: u32, repeats: u32) -> Cell {
 mod tests {
     use super::*;
 
-    fn ids(args: &[&str]) -> Vec<String> {
-        let settings = bench_runner::config::for_tests(Benchmark::Latency, args);
-        cells(&settings, None)
-            .into_iter()
+    fn ids(args: &str) -> Vec<String> {
+        let args: Vec<&str> = args.split(' ').collect();
+        let settings = bench_runner::config::for_tests(Benchmark::Latency, &args);
+        let cells = cells(&settings, None).into_iter();
+        cells
             .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
             .collect()
     }
 
     #[test]
     fn the_default_study_has_twelve_scenarios_of_fifteen_repeats() {
-        let cells = ids(&["--url", "http://127.0.0.1:1"]);
+        let cells = ids("--url http://127.0.0.1:1");
         assert_eq!(cells.len(), 12);
-        assert_eq!(
-            cells.first().map(String::as_str),
-            Some("short-x-10 Some(15)")
-        );
-        assert_eq!(
-            cells.last().map(String::as_str),
-            Some("long-x-300 Some(15)")
-        );
+        assert_eq!(cells[0], "short-x-10 Some(15)");
+        assert_eq!(cells[11], "long-x-300 Some(15)");
     }
 
     #[test]
     fn lists_make_a_full_grid() {
-        assert_eq!(
-            ids(&[
-                "--url",
-                "http://h",
-                "--prompt-tokens",
-                "16,64",
-                "--output-tokens",
-                "8,32",
-                "--repeat",
-                "3"
-            ]),
-            [
-                "p16-x-8 Some(3)",
-                "p16-x-32 Some(3)",
-                "p64-x-8 Some(3)",
-                "p64-x-32 Some(3)"
-            ]
-        );
+        let cells = ids("--url http://h --prompt-tokens 16,64 --output-tokens 8,32 --repeat 3");
+        let lengths = ["p16-x-8", "p16-x-32", "p64-x-8", "p64-x-32"];
+        assert_eq!(cells, lengths.map(|id| format!("{id} Some(3)")));
     }
 }

@@ -76,26 +76,18 @@ fn long_prompts(settings: &Settings, context: Option<u64>, output: u32) -> Vec<u
 
 fn spread(settings: &Settings, level: &Concurrency) -> Cell {
     let workload = &settings.workload;
-    let dataset = workload.dataset.clone().unwrap_or_else(|| {
-        DatasetSpec::Spread(if workload.categories.is_empty() {
-            LengthCategory::ALL.to_vec()
-        } else {
-            workload.categories.clone()
-        })
+    let spread = DatasetSpec::Spread(if workload.categories.is_empty() {
+        LengthCategory::ALL.to_vec()
+    } else {
+        workload.categories.clone()
     });
+    let load = level.load(settings.load.think_time);
     Cell {
         id: format!("spread-{}", level.id()),
         label: format!("spread of lengths, {}", level.label()),
         factors: level.factors(),
-        load: level.load(settings.load.think_time),
         stop: settings.stop_rule(Some(settings.requests_for(level.most))),
-        repeats: settings.load.repeat.unwrap_or(1),
-        warmup: settings.load.warmup,
-        ask: Ask {
-            dataset,
-            input: workload.input_tokens.as_ref().and_then(Lengths::spec),
-            output: workload.output_tokens.as_ref().and_then(Lengths::spec),
-        },
+        ..Cell::of(settings, load, spread)
     }
 }
 
@@ -126,6 +118,7 @@ fn grid(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
 
 fn point(settings: &Settings, input: u32, output: u32, requests: u64) -> Cell {
     let fixed = |tokens: u32| Some(LengthSpec::Fixed(u64::from(tokens)));
+    let common = Cell::of(settings, Load::closed(1), DatasetSpec::Text);
     Cell {
         id: format!("i{input}-x-o{output}"),
         label: format!("{input} tokens in, {output} out"),
@@ -134,19 +127,14 @@ fn point(settings: &Settings, input: u32, output: u32, requests: u64) -> Cell {
             ("output_tokens".to_owned(), Factor::from(output)),
         ]
         .into(),
-        load: Load::closed(1),
         stop: settings.stop_rule(Some(requests)),
         repeats: 1,
-        warmup: settings.load.warmup,
         ask: Ask {
-            dataset: settings
-                .workload
-                .dataset
-                .clone()
-                .unwrap_or(DatasetSpec::Text),
             input: fixed(input),
             output: fixed(output),
+            ..common.ask.clone()
         },
+        ..common
     }
 }
 
@@ -154,42 +142,36 @@ fn point(settings: &Settings, input: u32, output: u32, requests: u64) -> Cell {
 mod tests {
     use super::*;
 
-    fn made(args: &[&str]) -> Vec<Cell> {
-        within(args, None)
+    fn made(args: &str, context: Option<u64>) -> Vec<Cell> {
+        let args: Vec<&str> = args.split(' ').collect();
+        let settings = bench_runner::config::for_tests(Benchmark::Seqlen, &args);
+        cells(&settings, context)
     }
 
-    fn within(args: &[&str], context: Option<u64>) -> Vec<Cell> {
-        let settings = bench_runner::config::for_tests(Benchmark::Seqlen, args);
-        cells(&settings, context)
+    fn ids(args: &str, context: Option<u64>) -> Vec<String> {
+        let cells = made(&format!("--url http://h {args}"), context);
+        cells.into_iter().map(|cell| cell.id).collect()
     }
 
     #[test]
     fn prompts_go_up_to_the_context_that_the_server_tells() {
-        let ids = |args: &[&str], context| {
-            let cells = within(args, Some(context));
-            cells.into_iter().map(|cell| cell.id).collect::<Vec<_>>()
-        };
-        let server = ["--url", "http://h"];
+        let ids = |args: &str, context| ids(args, Some(context));
         assert_eq!(
-            ids(&server, 32_768),
+            ids("--seed 0", 32_768),
             ["spread-c1", "i1024-x-o16", "i4096-x-o16", "i32688-x-o16"]
         );
-        assert_eq!(ids(&server, 2_048), ["spread-c1", "i1968-x-o16"]);
-        assert_eq!(ids(&server, 512), ["spread-c1"]);
-        assert_eq!(ids(&["--quick", "--url", "http://h"], 8_192), ["spread-c1"]);
-        let asked = ["--url", "http://h", "--categories", "tiny,short"];
-        assert_eq!(ids(&asked, 8_192), ["spread-c1"]);
-        let grid = ids(
-            &["--url", "http://h", "--grid", "--output-tokens", "8"],
-            8_192,
-        );
+        assert_eq!(ids("--seed 0", 2_048), ["spread-c1", "i1968-x-o16"]);
+        assert_eq!(ids("--seed 0", 512), ["spread-c1"]);
+        assert_eq!(ids("--quick", 8_192), ["spread-c1"]);
+        assert_eq!(ids("--categories tiny,short", 8_192), ["spread-c1"]);
+        let grid = ids("--grid --output-tokens 8", 8_192);
         assert_eq!(grid.last().map(String::as_str), Some("i8120-x-o8"));
         assert_eq!(grid.len(), 6);
     }
 
     #[test]
     fn the_default_is_one_cell_over_all_categories() {
-        let cells = made(&["--url", "http://h"]);
+        let cells = made("--url http://h", None);
         assert_eq!(cells.len(), 1);
         assert_eq!(cells[0].ask.dataset.to_string(), "spread");
         assert_eq!(cells[0].stop.requests, Some(100));
@@ -197,23 +179,14 @@ mod tests {
 
     #[test]
     fn a_grid_crosses_its_lengths() {
-        let cells = made(&[
-            "--grid",
-            "--input-tokens",
-            "8,16",
-            "--output-tokens",
-            "4",
-            "--repeat",
-            "2",
-        ]);
-        let ids: Vec<_> = cells.iter().map(|cell| cell.id.as_str()).collect();
-        assert_eq!(ids, ["i8-x-o4", "i16-x-o4"]);
-        assert_eq!(cells[0].stop.requests, Some(2));
+        let grid = "--grid --input-tokens 8,16 --output-tokens 4 --repeat 2";
+        assert_eq!(ids(grid, None), ["i8-x-o4", "i16-x-o4"]);
+        assert_eq!(made(grid, None)[0].stop.requests, Some(2));
     }
 
     #[test]
     fn a_grid_ends_its_cells_as_it_is_told() {
-        let cells = made(&["--grid", "--requests", "30", "--duration", "1m"]);
+        let cells = made("--grid --requests 30 --duration 1m", None);
         assert_eq!(cells[0].stop.requests, Some(30));
         assert!(cells[0].stop.duration.is_some());
     }

@@ -2,9 +2,9 @@
 //!
 //! The load sweep: a cell for each concurrency of a closed loop, or for each rate of an open one.
 
-use bench_runner::config::{Concurrency, Lengths, Settings};
-use bench_runner::{Ask, Cell, Program};
-use bench_schema::{ArrivalKind, Benchmark, Factor, Load, StopRule};
+use bench_runner::config::{Concurrency, Settings};
+use bench_runner::{Cell, Program};
+use bench_schema::{ArrivalKind, Benchmark, Factor, Load};
 use bench_workload::{DatasetSpec, LengthSpec};
 
 /// The program.
@@ -85,13 +85,13 @@ fn closed(settings: &Settings, level: &Concurrency) -> Cell {
         label: level.label(),
         factors: level.factors(),
         stop: settings.stop_rule(Some(settings.requests_for(level.most))),
-        ..common(settings, load)
+        ..Cell::of(settings, load, DatasetSpec::Mixed)
     }
 }
 
 fn open(settings: &Settings, rate_per_s: f64) -> Cell {
     let arrival = settings.load.arrival.clone();
-    let kind = arrival_name(&arrival);
+    let kind = arrival.name();
     // a replay ends with its trace
     let replays = matches!(arrival, ArrivalKind::Trace { .. });
     let requests = (!replays).then(|| settings.requests_for(1));
@@ -105,40 +105,7 @@ fn open(settings: &Settings, rate_per_s: f64) -> Cell {
         label: format!("{rate_per_s} req/s {kind}"),
         factors: [("rate".to_owned(), Factor::from(rate_per_s))].into(),
         stop: settings.stop_rule(requests),
-        ..common(settings, load)
-    }
-}
-
-fn arrival_name(arrival: &ArrivalKind) -> &'static str {
-    match arrival {
-        ArrivalKind::Poisson => "poisson",
-        ArrivalKind::Constant => "constant",
-        ArrivalKind::Gamma { .. } => "gamma",
-        ArrivalKind::Burst { .. } => "burst",
-        ArrivalKind::Ramp { .. } => "ramp",
-        ArrivalKind::Steps { .. } => "steps",
-        ArrivalKind::Series { .. } => "series",
-        ArrivalKind::Trace { .. } => "trace",
-        ArrivalKind::Users { .. } => "users",
-    }
-}
-
-/// What all cells of the sweep share.
-fn common(settings: &Settings, load: Load) -> Cell {
-    let workload = &settings.workload;
-    Cell {
-        id: String::new(),
-        label: String::new(),
-        factors: std::collections::BTreeMap::new(),
-        load,
-        stop: StopRule::default(),
-        repeats: settings.load.repeat.unwrap_or(1),
-        warmup: settings.load.warmup,
-        ask: Ask {
-            dataset: workload.dataset.clone().unwrap_or(DatasetSpec::Mixed),
-            input: workload.input_tokens.as_ref().and_then(Lengths::spec),
-            output: workload.output_tokens.as_ref().and_then(Lengths::spec),
-        },
+        ..Cell::of(settings, load, DatasetSpec::Mixed)
     }
 }
 
@@ -146,85 +113,53 @@ fn common(settings: &Settings, load: Load) -> Cell {
 mod tests {
     use super::*;
 
-    fn ids(args: &[&str]) -> Vec<String> {
-        let settings = bench_runner::config::for_tests(Benchmark::Throughput, args);
-        cells(&settings, None)
-            .into_iter()
+    fn made(args: &str, context: Option<u64>) -> Vec<Cell> {
+        let args: Vec<&str> = args.split(' ').collect();
+        let settings = bench_runner::config::for_tests(Benchmark::Throughput, &args);
+        cells(&settings, context)
+    }
+
+    fn ids(args: &str) -> Vec<String> {
+        let cells = made(&format!("--url http://h {args}"), None).into_iter();
+        cells
             .map(|cell| format!("{} {:?}", cell.id, cell.stop.requests))
             .collect()
     }
 
     #[test]
     fn a_closed_loop_has_a_cell_for_each_concurrency_with_enough_requests_for_it() {
-        assert_eq!(
-            ids(&["--url", "http://h", "--concurrency", "1,64"]),
-            ["c1 Some(100)", "c64 Some(2048)"]
-        );
+        let two = ids("--concurrency 1,64");
+        assert_eq!(two, ["c1 Some(100)", "c64 Some(2048)"]);
     }
 
     #[test]
     fn a_ramp_of_concurrency_is_a_cell_with_requests_for_its_peak() {
-        assert_eq!(
-            ids(&[
-                "--url",
-                "http://h",
-                "--concurrency",
-                "2,ramp:1:8,steps:4:16:4"
-            ]),
-            ["c2 Some(100)", "c1-to-8 Some(256)", "c4-16-4 Some(512)"]
-        );
+        let three = ids("--concurrency 2,ramp:1:8,steps:4:16:4");
+        let expected = ["c2 Some(100)", "c1-to-8 Some(256)", "c4-16-4 Some(512)"];
+        assert_eq!(three, expected);
     }
 
     #[test]
     fn prompts_have_hundreds_of_tokens_unless_the_server_has_no_room_or_something_else_was_asked() {
-        let input = |args: &[&str], context| {
-            let benchmark = Benchmark::Throughput;
-            let settings = bench_runner::config::for_tests(benchmark, args);
-            cells(&settings, context)
-                .first()
-                .and_then(|cell| cell.ask.input.clone())
-        };
-        let server = ["--url", "http://h"];
-        assert_eq!(input(&server, None), Some(PROMPTS));
-        assert_eq!(input(&server, Some(4096)), Some(PROMPTS));
-        assert_eq!(input(&server, Some(1024)), None);
-        assert_eq!(input(&["--quick", "--url", "http://h"], None), None);
-        assert_eq!(
-            input(&["--dataset", "mixed", "--url", "http://h"], None),
-            None
-        );
-        assert_eq!(input(&[], None), None);
+        let input = |args: &str, context| made(args, context).first().unwrap().ask.input.clone();
+        let server = "--url http://h";
+        assert_eq!(input(server, None), Some(PROMPTS));
+        assert_eq!(input(server, Some(4096)), Some(PROMPTS));
+        assert_eq!(input(server, Some(1024)), None);
+        assert_eq!(input("--quick --url http://h", None), None);
+        assert_eq!(input("--dataset mixed --url http://h", None), None);
+        assert_eq!(input("--seed 0", None), None);
     }
 
     #[test]
     fn an_open_loop_has_a_cell_for_each_rate() {
-        assert_eq!(
-            ids(&[
-                "--url",
-                "http://h",
-                "--rate",
-                "2,0.5",
-                "--arrival",
-                "constant",
-                "--requests",
-                "7"
-            ]),
-            ["r2-constant Some(7)", "r0.5-constant Some(7)"]
-        );
+        let two = ids("--rate 2,0.5 --arrival constant --requests 7");
+        assert_eq!(two, ["r2-constant Some(7)", "r0.5-constant Some(7)"]);
     }
 
     #[test]
     fn a_ramp_needs_no_rate() {
-        assert_eq!(
-            ids(&[
-                "--url",
-                "http://h",
-                "--arrival",
-                "ramp:1:9",
-                "--duration",
-                "10s"
-            ]),
-            ["r5-ramp None"]
-        );
+        let one = ids("--arrival ramp:1:9 --duration 10s");
+        assert_eq!(one, ["r5-ramp None"]);
     }
 }

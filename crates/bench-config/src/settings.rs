@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::values::{
     Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, number, path,
-    positive_time, query, rate, salt, shard, shown, slo, study, tag, target, time, whole,
+    positive_time, rate, salt, shard, shown, slo, study, tag, target, time, whole,
 };
 
 /// Everything a run is asked for.
@@ -392,7 +392,7 @@ pub struct MachineSettings {
     #[arg(long, value_name = "MATCHERS")]
     pub prometheus_gpus: Option<String>,
     /// Query for that Prometheus server; a NAME of docs/hardware.md (`kv_cache_share`, `power_w`, …) is used like one.
-    #[arg(long, value_name = "NAME=QUERY", value_parser = query)]
+    #[arg(long, value_name = "NAME=QUERY", value_parser = tag)]
     #[serde(serialize_with = "shown")]
     pub prometheus_query: Vec<(String, String)>,
     /// Process of the server on this host; default: the one that listens on the url's port.

@@ -365,11 +365,6 @@ pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `NAME=QUERY`.
-pub(crate) fn query(text: &str) -> Result<(String, String), String> {
-    tag(text)
-}
-
 /// `I/N`: part I of N, from 0.
 pub(crate) fn shard(text: &str) -> Result<(u32, u32), String> {
     let (index, count) = text

@@ -12,7 +12,7 @@ use bench_schema::{Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, Tru
 use bench_workload::{DatasetSpec, LengthSpec};
 
 use crate::RunError;
-use crate::config::{self, Amount, Settings, Stdout, Surroundings};
+use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
 use crate::redact::{self, Console, Secrets};
 use crate::run::{self, Outcome};
 use crate::stop::was_interrupted;
@@ -51,6 +51,27 @@ pub struct Cell {
     pub warmup: Option<Amount>,
     /// What is asked.
     pub ask: Ask,
+}
+
+impl Cell {
+    /// One with this load, from this dataset where none was named, and with everything else as the settings have it. Its names and its end are the design's.
+    pub fn of(settings: &Settings, load: Load, dataset: DatasetSpec) -> Self {
+        let workload = &settings.workload;
+        Self {
+            id: String::new(),
+            label: String::new(),
+            factors: BTreeMap::new(),
+            load,
+            stop: StopRule::default(),
+            repeats: settings.load.repeat.unwrap_or(1),
+            warmup: settings.load.warmup,
+            ask: Ask {
+                dataset: workload.dataset.clone().unwrap_or(dataset),
+                input: workload.input_tokens.as_ref().and_then(Lengths::spec),
+                output: workload.output_tokens.as_ref().and_then(Lengths::spec),
+            },
+        }
+    }
 }
 
 /// What a cell asks.

@@ -45,26 +45,12 @@ pub struct Message {
     pub content: Arc<str>,
 }
 
-/// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The system prompt.
-    System,
-    /// The user.
-    User,
-    /// The model.
-    Assistant,
-}
-
-impl Role {
-    /// The role's name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
+names! {
+    /// Who speaks; the name is that on the wire.
+    Role {
+        System "system" "The system prompt.";
+        User "user" "The user.";
+        Assistant "assistant" "The model.";
     }
 }
 

@@ -208,6 +208,23 @@ pub enum ArrivalKind {
     },
 }
 
+impl ArrivalKind {
+    /// One word, as in the JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Constant => "constant",
+            Self::Gamma { .. } => "gamma",
+            Self::Burst { .. } => "burst",
+            Self::Ramp { .. } => "ramp",
+            Self::Steps { .. } => "steps",
+            Self::Series { .. } => "series",
+            Self::Trace { .. } => "trace",
+            Self::Users { .. } => "users",
+        }
+    }
+}
+
 /// What ends a cell: the first of these that is reached. At least one is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
