@@ -44,16 +44,13 @@ impl RunDirectory {
         started: SystemTime,
         progress: Progress,
     ) -> Result<Self, RunError> {
-        let path = match &settings.output.out {
-            Some(path) => path.clone(),
-            None => {
-                let started = rfc3339(started).replace(['-', ':'], "");
-                let name = format!("{started}-{}", settings.benchmark.name());
-                let wanted = Path::new("results").join(name);
-                let mut names = numbered(&wanted);
-                names.find(|path| !path.exists()).unwrap_or_default()
-            }
-        };
+        let path = settings.output.out.clone().unwrap_or_else(|| {
+            let started = rfc3339(started).replace(['-', ':'], "");
+            let name = format!("{started}-{}", settings.benchmark.name());
+            let wanted = Path::new("results").join(name);
+            let mut names = numbered(&wanted);
+            names.find(|path| !path.exists()).unwrap_or_default()
+        });
         Self::at(path, progress)
     }
 
@@ -90,7 +87,7 @@ impl RunDirectory {
         let new = home.path.clone();
         if new != old {
             let (old, new) = (old.display(), new.display());
-            self.say(format!(
+            self.say(&format!(
                 "{old} was moved away, and what is there now is not this run's: it goes on in {new}"
             ));
         }
@@ -122,7 +119,7 @@ impl RunDirectory {
     }
 
     /// Something to know, above the display.
-    pub(crate) fn say(&self, trouble: String) {
+    pub(crate) fn say(&self, trouble: &str) {
         self.progress.note(&format!("warning: {trouble}"));
     }
 

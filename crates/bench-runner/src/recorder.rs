@@ -295,7 +295,7 @@ impl Desk {
         self.settle();
         let troubles = [self.requests.flush(), self.readings.flush()];
         for trouble in troubles.into_iter().flatten() {
-            self.directory.say(trouble);
+            self.directory.say(&trouble);
         }
         let parts = self.requests.parts() + self.readings.parts();
         if parts != self.listed.1 || now - self.listed.0 >= LIST_EVERY {
