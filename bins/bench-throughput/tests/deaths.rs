@@ -227,6 +227,15 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
     }
     let goodput = cell.goodput.as_ref().ok_or("no goodput")?;
     near("attainment", goodput.attainment, met / planned);
+    // over the time of the requests/s beside it
+    let rate = cell
+        .headline_rates()
+        .map_or(0.0, |rates| rates.requests_per_s);
+    let seconds = if rate > 0.0 {
+        completed / rate
+    } else {
+        seconds
+    };
     near("goodput", goodput.requests_per_s, met / seconds);
     Ok(())
 }
