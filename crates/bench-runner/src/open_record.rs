@@ -11,7 +11,7 @@ use bench_schema::{
 use bench_workload::Planned;
 
 use crate::health::Health;
-use crate::progress::Tally;
+use crate::progress::ProgressCounters;
 use crate::recorder::Recorder;
 use crate::server::KEPT_TEXT;
 
@@ -20,7 +20,7 @@ const LOST: &str = "the client's own task ended unexpectedly";
 /// Where the records of a phase go, and what is noted of them on the way.
 pub(crate) struct RecordSink {
     pub(crate) recorder: Recorder,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counters: Arc<ProgressCounters>,
     pub(crate) health: Arc<Health>,
     /// Whether answers are kept in their records.
     pub(crate) keep_text: bool,
@@ -98,7 +98,7 @@ impl OpenRecord {
 
     /// A worker has taken it up.
     pub(crate) fn begin(&mut self, due: Stamp, dispatched: Stamp, worker: u32) {
-        self.sink.tally.started();
+        self.sink.counters.started();
         self.is_first = self.sink.health.begin();
         if let Some(record) = &mut self.record {
             record.due = due;
@@ -119,7 +119,7 @@ impl OpenRecord {
 
     /// It was due and is not sent.
     pub(crate) fn leave_unsent(mut self, due: Stamp, worker: u32, reason: &str) {
-        self.sink.tally.started();
+        self.sink.counters.started();
         if let Some(record) = &mut self.record {
             record.due = due;
             record.worker = Some(worker);
@@ -134,7 +134,7 @@ impl OpenRecord {
 impl Drop for OpenRecord {
     fn drop(&mut self) {
         if let Some(record) = self.record.take().filter(|_| self.handed_out) {
-            self.sink.tally.ended(&record);
+            self.sink.counters.ended(&record);
             self.sink.health.note(&record.wire.outcome, self.is_first);
             self.sink.recorder.request(record);
         }

@@ -12,7 +12,7 @@ use crate::redact::Console;
 
 /// Counters that the recorder moves and the bar shows.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct ProgressCounters {
     started: AtomicU64,
     ended: AtomicU64,
     without_answer: AtomicU64,
@@ -22,7 +22,7 @@ pub(crate) struct Tally {
     ttft_n: AtomicU64,
 }
 
-impl Tally {
+impl ProgressCounters {
     pub(crate) fn reset(&self) {
         for counter in [
             &self.started,
@@ -61,16 +61,14 @@ impl Tally {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (ended, failed) = (get(&self.ended), get(&self.without_answer));
         let in_flight = get(&self.started).saturating_sub(ended);
-        let rate = if seconds > 0.0 {
-            ended as f64 / seconds
-        } else {
-            0.0
+        let per_s = |count: u64| {
+            if seconds > 0.0 {
+                count as f64 / seconds
+            } else {
+                0.0
+            }
         };
-        let chunks = if seconds > 0.0 {
-            get(&self.events) as f64 / seconds
-        } else {
-            0.0
-        };
+        let (rate, chunks) = (per_s(ended), per_s(get(&self.events)));
         let mut line = format!("{in_flight} in flight · {rate:.1} req/s · {chunks:.0} chunks/s");
         let answered = get(&self.ttft_n);
         let ttft = (answered > 0).then(|| {
@@ -88,7 +86,7 @@ impl Tally {
 pub(crate) struct Progress {
     console: Console,
     bar: ProgressBar,
-    tally: Arc<Tally>,
+    counters: Arc<ProgressCounters>,
 }
 
 impl Progress {
@@ -108,18 +106,18 @@ impl Progress {
         Self {
             console,
             bar,
-            tally: Arc::new(Tally::default()),
+            counters: Arc::new(ProgressCounters::default()),
         }
     }
 
     /// The counters behind it.
-    pub(crate) fn tally(&self) -> Arc<Tally> {
-        Arc::clone(&self.tally)
+    pub(crate) fn counters(&self) -> Arc<ProgressCounters> {
+        Arc::clone(&self.counters)
     }
 
     /// A new phase begins: its name and, where known, how many requests it has.
     pub(crate) fn begin(&self, name: &str, requests: Option<u64>) {
-        self.tally.reset();
+        self.counters.reset();
         // One line whatever the terminal's width: what does not fit of the counters is cut.
         let template = if requests.is_some() {
             "{prefix} [{bar:12}] {pos}/{len} {elapsed} (ETA {eta}) {wide_msg}"
@@ -141,8 +139,8 @@ impl Progress {
     pub(crate) fn tick(&self) {
         let seconds = self.bar.elapsed().as_secs_f64();
         self.bar
-            .set_position(self.tally.ended.load(Ordering::Relaxed));
-        self.bar.set_message(self.tally.line(seconds));
+            .set_position(self.counters.ended.load(Ordering::Relaxed));
+        self.bar.set_message(self.counters.line(seconds));
     }
 
     /// How often [`Progress::tick`] is worth calling.
@@ -165,13 +163,17 @@ mod tests {
 
     #[test]
     fn the_line_shows_only_what_has_happened() {
-        let tally = Tally::default();
-        tally.started.store(3, Ordering::Relaxed);
-        tally.ended.store(1, Ordering::Relaxed);
-        assert_eq!(tally.line(2.0), "2 in flight · 0.5 req/s · 0 chunks/s");
-        tally.ttft_us.store(5_000, Ordering::Relaxed);
-        tally.ttft_n.store(1, Ordering::Relaxed);
-        tally.without_answer.store(1, Ordering::Relaxed);
-        assert!(tally.line(2.0).ends_with("· TTFT 5 ms · 1 without answer"));
+        let counters = ProgressCounters::default();
+        counters.started.store(3, Ordering::Relaxed);
+        counters.ended.store(1, Ordering::Relaxed);
+        assert_eq!(counters.line(2.0), "2 in flight · 0.5 req/s · 0 chunks/s");
+        counters.ttft_us.store(5_000, Ordering::Relaxed);
+        counters.ttft_n.store(1, Ordering::Relaxed);
+        counters.without_answer.store(1, Ordering::Relaxed);
+        assert!(
+            counters
+                .line(2.0)
+                .ends_with("· TTFT 5 ms · 1 without answer")
+        );
     }
 }

@@ -31,12 +31,12 @@ const LEAD: Nanos = Nanos::from_secs(2);
 const FLUSH_BYTES: usize = 4 << 20;
 
 /// The running conclusion of one cell, and the flag that ends it once it is precise enough.
-pub(crate) struct CellTally {
+pub(crate) struct CellAggregator {
     conclusion: CellConclusion,
     enough: Arc<AtomicBool>,
 }
 
-impl CellTally {
+impl CellAggregator {
     /// An empty one.
     pub(crate) fn new(conclusion: CellConclusion, enough: Arc<AtomicBool>) -> Self {
         Self { conclusion, enough }
@@ -64,8 +64,8 @@ impl CellTally {
 enum Message {
     Request(Box<RequestRecord>),
     Reading(Box<Reading>),
-    Begin(Box<CellTally>),
-    End(SyncSender<Option<Box<CellTally>>>),
+    Begin(Box<CellAggregator>),
+    End(SyncSender<Option<Box<CellAggregator>>>),
     Close,
 }
 
@@ -96,20 +96,20 @@ impl Recorder {
         self.push(Message::Reading(Box::new(reading)));
     }
 
-    /// From now on, add up into `tally`.
-    pub(crate) fn begin(&self, tally: CellTally) {
-        self.push(Message::Begin(Box::new(tally)));
+    /// From now on, add up into `aggregator`.
+    pub(crate) fn begin(&self, aggregator: CellAggregator) {
+        self.push(Message::Begin(Box::new(aggregator)));
     }
 
-    /// The tally of everything since [`Recorder::begin`]; waits until all of it has been seen.
-    pub(crate) fn end(&self) -> Result<CellTally, RunError> {
+    /// The aggregator of everything since [`Recorder::begin`]; waits until all of it has been seen.
+    pub(crate) fn end(&self) -> Result<CellAggregator, RunError> {
         let (answer, receive) = mpsc::sync_channel(1);
         self.push(Message::End(answer));
         receive
             .recv()
             .ok()
             .flatten()
-            .map(|tally| *tally)
+            .map(|aggregator| *aggregator)
             .ok_or(RunError::RecorderGone)
     }
 
@@ -168,23 +168,23 @@ impl RecorderThread {
             queue,
             held_up: Arc::default(),
         };
-        let mut desk = Desk {
+        let mut recorder_loop = RecorderLoop {
             directory: Arc::clone(directory),
             requests,
             readings,
             secrets,
-            tally: None,
+            aggregator: None,
             latest: VecDeque::new(),
             flushed: clock.now(),
             listed: (clock.now(), 0),
             clock,
         };
-        desk.tell(desk.flushed);
+        recorder_loop.tell(recorder_loop.flushed);
         let thread = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
                 bench_hardware::give_way();
-                desk.work(&inbox)
+                recorder_loop.work(&inbox)
             })
             .map_err(RunError::Thread)?;
         Ok(Self { recorder, thread })
@@ -201,12 +201,12 @@ impl RecorderThread {
 }
 
 /// What the thread works on.
-struct Desk {
+struct RecorderLoop {
     directory: Arc<RunDirectory>,
     requests: Journal,
     readings: Journal,
     secrets: Secrets,
-    tally: Option<Box<CellTally>>,
+    aggregator: Option<Box<CellAggregator>>,
     /// Readings of the last [`LEAD`], for the cell that begins next.
     latest: VecDeque<Arc<Reading>>,
     clock: Clock,
@@ -215,7 +215,7 @@ struct Desk {
     listed: (Stamp, u32),
 }
 
-impl Desk {
+impl RecorderLoop {
     fn work(mut self, inbox: &mpsc::Receiver<Message>) -> (Vec<JournalPart>, Vec<JournalError>) {
         let mut open = true;
         while open {
@@ -252,16 +252,16 @@ impl Desk {
             Message::Request(mut record) => {
                 self.secrets.hide_in(&mut record);
                 self.requests.append(&record);
-                if let Some(tally) = &mut self.tally {
-                    tally.request(&record);
+                if let Some(aggregator) = &mut self.aggregator {
+                    aggregator.request(&record);
                 }
             }
             Message::Reading(mut reading) => {
                 self.secrets.hide_in_reading(&mut reading);
                 self.readings.append(&reading);
                 let reading: Arc<Reading> = Arc::from(reading);
-                if let Some(tally) = &mut self.tally {
-                    tally.reading(Arc::clone(&reading));
+                if let Some(aggregator) = &mut self.aggregator {
+                    aggregator.reading(Arc::clone(&reading));
                 }
                 let since = reading.to - LEAD;
                 self.latest.push_back(reading);
@@ -269,14 +269,14 @@ impl Desk {
                     self.latest.pop_front();
                 }
             }
-            Message::Begin(mut tally) => {
+            Message::Begin(mut aggregator) => {
                 for reading in &self.latest {
-                    tally.reading(Arc::clone(reading));
+                    aggregator.reading(Arc::clone(reading));
                 }
-                self.tally = Some(tally);
+                self.aggregator = Some(aggregator);
             }
             Message::End(answer) => {
-                let _run_is_over = answer.send(self.tally.take());
+                let _run_is_over = answer.send(self.aggregator.take());
             }
             Message::Close => return false,
         }

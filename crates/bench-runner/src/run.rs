@@ -142,7 +142,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         Err((seen, error)) => (seen, Some(error)),
     };
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
-    conclude::own_up(&mut record, held_up, &lost);
+    conclude::recorder_trust(&mut record, held_up, &lost);
     run.progress.finish();
     run.secrets.hide_in_run(&mut record);
     // what cannot be stored is shown all the same

@@ -15,7 +15,7 @@ use crate::folder::RunDirectory;
 use crate::health::Health;
 use crate::phase::Phase;
 use crate::planner::PlannerHandle;
-use crate::recorder::{CellTally, Recorder};
+use crate::recorder::{CellAggregator, Recorder};
 use crate::stop::Ending;
 use crate::worker_pool::{PhaseReport, WorkerPool};
 use crate::{Cell, RunError};
@@ -146,7 +146,9 @@ impl Run<'_> {
         let _steps_before_it = self.clock.take_largest_step();
         let mut record = blank_cell(cell, plan_record(self, cell));
         let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
-        tools.recorder.begin(CellTally::new(conclusion, enough));
+        tools
+            .recorder
+            .begin(CellAggregator::new(conclusion, enough));
         let mut sums = Sums::default();
         for repeat in 0..cell.repeats {
             self.one_repeat(cell, repeat, &ends, tools, &mut sums)

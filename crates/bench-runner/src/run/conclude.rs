@@ -177,7 +177,7 @@ impl Run<'_> {
 }
 
 /// Say so where workers had to wait for the recorder, or records could not be written.
-pub(super) fn own_up(record: &mut RunRecord, held_up: u64, lost: &[RunError]) {
+pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunError]) {
     let held_up = (held_up > 0).then(|| TrustReason {
         next: Some("write to a faster disk, or offer less".to_owned()),
         measured: Some(held_up as f64),

@@ -125,7 +125,7 @@ impl Run<'_> {
         };
         let sink = Arc::new(RecordSink {
             recorder: tools.recorder.clone(),
-            tally: self.progress.tally(),
+            counters: self.progress.counters(),
             health: Arc::clone(&ends.health),
             keep_text: self.settings.workload.keep_text,
         });

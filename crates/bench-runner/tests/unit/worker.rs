@@ -19,7 +19,7 @@ use crate::health::Health;
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{PhaseCounts, Window};
 use crate::planner::{PlannerHandle, PlannerLoop};
-use crate::progress::Tally;
+use crate::progress::ProgressCounters;
 use crate::recorder::{Kept, Recorder};
 use crate::redact::Secrets;
 use crate::stop::Stop;
@@ -232,7 +232,7 @@ impl Play {
         let health = Arc::new(Health::new(self.keep_going, Secrets::default()));
         let sink = Arc::new(RecordSink {
             recorder,
-            tally: Arc::<Tally>::default(),
+            counters: Arc::<ProgressCounters>::default(),
             health: Arc::clone(&health),
             keep_text: false,
         });
