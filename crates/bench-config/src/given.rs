@@ -7,14 +7,14 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{Benchmark, Secret};
+use bench_schema::{Benchmark, Nanos, Secret};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, FromArgMatches};
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, Shape};
-use crate::{Settings, carries_its_rate};
+use crate::{Amount, Settings, carries_its_rate};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,6 +307,11 @@ impl Given {
         if self.has("api_key_env") && self.has("api_key_file") {
             let wrong = "the key comes from a variable or from a file, not from both";
             self.complain("api_key_file", wrong, Some("take one of the two out"));
+        }
+        let stops = self.settings.load.cancel_after;
+        if matches!(stops, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
+            let wrong = "must be more than 0: nothing would be asked";
+            self.complain("cancel_after", wrong, Some("take it out"));
         }
         self.check_lengths();
     }

@@ -280,14 +280,14 @@ pub struct LoadSettings {
     /// Let the warm-up end before the measurement begins, and warm an open loop by one request after the other.
     #[arg(long)]
     pub warmup_drain: bool,
-    /// Closed loop: spread the first requests of the slots over this time.
+    /// Closed loop: spread the first requests of the slots over this time, which is warm-up.
     #[arg(long, value_name = "TIME", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub ramp_up: Option<Nanos>,
     /// Repeats: of each request of the latency grid (default 15), of each cell elsewhere (default 1).
     #[arg(long, value_name = "N", alias = "num-runs", value_parser = whole(1_u32, 1_000_000))]
     pub repeat: Option<u32>,
-    /// Pause between cells.
+    /// Pause between cells, and between the repeats of one.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub cooldown: Nanos,

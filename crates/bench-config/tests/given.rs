@@ -247,6 +247,8 @@ fn keys_that_contradict_each_other_are_named() {
         ("prometheus_gpus = \"a\"\n", "no Prometheus server"),
         ("prometheus_query = [\"a=b\"]\n", "no Prometheus server"),
         ("client_key = \"k\"\n", "go together"),
+        ("cancel_after = 0\n", "more than 0"),
+        ("cancel_after = \"0s\"\n", "more than 0"),
         ("input_tokens = [1, 2]\n", "one length or a distribution"),
     ] {
         let problems = refused(file);

@@ -65,6 +65,14 @@ impl Target {
         }
     }
 
+    /// The cell that it names, if it names one.
+    pub fn cell(&self) -> Option<&str> {
+        match &self.scope {
+            Scope::Cell(id) => Some(id),
+            _ => None,
+        }
+    }
+
     /// How it came out.
     ///
     /// It is met where it holds in every cell that it is about, and the worst of them decides; with `any:` the best one does. A

@@ -174,7 +174,14 @@ pub fn main(program: &Program) -> ExitCode {
                 None => shown,
             }
         }
-        Err(error) => failed(&error),
+        Err(error) => {
+            let code = failed(&error);
+            if matches!(error, RunError::Config(_)) {
+                ExitCode::from(USAGE)
+            } else {
+                code
+            }
+        }
     }
 }
 

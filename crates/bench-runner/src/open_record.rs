@@ -9,6 +9,7 @@ use bench_schema::{
     RequestRecord, Stage, Stamp, TokenSource,
 };
 use bench_workload::Planned;
+use serde_json::{Map, Value};
 
 use crate::health::Health;
 use crate::progress::ProgressCounters;
@@ -69,7 +70,7 @@ impl OpenRecord {
             due: Stamp::EPOCH,
             dispatched: None,
             prompt: item.size.clone(),
-            asked_output_tokens: item.request.max_tokens.map(u64::from),
+            asked_output_tokens: asked_tokens(&item.request),
             output_tokens: None,
             token_source: TokenSource::Unknown,
             wire: Exchange::nothing(Outcome::Failed {
@@ -264,6 +265,29 @@ impl Later {
     }
 }
 
+/// Output tokens that the body asks for: what is merged into it counts over the plan's own.
+fn asked_tokens(request: &GenerationRequest) -> Option<u64> {
+    const NAMES: [&str; 6] = [
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "max_new_tokens",
+        "num_predict",
+        "n_predict",
+    ];
+    let within =
+        |body: &Map<String, Value>| NAMES.iter().find_map(|name| body.get(*name)?.as_u64());
+    let merged = request.extra_body.as_deref();
+    let inner = || {
+        merged?
+            .values()
+            .filter_map(Value::as_object)
+            .find_map(within)
+    };
+    let merged = merged.and_then(within).or_else(inner);
+    merged.or(request.max_tokens.map(u64::from))
+}
+
 /// The bytes that ask for it. An answer that somebody goes on from is kept until then.
 fn encoded(
     encoder: &RequestEncoder,
@@ -310,6 +334,26 @@ mod tests {
     use bench_schema::{Outcome, Usage};
 
     use super::*;
+
+    #[test]
+    fn what_is_merged_into_the_body_is_what_is_asked_for() {
+        let asked = |more: &str| {
+            let extra_body: Option<Map<String, Value>> = serde_json::from_str(more).ok();
+            asked_tokens(&GenerationRequest {
+                prompt: Prompt::Text("one".into()),
+                max_tokens: Some(4),
+                min_tokens: None,
+                ignore_eos: true,
+                sampling: bench_schema::Sampling::default(),
+                stream: true,
+                extra_body: extra_body.map(Arc::new),
+            })
+        };
+        assert_eq!(asked(""), Some(4));
+        assert_eq!(asked(r#"{"seed": 7}"#), Some(4));
+        assert_eq!(asked(r#"{"max_tokens": 2}"#), Some(2));
+        assert_eq!(asked(r#"{"options": {"num_predict": 9}}"#), Some(9));
+    }
 
     #[test]
     fn a_server_is_not_believed_beyond_what_was_asked_for_and_what_it_sent() {

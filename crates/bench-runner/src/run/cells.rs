@@ -94,7 +94,9 @@ impl Run<'_> {
                 record.cells.truncate(index);
                 break;
             }
-            self.cool_down(index).await;
+            if index > 0 {
+                self.cool_down().await;
+            }
             let before = record.cells.get(..index).unwrap_or_default();
             let measured = self.one_cell(cell, before, &mut tools).await;
             match measured {
@@ -120,8 +122,8 @@ impl Run<'_> {
         Ok(evidence)
     }
 
-    async fn cool_down(&self, index: usize) {
-        if index > 0 && self.settings.load.cooldown > Nanos::ZERO {
+    async fn cool_down(&self) {
+        if self.settings.load.cooldown > Nanos::ZERO {
             tokio::select! {
                 () = self.stop.reached(Ending::Draining) => {}
                 () = tokio::time::sleep(self.settings.load.cooldown.to_duration()) => {}
@@ -151,6 +153,9 @@ impl Run<'_> {
             .begin(CellAggregator::new(conclusion, enough));
         let mut sums = Sums::default();
         for repeat in 0..cell.repeats {
+            if repeat > 0 {
+                self.cool_down().await;
+            }
             self.one_repeat(cell, repeat, &ends, tools, &mut sums)
                 .await?;
             if self.stop.is_draining() || ends.health.verdict().is_some() {

@@ -159,13 +159,16 @@ fn load(load: &Load) -> String {
         }
         Load::Open {
             rate_per_s,
-            in_flight_cap: None,
-            ..
-        } => format!("open loop, {rate_per_s} req/s"),
-        Load::Open {
-            rate_per_s,
-            in_flight_cap: Some(cap),
-            ..
-        } => format!("open loop, {rate_per_s} req/s, at most {cap} in flight"),
+            arrival,
+            in_flight_cap,
+        } => {
+            let pace = if load.has_one_rate() {
+                format!("{rate_per_s} req/s")
+            } else {
+                arrival.name().to_owned()
+            };
+            let cap = in_flight_cap.map(|cap| format!(", at most {cap} in flight"));
+            format!("open loop, {pace}{}", cap.unwrap_or_default())
+        }
     }
 }

@@ -58,10 +58,11 @@ impl Run<'_> {
         let limiter = load.ramp().map(|ramp| {
             ConcurrencyLimiter::new(ramp, start, cell.stop.duration, of_all / self.shards())
         });
+        let ramp_up = self.settings.load.ramp_up.filter(|_| warmup.is_some());
         let phase = Arc::new(Phase {
             load: load.clone(),
             start,
-            ramp_up: self.settings.load.ramp_up.unwrap_or(Nanos::ZERO),
+            ramp_up: ramp_up.unwrap_or(Nanos::ZERO),
             warmup,
             measure,
             limiter,
@@ -277,7 +278,10 @@ impl WarmUp {
         } else {
             Amount::Count(FEWEST)
         });
-        if matches!(amount, Amount::Count(0) | Amount::Time(Nanos::ZERO)) {
+        // slots that begin one after the other are no load to measure before the last of them has
+        let ramp_up = settings.ramp_up.filter(|_| !cell.load.is_open());
+        let is_nothing = matches!(amount, Amount::Count(0) | Amount::Time(Nanos::ZERO));
+        if is_nothing && ramp_up.is_none_or(|time| time == Nanos::ZERO) {
             return None;
         }
         let drains = settings.warmup_drain;
@@ -294,7 +298,7 @@ impl WarmUp {
                     ramp: None,
                 },
                 drains: drains || ramp.is_some(),
-                ..closed(amount, *concurrency, settings.ramp_up)
+                ..closed(amount, *concurrency, ramp_up)
             },
             Load::Open { .. } if drains => Self {
                 drains,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
+use bench_insight::Target;
 use bench_schema::Load;
 use bench_workload::{HfTokenizer, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Run;
-use crate::config::{self, Settings};
+use crate::config::{self, Place, Problem, Settings};
 use crate::entry::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
@@ -52,6 +53,7 @@ impl<'a> Run<'a> {
             Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
         let cells = told_apart((program.design)(settings, server.context()));
+        targets_are_of(&cells, settings)?;
         secrets.hide_in_server(&mut server.record);
         if !output.dry_run {
             make_room_for(&cells, settings)?;
@@ -207,6 +209,26 @@ fn told_apart(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
+/// That the cells which targets name are there: a run of hours is no place to find a misspelt one.
+fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
+    let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
+    let targets = settings.objectives.target.iter();
+    let named = targets.filter_map(|text| Some(Target::parse(text).ok()?.cell()?.to_owned()));
+    let unknown = named.filter(|cell| !ids.contains(&cell.as_str()));
+    let problems = unknown.map(|cell| Problem {
+        place: Place::Flag("target".to_owned()),
+        key: "target".to_owned(),
+        message: format!("there is no cell `{cell}`"),
+        help: Some(format!("the cells are {}", ids.join(", "))),
+    });
+    let problems: Vec<_> = problems.collect();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(RunError::Config(problems))
+    }
+}
+
 /// Why this host's GPUs are not read.
 const ELSEWHERE: &str = "the server is on another host, so its GPUs are not this one's; name its exporter with --dcgm or --prometheus (or this host's library \
      with --nvml, if it is here after all)";
@@ -276,6 +298,8 @@ fn short(streams: u64, allowed: Option<u64>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use bench_workload::DatasetSpec;
+
     use super::*;
 
     #[test]
@@ -286,6 +310,30 @@ mod tests {
         let trtllm = usual_pages(&urls[1..], Some("tensorrt_llm"));
         assert_eq!(trtllm, ["http://b:2/prometheus/metrics"]);
         assert_eq!(usual_pages(&urls[1..], None), ["http://b:2/metrics"]);
+    }
+
+    #[test]
+    fn a_target_of_a_cell_that_is_not_there_is_refused_before_anything_is_measured() {
+        let of = |target: &str| {
+            let args = ["--concurrency", "2", "--target", target];
+            let settings = config::for_tests(bench_schema::Benchmark::Throughput, &args);
+            let mut cell = Cell::of(&settings, Load::closed(2), DatasetSpec::Mixed);
+            cell.id = "c2".to_owned();
+            targets_are_of(&[cell], &settings)
+        };
+        for fine in [
+            "c2:failed==0",
+            "failed==0",
+            "any:failed==0",
+            "concurrency=2:failed==0",
+        ] {
+            assert!(of(fine).is_ok(), "{fine}");
+        }
+        let said = of("c9:failed==0").unwrap_err().to_string();
+        assert!(
+            said.contains("no cell `c9`") && said.contains("the cells are c2"),
+            "{said}"
+        );
     }
 
     #[test]

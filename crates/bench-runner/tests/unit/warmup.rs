@@ -54,6 +54,12 @@ fn slots_that_begin_one_after_the_other_have_all_begun_when_it_is_over() {
         (warm.requests, warm.length),
         (None, Some(Nanos::from_secs(3)))
     );
+    let unasked = of(
+        Load::closed(8),
+        Some(Amount::Count(0)),
+        &["--ramp-up", "3s"],
+    );
+    assert_eq!(unasked, Some(warm));
 }
 
 #[test]
