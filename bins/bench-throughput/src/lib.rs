@@ -92,6 +92,28 @@ fn closed(settings: &Settings, level: &Concurrency) -> Cell {
 fn open(settings: &Settings, rate_per_s: f64) -> Cell {
     let arrival = settings.load.arrival.clone();
     let kind = arrival.name();
+    let (id, label, factor) = match &arrival {
+        // how fast a file is, nobody has asked for
+        ArrivalKind::Series { .. } => (kind.to_owned(), kind.to_owned(), None),
+        ArrivalKind::Trace { speed } if (speed - 1.0).abs() < f64::EPSILON => {
+            (kind.to_owned(), kind.to_owned(), None)
+        }
+        ArrivalKind::Trace { speed } => (
+            format!("{kind}-x{speed}"),
+            format!("{kind} × {speed}"),
+            None,
+        ),
+        _ => {
+            let id = format!("r{rate_per_s}-{kind}");
+            (
+                id,
+                format!("{rate_per_s} req/s {kind}"),
+                Some(("rate".to_owned(), Factor::from(rate_per_s))),
+            )
+        }
+    };
+    let own_pace = || ("arrival".to_owned(), Factor::from(label.as_str()));
+    let factors = [factor.unwrap_or_else(own_pace)].into();
     // a replay ends with its trace
     let replays = matches!(arrival, ArrivalKind::Trace { .. });
     let requests = (!replays).then(|| settings.requests_for(1));
@@ -101,9 +123,9 @@ fn open(settings: &Settings, rate_per_s: f64) -> Cell {
         in_flight_cap: settings.load.in_flight_cap,
     };
     Cell {
-        id: format!("r{rate_per_s}-{kind}"),
-        label: format!("{rate_per_s} req/s {kind}"),
-        factors: [("rate".to_owned(), Factor::from(rate_per_s))].into(),
+        id,
+        label,
+        factors,
         stop: settings.stop_rule(requests),
         ..Cell::of(settings, load, DatasetSpec::Mixed)
     }
@@ -155,6 +177,14 @@ mod tests {
     fn an_open_loop_has_a_cell_for_each_rate() {
         let two = ids("--rate 2,0.5 --arrival constant --requests 7");
         assert_eq!(two, ["r2-constant Some(7)", "r0.5-constant Some(7)"]);
+    }
+
+    #[test]
+    fn a_pace_that_a_file_has_is_no_rate_that_was_asked_for() {
+        assert_eq!(ids("--arrival trace --dataset trace:x"), ["trace None"]);
+        let quick = made("--url http://h --arrival trace:2 --dataset trace:x", None);
+        assert_eq!((&*quick[0].id, &*quick[0].label), ("trace-x2", "trace × 2"));
+        assert!(!quick[0].factors.contains_key("rate"));
     }
 
     #[test]

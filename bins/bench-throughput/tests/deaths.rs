@@ -178,11 +178,8 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
     };
     let due = || records.iter().map(|r| r.due);
     let first = due().min().ok_or("nothing was due")?;
-    let last = records
-        .iter()
-        .map(|r| ended(r).unwrap_or(r.due).max(r.due))
-        .max();
-    let seconds = (last.ok_or("nothing ended")? - first).as_secs_f64();
+    let ends = records.iter().map(|r| ended(r).unwrap_or(r.due).max(r.due));
+    let seconds = (ends.max().ok_or("nothing ended")? - first).as_secs_f64();
     let origin = |r: &RequestRecord| {
         if schedule.open {
             Some(r.due)
@@ -191,12 +188,8 @@ fn windows_hold(schedule: &Schedule, cell: &CellRecord, records: &[RequestRecord
         }
     };
     let met = records.iter().filter(|r| {
-        let e2e = r
-            .wire
-            .events
-            .last()
-            .zip(origin(r))
-            .map(|(end, from)| end - from);
+        let span = r.wire.events.last().zip(origin(r));
+        let e2e = span.map(|(end, from)| end - from);
         r.wire.outcome.is_completed() && e2e.is_some_and(|e2e| e2e.as_millis_f64() <= LIMIT_MS)
     });
     let (met, planned) = (met.count() as f64, records.len() as f64);

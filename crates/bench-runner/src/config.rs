@@ -10,7 +10,6 @@ use bench_config::Given;
 pub(crate) use bench_config::flags;
 pub use bench_config::{
     Address, Amount, BadLines, Concurrency, Connections, Flags, Lengths, LimitSettings,
-    Address, Amount, BadLines, Concurrency, Connections, Flags, Lengths, LimitSettings,
     LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place, Problem, Settings,
     Stdout, Surroundings, TargetSettings, WorkloadSettings, carries_its_rate, command,
 };
