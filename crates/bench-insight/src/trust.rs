@@ -10,6 +10,7 @@ use crate::diagnosis;
 use crate::facts::{CellFacts, TrustFacts};
 use crate::signals::derived;
 use crate::text;
+use crate::view;
 
 /// Judge a run by whether its numbers may be wrong, and by how much.
 ///
@@ -280,6 +281,13 @@ const RULES: &[Rule] = &[
         limit: Limit::Share,
         look: sending::slots_idle,
         next: "give the client a core of its own or more workers (`--workers`); the load was lower than the concurrency says",
+    },
+    Rule {
+        code: "load_not_reached",
+        limits: Limits(1.0 - view::REACHED, 0.5),
+        limit: Limit::None,
+        look: sending::load_not_reached,
+        next: "measure more requests, many times the concurrency (`--requests`, `--duration`; rows for all of them), or ask for less concurrency",
     },
     Rule {
         code: "connection_full",

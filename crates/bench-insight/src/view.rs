@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::Estimate;
-use bench_schema::{CellRecord, Distribution, Factor, GroupRecord, Interval, Metric};
+use bench_schema::{CellRecord, Distribution, Factor, GroupRecord, Interval, Load, Metric};
 
 /// Load factors in order of preference: the first with two levels is what a run scales along.
 pub(crate) const LOAD_FACTORS: &[&str] = &[
@@ -201,10 +201,50 @@ pub(crate) fn series<'a>(cells: &'a [CellRecord], factor: &str) -> Vec<Vec<(f64,
         .collect()
 }
 
-/// The load factor that the cells scale along, with its series.
+/// The most requests that a closed loop can have had in flight on average before it ran out of them, of those that it was asked to have. Nothing of
+/// slots that wait on purpose, whose number moves or that wait for a server that refuses, nor where there was a steady part.
+pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
+    let Load::Closed {
+        concurrency,
+        think_time: None,
+        ramp: None,
+    } = cell.load
+    else {
+        return None;
+    };
+    let (counts, asked) = (&cell.counts, f64::from(concurrency));
+    let waits = counts.completed < counts.planned || cell.groups.iter().any(|g| g.by == "turn");
+    let whole = cell.windows.whole.as_ref()?;
+    if waits || cell.windows.steady.is_some() || whole.peak_in_flight == 0 {
+        return None;
+    }
+    let (mean, seconds) = (positive(whole.mean_in_flight)?, positive(whole.seconds)?);
+    if (counts.planned as f64) < asked {
+        return Some((mean, asked));
+    }
+    // The last one started no earlier than the longest answer before the end.
+    let drain = cell.metrics.get(&Metric::E2e)?.max / 1e9;
+    let most = if seconds > 2.0 * drain {
+        mean * seconds / (seconds - drain)
+    } else {
+        asked
+    };
+    Some((most.min(whole.peak_in_flight as f64), asked))
+}
+
+/// A closed loop that reached less than this part of its concurrency is no point of that concurrency.
+pub(crate) const REACHED: f64 = 0.9;
+
+/// The load factor that the cells scale along, with its series; without cells that never reached their load.
 pub(crate) fn load_series(cells: &[CellRecord]) -> Option<(&'static str, Series<'_>)> {
+    let reached =
+        |cell: &CellRecord| load_reached(cell).is_none_or(|(most, asked)| most >= REACHED * asked);
     LOAD_FACTORS.iter().find_map(|factor| {
-        let found = series(cells, factor);
+        let mut found = series(cells, factor);
+        for members in &mut found {
+            members.retain(|(_, cell)| reached(cell));
+        }
+        found.retain(|members| members.len() > 1);
         (!found.is_empty()).then_some((*factor, found))
     })
 }

@@ -193,6 +193,43 @@ fn slots_that_stand_idle_make_a_closed_loop_lighter_than_it_says() {
 }
 
 #[test]
+fn a_closed_loop_that_never_reaches_its_concurrency_is_not_measured_at_it() {
+    let reached = |mean: f64, peak: u64, planned: u64| {
+        closed(|c| {
+            (c.windows.steady, c.load) = (None, Load::closed(8));
+            c.groups.clear();
+            let whole = c.windows.whole.as_mut().unwrap();
+            whole.seconds = 20.0 * c.metrics[&Metric::E2e].max / 1e9;
+            (whole.mean_in_flight, whole.peak_in_flight) = (mean, peak);
+            (c.counts.planned, c.counts.completed) = (planned, planned);
+        })
+    };
+    let silent = |cell: CellRecord| {
+        let reasons = judged(&[cell]).reasons;
+        assert!(reasons.iter().all(|r| r.code != "load_not_reached"));
+    };
+    let some = reached(6.5, 8, 200);
+    silent(reached(7.7, 8, 200));
+    let half = reached(1.8, 2, 60);
+    let code = "load_not_reached";
+    speaks(&judged(&[some]), code, TrustVerdict::Doubtful);
+    speaks(&judged(&[half.clone()]), code, TrustVerdict::Untrusted);
+    speaks(
+        &judged(&[reached(3.0, 8, 4)]),
+        code,
+        TrustVerdict::Untrusted,
+    );
+    // a refusing server's slots wait
+    silent(CellRecord {
+        counts: bench_schema::Counts {
+            completed: 50,
+            ..half.counts.clone()
+        },
+        ..half
+    });
+}
+
+#[test]
 fn a_client_that_stood_still_makes_the_rate_of_a_closed_loop_too_low() {
     let still = |share: f64, on_purpose: f64| {
         closed(|c| {

@@ -46,6 +46,20 @@ fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
     Some((idle / (view::positive(from_due)? + think), idle))
 }
 
+/// The part of a closed loop's slots that never had a request.
+pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
+    let (most, asked) = view::load_reached(scene.cell)?;
+    let what = format!(
+        "the load never was concurrency {}: {} in flight on average",
+        text::number(asked),
+        text::number(most),
+    );
+    Some(Seen {
+        detail: "; it is no point of scaling".to_owned(),
+        ..Seen::new(1.0 - most / asked, what)
+    })
+}
+
 /// Whether most of that is the connection's, which did not take the request.
 fn is_the_connections(scene: &Scene<'_>, idle: f64) -> bool {
     let to_send = scene.requests().map(|seen| seen.to_send.as_f64());
