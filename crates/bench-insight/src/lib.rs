@@ -1,6 +1,6 @@
 //! The meaning of the numbers: answers, causes with their evidence, facts, capacity, what to try. Pure.
 //!
-//! Functions from results to statements; nothing here reads a clock, a file or a socket. [`analysis`] relates the cells of a run
+//! Functions from results to statements; nothing here reads a clock, a file or a socket. `analysis` relates the cells of a run
 //! to each other, [`trust`] says whether they should be believed, [`targets`] decides gates, [`findings`] says what the numbers
 //! mean. A statement is made only where the data carries it: what was not measured is not mentioned, and no text holds a NaN.
 //! `docs/insight.md` lists every cause: how it is decided, what rules it out, what it cannot tell.

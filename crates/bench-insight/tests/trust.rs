@@ -213,7 +213,11 @@ fn a_closed_loop_that_never_reaches_its_concurrency_is_not_measured_at_it() {
     let half = reached(1.8, 2, 60);
     let code = "load_not_reached";
     speaks(&judged(&[some]), code, TrustVerdict::Doubtful);
-    speaks(&judged(&[half.clone()]), code, TrustVerdict::Untrusted);
+    speaks(
+        &judged(std::slice::from_ref(&half)),
+        code,
+        TrustVerdict::Untrusted,
+    );
     speaks(
         &judged(&[reached(3.0, 8, 4)]),
         code,

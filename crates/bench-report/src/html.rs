@@ -1,4 +1,4 @@
-//! `report.html`: one self-contained page, offline, with charts. Text is escaped by its type ([`Plain`]).
+//! `report.html`: one self-contained page, offline, with charts. Text is escaped by its type (`Plain`).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

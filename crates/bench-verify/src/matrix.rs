@@ -1,7 +1,7 @@
 //! The matrix of truth: the benchmarks as users start them, against engines that know what was so.
 //!
-//! The ways a run can go are the factors of [`Row`]; [`rows::pairwise`] selects rows in which every two levels meet. To them come those
-//! of [`SPECIAL`], one row of bench-latency and one of bench-seqlen. Each row's figures stand beside those of the servers' ledgers, with a limit.
+//! The ways a run can go are the factors of `Row`; `rows::pairwise` selects rows in which every two levels meet. To them come those
+//! of `SPECIAL`, one row of bench-latency and one of bench-seqlen. Each row's figures stand beside those of the servers' ledgers, with a limit.
 
 mod checks;
 mod rows;
