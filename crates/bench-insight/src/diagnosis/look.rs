@@ -190,6 +190,11 @@ impl<'a> Look<'a> {
         self.seen.iter().map(|s| s.end).fold(0.0, f64::max)
     }
 
+    /// The users' time: from sending to the last event, of all requests together.
+    pub(super) fn taken(&self) -> f64 {
+        self.seen.iter().map(|s| s.end - s.sent).sum()
+    }
+
     /// Levels of [`slowness`](Self::slowness) over time; empty where there is one level only.
     pub(super) fn levels(&self) -> &[Level] {
         self.levels.get_or_init(|| levels::of(&self.slowness()))

@@ -60,19 +60,25 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
     })
 }
 
+impl Slow {
+    fn holds(&self, seen: &Seen<'_>) -> bool {
+        seen.slow > ALIKE * self.quick
+    }
+}
+
 /// Whether the slow requests are those that have something in common: nearly all of them have it, and nearly all that have it are slow.
 fn are_those(look: &Look<'_>, slow: &Slow, has: impl Fn(&Seen<'_>) -> bool) -> bool {
-    let is_slow = |s: &&Seen<'_>| s.slow > ALIKE * slow.quick;
-    let own = look.seen.iter().filter(|s| has(s)).count();
-    let both = look.seen.iter().filter(is_slow).filter(|s| has(s)).count();
-    let all_slow = look.seen.iter().filter(is_slow).count();
+    let count = |is: &dyn Fn(&Seen<'_>) -> bool| look.seen.iter().filter(|s| is(s)).count();
+    let own = count(&has);
+    let both = count(&|s| slow.holds(s) && has(s));
+    let all_slow = count(&|s| slow.holds(s));
     let nearly = |part: usize, whole: usize| part * 10 >= whole * 9;
     own < look.seen.len() && own > 0 && nearly(both, own) && nearly(both, all_slow)
 }
 
 /// The use case whose requests the slow ones are.
 fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
-    let first = look.seen.iter().find(|s| s.slow > ALIKE * slow.quick)?;
+    let first = look.seen.iter().find(|s| slow.holds(s))?;
     let kind = first.request.use_case.as_deref()?;
     let is = |s: &Seen<'_>| s.request.use_case.as_deref() == Some(kind);
     are_those(look, slow, is).then_some(kind)
@@ -80,20 +86,13 @@ fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
 
 /// The prompt length from which on requests are slow, where it parts them.
 fn from_length(look: &Look<'_>, slow: &Slow) -> Option<u64> {
-    let lengths = look.seen.iter();
-    let slow_ones = lengths.filter(|s| s.slow > ALIKE * slow.quick);
-    let lengths: Option<Vec<f64>> = slow_ones
-        .map(|s| s.request.input_tokens.map(|n| n as f64))
-        .collect();
-    let least = quantile(lengths?, 0.05)?;
-    let long = |s: &Seen<'_>| s.request.input_tokens.is_some_and(|n| n as f64 >= least);
-    let found = look.seen.iter().find(|s| {
-        long(s)
-            && s.request
-                .input_tokens
-                .is_some_and(|n| (n as f64 - least).abs() < 0.5)
-    });
-    are_those(look, slow, long).then(|| found?.request.input_tokens)?
+    let slow_ones = look.seen.iter().filter(|s| slow.holds(s));
+    let lengths: Option<Vec<u64>> = slow_ones.map(|s| s.request.input_tokens).collect();
+    let lengths = lengths?;
+    let least = quantile(lengths.iter().map(|n| *n as f64).collect(), 0.05)?;
+    let least = lengths.into_iter().filter(|n| *n as f64 >= least).min()?;
+    let is_long = |s: &Seen<'_>| s.request.input_tokens.is_some_and(|n| n >= least);
+    are_those(look, slow, is_long).then_some(least)
 }
 
 /// Stretches of time in which nearly all requests are slow, where slow ones come together: `(from, to)` of each.
@@ -101,11 +100,7 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
     /// Requests in a row that are no accident, and the part of all slow ones that has to lie in such rows.
     const IN_A_ROW: usize = 4;
     const NEARLY_ALL: f64 = 0.8;
-    let mut order: Vec<(f64, bool)> = look
-        .seen
-        .iter()
-        .map(|s| (s.sent, s.slow > ALIKE * slow.quick))
-        .collect();
+    let mut order: Vec<(f64, bool)> = look.seen.iter().map(|s| (s.sent, slow.holds(s))).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all_slow = order.iter().filter(|o| o.1).count();
     let rows: Vec<&[(f64, bool)]> = order
@@ -133,7 +128,7 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     }
     let ratio = median(slow.times.clone())? / slow.quick;
     let kind = of_one_kind(look, &slow);
-    let known = kind.is_some();
+    let is_named = kind.is_some();
     let share = Evidence {
         of: kind.map(str::to_owned),
         ..of_cell(Known::SlowShare, slow.share, Unit::Ratio, &look.cell.id)
@@ -143,8 +138,11 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
         .because(Known::SlowRatio, ratio, Unit::Count)
         .because_some(Known::SlowBeforeFirst, before_first, Unit::Ratio)
         .refuted_by(Experiment::AgainWithLog);
+    if is_named {
+        return draft.done();
+    }
     let (percent, times) = (text::percent(slow.share), text::number(ratio));
-    if !known && are_those(look, &slow, |s| s.request.replaced) {
+    if are_those(look, &slow, |s| s.request.replaced) {
         return draft
             .saying(format!(
                 "requests whose connection the server had closed take {times}× the time of the quickest quarter in {}: {percent} of all, nearly all that are slow",
@@ -152,7 +150,7 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
             ))
             .done();
     }
-    if let Some(tokens) = from_length(look, &slow).filter(|_| !known) {
+    if let Some(tokens) = from_length(look, &slow) {
         return draft
             .saying(format!(
                 "prompts of {tokens} tokens and more take {times}× the time that shorter ones foretell in {}: {percent} of the requests, nearly all that are slow",
@@ -160,7 +158,7 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
             ))
             .done();
     }
-    match together(look, &slow).filter(|_| !known) {
+    match together(look, &slow) {
         Some(rows) => comes_and_goes(look, &slow, &rows),
         None => draft.done(),
     }
@@ -182,7 +180,7 @@ fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
     let beyond = pairs
         .iter()
         .map(|(ttft, quick)| (ttft - ALIKE * quick).max(0.0));
-    let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();
+    let taken = look.taken();
     let cost = beyond.sum::<f64>() / taken;
     let share = late.len() as f64 / pairs.len().max(1) as f64;
     // Arrivals by chance wait for each other.
@@ -248,7 +246,7 @@ fn pauses_of(look: &Look<'_>) -> Option<(f64, f64)> {
     if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
-    let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();
+    let taken = look.taken();
     let prompts = look.prefilling();
     let stalls = look.seen.iter().flat_map(|s| &s.request.stalls);
     let (mut stood, mut beside) = (0.0, 0.0);
@@ -301,7 +299,7 @@ impl Interrupted {
             found.lengths.extend(own);
             found.requests += usize::from(found.lengths.len() > before);
         }
-        let taken: f64 = look.seen.iter().map(|s| s.end - s.sent).sum();
+        let taken = look.taken();
         found.cost = found.lengths.iter().sum::<f64>() / taken;
         let often = found.requests as f64 >= Self::SHARE * look.seen.len() as f64;
         (often && found.cost >= Self::COSTS).then_some(found)
