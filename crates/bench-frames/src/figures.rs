@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bench_metrics::Sample;
 use bench_schema::{Metric, TrustVerdict};
-use polars::prelude::{
-    AnyValue, Column, DataFrame, DataType, Expr, IdxCa, IdxSize, IntoLazy as _, PlSmallStr,
-    SortMultipleOptions, col, len, lit, when,
-};
+use polars::prelude::{AnyValue, Column, DataFrame, DataType, IdxCa, IdxSize, PlSmallStr};
 
 use crate::FramesError;
 use crate::journals;
@@ -28,27 +25,34 @@ fn column_of(frame: &DataFrame, name: &str) -> Result<String, FramesError> {
     check(frame, name).map(|()| name.to_owned())
 }
 
-/// A figure of cells as an expression: a column, or `METRIC.mean`, `.p50`, `.p90`, `.p95`, `.p99` from the cell's headline origin, in
-/// milliseconds where it is a time.
-fn figure(frame: &DataFrame, name: &str) -> Result<Expr, FramesError> {
-    if check(frame, name).is_ok() {
-        return Ok(col(name));
-    }
+/// A figure of cells: a column, or `METRIC.mean`, `.p50`, `.p90`, `.p95`, `.p99` from the cell's headline origin, in milliseconds where it
+/// is a time.
+fn figure(frame: &DataFrame, name: &str) -> Result<Column, FramesError> {
     let split = name.rsplit_once('.');
     let metric = split.and_then(|(metric, of)| Some((metric.parse::<Metric>().ok()?, of)));
-    let Some((metric, statistic)) = metric else {
+    let Some((metric, statistic)) = metric.filter(|_| check(frame, name).is_err()) else {
         check(frame, name)?;
-        return Ok(col(name));
+        return Ok(frame.column(name)?.clone());
     };
-    let column = |metric: Metric| format!("{}.{statistic}", journals::name(metric));
-    let (sent, due) = (
-        column(metric),
-        column(metric.from_origin(bench_schema::Origin::Due)),
-    );
-    check(frame, &sent)?;
-    check(frame, &due)?;
-    let is_due = col("headline").eq(lit("due"));
-    Ok(when(is_due).then(col(due)).otherwise(col(sent)))
+    let column =
+        |metric: Metric| numbers(frame, &format!("{}.{statistic}", journals::name(metric)));
+    let sent = column(metric)?;
+    let due = column(metric.from_origin(bench_schema::Origin::Due))?;
+    let origins = frame.column("headline")?;
+    let mut figures = sent;
+    for (line, (figure, due)) in figures.iter_mut().zip(due).enumerate() {
+        if text(&origins.get(line)?) == "due" {
+            *figure = due;
+        }
+    }
+    Ok(Column::new(PlSmallStr::from_str(name), figures))
+}
+
+/// A column's numbers; null where it has none.
+fn numbers(frame: &DataFrame, name: &str) -> Result<Vec<Option<f64>>, FramesError> {
+    check(frame, name)?;
+    let column = frame.column(name)?.cast(&DataType::Float64)?;
+    Ok(column.f64()?.iter().collect())
 }
 
 /// A figure of the cells of many runs ([`cells`](crate::cells)): a row for each value of `rows`, a column for each of `columns`.
@@ -65,9 +69,8 @@ pub fn pivot_cells(
     value: &str,
 ) -> Result<DataFrame, FramesError> {
     let (rows, columns) = (column_of(frame, rows)?, column_of(frame, columns)?);
-    let with = frame.clone().lazy();
-    let with = with.with_column(figure(frame, value)?.alias(VALUE));
-    let with = with.collect()?;
+    let mut with = frame.clone();
+    with.with_column(figure(frame, value)?.with_name(PlSmallStr::from_static(VALUE)))?;
     one_cell_a_place(&with, &rows, &columns)?;
     pivot(&with, &rows, &columns, VALUE, Statistic::Mean).map_err(|error| match error {
         FramesError::NotANumber { dtype, .. } => FramesError::NotANumber {
@@ -88,19 +91,22 @@ pub fn trust_of_cells(
     columns: &str,
 ) -> Result<DataFrame, FramesError> {
     let (rows, columns) = (column_of(frame, rows)?, column_of(frame, columns)?);
-    let is = |verdict: TrustVerdict| col("cell_trust").eq(lit(verdict.as_str()));
-    let grade = when(is(TrustVerdict::Untrusted)).then(lit(2)).otherwise(
-        when(is(TrustVerdict::Doubtful))
-            .then(lit(1))
-            .otherwise(lit(0)),
-    );
-    let with = frame.clone().lazy().with_column(grade.alias(VALUE));
-    pivot(&with.collect()?, &rows, &columns, VALUE, Statistic::Max)
+    let mut grades = Vec::with_capacity(frame.height());
+    let verdicts = frame.column("cell_trust")?;
+    for line in 0..frame.height() {
+        let verdict = text(&verdicts.get(line)?);
+        let is = |known: TrustVerdict| verdict == known.as_str();
+        grades.push(
+            i32::from(is(TrustVerdict::Doubtful)) + 2 * i32::from(is(TrustVerdict::Untrusted)),
+        );
+    }
+    let mut with = frame.clone();
+    with.with_column(Column::new(PlSmallStr::from_static(VALUE), grades))?;
+    pivot(&with, &rows, &columns, VALUE, Statistic::Max)
 }
 
-/// Names of columns in between.
+/// The name of the column in between.
 const VALUE: &str = "__figure";
-const RATE: &str = "__rate";
 
 fn one_cell_a_place(frame: &DataFrame, rows: &str, columns: &str) -> Result<(), FramesError> {
     let mut places: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
@@ -149,86 +155,103 @@ const FIGURES: [&str; 10] = [
 /// [`FramesError::NoColumn`].
 pub fn along(frame: &DataFrame, by: &str) -> Result<DataFrame, FramesError> {
     let by = column_of(frame, by)?;
-    let mut figures = Vec::new();
-    for name in FIGURES {
-        figures.push(figure(frame, name)?.alias(name));
+    let (tokens, requests) = ("output_tokens_per_s", "requests_per_s");
+    let rates = numbers(frame, tokens)?
+        .into_iter()
+        .zip(numbers(frame, requests)?);
+    let rates: Vec<Option<f64>> = rates
+        .map(|(tokens, requests)| tokens.or(requests))
+        .collect();
+    let rate = |line: usize| rates.get(line).copied().flatten();
+    let at = |name: &str, line: usize| -> Result<_, FramesError> {
+        Ok(Key::of(&frame.column(name)?.get(line)?))
+    };
+    // Each level's runs in the order in which they first appear; of each run the line of its best cell.
+    let mut levels: Vec<(Key, Vec<([Key; 2], usize)>)> = Vec::new();
+    let known = frame.column(&by)?.is_not_null();
+    let lines = known.iter().enumerate();
+    for line in lines
+        .filter_map(|(line, known)| (known == Some(true) && rate(line).is_some()).then_some(line))
+    {
+        let (level, run) = (at(&by, line)?, [at("run", line)?, at("started_at", line)?]);
+        let place = levels
+            .iter()
+            .position(|(known, _)| *known == level)
+            .unwrap_or(levels.len());
+        if place == levels.len() {
+            levels.push((level, Vec::new()));
+        }
+        let runs = levels.get_mut(place).map(|(_, runs)| runs);
+        for runs in runs {
+            match runs.iter_mut().find(|(known, _)| *known == run) {
+                Some((_, best)) if rate(line) > rate(*best) => *best = line,
+                Some(_) => {}
+                None => runs.push((run.clone(), line)),
+            }
+        }
     }
-    let tokens = col("output_tokens_per_s");
-    let rate = when(tokens.clone().is_not_null())
-        .then(tokens)
-        .otherwise(col("requests_per_s"));
-    let highest_first = SortMultipleOptions::default()
-        .with_order_descending(true)
-        .with_maintain_order(true);
-    let all = |of: fn(Expr) -> Expr| FIGURES.map(|name| of(col(name)));
-    let mut best = vec![col("cell").first(), col(RATE).first()];
-    best.extend(all(Expr::first));
-    let mut levels = vec![len().alias("runs"), col("cell").first(), col(RATE).mean()];
-    levels.extend(all(Expr::mean));
-    figures.push(rate.alias(RATE));
-    let found = frame
-        .clone()
-        .lazy()
-        .with_columns(figures)
-        .filter(col(by.as_str()).is_not_null().and(col(RATE).is_not_null()))
-        .with_row_index("__order", None)
-        .sort([RATE], highest_first)
-        .group_by([col(by.as_str()), col("run"), col("started_at")])
-        .agg([vec![col("__order").min()], best].concat())
-        .sort(["__order"], SortMultipleOptions::default())
-        .group_by([col(by.as_str())])
-        .agg([vec![col("__order").min()], levels].concat())
-        .sort(["__order"], SortMultipleOptions::default())
-        .collect()?
-        .drop("__order")?;
-    scaled_along(&found, &by)
+    let is_number = |(level, _): &(Key, _)| level.text.parse::<f64>().is_ok_and(f64::is_finite);
+    let scale = !levels.is_empty() && levels.iter().all(is_number);
+    if scale {
+        levels.sort_by(|one, other| one.0.cmp(&other.0));
+    }
+    let mean = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Option<f64>> {
+        let level = |(_, runs): &(Key, Vec<_>)| {
+            Statistic::Mean.of(&runs
+                .iter()
+                .filter_map(|(_, line)| of(*line))
+                .collect::<Vec<f64>>())
+        };
+        levels.iter().map(level).collect()
+    };
+    let firsts = levels
+        .iter()
+        .filter_map(|(_, runs)| IdxSize::try_from(runs.first()?.1).ok());
+    let firsts = IdxCa::from_vec(PlSmallStr::from_static("first"), firsts.collect());
+    let counts: Vec<u32> = levels
+        .iter()
+        .filter_map(|(_, runs)| u32::try_from(runs.len()).ok())
+        .collect();
+    let mut found = vec![
+        frame.column(&by)?.take(&firsts)?,
+        Column::new(PlSmallStr::from_static("runs"), counts),
+    ];
+    found.push(frame.column("cell")?.take(&firsts)?);
+    if scale {
+        let (factors, shares) = scaling(
+            &levels
+                .iter()
+                .filter_map(|(level, _)| level.number)
+                .collect::<Vec<f64>>(),
+            &mean(&rate),
+        );
+        found.push(Column::new(
+            PlSmallStr::from_static("scaling_factor"),
+            factors,
+        ));
+        found.push(Column::new(PlSmallStr::from_static("efficiency"), shares));
+    }
+    for name in FIGURES {
+        let figures = figure(frame, name)?.cast(&DataType::Float64)?;
+        let figures: Vec<Option<f64>> = figures.f64()?.iter().collect();
+        let means = mean(&|line| figures.get(line).copied().flatten());
+        found.push(Column::new(PlSmallStr::from_static(name), means));
+    }
+    Ok(DataFrame::new(levels.len(), found)?)
 }
 
-/// In the order of the levels, with their scaling where they are numbers.
-fn scaled_along(found: &DataFrame, by: &str) -> Result<DataFrame, FramesError> {
-    let mut levels = Vec::new();
-    for line in 0..found.height() {
-        levels.push(text(&found.column(by)?.get(line)?).parse::<f64>().ok());
-    }
-    let levels: Option<Vec<f64>> = levels.into_iter().collect();
-    let levels = levels.filter(|levels| levels.iter().all(|level| level.is_finite()));
-    let Some(levels) = levels.filter(|levels| !levels.is_empty()) else {
-        return Ok(found.drop(RATE)?);
-    };
-    let mut order: Vec<usize> = (0..levels.len()).collect();
-    let level = |i: usize| levels.get(i).copied().unwrap_or(f64::INFINITY);
-    order.sort_by(|&a, &b| level(a).total_cmp(&level(b)));
-    let places = order
+/// Each level's rate over the first's, and that over the ratio of the levels.
+fn scaling(levels: &[f64], rates: &[Option<f64>]) -> (Vec<Option<f64>>, Vec<Option<f64>>) {
+    let lowest = levels.first().copied().filter(|lowest| *lowest > 0.0);
+    let base = rates.first().copied().flatten();
+    let factors = rates
         .iter()
-        .map(|&i| IdxSize::try_from(i).unwrap_or(IdxSize::MAX));
-    let mut found = found.take(&IdxCa::from_vec(
-        PlSmallStr::from_static("order"),
-        places.collect(),
-    ))?;
-    let rates: Vec<Option<f64>> = found.column(RATE)?.f64()?.iter().collect();
-    let first = rates
-        .first()
-        .copied()
-        .flatten()
-        .zip(order.first().map(|&i| level(i)));
-    let factor = |rate: Option<f64>| bench_metrics::scaling_factor(rate?, first?.0);
-    let efficiency = |rate: Option<f64>, level: f64| {
-        let (base, lowest) = first.filter(|(_, lowest)| *lowest > 0.0)?;
-        bench_metrics::scaling_efficiency(rate?, base, level / lowest)
-    };
-    let factors: Vec<Option<f64>> = rates.iter().map(|rate| factor(*rate)).collect();
-    let shares = rates.iter().zip(&order);
-    let shares: Vec<Option<f64>> = shares
-        .map(|(rate, &i)| efficiency(*rate, level(i)))
-        .collect();
-    found.with_column(Column::new(
-        PlSmallStr::from_static("scaling_factor"),
-        factors,
-    ))?;
-    found.with_column(Column::new(PlSmallStr::from_static("efficiency"), shares))?;
-    let mut names = vec![by, "runs", "cell", "scaling_factor", "efficiency"];
-    names.extend(FIGURES);
-    Ok(found.select(names)?)
+        .map(|rate| bench_metrics::scaling_factor((*rate)?, base?));
+    let shares = rates
+        .iter()
+        .zip(levels)
+        .map(|(rate, level)| bench_metrics::scaling_efficiency((*rate)?, base?, level / lowest?));
+    (factors.collect(), shares.collect())
 }
 
 /// What a group of values comes to.
