@@ -174,20 +174,15 @@ pub fn along(frame: &DataFrame, by: &str) -> Result<DataFrame, FramesError> {
         .filter_map(|(line, known)| (known == Some(true) && rate(line).is_some()).then_some(line))
     {
         let (level, run) = (at(&by, line)?, [at("run", line)?, at("started_at", line)?]);
-        let place = levels
-            .iter()
-            .position(|(known, _)| *known == level)
-            .unwrap_or(levels.len());
-        if place == levels.len() {
-            levels.push((level, Vec::new()));
+        if !levels.iter().any(|(known, _)| *known == level) {
+            levels.push((level.clone(), Vec::new()));
         }
-        let runs = levels.get_mut(place).map(|(_, runs)| runs);
-        for runs in runs {
-            match runs.iter_mut().find(|(known, _)| *known == run) {
-                Some((_, best)) if rate(line) > rate(*best) => *best = line,
-                Some(_) => {}
-                None => runs.push((run.clone(), line)),
-            }
+        let of_level = levels.iter_mut().find(|(known, _)| *known == level);
+        let Some((_, runs)) = of_level else { continue };
+        match runs.iter_mut().find(|(known, _)| *known == run) {
+            Some((_, best)) if rate(line) > rate(*best) => *best = line,
+            Some(_) => {}
+            None => runs.push((run, line)),
         }
     }
     let is_number = |(level, _): &(Key, _)| level.text.parse::<f64>().is_ok_and(f64::is_finite);
