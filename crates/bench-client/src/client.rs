@@ -153,8 +153,8 @@ impl Client {
             let Some(connection) = execution.connect(checkout, &stage).await else {
                 return;
             };
-            let race = (replaced < REPLACEMENTS).then(|| pool.keep_alive_race());
-            match execution.exchange(connection, request, race).await {
+            let replaceable = replaced < REPLACEMENTS;
+            match execution.exchange(connection, request, replaceable).await {
                 ConnectionFate::Reusable(connection) => return pool.give_back(connection),
                 ConnectionFate::Over => return,
                 ConnectionFate::Stale => {}

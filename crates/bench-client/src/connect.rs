@@ -26,7 +26,7 @@ use crate::endpoint::{Host, bracketed};
 use crate::fault::Fault;
 use crate::socket::{Peek, ReadLog, Socket, Watched, connected, stream_socket};
 use crate::sys::ask_for_stamps;
-use crate::transfer::{SingleReadIo, Stream};
+use crate::transfer::{Stream, Wire};
 use crate::{ClientError, Clock, Endpoint, HttpVersion, Proxy, Target, TlsOptions};
 
 /// How long a looked-up address is used: a benchmark should neither measure the resolver nor miss a moved server.
@@ -71,7 +71,7 @@ pub(crate) struct Connector {
 /// An open connection, before HTTP.
 #[derive(Debug)]
 pub(crate) struct RawConnection {
-    pub(crate) io: SingleReadIo,
+    pub(crate) wire: Wire,
     pub(crate) log: Rc<ReadLog>,
     pub(crate) peek: Peek,
     pub(crate) http2: bool,
@@ -150,7 +150,7 @@ impl Connector {
             (Stream::Plain(socket), self.http == HttpVersion::Http2)
         };
         Ok(RawConnection {
-            io: SingleReadIo::new(stream, Rc::clone(&log)),
+            wire: Wire::new(stream, Rc::clone(&log)),
             log,
             peek: handle,
             http2,

@@ -13,10 +13,10 @@ use crate::fault::{ErrorBody, Fault, retry_after, unusable_content};
 use crate::pool::Checkout;
 use crate::read_batching::{GapTracker, Hold};
 use crate::request::HttpRequest;
-use crate::socket::{LogPosition, ReadLog};
+use crate::socket::ReadLog;
 use crate::target::CancelAfter;
 use crate::timer::{Deadline, Recall};
-use crate::transfer::{Connection, Http1, Step, Transfer};
+use crate::transfer::{Break, Connection, Http1, Step, Transfer};
 use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
 
 /// One request on its way.
@@ -45,7 +45,7 @@ pub(crate) struct RequestExecution<'a> {
 /// How an exchange ended, as far as the connection is concerned.
 pub(crate) enum ConnectionFate {
     /// The exchange is over; the connection can carry another one.
-    Reusable(Box<Http1>),
+    Reusable(Http1),
     /// The exchange is over, and so is the connection (or it is shared and stays where it is).
     Over,
     /// The reused connection was closed before a byte of the answer: nothing has happened, try another.
@@ -56,7 +56,7 @@ pub(crate) enum ConnectionFate {
 enum Ending {
     /// The transfer ended properly.
     Whole(Stamp),
-    Broken(Option<hyper::Error>),
+    Broken(Break),
     Fault(Fault),
     /// A limit was reached.
     Late,
@@ -135,12 +135,12 @@ impl<'a> RequestExecution<'a> {
         None
     }
 
-    /// Send the request and follow the answer to its end. A connection that ends within `race` of it may have been stale.
+    /// Send the request and follow the answer to its end. Whether the connection was stale is asked if it can be replaced.
     pub(crate) async fn exchange(
         &mut self,
         connection: Connection,
         request: HttpRequest<'_>,
-        race: Option<Nanos>,
+        replaceable: bool,
     ) -> ConnectionFate {
         let log = Rc::clone(connection.log());
         if connection.is_http2() {
@@ -151,15 +151,17 @@ impl<'a> RequestExecution<'a> {
         let begin = log.begin(now);
         self.ready = Some(now);
         self.deadline.set(self.due());
-        let mut transfer = request.start_on(connection);
+        let mut transfer = connection.start(request);
         let streaming = request.prepared.is_streaming();
         let ending = self.follow(&mut transfer, &log, streaming).await;
-        let sent = transfer.sent().unwrap_or(now);
-        let in_time = race.is_some_and(|race| self.clock.now() - sent <= race);
-        if in_time && self.is_stale(&ending, &log, begin) {
+        // A reused connection that the server had closed. llama-server closes after every streamed answer although it announces
+        // otherwise: a client that calls this a failure fails by itself.
+        let broken = self.exchange.connection.reused && matches!(ending, Ending::Broken(_));
+        if replaceable && broken && transfer.was_closed_before(begin, self.clock.now()) {
             self.exchange.connection.replaced += 1;
             // the time that the stale connection cost is the request's
-            self.first_sent.get_or_insert(sent);
+            self.first_sent
+                .get_or_insert(transfer.sent().unwrap_or(now));
             self.ready = None;
             return ConnectionFate::Stale;
         }
@@ -189,11 +191,10 @@ impl<'a> RequestExecution<'a> {
                 }
             });
             let ending = match step.await {
-                Some(Step::Data(bytes, mark)) => self.data(&bytes, mark, log),
+                Some(Step::Data(mark)) => self.data(transfer.data(), mark, log),
                 Some(Step::Head(head, mark)) => self.head(&head, mark, streaming),
                 Some(Step::End(at)) => Some(Ending::Whole(at)),
-                Some(Step::Broken(error)) => Some(Ending::Broken(Some(error))),
-                Some(Step::Lost) => Some(Ending::Broken(None)),
+                Some(Step::Broken(broken)) => Some(Ending::Broken(broken)),
                 None => {
                     self.exchange.sent = self.first_sent.or(transfer.sent());
                     Some(Ending::Late)
@@ -292,8 +293,7 @@ impl<'a> RequestExecution<'a> {
         let (end, at) = match ending {
             Ending::Whole(at) => (StreamEnd::Eof, at),
             Ending::Enough => (StreamEnd::Eof, now),
-            Ending::Broken(Some(error)) => (cut(Fault::hyper(stage, &error, log, peer)), now),
-            Ending::Broken(None) => (cut(Fault::cut_short(stage, peer)), now),
+            Ending::Broken(broken) => (cut(Fault::broken(stage, broken, log, peer)), now),
             Ending::Fault(fault) => (cut(fault), now),
             Ending::Cancelled(reason) => (StreamEnd::Cancelled(reason), now),
             Ending::Late => (self.late(stage), now),
@@ -390,15 +390,6 @@ impl<'a> RequestExecution<'a> {
             }
             None => Stage::Send,
         }
-    }
-
-    /// A reused connection that the server had closed before a byte of the answer came. llama-server closes after every
-    /// streamed answer although it announces otherwise: a client that calls this a failure fails by itself.
-    fn is_stale(&self, ending: &Ending, log: &ReadLog, begin: LogPosition) -> bool {
-        self.exchange.connection.reused
-            && matches!(ending, Ending::Broken(_))
-            && log.position().bytes_read == begin.bytes_read
-            && self.exchange.headers.is_none()
     }
 }
 

@@ -1,6 +1,5 @@
 //! What went wrong on the wire, in the schema's words.
 
-use std::error::Error as _;
 use std::io;
 
 use bench_schema::{FailureKind, Nanos, Outcome, Stage, Stamp};
@@ -8,6 +7,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_A
 use hyper::http::response::Parts;
 
 use crate::socket::ReadLog;
+use crate::transfer::Break;
 
 /// A failure of the server or the network: data for the result, not an error of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl Fault {
         Self::new(Stage::Tls, FailureKind::Tls, why)
     }
 
-    /// What hyper says of an exchange whose socket kept `log`.
-    pub(crate) fn hyper(stage: Stage, error: &hyper::Error, log: &ReadLog, peer: &str) -> Self {
+    /// What broke an exchange whose socket kept `log`.
+    pub(crate) fn broken(stage: Stage, broken: Break, log: &ReadLog, peer: &str) -> Self {
         if let Some(io) = log.fault() {
             return match io.kind() {
                 io::ErrorKind::InvalidData => {
@@ -76,27 +76,19 @@ impl Fault {
                 _ => Self::io(stage, &io, peer),
             };
         }
-        let cut = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
-        if error.is_parse_too_large() {
-            let why = format!("the response head of {peer} is larger than the client's limit");
-            Self::new(stage, FailureKind::TooLarge, why)
-        } else if error.is_parse() {
-            Self::new(stage, FailureKind::Http, not_http(error, log, peer))
-        } else if cut || log.ended().is_some() {
-            Self::cut_short(stage, peer)
-        } else {
-            Self::new(
-                stage,
-                FailureKind::Http,
-                format!("{peer}: {}", chain(error)),
-            )
-        }
-    }
-
-    /// The peer closed in the middle of an exchange.
-    pub(crate) fn cut_short(stage: Stage, peer: &str) -> Self {
-        let why = format!("{peer} closed the connection before the answer was complete");
-        Self::new(stage, FailureKind::Closed, why)
+        let (kind, why) = match broken {
+            Break::Closed => {
+                let why = "closed the connection before the answer was complete";
+                (FailureKind::Closed, format!("{peer} {why}"))
+            }
+            Break::TooLarge => {
+                let why = format!("the response head of {peer} is larger than the client's limit");
+                (FailureKind::TooLarge, why)
+            }
+            Break::NotHttp(why) => (FailureKind::Http, not_http(&why, log, peer)),
+            Break::Rules(why) => (FailureKind::Http, format!("{peer}: {why}")),
+        };
+        Self::new(stage, kind, why)
     }
 
     pub(crate) fn into_outcome(self) -> Outcome {
@@ -108,7 +100,7 @@ impl Fault {
     }
 }
 
-fn not_http(error: &hyper::Error, log: &ReadLog, peer: &str) -> String {
+fn not_http(why: &str, log: &ReadLog, peer: &str) -> String {
     match log.opening() {
         // A TLS alert or handshake record.
         Some([0x15 | 0x16, 0x03, ..]) => {
@@ -118,11 +110,10 @@ fn not_http(error: &hyper::Error, log: &ReadLog, peer: &str) -> String {
             format!("{peer} answers in HTTP/2 although HTTP/1.1 was spoken")
         }
         Some(opening) => format!(
-            "{peer} does not answer in HTTP ({}); its first bytes: {:?}",
-            chain(error),
+            "{peer} does not answer in HTTP ({why}); its first bytes: {:?}",
             String::from_utf8_lossy(&opening)
         ),
-        None => format!("{peer} does not answer in HTTP: {}", chain(error)),
+        None => format!("{peer} does not answer in HTTP: {why}"),
     }
 }
 
@@ -165,21 +156,6 @@ fn advice(error: &io::Error) -> &'static str {
 fn short(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
-
-/// An error and its causes on one line.
-pub(crate) fn chain(error: &hyper::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// What is wrong with a certificate; of what people run into with one they made themselves, in words.

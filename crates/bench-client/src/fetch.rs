@@ -383,7 +383,7 @@ impl Server {
             stage.set(Stage::Headers);
             let log = Rc::clone(connection.log());
             let begin = log.begin(log.now());
-            let mut transfer = request.start_on(connection);
+            let mut transfer = connection.start(request);
             let peer = &request.route.peer;
             let fault = match whole_page(&mut transfer, &log, (peer, most_bytes)).await {
                 Ok(fetched) => {
@@ -394,8 +394,8 @@ impl Server {
                 }
                 Err(fault) => fault,
             };
-            let nothing_came = log.position().bytes_read == begin.bytes_read;
-            if !(facts.reused && nothing_came) || replaced == REPLACEMENTS {
+            let stale = facts.reused && transfer.was_closed_before(begin, log.now());
+            if !stale || replaced == REPLACEMENTS {
                 return Err(fault);
             }
             replaced += 1;
@@ -408,7 +408,6 @@ async fn whole_page(
     log: &ReadLog,
     (peer, most_bytes): (&str, usize),
 ) -> Result<Fetched, Fault> {
-    let fault = |kind, message: &str| Fault::new(Stage::Headers, kind, message);
     let mut fetched = Fetched {
         status: 0,
         server: None,
@@ -423,16 +422,18 @@ async fn whole_page(
                     .and_then(|value| value.to_str().ok())
                     .map(str::to_owned);
             }
-            Step::Data(bytes, _) => {
+            Step::Data(_) => {
+                let bytes = transfer.data();
                 if fetched.body.len() + bytes.len() > most_bytes {
                     let message = format!("the page is larger than {most_bytes} bytes");
                     return Err(Fault::new(Stage::Tail, FailureKind::TooLarge, message));
                 }
-                fetched.body.extend_from_slice(&bytes);
+                fetched.body.extend_from_slice(bytes);
             }
             Step::End(_) => return Ok(fetched),
-            Step::Broken(error) => return Err(Fault::hyper(Stage::Headers, &error, log, peer)),
-            Step::Lost => return Err(fault(FailureKind::Closed, "the connection was closed")),
+            Step::Broken(broken) => {
+                return Err(Fault::broken(Stage::Headers, broken, log, peer));
+            }
         }
     }
 }

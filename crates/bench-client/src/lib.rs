@@ -1,4 +1,4 @@
-//! The wire: hyper over stamped sockets, SSE, protocols; one request in, timed events out.
+//! The wire: HTTP over stamped sockets, SSE, protocols; one request in, timed events out.
 
 mod answer;
 mod client;

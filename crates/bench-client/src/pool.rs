@@ -2,12 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 
-use bench_schema::{ConnectionFacts, Nanos, Stage, Stamp};
+use bench_schema::{ConnectionFacts, Stage, Stamp};
 
 use crate::connect::Connector;
 use crate::fault::Fault;
 use crate::target::ConnectionPolicy;
-use crate::transfer::{Connection, Http1, Http2, LocalTasks};
+use crate::transfer::{Connection, Http1, Http2, LocalTasks, Spare};
 use crate::{Endpoint, HttpVersion, Target};
 
 /// An endpoint with its idle connections. One for each worker thread and endpoint, so that nothing is shared.
@@ -15,17 +15,12 @@ pub(crate) struct Pool {
     endpoint: Endpoint,
     policy: ConnectionPolicy,
     head_bytes: usize,
-    #[expect(
-        clippy::vec_box,
-        reason = "the box goes on into the exchange and back; without it each request would allocate one"
-    )]
-    idle: RefCell<Vec<Box<Http1>>>,
+    idle: RefCell<Vec<Http1>>,
+    spare: Spare,
     /// The connection that HTTP/2 requests share. The lock is held while it is opened, so that it is opened once.
     shared: tokio::sync::Mutex<Option<Http2>>,
     /// Whether connections are shared; not known before the first one where ALPN decides.
     shares: Cell<Option<bool>>,
-    /// The quickest that a connection was set up: about one round trip.
-    round_trip: Cell<Option<Nanos>>,
     tasks: LocalTasks,
 }
 
@@ -48,9 +43,9 @@ impl Pool {
             policy: target.connections,
             head_bytes: target.limits.head_bytes,
             idle: RefCell::default(),
+            spare: Spare::default(),
             shared: tokio::sync::Mutex::default(),
             shares: Cell::new(shares),
-            round_trip: Cell::new(None),
             tasks,
         }
     }
@@ -97,16 +92,8 @@ impl Pool {
         Ok(checkout)
     }
 
-    /// How long after a request went out on an idle connection its end may still be one that the server had begun before. What ends later
-    /// had been taken: it is the server's failure, and to ask again in silence would hide the time that it cost.
-    pub(crate) fn keep_alive_race(&self) -> Nanos {
-        const LEAST: Nanos = Nanos::from_millis(100);
-        let round_trip = self.round_trip.get().unwrap_or_default();
-        LEAST.max(round_trip + round_trip)
-    }
-
     /// Keep a connection that has finished its exchange.
-    pub(crate) fn give_back(&self, connection: Box<Http1>) {
+    pub(crate) fn give_back(&self, connection: Http1) {
         if self.policy != ConnectionPolicy::PerRequest {
             self.idle.borrow_mut().push(connection);
         }
@@ -131,7 +118,7 @@ impl Pool {
     }
 
     /// The newest idle connection: the older ones are left to be closed by the server when fewer are needed.
-    fn take_idle(&self) -> Option<Box<Http1>> {
+    fn take_idle(&self) -> Option<Http1> {
         self.idle.borrow_mut().pop()
     }
 
@@ -163,20 +150,18 @@ impl Pool {
     async fn open(&self, connector: &Connector, stage: &Cell<Stage>) -> Result<Checkout, Fault> {
         let raw = connector.connect(&self.endpoint, stage).await?;
         let facts = raw.cost.clone();
-        let quickest = self.round_trip.get().into_iter().chain(facts.connect).min();
-        self.round_trip.set(quickest);
-        let log = std::rc::Rc::clone(&raw.log);
         self.shares.set(Some(raw.http2));
-        let opened = if raw.http2 {
-            let opened = Http2::open(raw.io, raw.log, &self.tasks).await;
-            opened.map(Connection::Http2)
+        let connection = if raw.http2 {
+            let log = std::rc::Rc::clone(&raw.log);
+            let opened = Http2::open(raw.wire, Some(raw.peek), &self.tasks).await;
+            let peer = self.endpoint.to_string();
+            let broken = |broken| Fault::broken(Stage::Connect, broken, &log, &peer);
+            Connection::Http2(opened.map_err(broken)?)
         } else {
-            let opened = Http1::open(raw.io, raw.log, Some(raw.peek), self.head_bytes).await;
-            opened.map(|connection| Connection::Http1(Box::new(connection)))
+            let spare = Spare::clone(&self.spare);
+            let opened = Http1::new(raw.wire, Some(raw.peek), self.head_bytes, spare);
+            Connection::Http1(opened)
         };
-        let peer = || self.endpoint.to_string();
-        let connection =
-            opened.map_err(|error| Fault::hyper(Stage::Connect, &error, &log, &peer()))?;
         Ok(Checkout {
             connection,
             facts,

@@ -1,24 +1,16 @@
 //! From a generation to the bytes that ask for it: encoded apart from any connection, so that nothing but a write is left when
 //! the request is due.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
-use bench_schema::{GenerationRequest, Stamp};
-use bytes::{Buf, Bytes};
-use hyper::body::{Body, Frame, SizeHint};
+use bench_schema::GenerationRequest;
+use bytes::Bytes;
 use hyper::header::{
-    ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
-    PROXY_AUTHORIZATION, USER_AGENT,
+    ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::{Method, Request, Uri, Version};
 
-use crate::socket::ReadLog;
-use crate::transfer::{Connection, Transfer};
 use crate::{ClientError, ConnectionPolicy, Endpoint, Protocol, Proxy, Target};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -156,13 +148,11 @@ impl PreparedRequest {
 /// Where a request goes: one server, one path, and how a proxy between is told.
 #[derive(Debug)]
 pub(crate) struct Route {
-    /// The path alone, which HTTP/1.1 wants.
-    path: Uri,
-    /// The whole URL, which HTTP/2 and proxies want.
+    /// What HTTP/1.1 asks for: the path, or the whole URL where a proxy reads the request itself (a tunnel's does not).
+    target: String,
+    /// What HTTP/2 asks for.
     whole: Uri,
     host: Option<HeaderValue>,
-    /// A proxy reads the request itself (a tunnel's does not), and may want to be told who asks.
-    through_proxy: bool,
     proxy_authorization: Option<HeaderValue>,
     /// The server's name for messages.
     pub(crate) peer: String,
@@ -198,10 +188,15 @@ impl Route {
             value.set_sensitive(true);
         }
         Ok(Self {
-            path: path.parse().map_err(|error| unusable(&error))?,
+            target: match proxy {
+                Some(_) => whole.to_string(),
+                None => path
+                    .parse::<Uri>()
+                    .map_err(|error| unusable(&error))?
+                    .to_string(),
+            },
             whole,
             host: HeaderValue::from_str(&endpoint.authority()).ok(),
-            through_proxy: proxy.is_some(),
             proxy_authorization: authorization,
             peer: endpoint.to_string(),
         })
@@ -216,139 +211,69 @@ pub(crate) struct HttpRequest<'a> {
 }
 
 impl HttpRequest<'_> {
-    /// Begin its exchange on a connection.
-    pub(crate) fn start_on(self, connection: Connection) -> Transfer {
-        let sent = Sent::new(self.prepared.body.len());
-        let request = self.on(connection.is_http2(), connection.log(), &sent);
-        connection.start(request, sent)
-    }
-
-    fn on(self, http2: bool, log: &Rc<ReadLog>, sent: &Arc<Sent>) -> Request<Outgoing> {
-        let Self { prepared, route } = self;
-        let body = prepared.body.clone();
-        let outgoing = Outgoing::new(body, Rc::clone(log), Arc::clone(sent));
-        let mut request = Request::new(outgoing);
-        *request.method_mut() = if prepared.body.is_empty() {
+    fn method(&self) -> Method {
+        if self.prepared.body.is_empty() {
             Method::GET
         } else {
             Method::POST
+        }
+    }
+
+    /// For HTTP/1.1: head and body, to be written on a connection.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        /// Mostly enough for a head.
+        const HEAD: usize = 1 << 10;
+        let Self { prepared, route } = self;
+        let mut out = Vec::with_capacity(HEAD + prepared.body.len());
+        let mut put = |parts: [&[u8]; 4]| parts.iter().for_each(|part| out.extend_from_slice(part));
+        put([
+            self.method().as_str().as_bytes(),
+            b" ",
+            route.target.as_bytes(),
+            b" HTTP/1.1\r\n",
+        ]);
+        let mut field = |name: &HeaderName, value: &HeaderValue| {
+            put([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
         };
-        *request.headers_mut() = prepared.headers.clone();
-        let whole = http2 || route.through_proxy;
-        *request.uri_mut() = if whole { &route.whole } else { &route.path }.clone();
-        let headers = request.headers_mut();
+        let own = &prepared.headers;
+        if let Some(host) = route.host.as_ref().filter(|_| !own.contains_key(HOST)) {
+            field(&HOST, host);
+        }
+        // A body has the length that it has, and a proxy is told once who asks.
+        let mut replaced = vec![CONTENT_LENGTH, TRANSFER_ENCODING];
+        replaced.extend(
+            route
+                .proxy_authorization
+                .as_ref()
+                .map(|_| PROXY_AUTHORIZATION),
+        );
+        for (name, value) in own.iter().filter(|(name, _)| !replaced.contains(name)) {
+            field(name, value);
+        }
         if let Some(value) = &route.proxy_authorization {
-            headers.insert(PROXY_AUTHORIZATION, value.clone());
+            field(&PROXY_AUTHORIZATION, value);
         }
-        if !http2 && let Some(host) = &route.host {
-            headers.entry(HOST).or_insert(host.clone());
+        if !prepared.body.is_empty() {
+            field(&CONTENT_LENGTH, &prepared.body.len().into());
         }
-        if http2 {
-            *request.version_mut() = Version::HTTP_2;
-        }
-        request
-    }
-}
-
-// A request's body that tells when it has left.
-
-/// When the last byte of a request was handed to the socket. hyper takes a body long before that: over HTTP/2 before the head is written.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    /// Bytes of the body that are still in buffers above the connection's.
-    left: AtomicUsize,
-    at: OnceLock<Stamp>,
-}
-
-impl Sent {
-    /// Of a request with a body of so many bytes.
-    pub(crate) fn new(len: usize) -> Arc<Self> {
-        Arc::new(Self {
-            left: AtomicUsize::new(len),
-            at: OnceLock::new(),
-        })
-    }
-
-    pub(crate) fn at(&self) -> Option<Stamp> {
-        self.at.get().copied()
-    }
-
-    /// Nothing is left in the connection's buffers, and the last write was at `last_write`: whether that took the last of this request.
-    pub(crate) fn flushed(&self, last_write: Stamp) -> bool {
-        let out = self.left.load(Ordering::Relaxed) == 0;
-        if out {
-            self.at.get_or_init(|| last_write);
-        }
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&prepared.body);
         out
     }
-}
 
-/// A whole request body, handed to hyper.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    rest: Bytes,
-    log: Rc<ReadLog>,
-    sent: Arc<Sent>,
-}
-
-/// Bytes on their way through the connection's buffers.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    bytes: Bytes,
-    sent: Arc<Sent>,
-}
-
-impl Outgoing {
-    /// `sent` will hold when the last byte was handed to the socket.
-    pub(crate) fn new(body: Bytes, log: Rc<ReadLog>, sent: Arc<Sent>) -> Self {
-        Self {
-            rest: body,
-            log,
-            sent,
+    /// For HTTP/2, with the body that it hands to hyper.
+    pub(crate) fn with_body<B>(self, body: B) -> Request<B> {
+        let Self { prepared, route } = self;
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method();
+        *request.uri_mut() = route.whole.clone();
+        *request.version_mut() = Version::HTTP_2;
+        *request.headers_mut() = prepared.headers.clone();
+        if let Some(value) = &route.proxy_authorization {
+            let headers = request.headers_mut();
+            headers.insert(PROXY_AUTHORIZATION, value.clone());
         }
-    }
-}
-
-impl Body for Outgoing {
-    type Data = Counted;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Counted>, Infallible>>> {
-        if self.rest.is_empty() {
-            return Poll::Ready(None);
-        }
-        self.log.note_body_taken(&self.sent);
-        let counted = Counted {
-            bytes: std::mem::take(&mut self.rest),
-            sent: Arc::clone(&self.sent),
-        };
-        Poll::Ready(Some(Ok(Frame::data(counted))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX))
-    }
-}
-
-impl Buf for Counted {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.bytes.chunk()
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
-        self.sent.left.store(self.bytes.len(), Ordering::Relaxed);
+        request
     }
 }
 

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bench_schema::{Nanos, Stamp};
-use hyper::rt::ReadBufCursor;
 use rustix::io::Errno;
 use rustix::net::addr::SocketAddrArg;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketType};
@@ -18,9 +17,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use crate::clock::KernelStamps;
-use crate::request::Sent;
 use crate::sys;
-use crate::sys::{Arrived, Opening, Received};
+use crate::sys::{Arrived, Opening, Received, TcpState};
 
 /// A request that is longer than two of these ends with a write of one: `sent` is taken before a call that takes microseconds, however
 /// long the prompt.
@@ -72,19 +70,25 @@ pub(crate) struct Socket {
     log: Rc<ReadLog>,
 }
 
-/// A look at a socket that hyper owns.
-#[derive(Debug)]
+/// A look at a socket whatever is above it.
+#[derive(Clone, Debug)]
 pub(crate) struct Peek(Rc<Watched>);
 
 impl Peek {
-    /// Whether the peer has closed, by the kernel's newest knowledge (tokio's readiness may be one poll of the driver behind).
-    pub(crate) fn is_closed_by_peer(&self) -> bool {
+    /// Whether the peer has not closed, by the kernel's newest knowledge (tokio's readiness may be one poll of the driver behind),
+    /// nor sent anything if it is to be `silent`.
+    pub(crate) fn is_open(&self, silent: bool) -> bool {
         let mut byte = [0_u8; 1];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
         match rustix::net::recv(self.0.get_ref(), &mut byte, flags) {
-            Ok((read, _)) => read == 0,
-            Err(error) => error != Errno::AGAIN && error != Errno::INTR,
+            Ok((read, _)) => read > 0 && !silent,
+            Err(error) => error == Errno::AGAIN || error == Errno::INTR,
         }
+    }
+
+    /// What the kernel knows of the connection; absent where it is not TCP.
+    pub(crate) fn kernel(&self) -> Option<TcpState> {
+        sys::tcp_state(self.0.get_ref().as_fd())
     }
 }
 
@@ -101,20 +105,21 @@ impl Socket {
         Peek(Rc::clone(&self.fd))
     }
 
-    /// Read once with `recv`, which is told the descriptor and how much to take at most; `room` is what it can.
-    fn poll_recv(
+    /// Read once.
+    pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
-        room: usize,
-        mut recv: impl FnMut(BorrowedFd<'_>, usize) -> io::Result<Received>,
+        buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        let room = buffer.len();
         loop {
             let mut ready = ready!(self.fd.poll_read_ready(cx))?;
             let fd = self.fd.get_ref().as_fd();
             let started = self.log.now();
             let look = look_ahead(fd, &self.log, started);
             let piece = look.piece.filter(|piece| *piece < room);
-            let received = recv(fd, piece.unwrap_or(room));
+            let wanted = buffer.get_mut(..piece.unwrap_or(room)).unwrap_or_default();
+            let received = sys::recv(fd, wanted);
             let returned = self.log.now();
             match received {
                 Ok(Received { len: 0, .. }) => {
@@ -149,17 +154,6 @@ impl Socket {
         }
     }
 
-    pub(crate) fn poll_recv_cursor(
-        &self,
-        cx: &mut Context<'_>,
-        cursor: &mut ReadBufCursor<'_>,
-    ) -> Poll<io::Result<usize>> {
-        let room = cursor.remaining();
-        self.poll_recv(cx, room, |fd, limit| {
-            sys::recv_into_cursor(fd, cursor, limit)
-        })
-    }
-
     /// Write, and only where there is no room wait for it: a connection that was opened just now has not told the runtime of any.
     /// The end of a long request is left to a call of its own, so that the stamp before that call is near the last byte.
     pub(crate) fn poll_send(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -173,7 +167,7 @@ impl Socket {
             let handed = self.log.now();
             match rustix::net::send(self.fd.get_ref(), bytes, SendFlags::NOSIGNAL) {
                 Ok(written) => {
-                    self.log.note_write(handed);
+                    self.log.note_write(handed, written);
                     return Poll::Ready(Ok(written));
                 }
                 Err(Errno::AGAIN) => ready!(self.fd.poll_write_ready(cx))?.clear_ready(),
@@ -213,11 +207,7 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let spare = buffer.initialize_unfilled();
-        let room = spare.len();
-        let read = ready!(self.poll_recv(cx, room, |fd, limit| {
-            sys::recv_into_slice(fd, spare.get_mut(..limit).unwrap_or_default())
-        }))?;
+        let read = ready!(self.poll_recv(cx, buffer.initialize_unfilled()))?;
         buffer.advance(read);
         Poll::Ready(Ok(()))
     }
@@ -258,8 +248,7 @@ pub(crate) struct ReadLog {
     events: Cell<usize>,
     ended: Cell<Option<Stamp>>,
     last_write: Cell<Stamp>,
-    /// Requests whose bodies hyper has taken and that are not out yet.
-    sending: RefCell<Vec<Arc<Sent>>>,
+    bytes_written: Cell<u64>,
     opening: Cell<Option<Opening>>,
     /// Bytes of the latest read that took everything there was.
     usual_len: Cell<usize>,
@@ -270,14 +259,15 @@ pub(crate) struct ReadLog {
     /// Pieces in a row whose stamps said nothing.
     in_vain: Cell<u32>,
     fault: RefCell<Option<io::Error>>,
-    permit: Cell<bool>,
 }
 
 /// Counters of a connection at the beginning of an exchange, to tell this exchange's share from the earlier ones'.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogPosition {
+    pub(crate) at: Stamp,
     pub(crate) reads: u64,
     pub(crate) bytes_read: u64,
+    pub(crate) written: u64,
 }
 
 impl ReadLog {
@@ -293,14 +283,13 @@ impl ReadLog {
             events: Cell::new(0),
             ended: Cell::new(None),
             last_write: Cell::new(now),
-            sending: RefCell::default(),
+            bytes_written: Cell::new(0),
             opening: Cell::new(None),
             usual_len: Cell::new(0),
             usual_gap: Cell::new(Nanos::ZERO),
             begun_at: Cell::new(0),
             in_vain: Cell::new(0),
             fault: RefCell::default(),
-            permit: Cell::new(true),
         })
     }
 
@@ -319,8 +308,10 @@ impl ReadLog {
 
     pub(crate) fn position(&self) -> LogPosition {
         LogPosition {
+            at: self.now(),
             reads: self.reads(),
             bytes_read: self.bytes_read.get(),
+            written: self.bytes_written.get(),
         }
     }
 
@@ -430,22 +421,17 @@ impl ReadLog {
         self.ended.set(Some(at));
     }
 
-    pub(crate) fn note_write(&self, at: Stamp) {
+    /// A write that began at `at` took so many bytes.
+    pub(crate) fn note_write(&self, at: Stamp, len: usize) {
         self.last_write.set(at);
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        self.bytes_written
+            .set(self.bytes_written.get().saturating_add(len));
     }
 
-    /// hyper has just taken a request's body, and now moves it through its buffers to the socket.
-    pub(crate) fn note_body_taken(&self, sent: &Arc<Sent>) {
-        self.sending.borrow_mut().push(Arc::clone(sent));
-    }
-
-    /// Nothing is left in the buffers above the socket.
-    pub(crate) fn note_flush(&self) {
-        let last_write = self.last_write.get();
-        // One that was given up is held by nobody else.
-        self.sending
-            .borrow_mut()
-            .retain(|sent| !sent.flushed(last_write) && Arc::strong_count(sent) > 1);
+    /// When the latest write began.
+    pub(crate) fn last_write(&self) -> Stamp {
+        self.last_write.get()
     }
 
     /// Keep the first error of the connection; hyper wraps what it passes on.
@@ -488,19 +474,6 @@ impl ReadLog {
 
     pub(crate) fn fault(&self) -> Option<io::Error> {
         self.fault.borrow().as_ref().map(copy_of)
-    }
-
-    /// Allow one read. hyper may read ahead within one poll; a permit for each read keeps what it hands out and the latest mark together.
-    pub(crate) fn permit(&self) {
-        self.permit.set(true);
-    }
-
-    pub(crate) fn is_permitted(&self) -> bool {
-        self.permit.get()
-    }
-
-    pub(crate) fn spend_permit(&self) {
-        self.permit.set(false);
     }
 }
 

@@ -1,22 +1,19 @@
 //! System calls that have no safe interface: the one module of this crate with unsafe code.
 //!
-//! rustix has `recvmsg` but does not decode `SCM_TIMESTAMPNS`; hyper's uninitialised read buffers can be filled without a copy
-//! or a memset only through their unsafe calls; tokio's `AsyncFd` wants a promise about the descriptor. Everything that leaves
-//! this module is safe to call.
+//! rustix has `recvmsg` but does not decode `SCM_TIMESTAMPNS`; tokio's `AsyncFd` wants a promise about the descriptor. Everything
+//! that leaves this module is safe to call.
 #![expect(
     unsafe_code,
-    reason = "recvmsg's ancillary data and hyper's uninitialised buffers have no safe interface"
+    reason = "recvmsg's ancillary data and TCP_INFO have no safe interface"
 )]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use hyper::rt::ReadBufCursor;
+use bench_schema::Nanos;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::io::{AsyncRead, Interest, ReadBuf};
 
 /// The first bytes of a read; zeroes fill up a shorter one.
 pub(crate) type Opening = [u8; 8];
@@ -76,35 +73,85 @@ pub(crate) struct Arrived {
 }
 
 /// What has arrived by now; absent where the socket is not TCP, or the kernel too old to tell.
-#[cfg(target_os = "linux")]
 pub(crate) fn arrived(fd: BorrowedFd<'_>) -> Option<Arrived> {
-    /// `tcpi_bytes_received` and `tcpi_data_segs_in` of `struct tcp_info`, whose members only ever grew in number.
-    const BYTES: usize = 128;
-    const SEGMENTS: usize = 152;
-    let mut info = [0_u8; 160];
-    let mut len = socklen_of::<[u8; 160]>();
-    // SAFETY: the array is valid for writes of `len` bytes, and both live across the call.
-    let rc = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    let told = info.get(..usize::try_from(len).ok()?)?;
-    let bytes = told.get(BYTES..BYTES + 8)?.try_into().ok()?;
-    let segments = told.get(SEGMENTS..SEGMENTS + 4)?.try_into().ok()?;
-    (rc == 0).then(|| Arrived {
-        bytes: u64::from_ne_bytes(bytes),
-        segments: u32::from_ne_bytes(segments),
+    let info = TcpInfo::of(fd)?;
+    Some(Arrived {
+        bytes: u64::from_ne_bytes(info.member(TcpInfo::BYTES_RECEIVED)?),
+        segments: u32::from_ne_bytes(info.member(TcpInfo::SEGMENTS_IN)?),
     })
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn arrived(_fd: BorrowedFd<'_>) -> Option<Arrived> {
-    None
+/// How far the peer's kernel has come with a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TcpState {
+    /// Bytes of ours that it has acknowledged, and one for the connection's beginning.
+    acknowledged: u64,
+    /// Nothing travels any more, in either direction.
+    is_over: bool,
+    /// The shortest so far.
+    pub(crate) round_trip: Option<Nanos>,
+}
+
+impl TcpState {
+    /// Of a connection whose peer has closed: whether it did so without having taken all that was written to it: nothing beyond the first
+    /// `before` bytes was acknowledged, or it reset the connection after it had closed it.
+    pub(crate) fn threw_away(&self, before: u64) -> bool {
+        self.acknowledged <= before.saturating_add(1) || self.is_over
+    }
+}
+
+/// The same; absent as for [`arrived`].
+pub(crate) fn tcp_state(fd: BorrowedFd<'_>) -> Option<TcpState> {
+    /// `TCP_CLOSE`.
+    const CLOSED: u8 = 7;
+    let info = TcpInfo::of(fd)?;
+    let [state] = info.member(TcpInfo::STATE)?;
+    let shortest = u32::from_ne_bytes(info.member(TcpInfo::MIN_RTT)?);
+    let known = Some(shortest).filter(|&us| us != u32::MAX);
+    Some(TcpState {
+        acknowledged: u64::from_ne_bytes(info.member(TcpInfo::BYTES_ACKED)?),
+        is_over: state == CLOSED,
+        round_trip: known.map(|us| Nanos::new(i64::from(us) * 1_000)),
+    })
+}
+
+/// The beginning of `struct tcp_info`, whose members only ever grew in number.
+struct TcpInfo([u8; 160], usize);
+
+impl TcpInfo {
+    /// `tcpi_state`, and so on.
+    const STATE: usize = 0;
+    const BYTES_ACKED: usize = 120;
+    const BYTES_RECEIVED: usize = 128;
+    const MIN_RTT: usize = 148;
+    const SEGMENTS_IN: usize = 152;
+
+    #[cfg(target_os = "linux")]
+    fn of(fd: BorrowedFd<'_>) -> Option<Self> {
+        let mut info = [0_u8; 160];
+        let mut len = socklen_of::<[u8; 160]>();
+        // SAFETY: the array is valid for writes of `len` bytes, and both live across the call.
+        let rc = unsafe {
+            libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        let told = usize::try_from(len).ok().filter(|_| rc == 0)?;
+        Some(Self(info, told))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(_fd: BorrowedFd<'_>) -> Option<Self> {
+        None
+    }
+
+    fn member<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.0.get(..self.1)?.get(at..at + N)?.try_into().ok()
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -112,79 +159,25 @@ pub(crate) fn ask_for_stamps(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Read at most `limit` bytes into hyper's buffer, without initialising it first.
-pub(crate) fn recv_into_cursor(
-    fd: BorrowedFd<'_>,
-    cursor: &mut ReadBufCursor<'_>,
-    limit: usize,
-) -> io::Result<Received> {
-    // SAFETY: nothing is read from the spare room, and nothing uninitialised is written to it.
-    let spare = unsafe { cursor.as_mut() };
-    let (start, len) = (spare.as_mut_ptr().cast::<u8>(), spare.len().min(limit));
-    // SAFETY: `start` is valid for writes of `len` bytes, as the slice above says.
-    let received = unsafe { recv(fd, start, len) }?;
-    // SAFETY: the kernel has just written that many bytes at the start of the spare room.
-    unsafe { cursor.advance(received.len) };
-    Ok(received)
-}
-
-/// Read into initialised memory.
-pub(crate) fn recv_into_slice(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
-    // SAFETY: the slice is valid for writes of its length.
-    unsafe { recv(fd, buffer.as_mut_ptr(), buffer.len()) }
+/// Read once.
+pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+    recv_with(fd, buffer, 0)
 }
 
 /// The stamp of the segment that holds the next byte to be read, where there is one and the kernel stamped it.
 pub(crate) fn next_stamp(fd: BorrowedFd<'_>) -> Option<i64> {
-    let mut byte = [0_u8; 1];
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    // SAFETY: the array is valid for writes of its length.
-    let peeked = unsafe { recv_with(fd, byte.as_mut_ptr(), byte.len(), flags) };
-    peeked.ok()?.realtime_ns
-}
-
-/// Let a tokio reader (the TLS stream) fill hyper's buffer.
-pub(crate) fn poll_tokio_read<R: AsyncRead>(
-    reader: Pin<&mut R>,
-    cx: &mut Context<'_>,
-    cursor: &mut ReadBufCursor<'_>,
-) -> Poll<io::Result<usize>> {
-    // SAFETY: tokio's ReadBuf never writes uninitialised bytes over initialised ones.
-    let mut buffer = ReadBuf::uninit(unsafe { cursor.as_mut() });
-    match reader.poll_read(cx, &mut buffer) {
-        Poll::Ready(Ok(())) => {
-            let filled = buffer.filled().len();
-            // SAFETY: that many bytes at the start of the spare room are filled, hence initialised.
-            unsafe { cursor.advance(filled) };
-            Poll::Ready(Ok(filled))
-        }
-        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-        Poll::Pending => Poll::Pending,
-    }
+    recv_with(fd, &mut [0; 1], flags).ok()?.realtime_ns
 }
 
 /// Room for one `SCM_TIMESTAMPNS` and a neighbour, or for one `SCM_TIMESTAMPING`, aligned as control messages must be.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// # Safety
-/// `start` must be valid for writes of `len` bytes.
-unsafe fn recv(fd: BorrowedFd<'_>, start: *mut u8, len: usize) -> io::Result<Received> {
-    // SAFETY: as this function's own.
-    unsafe { recv_with(fd, start, len, 0) }
-}
-
-/// # Safety
-/// `start` must be valid for writes of `len` bytes.
-unsafe fn recv_with(
-    fd: BorrowedFd<'_>,
-    start: *mut u8,
-    len: usize,
-    flags: libc::c_int,
-) -> io::Result<Received> {
+fn recv_with(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Received> {
     let mut iov = libc::iovec {
-        iov_base: start.cast(),
-        iov_len: len,
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
     };
     let mut control = Control([0; 64]);
     // SAFETY: all-zero is a valid msghdr: null pointers with zero lengths.
@@ -194,12 +187,15 @@ unsafe fn recv_with(
     message.msg_control = (&raw mut control).cast();
     // The field's type differs between C libraries.
     message.msg_controllen = 64_u32.try_into().unwrap_or_default();
-    // SAFETY: `message` points at one iovec over memory the caller vouches for, and at `control`, which outlives the call.
+    // SAFETY: `message` points at one iovec over `buffer`, and at `control`; both outlive the call.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     let mut opening = Opening::default();
-    // SAFETY: the kernel has written `len` bytes at `start`; no more than that, nor than `opening` holds, are copied.
-    unsafe { std::ptr::copy_nonoverlapping(start, opening.as_mut_ptr(), len.min(opening.len())) };
+    let begin = buffer.iter().take(len);
+    opening
+        .iter_mut()
+        .zip(begin)
+        .for_each(|(to, from)| *to = *from);
     Ok(Received {
         len,
         realtime_ns: stamp_in(&message),
@@ -261,11 +257,8 @@ pub(crate) mod sending {
 
     /// The oldest stamp that was not taken yet, nanoseconds of the real-time clock.
     pub(crate) fn take_stamp(fd: BorrowedFd<'_>) -> Option<i64> {
-        let mut nothing = [0_u8; 8];
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the array is valid for writes of its length.
-        let received = unsafe { recv_with(fd, nothing.as_mut_ptr(), nothing.len(), flags) };
-        received.ok()?.realtime_ns
+        recv_with(fd, &mut [0; 8], flags).ok()?.realtime_ns
     }
 }
 

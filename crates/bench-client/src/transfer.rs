@@ -1,33 +1,29 @@
 //! One HTTP exchange on one connection, step by step: head, data with the read that brought it, end.
 //!
-//! HTTP/1.1: the connection and the body are driven by the one future that wants the answer, so that no wake-up lies between a
-//! read and its event. HTTP/2: one task drives the connection for all its streams; it gives way after each read, so that streams
-//! normally take what the read brought before the next one, and where they did not the mark says `merged`.
+//! HTTP/1.1: the one future that wants the answer writes the request, reads and takes the answer apart, so that no wake-up lies
+//! between a read and its event, and a waiting connection holds no buffer. HTTP/2 is hyper's: one task drives the connection for
+//! all its streams; it gives way after each read, so that streams normally take what the read brought before the next one, and
+//! where they did not the mark says `merged`.
 
+mod body;
 mod http1;
 mod http2;
 
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bench_schema::Stamp;
-use bytes::Bytes;
-use hyper::body::{Body, Incoming};
+use bench_schema::{Nanos, Stamp};
 use hyper::http::response::Parts;
-use hyper::rt::ReadBufCursor;
-use hyper::{Request, Response};
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
 use crate::ReadMark;
-use crate::request::{Outgoing, Sent};
-use crate::socket::{ReadLog, Socket};
-use crate::sys::poll_tokio_read;
+use crate::request::HttpRequest;
+use crate::socket::{LogPosition, ReadLog, Socket};
 
-pub(crate) use http1::{Http1, Http1Transfer};
+pub(crate) use http1::{Http1, Http1Transfer, Spare};
 pub(crate) use http2::{Http2, Http2Transfer, LocalTasks};
 
 /// What happened next in an exchange.
@@ -35,78 +31,44 @@ pub(crate) use http2::{Http2, Http2Transfer, LocalTasks};
 pub(crate) enum Step {
     /// The response's head was complete.
     Head(Box<Parts>, ReadMark),
-    /// Bytes of the body. Drop them before the next step: the connection reuses their memory.
-    Data(Bytes, ReadMark),
+    /// More of the body came: [`Transfer::data`].
+    Data(ReadMark),
     /// The body ended properly.
     End(Stamp),
     /// The exchange broke.
-    Broken(hyper::Error),
-    /// The connection ended without a word on this exchange.
-    Lost,
+    Broken(Break),
 }
 
-type ResponseFuture = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
-
-/// What an exchange waits for.
-enum Awaiting {
-    Head(ResponseFuture),
-    Body(Incoming),
-    Nothing,
-}
-
-impl Awaiting {
-    /// What hyper has decoded next; `mark` is of the read that completed it.
-    fn poll_step(&mut self, cx: &mut Context<'_>, mark: impl Fn() -> ReadMark) -> Poll<Step> {
-        let last = loop {
-            match self {
-                Self::Head(response) => match ready!(response.as_mut().poll(cx)) {
-                    Ok(response) => {
-                        let (head, body) = response.into_parts();
-                        *self = Self::Body(body);
-                        return Poll::Ready(Step::Head(Box::new(head), mark()));
-                    }
-                    Err(error) => break Step::Broken(error),
-                },
-                Self::Body(body) => match ready!(Pin::new(body).poll_frame(cx)) {
-                    Some(Ok(frame)) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Poll::Ready(Step::Data(data, mark()));
-                        }
-                        // Trailers: nothing in them is measured.
-                    }
-                    Some(Err(error)) => break Step::Broken(error),
-                    None => break Step::End(mark().arrival),
-                },
-                Self::Nothing => return Poll::Pending,
-            }
-        };
-        *self = Self::Nothing;
-        Poll::Ready(last)
-    }
+/// What broke an exchange, beside the errors of the socket, which its log has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// The connection ended before the answer did.
+    Closed,
+    /// The head is larger than the limit.
+    TooLarge,
+    /// What came does not begin as an answer does, for this reason.
+    NotHttp(String),
+    /// What came after an answer's head is against the rules, for this reason.
+    Rules(String),
 }
 
 /// A request under way.
-pub(crate) struct Transfer {
-    sent: Arc<Sent>,
-    exchange: HttpExchange,
-}
-
-enum HttpExchange {
+pub(crate) enum Transfer {
     Http1(Http1Transfer),
     Http2(Http2Transfer),
 }
 
 /// A connection that can take a request.
 pub(crate) enum Connection {
-    Http1(Box<Http1>),
+    Http1(Http1),
     Http2(Http2),
 }
 
 impl Connection {
     pub(crate) fn log(&self) -> &Rc<ReadLog> {
         match self {
-            Self::Http1(connection) => &connection.log,
-            Self::Http2(connection) => &connection.log,
+            Self::Http1(connection) => connection.log(),
+            Self::Http2(connection) => connection.log(),
         }
     }
 
@@ -122,46 +84,68 @@ impl Connection {
         }
     }
 
-    /// Begin an exchange with a request whose body was made with the same `sent`.
-    pub(crate) fn start(self, request: Request<Outgoing>, sent: Arc<Sent>) -> Transfer {
-        let exchange = match self {
-            Self::Http1(connection) => HttpExchange::Http1(Http1Transfer::new(connection, request)),
-            Self::Http2(connection) => HttpExchange::Http2(Http2Transfer::new(connection, request)),
-        };
-        Transfer { sent, exchange }
+    /// Begin an exchange.
+    pub(crate) fn start(self, request: HttpRequest<'_>) -> Transfer {
+        match self {
+            Self::Http1(connection) => Transfer::Http1(Http1Transfer::new(connection, request)),
+            Self::Http2(connection) => Transfer::Http2(Http2Transfer::new(connection, request)),
+        }
     }
 }
 
 impl Transfer {
     pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        match &mut self.exchange {
-            HttpExchange::Http1(transfer) => transfer.poll_step(cx),
-            HttpExchange::Http2(transfer) => transfer.poll_step(cx),
+        match self {
+            Self::Http1(transfer) => transfer.poll_step(cx),
+            Self::Http2(transfer) => transfer.poll_step(cx),
+        }
+    }
+
+    /// The bytes of the latest [`Step::Data`].
+    pub(crate) fn data(&self) -> &[u8] {
+        match self {
+            Self::Http1(transfer) => transfer.data(),
+            Self::Http2(transfer) => transfer.data(),
         }
     }
 
     /// When the last byte of the request was handed to the socket.
     pub(crate) fn sent(&self) -> Option<Stamp> {
-        self.sent.at()
+        match self {
+            Self::Http1(transfer) => transfer.sent(),
+            Self::Http2(transfer) => transfer.sent(),
+        }
+    }
+
+    /// After a break at `now`: whether the server had begun to close the connection before it could take the request, which was
+    /// begun at `begin`. Where the kernel does not know, what ends later than a close that had been on its way is the server's
+    /// failure: it had taken the request, and to ask again in silence would hide the time that it cost.
+    pub(crate) fn was_closed_before(&self, begin: LogPosition, now: Stamp) -> bool {
+        /// For those who close, who may not run at once. The way of the close is one round trip; as much again, since it varies.
+        const GRACE: Nanos = Nanos::from_millis(5);
+        let (log, peek, nothing_came) = match self {
+            Self::Http1(transfer) => transfer.at_break(),
+            Self::Http2(transfer) => transfer.at_break(begin),
+        };
+        let told = peek.and_then(|peek| peek.kernel());
+        let untaken = log.ended().is_some() && told.is_some_and(|k| k.threw_away(begin.written));
+        let round_trip = told
+            .and_then(|kernel| kernel.round_trip)
+            .unwrap_or_default();
+        let in_time = now - self.sent().unwrap_or(begin.at) <= round_trip + round_trip + GRACE;
+        nothing_came && (untaken || in_time)
     }
 
     /// After [`Step::End`]: the connection, if it can carry another request. HTTP/2 connections never leave their pool.
-    pub(crate) fn into_reusable(self) -> Option<Box<Http1>> {
-        match self.exchange {
-            HttpExchange::Http1(transfer) => transfer.into_reusable(),
-            HttpExchange::Http2(_) => None,
+    pub(crate) fn into_reusable(self) -> Option<Http1> {
+        match self {
+            Self::Http1(transfer) => transfer.into_reusable(),
+            Self::Http2(_) => None,
         }
     }
 }
 
-// What hyper sees of a connection: one read for each permit, so that frames and reads stay together.
-//
-// hyper may read ahead: after a response head it looks for body bytes at once. [`SingleReadIo`] gives it one read of plaintext for
-// each permit and is "pending" afterwards. The driver takes everything that a poll of the connection has produced before it
-// gives the next permit, so that whatever it takes was completed by the latest read. Under TLS that is the latest read of the
-// *socket*, which completed the record: rustls does not read on while it holds plaintext.
-
-/// A connection's byte stream.
+/// What the bytes travel through.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Socket),
@@ -170,47 +154,36 @@ pub(crate) enum Stream {
     Scripted(crate::scripted::ScriptedStream),
 }
 
-/// The byte stream with hyper's traits.
+/// A connection's byte stream.
+///
+/// Whoever reads uses up what a read brought before the next one, so that all of it was completed by the latest read. Under TLS
+/// that is the latest read of the *socket*, which completed the record: rustls does not read on while it holds plaintext.
 #[derive(Debug)]
-pub(crate) struct SingleReadIo {
+pub(crate) struct Wire {
     stream: Stream,
     log: Rc<ReadLog>,
 }
 
-impl SingleReadIo {
+impl Wire {
     pub(crate) fn new(stream: Stream, log: Rc<ReadLog>) -> Self {
         Self { stream, log }
     }
-}
 
-impl hyper::rt::Read for SingleReadIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        mut cursor: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        if !self.log.is_permitted() {
-            // No waker is kept: whoever drives the connection polls again because the permit was spent.
-            return Poll::Pending;
-        }
-        ready!(match &mut self.stream {
-            Stream::Plain(socket) => socket.poll_recv_cursor(cx, &mut cursor),
-            Stream::Tls(tls) => poll_tokio_read(Pin::new(tls), cx, &mut cursor),
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = match &mut self.stream {
+            Stream::Plain(socket) => ready!(socket.poll_recv(cx, room)),
+            Stream::Tls(tls) => {
+                let mut room = ReadBuf::new(room);
+                let read = ready!(Pin::new(tls).poll_read(cx, &mut room));
+                read.map(|()| room.filled().len())
+            }
             #[cfg(test)]
-            Stream::Scripted(script) => script.poll_recv(cx, &mut cursor),
-        })
-        .inspect_err(|error| self.log.note_fault(error))?;
-        self.log.spend_permit();
-        Poll::Ready(Ok(()))
+            Stream::Scripted(script) => ready!(script.poll_recv(cx, room)),
+        };
+        Poll::Ready(read.inspect_err(|error| self.log.note_fault(error)))
     }
-}
 
-impl hyper::rt::Write for SingleReadIo {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.stream {
             Stream::Plain(socket) => socket.poll_send(cx, bytes),
             Stream::Tls(tls) => Pin::new(tls).poll_write(cx, bytes),
@@ -219,16 +192,14 @@ impl hyper::rt::Write for SingleReadIo {
         }
     }
 
-    /// hyper flushes once everything it had buffered was written.
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Stream::Tls(tls) = &mut self.stream {
-            ready!(Pin::new(tls).poll_flush(cx))?;
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
+            _ => Poll::Ready(Ok(())),
         }
-        self.log.note_flush();
-        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.stream {
             Stream::Plain(socket) => Poll::Ready(socket.shut_down()),
             Stream::Tls(tls) => Pin::new(tls).poll_shutdown(cx),

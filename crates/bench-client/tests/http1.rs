@@ -161,8 +161,8 @@ fn a_request_that_the_server_held_before_it_closed_is_not_asked_again() {
     let client = client(target(&server.url));
     let exchange = run(async {
         assert_eq!(ask(&client).await.outcome, Outcome::Completed);
-        // longer than a close that was under way could take
-        let held = server.word_after(Duration::from_millis(300));
+        // longer than a close that was under way could take over a loopback
+        let held = server.word_after(Duration::from_millis(50));
         tokio::join!(ask(&client), held).0
     });
     let (stage, kind, message) = failure(&exchange.outcome);

@@ -1,206 +1,307 @@
-//! HTTP/1.1: connection and body in one future.
+//! HTTP/1.1: the request is written and the answer read and taken apart by one future.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::cell::Cell;
+use std::io;
+use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, ready};
 
-use futures_util::task::AtomicWaker;
-use hyper::Request;
-use hyper::client::conn::http1;
+use bench_schema::Stamp;
+use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::http::response::Parts;
+use hyper::{Response, StatusCode, Version};
 
-use super::{Awaiting, Step};
-use crate::request::Outgoing;
+use super::body::{Body, Part, listed};
+use super::{Break, Step, Stream, Wire};
+use crate::request::HttpRequest;
 use crate::socket::{Peek, ReadLog};
-use crate::transfer::SingleReadIo;
 
-/// An idle HTTP/1.1 connection.
+/// Bytes of one read.
+const ROOM: usize = 64 << 10;
+/// Headers of one answer.
+const HEADERS: usize = 100;
+
+/// Room for a read, which the connections of an endpoint lend each other: what a read brought is used up before its request waits
+/// again.
+pub(crate) type Spare = Rc<Cell<Vec<u8>>>;
+
+/// An HTTP/1.1 connection between two exchanges.
 pub(crate) struct Http1 {
-    sender: http1::SendRequest<Outgoing>,
-    connection: http1::Connection<SingleReadIo, Outgoing>,
-    pub(super) log: Rc<ReadLog>,
+    wire: Wire,
     peek: Option<Peek>,
     used: bool,
-    quiet: Arc<Quiet>,
-    /// A waker of `quiet`, made once; lent out while it polls.
-    waker: Waker,
+    /// Bytes that the head of an answer may have.
+    head_bytes: usize,
+    spare: Spare,
 }
 
 impl Http1 {
-    pub(crate) async fn open(
-        io: SingleReadIo,
-        log: Rc<ReadLog>,
-        peek: Option<Peek>,
-        head_bytes: usize,
-    ) -> Result<Self, hyper::Error> {
-        /// hyper refuses (by panic) a smaller buffer.
-        const SMALLEST: usize = 8192;
-        let (sender, connection) = http1::Builder::new()
-            .max_buf_size(head_bytes.max(SMALLEST))
-            .handshake(io)
-            .await?;
-        let quiet = Arc::<Quiet>::default();
-        Ok(Self {
-            sender,
-            connection,
-            log,
+    pub(crate) fn new(wire: Wire, peek: Option<Peek>, head_bytes: usize, spare: Spare) -> Self {
+        Self {
+            wire,
             peek,
             used: false,
-            waker: Waker::from(Arc::clone(&quiet)),
-            quiet,
-        })
+            head_bytes,
+            spare,
+        }
+    }
+
+    pub(crate) fn log(&self) -> &Rc<ReadLog> {
+        &self.wire.log
     }
 
     pub(crate) fn use_again(&mut self) -> bool {
         std::mem::replace(&mut self.used, true)
     }
 
-    /// Whether a request may be tried on it: neither side has closed, as far as the kernel knows now.
-    pub(crate) fn is_open(&mut self) -> bool {
-        let closed = self.peek.as_ref().is_some_and(Peek::is_closed_by_peer);
-        // hyper takes the first request before the connection was ever polled, and is not "ready" until then.
-        !closed && (!self.used || self.is_ready())
-    }
-
-    fn is_ready(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        matches!(self.sender.poll_ready(&mut cx), Poll::Ready(Ok(())))
+    /// Whether a request may be tried on it: as far as the kernel knows now, the server has neither closed it nor said anything
+    /// without having been asked (under TLS it may: tickets).
+    pub(crate) fn is_open(&self) -> bool {
+        let silent = matches!(self.wire.stream, Stream::Plain(_));
+        self.peek.as_ref().is_none_or(|peek| peek.is_open(silent))
     }
 }
 
 /// An HTTP/1.1 exchange.
 pub(crate) struct Http1Transfer {
-    connection: Box<Http1>,
+    connection: Http1,
+    /// The request, and how much of it is written; empty once all of it is.
+    request: Vec<u8>,
+    written: usize,
+    sent: Option<Stamp>,
+    /// The latest read, while it is not used up.
+    room: Vec<u8>,
+    unused: Range<usize>,
+    /// Where the latest piece of the body is in it.
+    piece: Range<usize>,
+    /// What earlier reads brought of the head.
+    begun: Vec<u8>,
     awaiting: Awaiting,
-    connection_over: bool,
+    /// Whether the answer leaves the connection open.
+    keeps: bool,
+    nothing_came: bool,
 }
 
-/// A waker that keeps quiet while its task is being polled.
-///
-/// Each frame taken from hyper's body channel wakes the connection's side of it, which is the very task that takes it: half of
-/// all polls would be for nothing.
-#[derive(Debug, Default)]
-struct Quiet {
-    polling: AtomicBool,
-    woken: AtomicBool,
-    task: AtomicWaker,
-}
-
-impl Quiet {
-    fn begin(&self, task: &Waker) {
-        self.task.register(task);
-        self.polling.store(true, Ordering::Relaxed);
-    }
-
-    /// What was asked for up to here is being done.
-    fn forget(&self) {
-        self.woken.store(false, Ordering::Relaxed);
-    }
-
-    /// If the task is going to wait, a wake-up since the last `forget` was meant (hyper or tokio giving way): pass it on.
-    fn end(&self, waiting: bool) {
-        self.polling.store(false, Ordering::Relaxed);
-        if waiting && self.woken.swap(false, Ordering::Relaxed) {
-            self.task.wake();
-        }
-    }
-}
-
-impl Wake for Quiet {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.polling.load(Ordering::Relaxed) {
-            self.woken.store(true, Ordering::Relaxed);
-        } else {
-            self.task.wake();
-        }
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaiting {
+    Head,
+    Body(Body),
+    Nothing,
 }
 
 impl Http1Transfer {
-    pub(super) fn new(mut connection: Box<Http1>, request: Request<Outgoing>) -> Self {
-        let response = Box::pin(connection.sender.send_request(request));
+    pub(super) fn new(connection: Http1, request: HttpRequest<'_>) -> Self {
         Self {
             connection,
-            awaiting: Awaiting::Head(response),
-            connection_over: false,
+            request: request.to_bytes(),
+            written: 0,
+            sent: None,
+            room: Vec::new(),
+            unused: 0..0,
+            piece: 0..0,
+            begun: Vec::new(),
+            awaiting: Awaiting::Head,
+            keeps: false,
+            nothing_came: true,
         }
     }
 
-    /// The next step. Wake-ups that hyper gives itself meanwhile are not passed on: the loop below polls again anyway.
-    ///
-    /// Take what there is, else let hyper make at most one read, and so on until neither gives anything.
-    ///
-    /// What is taken here was completed by the latest read: hyper decodes from one read's bytes until they are used up, holds
-    /// one frame at most, and reads only where the permit of `SingleReadIo` allows it, which is given when everything has been taken.
+    /// Take what there is, else read once, and so on until neither gives anything: what is taken was completed by the latest read.
     pub(super) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        self.connection.quiet.begin(cx.waker());
-        let waker = std::mem::replace(&mut self.connection.waker, Waker::noop().clone());
-        let step = self.step(&mut Context::from_waker(&waker));
-        self.connection.waker = waker;
-        self.connection.quiet.end(step.is_pending());
-        step
-    }
-
-    fn step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        /// Reads that give nothing (interim answers, comments between chunks) before others, and the limits on time, have their turn.
+        /// Reads that give nothing (interim answers, the ends of chunks) before others, and the limits on time, have their turn.
         const READS: u32 = 32;
-        let mut reads = 0;
-        loop {
-            if let Some(step) = self.take() {
+        for _ in 0..READS {
+            let step = match self.take() {
+                Ok(None) => match ready!(self.poll_more(cx)) {
+                    Ok(None) => continue,
+                    step => step,
+                },
+                step => step,
+            };
+            let step = step.unwrap_or_else(|broken| Some(Step::Broken(broken)));
+            if let Some(step) = step {
                 return Poll::Ready(step);
             }
-            if self.connection_over {
-                // hyper tells the waiting side before its connection ends; should it not, nobody is left to wake us.
-                self.awaiting = Awaiting::Nothing;
-                return Poll::Ready(Step::Lost);
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// What the bytes at hand say next.
+    fn take(&mut self) -> Result<Option<Step>, Break> {
+        let mark = self.connection.wire.log.mark();
+        match &mut self.awaiting {
+            Awaiting::Head => {
+                let head = self.head()?;
+                Ok(head.map(|head| Step::Head(Box::new(head), mark)))
             }
-            self.connection.log.permit();
-            self.connection.quiet.forget();
-            match Pin::new(&mut self.connection.connection).poll(cx) {
-                // Its error, if any, has been handed to the waiting side as well.
-                Poll::Ready(_) => self.connection_over = true,
-                Poll::Pending if self.connection.log.is_permitted() => {
-                    return self.take().map_or(Poll::Pending, Poll::Ready);
-                }
-                Poll::Pending if reads == READS => {
-                    cx.waker().wake_by_ref();
-                    return self.take().map_or(Poll::Pending, Poll::Ready);
-                }
-                Poll::Pending => reads += 1,
+            Awaiting::Body(body) => {
+                let from = self.unused.start;
+                let bytes = self.room.get(self.unused.clone()).unwrap_or_default();
+                let (used, part) = body.next(bytes).map_err(Break::Rules)?;
+                self.unused.start += used;
+                Ok(match part {
+                    Part::Nothing => None,
+                    Part::Piece(piece) => {
+                        self.piece = from + piece.start..from + piece.end;
+                        Some(Step::Data(mark))
+                    }
+                    Part::End => {
+                        self.awaiting = Awaiting::Nothing;
+                        Some(Step::End(mark.arrival))
+                    }
+                })
             }
+            Awaiting::Nothing => Ok(None),
         }
     }
 
-    /// What hyper has decoded so far. Its wake-ups are not needed: the connection is polled here, and this after it.
-    fn take(&mut self) -> Option<Step> {
-        let log = &self.connection.log;
-        let mut cx = Context::from_waker(Waker::noop());
-        match self.awaiting.poll_step(&mut cx, || log.mark()) {
-            // A body without a length ends with the connection, whose end has no kernel stamp.
-            Poll::Ready(Step::End(at)) => Some(Step::End(log.ended().unwrap_or(at))),
-            Poll::Ready(step) => Some(step),
-            Poll::Pending => None,
+    /// Write what is left of the request, and read once.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Step>, Break>> {
+        // the socket's log has the error
+        let closed = |_: io::Error| Break::Closed;
+        self.write(cx).map_err(closed)?;
+        let mut room = std::mem::take(&mut self.room);
+        if room.is_empty() {
+            room = self.connection.spare.take();
+        }
+        if room.is_empty() {
+            room = vec![0; ROOM];
+        }
+        let read = self.connection.wire.poll_read(cx, &mut room);
+        if let Poll::Ready(Ok(len @ 1..)) = read {
+            (self.room, self.unused) = (room, 0..len);
+            self.nothing_came = false;
+            return Poll::Ready(Ok(None));
+        }
+        self.connection.spare.set(room);
+        ready!(read).map_err(closed)?;
+        if self.awaiting != Awaiting::Body(Body::Rest) {
+            return Poll::Ready(Err(Break::Closed));
+        }
+        // Such a body ends with its connection, whose end has no kernel stamp.
+        self.awaiting = Awaiting::Nothing;
+        self.keeps = false;
+        let log = &self.connection.wire.log;
+        let at = log.ended().unwrap_or(log.mark().arrival);
+        Poll::Ready(Ok(Some(Step::End(at))))
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Http1 { wire, .. } = &mut self.connection;
+        while self.sent.is_none() {
+            let rest = self.request.get(self.written..).unwrap_or_default();
+            if rest.is_empty() {
+                if wire.poll_flush(cx)?.is_pending() {
+                    return Ok(());
+                }
+                self.sent = Some(wire.log.last_write());
+                self.request = Vec::new();
+            } else {
+                match wire.poll_write(cx, rest)? {
+                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Poll::Ready(len) => self.written += len,
+                    Poll::Pending => return Ok(()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer's head, once it is whole. Interim ones (1xx) are passed over.
+    fn head(&mut self) -> Result<Option<Parts>, Break> {
+        loop {
+            let new = self.room.get(self.unused.clone()).unwrap_or_default();
+            if new.is_empty() {
+                return Ok(None);
+            }
+            let before = self.begun.len();
+            self.begun.extend_from_slice(new);
+            self.unused.start = self.unused.end;
+            let found = match before {
+                0 => parsed(&self.begun)?,
+                // A head that comes in many pieces is not looked through at each of them.
+                _ if has_blank_line(&self.begun, before) => parsed(&self.begun)?,
+                _ => None,
+            };
+            let len = found.as_ref().map_or(self.begun.len(), |(len, _)| *len);
+            if len > self.connection.head_bytes {
+                return Err(Break::TooLarge);
+            }
+            let Some((_, head)) = found else {
+                return Ok(None);
+            };
+            self.unused.start -= self.begun.len() - len;
+            self.begun = Vec::new();
+            let interim = head.status.is_informational();
+            if interim && head.status != StatusCode::SWITCHING_PROTOCOLS {
+                continue;
+            }
+            self.keeps = keeps_connection(&head);
+            self.awaiting = Awaiting::Body(Body::after(&head).map_err(Break::NotHttp)?);
+            return Ok(Some(head));
         }
     }
 
-    pub(super) fn into_reusable(mut self) -> Option<Box<Http1>> {
-        if !matches!(self.awaiting, Awaiting::Nothing) || self.connection_over {
-            return None;
-        }
-        // Let hyper notice that the exchange is over; without a permit it cannot read into the next one.
-        self.connection.log.spend_permit();
-        let mut cx = Context::from_waker(Waker::noop());
-        let over = Pin::new(&mut self.connection.connection)
-            .poll(&mut cx)
-            .is_ready();
-        // The task of this exchange has nothing more to wait for.
-        drop(self.connection.quiet.task.take());
-        (!over && self.connection.is_ready()).then_some(self.connection)
+    pub(super) fn data(&self) -> &[u8] {
+        self.room.get(self.piece.clone()).unwrap_or_default()
     }
+
+    pub(super) fn sent(&self) -> Option<Stamp> {
+        self.sent
+    }
+
+    /// Where to look for why it broke, and whether that was before a byte of the answer.
+    pub(super) fn at_break(&self) -> (&ReadLog, Option<&Peek>, bool) {
+        let Http1 { wire, peek, .. } = &self.connection;
+        (&wire.log, peek.as_ref(), self.nothing_came)
+    }
+
+    /// Not where the server said more than the answer: it would pass for the next one's.
+    pub(super) fn into_reusable(self) -> Option<Http1> {
+        let over = self.awaiting == Awaiting::Nothing && self.sent.is_some();
+        let used_up = self.unused.is_empty();
+        if !self.room.is_empty() {
+            self.connection.spare.set(self.room);
+        }
+        (over && used_up && self.keeps).then_some(self.connection)
+    }
+}
+
+/// Whether an empty line ends after the first `before` bytes.
+fn has_blank_line(bytes: &[u8], before: usize) -> bool {
+    let recent = bytes.get(before.saturating_sub(3)..).unwrap_or_default();
+    memchr::memchr_iter(b'\n', recent).any(|at| {
+        let after = recent.get(at + 1..).unwrap_or_default();
+        after.starts_with(b"\n") || after.starts_with(b"\r\n")
+    })
+}
+
+/// The head that `bytes` begin with, and its length; `None` where it goes on.
+fn parsed(bytes: &[u8]) -> Result<Option<(usize, Parts)>, Break> {
+    let not_http = |why: &dyn std::fmt::Display| Break::NotHttp(why.to_string());
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+    let mut read = httparse::Response::new(&mut headers);
+    let len = match read.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) => len,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(Break::TooLarge),
+        Err(error) => return Err(not_http(&error)),
+    };
+    let (mut head, ()) = Response::new(()).into_parts();
+    head.status = StatusCode::from_u16(read.code.unwrap_or(0)).map_err(|e| not_http(&e))?;
+    if read.version == Some(0) {
+        head.version = Version::HTTP_10;
+    }
+    for field in read.headers {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|e| not_http(&e))?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|e| not_http(&e))?;
+        head.headers.append(name, value);
+    }
+    Ok(Some((len, head)))
+}
+
+fn keeps_connection(head: &Parts) -> bool {
+    let says = |word| listed(&head.headers, CONNECTION).any(|said| said.eq_ignore_ascii_case(word));
+    !says("close") && (head.version == Version::HTTP_11 || says("keep-alive"))
 }

@@ -10,7 +10,6 @@ use tokio::io::AsyncReadExt as _;
 use super::*;
 use crate::Clock;
 use crate::clock::KernelStamps;
-use crate::request::Sent;
 
 /// Reads all that waits, one permit after the other: the mark of each read and the bytes it brought.
 #[expect(clippy::unwrap_used, reason = "only tests call it")]
@@ -198,15 +197,12 @@ async fn the_kernel_hands_a_request_on_within_the_call_and_nearer_to_sent_than_t
     let mut socket = Socket::new(watched.unwrap(), Rc::clone(&log));
     let (mut after_sent, mut before_return) = (Vec::new(), Vec::new());
     for _ in 0..REQUESTS {
-        let sent = Sent::new(0);
-        log.note_body_taken(&sent);
         let written = poll_fn(|cx| socket.poll_send(cx, &[b'x'; 1000])).await;
         let returned = clock.now();
         assert_eq!(written.unwrap(), 1000);
-        log.note_flush();
         let handed = sys::sending::take_stamp(socket.fd.get_ref().as_fd());
         let handed = stamps.arrival(handed.expect("a stamp for each segment"), returned);
-        after_sent.push(handed - sent.at().unwrap());
+        after_sent.push(handed - log.last_write());
         before_return.push(returned - handed);
         assert_eq!(socket.read(&mut [0; 8]).await.unwrap(), 1);
     }
