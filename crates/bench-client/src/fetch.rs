@@ -394,8 +394,8 @@ impl Server {
                 }
                 Err(fault) => fault,
             };
-            let stale = facts.reused && transfer.was_closed_before(begin, log.now());
-            if !stale || replaced == REPLACEMENTS {
+            let unasked = facts.reused && transfer.was_closed_before(begin, log.now());
+            if !unasked || replaced == REPLACEMENTS {
                 return Err(fault);
             }
             replaced += 1;

@@ -21,7 +21,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::ReadMark;
 use crate::request::HttpRequest;
-use crate::socket::{LogPosition, ReadLog, Socket};
+use crate::socket::{LogPosition, Peek, ReadLog, Socket};
 
 pub(crate) use http1::{Http1, Http1Transfer, Spare};
 pub(crate) use http2::{Http2, Http2Transfer, LocalTasks};
@@ -127,7 +127,7 @@ impl Transfer {
             Self::Http1(transfer) => transfer.at_break(),
             Self::Http2(transfer) => transfer.at_break(begin),
         };
-        let told = peek.and_then(|peek| peek.kernel());
+        let told = peek.and_then(Peek::kernel);
         let untaken = log.ended().is_some() && told.is_some_and(|k| k.threw_away(begin.written));
         let round_trip = told
             .and_then(|kernel| kernel.round_trip)
@@ -151,7 +151,7 @@ pub(crate) enum Stream {
     Plain(Socket),
     Tls(Box<TlsStream<Socket>>),
     #[cfg(test)]
-    Scripted(crate::scripted::ScriptedStream),
+    Scripted(Box<crate::scripted::ScriptedStream>),
 }
 
 /// A connection's byte stream.
@@ -193,10 +193,10 @@ impl Wire {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
-            _ => Poll::Ready(Ok(())),
+        if let Stream::Tls(tls) = &mut self.stream {
+            return Pin::new(tls).poll_flush(cx);
         }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -162,7 +162,7 @@ impl Chunks {
                 self.has_digits = true;
                 Place::Size
             }
-            (Place::Extension, 0..b'\n' | 0x0b..) => Place::Extension,
+            (Place::Extension, byte) if byte != b'\n' => Place::Extension,
             (Place::SizeLf, b'\n') => {
                 self.has_digits = false;
                 Place::Data
@@ -171,9 +171,10 @@ impl Chunks {
             (Place::DataLf, b'\n') => Place::Size,
             (Place::Trailer, b'\r') | (Place::EndLf, b'\n') => Place::EndLf,
             (Place::Trailer | Place::TrailerName, _) if is_of_a_name(byte) => Place::TrailerName,
-            (Place::TrailerName, b':') => Place::TrailerValue,
             (Place::TrailerValue, b'\n') => Place::Trailer,
-            (Place::TrailerValue, b'\t' | b'\r' | b' '..) => Place::TrailerValue,
+            (Place::TrailerName, b':') | (Place::TrailerValue, b'\t' | b'\r' | b' '..) => {
+                Place::TrailerValue
+            }
             _ => return None,
         })
     }

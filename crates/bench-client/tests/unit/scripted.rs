@@ -152,7 +152,7 @@ fn play_over(http2: bool, segments: Vec<Vec<u8>>, write_room: usize, body_len: u
         http2,
         body_len,
     };
-    let wire = Wire::new(Stream::Scripted(stream), Rc::clone(&log));
+    let wire = Wire::new(Stream::Scripted(Box::new(stream)), Rc::clone(&log));
     let prepared = PreparedRequest::plain(vec![b'x'; body_len].into(), HeaderMap::new());
     let route = Route::new(&Endpoint::parse("http://h").unwrap(), "/", None).unwrap();
     let request = HttpRequest {
@@ -334,7 +334,7 @@ fn an_answer_that_breaks_off_inside_a_chunk_is_broken_after_what_came() {
 }
 
 /// What hyper makes of the same answer: status, headers and body, and whether it ended in order.
-fn by_hyper(wire: Vec<u8>) -> (u16, HeaderMap, Vec<u8>, bool) {
+fn by_hyper(wire: &[u8]) -> (u16, HeaderMap, Vec<u8>, bool) {
     use http_body_util::BodyExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -348,7 +348,7 @@ fn by_hyper(wire: Vec<u8>) -> (u16, HeaderMap, Vec<u8>, bool) {
         let response = sender.send_request(request.unwrap());
         let server = async {
             let _asked = far.read(&mut [0; 4096]).await.unwrap();
-            far.write_all(&wire).await.ok();
+            far.write_all(wire).await.ok();
             drop(far);
         };
         let (response, ()) = tokio::join!(response, server);
@@ -414,7 +414,7 @@ proptest! {
         if !whole {
             wire.truncate(kept.index(wire.len()) + 1);
         }
-        let (status, headers, body, ended) = by_hyper(wire.clone());
+        let (status, headers, body, ended) = by_hyper(&wire);
         let at = cuts.iter().map(|i| i.index(wire.len())).collect();
         let played = play(cut(&wire, at), usize::MAX, 1);
         let ours: Vec<u8> = played.data.into_iter().flat_map(|(data, _)| data).collect();
