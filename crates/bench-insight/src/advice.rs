@@ -1,6 +1,6 @@
 //! What to try for a cause: an action, and the recognised server's own parameter for it.
 
-use bench_schema::{Action, Advice, Cause, Finding, Known};
+use bench_schema::{Action, Advice, Cause, Evidence, Finding, Known};
 
 /// Servers by parts of their names, in the order of the columns of [`NAMES`].
 const SERVERS: [&[&str]; 6] = [
@@ -151,11 +151,8 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::GpuLow => vec![Action::RunMoreAtOnce],
         Cause::GpuSaturated => vec![Action::AddGpus],
         Cause::GpuThrottled => vec![Action::CoolGpu],
-        // What they have in common has been told, or is another cell's doing.
-        Cause::SlowRequests if finding.message.is_some() || named(finding) => {
-            vec![Action::LookAtServerLog]
-        }
-        Cause::SlowRequests => vec![Action::CompareSlowRequests],
+        Cause::SlowRequests if is_unnamed(finding) => vec![Action::CompareSlowRequests],
+        Cause::SlowRequests => vec![Action::LookAtServerLog],
         Cause::DecodeInterrupted => vec![Action::ChunkPrefill, Action::SmallerPrefillSteps],
         // What is thrown out of the cache and taken up again stands still by itself: the server's metrics tell.
         Cause::Pauses if has(Known::StallLength) => {
@@ -177,12 +174,13 @@ pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
         .collect()
 }
 
-/// Whether the kind of the slow requests is known.
-fn named(finding: &Finding) -> bool {
-    finding
-        .evidence
-        .iter()
-        .any(|evidence| evidence.figure == Known::SlowShare.into() && evidence.of.is_some())
+/// Whether slow requests have nothing in common that was told.
+fn is_unnamed(finding: &Finding) -> bool {
+    let told = [Known::SlowReplaced, Known::SlowFromTokens, Known::LateShare].map(Known::into);
+    let named = |e: &Evidence| {
+        told.contains(&e.figure) || e.of.is_some() && e.figure == Known::SlowShare.into()
+    };
+    !finding.evidence.iter().any(named)
 }
 
 /// Whether requests were sent one at a time.

@@ -12,7 +12,7 @@ mod quiet;
 mod rhythm;
 mod unexplained;
 
-use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, Unit};
+use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit};
 
 use crate::advice;
 use crate::draft::{Draft, of_cell};
@@ -71,15 +71,17 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     found
 }
 
-/// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why.
+/// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much
+/// that nobody knows.
 fn is_doubted(run: &RunRecord) -> bool {
-    const NOT_HEALTHY: [&str; 8] = [
+    const NOT_HEALTHY: [&str; 9] = [
         "failures",
         "away",
         "backed_off",
         "cancelled_unanswered",
         "connection_full",
         "empty_answers",
+        "load_not_reached",
         "stalled",
         "not_stationary",
     ];
@@ -89,7 +91,8 @@ fn is_doubted(run: &RunRecord) -> bool {
         cell.counts.replaced_connections as f64 > LEAST * cell.counts.completed as f64
     };
     // Tokens that come several at a time waited for each other somewhere.
-    reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
+    run.trust.verdict == TrustVerdict::Untrusted
+        || reasons.any(|reason| NOT_HEALTHY.contains(&reason.code.as_str()))
         || run
             .cells
             .iter()

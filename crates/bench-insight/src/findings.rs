@@ -79,7 +79,7 @@ pub fn findings_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<Finding> {
 }
 
 fn fastest(run: &RunRecord) -> Option<&CellRecord> {
-    let cells = run.cells.iter();
+    let cells = run.cells.iter().filter(|cell| view::is_reached(cell));
     let rates = cells.filter_map(|cell| Some((cell, view::requests_per_s(cell)?)));
     let best = rates.max_by(|a, b| a.1.total_cmp(&b.1));
     best.map(|(cell, _)| cell)

@@ -4,7 +4,9 @@ mod answers;
 mod sending;
 mod stamps;
 
-use bench_schema::{Cause, CellRecord, ClockKind, Finding, Trust, TrustReason, TrustVerdict};
+use bench_schema::{
+    Cause, CellRecord, ClockKind, Finding, Known, Trust, TrustReason, TrustVerdict,
+};
 
 use crate::diagnosis;
 use crate::facts::{CellFacts, TrustFacts};
@@ -460,7 +462,9 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "its first requests are slower than the rest",
             Some(Cause::Drift) => "its times drift",
-            _ if finding.message.is_some() => "it is slower than a cell at more load",
+            _ if finding.figure(&Known::TpotAtMore.into()).is_some() => {
+                "it is slower than a cell at more load"
+            }
             _ => "its times change within it",
         };
         reasons.push(TrustReason {

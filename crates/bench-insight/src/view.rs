@@ -235,14 +235,17 @@ pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
 /// A closed loop that reached less than this part of its concurrency is no point of that concurrency.
 pub(crate) const REACHED: f64 = 0.9;
 
+/// Whether a cell had the load that its row says.
+pub(crate) fn is_reached(cell: &CellRecord) -> bool {
+    load_reached(cell).is_none_or(|(most, asked)| most >= REACHED * asked)
+}
+
 /// The load factor that the cells scale along, with its series; without cells that never reached their load.
 pub(crate) fn load_series(cells: &[CellRecord]) -> Option<(&'static str, Series<'_>)> {
-    let reached =
-        |cell: &CellRecord| load_reached(cell).is_none_or(|(most, asked)| most >= REACHED * asked);
     LOAD_FACTORS.iter().find_map(|factor| {
         let mut found = series(cells, factor);
         for members in &mut found {
-            members.retain(|(_, cell)| reached(cell));
+            members.retain(|(_, cell)| is_reached(cell));
         }
         found.retain(|members| members.len() > 1);
         (!found.is_empty()).then_some((*factor, found))

@@ -9,7 +9,7 @@ use bench_insight::{
     CapacityAssumptions, ComparedSamples, ComparisonVerdict, GateVerdict, capacity, compare, gate,
 };
 use bench_metrics::CompareOptions;
-use bench_schema::{Interval, Metric, RunRecord};
+use bench_schema::{Answer, Interval, Known, Metric, RunRecord};
 
 /// The sweep, with an interval of ± 2 % on every quantile and rate.
 fn sweep(title: &str) -> RunRecord {
@@ -365,4 +365,46 @@ fn scenarios_and_plans_join_the_findings_before_the_facts() {
     // What was asked stands before what was found.
     let asked = |f: &bench_schema::Finding| matches!(f.code, bench_schema::Code::Answer(_));
     assert!(asked(&all[0]));
+}
+
+#[test]
+fn a_level_that_nobody_can_tell_is_told_beside_a_higher_one_that_holds() {
+    let mut run = sweep("objectives");
+    for (i, cell) in run.cells.iter_mut().enumerate() {
+        let verdict = if i == 0 { "cannot_tell" } else { "pass" };
+        let outcome = format!(
+            r#"{{"slo": {{"metric": "e2e", "q": 0.95, "limit": 9e9}}, "verdict": "{verdict}", "attainment": 1.0,
+            "attainment_interval": {{"low": 0.9, "high": 1.0}}}}"#
+        );
+        cell.slos = vec![serde_json::from_str(&outcome).unwrap()];
+    }
+    let all = bench_insight::findings(&run, &[]);
+    let told = all.iter().find(|f| f.code == Answer::SloCapacity.into());
+    let figure = |figure: Known| told.unwrap().figure(&figure.into());
+    let level = |i: usize| run.cells[i].factors["concurrency"].as_number();
+    assert_eq!(figure(Known::UndecidedBelow), level(0));
+    assert_eq!(figure(Known::Level), level(run.cells.len() - 1));
+}
+
+#[test]
+fn cells_that_never_had_their_load_are_no_point_of_scaling_along_a_tag() {
+    let mut one = sweep("one");
+    one.cells.truncate(2);
+    let mut two = one.clone();
+    for (run, gpus) in [(&mut one, "1"), (&mut two, "2")] {
+        run.tags.insert("gpus".to_owned(), gpus.to_owned());
+    }
+    let best = |two: &RunRecord| {
+        let rows = bench_insight::scaling_by_tag("gpus", &[&one, two]);
+        rows.last().unwrap().cell.clone()
+    };
+    let fastest = best(&two);
+    let cell = two.cells.iter_mut().find(|cell| cell.id == fastest);
+    let cell = cell.unwrap();
+    (cell.windows.steady, cell.load) = (None, bench_schema::Load::closed(64));
+    cell.groups.clear();
+    cell.windows.whole.as_mut().unwrap().mean_in_flight = 2.0;
+    cell.windows.whole.as_mut().unwrap().peak_in_flight = 3;
+    cell.counts.completed = cell.counts.planned;
+    assert_ne!(best(&two), fastest);
 }

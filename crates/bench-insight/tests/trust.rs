@@ -193,6 +193,60 @@ fn slots_that_stand_idle_make_a_closed_loop_lighter_than_it_says() {
 }
 
 #[test]
+fn what_users_of_conversations_think_is_no_idle_time_of_their_slots() {
+    // 1 ms of an answer of 60 ms, in a cycle of 200 ms
+    let cell = closed(|c| {
+        let mut e2e = c.metrics[&Metric::E2e].clone();
+        e2e.mean = 6e7;
+        let due = Distribution {
+            mean: 6.1e7,
+            ..e2e.clone()
+        };
+        c.metrics.insert(Metric::E2e, e2e);
+        c.metrics.insert(Metric::E2eDue, due);
+        (c.counts.planned, c.counts.completed) = (400, 400);
+        c.windows.whole.as_mut().unwrap().seconds = 10.0;
+    });
+    let (clock, turns) = (clock(ClockKind::Kernel), |later_turns| {
+        let facts = CellFacts {
+            later_turns,
+            ..CellFacts::default()
+        };
+        BTreeMap::from([("c8".to_owned(), facts)])
+    });
+    let codes = |turns: &BTreeMap<String, CellFacts>| -> Vec<String> {
+        let judged = trust(&TrustFacts::of(&clock, turns), std::slice::from_ref(&cell));
+        eprintln!("{:?}", judged.reasons);
+        judged.reasons.into_iter().map(|r| r.code).collect()
+    };
+    assert!(codes(&turns(false)).contains(&"slots_idle".to_owned()));
+    assert!(!codes(&turns(true)).contains(&"slots_idle".to_owned()));
+}
+
+#[test]
+fn a_connection_that_takes_no_more_is_told_in_an_open_loop_too() {
+    let cell = open(|c| {
+        let e2e = c.metrics[&Metric::E2e].clone();
+        let due = Distribution {
+            mean: 1.5 * e2e.mean,
+            ..e2e
+        };
+        c.metrics.insert(Metric::E2eDue, due);
+    });
+    let waited = 0.5 * cell.metrics[&Metric::E2e].mean;
+    let facts = CellFacts {
+        to_send: Nanos::from_secs_f64(0.9e-9 * waited),
+        ..CellFacts::default()
+    };
+    let (clock, cells) = (
+        clock(ClockKind::Kernel),
+        BTreeMap::from([("r20".to_owned(), facts)]),
+    );
+    let full = trust(&TrustFacts::of(&clock, &cells), &[cell]);
+    speaks(&full, "connection_full", TrustVerdict::Untrusted);
+}
+
+#[test]
 fn a_closed_loop_that_never_reaches_its_concurrency_is_not_measured_at_it() {
     let reached = |mean: f64, peak: u64, planned: u64| {
         closed(|c| {

@@ -47,7 +47,7 @@ pub enum Verdict {
     Better,
     /// Significantly worse.
     Worse,
-    /// Significant, but the interval excludes any difference that matters.
+    /// The interval excludes no difference as well as any that matters; or significant, and it excludes any that matters.
     WithinMargin,
     /// Not significant, and the interval excludes any difference that matters.
     NoDifferenceFound,
@@ -117,15 +117,17 @@ impl Comparison {
             Direction::Lower => false,
             Direction::Neutral => return None,
         };
-        let harmless = self
-            .relative()
-            .and_then(|r| r.bounds())
-            .is_some_and(|(low, high)| low >= -options.margin && high <= options.margin);
+        let bounds = self.relative().and_then(|r| r.bounds());
+        let harmless =
+            bounds.is_some_and(|(low, high)| low >= -options.margin && high <= options.margin);
+        let differs = bounds.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
         let better = (self.difference.value > 0.0) == up_is_good;
         Some(match (self.adjusted_p < options.alpha, harmless) {
             (true, true) => Verdict::WithinMargin,
             (true, false) if better => Verdict::Better,
             (true, false) => Verdict::Worse,
+            // An interval without zero beside "no difference" would be read as an error.
+            (false, true) if differs => Verdict::WithinMargin,
             (false, true) => Verdict::NoDifferenceFound,
             (false, false) => Verdict::CannotTell,
         })

@@ -298,6 +298,7 @@ names! {
         PromptTokens "prompt_tokens" "Mean prompt tokens.";
         Tpot "tpot" "Time per token now.";
         QuietTpot "quiet_tpot" "Time per token at the lowest load.";
+        TpotAtMore "tpot_at_more" "Time per token of a cell at more load.";
         Itl "itl" "Median gap between tokens.";
         SlowDown "slow_down" "Ratio of two times.";
         BesideLong "beside_long" "TTFT of short requests beside a long prompt, over that of the others.";
@@ -319,6 +320,9 @@ names! {
         ReplicaShare "replica_share" "Share of the requests that it served.";
         SlowShare "slow_share" "Share of the requests that are slow for their lengths.";
         SlowRatio "slow_ratio" "Their time over that of the quick quarter.";
+        SlowFromTokens "slow_from_tokens" "Prompt tokens from which on nearly all requests are slow.";
+        SlowReplaced "slow_replaced" "Share of the slow requests whose connection the server had closed.";
+        LateShare "late_share" "Share of the requests whose first token is late.";
         SlowBeforeFirst "slow_before_first" "Share of what they take longer that lies before the first token.";
         PauseShare "pause_share" "Share of the users' time in gaps of four times the usual and more.";
         PausePrompts "pause_prompts" "Share of those gaps in which somebody else's prompt was processed.";
@@ -349,6 +353,7 @@ names! {
         LimitLevel "limit_level" "Level beyond which throughput stopped rising.";
         MissedLevel "missed_level" "The lowest level at which an objective is missed.";
         UndecidedLevel "undecided_level" "The lowest level at which nobody can tell whether all objectives hold.";
+        UndecidedBelow "undecided_below" "A lower level than one that holds, at which nobody can tell.";
         Throughput "throughput" "Throughput, tokens or requests per second.";
         ScalingFactor "scaling_factor" "Throughput over the baseline's.";
         Efficiency "efficiency" "Scaling factor over added load or devices.";

@@ -67,16 +67,16 @@ fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
 
 /// Rows over runs that differ in a numeric tag (`gpus=2`), best first cell of each; sorted by the tag.
 ///
-/// Runs without the tag, or where it is no number, are left out; so is one whose only cells have no rate.
+/// Runs without the tag, or where it is no number, are left out; so is one whose cells have no rate or never had their load.
 pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
     let mut members: Vec<(f64, &CellRecord)> = runs
         .iter()
         .filter_map(|run| {
             let level = view::positive(run.tags.get(tag)?.parse().ok()?)?;
-            let best = run.cells.iter().max_by(|a, b| {
-                let rate = |c: &CellRecord| view::tokens_per_s(c).or(view::requests_per_s(c));
-                rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0))
-            })?;
+            let rate = |c: &CellRecord| view::tokens_per_s(c).or(view::requests_per_s(c));
+            let reached = run.cells.iter().filter(|cell| view::is_reached(cell));
+            let best =
+                reached.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
             Some((level, best))
         })
         .collect();

@@ -99,6 +99,17 @@ pub(super) fn is_long(look: &Look<'_>) -> bool {
     start.is_some_and(|(start, gap)| start.share() > EITHER && start.ttft > LONG * gap)
 }
 
+/// A long way to the first token of prompts so short that a server processes them in a few steps, in a closed loop: they wait for something.
+pub(super) fn of_short_prompts(look: &Look<'_>) -> Option<Finding> {
+    /// Time of a prompt token over that of an output token, from which on it is not processing.
+    const SHORT: f64 = 0.125;
+    let start = Start::of(look).filter(|start| start.share() > PREFILL && is_long(look))?;
+    let gap = super::load::gap(look.cell).or_else(|| look.tpot())?;
+    let short = start.ttft / view::input_tokens(look.cell)? >= SHORT * gap;
+    (short && !look.is_open() && look.concurrency() != Some(1)).then_some(())?;
+    either(look, start.share(), None)
+}
+
 /// A long way to the first token that nothing here takes apart, with what the server counts of it as waiting.
 pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
     let start = Start::of(look)?;

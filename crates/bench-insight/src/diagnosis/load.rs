@@ -1,6 +1,6 @@
 //! What load does: a queue that grows, token gaps that grow, a GPU that has nothing left.
 
-use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, Metric, Unit};
+use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, Unit};
 
 use super::look::{Look, mean, median};
 use super::quiet::Quiet;
@@ -46,7 +46,7 @@ pub(super) fn decode_slows(
     all: &[Look<'_>],
 ) -> Option<Finding> {
     let quiet_gap = quiet?.tpot?;
-    let now = look.tpot().or_else(|| gap(look.cell))?;
+    let now = of_tokens(look)?;
     let decode = match (look.mean(|r| r.ttft), look.mean(|r| Some(r.e2e))) {
         (Some(ttft), Some(e2e)) => 1.0 - ttft / e2e,
         _ => look.cell.phases.as_ref()?.decode,
@@ -59,14 +59,15 @@ pub(super) fn decode_slows(
         .iter()
         .find(|other| is_quick_at_more(look, other, now, quiet_gap))
     {
-        let (here, there) = (&look.cell.id, &quicker.cell.id);
+        let there = Evidence {
+            of: Some(quicker.cell.id.clone()),
+            ..Evidence::new(Known::TpotAtMore.into(), of_tokens(quicker)?, Unit::Ns)
+        };
         return Draft::in_cell(Cause::Step, cost, look.cell)
             .because(Known::Tpot, now, Unit::Ns)
+            .push(there)
             .because(Known::QuietTpot, quiet_gap, Unit::Ns)
             .refuted_by(Experiment::Longer)
-            .saying(format!(
-                "tokens are slower in {here} than at more load in {there}: it is not load; something else held that cell up, measure it again"
-            ))
             .done();
     }
     Draft::in_cell(Cause::DecodeSlowsWithLoad, cost, look.cell)
@@ -86,10 +87,15 @@ fn is_quick_at_more(look: &Look<'_>, other: &Look<'_>, now: f64, quiet: f64) -> 
     let level = |cell: &CellRecord| view::level(cell, factor);
     let more = level(other.cell).zip(level(look.cell));
     let alike = view::key_without(other.cell, factor) == view::key_without(look.cell, factor);
-    let gap = other.tpot().or_else(|| gap(other.cell));
+    let gap = of_tokens(other);
     alike
         && more.is_some_and(|(there, here)| there > here)
         && gap.is_some_and(|gap| gap < f64::midpoint(quiet, now) && gap < now / SLOWER.sqrt())
+}
+
+/// The median time per token.
+fn of_tokens(look: &Look<'_>) -> Option<f64> {
+    look.tpot().or_else(|| gap(look.cell))
 }
 
 /// The median gap between tokens, whatever of it is known.

@@ -26,7 +26,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     }
     let found = look.levels();
     if found.is_empty() {
-        return along_a_line(look, &points);
+        return falls(look, &points).or_else(|| along_a_line(look, &points));
     }
     let (first, last) = (found.first()?, found.last()?);
     let best = found.iter().map(|l| l.mean).fold(f64::INFINITY, f64::min);
@@ -43,7 +43,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     let cold = first.mean > 1.25 * calm && first.n * 2 < total;
     // A queue that comes and goes is no change of the server.
     if !cold && !of_the_server(look) {
-        return None;
+        return falls(look, &points);
     }
     let comes_back = !cold && !levels::differ(first.mean, last.mean);
     if comes_back && !rises_and_falls(look, &points) {
@@ -227,18 +227,58 @@ fn is_drift(points: &[(f64, f64)], found: &[Level]) -> bool {
     let line = bench_metrics::linear_fit(points, bench_metrics::LEVEL);
     let Some(line) = line else { return false };
     let off_line: f64 = points.iter().map(|p| (p.1 - line.at(p.0)).powi(2)).sum();
-    // The best single step, wherever it is.
-    let values: Vec<f64> = points.iter().map(|p| p.1).collect();
-    let (sum, squares): (f64, f64) = (values.iter().sum(), values.iter().map(|v| v * v).sum());
-    let (mut left, mut n, mut best) = (0.0, 0.0, f64::INFINITY);
-    for value in &values[..values.len().saturating_sub(1)] {
-        left += value;
-        n += 1.0;
-        let other = values.len() as f64 - n;
-        let right = sum - left;
-        best = f64::min(best, squares - left * left / n - right * right / other);
-    }
-    off_line < best
+    two_levels(points).is_some_and(|two| off_line < two.left)
+}
+
+/// A series as two levels, the step wherever it fits best.
+struct TwoLevels {
+    /// Values before the step.
+    n: usize,
+    before: f64,
+    after: f64,
+    /// Squares around the two means.
+    left: f64,
+}
+
+fn two_levels(points: &[(f64, f64)]) -> Option<TwoLevels> {
+    let (sum, squares) = points.iter().fold((0.0, 0.0), |(sum, squares), p| {
+        (sum + p.1, squares + p.1 * p.1)
+    });
+    let mut so_far = 0.0;
+    let steps = points.iter().enumerate().map(|(i, point)| {
+        so_far += point.1;
+        let (n, rest) = ((i + 1) as f64, (points.len() - i - 1) as f64);
+        let (before, after) = (so_far / n, (sum - so_far) / rest);
+        TwoLevels {
+            n: i + 1,
+            before,
+            after,
+            left: squares - n * before * before - rest * after * after,
+        }
+    });
+    steps
+        .take(points.len().saturating_sub(1))
+        .min_by(|a, b| a.left.total_cmp(&b.left))
+}
+
+/// A queue of an open loop that was there for long and then was not, though requests came as before: more serves them. What comes and goes by
+/// chance explains less of the times.
+fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
+    const PART: f64 = 0.25;
+    const EXPLAINED: f64 = 0.5;
+    let two = two_levels(points).filter(|_| look.is_open() && !look.load_moves())?;
+    let whole = mean(points.iter().map(|p| p.1))?;
+    let all: f64 = points.iter().map(|p| (p.1 - whole).powi(2)).sum();
+    let (n, least) = (points.len(), PART * points.len() as f64);
+    let long = two.n as f64 >= least && (n - two.n) as f64 >= least;
+    (long && two.after * 2.0 <= two.before && two.left <= EXPLAINED * all).then_some(())?;
+    Draft::in_cell(Cause::Step, 1.0 - two.after / whole, look.cell)
+        .because_some(Known::At, points.get(two.n).map(|p| p.0), Unit::Ns)
+        .because(Known::LevelBefore, two.before, Unit::Ratio)
+        .because(Known::LevelAfter, two.after, Unit::Ratio)
+        .because(Known::Requests, n as f64, Unit::Count)
+        .refuted_by(Experiment::Longer)
+        .done()
 }
 
 /// A stretch in which every stream stood still.

@@ -6,7 +6,6 @@ use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp, U
 use super::first_token;
 use super::look::{Look, Seen, median, quantile};
 use crate::draft::{Draft, of_cell};
-use crate::text;
 use crate::view;
 
 /// Share of the users' time from which on it is told. Machines' own hiccups stay below.
@@ -22,10 +21,14 @@ const OF_PROMPTS: f64 = 0.6;
 
 /// All that is left in a cell in which nothing else was found.
 pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
-    [slow_requests(look), pauses(look)]
+    let found: Vec<Finding> = [slow_requests(look), pauses(look)]
         .into_iter()
         .flatten()
-        .collect()
+        .collect();
+    if found.is_empty() {
+        return first_token::of_short_prompts(look).into_iter().collect();
+    }
+    found
 }
 
 /// Share of the users' time that slow requests or pauses take, whichever takes more: nobody is healthy who pays for what was not explained.
@@ -66,33 +69,31 @@ impl Slow {
     }
 }
 
-/// Whether the slow requests are those that have something in common: nearly all of them have it, and nearly all that have it are slow.
-fn are_those(look: &Look<'_>, slow: &Slow, has: impl Fn(&Seen<'_>) -> bool) -> bool {
+/// Of the slow requests the share that has something in common, where that is nearly all of them and nearly all that have it are slow.
+fn are_those(look: &Look<'_>, slow: &Slow, has: impl Fn(&Seen<'_>) -> bool) -> Option<f64> {
     let count = |is: &dyn Fn(&Seen<'_>) -> bool| look.seen.iter().filter(|s| is(s)).count();
     let own = count(&has);
     let both = count(&|s| slow.holds(s) && has(s));
     let all_slow = count(&|s| slow.holds(s));
     let nearly = |part: usize, whole: usize| part * 10 >= whole * 9;
-    own < look.seen.len() && own > 0 && nearly(both, own) && nearly(both, all_slow)
+    let are = own < look.seen.len() && own > 0 && nearly(both, own) && nearly(both, all_slow);
+    are.then(|| both as f64 / all_slow as f64)
 }
 
 /// The use case whose requests the slow ones are.
 fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
     let first = look.seen.iter().find(|s| slow.holds(s))?;
     let kind = first.request.use_case.as_deref()?;
-    let is = |s: &Seen<'_>| s.request.use_case.as_deref() == Some(kind);
-    are_those(look, slow, is).then_some(kind)
+    are_those(look, slow, |s| s.request.use_case.as_deref() == Some(kind)).map(|_| kind)
 }
 
 /// The prompt length from which on requests are slow, where it parts them.
-fn from_length(look: &Look<'_>, slow: &Slow) -> Option<u64> {
+fn from_length(look: &Look<'_>, slow: &Slow) -> Option<f64> {
     let slow_ones = look.seen.iter().filter(|s| slow.holds(s));
-    let lengths: Option<Vec<u64>> = slow_ones.map(|s| s.request.input_tokens).collect();
-    let lengths = lengths?;
-    let least = quantile(lengths.iter().map(|n| *n as f64).collect(), 0.05)?;
-    let least = lengths.into_iter().filter(|n| *n as f64 >= least).min()?;
-    let is_long = |s: &Seen<'_>| s.request.input_tokens.is_some_and(|n| n >= least);
-    are_those(look, slow, is_long).then_some(least)
+    let lengths = slow_ones.map(|s| Some(s.request.input_tokens? as f64));
+    let least = quantile(lengths.collect::<Option<_>>()?, 0.05)?;
+    let is_long = |s: &Seen<'_>| s.request.input_tokens.is_some_and(|n| n as f64 >= least);
+    are_those(look, slow, is_long).map(|_| least)
 }
 
 /// Stretches of time in which nearly all requests are slow, where slow ones come together: `(from, to)` of each.
@@ -128,40 +129,24 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     }
     let ratio = median(slow.times.clone())? / slow.quick;
     let kind = of_one_kind(look, &slow);
-    let is_named = kind.is_some();
+    let replaced = are_those(look, &slow, |s| s.request.replaced).filter(|_| kind.is_none());
+    let named = kind.is_some() || replaced.is_some();
+    let from_length = from_length(look, &slow).filter(|_| !named);
+    if let (false, None, Some(rows)) = (named, from_length, together(look, &slow)) {
+        return comes_and_goes(look, &slow, &rows);
+    }
     let share = Evidence {
         of: kind.map(str::to_owned),
         ..of_cell(Known::SlowShare, slow.share, Unit::Ratio, &look.cell.id)
     };
-    let draft = Draft::in_cell(Cause::SlowRequests, cost, look.cell)
+    Draft::in_cell(Cause::SlowRequests, cost, look.cell)
         .push(share)
         .because(Known::SlowRatio, ratio, Unit::Count)
+        .because_some(Known::SlowReplaced, replaced, Unit::Ratio)
+        .because_some(Known::SlowFromTokens, from_length, Unit::Tokens)
         .because_some(Known::SlowBeforeFirst, before_first, Unit::Ratio)
-        .refuted_by(Experiment::AgainWithLog);
-    if is_named {
-        return draft.done();
-    }
-    let (percent, times) = (text::percent(slow.share), text::number(ratio));
-    if are_those(look, &slow, |s| s.request.replaced) {
-        return draft
-            .saying(format!(
-                "requests whose connection the server had closed take {times}× the time of the quickest quarter in {}: {percent} of all, nearly all that are slow",
-                look.cell.id
-            ))
-            .done();
-    }
-    if let Some(tokens) = from_length(look, &slow) {
-        return draft
-            .saying(format!(
-                "prompts of {tokens} tokens and more take {times}× the time that shorter ones foretell in {}: {percent} of the requests, nearly all that are slow",
-                look.cell.id
-            ))
-            .done();
-    }
-    match together(look, &slow) {
-        Some(rows) => comes_and_goes(look, &slow, &rows),
-        None => draft.done(),
-    }
+        .refuted_by(Experiment::AgainWithLog)
+        .done()
 }
 
 /// First tokens of a part of the requests that take far longer than the quick quarter's, though whole answers differ too little to tell.
@@ -189,16 +174,10 @@ fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
     }
     let ratio = median(late)?;
     Draft::in_cell(Cause::SlowRequests, cost, look.cell)
-        .because(Known::SlowShare, share, Unit::Ratio)
+        .because(Known::LateShare, share, Unit::Ratio)
         .because(Known::SlowRatio, ratio, Unit::Count)
         .because(Known::SlowBeforeFirst, 1.0, Unit::Ratio)
         .refuted_by(Experiment::WithServerMetrics)
-        .saying(format!(
-            "{} of the requests wait {}× the time of the quickest quarter for their first token in {}; nothing that was measured tells why",
-            text::percent(share),
-            text::number(ratio),
-            look.cell.id
-        ))
         .done()
 }
 

@@ -116,7 +116,15 @@ fn along_the_load(run: &RunRecord) -> Option<Finding> {
         of: Some(factor.to_owned()),
         ..crate::draft::of_cell(figure, *level, count, &cell.id)
     };
-    let mut draft = Draft::new(Answer::SloCapacity, 0.0);
+    let draft = Draft::new(Answer::SloCapacity, 0.0);
+    let open = below
+        .iter()
+        .take(n)
+        .find(|of| is(SloVerdict::CannotTell)(of));
+    let mut draft = match open {
+        Some(open) => draft.push(level(Known::UndecidedBelow, open)),
+        None => draft,
+    };
     if let Some(highest) = n.checked_sub(1).and_then(|i| judged.get(i)) {
         draft = draft.push(level(Known::Level, highest)).because_some(
             Known::RequestRate,

@@ -28,22 +28,29 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// The part of a slot's time between an answer and the next request, and its mean; what connecting took is the server's.
+/// How long requests that should have left did not, as a part of the time from one of a slot to its next (in an open loop, of the users' time), and
+/// on average; what connecting took is the server's.
 fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
-    if scene.cell.load.is_open() {
-        return None;
-    }
     let mean = |metric| scene.cell.metrics.get(&metric).map(|d| d.mean);
     let (from_due, from_sent) = (mean(Metric::E2eDue)?, mean(Metric::E2e)?);
     let connecting = scene.cell.metrics.get(&Metric::Connect);
     let requests = scene.cell.metrics.get(&Metric::E2e)?.n as f64;
     let connecting = connecting.map_or(0.0, |d| d.mean * d.n as f64 / requests);
     let idle = from_due - from_sent - connecting;
-    let think = match scene.cell.load {
-        Load::Closed { think_time, .. } => think_time.map_or(0.0, Nanos::as_f64),
-        Load::Open { .. } => 0.0,
+    let cycle = match scene.cell.load {
+        // Where users think, between requests or between turns, most of a slot's time is theirs.
+        Load::Closed {
+            concurrency,
+            think_time,
+            ..
+        } if think_time.is_some() || scene.requests().is_some_and(|seen| seen.later_turns) => {
+            let planned = scene.cell.counts.planned.max(1) as f64;
+            let seconds = scene.cell.windows.whole.as_ref()?.seconds;
+            from_due.max(f64::from(concurrency) * seconds * 1e9 / planned)
+        }
+        _ => from_due,
     };
-    Some((idle / (view::positive(from_due)? + think), idle))
+    Some((idle / view::positive(cycle)?, idle))
 }
 
 /// The part of a closed loop's slots that never had a request.
@@ -68,7 +75,9 @@ fn is_the_connections(scene: &Scene<'_>, idle: f64) -> bool {
 
 /// The part of a slot's time between an answer and the next request, which the client took.
 pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
-    let (share, idle) = idle(scene).filter(|(_, idle)| !is_the_connections(scene, *idle))?;
+    let closed = !scene.cell.load.is_open();
+    let own = |(_, idle): &(f64, f64)| closed && !is_the_connections(scene, *idle);
+    let (share, idle) = idle(scene).filter(own)?;
     let from_sent = scene.cell.metrics.get(&Metric::E2e)?.mean;
     let detail = format!(
         ": {} on average from an answer to the next request, which then took {}",
@@ -83,11 +92,11 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// The part of a slot's time for which its request was ready and the connection did not take it.
+/// The part of the time for which a request was ready and the connection did not take it.
 pub(super) fn connection_full(scene: &Scene<'_>) -> Option<Seen> {
     let (share, idle) = idle(scene).filter(|(_, idle)| is_the_connections(scene, *idle))?;
     let what = format!(
-        "requests waited {} on average, {} of their slots' time, for their connection to take them",
+        "requests waited {} on average, {} of their time, for their connection to take them",
         text::time(idle),
         text::percent(share),
     );

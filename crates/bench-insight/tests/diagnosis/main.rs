@@ -163,6 +163,19 @@ fn faulty() -> Vec<Situation> {
     };
     let narrow = || with(|s| s.slots = 4);
     vec![
+        Situation {
+            with: Cause::Queueing,
+            ..of(
+                "short prompts that are taken up every 600 ms only",
+                Asks::Closed(5),
+                |_, _| (64, 30),
+                with(|s| {
+                    s.admits = Some(600.0);
+                    s.step = 12.0;
+                }),
+                Cause::WaitingOrPrefill,
+            )
+        },
         of(
             "overload, twice the capacity",
             Asks::Poisson(12.0),
@@ -511,6 +524,30 @@ fn unsound(finding: &Finding) -> Option<String> {
         Some(_) => !finding.advice.is_empty() && finding.refute.is_some(),
     };
     (!sound).then(|| format!("{finding:?}"))
+}
+
+#[test]
+fn a_queue_that_goes_when_more_serves_is_a_step_and_one_that_comes_and_goes_by_chance_is_none() {
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let steps = |server: &Server, rate: f64, seeds: std::ops::RangeInclusive<u64>| {
+        let of = |seed| {
+            let asked = cell(Asks::Poisson(rate), equal, server.clone());
+            let (run, samples) = run(&[asked], false, seed);
+            let found = findings(&run, &samples);
+            found.iter().any(|f| f.cause() == Some(Cause::Step))
+        };
+        seeds.filter(|seed| of(*seed)).count()
+    };
+    let joined = Server {
+        joins: Some((20_000.0, 12)),
+        ..server.clone()
+    };
+    assert_eq!(steps(&joined, 7.5, 1..=5), 5);
+    // 90 % of what it can do
+    assert!(steps(&server, 5.3, 1..=40) <= 2);
 }
 
 #[test]

@@ -19,6 +19,10 @@ pub(crate) type Ms = f64;
 pub(crate) struct Server {
     /// Requests that run at once.
     pub(crate) slots: usize,
+    /// From … on it has so many more.
+    pub(crate) joins: Option<(Ms, usize)>,
+    /// Requests are taken up at multiples of this only.
+    pub(crate) admits: Option<Ms>,
     /// A step of decoding, and what each running request adds to it.
     pub(crate) step: Ms,
     pub(crate) step_each: Ms,
@@ -55,6 +59,8 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             slots: 64,
+            joins: None,
+            admits: None,
             step: 10.0,
             step_each: 0.0,
             prefill: 20.0,
@@ -162,6 +168,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
     let mut running: Vec<Vec<Request>> = (0..replicas).map(|_| Vec::new()).collect();
     let mut clocks = vec![0.0_f64; replicas];
     let mut prefilled = vec![0.0_f64; replicas];
+    let mut admitted = vec![-1.0_f64; replicas];
     let mut ran = Ran {
         records: Vec::new(),
         waiting: 0.0,
@@ -234,7 +241,15 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 1.0
             };
         let mut step = 0.0;
-        while running[replica].len() < cell.server.slots && !queues[replica].is_empty() {
+        let joined = cell.server.joins.filter(|(from, _)| now >= *from);
+        let slots = cell.server.slots + joined.map_or(0, |(_, more)| more);
+        let window = cell
+            .server
+            .admits
+            .map_or(now, |every| (now / every).floor());
+        let is_open = cell.server.admits.is_none() || window > admitted[replica];
+        admitted[replica] = window;
+        while is_open && running[replica].len() < slots && !queues[replica].is_empty() {
             let mut request = queues[replica].pop_front().unwrap();
             let tokens = if request.cached {
                 request.input / 10

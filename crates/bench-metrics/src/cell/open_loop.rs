@@ -36,29 +36,33 @@ pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
 }
 
 /// A rate with its interval.
-type Rate = (f64, Option<Interval>);
+pub(super) type Rate = (f64, Option<Interval>);
 
 /// What an open loop offered, and what of it was served; nothing of a closed one.
 pub(super) fn rates<'a>(
     repeats: impl Iterator<Item = &'a Repeat<'a>> + Clone,
     load: &Load,
 ) -> (Option<f64>, Option<Rate>) {
-    let offered = offered(repeats.clone()).filter(|_| load.is_open());
+    let offered = offered(repeats.clone(), load).filter(|_| load.is_open());
     let served = offered.and_then(|offered| served(repeats, offered, load));
     (offered, served)
 }
 
 /// Requests due per second of their plan; where its length is not known, from the first due to the last, those due together at the last left out,
-/// since the time that they stand for is not in it.
-fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
-    per_second(repeats, |row| Some(row.instants().due))
+/// since the time that they stand for is not in it. Of requests that are all due at once, the rate that was asked for.
+fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>, load: &Load) -> Option<f64> {
+    let asked = || match load {
+        Load::Open { rate_per_s, .. } if load.has_one_rate() => Some(*rate_per_s),
+        _ => None,
+    };
+    per_second(repeats, |row| Some(row.instants().due)).or_else(asked)
 }
 
-/// The same of the instants at which they were really sent. One that found nobody to take it was offered all the same.
+/// The same of the instants at which a worker took them up: what a connection that takes no more of them holds back was offered all the same.
 pub(super) fn sent<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>) -> Option<f64> {
     per_second(repeats, |row| {
         let instants = row.instants();
-        instants.sent.or(instants.dispatched)
+        instants.dispatched.or(instants.sent)
     })
 }
 
@@ -88,7 +92,7 @@ fn per_second<'a>(
             seconds += (last - first).as_secs_f64();
         }
     }
-    (seconds > 0.0).then(|| float(events) / seconds)
+    (seconds > 0.0 && events > 0).then(|| float(events) / seconds)
 }
 
 /// Answers below which growth cannot be told from chance.

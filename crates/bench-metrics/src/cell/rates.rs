@@ -191,14 +191,15 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         (false, true) => by_littles_law(spans, mean_in_flight),
         (false, false) => by_cycle(spans, load),
     };
-    let (requests_per_s, requests_per_s_interval) =
-        known.unwrap_or_else(|| counted_out(spans, seconds, load, timeline));
-    // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
+    let counted_out = || counted_out(spans, seconds, load, timeline);
     let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
     let (requests, completed) = (spans.iter().flat_map(Span::rows).count(), completed.count());
-    let even = |offered: f64| offered * float(completed) / float(requests);
+    let even = offered.map(|offered| offered * float(completed) / float(requests));
+    let (requests_per_s, requests_per_s_interval) =
+        at_most(even, known.unwrap_or_else(counted_out));
+    // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let followed = if load.is_open() {
-        offered.is_some_and(|o| (requests_per_s / even(o) - 1.0).abs() < 1e-9)
+        even.is_some_and(|even| (requests_per_s / even - 1.0).abs() < 1e-9)
     } else {
         known.is_some() && !steady
     };
@@ -233,6 +234,15 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     })
 }
 
+/// No more is served than was offered and answered: few requests, or many at once, end in less time than they stand for.
+fn at_most(even: Option<f64>, (rate, interval): open_loop::Rate) -> open_loop::Rate {
+    let Some(even) = even.filter(|even| rate > *even) else {
+        return (rate, interval);
+    };
+    let within = |i: Interval| interval_of(i.low.min(even), even, i.confidence);
+    (even, interval.and_then(within))
+}
+
 fn peak(spans: &[Span<'_>]) -> u64 {
     let peaks = spans
         .iter()
@@ -256,7 +266,7 @@ fn counted_out(
     seconds: f64,
     load: &Load,
     timeline: &Timeline,
-) -> (f64, Option<Interval>) {
+) -> open_loop::Rate {
     let own = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
     let carried = spans.iter().flat_map(|s| {
         let ends = s.repeat.carried.iter();
@@ -287,7 +297,7 @@ const WAVES: f64 = 10.0;
 
 /// The rate of so many slots that each wait for an answer and then think: their number over the time of the whole cycle, times the share that
 /// completed. Only of few waves; a window of many holds its cycles whole.
-fn by_cycle(spans: &[Span<'_>], load: &Load) -> Option<(f64, Option<Interval>)> {
+fn by_cycle(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> {
     let Load::Closed {
         concurrency,
         think_time: Some(think),
@@ -314,7 +324,7 @@ fn by_cycle(spans: &[Span<'_>], load: &Load) -> Option<(f64, Option<Interval>)> 
 /// A closed loop's rate by Little's law, `X = L / W` times the share that completed: L the mean in flight while the load was whole, W the
 /// mean time in the system of the requests that started then. Exact for loads that finish in waves, where the number of ends in a window
 /// says more of where it was cut than of the server. The interval is that of W, which lies between the shortest and the longest stay seen.
-fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<(f64, Option<Interval>)> {
+fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<open_loop::Rate> {
     let mut stays = Vec::new();
     let (mut ended, mut completed) = (0_usize, 0_usize);
     for row in spans.iter().flat_map(Span::rows) {

@@ -20,6 +20,19 @@ fn welch_agrees_with_scipy() {
 }
 
 #[test]
+fn an_interval_without_zero_is_never_beside_no_difference() {
+    let at = |x: f64| Estimate::bounded(x, x - 0.8, x + 0.8, 0.95);
+    let options = CompareOptions::default();
+    let found = compare_estimates(&at(100.0), &at(102.0), LOWER, &options);
+    // One of so many rows that chance may have made it.
+    let of_many = Comparison {
+        adjusted_p: 0.2,
+        ..found
+    };
+    assert_eq!(of_many.verdict(&options), Some(Verdict::WithinMargin));
+}
+
+#[test]
 fn holm_multiplies_the_smallest_p_by_the_number_of_metrics() {
     let flat = Estimate::bounded(1.0, 0.9, 1.1, 0.95);
     let one = compare_estimates(&flat, &flat, LOWER, &CompareOptions::default());

@@ -232,6 +232,49 @@ fn an_open_loop_s_rate_is_never_known_without_an_error() {
     assert!(interval.low < rates.requests_per_s, "{interval:?}");
 }
 
+#[test]
+fn no_more_is_served_than_was_offered_however_few_or_many_at_once_they_are() {
+    let rows = |every_ms: f64, n: u64| -> Vec<RequestRecord> {
+        (0..n)
+            .map(|i| even(i, every_ms * i as f64, 10.0, 1.0, 11))
+            .collect()
+    };
+    for (rate, records) in [
+        (0.5, rows(2_000.0, 3)),
+        (10.0, rows(0.0, 1)),
+        (20.0, rows(0.0, 40)),
+    ] {
+        let mut context = open_at(rate);
+        if let Load::Open { arrival, .. } = &mut context.load {
+            *arrival = ArrivalKind::Constant;
+        }
+        let cell = summarise_cell(&records, context);
+        let whole = cell.windows.whole.as_ref().unwrap();
+        assert_near(Some(whole.requests_per_s), rate, 1e-9);
+        assert_near(whole.output_tokens_per_s, 11.0 * rate, 1e-9);
+        assert!(
+            whole
+                .requests_per_s_interval
+                .is_none_or(|i| i.high <= rate * 1.000_001)
+        );
+    }
+}
+
+#[test]
+fn what_a_connection_holds_back_was_offered_all_the_same() {
+    // A worker takes each up when it is due; a connection of two streams lets it go when another is over.
+    let records: Vec<RequestRecord> = (0..60)
+        .map(|i| {
+            let mut record = even(i, 30.0 * i as f64, 10.0, 1.0, 48);
+            record.due = at(15.0 * i as f64);
+            record.dispatched = Some(record.due);
+            record
+        })
+        .collect();
+    let cell = summarise_cell(&records, open_at(1e3 / 15.0));
+    assert_near(cell.offered_rate_per_s, 1e3 / 15.0, 1e-9);
+}
+
 fn open_at(rate_per_s: f64) -> CellContext {
     CellContext::new(Load::Open {
         rate_per_s,
