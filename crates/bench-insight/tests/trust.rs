@@ -206,6 +206,7 @@ fn what_users_of_conversations_think_is_no_idle_time_of_their_slots() {
         c.metrics.insert(Metric::E2eDue, due);
         (c.counts.planned, c.counts.completed) = (400, 400);
         c.windows.whole.as_mut().unwrap().seconds = 10.0;
+        c.load = Load::closed(8);
     });
     let (clock, turns) = (clock(ClockKind::Kernel), |later_turns| {
         let facts = CellFacts {
@@ -216,7 +217,6 @@ fn what_users_of_conversations_think_is_no_idle_time_of_their_slots() {
     });
     let codes = |turns: &BTreeMap<String, CellFacts>| -> Vec<String> {
         let judged = trust(&TrustFacts::of(&clock, turns), std::slice::from_ref(&cell));
-        eprintln!("{:?}", judged.reasons);
         judged.reasons.into_iter().map(|r| r.code).collect()
     };
     assert!(codes(&turns(false)).contains(&"slots_idle".to_owned()));
