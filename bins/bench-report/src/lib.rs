@@ -20,13 +20,10 @@ mod merge;
 mod render;
 mod run_folder;
 
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
-use rustix::process::Signal;
-use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 
 use arguments::{Arguments, Command};
 use error::CommandError;
@@ -54,21 +51,18 @@ impl Done {
 
 /// The program.
 pub fn main() -> ExitCode {
-    outlive_file_limits();
+    bench_schema::outlive_file_limits();
     match run(Arguments::parse().command) {
         Ok(done) => {
             for note in &done.notes {
                 say(note);
             }
-            let mut out = std::io::stdout().lock();
-            let written = out.write_all(done.output.as_bytes());
-            match written.and_then(|()| out.flush()) {
-                // A closed pipe is the reader's choice.
-                Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            match bench_schema::print_result(&done.output) {
+                Err(error) => {
                     say(&format!("cannot write to standard output: {error}"));
                     ExitCode::FAILURE
                 }
-                _ => ExitCode::from(done.code),
+                Ok(()) => ExitCode::from(done.code),
             }
         }
         Err(error) => {
@@ -81,15 +75,6 @@ pub fn main() -> ExitCode {
 /// What its command line takes.
 pub fn command() -> clap::Command {
     Arguments::command()
-}
-
-/// What is beyond a limit on file sizes (`ulimit -f`) cannot be written, an error like a full disk; the system's own way is to end the program. Once somebody
-/// has listened to its signal it comes as an error.
-fn outlive_file_limits() {
-    if let Ok(runtime) = Builder::new_current_thread().enable_io().build() {
-        let _within = runtime.enter();
-        let _listened = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
-    }
 }
 
 fn run(command: Command) -> Result<Done, CommandError> {

@@ -176,7 +176,12 @@ fn rewrite_in_parts(run: &Path, lines: &[String], each: usize) -> Result {
 #[test]
 fn output_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() -> Result {
     let program = bench(&["--help"]);
-    for (redirect, code) in [("> /dev/full", 1), ("| true; exit ${PIPESTATUS[0]}", 0)] {
+    for (redirect, code) in [
+        ("> /dev/full", 1),
+        (">&-", 1),
+        ("> /dev/null", 0),
+        ("| true; exit ${PIPESTATUS[0]}", 0),
+    ] {
         let output = Command::new("bash")
             .args(["-c", &format!("\"$0\" --help {redirect}")])
             .arg(program.get_program())

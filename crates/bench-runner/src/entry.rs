@@ -144,6 +144,7 @@ const LONGEST_FILE: u64 = 1 << 20;
 
 /// Run a benchmark as the process's command line says, and give the process's exit code.
 pub fn main(program: &Program) -> ExitCode {
+    bench_schema::outlive_file_limits();
     let flags = match config::flags(program.benchmark, program.about, std::env::args_os()) {
         Ok(flags) => flags,
         Err(asked) => return usage(&asked),
@@ -198,7 +199,7 @@ fn usage(asked: &clap::Error) -> ExitCode {
 
 /// A result to stdout: a run whose result reaches nobody has failed.
 fn print(text: &str) -> ExitCode {
-    match Console::result(text) {
+    match bench_schema::print_result(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             Console::default().note(&format!("error: cannot write to standard output: {error}"));

@@ -1,7 +1,7 @@
 //! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last two.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -346,7 +346,7 @@ const ENTITIES: [(&[u8], u8); 5] = [
     (b"apos;", b'\''),
 ];
 
-/// Stdout and stderr of a process that knows these secrets.
+/// Stderr of a process that knows these secrets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Console {
     secrets: Secrets,
@@ -356,18 +356,6 @@ impl Console {
     /// One that says none of `secrets`.
     pub(crate) fn without(secrets: Secrets) -> Self {
         Self { secrets }
-    }
-
-    /// A result, to stdout; of a record its secrets have been taken out before. A closed pipe (`| head`) is the reader's choice.
-    ///
-    /// # Errors
-    /// Everything else for which it could not be written, such as a full disk.
-    pub(crate) fn result(text: &str) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
-            _ => Ok(()),
-        }
     }
 
     /// Something to know, to stderr.

@@ -2,7 +2,7 @@
 //!
 //! Everything else in the workspace speaks in these types: the client fills an [`Exchange`], the runner makes a
 //! [`RequestRecord`] of it, `bench-metrics` turns records into a [`CellRecord`], `bench-insight` adds [`Finding`]s, and a
-//! [`RunRecord`] holds it all. Only serde lives below this crate.
+//! [`RunRecord`] holds it all. Only serde and libc live below this crate.
 //!
 //! Three rules hold everywhere: time is integer nanoseconds on the run's monotonic clock ([`Stamp`], [`Nanos`]); what is not
 //! known is absent (`Option`, an empty list), never 0, −1 or NaN; a name has the meaning that `docs/metrics.md` gives it.
@@ -19,6 +19,7 @@ mod generation;
 mod hardware;
 mod load;
 mod metric;
+mod process;
 mod record;
 mod run;
 mod slo;
@@ -49,6 +50,7 @@ pub use hardware::{
 };
 pub use load::{ArrivalKind, ConcurrencyRamp, Factor, Load, PlanHash, StopRule};
 pub use metric::{Direction, Distribution, FailureView, Interval, Metric, Origin, Quantile, Unit};
+pub use process::{outlive_file_limits, print_result};
 pub use record::{Phase, RequestRecord};
 pub use run::{
     Analysis, Benchmark, ClockKind, ClockRecord, FitRecord, HostRecord, RunRecord, SCHEMA_MAJOR,
