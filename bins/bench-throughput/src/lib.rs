@@ -2,7 +2,7 @@
 //!
 //! The load sweep: a cell for each concurrency of a closed loop, or for each rate of an open one.
 
-use bench_runner::config::{Concurrency, Settings};
+use bench_runner::config::{Concurrency, Settings, carries_its_rate};
 use bench_runner::{Cell, Program};
 use bench_schema::{ArrivalKind, Benchmark, Factor, Load};
 use bench_workload::{DatasetSpec, LengthSpec};
@@ -41,11 +41,12 @@ fn cells(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
 
 fn by_load(settings: &Settings) -> Vec<Cell> {
     let load = &settings.load;
-    if !load.rate.is_empty() {
-        return load.rate.iter().map(|&rate| open(settings, rate)).collect();
+    if carries_its_rate(&load.arrival) {
+        return vec![open(settings, own_rate(&load.arrival))];
     }
-    if let Some(rate) = own_rate(&load.arrival) {
-        return vec![open(settings, rate)];
+    if !load.rate.is_empty() {
+        let rates = load.rate.iter();
+        return rates.map(|&rate| open(settings, Some(rate))).collect();
     }
     let levels = if load.concurrency.is_empty() {
         let most = if settings.small() {
@@ -61,7 +62,7 @@ fn by_load(settings: &Settings) -> Vec<Cell> {
     levels.iter().map(|level| closed(settings, level)).collect()
 }
 
-/// Mean rate of an arrival process that says itself how fast; a file's is known only when it is read, and 1 keeps its own pace.
+/// Mean rate of an arrival process that says itself how fast; that of a file is nobody's wish.
 fn own_rate(arrival: &ArrivalKind) -> Option<f64> {
     match arrival {
         ArrivalKind::Ramp {
@@ -73,7 +74,6 @@ fn own_rate(arrival: &ArrivalKind) -> Option<f64> {
             Some(rates_per_s.iter().sum::<f64>() / levels)
         }
         ArrivalKind::Users { users, every } => Some(f64::from(*users) / every.as_secs_f64()),
-        ArrivalKind::Series { .. } | ArrivalKind::Trace { .. } => Some(1.0),
         _ => None,
     }
 }
@@ -89,31 +89,21 @@ fn closed(settings: &Settings, level: &Concurrency) -> Cell {
     }
 }
 
-fn open(settings: &Settings, rate_per_s: f64) -> Cell {
+fn open(settings: &Settings, rate_per_s: Option<f64>) -> Cell {
     let arrival = settings.load.arrival.clone();
     let kind = arrival.name();
-    let (id, label, factor) = match &arrival {
-        // how fast a file is, nobody has asked for
-        ArrivalKind::Series { .. } => (kind.to_owned(), kind.to_owned(), None),
-        ArrivalKind::Trace { speed } if (speed - 1.0).abs() < f64::EPSILON => {
-            (kind.to_owned(), kind.to_owned(), None)
+    let (id, label) = match (rate_per_s, &arrival) {
+        (Some(rate), _) => (format!("r{rate}-{kind}"), format!("{rate} req/s {kind}")),
+        (None, ArrivalKind::Trace { speed }) if (speed - 1.0).abs() > f64::EPSILON => {
+            (format!("{kind}-x{speed}"), format!("{kind} × {speed}"))
         }
-        ArrivalKind::Trace { speed } => (
-            format!("{kind}-x{speed}"),
-            format!("{kind} × {speed}"),
-            None,
-        ),
-        _ => {
-            let id = format!("r{rate_per_s}-{kind}");
-            (
-                id,
-                format!("{rate_per_s} req/s {kind}"),
-                Some(("rate".to_owned(), Factor::from(rate_per_s))),
-            )
-        }
+        (None, _) => (kind.to_owned(), kind.to_owned()),
     };
-    let own_pace = || ("arrival".to_owned(), Factor::from(label.as_str()));
-    let factors = [factor.unwrap_or_else(own_pace)].into();
+    let factor = match rate_per_s {
+        Some(rate) => ("rate".to_owned(), Factor::from(rate)),
+        None => ("arrival".to_owned(), Factor::from(label.as_str())),
+    };
+    let factors = [factor].into();
     // a replay ends with its trace
     let replays = matches!(arrival, ArrivalKind::Trace { .. });
     let requests = (!replays).then(|| settings.requests_for(1));
@@ -185,6 +175,8 @@ mod tests {
         let quick = made("--url http://h --arrival trace:2 --dataset trace:x", None);
         assert_eq!((&*quick[0].id, &*quick[0].label), ("trace-x2", "trace × 2"));
         assert!(!quick[0].factors.contains_key("rate"));
+        let told = serde_json::to_string(&quick[0].load).unwrap();
+        assert!(!told.contains("rate_per_s"), "{told}");
     }
 
     #[test]

@@ -275,10 +275,17 @@ impl Given {
                 self.complain(key, "needs an open loop", Some(help));
             }
         }
-        if own_rate && self.has("concurrency") {
-            let wrong = "these arrivals are an open loop, which has no concurrency";
-            let help = "take `arrival` or `concurrency` out";
-            self.complain("concurrency", wrong, Some(help));
+        for (key, wrong) in [
+            (
+                "concurrency",
+                "these arrivals are an open loop, which has no concurrency",
+            ),
+            ("rate", "these arrivals have a rate of their own"),
+        ] {
+            if own_rate && self.has(key) {
+                let help = format!("take `arrival` or `{key}` out");
+                self.complain(key, wrong, Some(&help));
+            }
         }
         for key in ["think_time", "ramp_up"] {
             if self.has(key) && (own_rate || self.has("rate")) {

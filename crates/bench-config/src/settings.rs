@@ -185,7 +185,8 @@ pub struct WorkloadSettings {
     /// Measure a grid of `input_tokens` × `output_tokens`, one at a time, instead of a realistic spread.
     #[arg(long)]
     pub grid: bool,
-    /// A tokenizer.json or its folder; without it prompts are sized by the server's /tokenize where it has one, else by words, and the result says which.
+    /// A tokenizer.json or its folder: it sizes prompts, and counts answers whose tokens the server does not tell; without it prompts are sized by the server's
+    /// /tokenize where it has one, else by words, and the result says which.
     #[arg(long, value_name = "PATH", value_parser = path)]
     pub tokenizer: Option<PathBuf>,
     /// What to do at a line of a dataset that cannot be read: stop or skip.

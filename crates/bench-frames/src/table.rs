@@ -176,7 +176,7 @@ pub(crate) fn labelled<'a, R: 'a>(
 ) -> Table<'a, R> {
     let load = move |row: &R| match &of(row).1?.load {
         Load::Closed { concurrency, .. } => Some((Some(*concurrency), None)),
-        Load::Open { rate_per_s, .. } => Some((None, Some(*rate_per_s))),
+        Load::Open { rate_per_s, .. } => Some((None, *rate_per_s)),
     };
     table = table
         .whole("concurrency", move |row| load(row)?.0)

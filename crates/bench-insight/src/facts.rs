@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp};
+use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp, TokenSource};
 
 use crate::outages::{Answers, Silence};
 
@@ -50,7 +50,9 @@ pub struct CellFacts {
     pub answers_empty: u64,
     /// Completed streamed answers with content whose number of tokens nobody told.
     pub answers_untold: u64,
-    /// Completed requests whose output tokens and asked output tokens are both known.
+    /// Completed requests whose output tokens were counted from their text, since the server told none.
+    pub answers_by_text: u64,
+    /// Completed requests of which the server told the output tokens, and that asked for a number.
     pub answers_counted: u64,
     /// Those of them that got fewer tokens than asked.
     pub answers_short: u64,
@@ -180,7 +182,10 @@ impl FactKeeper {
             .map(|all| all.iter().copied().map(u64::from).sum());
         let told = record.wire.usage.as_ref().and_then(|u| u.completion_tokens);
         let told = told.max(summed);
-        let got = told.or(record.output_tokens);
+        let by_text = record.token_source == TokenSource::Tokenizer;
+        self.facts.answers_by_text += u64::from(by_text);
+        // a count of the text is no sign that an answer is short or long: it may cut the same text into other tokens
+        let got = told.or(record.output_tokens).filter(|_| !by_text);
         if let (Some(got), Some(want)) = (got, record.asked_output_tokens) {
             self.facts.answers_counted += 1;
             self.facts.answers_short += u64::from(got < want);

@@ -88,7 +88,9 @@ fn fastest(run: &RunRecord) -> Option<&CellRecord> {
 fn quietest(run: &RunRecord) -> Option<&CellRecord> {
     let level = |cell: &CellRecord| match &cell.load {
         Load::Closed { concurrency, .. } => f64::from(*concurrency),
-        Load::Open { rate_per_s, .. } => *rate_per_s,
+        Load::Open { rate_per_s, .. } => rate_per_s
+            .or(cell.plan.offered_rate_per_s)
+            .unwrap_or(f64::INFINITY),
     };
     let cells = run.cells.iter();
     cells.min_by(|a, b| level(a).total_cmp(&level(b)))

@@ -404,6 +404,13 @@ const RULES: &[Rule] = &[
         next: "look at what these answers end with (`--keep-text`, the server's log)",
     },
     Rule {
+        code: "tokens_by_text",
+        limits: Limits(0.01, NEVER),
+        limit: Limit::Share,
+        look: answers::by_text,
+        next: "have the server send `usage`: the count misses tokens without text, and is another where the tokenizer is not the server's",
+    },
+    Rule {
         code: "short_answers",
         limits: Limits(0.01, NEVER),
         limit: Limit::Share,

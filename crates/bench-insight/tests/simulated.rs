@@ -7,13 +7,16 @@
 
 use crate::load;
 use bench_insight::{
-    CellSamples, ComparedSamples, GateVerdict, RequestSample, compare, findings, gate,
+    CellFacts, CellSamples, ComparedSamples, GateVerdict, RequestSample, TrustFacts, compare,
+    findings, gate, trust,
 };
 use bench_metrics::{CellContext, CompareOptions, summarise_cell};
 use bench_schema::{
-    Answer, CellRecord, Channel, Event, Exchange, Factor, Known, Load, Metric, Nanos, Outcome,
-    Phase, PromptSize, RequestRecord, RunRecord, Slo, Stamp, TokenSource,
+    Answer, CellRecord, Channel, Event, Exchange, Factor, FailureKind, Known, Load, Metric, Nanos,
+    Outcome, Phase, PromptSize, RequestRecord, RunRecord, Slo, Stage, Stamp, TokenSource,
+    TrustVerdict,
 };
+use proptest::prelude::*;
 
 /// Standard normal noise from a seed (splitmix64, Box and Muller).
 struct Noise(u64);
@@ -198,4 +201,59 @@ fn a_gate_on_paired_requests_finds_a_real_slowdown_and_raises_no_false_alarm() {
     assert_eq!(told[0][0], all, "false alarms: {:?}", told[0]);
     assert!(told[3][0] <= 2, "a slowdown of 10 % passed: {:?}", told[3]);
     assert!(told[3][2] * 10 >= all * 9, "{:?}", told[3]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever a server's deaths: trust is what a plain count of the lost requests makes of them. (Counts, attainment and rates likewise:
+    /// `bench-metrics`, `for_any_schedule_of_deaths_the_figures_are_those_of_a_plain_script`.)
+    #[test]
+    fn for_any_schedule_of_deaths_trust_is_that_of_a_plain_count(
+        deaths in proptest::collection::vec((0.0_f64..40.0, 0.0_f64..15.0), 0..5),
+        n in 50_u32..600,
+        is_open in any::<bool>(),
+        stay in 20.0_f64..2_000.0,
+    ) {
+        let dead = |ms: f64| deaths.iter().any(|(from, length)| {
+            (from * 1e3..(from + length) * 1e3).contains(&ms)
+        });
+        let records: Vec<RequestRecord> = (0..n).map(|id| {
+            let due = 40_000.0 * f64::from(id) / f64::from(n);
+            let mut record = answered(id.into(), due, stay);
+            if dead(due) || dead(due + stay) {
+                let (stage, failure) = (Stage::Connect, FailureKind::Refused);
+                let message = "nobody listens there".to_owned();
+                record.wire = Exchange::nothing(Outcome::Failed { stage, failure, message });
+                record.wire.closed = Some(record.due + Nanos::from_millis(1));
+            }
+            record
+        }).collect();
+        let lost = records.iter().filter(|r| !r.wire.outcome.is_completed()).count();
+        let share = lost as f64 / f64::from(n);
+
+        let run = load::run("concurrency-sweep");
+        let load = if is_open {
+            let (arrival, in_flight_cap) = (bench_schema::ArrivalKind::Constant, None);
+            Load::Open { rate_per_s: Some(f64::from(n) / 40.0), arrival, in_flight_cap }
+        } else {
+            Load::closed(8)
+        };
+        let mut cell = CellRecord { id: "c".to_owned(), load: load.clone(), ..run.cells[0].clone() };
+        summarise_cell(&records, CellContext::new(load)).fill(&mut cell);
+        let facts = [("c".to_owned(), CellFacts::of(&records))].into();
+        let said = trust(&TrustFacts::of(&run.clock, &facts), &[cell]);
+
+        let of = |code: &str| said.reasons.iter().find(|r| r.code == code).map(|r| r.verdict);
+        if lost == records.len() {
+            prop_assert_eq!(said.verdict, TrustVerdict::Untrusted);
+        } else {
+            let wanted = match share {
+                s if s > 0.10 => Some(TrustVerdict::Untrusted),
+                s if s > 0.01 => Some(TrustVerdict::Doubtful),
+                _ => None,
+            };
+            prop_assert_eq!(of("failures"), wanted, "{} of {}: {:?}", lost, n, said.reasons);
+        }
+    }
 }

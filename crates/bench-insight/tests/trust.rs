@@ -646,6 +646,13 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     );
     speak(
         CellFacts {
+            answers_by_text: 4,
+            ..CellFacts::default()
+        },
+        "tokens_by_text",
+    );
+    speak(
+        CellFacts {
             cancelled_unanswered: 105,
             ..CellFacts::default()
         },
@@ -742,6 +749,16 @@ fn answers_without_content_and_without_a_count_are_counted() {
     all[80].wire.events = EventLog::default();
     let facts = CellFacts::of(&all);
     assert_eq!((facts.answers_untold, facts.answers_empty), (5, 2));
+    let counted = facts.answers_counted;
+    for record in &mut all[20..23] {
+        (record.output_tokens, record.token_source) = (Some(9), TokenSource::Tokenizer);
+    }
+    let by_text = CellFacts::of(&all);
+    assert_eq!(
+        (by_text.answers_by_text, by_text.answers_counted),
+        (3, counted - 3)
+    );
+    assert_eq!(by_text.answers_short, facts.answers_short);
     assert!(facts.later_turns);
     assert_eq!(facts.cancelled_unanswered, 1);
     assert_eq!(facts.to_send, Nanos::from_millis(3));

@@ -111,7 +111,9 @@ fn cells_axis(run: &RunRecord, cells: &[&CellRecord]) -> Axis {
     match levels(run) {
         Some((_, _, name)) => level_axis(
             &name,
-            cells.iter().map(|cell| tables::load_level(&cell.load).0),
+            cells
+                .iter()
+                .filter_map(|cell| tables::load_level(&cell.load).0),
         ),
         None => category_axis(labels(cells)),
     }
@@ -160,8 +162,8 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
     let mut seen: Vec<(&CellRecord, f64)> = run
         .cells
         .iter()
-        .map(|cell| (cell, tables::load_level(&cell.load).0))
-        .collect();
+        .map(|cell| Some((cell, tables::load_level(&cell.load).0?)))
+        .collect::<Option<_>>()?;
     seen.sort_by(|a, b| a.1.total_cmp(&b.1));
     let repeated = seen
         .windows(2)

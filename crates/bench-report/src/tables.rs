@@ -127,10 +127,10 @@ pub(crate) fn origin_words(run: &RunRecord) -> &'static str {
     }
 }
 
-/// The factor along which load was swept, with its unit: concurrency, or requests per second.
-pub(crate) fn load_level(load: &Load) -> (f64, &'static str, &'static str) {
+/// The factor along which load was swept, with its unit: concurrency, or requests per second; no number where the pace is a file's.
+pub(crate) fn load_level(load: &Load) -> (Option<f64>, &'static str, &'static str) {
     match load {
-        Load::Closed { concurrency, .. } => (f64::from(*concurrency), "concurrency", ""),
+        Load::Closed { concurrency, .. } => (Some(f64::from(*concurrency)), "concurrency", ""),
         Load::Open { rate_per_s, .. } => (*rate_per_s, "rate", "req/s"),
     }
 }
@@ -294,10 +294,19 @@ fn load_words(run: &RunRecord) -> String {
                     closed.push(level);
                 }
             }
-            Load::Open { rate_per_s, .. } if !open.contains(&rate_per_s.to_string()) => {
-                open.push(rate_per_s.to_string());
+            Load::Open {
+                rate_per_s,
+                arrival,
+                ..
+            } => {
+                let pace = match rate_per_s {
+                    Some(rate) => format!("{rate} requests/s"),
+                    None => format!("the pace of its {}", arrival.name()),
+                };
+                if !open.contains(&pace) {
+                    open.push(pace);
+                }
             }
-            Load::Open { .. } => {}
         }
     }
     let mut parts = Vec::new();
@@ -305,7 +314,8 @@ fn load_words(run: &RunRecord) -> String {
         parts.push(format!("closed loop at concurrency {}", closed.join(", ")));
     }
     if !open.is_empty() {
-        parts.push(format!("open loop at {} requests/s", open.join(", ")));
+        let each = open.join(", ").replace(" requests/s,", ",");
+        parts.push(format!("open loop at {each}"));
     }
     parts.join("; ")
 }
@@ -324,7 +334,10 @@ fn host(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
     let client = [
         host.name.clone(),
         host.cpu_model.clone(),
-        host.cpus.map(|n| format!("{n} logical CPUs")),
+        host.cpus.map(|n| match host.facts.get("cpu.logical") {
+            Some(all) if *all != n.to_string() => format!("{n} of {all} logical CPUs usable"),
+            _ => format!("{n} logical CPUs"),
+        }),
         memory.map(|gib| format!("{} GiB", number::short(gib))),
         host.os.clone(),
         host.kernel

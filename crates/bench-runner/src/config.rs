@@ -1,10 +1,12 @@
 //! What the runner makes of a configuration: the client's own types, looked at before anything starts.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use bench_client::{ClientError, Endpoint, Proxy};
+use bench_client::{ClientError, Endpoint, Protocol, Proxy};
 use bench_hardware::{Gpus, PrometheusQueries};
-use bench_schema::Benchmark;
+use bench_schema::{Benchmark, GenerationRequest, Prompt, Sampling};
+use serde_json::Value;
 
 use bench_config::Given;
 pub(crate) use bench_config::flags;
@@ -29,10 +31,37 @@ pub(crate) fn settings(
 ) -> Result<Settings, Vec<Problem>> {
     let mut given = Given::read(benchmark, flags, file, around)?;
     check_addresses(&mut given);
-    if let Err(error) = bench_client::protocol_by_name(&given.settings.target.api) {
-        given.complain("api", error.to_string(), None);
+    match bench_client::protocol_by_name(&given.settings.target.api) {
+        Ok(protocol) => check_body(&mut given, &*protocol),
+        Err(error) => given.complain("api", error.to_string(), None),
     }
     given.finish()
+}
+
+/// What is merged into a body must leave the prompt there: a server that is asked something else is not the one that the results are about.
+fn check_body(given: &mut Given, protocol: &dyn Protocol) {
+    const PROMPT: &str = "the-prompt-of-the-benchmark";
+    let Some(merged) = given.settings.workload.extra_body.clone() else {
+        return;
+    };
+    let keeps_the_prompt = |(key, value): &(&String, &Value)| {
+        let one = [((*key).clone(), (*value).clone())].into_iter().collect();
+        let request = GenerationRequest {
+            prompt: Prompt::Text(PROMPT.into()),
+            max_tokens: None,
+            min_tokens: None,
+            ignore_eos: false,
+            sampling: Sampling::default(),
+            stream: false,
+            extra_body: Some(Arc::new(one)),
+        };
+        String::from_utf8_lossy(&protocol.body(&request, "")).contains(PROMPT)
+    };
+    for (key, _) in merged.iter().filter(|pair| !keeps_the_prompt(pair)) {
+        let wrong = format!("`{key}` would replace the prompts that the benchmark sends");
+        let help = format!("take `{key}` out; --dataset jsonl:FILE sends prompts of your own");
+        given.complain("extra_body", wrong, Some(&help));
+    }
 }
 
 /// Every address has to be one that the client can use.

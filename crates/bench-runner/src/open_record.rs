@@ -8,13 +8,13 @@ use bench_schema::{
     Exchange, FailureKind, GenerationRequest, Nanos, Outcome, Phase as PhaseKind, PlanHash, Prompt,
     RequestRecord, Stage, Stamp, TokenSource,
 };
-use bench_workload::Planned;
+use bench_workload::{Planned, TokenCounter};
 use serde_json::{Map, Value};
 
 use crate::health::Health;
 use crate::progress::ProgressCounters;
 use crate::recorder::Recorder;
-use crate::server::KEPT_TEXT;
+use crate::server::{KEPT_TEXT, LONGEST_ANSWER};
 
 const LOST: &str = "the client's own task ended unexpectedly";
 
@@ -23,8 +23,6 @@ pub(crate) struct RecordSink {
     pub(crate) recorder: Recorder,
     pub(crate) counters: Arc<ProgressCounters>,
     pub(crate) health: Arc<Health>,
-    /// Whether answers are kept in their records.
-    pub(crate) keep_text: bool,
 }
 
 /// What requests of one part of a cell have in common.
@@ -109,8 +107,7 @@ impl OpenRecord {
     }
 
     /// What became of it.
-    pub(crate) fn end(mut self, mut wire: Exchange) {
-        wire.text = wire.text.filter(|_| self.sink.keep_text).map(head);
+    pub(crate) fn end(mut self, wire: Exchange) {
         if let Some(record) = &mut self.record {
             (record.output_tokens, record.token_source) =
                 output_tokens(&wire, record.asked_output_tokens);
@@ -297,20 +294,13 @@ fn encoded(
 ) -> Result<PreparedRequest, ClientError> {
     let prepared = encoder.prepare(request, name)?;
     Ok(if goes_on {
-        prepared.keeping_text(Some(usize::MAX))
+        prepared.keeping_text(Some(LONGEST_ANSWER))
     } else {
         prepared
     })
 }
 
-fn head(text: String) -> String {
-    match text.char_indices().nth(KEPT_TEXT) {
-        Some((end, _)) => text.get(..end).unwrap_or_default().to_owned(),
-        None => text,
-    }
-}
-
-/// Output tokens and how they are known: the server's usage, else counts in the stream.
+/// Output tokens and how they are known while the answer is read: the server's usage, else counts in the stream.
 ///
 /// A server that tells more than was asked for, and more than it sent events, is believed up to the larger of the two; what it told stays
 /// in `usage`, and trust judges it.
@@ -325,8 +315,39 @@ fn output_tokens(wire: &Exchange, asked: Option<u64>) -> (Option<u64>, TokenSour
     let Some(count) = count else {
         return (None, TokenSource::Unknown);
     };
+    (Some(believed(count, wire, asked)), source)
+}
+
+/// Of a count of tokens as many as were asked for or came as events.
+fn believed(count: u64, wire: &Exchange, asked: Option<u64>) -> u64 {
     let most = asked.map_or(count, |asked| asked.max(wire.events.len() as u64));
-    (Some(count.min(most)), source)
+    count.min(most)
+}
+
+/// What becomes of the texts of answers, off the threads that send and read.
+pub(crate) struct AnswerTexts {
+    /// Counts tokens where the server tells none; absent where no tokenizer was given.
+    pub(crate) counter: Option<Arc<dyn TokenCounter>>,
+    /// Whether their beginnings stay in the records.
+    pub(crate) keep: bool,
+}
+
+impl AnswerTexts {
+    /// Count the text where its tokens are not known, and cut it to what is stored. One that is not there as a whole is not counted.
+    pub(crate) fn settle(&self, record: &mut RequestRecord) {
+        let Some(text) = record.wire.text.take() else {
+            return;
+        };
+        let is_whole = !text.is_empty() && text.chars().count() as u64 == record.wire.text_chars;
+        if let Some(counter) = self.counter.as_ref().filter(|_| is_whole)
+            && record.output_tokens.is_none()
+            && let Ok(count) = counter.count(&text)
+        {
+            let count = believed(count, &record.wire, record.asked_output_tokens);
+            (record.output_tokens, record.token_source) = (Some(count), TokenSource::Tokenizer);
+        }
+        record.wire.text = self.keep.then(|| text.chars().take(KEPT_TEXT).collect());
+    }
 }
 
 #[cfg(test)]

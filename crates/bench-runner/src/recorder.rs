@@ -14,6 +14,7 @@ use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, Reque
 use crate::RunError;
 use crate::folder::RunDirectory;
 use crate::journal::{Journal, JournalError};
+use crate::open_record::AnswerTexts;
 use crate::redact::Secrets;
 
 /// Messages that may wait for the recorder; a request record is a few kilobytes.
@@ -159,6 +160,7 @@ impl RecorderThread {
         directory: &Arc<RunDirectory>,
         clock: Clock,
         secrets: Secrets,
+        texts: AnswerTexts,
     ) -> Result<Self, RunError> {
         let folder = directory.path()?;
         let requests = Journal::create(&folder, JournalFile::Requests, PART_BYTES)?;
@@ -173,6 +175,7 @@ impl RecorderThread {
             requests,
             readings,
             secrets,
+            texts,
             aggregator: None,
             latest: VecDeque::new(),
             flushed: clock.now(),
@@ -206,6 +209,7 @@ struct RecorderLoop {
     requests: Journal,
     readings: Journal,
     secrets: Secrets,
+    texts: AnswerTexts,
     aggregator: Option<Box<CellAggregator>>,
     /// Readings of the last [`LEAD`], for the cell that begins next.
     latest: VecDeque<Arc<Reading>>,
@@ -250,6 +254,7 @@ impl RecorderLoop {
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Request(mut record) => {
+                self.texts.settle(&mut record);
                 self.secrets.hide_in(&mut record);
                 self.requests.append(&record);
                 if let Some(aggregator) = &mut self.aggregator {

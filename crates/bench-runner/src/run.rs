@@ -14,13 +14,12 @@ use std::time::SystemTime;
 use bench_client::{Clock, RequestEncoder};
 use bench_insight::Asked;
 use bench_schema::RunRecord;
-use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::RunError;
 use crate::config::Settings;
 use crate::entry::{Engine, Program};
 use crate::folder::RunDirectory;
+use crate::open_record::AnswerTexts;
 use crate::planner::Planner;
 use crate::progress::Progress;
 use crate::recorder::RecorderThread;
@@ -69,17 +68,8 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
         .enable_all()
         .build()
         .map_err(RunError::Thread)?;
-    let whole = async {
-        outlive_file_limits();
-        carry_out(program, settings).await
-    };
+    let whole = carry_out(program, settings);
     tokio::task::LocalSet::new().block_on(&runtime, whole)
-}
-
-/// What is beyond a limit on file sizes (`ulimit -f`) cannot be written, an error like a full disk; the system's own way is to end the program. Once somebody
-/// has listened to its signal it comes as an error.
-fn outlive_file_limits() {
-    let _listened = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
 }
 
 #[expect(
@@ -104,7 +94,13 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;
 
-    let recorder = RecorderThread::start(&directory, run.clock.clone(), run.secrets.clone())?;
+    let workload = &settings.workload;
+    let texts = AnswerTexts {
+        counter: (workload.tokenizer.as_ref()).map(|_| Arc::clone(&run.token_counter)),
+        keep: workload.keep_text,
+    };
+    let recorder =
+        RecorderThread::start(&directory, run.clock.clone(), run.secrets.clone(), texts)?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;

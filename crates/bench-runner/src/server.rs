@@ -21,6 +21,8 @@ use crate::{RunError, redact};
 
 /// Characters of an answer that are kept where that is asked for.
 pub(crate) const KEPT_TEXT: usize = 2_000;
+/// Characters of an answer that are in memory where it is counted or gone on from: a quarter of a million tokens. A longer one is neither.
+pub(crate) const LONGEST_ANSWER: usize = 1 << 20;
 
 /// A server that is ready to be measured.
 pub(crate) struct Server {
@@ -59,19 +61,13 @@ pub(crate) fn target(
         },
     )
     .map_err(|error| RunError::Client(error.to_string()))?;
-    let endpoints = urls
-        .iter()
-        .map(|url| Endpoint::parse(url))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(unusable)?;
     let first = urls.first().map_or("http://127.0.0.1", String::as_str);
-    let base = Target::new(first, protocol, model).map_err(unusable)?;
+    let mut base = Target::new(first, protocol, model).map_err(unusable)?;
+    for other in urls.iter().skip(1) {
+        base.endpoints
+            .push(Endpoint::parse(other).map_err(unusable)?);
+    }
     Ok(Target {
-        endpoints: if endpoints.is_empty() {
-            base.endpoints.clone()
-        } else {
-            endpoints
-        },
         headers: headers(settings)?,
         api_key: settings.credentials.api_key.clone(),
         tls: tls(settings),
@@ -88,7 +84,10 @@ pub(crate) fn target(
             Amount::Time(time) => CancelAfter::Time(time),
         }),
         limits: Limits::default(),
-        keep_text: settings.workload.keep_text.then_some(KEPT_TEXT),
+        keep_text: match &settings.workload.tokenizer {
+            Some(_) => Some(LONGEST_ANSWER),
+            None => settings.workload.keep_text.then_some(KEPT_TEXT),
+        },
         ..base
     })
 }
@@ -181,12 +180,9 @@ impl Server {
             proxy: (target.proxy.as_ref()).map(|proxy| proxy.endpoint().to_string()),
         };
         Ok(Self {
-            record,
-            chat: takes_conversations(&*target.protocol),
-            target,
-            calibration: None,
             arrival,
             fetcher: Some(fetcher),
+            ..Self::of(record, target)
         })
     }
 
@@ -197,18 +193,23 @@ impl Server {
 
     /// A server that nobody asked: for plans without one.
     pub(crate) fn imagined(settings: &Settings) -> Result<Self, RunError> {
-        let target = Arc::new(target(settings, &settings.target.urls(), "")?);
-        Ok(Self {
-            record: ServerRecord {
-                api: settings.target.api.clone(),
-                ..ServerRecord::default()
-            },
+        let target = target(settings, &settings.target.urls(), "")?;
+        let record = ServerRecord {
+            api: settings.target.api.clone(),
+            ..ServerRecord::default()
+        };
+        Ok(Self::of(record, Arc::new(target)))
+    }
+
+    fn of(record: ServerRecord, target: Arc<Target>) -> Self {
+        Self {
+            record,
             chat: takes_conversations(&*target.protocol),
             target,
             calibration: None,
             arrival: (ClockKind::ReadReturn, None),
             fetcher: None,
-        })
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! How a run is told to end: once to stop sending, twice to leave at once; and who may tell it: Ctrl-C, SIGTERM, SIGHUP, the deadline.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
 use bench_schema::RunRecord;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,31 +26,25 @@ pub(crate) enum Ending {
 /// The run's end, shared by everyone who has to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop {
-    level: Arc<AtomicU8>,
+    level: Arc<watch::Sender<Ending>>,
     reason: Arc<OnceLock<&'static str>>,
-    changes: Arc<watch::Sender<Ending>>,
 }
 
 impl Stop {
     pub(crate) fn new() -> Self {
-        let (changes, _nobody_yet) = watch::channel(Ending::No);
         Self {
-            level: Arc::new(AtomicU8::new(0)),
+            level: Arc::new(watch::Sender::new(Ending::No)),
             reason: Arc::default(),
-            changes: Arc::new(changes),
         }
     }
 
     /// Go this far; never back.
     pub(crate) fn advance(&self, to: Ending) {
-        let code = match to {
-            Ending::No => 0,
-            Ending::Draining => 1,
-            Ending::Cutting => 2,
-        };
-        if self.level.fetch_max(code, Ordering::SeqCst) < code {
-            self.changes.send_replace(to);
-        }
+        self.level.send_if_modified(|level| {
+            let further = *level < to;
+            *level = to.max(*level);
+            further
+        });
     }
 
     /// Who ended the run; the first one counts.
@@ -62,16 +57,16 @@ impl Stop {
         self.reason.get().copied()
     }
 
-    /// Whether nothing more may be sent. One relaxed load: cheap enough for each request.
+    /// Whether nothing more may be sent. Its lock is held to read or write a byte.
     pub(crate) fn is_draining(&self) -> bool {
-        self.level.load(Ordering::Relaxed) > 0
+        *self.level.borrow() >= Ending::Draining
     }
 
     /// Resolves when `ending` is reached.
     pub(crate) async fn reached(&self, ending: Ending) {
-        let mut changes = self.changes.subscribe();
+        let mut level = self.level.subscribe();
         // the sender lives as long as `self`, so waiting cannot fail
-        let _sender_lives = changes.wait_for(|&now| now >= ending).await;
+        let _sender_lives = level.wait_for(|&now| now >= ending).await;
     }
 }
 
@@ -79,35 +74,30 @@ impl Stop {
 const NAMES: [&str; 3] = ["Ctrl-C", "SIGTERM", "SIGHUP"];
 
 /// The signals of somebody who wants the program to end, from the moment at which this is made.
-pub(crate) struct Signals {
-    interrupt: Option<Signal>,
-    terminate: Option<Signal>,
-    hangup: Option<Signal>,
-}
+pub(crate) struct Signals(Vec<(&'static str, Signal)>);
 
 impl Signals {
     pub(crate) fn listen() -> Self {
-        Self {
-            interrupt: signal(SignalKind::interrupt()).ok(),
-            terminate: signal(SignalKind::terminate()).ok(),
-            hangup: signal(SignalKind::hangup()).ok(),
-        }
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ];
+        let signals = NAMES.into_iter().zip(kinds);
+        let signals = signals.filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
+        Self(signals.collect())
     }
 
     /// Who it is that comes next.
     pub(crate) async fn next(&mut self) -> &'static str {
-        async fn came(signals: &mut Option<Signal>) {
-            match signals {
-                Some(signals) => drop(signals.recv().await),
-                None => std::future::pending().await,
-            }
-        }
-        let [interrupt, terminate, hangup] = NAMES;
-        tokio::select! {
-            () = came(&mut self.interrupt) => interrupt,
-            () = came(&mut self.terminate) => terminate,
-            () = came(&mut self.hangup) => hangup,
-        }
+        poll_fn(|context| {
+            let came = |(name, signal): &mut (&'static str, Signal)| {
+                signal.poll_recv(context).is_ready().then_some(*name)
+            };
+            let mut signals = self.0.iter_mut();
+            signals.find_map(came).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 

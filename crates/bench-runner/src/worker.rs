@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
-use bench_schema::{Exchange, Load, Nanos, Stamp};
+use bench_schema::{Exchange, Load, Nanos, Prompt, Stamp};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
@@ -19,6 +19,7 @@ use crate::health::{BackOff, BackOffHint};
 use crate::open_record::{Conversation, Ready, leave_unsent};
 use crate::phase::{Part, Phase};
 use crate::planner::Queue;
+use crate::server::LONGEST_ANSWER;
 use crate::stop::Ending;
 
 const CAP_REACHED: &str = "the in-flight cap was reached";
@@ -27,7 +28,7 @@ const LEFT_ALONE: &str =
     "the cell ended while its slot left the server alone, since requests had failed";
 /// How long a wait may hold a phase that is over.
 const LOOK_UP: Nanos = Nanos::from_millis(500);
-const NO_ANSWER_BEFORE: &str = "the answer that it waits for did not come";
+const NO_ANSWER_BEFORE: &str = "the answer that it waits for did not come as a whole";
 
 /// Clock and client of a worker.
 pub(crate) trait WorkerIo: 'static {
@@ -190,12 +191,11 @@ impl<G: WorkerIo> Worker<G> {
         } = conversation;
         let (mut ready, mut due) = (first, due);
         loop {
-            let said = ready.said.take();
-            let (answer, hint) = self.one(phase, ready, due).await;
+            let (exchange, hint) = self.one(phase, ready, due).await;
             let Some(next) = later.pop_front() else {
                 return hint;
             };
-            let Some((said, answer)) = said.zip(answer) else {
+            let Some((said, answer)) = exchange else {
                 let unsent = std::iter::once(next).chain(later);
                 leave_unsent(unsent, self.io.now(), self.index, NO_ANSWER_BEFORE);
                 return hint;
@@ -213,17 +213,18 @@ impl<G: WorkerIo> Worker<G> {
         }
     }
 
-    /// One request's life: it is due, taken up, sent and answered, recorded. Returns the answer, where it is whole and kept.
+    /// One request's life: it is due, taken up, sent and answered, recorded. Returns what was said and the answer, where somebody goes on from it
+    /// and it is whole.
     async fn one(
         &self,
         phase: &Phase,
         ready: Ready,
         due: Stamp,
-    ) -> (Option<String>, Option<BackOffHint>) {
+    ) -> (Option<(Prompt, String)>, Option<BackOffHint>) {
         let Ready {
             mut open_record,
             request,
-            ..
+            said,
         } = ready;
         let dispatched = self.io.now();
         if phase.measures() && self.since.get().is_none() {
@@ -231,7 +232,10 @@ impl<G: WorkerIo> Worker<G> {
         }
         open_record.begin(due, dispatched, self.index);
         let wire = self.io.send(&request).await;
-        let answer = wire.text.clone().filter(|_| wire.outcome.is_completed());
+        let is_whole = wire.outcome.is_completed() && wire.text_chars <= LONGEST_ANSWER as u64;
+        let answer = said
+            .filter(|_| is_whole)
+            .and_then(|said| Some((said, wire.text.clone()?)));
         let hint = BackOffHint::of(&wire);
         open_record.end(wire);
         (answer, hint)

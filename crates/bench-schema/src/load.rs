@@ -26,8 +26,9 @@ pub enum Load {
     },
     /// Requests start at times that do not depend on answers.
     Open {
-        /// Requests per second that are asked for, on average.
-        rate_per_s: f64,
+        /// Requests per second that are asked for, on average; absent where the pace is a file's. In older results it is 1 there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_per_s: Option<f64>,
         /// The arrival process.
         arrival: ArrivalKind,
         /// Most requests in flight; beyond it they are `unsent`, never delayed. Absent: no cap.

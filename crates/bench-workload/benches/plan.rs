@@ -19,7 +19,7 @@ fn plan(dataset: &str, requests: u64, token_counter: Arc<dyn TokenCounter>) -> O
         input: Some("550".parse().ok()?),
         output: Some("128".parse().ok()?),
         load: Load::Open {
-            rate_per_s: 1_000.0,
+            rate_per_s: Some(1_000.0),
             arrival: ArrivalKind::Poisson,
             in_flight_cap: None,
         },

@@ -13,7 +13,7 @@
 //!     dataset: "random".parse()?,
 //!     input: Some("64..128".parse()?),
 //!     output: Some("32".parse()?),
-//!     load: Load::Open { rate_per_s: 10.0, arrival: ArrivalKind::Poisson, in_flight_cap: None },
+//!     load: Load::Open { rate_per_s: Some(10.0), arrival: ArrivalKind::Poisson, in_flight_cap: None },
 //!     requests: Some(100),
 //!     ..PlanSpec::default()
 //! };

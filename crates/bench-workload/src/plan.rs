@@ -141,7 +141,8 @@ fn arrivals(spec: &PlanSpec) -> Result<Option<Arrivals>, WorkloadError> {
         duration: spec.duration,
     };
     let draw = Draw::new(spec.seed.stream("arrivals", &spec.shape_key()));
-    Arrivals::new(arrival, *rate_per_s, extent, draw).map(Some)
+    // what has a pace of its own does not use it, and 0 is refused for all else
+    Arrivals::new(arrival, rate_per_s.unwrap_or_default(), extent, draw).map(Some)
 }
 
 /// How many of the arrivals fall into the plan; unknown where it has no end.

@@ -15,7 +15,7 @@ fn outputs(rows: &[Planned]) -> Vec<u32> {
 
 fn replay(speed: f64) -> Load {
     Load::Open {
-        rate_per_s: 1.0,
+        rate_per_s: Some(1.0),
         arrival: ArrivalKind::Trace { speed },
         in_flight_cap: None,
     }
@@ -148,7 +148,7 @@ fn a_replay_can_be_sped_up_and_ends_with_its_trace() -> Result<(), Problem> {
     };
     assert_eq!(rows(short)?.len(), 4);
     let own_rate = Load::Open {
-        rate_per_s: 2.0,
+        rate_per_s: Some(2.0),
         arrival: ArrivalKind::Constant,
         in_flight_cap: None,
     };

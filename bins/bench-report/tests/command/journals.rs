@@ -22,7 +22,7 @@ fn open_run() -> Value {
     let mut run = blank();
     let mut cell = run["cells"][1].clone();
     cell["load"] = serde_json::to_value(Load::Open {
-        rate_per_s: 30.0,
+        rate_per_s: Some(30.0),
         arrival: ArrivalKind::Constant,
         in_flight_cap: None,
     })

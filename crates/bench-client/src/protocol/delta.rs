@@ -215,11 +215,13 @@ impl Delta {
 impl Whole {
     fn add(&mut self, text: &str) {
         let kept = usize::try_from(self.chars).unwrap_or(usize::MAX);
-        let room = self.text_limit.saturating_sub(kept);
-        if let Some(store) = self.text.as_mut().filter(|_| room > 0) {
-            store.extend(text.chars().take(room));
+        let (chars, room) = (text.chars().count(), self.text_limit.saturating_sub(kept));
+        match &mut self.text {
+            Some(store) if chars <= room => store.push_str(text),
+            Some(store) => store.extend(text.chars().take(room)),
+            None => {}
         }
-        self.chars += text.chars().count() as u64;
+        self.chars += chars as u64;
     }
 }
 

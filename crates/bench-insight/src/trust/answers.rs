@@ -168,6 +168,19 @@ pub(super) fn untold(scene: &Scene<'_>) -> Option<Seen> {
     }))
 }
 
+/// Answers whose tokens are the client's count of their text: as good as its tokenizer is the server's, and without tokens that have no text.
+pub(super) fn by_text(scene: &Scene<'_>) -> Option<Seen> {
+    let (counted, all) = (
+        scene.requests()?.answers_by_text,
+        scene.cell.counts.completed,
+    );
+    Some(Seen::share(counted, all, |n, of, share| {
+        format!(
+            "the server did not tell the tokens of {n} of {of} answers, {share}: they are counted from the text with the run's tokenizer"
+        )
+    }))
+}
+
 /// What a closed loop's slots waited out after refusals, at least: the load was lower than its concurrency says. The drain at the end is
 /// allowed for. Where failures or an outage say as much, they are told instead.
 pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {

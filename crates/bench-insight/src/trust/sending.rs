@@ -13,7 +13,7 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     };
     // a trace's own pace is in the plan only
     let planned = scene.cell.windows.whole.as_ref()?.offered_requests_per_s;
-    let gap = 1e9 / view::positive(planned.unwrap_or(rate_per_s))?;
+    let gap = 1e9 / view::positive(planned.or(rate_per_s)?)?;
     let p99 = view::quantile(scene.cell, Metric::Lateness, 0.99)?;
     let doubtful = (0.01 * gap).max(1e6);
     let what = format!(
@@ -150,11 +150,10 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
     let unsent = counts.unsent as f64 / counts.planned.max(1) as f64;
     let below = 1.0 - offered / planned - unsent;
-    let asked = if (planned / rate_per_s - 1.0).abs() > 0.01 {
-        format!(" ({} were asked for)", text::number(*rate_per_s))
-    } else {
-        String::new()
-    };
+    let differs = rate_per_s.filter(|asked| (planned / asked - 1.0).abs() > 0.01);
+    let asked = differs.map_or_else(String::new, |asked| {
+        format!(" ({} were asked for)", text::number(asked))
+    });
     let what = format!(
         "only {} of the {} requests/s of the plan{asked} were sent, {} below",
         text::number(offered),

@@ -580,7 +580,7 @@ fn cell_record(cell: &Cell, id: &str, records: &[RequestRecord], scale: i64) -> 
 
 fn open(rate_per_s: f64, arrival: ArrivalKind) -> Load {
     Load::Open {
-        rate_per_s,
+        rate_per_s: Some(rate_per_s),
         arrival,
         in_flight_cap: None,
     }

@@ -141,7 +141,7 @@ fn cell(from: &Cell) -> CellRecord {
         factors: from.factors.clone(),
         load: match rate {
             Some(rate_per_s) => Load::Open {
-                rate_per_s,
+                rate_per_s: Some(rate_per_s),
                 arrival: ArrivalKind::Poisson,
                 in_flight_cap: None,
             },

@@ -19,7 +19,7 @@ use super::row::Row;
 /// every other process: those begin with their first request.
 pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
     let Load::Open {
-        rate_per_s,
+        rate_per_s: Some(rate_per_s),
         arrival: ArrivalKind::Poisson | ArrivalKind::Gamma { .. },
         ..
     } = context.load
@@ -212,7 +212,11 @@ fn piles_up(repeat: &Repeat<'_>, load: &Load) -> bool {
 /// Whether the server, busy all through the second half, served less than was asked for. The luck of a random schedule makes
 /// requests pile up too, but a server that is able to serve the rate then serves more than it.
 fn falls_short(repeat: &Repeat<'_>, load: &Load, served: f64, levels: &[f64]) -> bool {
-    let Load::Open { rate_per_s, .. } = load else {
+    let Load::Open {
+        rate_per_s: Some(rate_per_s),
+        ..
+    } = load
+    else {
         return false;
     };
     let least = levels.iter().copied().fold(f64::INFINITY, f64::min);

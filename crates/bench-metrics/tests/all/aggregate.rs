@@ -15,7 +15,7 @@ pub(crate) fn closed(concurrency: u32) -> CellContext {
 
 pub(crate) fn open(rate_per_s: f64) -> CellContext {
     CellContext::new(Load::Open {
-        rate_per_s,
+        rate_per_s: Some(rate_per_s),
         arrival: ArrivalKind::Constant,
         in_flight_cap: None,
     })

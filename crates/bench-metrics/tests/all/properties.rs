@@ -169,7 +169,7 @@ proptest! {
     #[test]
     fn records_however_odd_are_summarised_without_loss_or_nan(odd in prop::collection::vec(odd_record(), 0..60), open in any::<bool>()) {
         let load = if open {
-            Load::Open { rate_per_s: 5.0, arrival: ArrivalKind::Poisson, in_flight_cap: None }
+            Load::Open { rate_per_s: Some(5.0), arrival: ArrivalKind::Poisson, in_flight_cap: None }
         } else {
             Load::closed(2)
         };

@@ -42,7 +42,7 @@ fn closed(concurrency: u32) -> Load {
 
 fn open(rate_per_s: f64) -> Load {
     Load::Open {
-        rate_per_s,
+        rate_per_s: Some(rate_per_s),
         arrival: ArrivalKind::Poisson,
         in_flight_cap: None,
     }

@@ -113,7 +113,7 @@ fn an_open_loop_whose_arrivals_hurry_fills_up() {
         })
         .collect();
     let load = Load::Open {
-        rate_per_s: 6.0,
+        rate_per_s: Some(6.0),
         arrival: ArrivalKind::Poisson,
         in_flight_cap: None,
     };

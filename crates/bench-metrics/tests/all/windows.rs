@@ -199,7 +199,7 @@ fn tokens_of_an_open_loop_are_of_the_time_of_its_requests() {
         .collect();
     let mut context = open_at(1.0);
     context.load = Load::Open {
-        rate_per_s: 1.0,
+        rate_per_s: Some(1.0),
         arrival: ArrivalKind::Poisson,
         in_flight_cap: None,
     };
@@ -277,7 +277,7 @@ fn what_a_connection_holds_back_was_offered_all_the_same() {
 
 fn open_at(rate_per_s: f64) -> CellContext {
     CellContext::new(Load::Open {
-        rate_per_s,
+        rate_per_s: Some(rate_per_s),
         arrival: ArrivalKind::Constant,
         in_flight_cap: None,
     })
@@ -433,7 +433,7 @@ fn what_an_overloaded_server_serves_is_what_ended_while_load_was_offered() {
 fn the_time_before_the_first_arrival_is_offered_time_too() {
     // 32 requests of a Poisson plan of 20 s, the first after 2.9 s.
     let mut context = CellContext::new(Load::Open {
-        rate_per_s: 1.6,
+        rate_per_s: Some(1.6),
         arrival: ArrivalKind::Poisson,
         in_flight_cap: None,
     });

@@ -222,7 +222,9 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
             .filter_map(|cell| Some((place(cell)?, cell)));
         let seen: Vec<_> = cells.collect();
         let data = seen.iter().map(|(at, cell)| {
-            let level = load_level(&cell.load).0.to_string();
+            let level = load_level(&cell.load)
+                .0
+                .map_or_else(String::new, |level| level.to_string());
             labelled(*at, if run.cells.len() > 1 { &level } else { "" })
         });
         plot = plot

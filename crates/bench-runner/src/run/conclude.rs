@@ -100,7 +100,7 @@ pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
             .calibration
             .map(|learned| learned.overhead_tokens),
         requested_rate_per_s: match &cell.load {
-            Load::Open { rate_per_s, .. } => Some(*rate_per_s),
+            Load::Open { rate_per_s, .. } => *rate_per_s,
             Load::Closed { .. } => None,
         },
         offered_rate_per_s: None,

@@ -162,10 +162,9 @@ fn load(load: &Load) -> String {
             arrival,
             in_flight_cap,
         } => {
-            let pace = if load.has_one_rate() {
-                format!("{rate_per_s} req/s")
-            } else {
-                arrival.name().to_owned()
+            let pace = match rate_per_s {
+                Some(rate) if load.has_one_rate() => format!("{rate} req/s"),
+                _ => arrival.name().to_owned(),
             };
             let cap = in_flight_cap.map(|cap| format!(", at most {cap} in flight"));
             format!("open loop, {pace}{}", cap.unwrap_or_default())

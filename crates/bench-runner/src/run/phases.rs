@@ -128,7 +128,6 @@ impl Run<'_> {
             recorder: tools.recorder.clone(),
             counters: self.progress.counters(),
             health: Arc::clone(&ends.health),
-            keep_text: self.settings.workload.keep_text,
         });
         let label = Label {
             cell: spec.cell.clone(),
@@ -334,26 +333,20 @@ fn steady(open: &Load, amount: Amount) -> WarmUp {
             arrival,
             ..
         } => match arrival {
-            ArrivalKind::Ramp { from_per_s, .. } => (*from_per_s, ArrivalKind::Poisson),
-            ArrivalKind::Steps { rates_per_s } => (
-                rates_per_s.first().copied().unwrap_or(*rate_per_s),
-                ArrivalKind::Poisson,
-            ),
-            ArrivalKind::Users { users, every } => {
-                (f64::from(*users) / every.as_secs_f64(), arrival.clone())
+            ArrivalKind::Ramp { from_per_s, .. } => (Some(*from_per_s), ArrivalKind::Poisson),
+            ArrivalKind::Steps { rates_per_s } => {
+                (rates_per_s.first().copied(), ArrivalKind::Poisson)
             }
             _ => (*rate_per_s, arrival.clone()),
         },
-        Load::Closed { .. } => (1.0, ArrivalKind::Poisson),
+        Load::Closed { .. } => (None, ArrivalKind::Poisson),
     };
-    let paced_by_a_file = matches!(
-        arrival,
-        ArrivalKind::Series { .. } | ArrivalKind::Trace { .. }
-    );
     let (requests, length) = match amount {
         Amount::Time(time) => (None, Some(time)),
-        Amount::Count(count) if paced_by_a_file => (Some(count), None),
-        Amount::Count(count) => (Some(count), Some(Nanos::from_secs_f64(count as f64 / rate))),
+        Amount::Count(count) => {
+            let seconds = rate.map(|rate| count as f64 / rate);
+            (Some(count), seconds.map(Nanos::from_secs_f64))
+        }
     };
     let mut load = open.clone();
     if let Load::Open {

@@ -24,6 +24,36 @@ fn configured(text: &str) -> Result<Settings, String> {
 }
 
 #[test]
+fn a_body_that_would_replace_the_prompts_is_refused_by_its_key() {
+    let with =
+        |api: &str, body: &str| configured(&format!("api = \"{api}\"\nextra_body = '{body}'\n"));
+    for (api, body, key) in [
+        ("openai-chat", r#"{"messages": []}"#, "messages"),
+        (
+            "openai-completions",
+            r#"{"seed": 1, "prompt": ""}"#,
+            "prompt",
+        ),
+        ("anthropic-messages", r#"{"messages": null}"#, "messages"),
+        ("openai-responses", r#"{"input": "mine"}"#, "input"),
+        ("tgi-generate", r#"{"inputs": 1}"#, "inputs"),
+    ] {
+        let said = with(api, body).unwrap_err();
+        assert!(said.contains(&format!("`{key}` would replace")), "{said}");
+    }
+    for (api, body) in [
+        (
+            "openai-chat",
+            r#"{"seed": 7, "stream_options": {"include_usage": false}}"#,
+        ),
+        ("openai-completions", r#"{"max_tokens": 2}"#),
+        ("ollama-generate", r#"{"options": {"num_predict": 9}}"#),
+    ] {
+        assert!(with(api, body).is_ok(), "{api} {body}");
+    }
+}
+
+#[test]
 fn a_proxy_that_is_asked_for_has_to_be_there() {
     let none = configured("proxy = true\nurl = \"http://near:1\"\n").unwrap_err();
     assert!(none.contains("names no proxy for the server"), "{none}");

@@ -27,12 +27,48 @@ fn record(id: u64) -> RequestRecord {
 }
 
 #[test]
+fn a_text_is_counted_where_nobody_told_its_tokens_and_stored_only_where_asked() {
+    let settled = |keep, counts: bool, told: Option<u64>, chars: u64| {
+        let count = |text: &str| Ok(text.split(' ').count() as u64);
+        let counter = bench_workload::CountWith::new("a tokenizer", count);
+        let texts = AnswerTexts {
+            counter: counts.then(|| Arc::new(counter) as Arc<_>),
+            keep,
+        };
+        let mut record = record(1);
+        record.wire.outcome = Outcome::Completed;
+        record.wire.text = Some("one two three four".to_owned());
+        record.wire.text_chars = chars;
+        record.asked_output_tokens = Some(5);
+        if told.is_some() {
+            (record.output_tokens, record.token_source) = (told, TokenSource::Usage);
+        }
+        texts.settle(&mut record);
+        (record.output_tokens, record.token_source, record.wire.text)
+    };
+    let text = || Some("one two three four".to_owned());
+    let by_text = TokenSource::Tokenizer;
+    assert_eq!(settled(false, true, None, 18), (Some(4), by_text, None));
+    assert_eq!(settled(true, true, None, 18), (Some(4), by_text, text()));
+    let told = (Some(3), TokenSource::Usage, None);
+    assert_eq!(settled(false, true, Some(3), 18), told);
+    // the end of it was not kept
+    let unknown = (None, TokenSource::Unknown, None);
+    assert_eq!(settled(false, true, None, 19), unknown);
+    assert_eq!(settled(false, false, None, 18), unknown);
+}
+
+#[test]
 fn more_records_than_the_queues_hold_are_all_kept() {
     let folder = tempfile::tempdir().unwrap();
     let progress = Progress::new(false, Console::default());
     let directory = RunDirectory::at(folder.path().to_owned(), progress).unwrap();
-    let thread =
-        RecorderThread::start(&Arc::new(directory), Clock::start(), Secrets::default()).unwrap();
+    let texts = AnswerTexts {
+        counter: None,
+        keep: false,
+    };
+    let (clock, secrets) = (Clock::start(), Secrets::default());
+    let thread = RecorderThread::start(&Arc::new(directory), clock, secrets, texts).unwrap();
     let many = u64::try_from(3 * CAPACITY).unwrap();
     let senders: Vec<_> = (0..2)
         .map(|sender| {

@@ -24,7 +24,7 @@ fn of(load: Load, warmup: Option<Amount>, more: &[&str]) -> Option<WarmUp> {
 
 fn open(arrival: ArrivalKind) -> Load {
     Load::Open {
-        rate_per_s: 50.0,
+        rate_per_s: Some(50.0),
         arrival,
         in_flight_cap: Some(9),
     }
@@ -96,8 +96,8 @@ fn a_rate_that_moves_is_warmed_up_where_it_begins() {
         panic!("it is open");
     };
     assert_eq!(
-        (rate_per_s.to_bits(), arrival),
-        (4.0_f64.to_bits(), ArrivalKind::Poisson)
+        (rate_per_s.map(f64::to_bits), arrival),
+        (Some(4.0_f64.to_bits()), ArrivalKind::Poisson)
     );
     assert_eq!(
         (in_flight_cap, warm.length),

@@ -9,7 +9,7 @@ pub(crate) type Problem = Box<dyn std::error::Error>;
 
 pub(crate) fn open(rate_per_s: f64, arrival: ArrivalKind) -> Load {
     Load::Open {
-        rate_per_s,
+        rate_per_s: Some(rate_per_s),
         arrival,
         in_flight_cap: None,
     }

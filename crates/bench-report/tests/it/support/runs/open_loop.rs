@@ -24,7 +24,7 @@ pub(crate) fn open_loop() -> RunRecord {
         let n = (rate * 30.0) as u64;
         let from = 1.0 + 40.0 * i as f64;
         let load = Load::Open {
-            rate_per_s: rate,
+            rate_per_s: Some(rate),
             arrival: ArrivalKind::Poisson,
             in_flight_cap: Some(256),
         };
