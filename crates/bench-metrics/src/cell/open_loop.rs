@@ -52,7 +52,7 @@ pub(super) fn rates<'a>(
 /// since the time that they stand for is not in it. Of requests that are all due at once, the rate that was asked for.
 fn offered<'a>(repeats: impl Iterator<Item = &'a Repeat<'a>>, load: &Load) -> Option<f64> {
     let asked = || match load {
-        Load::Open { rate_per_s, .. } if load.has_one_rate() => Some(*rate_per_s),
+        Load::Open { rate_per_s, .. } if load.has_one_rate() => *rate_per_s,
         _ => None,
     };
     per_second(repeats, |row| Some(row.instants().due)).or_else(asked)
