@@ -2,6 +2,8 @@
 
 use bench_schema::{Channel, ServerTimings, Usage};
 
+use super::json::Mould;
+
 /// Finish reasons are words; each is kept in a record.
 const FINISH_REASON_CHARS: usize = 64;
 
@@ -21,6 +23,7 @@ pub struct Delta {
     total_is_late: bool,
     /// The answer so far.
     whole: Whole,
+    mould: Mould,
 }
 
 /// What holds for the answer as a whole.
@@ -62,6 +65,10 @@ impl Delta {
             whole,
             ..Self::default()
         }
+    }
+
+    pub(crate) fn mould(&mut self) -> &mut Mould {
+        &mut self.mould
     }
 
     /// Content on `channel`. Empty text is no content; see [`Delta::empty_token`].

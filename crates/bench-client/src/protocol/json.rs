@@ -287,6 +287,45 @@ pub(crate) fn skim(json: &[u8], shape: Shape) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
+/// What stands before and after the text of an answer's chunks: mostly the same in all of them, so that a chunk is looked through once
+/// and the next ones are held against it.
+#[derive(Debug, Default)]
+pub(crate) struct Mould {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl Mould {
+    /// What [`skim`] says of a chunk.
+    pub(crate) fn text<'a>(&mut self, json: &'a [u8], shape: Shape) -> Option<&'a str> {
+        if let Some(text) = self.text_within(json) {
+            return Some(text);
+        }
+        let text = skim(json, shape)?;
+        let (before, rest) = json.split_at_checked(text.as_ptr().addr() - json.as_ptr().addr())?;
+        self.before.clear();
+        self.before.extend_from_slice(before);
+        self.after.clear();
+        self.after.extend(rest.get(text.len()..)?);
+        Some(text)
+    }
+
+    /// The text of a chunk that is the one looked through but for its text, which is plain.
+    fn text_within<'a>(&self, json: &'a [u8]) -> Option<&'a str> {
+        let text = json.strip_prefix(self.before.as_slice())?;
+        let text = text.strip_suffix(self.after.as_slice())?;
+        let looked_through = !self.before.is_empty();
+        (looked_through && !text.is_empty() && is_plain(text)).then_some(())?;
+        std::str::from_utf8(text).ok()
+    }
+}
+
+/// Whether bytes stand in a JSON string as they are.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter()
+        .all(|byte| !matches!(byte, b'"' | b'\\' | 0..b' '))
+}
+
 /// A position in a document.
 struct Cursor<'a> {
     json: &'a [u8],

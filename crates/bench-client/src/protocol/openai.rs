@@ -4,7 +4,7 @@ use bench_schema::{Channel, GenerationRequest, Nanos, Usage};
 use serde::Deserialize;
 
 use super::api::{Api, Object, Parameters, PromptForm};
-use super::json::{Count, ErrorField, Length, List, Number, Shape, Text, TextOrList, skim};
+use super::json::{Count, ErrorField, Length, List, Number, Shape, Text, TextOrList};
 use super::{DecodeError, Delta, Document, Framing, ProtocolOptions, UsageRequest};
 
 /// The chat API of OpenAI and of all servers that copy it.
@@ -331,7 +331,7 @@ impl Part<'_> {
 
 fn read(document: Document<'_>, shape: Shape, out: &mut Delta) -> Result<(), DecodeError> {
     if !document.whole
-        && let Some(text) = skim(document.data, shape)
+        && let Some(text) = out.mould().text(document.data, shape)
     {
         out.text(Channel::Answer, text);
         return Ok(());

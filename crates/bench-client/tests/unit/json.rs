@@ -1,5 +1,7 @@
 //! Lenient members, and the short way through the commonest chunk.
 
+use proptest::prelude::{ProptestConfig, prop, prop_assert_eq, proptest};
+
 use super::*;
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -132,4 +134,33 @@ fn whatever_could_matter_is_left_to_the_full_parse() {
         ),
         None
     );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        rng_seed: proptest::test_runner::RngSeed::Fixed(23),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever came before: a chunk that is held against another has the text that looking through it gives.
+    #[test]
+    fn a_mould_changes_nothing(
+        chunks in prop::collection::vec((
+            prop::sample::select(vec!["a", "", "é", "\"", "\\n", "\n", "}]}", "a\"}}],\"usage\":{}", "content"]),
+            prop::sample::select(vec!["1", "2", "null", "\"x\""]),
+            prop::option::of((proptest::prelude::any::<prop::sample::Index>(), prop::sample::select(b"\"\\{}, x\xff".to_vec()))),
+        ), 1..12),
+    ) {
+        let mut mould = Mould::default();
+        for (text, created, spoilt) in chunks {
+            let json = format!(r#"{{"created":{created},"choices":[{{"index":0,"delta":{{"content":"{text}"}},"logprobs":null}}]}}"#);
+            let mut json = json.into_bytes();
+            if let Some((at, byte)) = spoilt {
+                let at = at.index(json.len());
+                json[at] = byte;
+            }
+            prop_assert_eq!(mould.text(&json, Shape::Chat), skim(&json, Shape::Chat));
+        }
+    }
 }
