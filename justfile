@@ -32,11 +32,12 @@ _against name *args:
 # where the suite's results go: just out=DIR suite URL
 out := "results/suite"
 
-# all three against URL, each in a folder of OUT; doubtful numbers and missed targets stop nothing, the worst exit code is the recipe's
+# all three against URL, each in a folder of OUT; doubtful numbers and missed targets stop nothing, the worst exit code is the recipe's (--requests N is bench-latency's --repeat N)
 [positional-arguments]
 suite *args:
     @worst=0; for name in latency throughput seqlen; do \
-      just _against $name "$@" --out {{out}}/$name; code=$?; \
+      (if [ $name = latency ]; then for word; do shift; case $word in --requests*) word=--repeat${word#--requests};; esac; set -- "$@" "$word"; done; fi; \
+      just _against $name "$@" --out {{out}}/$name); code=$?; \
       case $code in 0|3|4) [ $code -gt $worst ] && worst=$code ;; *) exit $code ;; esac; done; exit $worst
 
 # the study's three datasets at three arrival rates each, and what the dataset decides: just datasets URL (without: the embedded engine)

@@ -30,10 +30,14 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     };
     let base = groups.first().map_or(&[][..], Vec::as_slice);
     let beside = beside(&arguments.from, base)?;
+    let axis = arguments.axis.as_deref();
+    let named = point_names(&groups, axis);
     let mut held = held_against_first(&groups, &options)?;
-    if let Some(beside) = &beside {
-        for one in &mut held {
-            beside.name(one);
+    for (one, name) in held.iter_mut().zip(named.iter().skip(1)) {
+        one.new.clone_from(name);
+        match &beside {
+            Some(beside) => beside.name(one),
+            None => one.base = named.first().cloned().unwrap_or_default(),
         }
     }
     let mut notes: Vec<String> = groups
@@ -43,8 +47,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         .collect();
     let others = groups.iter().skip(1);
     notes.extend(others.flat_map(|new| against_themselves(base, new)));
-    let axis = arguments.axis.as_deref();
-    let study = study(&groups, &held, axis)?;
+    let study = study(&groups, &held, (axis, &named))?;
     if let Some(path) = &arguments.html {
         let page = bench_report::compare::html(&study)?;
         files::write_whole(path, page.as_bytes())?;
@@ -65,21 +68,36 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     Ok(Done::well(output, notes))
 }
 
+/// What each group is called: its level of the axis, else its folder.
+fn point_names(groups: &[Vec<RunFolder>], axis: Option<&str>) -> Vec<String> {
+    let each: Vec<&[RunFolder]> = groups.iter().map(Vec::as_slice).collect();
+    let level = |group: &&[RunFolder], name: String| {
+        let of_axis = axis.and_then(|tag| {
+            group
+                .first()?
+                .record
+                .tags
+                .get(tag)
+                .map(|own| format!("{tag} {own}"))
+        });
+        of_axis.unwrap_or(name)
+    };
+    each.iter()
+        .zip(names(&each))
+        .map(|(group, name)| level(group, name))
+        .collect()
+}
+
 /// The groups as points with what they were found to be against the first.
 fn study<'a>(
     groups: &'a [Vec<RunFolder>],
     held: &[RunComparison],
-    axis: Option<&str>,
+    (axis, named): (Option<&str>, &[String]),
 ) -> Result<Study<'a>, CommandError> {
     let held = std::iter::once(None).chain(held.iter().cloned().map(Some));
-    let named = names(&groups.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    let level = |group: &[RunFolder]| {
-        let tag = axis?;
-        Some(format!("{tag} {}", group.first()?.record.tags.get(tag)?))
-    };
     let point =
         |((group, name), held): ((&'a Vec<RunFolder>, &String), Option<RunComparison>)| Point {
-            name: level(group).unwrap_or_else(|| name.clone()),
+            name: name.clone(),
             runs: group.iter().map(|run| &run.record).collect(),
             files: group
                 .iter()
@@ -87,8 +105,8 @@ fn study<'a>(
                 .collect(),
             held,
         };
-    let points = groups.iter().zip(&named).zip(held).map(point).collect();
-    let along = frames::along(groups, axis, &named)?;
+    let points = groups.iter().zip(named).zip(held).map(point).collect();
+    let along = frames::along(groups, axis, named)?;
     Ok(Study::new(points, axis, Some(along))?)
 }
 

@@ -373,8 +373,16 @@ impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         let number = |key: &Self| key.number.unwrap_or(f64::INFINITY);
         let by_number = number(self).total_cmp(&number(other));
-        by_number.then_with(|| self.text.cmp(&other.text))
+        by_number.then_with(|| counted(&self.text).cmp(&counted(&other.text)))
     }
+}
+
+/// With the numbers in it as long as the longest, so that `r5` comes before `r20`; the text itself tells apart what that makes equal.
+fn counted(text: &str) -> (String, &str) {
+    let parts = text.split_inclusive(|c: char| !c.is_ascii_digit());
+    let digits = |part: &str| part.trim_end_matches(|c: char| !c.is_ascii_digit()).len();
+    let long = parts.map(|part| "0".repeat(20_usize.saturating_sub(digits(part))) + part);
+    (long.collect(), text)
 }
 
 fn text(value: &AnyValue<'_>) -> String {

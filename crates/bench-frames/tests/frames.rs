@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    Format, FramesError, Statistic, along, cells, pivot, pivot_cells, read_parquet, readings,
-    requests, run_dirs, tokens, trust_of_cells, write_frame, write_run,
+    Format, FramesError, Statistic, along, cells, cells_of, pivot, pivot_cells, read_parquet,
+    readings, requests, run_dirs, tokens, trust_of_cells, write_frame, write_run,
 };
 use bench_metrics::{Sample, latency};
 use bench_schema::{
@@ -238,6 +238,20 @@ fn readings_are_long_one_row_a_value() {
         ]
     );
     assert_eq!(numbers(&frame, "value"), [Some(2.0), Some(0.5)]);
+}
+
+#[test]
+fn names_with_numbers_in_them_stand_in_the_order_of_the_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut run = golden(folder.path(), "1", 1.0);
+    run.cells = vec![run.cells[0].clone(), run.cells[0].clone()];
+    for (cell, rate) in run.cells.iter_mut().zip(["r20", "r5"]) {
+        cell.id = rate.to_owned();
+    }
+    let frame = cells_of(&[("a".to_owned(), &run)]).unwrap();
+    let grid = pivot_cells(&frame, "run", "cell", "requests_per_s").unwrap();
+    let names = grid.get_column_names();
+    assert_eq!(names[1..], ["r5", "r20"]);
 }
 
 #[test]

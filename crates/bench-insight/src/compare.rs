@@ -31,6 +31,9 @@ pub struct RunComparison {
     /// Cells that only the new one has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only_new: Vec<String>,
+    /// Cells that both have, with other requests or another load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_plans: Vec<String>,
     /// Why a gate must not be held against them: other requests or another load, cells that the new side lacks, untrusted numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incomparable: Vec<String>,
@@ -207,7 +210,8 @@ pub fn compare(
     }
     let rows = drafts.iter().filter_map(|draft| row(draft, options));
     let rows: Vec<ComparisonRow> = rows.collect();
-    let mut cautions = cautions(base, new, samples);
+    let other_plans = other_plans(before, after, samples);
+    let mut cautions = cautions(base, new, &other_plans);
     cautions.extend(without_interval(&rows));
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
         let absent = from
@@ -223,7 +227,8 @@ pub fn compare(
         rows,
         only_base: missing(before, after),
         only_new: missing(after, before),
-        incomparable: incomparable(base, new, samples),
+        incomparable: incomparable(base, new, &other_plans),
+        other_plans,
         cautions,
         alpha: options.alpha,
     })
@@ -340,11 +345,7 @@ fn other_plans(before: &RunRecord, after: &RunRecord, samples: ComparedSamples<'
 }
 
 /// What makes a gate on the two sides say nothing.
-fn incomparable(
-    base: &[&RunRecord],
-    new: &[&RunRecord],
-    samples: ComparedSamples<'_>,
-) -> Vec<String> {
+fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<String> {
     let (Some(before), Some(after)) = (base.first(), new.first()) else {
         return vec!["a side has no run".to_owned()];
     };
@@ -370,12 +371,11 @@ fn incomparable(
             after.experiment.name()
         ));
     }
-    let plans = other_plans(before, after, samples);
     if !plans.is_empty() {
         all.push(format!(
             "{} had other requests or another load ({}); measure both sides with the same flags and seed",
             text::count(plans.len(), "cell"),
-            text::list(&plans)
+            text::list(plans)
         ));
     }
     for run in new {
@@ -397,7 +397,7 @@ fn incomparable(
     all
 }
 
-fn cautions(base: &[&RunRecord], new: &[&RunRecord], samples: ComparedSamples<'_>) -> Vec<String> {
+fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     let (Some(before), Some(after)) = (base.first(), new.first()) else {
         return all;
@@ -419,12 +419,11 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], samples: ComparedSamples<'_
     if base.len() < 2 || new.len() < 2 {
         all.push("one run on a side: what changes from run to run is not seen; repeat each at least twice, better five times".to_owned());
     }
-    let plans = other_plans(before, after, samples);
     if !plans.is_empty() {
         all.push(format!(
             "{} had other requests or another load ({})",
             text::count(plans.len(), "cell"),
-            text::list(&plans)
+            text::list(plans)
         ));
     }
     if before.experiment != after.experiment {

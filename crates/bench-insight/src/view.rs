@@ -178,7 +178,10 @@ pub(crate) fn key_without(cell: &CellRecord, without: &str) -> String {
 
 /// Cells in series along a numeric factor: each series differs in nothing else, is sorted by level, and has two or more levels.
 /// Repeated levels keep the first cell.
-pub(crate) fn series<'a>(cells: &'a [CellRecord], factor: &str) -> Vec<Vec<(f64, &'a CellRecord)>> {
+pub(crate) fn series<'a>(
+    cells: impl IntoIterator<Item = &'a CellRecord>,
+    factor: &str,
+) -> Series<'a> {
     let mut groups: Vec<(String, Vec<(f64, &CellRecord)>)> = Vec::new();
     for cell in cells {
         let Some(at) = level(cell, factor) else {
@@ -243,11 +246,7 @@ pub(crate) fn is_reached(cell: &CellRecord) -> bool {
 /// The load factor that the cells scale along, with its series; without cells that never reached their load.
 pub(crate) fn load_series(cells: &[CellRecord]) -> Option<(&'static str, Series<'_>)> {
     LOAD_FACTORS.iter().find_map(|factor| {
-        let mut found = series(cells, factor);
-        for members in &mut found {
-            members.retain(|(_, cell)| is_reached(cell));
-        }
-        found.retain(|members| members.len() > 1);
+        let found = series(cells.iter().filter(|cell| is_reached(cell)), factor);
         (!found.is_empty()).then_some((*factor, found))
     })
 }

@@ -144,7 +144,9 @@ pub fn changes_markdown(held: &RunComparison) -> String {
 /// What a comparison comes to, in sentences.
 pub fn conclusions(study: &Study<'_>) -> Vec<String> {
     let lines = sentences(study).into_iter();
-    lines.map(|line| text::plain(&line)).collect()
+    lines
+        .map(|line| text::shortened(&line, text::SENTENCE))
+        .collect()
 }
 
 /// A comparison for programs: what each point is against the first; along an axis also what that comes to, as sentences and as findings, and the levels
@@ -222,7 +224,7 @@ pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
 }
 
 fn bullets(lines: &[String]) -> String {
-    let line = |line: &String| format!("- {}\n", text::markdown(line));
+    let line = |line: &String| format!("- {}\n", text::markdown_sentence(line));
     lines.iter().map(line).collect()
 }
 
@@ -276,7 +278,13 @@ fn sentences(study: &Study<'_>) -> Vec<String> {
     lines.extend(
         study
             .held()
-            .map(|(point, held)| format!("{} against {base}: {}.", point.name, summary(held))),
+            .map(|(point, held)| {
+                let others = match held.other_plans.len() {
+                    0 => String::new(),
+                    n => format!(" ({n} of its cells had other requests or another load, so that better and worse are not of the server alone)"),
+                };
+                format!("{} against {base}{others}: {}.", point.name, summary(held))
+            }),
     );
     lines
 }
@@ -300,7 +308,11 @@ fn summary(held: &RunComparison) -> String {
         let named = found.iter().take(NAMED);
         let named = named.map(|row| {
             let change = row.relative.map_or_else(String::new, tables::signed);
-            format!("{} {change} ({})", row.title, row.cell)
+            format!(
+                "{} {change} ({})",
+                row.title,
+                text::shortened(&row.cell, 24)
+            )
         });
         let named: Vec<String> = named.collect();
         let more = match found.len().saturating_sub(NAMED) {

@@ -254,18 +254,28 @@ fn computed(finding: &Finding) -> Option<String> {
         Code::Fact(Fact::WorkloadsDiffer) => {
             let rates = n.all(Known::RequestRate);
             let (low, high) = number::ends(rates.iter().map(|e| e.value))?;
-            let said = rates.iter();
-            let said = said.filter_map(|e| {
-                Some(format!(
-                    "{} with {}",
-                    amount(e),
-                    text::plain(e.of.as_deref()?)
-                ))
-            });
-            let said = said.collect::<Vec<_>>().join(", ");
+            let each = |all: &[&Evidence]| {
+                let said = all.iter().filter_map(|e| {
+                    let of = text::plain(e.of.as_deref()?);
+                    Some(format!("{} with {of}", amount(e)))
+                });
+                said.collect::<Vec<_>>().join(", ")
+            };
+            let latencies = n.all(Known::E2eMean);
             match high / low {
-                ratio if ratio < 1.05 => format!("the rate is the same: {said}"),
-                ratio => format!("the rate differs {}×: {said}", number::short(ratio)),
+                ratio if ratio >= 1.05 => {
+                    format!(
+                        "the rate differs {}×: {}",
+                        number::short(ratio),
+                        each(&rates)
+                    )
+                }
+                _ if latencies.is_empty() => format!("the rate is the same: {}", each(&rates)),
+                _ => format!(
+                    "at the same rate ({}) E2E takes, on average, {}",
+                    rates.first().map(|rate| amount(rate))?,
+                    each(&latencies)
+                ),
             }
         }
         _ => return None,

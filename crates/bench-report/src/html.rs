@@ -83,7 +83,7 @@ impl Page {
 
     /// Lines of words as a list.
     pub(crate) fn list(&mut self, lines: &[String]) {
-        self.card(&html! { ul { @for line in lines { li { (Plain(line)) } } } });
+        self.card(&html! { ul { @for line in lines { li { (with_code(line)) } } } });
     }
 
     /// A heading that the navigation links to.

@@ -115,16 +115,20 @@ pub(crate) fn block(text: &str) -> String {
 /// For running text and table cells of Markdown (`CommonMark` and GitHub's tables): every character that could begin markup
 /// is escaped, `<` and `&` as entities, so that neither a link, an image, code, a table cell nor HTML can come of it.
 pub fn markdown(text: &str) -> String {
-    escape_markdown(text, true)
+    escape_markdown(&plain(text), true)
+}
+
+/// The same of a sentence of ours that holds some.
+pub(crate) fn markdown_sentence(text: &str) -> String {
+    escape_markdown(&shortened(text, SENTENCE), true)
 }
 
 /// The same where no block can begin: in a cell of a table.
 pub fn markdown_cell(text: &str) -> String {
-    escape_markdown(text, false)
+    escape_markdown(&plain(text), false)
 }
 
-fn escape_markdown(text: &str, begins_line: bool) -> String {
-    let plain = plain(text);
+fn escape_markdown(plain: &str, begins_line: bool) -> String {
     let words = plain.split(' ').enumerate();
     let escaped = words.map(|(i, word)| {
         let inner = word.trim_start_matches('(');

@@ -156,13 +156,24 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     if view::load_series(cells).is_some() {
         return None;
     }
+    // What is told of each answer, else its part of the time; without either the whole time before the first token.
+    let prefill = |cell: &CellRecord| {
+        let phases = cell.phases.as_ref();
+        let told = phases.filter(|shares| shares.first_phase() == "prefill");
+        let part = || Some(told?.prefill * view::mean(cell, Metric::E2e)?);
+        view::mean(cell, Metric::Prefill).or_else(part)
+    };
+    let known = cells.iter().all(|cell| prefill(cell).is_some());
+    let time = |cell: &CellRecord| {
+        if known {
+            prefill(cell)
+        } else {
+            view::mean(cell, Metric::Ttft)
+        }
+    };
     let mut points: Vec<(f64, f64, &CellRecord)> = cells
         .iter()
-        .filter_map(|cell| {
-            let prefill =
-                view::mean(cell, Metric::Prefill).or_else(|| view::mean(cell, Metric::Ttft))?;
-            Some((view::input_tokens(cell)?, prefill, cell))
-        })
+        .filter_map(|cell| Some((view::input_tokens(cell)?, time(cell)?, cell)))
         .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points.first()?, points.last()?);
@@ -172,7 +183,12 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     let with = |figure: Known, value: f64, unit: Unit, cell: &CellRecord| -> Evidence {
         of_cell(figure, value, unit, &cell.id)
     };
-    Draft::new(Fact::PromptLength, 0.0)
+    let waiting = cells.iter().filter(|_| known).filter_map(|cell| {
+        let share = cell.phases.as_ref()?.queue;
+        Some(with(Known::QueueShare, share, Unit::Ratio, cell))
+    });
+    waiting
+        .fold(Draft::new(Fact::PromptLength, 0.0), Draft::push)
         .push(with(Known::FewestTokens, first.0, Unit::Tokens, first.2))
         .push(with(Known::MostTokens, last.0, Unit::Tokens, last.2))
         .push(with(Known::LevelBefore, first.1, Unit::Ns, first.2))

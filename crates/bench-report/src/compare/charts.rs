@@ -78,26 +78,27 @@ fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure>
     let axis = value_axis(&format!("{name} ({unit})"));
     let mut plot = Plot::new(category_axis(names), axis);
     let mut table = Sheet::new().text("cell", |cell: &&CellRecord| label(cell));
-    let mut all: Vec<(f64, &str, String)> = Vec::new();
     for (i, point) in points.iter().enumerate() {
         let run = *point.runs.first()?;
         let own = move |cell: &CellRecord| of(run.cell(&cell.id)?);
         let seen: Vec<_> = cells.iter().map(|cell| own(cell)).collect();
         plot = plot.bars_within(&point.name, &format!("@{i}"), &seen, (i, points.len()));
         table = table.number((&point.name, *unit), move |cell| Some(own(cell)?.0));
-        let known = cells
-            .iter()
-            .zip(seen)
-            .filter_map(|(cell, seen)| Some((seen?.0, cell)));
-        all.extend(known.map(|(value, cell)| (value, point.name.as_str(), label(cell))));
     }
+    let mut all: Vec<(f64, &str)> = self::cells(study)
+        .into_iter()
+        .filter_map(|(point, cell)| Some((of(cell)?.0, point)))
+        .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let ((low, of_low, at_low), (high, of_high, at_high)) = (all.first()?, all.last()?);
+    let ((low, of_low), (high, of_high)) = (all.first()?, all.last()?);
+    let at = study.place();
     let title = match (short(*low), short(*high)) {
-        (low_words, _) if *high < 1.01 * low => format!("{name} is {low_words} {unit} in all"),
-        (low, high) => format!(
-            "{name} goes from {low} {unit} ({of_low}, {at_low}) to {high} {unit} ({of_high}, {at_high})"
-        ),
+        (low_words, _) if *high < 1.01 * low => {
+            format!("{name} is {low_words} {unit} in all at {at}")
+        }
+        (low, high) => {
+            format!("{name} goes from {low} {unit} ({of_low}) to {high} {unit} ({of_high}) at {at}")
+        }
     };
     let note = "First run of each point, with 95 % intervals.";
     let figure = Figure::new(*id, title, plot).note(note);
@@ -117,12 +118,12 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
         .skip(cut)
         .skip_while(|(row, _)| Some(&row.cell) == before);
     let shown: Vec<_> = shown.collect();
-    if shown.is_empty() {
-        return None;
-    }
-    let names = shown
-        .iter()
-        .map(|(row, _)| format!("{} {}", row.cell, row.title));
+    let first = &shown.first()?.0.cell;
+    let one_cell = shown.iter().all(|(row, _)| row.cell == *first);
+    let names = shown.iter().map(|(row, _)| match one_cell {
+        true => row.title.clone(),
+        false => format!("{} {}", row.title, row.cell),
+    });
     // What is several times the baseline would press all else together on a linear axis.
     let is_wide = shown.iter().any(|(_, relative)| *relative > 3.0);
     let (points, spans) = dots(&shown, is_wide);
@@ -147,7 +148,14 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
         held.base,
         held.summary()
     );
-    let note = "Changes with 95 % intervals. Green is better, red is worse, grey cannot be told or makes no difference.";
+    let place = if one_cell {
+        format!(" of {}", shortened(first, 40))
+    } else {
+        String::new()
+    };
+    let note = format!(
+        "Changes{place} with 95 % intervals. Green is better, red is worse, grey cannot be told or makes no difference."
+    );
     let figure = Figure::new(format!("changes-{index}"), title, plot).note(note);
     Some(figure.table(tables::changes(held)))
 }
@@ -237,8 +245,17 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
         );
     }
     let (name, (rate, p95), _) = all.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let near = |of: &str| {
+        all.iter()
+            .any(|(point, at, _)| *point == of && at.0 > 0.99 * rate)
+    };
+    let all_near = study.points.len() > 1 && study.points.iter().all(|point| near(&point.name));
     let (rate, p95) = (short(*rate), short(*p95));
-    let title = format!("The most output is {rate} tokens/s, from {name}, at a p95 of {p95} ms");
+    let title = if all_near {
+        format!("The most output of each is {rate} tokens/s, within 1 %")
+    } else {
+        format!("The most output is {rate} tokens/s, from {name}, at a p95 of {p95} ms")
+    };
     let note = "Each point is a cell; the number on it is its load. Further right is more output, lower is sooner.";
     let table = Sheet::new()
         .text("run", |(name, ..): &(&str, (f64, f64), &CellRecord)| {

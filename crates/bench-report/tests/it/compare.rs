@@ -4,7 +4,7 @@ use bench_insight::{ComparedSamples, ComparisonVerdict, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::compare::{Point, Study};
 use bench_report::{ReportError, RunFiles, compare};
-use bench_schema::RunRecord;
+use bench_schema::{Metric, PhaseShares, RunRecord};
 
 use crate::support::{requests, runs};
 
@@ -136,6 +136,51 @@ fn a_named_axis_says_that_the_model_decides_the_rate() {
         text.contains("Along model: the rate differs 4.65×"),
         "{text}"
     );
+}
+
+#[test]
+fn models_that_keep_up_with_one_rate_are_told_apart_by_their_latency() {
+    let runs = ["a", "b"].map(|model| changed(1.0, 1.0, &[("model", model)]));
+    let said = compare::conclusions(&study(&runs, Some("model")).unwrap());
+    let rate = said.iter().find(|line| line.contains("at the same rate"));
+    assert!(
+        rate.is_some_and(|line| line.contains("E2E takes")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn along_a_dataset_waiting_is_no_part_of_prefill_and_other_requests_are_said() {
+    let mut runs = [("short", 128.0), ("long", 768.0)].map(|(name, tokens)| {
+        let mut run = changed(1.0, 1.0, &[("dataset", name)]);
+        for cell in &mut run.cells {
+            cell.metrics.remove(&Metric::Prefill);
+            cell.plan.hash = name.to_owned();
+            let prompts = cell.metrics.get_mut(&Metric::InputTokens).unwrap();
+            prompts.mean = tokens;
+            let share = tokens / 3840.0;
+            cell.phases = Some(PhaseShares {
+                queue: 0.3,
+                prefill: share,
+                decode: 0.7 - share,
+                queue_source: "server_metrics".to_owned(),
+                by_percentile: Vec::new(),
+            });
+        }
+        run
+    });
+    // answers of another length: only what comes before them is compared
+    for cell in &mut runs[1].cells {
+        cell.metrics.get_mut(&Metric::OutputTokens).unwrap().mean *= 2.0;
+    }
+    let said = compare::conclusions(&study(&runs, Some("dataset")).unwrap()).join("\n");
+    for wanted in [
+        "prefill grows 6×",
+        "waiting (30.0 % of E2E) left out",
+        "had other requests or another load",
+    ] {
+        assert!(said.contains(wanted), "{wanted} is not in {said}");
+    }
 }
 
 #[test]
