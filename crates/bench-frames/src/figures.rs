@@ -155,84 +155,99 @@ const FIGURES: [&str; 10] = [
 /// [`FramesError::NoColumn`].
 pub fn along(frame: &DataFrame, by: &str) -> Result<DataFrame, FramesError> {
     let by = column_of(frame, by)?;
-    let (tokens, requests) = ("output_tokens_per_s", "requests_per_s");
-    let rates = numbers(frame, tokens)?
-        .into_iter()
-        .zip(numbers(frame, requests)?);
-    let rates: Vec<Option<f64>> = rates
-        .map(|(tokens, requests)| tokens.or(requests))
-        .collect();
-    let rate = |line: usize| rates.get(line).copied().flatten();
-    let at = |name: &str, line: usize| -> Result<_, FramesError> {
-        Ok(Key::of(&frame.column(name)?.get(line)?))
-    };
-    // Each level's runs in the order in which they first appear; of each run the line of its best cell.
-    let mut levels: Vec<(Key, Vec<([Key; 2], usize)>)> = Vec::new();
-    let known = frame.column(&by)?.is_not_null();
-    let lines = known.iter().enumerate();
-    for line in lines
-        .filter_map(|(line, known)| (known == Some(true) && rate(line).is_some()).then_some(line))
-    {
-        let (level, run) = (at(&by, line)?, [at("run", line)?, at("started_at", line)?]);
-        if !levels.iter().any(|(known, _)| *known == level) {
-            levels.push((level.clone(), Vec::new()));
-        }
-        let of_level = levels.iter_mut().find(|(known, _)| *known == level);
-        let Some((_, runs)) = of_level else { continue };
-        match runs.iter_mut().find(|(known, _)| *known == run) {
-            Some((_, best)) if rate(line) > rate(*best) => *best = line,
-            Some(_) => {}
-            None => runs.push((run, line)),
-        }
-    }
-    let is_number = |(level, _): &(Key, _)| level.text.parse::<f64>().is_ok_and(f64::is_finite);
-    let scale = !levels.is_empty() && levels.iter().all(is_number);
-    if scale {
-        levels.sort_by(|one, other| one.0.cmp(&other.0));
-    }
-    let mean = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<Option<f64>> {
-        let level = |(_, runs): &(Key, Vec<_>)| {
-            Statistic::Mean.of(&runs
-                .iter()
-                .filter_map(|(_, line)| of(*line))
-                .collect::<Vec<f64>>())
+    let requests = numbers(frame, "requests_per_s")?;
+    let tokens = numbers(frame, "output_tokens_per_s")?.into_iter();
+    let rates: Vec<Option<f64>> = tokens.zip(requests).map(|(a, b)| a.or(b)).collect();
+    let levels = best_lines(frame, &by, &rates)?;
+    let mean = |figures: &[Option<f64>]| -> Vec<Option<f64>> {
+        let known = |line: &usize| figures.get(*line).copied().flatten();
+        let level = |(_, lines): &(Key, Vec<usize>)| {
+            let own: Vec<f64> = lines.iter().filter_map(known).collect();
+            Statistic::Mean.of(&own)
         };
         levels.iter().map(level).collect()
     };
-    let firsts = levels
-        .iter()
-        .filter_map(|(_, runs)| IdxSize::try_from(runs.first()?.1).ok());
-    let firsts = IdxCa::from_vec(PlSmallStr::from_static("first"), firsts.collect());
-    let counts: Vec<u32> = levels
-        .iter()
-        .filter_map(|(_, runs)| u32::try_from(runs.len()).ok())
-        .collect();
+    let firsts = levels.iter().filter_map(|(_, lines)| lines.first());
+    let firsts = lines(firsts);
+    let runs = levels.iter().map(|(_, lines)| lines.len() as u64);
+    let column = |name, values| Column::new(PlSmallStr::from_static(name), values);
     let mut found = vec![
         frame.column(&by)?.take(&firsts)?,
-        Column::new(PlSmallStr::from_static("runs"), counts),
+        Column::new(PlSmallStr::from_static("runs"), runs.collect::<Vec<u64>>()),
+        frame.column("cell")?.take(&firsts)?,
     ];
-    found.push(frame.column("cell")?.take(&firsts)?);
-    if scale {
-        let (factors, shares) = scaling(
-            &levels
-                .iter()
-                .filter_map(|(level, _)| level.number)
-                .collect::<Vec<f64>>(),
-            &mean(&rate),
-        );
-        found.push(Column::new(
-            PlSmallStr::from_static("scaling_factor"),
-            factors,
-        ));
-        found.push(Column::new(PlSmallStr::from_static("efficiency"), shares));
+    if are_numbers(&levels) {
+        let numbers: Vec<f64> = levels
+            .iter()
+            .filter_map(|(level, _)| level.number)
+            .collect();
+        let (factors, shares) = scaling(&numbers, &mean(&rates));
+        found.push(column("scaling_factor", factors));
+        found.push(column("efficiency", shares));
     }
     for name in FIGURES {
         let figures = figure(frame, name)?.cast(&DataType::Float64)?;
         let figures: Vec<Option<f64>> = figures.f64()?.iter().collect();
-        let means = mean(&|line| figures.get(line).copied().flatten());
-        found.push(Column::new(PlSmallStr::from_static(name), means));
+        found.push(column(name, mean(&figures)));
     }
     Ok(DataFrame::new(levels.len(), found)?)
+}
+
+/// A level with the lines of its runs' best cells.
+type Level = (Key, Vec<usize>);
+
+/// The levels in the order in which they first appear, numbers in theirs; of each run, a folder's at a time, the line with the highest rate.
+fn best_lines(
+    frame: &DataFrame,
+    by: &str,
+    rates: &[Option<f64>],
+) -> Result<Vec<Level>, FramesError> {
+    let (of_level, run, start) = (
+        frame.column(by)?,
+        frame.column("run")?,
+        frame.column("started_at")?,
+    );
+    let same = |a: usize, b: usize| -> Result<bool, FramesError> {
+        Ok(run.get(a)? == run.get(b)? && start.get(a)? == start.get(b)?)
+    };
+    let mut levels: Vec<Level> = Vec::new();
+    for (line, rate) in rates.iter().enumerate() {
+        let value = of_level.get(line)?;
+        if value.is_null() || rate.is_none() {
+            continue;
+        }
+        let level = Key::of(&value);
+        let Some((_, lines)) = levels.iter_mut().find(|(known, _)| *known == level) else {
+            levels.push((level, vec![line]));
+            continue;
+        };
+        let mut known = None;
+        for best in lines.iter_mut() {
+            if same(*best, line)? {
+                known = Some(best);
+            }
+        }
+        match known {
+            Some(best) if *rate > rates.get(*best).copied().flatten() => *best = line,
+            Some(_) => {}
+            None => lines.push(line),
+        }
+    }
+    if are_numbers(&levels) {
+        levels.sort_by(|one, other| one.0.cmp(&other.0));
+    }
+    Ok(levels)
+}
+
+fn are_numbers(levels: &[Level]) -> bool {
+    let is_number = |(level, _): &Level| level.text.parse::<f64>().is_ok_and(f64::is_finite);
+    !levels.is_empty() && levels.iter().all(is_number)
+}
+
+/// Lines of a frame, to take them.
+fn lines<'a>(lines: impl Iterator<Item = &'a usize>) -> IdxCa {
+    let lines = lines.map(|line| IdxSize::try_from(*line).unwrap_or(IdxSize::MAX));
+    IdxCa::from_vec(PlSmallStr::from_static("line"), lines.collect())
 }
 
 /// Each level's rate over the first's, and that over the ratio of the levels.
@@ -315,10 +330,7 @@ pub fn pivot(
         let place = grid.entry(row).or_default().entry(column).or_default();
         place.extend(number);
     }
-    let firsts = firsts.values().map(|&line| IdxSize::try_from(line));
-    let firsts = firsts.map(|line| line.unwrap_or(IdxSize::MAX)).collect();
-    let firsts = IdxCa::from_vec(PlSmallStr::from_static("first"), firsts);
-    let mut series = vec![row.take(&firsts)?];
+    let mut series = vec![row.take(&lines(firsts.values()))?];
     for key in all {
         let of_row = |places: &BTreeMap<Key, Vec<f64>>| statistic.of(places.get(&key)?);
         let figures: Vec<Option<f64>> = grid.values().map(of_row).collect();

@@ -251,34 +251,35 @@ fn computed(finding: &Finding) -> Option<String> {
             let parts: Vec<String> = parts.into_iter().filter_map(along).collect();
             format!("over the load, {}", parts.join(", "))
         }
-        Code::Fact(Fact::WorkloadsDiffer) => {
-            let rates = n.all(Known::RequestRate);
-            let (low, high) = number::ends(rates.iter().map(|e| e.value))?;
-            let each = |all: &[&Evidence]| {
-                let said = all.iter().filter_map(|e| {
-                    let of = text::plain(e.of.as_deref()?);
-                    Some(format!("{} with {of}", amount(e)))
-                });
-                said.collect::<Vec<_>>().join(", ")
-            };
-            let latencies = n.all(Known::E2eMean);
-            match high / low {
-                ratio if ratio >= 1.05 => {
-                    format!(
-                        "the rate differs {}×: {}",
-                        number::short(ratio),
-                        each(&rates)
-                    )
-                }
-                _ if latencies.is_empty() => format!("the rate is the same: {}", each(&rates)),
-                _ => format!(
-                    "at the same rate ({}) E2E takes, on average, {}",
-                    rates.first().map(|rate| amount(rate))?,
-                    each(&latencies)
-                ),
-            }
-        }
+        Code::Fact(Fact::WorkloadsDiffer) => beside(&n)?,
         _ => return None,
+    })
+}
+
+/// How far rates are apart; where they are not, how long answers take.
+fn beside(n: &Numbers<'_>) -> Option<String> {
+    let each = |all: &[&Evidence]| {
+        let said = all.iter().filter_map(|e| {
+            let of = text::plain(e.of.as_deref()?);
+            Some(format!("{} with {of}", amount(e)))
+        });
+        said.collect::<Vec<_>>().join(", ")
+    };
+    let (rates, latencies) = (n.all(Known::RequestRate), n.all(Known::E2eMean));
+    let (low, high) = number::ends(rates.iter().map(|e| e.value))?;
+    Some(match high / low {
+        ratio if ratio >= 1.05 => {
+            format!(
+                "the rate differs {}×: {}",
+                number::short(ratio),
+                each(&rates)
+            )
+        }
+        _ if latencies.is_empty() => format!("the rate is the same: {}", each(&rates)),
+        _ => {
+            let (rate, each) = (amount(rates.first()?), each(&latencies));
+            format!("at the same rate ({rate}) E2E takes, on average, {each}")
+        }
     })
 }
 

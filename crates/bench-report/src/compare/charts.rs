@@ -120,9 +120,12 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     let shown: Vec<_> = shown.collect();
     let first = &shown.first()?.0.cell;
     let one_cell = shown.iter().all(|(row, _)| row.cell == *first);
-    let names = shown.iter().map(|(row, _)| match one_cell {
-        true => row.title.clone(),
-        false => format!("{} {}", row.title, row.cell),
+    let names = shown.iter().map(|(row, _)| {
+        if one_cell {
+            row.title.clone()
+        } else {
+            format!("{} {}", row.title, row.cell)
+        }
     });
     // What is several times the baseline would press all else together on a linear axis.
     let is_wide = shown.iter().any(|(_, relative)| *relative > 3.0);
