@@ -127,6 +127,36 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
         ":2: 99999999999 output tokens are too many",
     ),
     (
+        "azure",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n0,99999999999,1\n",
+        ":2: 99999999999 input tokens are too many",
+    ),
+    (
+        "jsonl",
+        "{\"prompt\": \"a\", \"max_tokens\": 0}\n",
+        ":1: 0 output tokens are too few",
+    ),
+    (
+        "csv",
+        "prompt,output_tokens\na,0\n",
+        ":2: 0 output tokens are too few",
+    ),
+    (
+        "jsonl",
+        "{\"prompt\": \"a\", \"output_tokens\": 3, \"max_tokens\": 3}\n",
+        ":1: it says `output_tokens` twice, by the same name or by two names of it",
+    ),
+    (
+        "openai-batch",
+        "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": \"a\", \"max_tokens\": -1}}\n",
+        ":1: `-1` is no number of output tokens",
+    ),
+    (
+        "openai-batch",
+        "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": \"a\", \"max_tokens\": 0}}\n",
+        ":1: 0 output tokens are too few",
+    ),
+    (
         "jsonl",
         "{\"prompt\": \"a\"}\n\n{\"prompt\": [1, 2, 3]}\n",
         "request 2 of ",

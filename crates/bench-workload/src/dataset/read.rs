@@ -14,7 +14,7 @@ use crate::WorkloadError;
 use crate::bounded::{Rows, row_error};
 use crate::dataset::FileFormat;
 use crate::length::MAX_LENGTH;
-use crate::source::Row;
+use crate::source::{Body, Row};
 
 /// Reads a file row by row, never the whole of it: gives the next row, `None` at the end. After a bad line the next call goes on behind it.
 pub(crate) type RowReader = Box<dyn FnMut() -> Result<Option<Row>, WorkloadError> + Send>;
@@ -136,7 +136,11 @@ impl Lines {
             // Without its position: that counts from the start of the value, not of the file.
             let text = cause.to_string();
             let what = text.split(" at line ").next().unwrap_or(&text);
-            self.bad(format!("it is not JSON of the expected shape: {what}"))
+            // serde calls a key by its first name, whichever stands in the file
+            self.bad(match what.strip_prefix("duplicate field ") {
+                Some(key) => format!("it says {key} twice, by the same name or by two names of it"),
+                None => format!("it is not JSON of the expected shape: {what}"),
+            })
         })
     }
 
@@ -233,14 +237,23 @@ fn of_values<T: DeserializeOwned>(
     }))
 }
 
-/// A row whose answer may have the length that it asks for.
+/// A row of lengths that may be asked for.
 fn usable(row: Row, bad: impl Fn(String) -> WorkloadError) -> Result<Row, WorkloadError> {
-    match row.output {
-        Some(n) if n > MAX_LENGTH => Err(bad(format!(
-            "{n} output tokens are too many; at most {MAX_LENGTH}"
-        ))),
-        _ => Ok(row),
+    let input = match row.body {
+        Body::Lengths { input, .. } => Some(input),
+        _ => None,
+    };
+    for (length, of) in [(input, "input"), (row.output, "output")] {
+        match length {
+            Some(0) => return Err(bad(format!("0 {of} tokens are too few; at least 1"))),
+            Some(n) if n > MAX_LENGTH => {
+                let why = format!("{n} {of} tokens are too many; at most {MAX_LENGTH}");
+                return Err(bad(why));
+            }
+            _ => {}
+        }
     }
+    Ok(row)
 }
 
 /// The bytes of a file, unpacked where its name ends in `.gz`.

@@ -27,7 +27,7 @@ pub(super) fn jsonl(path: &Path) -> Result<RowReader, WorkloadError> {
     of_values(path, |lines, mut line: Line| {
         let prompt = prompt_of(lines, &mut line)?;
         Ok(Some(Row {
-            output: line.output_tokens.map(|n| n.max(1)),
+            output: line.output_tokens,
             use_case: line.use_case,
             ..Row::new(Body::Prompt(prompt))
         }))
@@ -128,7 +128,7 @@ pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
         let given = output.map(|at| table.field(at));
         let output = match given.filter(|text| !text.is_empty()) {
             Some(text) => match text.parse::<u64>() {
-                Ok(n) => Some(n.max(1)),
+                Ok(n) => Some(n),
                 Err(_) => return Err(table.bad(format!("`{text}` is no number of output tokens"))),
             },
             None => None,
@@ -211,10 +211,12 @@ pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
             body.remove(key);
         }
         let limits = ["max_completion_tokens", "max_tokens"].map(|key| body.remove(key));
-        let output = limits
-            .into_iter()
-            .flatten()
-            .find_map(|limit| limit.as_u64());
+        let limit = limits.into_iter().flatten().find(|limit| !limit.is_null());
+        let number = |limit: &Value| {
+            let wrong = || lines.bad(format!("`{limit}` is no number of output tokens"));
+            limit.as_u64().ok_or_else(wrong)
+        };
+        let output = limit.as_ref().map(number).transpose()?;
         let prompt = prompt(&mut body).map_err(|why| lines.bad(why))?;
         let sampling = sampling(&mut body);
         let own = Own {
@@ -222,7 +224,7 @@ pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
             extra_body: (!body.is_empty()).then_some(body),
         };
         Ok(Some(Row {
-            output: output.map(|n| n.max(1)),
+            output,
             ..Row::new(Body::Request(prompt, own))
         }))
     })

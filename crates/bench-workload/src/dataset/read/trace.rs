@@ -9,7 +9,6 @@ use serde::Deserialize;
 
 use super::{RowReader, Table, column, of_table, of_values};
 use crate::WorkloadError;
-use crate::length::MAX_LENGTH;
 use crate::source::{Body, Row};
 
 const TIMES: [&str; 2] = ["timestamp", "time"];
@@ -75,7 +74,7 @@ fn lengths(
     use_case: Option<String>,
 ) -> Row {
     let body = Body::Lengths {
-        input: input.clamp(1, MAX_LENGTH),
+        input: input.max(1),
         blocks,
         block_tokens: BLOCK_TOKENS,
     };
