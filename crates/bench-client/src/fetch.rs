@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bench_schema::{FailureKind, Nanos, Secret, Stage};
 use bytes::Bytes;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
@@ -25,7 +25,7 @@ use crate::connect::Connector;
 use crate::fault::Fault;
 use crate::pool::{Checkout, Pool};
 use crate::protocol::page_error;
-use crate::request::{HttpRequest, PreparedRequest, Route};
+use crate::request::{HttpRequest, PreparedRequest, Route, own_headers};
 use crate::socket::ReadLog;
 use crate::timer::Deadline;
 use crate::transfer::{LocalTasks, Step, Transfer};
@@ -50,6 +50,7 @@ pub struct Fetched {
 #[derive(Clone)]
 pub struct Fetcher {
     target: Arc<Target>,
+    own_headers: HeaderMap,
     /// What another server than the target's wants to be told.
     authorization: Option<(Endpoint, HeaderValue)>,
     thread: Arc<FetchThread>,
@@ -120,6 +121,7 @@ impl Fetcher {
             .spawn(serve)
             .map_err(ClientError::FetchThread)?;
         Ok(Self {
+            own_headers: own_headers(target)?,
             target: Arc::new(target.clone()),
             authorization: None,
             thread: Arc::new(FetchThread {
@@ -245,30 +247,19 @@ impl Fetcher {
 
     /// Secrets are for the measured hosts, not for whoever has a metrics page.
     fn headers_for(&self, endpoint: &Endpoint) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let mut own = self.target.endpoints.iter();
-        if !own.any(|own| own.same_server(endpoint)) {
+        let mut headers = if own.any(|own| own.same_server(endpoint)) {
+            self.own_headers.clone()
+        } else {
             let told = self.authorization.iter();
             let told = told.filter(|(server, _)| server.same_server(endpoint));
-            headers.extend(told.map(|(_, value)| (AUTHORIZATION, value.clone())));
-            return headers;
-        }
-        let key = self.target.api_key.as_ref().map(|key| {
-            let (name, value) = self.target.protocol.auth_header(key.expose());
-            (HeaderName::from_bytes(name.as_bytes()).ok(), value)
-        });
-        if let Some((Some(name), value)) = key
-            && let Ok(value) = HeaderValue::from_str(&value)
-        {
-            headers.insert(name, value);
-        }
-        for (name, value) in &self.target.headers {
-            if let Ok(value) = HeaderValue::from_str(value.expose()) {
-                headers.insert(name.clone(), value);
-            }
-        }
+            told.map(|(_, value)| (AUTHORIZATION, value.clone()))
+                .collect()
+        };
+        let any = HeaderValue::from_static("*/*");
+        headers.entry(ACCEPT).or_insert(any);
+        let json = HeaderValue::from_static("application/json");
+        headers.entry(CONTENT_TYPE).or_insert(json);
         headers
     }
 }

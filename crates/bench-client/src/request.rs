@@ -42,34 +42,10 @@ impl RequestEncoder {
     /// # Errors
     /// [`ClientError::Header`] where HTTP does not allow a header of the target.
     pub fn new(target: &Target) -> Result<Self, ClientError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        let mut headers = own_headers(target)?;
         if target.connections == ConnectionPolicy::PerRequest {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        let mut put = |name: &str, value: &str, secret: bool| -> Result<(), ClientError> {
-            let refused = |problem: String| ClientError::Header {
-                name: name.to_owned(),
-                problem,
-            };
-            let parsed = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|error| refused(error.to_string()))?;
-            let mut text =
-                HeaderValue::from_str(value).map_err(|error| refused(error.to_string()))?;
-            text.set_sensitive(secret);
-            headers.insert(parsed, text);
-            Ok(())
-        };
-        for (name, value) in target.protocol.extra_headers() {
-            put(name, value, false)?;
-        }
-        if let Some(key) = &target.api_key {
-            let (name, value) = target.protocol.auth_header(key.expose());
-            put(name, &value, true)?;
-        }
-        for (name, value) in &target.headers {
-            put(name.as_str(), value.expose(), true)?;
+            let close = HeaderValue::from_static("close");
+            headers.entry(CONNECTION).or_insert(close);
         }
         Ok(Self {
             protocol: Arc::clone(&target.protocol),
@@ -105,6 +81,36 @@ impl RequestEncoder {
             keep_text: self.keep_text,
         })
     }
+}
+
+/// The headers of every request to the target's own servers: the client's, and over them the API's, the key and the user's.
+pub(crate) fn own_headers(target: &Target) -> Result<HeaderMap, ClientError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    let mut put = |name: &str, value: &str, secret: bool| -> Result<(), ClientError> {
+        let refused = |problem: String| ClientError::Header {
+            name: name.to_owned(),
+            problem,
+        };
+        let parsed =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|error| refused(error.to_string()))?;
+        let mut text = HeaderValue::from_str(value).map_err(|error| refused(error.to_string()))?;
+        text.set_sensitive(secret);
+        headers.insert(parsed, text);
+        Ok(())
+    };
+    for (name, value) in target.protocol.extra_headers() {
+        put(name, value, false)?;
+    }
+    if let Some(key) = &target.api_key {
+        let (name, value) = target.protocol.auth_header(key.expose());
+        put(name, &value, true)?;
+    }
+    for (name, value) in &target.headers {
+        put(name.as_str(), value.expose(), true)?;
+    }
+    Ok(headers)
 }
 
 impl PreparedRequest {

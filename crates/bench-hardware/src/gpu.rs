@@ -171,13 +171,11 @@ pub(crate) fn throttles(reasons: ThrottleReasons) -> impl Iterator<Item = (&'sta
 
 /// What moves: utilisation, memory, power, energy, the SM clock and what holds it down.
 fn read_fast(gpu: &Device<'_>, draft: &mut Draft<'_>) {
-    match gpu.utilization_rates() {
-        Ok(rates) => {
-            draft.set("utilisation_share", number(rates.gpu) / 100.0);
-            draft.set("memory_utilisation_share", number(rates.memory) / 100.0);
-        }
-        Err(error) => draft.unknown("utilisation_share", reason(&error)),
-    }
+    let rates = gpu.utilization_rates().map_err(|error| reason(&error));
+    draft.set_all(
+        ["utilisation_share", "memory_utilisation_share"],
+        rates.map(|rates| [rates.gpu, rates.memory].map(|rate| Some(number(rate) / 100.0))),
+    );
     read_memory(gpu, draft);
     set(
         draft,
@@ -199,13 +197,11 @@ fn read_fast(gpu: &Device<'_>, draft: &mut Draft<'_>) {
 }
 
 fn read_memory(gpu: &Device<'_>, draft: &mut Draft<'_>) {
-    match gpu.memory_info() {
-        Ok(memory) => {
-            draft.set("memory_used_bytes", memory.used as f64);
-            draft.set("memory_total_bytes", memory.total as f64);
-        }
-        Err(error) => draft.unknown("memory_used_bytes", reason(&error)),
-    }
+    let memory = gpu.memory_info().map_err(|error| reason(&error));
+    draft.set_all(
+        ["memory_used_bytes", "memory_total_bytes"],
+        memory.map(|memory| [memory.used, memory.total].map(|bytes| Some(bytes as f64))),
+    );
 }
 
 /// What changes slowly or is dear to ask for.

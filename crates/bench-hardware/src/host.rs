@@ -74,49 +74,41 @@ impl HostSource {
             }
             Err(why) => draft.unknown("cpu_busy_s_total", why),
         }
-        match self
-            .net
-            .read()
-            .and_then(|text| traffic(text).ok_or_else(|| malformed("net/dev")))
-        {
-            Ok(traffic) => {
-                draft.set("net_rx_bytes_total", traffic.received);
-                draft.set("net_tx_bytes_total", traffic.sent);
-                draft.set("net_loopback_bytes_total", traffic.loopback);
-                draft.set("net_trouble_total", traffic.trouble);
-            }
-            Err(why) => draft.unknown("net_rx_bytes_total", why),
-        }
+        let net = self.net.read();
+        let traffic = net.and_then(|text| traffic(text).ok_or_else(|| malformed("net/dev")));
+        draft.set_all(
+            [
+                "net_rx_bytes_total",
+                "net_tx_bytes_total",
+                "net_loopback_bytes_total",
+                "net_trouble_total",
+            ],
+            traffic.map(|t| [t.received, t.sent, t.loopback, t.trouble].map(Some)),
+        );
         for (kind, file) in &mut self.pressure {
-            let some = format!("pressure_{kind}_some_s_total");
-            match file
-                .read()
-                .and_then(|text| pressure(text).ok_or_else(|| malformed("PSI")))
-            {
-                Ok(read) => {
-                    draft.set(&some, read.some);
-                    if let Some(full) = read.full {
-                        draft.set(&format!("pressure_{kind}_full_s_total"), full);
-                    }
-                }
-                Err(why) => draft.unknown(&some, why),
-            }
+            let read = file.read();
+            let read = read.and_then(|text| pressure(text).ok_or_else(|| malformed("PSI")));
+            let names = ["some", "full"].map(|what| format!("pressure_{kind}_{what}_s_total"));
+            draft.set_all(
+                names.each_ref().map(String::as_str),
+                read.map(|p| [Some(p.some), p.full]),
+            );
         }
     }
 
     fn read_slow(&mut self, draft: &mut Draft<'_>) {
         let whole = |name: &str| self.block.join(name).exists();
+        let none = || "no disk of its own".to_owned();
         let disks = self.disks.read();
-        match disks.and_then(|text| {
-            disk_totals(text, whole).ok_or_else(|| "no disk of its own".to_owned())
-        }) {
-            Ok(totals) => {
-                draft.set("disk_read_bytes_total", totals.read);
-                draft.set("disk_write_bytes_total", totals.written);
-                draft.set("disk_busy_s_total", totals.busy);
-            }
-            Err(why) => draft.unknown("disk_read_bytes_total", why),
-        }
+        let disks = disks.and_then(|text| disk_totals(text, whole).ok_or_else(none));
+        draft.set_all(
+            [
+                "disk_read_bytes_total",
+                "disk_write_bytes_total",
+                "disk_busy_s_total",
+            ],
+            disks.map(|d| [d.read, d.written, d.busy].map(Some)),
+        );
         match &mut self.sysinfo {
             Ok(system) => read_sysinfo(system, draft),
             Err(why) => draft.unknown("memory_used_bytes", why.clone()),

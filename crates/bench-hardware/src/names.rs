@@ -45,10 +45,12 @@ pub(crate) struct Rule {
     pub(crate) scale: f64,
 }
 
-/// The rules for the pages of inference servers, one list for all of them.
+/// What is known of the pages of inference servers.
+const TABLE: &str = include_str!("names/servers.txt");
+
+/// The rules for them, one list for all.
 pub(crate) fn server_rules() -> Vec<Rule> {
-    let lines = include_str!("names/servers.txt").lines();
-    lines.filter_map(Rule::read_from).collect()
+    TABLE.lines().filter_map(Rule::read_from).collect()
 }
 
 /// The label of TensorRT-LLM's metrics before they had a prefix, which tells them from others: what it wrote for want of an engine type.
@@ -208,52 +210,6 @@ pub fn server_kind(page: &Page) -> Option<&'static str> {
 
 // What a page says of the server itself and does not change while it runs: its cache, its limits, its GPUs.
 
-/// Metrics that are there for their labels, and the labels that tell how the server was started. The facts have the server's own
-/// words, which are those of its flags.
-const LABELS: &[(&str, &[&str])] = &[
-    (
-        "vllm:cache_config_info",
-        &[
-            "block_size",
-            "cache_dtype",
-            "enable_prefix_caching",
-            "gpu_memory_utilization",
-            "kv_cache_size_tokens",
-            "num_gpu_blocks",
-        ],
-    ),
-    (
-        "trtllm_model_config_info",
-        &["dtype", "gpu_type", "max_model_len", "quantization"],
-    ),
-    (
-        "trtllm_parallel_config_info",
-        &[
-            "tensor_parallel_size",
-            "pipeline_parallel_size",
-            "expert_parallel_size",
-            "context_parallel_size",
-        ],
-    ),
-    (
-        "trtllm_kv_cache_config_info",
-        &[
-            "cache_dtype",
-            "enable_block_reuse",
-            "free_gpu_memory_fraction",
-        ],
-    ),
-];
-
-/// Gauges that never change, and their names as facts.
-const VALUES: &[(&str, &str)] = &[
-    ("sglang:max_total_num_tokens", "max_total_num_tokens"),
-    ("sglang:page_size", "page_size"),
-    ("sglang:context_len", "context_len"),
-    ("trtllm_max_batch_size_static", "max_batch_size"),
-    ("tgi_batch_max_total_tokens", "max_batch_total_tokens"),
-];
-
 /// The facts of the first page that had any sample: they do not change, so that later pages are not looked through again.
 #[derive(Default)]
 pub(crate) struct Facts(Option<BTreeMap<String, String>>);
@@ -281,15 +237,25 @@ fn facts(samples: &[Sample]) -> BTreeMap<String, String> {
             facts.entry(name.to_owned()).or_insert(value.to_owned());
         }
     };
+    let lines = TABLE.lines().map(str::split_whitespace);
+    let told: BTreeMap<&str, _> = lines
+        .filter_map(|mut words| {
+            let kind = words
+                .next()
+                .filter(|kind| ["labels", "value"].contains(kind))?;
+            Some((words.next()?, (kind, words)))
+        })
+        .collect();
     for sample in samples {
-        let metric = |(metric, _): &&(&str, _)| *metric == sample.name;
-        for label in LABELS.iter().find(metric).map_or(&[][..], |(_, l)| l) {
-            add(label, sample.label(label).unwrap_or_default());
-        }
-        if let Some((_, name)) = VALUES.iter().find(|(metric, _)| *metric == sample.name)
-            && sample.value.is_finite()
-        {
-            add(name, &sample.value.to_string());
+        let Some((kind, names)) = told.get(sample.name.as_str()) else {
+            continue;
+        };
+        for name in names.clone() {
+            if *kind == "labels" {
+                add(name, sample.label(name).unwrap_or_default());
+            } else if sample.value.is_finite() {
+                add(name, &sample.value.to_string());
+            }
         }
     }
     gpus(samples, &mut add);

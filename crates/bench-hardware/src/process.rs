@@ -121,16 +121,12 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
     if !group.join("cgroup.events").exists() {
         return draft.unknown("cgroup_cpu_s_total", "it has no control group of its own");
     }
-    match text(&group.join("cpu.stat")).map(|text| cgroup_cpu(&text)) {
-        Ok(Some(cpu)) => {
-            draft.set("cgroup_cpu_s_total", cpu.used);
-            if let Some(throttled) = cpu.throttled {
-                draft.set("cgroup_throttled_s_total", throttled);
-            }
-        }
-        Ok(None) => draft.unknown("cgroup_cpu_s_total", "cpu.stat holds no usage"),
-        Err(why) => draft.unknown("cgroup_cpu_s_total", why),
-    }
+    let none = || "cpu.stat holds no usage".to_owned();
+    let cpu = text(&group.join("cpu.stat")).and_then(|text| cgroup_cpu(&text).ok_or_else(none));
+    draft.set_all(
+        ["cgroup_cpu_s_total", "cgroup_throttled_s_total"],
+        cpu.map(|cpu| [Some(cpu.used), cpu.throttled]),
+    );
     for (name, figure) in cgroup_figures(&group) {
         draft.set(&format!("cgroup_{name}"), figure);
     }

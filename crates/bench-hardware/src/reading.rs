@@ -49,6 +49,24 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Store what was read together, or say of the first why it was not.
+    pub(crate) fn set_all<const N: usize>(
+        &mut self,
+        names: [&str; N],
+        read: Result<[Option<f64>; N], String>,
+    ) {
+        match read {
+            Ok(values) => {
+                let known = names.iter().zip(values);
+                known.for_each(|(name, value)| value.into_iter().for_each(|v| self.set(name, v)));
+            }
+            Err(why) => names
+                .iter()
+                .take(1)
+                .for_each(|name| self.unknown(name, why.as_str())),
+        }
+    }
+
     /// Store what samples say.
     pub(crate) fn take(&mut self, part: &Part) {
         for (name, value) in &part.values {

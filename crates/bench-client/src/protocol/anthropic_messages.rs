@@ -19,17 +19,8 @@ pub(crate) const API: Api = Api {
     prompt: PromptForm::MessagesAndSystem,
     parameters: Parameters {
         // the limit is written below
-        without: &[
-            "max_tokens",
-            "min_tokens",
-            "ignore_eos",
-            "min_p",
-            "frequency_penalty",
-            "presence_penalty",
-            "repetition_penalty",
-            "seed",
-        ],
-        renamed: &[("stop", "stop_sequences")],
+        without: "max_tokens min_tokens ignore_eos min_p frequency_penalty presence_penalty repetition_penalty seed",
+        renamed: "stop=stop_sequences",
         ..Parameters::OPENAI
     },
     more: |body, request, _| body.set("max_tokens", &request.max_tokens.unwrap_or(MAX_TOKENS)),

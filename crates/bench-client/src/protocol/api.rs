@@ -60,10 +60,10 @@ pub(crate) struct Parameters {
     pub(crate) samples: bool,
     /// Whether a temperature of 0 is refused: greedy is what the server does when it is not told to sample.
     pub(crate) greedy_is_unsaid: bool,
-    /// Those that it has no name for.
-    pub(crate) without: &'static [&'static str],
-    /// Those that it has another name for.
-    pub(crate) renamed: &'static [(&'static str, &'static str)],
+    /// Those that it has no name for, with blanks between.
+    pub(crate) without: &'static str,
+    /// Those that it has another name for: `theirs=its`, with blanks between.
+    pub(crate) renamed: &'static str,
     /// Members beside them that no other API has.
     pub(crate) more: fn(&mut Object<'_>, &GenerationRequest),
 }
@@ -124,30 +124,26 @@ impl PromptForm {
     }
 }
 
-/// What a request says of its answer, by the names of the command line; the limit first. `None` is left to the server.
+/// What a request may say of its answer, by the names of the command line; the limit first.
+pub(crate) const ASKED: &str = "max_tokens min_tokens ignore_eos temperature top_p top_k min_p \
+    frequency_penalty presence_penalty repetition_penalty seed stop";
+
+/// What this one says. `None` is left to the server.
 pub(crate) fn asked(request: &GenerationRequest) -> [(&'static str, Option<Value>); 12] {
     let sampling = &request.sampling;
     let stop = Some(&sampling.stop).filter(|stop| !stop.is_empty());
+    let number = |number: Option<f64>| number.map(Value::from);
     [
         ("max_tokens", request.max_tokens.map(Value::from)),
         ("min_tokens", request.min_tokens.map(Value::from)),
         ("ignore_eos", request.ignore_eos.then_some(true.into())),
-        ("temperature", sampling.temperature.map(Value::from)),
-        ("top_p", sampling.top_p.map(Value::from)),
+        ("temperature", number(sampling.temperature)),
+        ("top_p", number(sampling.top_p)),
         ("top_k", sampling.top_k.map(Value::from)),
-        ("min_p", sampling.min_p.map(Value::from)),
-        (
-            "frequency_penalty",
-            sampling.frequency_penalty.map(Value::from),
-        ),
-        (
-            "presence_penalty",
-            sampling.presence_penalty.map(Value::from),
-        ),
-        (
-            "repetition_penalty",
-            sampling.repetition_penalty.map(Value::from),
-        ),
+        ("min_p", number(sampling.min_p)),
+        ("frequency_penalty", number(sampling.frequency_penalty)),
+        ("presence_penalty", number(sampling.presence_penalty)),
+        ("repetition_penalty", number(sampling.repetition_penalty)),
         ("seed", sampling.seed.map(Value::from)),
         ("stop", stop.map(|stop| stop.as_slice().into())),
     ]
@@ -159,15 +155,20 @@ impl Parameters {
         within: None,
         samples: true,
         greedy_is_unsaid: false,
-        without: &[],
-        renamed: &[],
+        without: "",
+        renamed: "",
         more: |_, _| {},
     };
 
     fn name_of(&self, parameter: &'static str) -> Option<&'static str> {
-        let known = !self.without.contains(&parameter);
-        let renamed = self.renamed.iter().find(|(from, _)| *from == parameter);
-        known.then(|| renamed.map_or(parameter, |(_, to)| *to))
+        let mut without = self.without.split(' ');
+        let mut renamed = self
+            .renamed
+            .split(' ')
+            .filter_map(|pair| pair.split_once('='));
+        let renamed = renamed.find(|(from, _)| *from == parameter);
+        let known = without.all(|name| name != parameter);
+        known.then(|| renamed.map_or(parameter, |(_, to)| to))
     }
 
     /// Those that the request has. Sampling has none of a name where nothing is sampled.

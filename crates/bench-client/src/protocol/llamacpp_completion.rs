@@ -15,11 +15,8 @@ pub(crate) const API: Api = Api {
     model: false,
     prompt: PromptForm::TextOrIds("prompt", "prompt"),
     parameters: Parameters {
-        without: &["min_tokens"],
-        renamed: &[
-            ("max_tokens", "n_predict"),
-            ("repetition_penalty", "repeat_penalty"),
-        ],
+        without: "min_tokens",
+        renamed: "max_tokens=n_predict repetition_penalty=repeat_penalty",
         ..Parameters::OPENAI
     },
     read,

@@ -14,11 +14,8 @@ pub(crate) const CHAT: Api = Api {
     framing: Framing::Ndjson,
     parameters: Parameters {
         within: Some("options"),
-        without: &["min_tokens", "ignore_eos"],
-        renamed: &[
-            ("max_tokens", "num_predict"),
-            ("repetition_penalty", "repeat_penalty"),
-        ],
+        without: "min_tokens ignore_eos",
+        renamed: "max_tokens=num_predict repetition_penalty=repeat_penalty",
         ..Parameters::OPENAI
     },
     read,

@@ -13,7 +13,7 @@ pub(crate) const CHAT: Api = Api {
     paths: ["/v1/chat/completions"; 2],
     parameters: Parameters {
         // its name is an option
-        without: &["max_tokens"],
+        without: "max_tokens",
         ..Parameters::OPENAI
     },
     more: |body, request, options| {
@@ -50,7 +50,7 @@ pub(crate) const EMBEDDINGS: Api = Api {
     prompt: PromptForm::TextOrIds("input", "input"),
     parameters: Parameters {
         samples: false,
-        without: &["max_tokens", "min_tokens", "ignore_eos"],
+        without: "max_tokens min_tokens ignore_eos",
         ..Parameters::OPENAI
     },
     read: read_embeddings,

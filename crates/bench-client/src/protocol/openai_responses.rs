@@ -14,18 +14,8 @@ pub(crate) const API: Api = Api {
     paths: ["/v1/responses"; 2],
     prompt: PromptForm::MessagesOrText("input"),
     parameters: Parameters {
-        without: &[
-            "min_tokens",
-            "ignore_eos",
-            "top_k",
-            "min_p",
-            "frequency_penalty",
-            "presence_penalty",
-            "repetition_penalty",
-            "seed",
-            "stop",
-        ],
-        renamed: &[("max_tokens", "max_output_tokens")],
+        without: "min_tokens ignore_eos top_k min_p frequency_penalty presence_penalty repetition_penalty seed stop",
+        renamed: "max_tokens=max_output_tokens",
         ..Parameters::OPENAI
     },
     read,

@@ -15,11 +15,7 @@ pub(crate) const API: Api = Api {
     prompt: PromptForm::TextOrIds("text", "input_ids"),
     parameters: Parameters {
         within: Some("sampling_params"),
-        renamed: &[
-            ("max_tokens", "max_new_tokens"),
-            ("min_tokens", "min_new_tokens"),
-            ("seed", "sampling_seed"),
-        ],
+        renamed: "max_tokens=max_new_tokens min_tokens=min_new_tokens seed=sampling_seed",
         ..Parameters::OPENAI
     },
     read,

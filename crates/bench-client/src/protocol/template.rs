@@ -222,39 +222,25 @@ fn finish_reason(value: &Value) -> Option<String> {
 
 // Puts a request into a template's body.
 
-/// The placeholders, in the order in which messages list them.
-const NAMES: [&str; 17] = [
-    "prompt",
-    "messages",
-    "token_ids",
-    "model",
-    "stream",
-    "max_tokens",
-    "min_tokens",
-    "ignore_eos",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "frequency_penalty",
-    "presence_penalty",
-    "repetition_penalty",
-    "seed",
-    "stop",
-];
+/// The placeholders, in the order in which messages list them: what every request has, and what it may have.
+const ALWAYS: &str = "prompt messages token_ids model stream";
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ALWAYS.split(' ').chain(api::ASKED.split(' '))
+}
 
 /// That every placeholder exists.
 fn check_body(body: &Value) -> Result<(), ProtocolError> {
     let mut unknown = None;
     visit(body, &mut |name| {
-        if !NAMES.contains(&name) {
+        if !names().any(|known| known == name) {
             unknown.get_or_insert_with(|| name.to_owned());
         }
     });
     unknown.map_or(Ok(()), |name| {
         Err(ProtocolError::Placeholder {
             name,
-            known: NAMES.join(", "),
+            known: names().collect::<Vec<_>>().join(", "),
         })
     })
 }
@@ -273,8 +259,8 @@ fn unused(template: &Value, request: &GenerationRequest) -> Vec<&'static str> {
     let mut used = Vec::new();
     visit(template, &mut |name| used.push(name.to_owned()));
     let has = |name: &str| used.iter().any(|known| known == name);
-    let optional = NAMES.iter().skip(5).copied();
-    let mut found: Vec<&'static str> = optional
+    let mut found: Vec<&'static str> = api::ASKED
+        .split(' ')
         .filter(|name| !has(name) && value(name, request, "").is_some_and(|v| v != json!(false)))
         .collect();
     if matches!(request.prompt, Prompt::TokenIds(_)) && !has("token_ids") {

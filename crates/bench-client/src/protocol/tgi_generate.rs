@@ -17,8 +17,8 @@ pub(crate) const API: Api = Api {
     parameters: Parameters {
         within: Some("parameters"),
         greedy_is_unsaid: true,
-        without: &["min_tokens", "ignore_eos", "min_p", "presence_penalty"],
-        renamed: &[("max_tokens", "max_new_tokens")],
+        without: "min_tokens ignore_eos min_p presence_penalty",
+        renamed: "max_tokens=max_new_tokens",
         more: |parameters, request| {
             parameters.set("details", &true);
             let samples = request.sampling.temperature > Some(0.0);

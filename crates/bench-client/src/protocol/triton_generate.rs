@@ -20,12 +20,8 @@ pub(crate) const TENSORRT_LLM: Api = Api {
     model: false,
     prompt: PromptForm::Text("text_input"),
     parameters: Parameters {
-        without: &["ignore_eos", "min_p"],
-        renamed: &[
-            ("min_tokens", "min_length"),
-            ("seed", "random_seed"),
-            ("stop", "stop_words"),
-        ],
+        without: "ignore_eos min_p",
+        renamed: "min_tokens=min_length seed=random_seed stop=stop_words",
         ..Parameters::OPENAI
     },
     read,
@@ -38,7 +34,7 @@ pub(crate) const VLLM: Api = Api {
     stream: false,
     parameters: Parameters {
         within: Some("parameters"),
-        without: &["stop"],
+        without: "stop",
         more: |parameters, request| parameters.set("stream", &request.stream),
         ..Parameters::OPENAI
     },

@@ -9,57 +9,21 @@ use crate::exposition::Sample;
 use crate::gpu::throttles;
 
 /// Field, name, factor.
-const FIELDS: &[(&str, &str, f64)] = &[
-    ("DCGM_FI_DEV_GPU_UTIL", "utilisation_share", 0.01),
-    (
-        "DCGM_FI_DEV_MEM_COPY_UTIL",
-        "memory_utilisation_share",
-        0.01,
-    ),
-    ("DCGM_FI_DEV_FB_USED", "memory_used_bytes", MIB),
-    ("DCGM_FI_DEV_FB_FREE", "memory_free_bytes", MIB),
-    ("DCGM_FI_DEV_FB_RESERVED", "memory_reserved_bytes", MIB),
-    ("DCGM_FI_DEV_FB_TOTAL", "memory_total_bytes", MIB),
-    ("DCGM_FI_DEV_POWER_USAGE", "power_w", 1.0),
-    ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "power_limit_w", 1.0),
-    (
-        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
-        "energy_j_total",
-        1e-3,
-    ),
-    ("DCGM_FI_DEV_GPU_TEMP", "temperature_celsius", 1.0),
-    ("DCGM_FI_DEV_MEMORY_TEMP", "memory_temperature_celsius", 1.0),
-    ("DCGM_FI_DEV_SM_CLOCK", "sm_clock_hz", 1e6),
-    ("DCGM_FI_DEV_MEM_CLOCK", "memory_clock_hz", 1e6),
-    ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "engine_active_share", 1.0),
-    ("DCGM_FI_PROF_SM_ACTIVE", "sm_active_share", 1.0),
-    ("DCGM_FI_PROF_SM_OCCUPANCY", "sm_occupancy_share", 1.0),
-    (
-        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
-        "tensor_active_share",
-        1.0,
-    ),
-    ("DCGM_FI_PROF_DRAM_ACTIVE", "dram_active_share", 1.0),
-    ("DCGM_FI_PROF_PCIE_TX_BYTES", "pcie_tx_bytes_per_s", 1.0),
-    ("DCGM_FI_PROF_PCIE_RX_BYTES", "pcie_rx_bytes_per_s", 1.0),
-    ("DCGM_FI_PROF_NVLINK_TX_BYTES", "nvlink_tx_bytes_per_s", 1.0),
-    ("DCGM_FI_PROF_NVLINK_RX_BYTES", "nvlink_rx_bytes_per_s", 1.0),
-    // Triton asks DCGM itself
-    ("nv_gpu_utilization", "utilisation_share", 1.0),
-    ("nv_gpu_memory_used_bytes", "memory_used_bytes", 1.0),
-    ("nv_gpu_memory_total_bytes", "memory_total_bytes", 1.0),
-    ("nv_gpu_power_usage", "power_w", 1.0),
-    ("nv_gpu_power_limit", "power_limit_w", 1.0),
-    ("nv_energy_consumption", "energy_j_total", 1.0),
-];
+fn fields() -> impl Iterator<Item = (&'static str, &'static str, f64)> {
+    let lines = include_str!("dcgm.txt").lines();
+    lines
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some((words.next()?, words.next()?, words.next()?.parse().ok()?))
+        })
+}
 
 /// The reasons for a lower clock, older and newer name: a mask whose bits are NVML's.
 const REASONS: [&str; 2] = [
     "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
     "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
 ];
-
-const MIB: f64 = 1_048_576.0;
 
 /// From here on a number is DCGM's way to say "blank", "not found", "not supported" or "no permission".
 /// (64-bit integers; floating point begins at 2^47, which no real reading reaches but energy, and that only after centuries.)
@@ -78,15 +42,15 @@ enum Field {
 }
 
 impl Field {
-    fn of(sample: &Sample) -> Option<Self> {
+    fn of(sample: &Sample, figures: &BTreeMap<&str, (&'static str, f64)>) -> Option<Self> {
         if sample.label("nvlink").is_some() {
             return None; // a row of one link is not the card's
         }
         if REASONS.contains(&sample.name.as_str()) {
             return Some(Self::Reasons);
         }
-        let found = FIELDS.iter().find(|(field, _, _)| *field == sample.name);
-        found.map(|&(_, name, factor)| Self::Figure(name, factor))
+        let &(name, factor) = figures.get(sample.name.as_str())?;
+        Some(Self::Figure(name, factor))
     }
 
     /// A card's power is repeated for each of its MIG instances: it is the card's, once.
@@ -131,9 +95,10 @@ fn whole(value: f64) -> Option<u64> {
 /// The samples of each GPU: by its number in the exporter, `host:number` where the samples are of several hosts, and
 /// `number/migN` for an instance within it.
 pub(crate) fn by_gpu(samples: &[Sample]) -> BTreeMap<String, Part> {
-    let known = samples
-        .iter()
-        .filter_map(|s| Some((Field::of(s)?, number(s)?, s)));
+    let figures = fields().map(|(field, name, factor)| (field, (name, factor)));
+    let figures = figures.collect();
+    let known = samples.iter();
+    let known = known.filter_map(|s| Some((Field::of(s, &figures)?, number(s)?, s)));
     let known: Vec<(Field, &str, &Sample)> = known.collect();
     let hosts: BTreeSet<&str> = known.iter().filter_map(|(_, _, s)| host(s)).collect();
     let mut gpus: BTreeMap<String, Part> = BTreeMap::new();
@@ -165,7 +130,7 @@ pub(super) fn host(sample: &Sample) -> Option<&str> {
 
 /// A query for every series that [`by_gpu`] knows, of the GPUs that `matchers` choose; all, where these are empty.
 pub(crate) fn query(matchers: &str) -> String {
-    let figures = FIELDS.iter().map(|(field, _, _)| *field);
+    let figures = fields().map(|(field, _, _)| field);
     let fields: Vec<&str> = figures.chain(REASONS).collect();
     let fields = fields.join("|");
     let matchers = matchers
