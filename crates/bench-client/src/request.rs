@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bench_schema::GenerationRequest;
 use bytes::Bytes;
+use http_body_util::Full;
 use hyper::header::{
     ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHORIZATION, TRANSFER_ENCODING, USER_AGENT,
@@ -155,7 +156,7 @@ impl PreparedRequest {
 #[derive(Debug)]
 pub(crate) struct Route {
     /// What HTTP/1.1 asks for: the path, or the whole URL where a proxy reads the request itself (a tunnel's does not).
-    target: String,
+    target: Uri,
     /// What HTTP/2 asks for.
     whole: Uri,
     host: Option<HeaderValue>,
@@ -195,11 +196,8 @@ impl Route {
         }
         Ok(Self {
             target: match proxy {
-                Some(_) => whole.to_string(),
-                None => path
-                    .parse::<Uri>()
-                    .map_err(|error| unusable(&error))?
-                    .to_string(),
+                Some(_) => whole.clone(),
+                None => path.parse().map_err(|error| unusable(&error))?,
             },
             whole,
             host: HeaderValue::from_str(&endpoint.authority()).ok(),
@@ -217,66 +215,37 @@ pub(crate) struct HttpRequest<'a> {
 }
 
 impl HttpRequest<'_> {
-    fn method(&self) -> Method {
-        if self.prepared.body.is_empty() {
-            Method::GET
-        } else {
-            Method::POST
+    /// For HTTP/1.1.
+    pub(crate) fn over_http1(self) -> Request<Full<Bytes>> {
+        let body = Full::new(self.prepared.body.clone());
+        let mut request = self.with_body(body, &self.route.target, Version::HTTP_11);
+        if let Some(host) = &self.route.host {
+            request.headers_mut().entry(HOST).or_insert(host.clone());
         }
-    }
-
-    /// For HTTP/1.1: head and body, to be written on a connection.
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
-        /// Mostly enough for a head.
-        const HEAD: usize = 1 << 10;
-        let Self { prepared, route } = self;
-        let mut out = Vec::with_capacity(HEAD + prepared.body.len());
-        let mut put = |parts: [&[u8]; 4]| parts.iter().for_each(|part| out.extend_from_slice(part));
-        put([
-            self.method().as_str().as_bytes(),
-            b" ",
-            route.target.as_bytes(),
-            b" HTTP/1.1\r\n",
-        ]);
-        let mut field = |name: &HeaderName, value: &HeaderValue| {
-            put([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
-        };
-        let own = &prepared.headers;
-        if let Some(host) = route.host.as_ref().filter(|_| !own.contains_key(HOST)) {
-            field(&HOST, host);
-        }
-        // A body has the length that it has, and a proxy is told once who asks.
-        let mut replaced = vec![CONTENT_LENGTH, TRANSFER_ENCODING];
-        replaced.extend(
-            route
-                .proxy_authorization
-                .as_ref()
-                .map(|_| PROXY_AUTHORIZATION),
-        );
-        for (name, value) in own.iter().filter(|(name, _)| !replaced.contains(name)) {
-            field(name, value);
-        }
-        if let Some(value) = &route.proxy_authorization {
-            field(&PROXY_AUTHORIZATION, value);
-        }
-        if !prepared.body.is_empty() {
-            field(&CONTENT_LENGTH, &prepared.body.len().into());
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&prepared.body);
-        out
+        request
     }
 
     /// For HTTP/2, with the body that it hands to hyper.
-    pub(crate) fn with_body<B>(self, body: B) -> Request<B> {
+    pub(crate) fn over_http2<B>(self, body: B) -> Request<B> {
+        self.with_body(body, &self.route.whole, Version::HTTP_2)
+    }
+
+    fn with_body<B>(self, body: B, target: &Uri, version: Version) -> Request<B> {
         let Self { prepared, route } = self;
         let mut request = Request::new(body);
-        *request.method_mut() = self.method();
-        *request.uri_mut() = route.whole.clone();
-        *request.version_mut() = Version::HTTP_2;
+        *request.method_mut() = if prepared.body.is_empty() {
+            Method::GET
+        } else {
+            Method::POST
+        };
+        *request.uri_mut() = target.clone();
+        *request.version_mut() = version;
         *request.headers_mut() = prepared.headers.clone();
+        let headers = request.headers_mut();
+        // A body has the length that it has.
+        headers.remove(CONTENT_LENGTH);
+        headers.remove(TRANSFER_ENCODING);
         if let Some(value) = &route.proxy_authorization {
-            let headers = request.headers_mut();
             headers.insert(PROXY_AUTHORIZATION, value.clone());
         }
         request

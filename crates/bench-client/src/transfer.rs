@@ -1,11 +1,12 @@
 //! One HTTP exchange on one connection, step by step: head, data with the read that brought it, end.
 //!
 //! HTTP/1.1: the one future that wants the answer writes the request, reads and takes the answer apart, so that no wake-up lies
-//! between a read and its event, and a waiting connection holds no buffer. HTTP/2 is hyper's: one task drives the connection for
+//! between a read and its event, and a waiting connection holds no buffer; hyper makes the request and parses the answer's head. HTTP/2 is hyper's: one task drives the connection for
 //! all its streams; it gives way after each read, so that streams normally take what the read brought before the next one, and
 //! where they did not the mark says `merged`.
 
 mod body;
+mod head;
 mod http1;
 mod http2;
 

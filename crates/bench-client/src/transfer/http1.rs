@@ -1,4 +1,4 @@
-//! HTTP/1.1: the request is written and the answer read and taken apart by one future.
+//! HTTP/1.1: the request is written and the answer read and taken apart by one future; hyper makes and parses the heads.
 
 use std::cell::Cell;
 use std::io;
@@ -7,19 +7,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bench_schema::Stamp;
-use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+use hyper::Version;
+use hyper::header::CONNECTION;
 use hyper::http::response::Parts;
-use hyper::{Response, StatusCode, Version};
 
 use super::body::{Body, Part, listed};
+use super::head::Heads;
 use super::{Break, Step, Stream, Wire};
 use crate::request::HttpRequest;
 use crate::socket::{Peek, ReadLog};
 
 /// Bytes of one read.
 const ROOM: usize = 64 << 10;
-/// Headers of one answer.
-const HEADERS: usize = 100;
 
 /// Room for a read, which the connections of an endpoint lend each other: what a read brought is used up before its request waits
 /// again.
@@ -74,33 +73,35 @@ pub(crate) struct Http1Transfer {
     unused: Range<usize>,
     /// Where the latest piece of the body is in it.
     piece: Range<usize>,
-    /// What earlier reads brought of the head.
-    begun: Vec<u8>,
     awaiting: Awaiting,
     /// Whether the answer leaves the connection open.
     keeps: bool,
     nothing_came: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaiting {
-    Head,
+    Head(Box<Heads>),
     Body(Body),
+    /// The request could not be written.
+    Broken(Break),
     Nothing,
 }
 
 impl Http1Transfer {
     pub(super) fn new(connection: Http1, request: HttpRequest<'_>) -> Self {
+        let (awaiting, request) = match Heads::begin(request, connection.head_bytes) {
+            Ok((heads, request)) => (Awaiting::Head(Box::new(heads)), request),
+            Err(broken) => (Awaiting::Broken(broken), Vec::new()),
+        };
         Self {
             connection,
-            request: request.to_bytes(),
+            request,
             written: 0,
             sent: None,
             room: Vec::new(),
             unused: 0..0,
             piece: 0..0,
-            begun: Vec::new(),
-            awaiting: Awaiting::Head,
+            awaiting,
             keeps: false,
             nothing_came: true,
         }
@@ -131,10 +132,16 @@ impl Http1Transfer {
     fn take(&mut self) -> Result<Option<Step>, Break> {
         let mark = self.connection.wire.log.mark();
         match &mut self.awaiting {
-            Awaiting::Head => {
-                let head = self.head()?;
-                Ok(head.map(|head| Step::Head(Box::new(head), mark)))
+            Awaiting::Head(heads) => {
+                let bytes = self.room.get(self.unused.clone()).unwrap_or_default();
+                let (used, head) = heads.read(bytes)?;
+                self.unused.start += used;
+                let Some(head) = head else { return Ok(None) };
+                self.keeps = keeps_connection(&head);
+                self.awaiting = Awaiting::Body(Body::after(&head).map_err(Break::NotHttp)?);
+                Ok(Some(Step::Head(Box::new(head), mark)))
             }
+            Awaiting::Broken(broken) => Err(broken.clone()),
             Awaiting::Body(body) => {
                 let from = self.unused.start;
                 let bytes = self.room.get(self.unused.clone()).unwrap_or_default();
@@ -176,7 +183,7 @@ impl Http1Transfer {
         }
         self.connection.spare.set(room);
         ready!(read).map_err(closed)?;
-        if self.awaiting != Awaiting::Body(Body::Rest) {
+        if !matches!(self.awaiting, Awaiting::Body(Body::Rest)) {
             return Poll::Ready(Err(Break::Closed));
         }
         // Such a body ends with its connection, whose end has no kernel stamp.
@@ -208,41 +215,6 @@ impl Http1Transfer {
         Ok(())
     }
 
-    /// The answer's head, once it is whole. Interim ones (1xx) are passed over.
-    fn head(&mut self) -> Result<Option<Parts>, Break> {
-        loop {
-            let new = self.room.get(self.unused.clone()).unwrap_or_default();
-            if new.is_empty() {
-                return Ok(None);
-            }
-            let before = self.begun.len();
-            self.begun.extend_from_slice(new);
-            self.unused.start = self.unused.end;
-            let found = match before {
-                0 => parsed(&self.begun)?,
-                // A head that comes in many pieces is not looked through at each of them.
-                _ if has_blank_line(&self.begun, before) => parsed(&self.begun)?,
-                _ => None,
-            };
-            let len = found.as_ref().map_or(self.begun.len(), |(len, _)| *len);
-            if len > self.connection.head_bytes {
-                return Err(Break::TooLarge);
-            }
-            let Some((_, head)) = found else {
-                return Ok(None);
-            };
-            self.unused.start -= self.begun.len() - len;
-            self.begun = Vec::new();
-            let interim = head.status.is_informational();
-            if interim && head.status != StatusCode::SWITCHING_PROTOCOLS {
-                continue;
-            }
-            self.keeps = keeps_connection(&head);
-            self.awaiting = Awaiting::Body(Body::after(&head).map_err(Break::NotHttp)?);
-            return Ok(Some(head));
-        }
-    }
-
     pub(super) fn data(&self) -> &[u8] {
         self.room.get(self.piece.clone()).unwrap_or_default()
     }
@@ -259,46 +231,13 @@ impl Http1Transfer {
 
     /// Not where the server said more than the answer: it would pass for the next one's.
     pub(super) fn into_reusable(self) -> Option<Http1> {
-        let over = self.awaiting == Awaiting::Nothing && self.sent.is_some();
+        let over = matches!(self.awaiting, Awaiting::Nothing) && self.sent.is_some();
         let used_up = self.unused.is_empty();
         if !self.room.is_empty() {
             self.connection.spare.set(self.room);
         }
         (over && used_up && self.keeps).then_some(self.connection)
     }
-}
-
-/// Whether an empty line ends after the first `before` bytes.
-fn has_blank_line(bytes: &[u8], before: usize) -> bool {
-    let recent = bytes.get(before.saturating_sub(3)..).unwrap_or_default();
-    memchr::memchr_iter(b'\n', recent).any(|at| {
-        let after = recent.get(at + 1..).unwrap_or_default();
-        after.starts_with(b"\n") || after.starts_with(b"\r\n")
-    })
-}
-
-/// The head that `bytes` begin with, and its length; `None` where it goes on.
-fn parsed(bytes: &[u8]) -> Result<Option<(usize, Parts)>, Break> {
-    let not_http = |why: &dyn std::fmt::Display| Break::NotHttp(why.to_string());
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-    let mut read = httparse::Response::new(&mut headers);
-    let len = match read.parse(bytes) {
-        Ok(httparse::Status::Complete(len)) => len,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Break::TooLarge),
-        Err(error) => return Err(not_http(&error)),
-    };
-    let (mut head, ()) = Response::new(()).into_parts();
-    head.status = StatusCode::from_u16(read.code.unwrap_or(0)).map_err(|e| not_http(&e))?;
-    if read.version == Some(0) {
-        head.version = Version::HTTP_10;
-    }
-    for field in read.headers {
-        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|e| not_http(&e))?;
-        let value = HeaderValue::from_bytes(field.value).map_err(|e| not_http(&e))?;
-        head.headers.append(name, value);
-    }
-    Ok(Some((len, head)))
 }
 
 fn keeps_connection(head: &Parts) -> bool {

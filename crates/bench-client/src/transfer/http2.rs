@@ -270,7 +270,7 @@ impl Http2Transfer {
             shared: Rc::clone(&shared),
             sent: Arc::clone(&sent),
         };
-        let response = connection.sender.send_request(request.with_body(outgoing));
+        let response = connection.sender.send_request(request.over_http2(outgoing));
         let seen = Seen {
             reads: shared.log.reads(),
             drained: shared.log.now(),
