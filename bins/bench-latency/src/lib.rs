@@ -3,7 +3,7 @@
 //! The latency grid: prompts × output lengths, one request at a time, each repeated.
 
 use bench_runner::config::{Lengths, Settings};
-use bench_runner::{Ask, Cell, Program};
+use bench_runner::{Cell, Program};
 use bench_schema::{Benchmark, Factor, Load, StopRule};
 use bench_workload::{DatasetSpec, LengthSpec, Study};
 
@@ -101,11 +101,8 @@ fn cell(settings: &Settings, row: Row, output: u32, repeats: u32) -> Cell {
             ..StopRule::default()
         },
         repeats: 1,
-        ask: Ask {
-            dataset: dataset.clone(),
-            input,
-            output: Some(LengthSpec::Fixed(u64::from(output))),
-        },
+        input,
+        output: Some(LengthSpec::Fixed(u64::from(output))),
         ..Cell::of(settings, Load::closed(1), dataset)
     }
 }

@@ -4,7 +4,7 @@
 //! output lengths, one at a time.
 
 use bench_runner::config::{Concurrency, Lengths, Settings};
-use bench_runner::{Ask, Cell, Program};
+use bench_runner::{Cell, Program};
 use bench_schema::{Benchmark, Factor, Load};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec};
 
@@ -118,7 +118,6 @@ fn grid(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
 
 fn point(settings: &Settings, input: u32, output: u32, requests: u64) -> Cell {
     let fixed = |tokens: u32| Some(LengthSpec::Fixed(u64::from(tokens)));
-    let common = Cell::of(settings, Load::closed(1), DatasetSpec::Text);
     Cell {
         id: format!("i{input}-x-o{output}"),
         label: format!("{input} tokens in, {output} out"),
@@ -129,12 +128,9 @@ fn point(settings: &Settings, input: u32, output: u32, requests: u64) -> Cell {
         .into(),
         stop: settings.stop_rule(Some(requests)),
         repeats: 1,
-        ask: Ask {
-            input: fixed(input),
-            output: fixed(output),
-            ..common.ask.clone()
-        },
-        ..common
+        input: fixed(input),
+        output: fixed(output),
+        ..Cell::of(settings, Load::closed(1), DatasetSpec::Text)
     }
 }
 
@@ -173,7 +169,7 @@ mod tests {
     fn the_default_is_one_cell_over_all_categories() {
         let cells = made("--url http://h", None);
         assert_eq!(cells.len(), 1);
-        assert_eq!(cells[0].ask.dataset.to_string(), "spread");
+        assert_eq!(cells[0].dataset.to_string(), "spread");
         assert_eq!(cells[0].stop.requests, Some(100));
     }
 

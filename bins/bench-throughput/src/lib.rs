@@ -33,7 +33,7 @@ fn cells(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
     let unsaid = workload.dataset.is_none() && workload.input_tokens.is_none();
     if unsaid && !settings.small() && context.is_none_or(|tokens| tokens >= CONTEXT) {
         for cell in &mut cells {
-            cell.ask.input = Some(PROMPTS);
+            cell.input = Some(PROMPTS);
         }
     }
     cells
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn prompts_have_hundreds_of_tokens_unless_the_server_has_no_room_or_something_else_was_asked() {
-        let input = |args: &str, context| made(args, context).first().unwrap().ask.input.clone();
+        let input = |args: &str, context| made(args, context).first().unwrap().input.clone();
         let server = "--url http://h";
         assert_eq!(input(server, None), Some(PROMPTS));
         assert_eq!(input(server, Some(4096)), Some(PROMPTS));

@@ -529,9 +529,9 @@ fn known<'a>(name: &str, benchmark: Benchmark, command: &'a Command) -> Result<&
     if !takers.contains(&benchmark) {
         let takers: Vec<_> = takers
             .iter()
-            .map(|b| format!("bench-{}", b.name()))
+            .map(|b| format!("bench-{}", b.as_str()))
             .collect();
-        let message = format!("bench-{} has no such key", benchmark.name());
+        let message = format!("bench-{} has no such key", benchmark.as_str());
         let help = format!("it belongs to {}; take the line out", takers.join(" and "));
         return Err((message, Some(help)));
     }

@@ -283,7 +283,7 @@ fn document(text: &mut String, key: &Arg) {
     let whose = if takers.len() == 3 {
         String::new()
     } else {
-        let names: Vec<_> = takers.iter().copied().map(Benchmark::name).collect();
+        let names: Vec<_> = takers.iter().copied().map(Benchmark::as_str).collect();
         format!(" ({} only)", names.join(" and "))
     };
     let (help, name) = (help(key), key.get_id());

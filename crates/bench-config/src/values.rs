@@ -196,30 +196,27 @@ impl From<u32> for Concurrency {
 }
 
 impl Concurrency {
+    fn text(&self) -> String {
+        let ramp = self.ramp.as_ref().map(ToString::to_string);
+        ramp.unwrap_or_else(|| self.most.to_string())
+    }
+
     /// For a cell's id: `c8`, `c1-to-32`, `c1-4-16`.
     pub fn id(&self) -> String {
-        match &self.ramp {
-            None => format!("c{}", self.most),
-            Some(ramp) => format!(
-                "c{}",
-                ramp.to_string().replace(" → ", "-").replace(' ', "-")
-            ),
-        }
+        let text = self.text().replace(" → ", "-").replace(' ', "-");
+        format!("c{text}")
     }
 
     /// For people: `concurrency 8`, `concurrency 1 to 32`.
     pub fn label(&self) -> String {
-        match &self.ramp {
-            None => format!("concurrency {}", self.most),
-            Some(ramp) => format!("concurrency {ramp}"),
-        }
+        format!("concurrency {}", self.text())
     }
 
     /// What distinguishes its cell. A ramp is no level: nothing scales along it.
     pub fn factors(&self) -> std::collections::BTreeMap<String, Factor> {
         let factor = match &self.ramp {
             None => ("concurrency".to_owned(), Factor::from(self.most)),
-            Some(ramp) => ("ramp".to_owned(), Factor::from(ramp.to_string().as_str())),
+            Some(_) => ("ramp".to_owned(), Factor::from(self.text().as_str())),
         };
         [factor].into()
     }
@@ -533,15 +530,7 @@ shown_as! {
     Header: |it| format!("{}: ***", it.name);
     (String, String): |it| format!("{}={}", it.0, it.1);
     (u32, u32): |it| format!("{}/{}", it.0, it.1);
-}
-
-impl Shown for Salt {
-    fn shown(&self) -> Value {
-        Value::from(match self {
-            Self::Auto => "auto",
-            Self::Never => "never",
-        })
-    }
+    Salt: |it| if *it == Salt::Auto { "auto" } else { "never" };
 }
 
 impl Shown for Amount {
@@ -567,16 +556,17 @@ impl Shown for Lengths {
 
 impl Shown for Concurrency {
     fn shown(&self) -> Value {
-        let levels = |levels: &[u32]| {
-            let texts: Vec<String> = levels.iter().map(ToString::to_string).collect();
-            texts.join(":")
-        };
         match &self.ramp {
             None => self.most.into(),
             Some(ConcurrencyRamp::Line { from, to }) => format!("ramp:{from}:{to}").into(),
-            Some(ConcurrencyRamp::Steps { levels: all }) => format!("steps:{}", levels(all)).into(),
+            Some(ConcurrencyRamp::Steps { levels }) => format!("steps:{}", joined(levels)).into(),
         }
     }
+}
+
+fn joined(numbers: &[impl ToString]) -> String {
+    let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    texts.join(":")
 }
 
 /// Without rounding, in the largest unit that divides it.
@@ -610,10 +600,7 @@ fn arrival_text(arrival: &ArrivalKind) -> String {
             from_per_s,
             to_per_s,
         } => format!("ramp:{from_per_s}:{to_per_s}"),
-        ArrivalKind::Steps { rates_per_s } => {
-            let rates: Vec<String> = rates_per_s.iter().map(ToString::to_string).collect();
-            format!("steps:{}", rates.join(":"))
-        }
+        ArrivalKind::Steps { rates_per_s } => format!("steps:{}", joined(rates_per_s)),
         ArrivalKind::Series { file } => format!("series:{file}"),
         ArrivalKind::Trace { speed } => format!("trace:{speed}"),
         ArrivalKind::Users { users, every } => format!("users:{users}:{}", time_text(*every)),

@@ -72,7 +72,9 @@ pub(crate) fn frame(runs: &[Run<'_>]) -> Result<DataFrame, FramesError> {
 fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
     table
         .text("run", |(run, _)| Some(run.name.clone()))
-        .text("experiment", |(run, _)| Some(run.record.experiment.name()))
+        .text("experiment", |(run, _)| {
+            Some(run.record.experiment.as_str())
+        })
         .text("started_at", |(run, _)| Some(run.record.started_at.clone()))
         .text("trust", |(run, _)| Some(run.record.trust.verdict.as_str()))
         .text("cell_trust", |(run, cell)| {

@@ -367,8 +367,8 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
     if before.experiment != after.experiment {
         all.push(format!(
             "they are different benchmarks: {} and {}",
-            before.experiment.name(),
-            after.experiment.name()
+            before.experiment.as_str(),
+            after.experiment.as_str()
         ));
     }
     if !plans.is_empty() {
@@ -429,8 +429,8 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<St
     if before.experiment != after.experiment {
         all.push(format!(
             "they are different benchmarks: {} and {}",
-            before.experiment.name(),
-            after.experiment.name()
+            before.experiment.as_str(),
+            after.experiment.as_str()
         ));
     }
     if before.server.model != after.server.model {

@@ -46,7 +46,7 @@ fn summaries(c: &mut Criterion) {
 /// An answer of `tokens` events, 10 ms apart with jitter.
 fn answer(id: u64, tokens: u32) -> RequestRecord {
     let sent = Stamp::new(i64::try_from(id).unwrap_or(0) * 5_000_000);
-    let mut events = EventLog::with_capacity(tokens as usize);
+    let mut events = EventLog::default();
     let mut at = sent + Nanos::from_millis(50);
     for i in 0..tokens {
         at = at

@@ -33,7 +33,7 @@ pub fn render(run: &RunRecord, files: &RunFiles) -> Result<String, ReportError> 
     let readings = trace::readings(run, files)?;
     let mut sections = charts::all(run, trace.as_ref(), &readings);
     let first = charts::take_first(&mut sections);
-    let mut facts = vec![format!("bench-{}", run.experiment.name())];
+    let mut facts = vec![format!("bench-{}", run.experiment.as_str())];
     let model = run.server.model.as_deref();
     facts.extend(model.map(|model| shortened(model, 80)));
     facts.push(run.started_at.clone());

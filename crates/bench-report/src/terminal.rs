@@ -116,7 +116,7 @@ fn paragraph(lead: &str, words: &str) -> String {
 
 fn head(run: &RunRecord) -> String {
     let mut lines = vec![text::fitted(&run.title, WIDTH)];
-    let mut facts = vec![format!("bench-{}", run.experiment.name())];
+    let mut facts = vec![format!("bench-{}", run.experiment.as_str())];
     facts.extend(
         run.server
             .model

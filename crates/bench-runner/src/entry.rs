@@ -13,7 +13,7 @@ use bench_workload::{DatasetSpec, LengthSpec};
 
 use crate::RunError;
 use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
-use crate::redact::{self, Console, Secrets};
+use crate::redact::{self, Secrets};
 use crate::run::{self, Outcome};
 use crate::stop::was_interrupted;
 
@@ -49,8 +49,12 @@ pub struct Cell {
     pub repeats: u32,
     /// What goes before each run, where it was said.
     pub warmup: Option<Amount>,
-    /// What is asked.
-    pub ask: Ask,
+    /// Where prompts come from.
+    pub dataset: DatasetSpec,
+    /// Prompt length; absent leaves it to the dataset.
+    pub input: Option<LengthSpec>,
+    /// Output length; absent leaves it to the dataset.
+    pub output: Option<LengthSpec>,
 }
 
 impl Cell {
@@ -65,24 +69,11 @@ impl Cell {
             stop: StopRule::default(),
             repeats: settings.load.repeat.unwrap_or(1),
             warmup: settings.load.warmup,
-            ask: Ask {
-                dataset: workload.dataset.clone().unwrap_or(dataset),
-                input: workload.input_tokens.as_ref().and_then(Lengths::spec),
-                output: workload.output_tokens.as_ref().and_then(Lengths::spec),
-            },
+            dataset: workload.dataset.clone().unwrap_or(dataset),
+            input: workload.input_tokens.as_ref().and_then(Lengths::spec),
+            output: workload.output_tokens.as_ref().and_then(Lengths::spec),
         }
     }
-}
-
-/// What a cell asks.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    /// Where prompts come from.
-    pub dataset: DatasetSpec,
-    /// Prompt length; absent leaves it to the dataset.
-    pub input: Option<LengthSpec>,
-    /// Output length; absent leaves it to the dataset.
-    pub output: Option<LengthSpec>,
 }
 
 /// A running embedded engine; dropping it stops it.
@@ -152,13 +143,13 @@ pub fn main(program: &Program) -> ExitCode {
     let settings = match settings(program, flags) {
         Ok(settings) => settings,
         Err(error) => {
-            Console::default().note(&redact::told(&error));
+            Secrets::default().note(&redact::told(&error));
             return ExitCode::from(USAGE);
         }
     };
     let secrets = Secrets::of(&settings);
     let failed = |error: &dyn std::error::Error| {
-        Console::without(secrets.clone()).note(&redact::told(error));
+        secrets.note(&redact::told(error));
         ExitCode::from(FAILED)
     };
     match run::run(program, &settings) {
@@ -190,7 +181,7 @@ pub fn main(program: &Program) -> ExitCode {
 fn usage(asked: &clap::Error) -> ExitCode {
     let text = asked.render().to_string();
     if asked.use_stderr() {
-        Console::default().note(text.trim_end());
+        Secrets::default().note(text.trim_end());
         ExitCode::from(USAGE)
     } else {
         print(&text)
@@ -202,7 +193,7 @@ fn print(text: &str) -> ExitCode {
     match bench_schema::print_result(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            Console::default().note(&format!("error: cannot write to standard output: {error}"));
+            Secrets::default().note(&format!("error: cannot write to standard output: {error}"));
             ExitCode::from(FAILED)
         }
     }

@@ -46,7 +46,7 @@ impl RunDirectory {
     ) -> Result<Self, RunError> {
         let path = settings.output.out.clone().unwrap_or_else(|| {
             let started = rfc3339(started).replace(['-', ':'], "");
-            let name = format!("{started}-{}", settings.benchmark.name());
+            let name = format!("{started}-{}", settings.benchmark.as_str());
             let wanted = Path::new("results").join(name);
             let mut names = numbered(&wanted);
             names.find(|path| !path.exists()).unwrap_or_default()

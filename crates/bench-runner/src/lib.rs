@@ -25,6 +25,6 @@ mod stop;
 mod worker;
 mod worker_pool;
 
-pub use entry::{Ask, Cell, Engine, Program, Reports, main};
+pub use entry::{Cell, Engine, Program, Reports, main};
 pub use error::RunError;
 pub use journal::JournalError;

@@ -43,8 +43,8 @@ struct Inbox {
 
 /// A turn to be written now that the answer before it is there.
 struct NextTurn {
-    said: Prompt,
-    answer: String,
+    /// What was said, and the answer.
+    exchange: (Prompt, String),
     later: Later,
     goes_on: bool,
     reply: oneshot::Sender<Ready>,
@@ -154,15 +154,13 @@ impl PlannerHandle {
     /// The next turn of a conversation in which this was said and answered; `None` where the planner is gone.
     pub(crate) async fn write_turn(
         &self,
-        said: Prompt,
-        answer: String,
+        exchange: (Prompt, String),
         later: Later,
         goes_on: bool,
     ) -> Option<Ready> {
         let (reply, written) = oneshot::channel();
         let turn = NextTurn {
-            said,
-            answer,
+            exchange,
             later,
             goes_on,
             reply,
@@ -290,8 +288,7 @@ impl PlannerLoop {
 
     fn write(&self, turn: NextTurn) {
         let NextTurn {
-            said,
-            answer,
+            exchange: (said, answer),
             later,
             goes_on,
             reply,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bench_schema::RequestRecord;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::redact::Console;
+use crate::redact::Secrets;
 
 /// Counters that the recorder moves and the bar shows.
 #[derive(Debug, Default)]
@@ -84,14 +84,14 @@ impl ProgressCounters {
 /// The progress display of a run, and what it has to say meanwhile. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
-    console: Console,
+    secrets: Secrets,
     bar: ProgressBar,
     counters: Arc<ProgressCounters>,
 }
 
 impl Progress {
     /// A display that draws only if `wanted` and stderr is a terminal.
-    pub(crate) fn new(wanted: bool, console: Console) -> Self {
+    pub(crate) fn new(wanted: bool, secrets: Secrets) -> Self {
         let draw = wanted && std::io::stderr().is_terminal();
         let target = if draw {
             ProgressDrawTarget::stderr_with_hz(5)
@@ -104,7 +104,7 @@ impl Progress {
             bar.set_style(style);
         }
         Self {
-            console,
+            secrets,
             bar,
             counters: Arc::new(ProgressCounters::default()),
         }
@@ -128,7 +128,7 @@ impl Progress {
             self.bar.set_style(style.progress_chars("=> "));
         }
         self.bar.reset();
-        self.bar.set_prefix(self.console.shown(name));
+        self.bar.set_prefix(self.secrets.hidden(name));
         match requests {
             Some(requests) => self.bar.set_length(requests),
             None => self.bar.unset_length(),
@@ -148,7 +148,7 @@ impl Progress {
 
     /// A line that stays, above the bar; on stderr even where the bar is hidden.
     pub(crate) fn note(&self, line: &str) {
-        self.bar.suspend(|| self.console.note(line));
+        self.bar.suspend(|| self.secrets.note(line));
     }
 
     /// Take the display away.

@@ -1,4 +1,4 @@
-//! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last two.
+//! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -89,6 +89,11 @@ impl Secrets {
         let mut text = text.to_owned();
         self.no_words.hide(&mut text);
         text
+    }
+
+    /// Something to know, to stderr.
+    pub(crate) fn note(&self, line: &str) {
+        let _nobody_reads = writeln!(io::stderr().lock(), "{}", self.hidden(line));
     }
 
     /// What others said of things that have our names.
@@ -345,29 +350,6 @@ const ENTITIES: [(&[u8], u8); 5] = [
     (b"quot;", b'"'),
     (b"apos;", b'\''),
 ];
-
-/// Stderr of a process that knows these secrets.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Console {
-    secrets: Secrets,
-}
-
-impl Console {
-    /// One that says none of `secrets`.
-    pub(crate) fn without(secrets: Secrets) -> Self {
-        Self { secrets }
-    }
-
-    /// Something to know, to stderr.
-    pub(crate) fn note(&self, line: &str) {
-        let _nobody_reads = writeln!(io::stderr().lock(), "{}", self.secrets.hidden(line));
-    }
-
-    /// What the terminal may show of a text.
-    pub(crate) fn shown(&self, text: &str) -> String {
-        self.secrets.hidden(text)
-    }
-}
 
 /// An error and its causes, as they are told: `error: …`, then `because: …` for each source.
 pub(crate) fn told(error: &dyn std::error::Error) -> String {

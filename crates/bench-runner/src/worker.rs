@@ -195,14 +195,14 @@ impl<G: WorkerIo> Worker<G> {
             let Some(next) = later.pop_front() else {
                 return hint;
             };
-            let Some((said, answer)) = exchange else {
+            let Some(exchange) = exchange else {
                 let unsent = std::iter::once(next).chain(later);
                 leave_unsent(unsent, self.io.now(), self.index, NO_ANSWER_BEFORE);
                 return hint;
             };
             due = self.io.now() + next.pause;
             let goes_on = !later.is_empty();
-            let written = phase.planner.write_turn(said, answer, next, goes_on).await;
+            let written = phase.planner.write_turn(exchange, next, goes_on).await;
             ready = written?; // without a planner what is left is recorded as lost
             self.pause_until(phase, due).await;
             if phase.stop.is_draining() {

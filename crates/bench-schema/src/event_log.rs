@@ -63,15 +63,6 @@ pub struct EventLog {
 }
 
 impl EventLog {
-    /// An empty log with room for `events`.
-    pub fn with_capacity(events: usize) -> Self {
-        Self {
-            gaps: Vec::with_capacity(events),
-            lags: Vec::with_capacity(events),
-            ..Self::default()
-        }
-    }
-
     /// Append one event. Token counts are kept only if every event has one.
     pub fn push(&mut self, event: Event) {
         let index = u32::try_from(self.len()).unwrap_or(u32::MAX);

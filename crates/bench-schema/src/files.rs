@@ -1,7 +1,6 @@
 //! The files of a run directory: what journals are called and hold; how files are replaced as a whole, held by one program at a time, and read line by line.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -305,24 +304,13 @@ impl Line<'_> {
 }
 
 /// A part of a journal that cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}", path.display())]
 pub struct UnreadablePart {
     /// The file.
     pub path: PathBuf,
     /// What the system said.
     pub source: io::Error,
-}
-
-impl fmt::Display for UnreadablePart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read {}", self.path.display())
-    }
-}
-
-impl std::error::Error for UnreadablePart {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
 }
 
 impl Lines {

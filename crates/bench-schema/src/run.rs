@@ -1,7 +1,6 @@
 //! One run: `run.json`, its version, and what can be wrong with a stored one.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -125,27 +124,12 @@ fn with_digest(schema: &mut schemars::Schema) {
     }
 }
 
-/// The three benchmarks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Benchmark {
-    /// `bench-latency`.
-    Latency,
-    /// `bench-throughput`.
-    Throughput,
-    /// `bench-seqlen`.
-    Seqlen,
-}
-
-impl Benchmark {
-    /// One word, as in the JSON and in directory names.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Latency => "latency",
-            Self::Throughput => "throughput",
-            Self::Seqlen => "seqlen",
-        }
+names! {
+    /// The three benchmarks; the name is that of directories too.
+    Benchmark {
+        Latency "latency" "`bench-latency`.";
+        Throughput "throughput" "`bench-throughput`.";
+        Seqlen "seqlen" "`bench-seqlen`.";
     }
 }
 
@@ -352,67 +336,38 @@ impl Schema {
     }
 }
 
-impl Default for Schema {
-    fn default() -> Self {
-        Self::current()
-    }
-}
-
 /// A stored result that cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
     /// The file is of some other format.
+    #[error(
+        "this is a `{found}` file, not a `{}` one; give a run directory or its run.json",
+        SCHEMA_NAME
+    )]
     OtherFormat {
         /// The name it gives.
         found: String,
     },
     /// The file was written by a newer tool.
+    #[error(
+        "written in schema version {found}, this program reads up to {}; use a newer bench-report",
+        SCHEMA_MAJOR
+    )]
     TooNew {
         /// Its major version.
         found: u32,
     },
     /// The text is not the one that was written.
+    #[error(
+        "it was changed or damaged after it was written: its digest is of another text; take it from a copy, or make it again with `bench-report recover` \
+         (where it was changed on purpose, take out its last key, `digest`)"
+    )]
     Changed,
     /// A plan's hash is not 64 hexadecimal digits.
+    #[error("`{0}` is no plan's hash: 64 hexadecimal digits are")]
     PlanHash(String),
     /// The text is not JSON of the expected shape.
-    Json(serde_json::Error),
-}
-
-impl fmt::Display for SchemaError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherFormat { found } => {
-                write!(
-                    f,
-                    "this is a `{found}` file, not a `{SCHEMA_NAME}` one; give a run directory or its run.json"
-                )
-            }
-            Self::TooNew { found } => write!(
-                f,
-                "written in schema version {found}, this program reads up to {SCHEMA_MAJOR}; use a newer bench-report"
-            ),
-            Self::Changed => f.write_str(
-                "it was changed or damaged after it was written: its digest is of another text; take it from a copy, or make it again with `bench-report recover` \
-                 (where it was changed on purpose, take out its last key, `digest`)",
-            ),
-            Self::PlanHash(text) => {
-                write!(f, "`{text}` is no plan's hash: 64 hexadecimal digits are")
-            }
-            Self::Json(_) => write!(
-                f,
-                "not a run record: the JSON does not have the expected shape"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SchemaError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Json(cause) => Some(cause),
-            _ => None,
-        }
-    }
+    #[error("not a run record: the JSON does not have the expected shape")]
+    Json(#[source] serde_json::Error),
 }

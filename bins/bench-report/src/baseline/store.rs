@@ -186,8 +186,8 @@ fn check(runs: &[RunFolder], untrusted: bool) -> Result<(), CommandError> {
                 "{} and {} are different benchmarks ({} and {}); save a baseline for each",
                 first.path.display(),
                 run.path.display(),
-                first.record.experiment.name(),
-                run.record.experiment.name(),
+                first.record.experiment.as_str(),
+                run.record.experiment.as_str(),
             )));
         }
         if run.record.trust.verdict == TrustVerdict::Untrusted && !untrusted {
@@ -263,7 +263,7 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
     Ok(Kept {
         folder: name,
         title: record.title,
-        benchmark: record.experiment.name().to_owned(),
+        benchmark: record.experiment.as_str().to_owned(),
         started_at: record.started_at,
         model: record.server.model,
         trust: record.trust.verdict,

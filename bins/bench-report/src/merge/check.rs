@@ -130,7 +130,7 @@ fn design(run: &RunRecord) -> Vec<(String, Value)> {
     let shards = name.split_once('/').map(|(_, count)| count);
     let mut all = vec![
         ("schema.major".to_owned(), run.schema.major.into()),
-        ("experiment".to_owned(), run.experiment.name().into()),
+        ("experiment".to_owned(), run.experiment.as_str().into()),
         ("seed".to_owned(), run.seed.into()),
     ];
     let config = run.config.as_object().into_iter().flatten();

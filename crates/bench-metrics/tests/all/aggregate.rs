@@ -480,7 +480,7 @@ fn a_million_requests_of_500_tokens_are_summarised_in_bounded_memory() {
     for i in 0..1_000_000_u64 {
         let sent = 5.0 * (i / 1_000) as f64 * 1_000.0 + (i % 1_000) as f64;
         // Moving an answer in time means rebuilding its log: the cost is the client's, and is in the time measured here.
-        let mut log = EventLog::with_capacity(500);
+        let mut log = EventLog::default();
         for k in 0..500_u32 {
             let jitter = f64::from((k * 7_919 + u32::try_from(i % 4_096).unwrap()) % 1_000) / 500.0;
             log.push(event(sent + 40.0 + 10.0 * f64::from(k) + jitter));

@@ -174,7 +174,7 @@ fn facts(run: &RunRecord) -> BTreeMap<String, String> {
     add("tool version", Some(run.tool.version.clone()));
     add("client host", run.host.name.clone());
     add("client CPU", run.host.cpu_model.clone());
-    add("benchmark", Some(run.experiment.name().to_owned()));
+    add("benchmark", Some(run.experiment.as_str().to_owned()));
     add("seed", Some(run.seed.to_string()));
     for (key, value) in &run.tags {
         add(&format!("tag {key}"), Some(value.clone()));

@@ -33,7 +33,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         title: title(run),
         trust: unfinished(),
         tool: ToolRecord {
-            name: format!("bench-{}", settings.benchmark.name()),
+            name: format!("bench-{}", settings.benchmark.as_str()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
         started_at: super::rfc3339(run.started),
@@ -86,14 +86,14 @@ fn title(run: &Run<'_>) -> String {
     } else {
         run.server.record.urls.join(", ")
     };
-    format!("{} of {what} on {at}", run.settings.benchmark.name())
+    format!("{} of {what} on {at}", run.settings.benchmark.as_str())
 }
 
 pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
     PlanRecord {
         hash: String::new(),
         requests: 0,
-        dataset: cell.ask.dataset.to_string(),
+        dataset: cell.dataset.to_string(),
         sized_by: run.token_counter.name().to_owned(),
         template_tokens: run
             .server

@@ -25,7 +25,7 @@ impl Run<'_> {
         };
         let mut text = format!(
             "bench-{} would measure {target} ({}) in {} cells; seed {}, prompts sized by {}\n",
-            self.settings.benchmark.name(),
+            self.settings.benchmark.as_str(),
             self.settings.target.api,
             cells.len(),
             self.settings.seed,
@@ -57,7 +57,7 @@ impl Run<'_> {
             cell.id,
             cell.label,
             load(&cell.load),
-            cell.ask.dataset
+            cell.dataset
         );
         for line in lines(&summary).chain([time(cell, &summary)]) {
             let _written = writeln!(text, "    {line}");

@@ -210,9 +210,9 @@ impl Run<'_> {
         let workload = &self.settings.workload;
         let (index, count) = self.settings.client.part();
         PlanSpec {
-            dataset: cell.ask.dataset.clone(),
-            input: cell.ask.input.clone(),
-            output: cell.ask.output.clone(),
+            dataset: cell.dataset.clone(),
+            input: cell.input.clone(),
+            output: cell.output.clone(),
             load: cell.load.clone(),
             requests: cell.stop.requests,
             duration: cell.stop.duration,

@@ -15,7 +15,7 @@ use crate::config::{self, Place, Problem, Settings};
 use crate::entry::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
-use crate::redact::{Console, Secrets};
+use crate::redact::Secrets;
 use crate::server::{self, Server};
 use crate::stop::Stop;
 use crate::{Cell, RunError};
@@ -32,7 +32,7 @@ impl<'a> Run<'a> {
         let output = &settings.output;
         let wanted = output.progress && !output.quiet && !output.dry_run;
         let secrets = Secrets::of(settings);
-        let progress = Progress::new(wanted, Console::without(secrets.clone()));
+        let progress = Progress::new(wanted, secrets.clone());
         let started = super::wall_clock();
         let clock = Clock::start();
         let mut engine = None;

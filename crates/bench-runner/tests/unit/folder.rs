@@ -1,8 +1,8 @@
 use super::*;
-use crate::redact::Console;
+use crate::redact::Secrets;
 
 fn at(path: &Path) -> Result<RunDirectory, RunError> {
-    let progress = Progress::new(false, Console::default());
+    let progress = Progress::new(false, Secrets::default());
     RunDirectory::at(path.to_owned(), progress)
 }
 

@@ -2,7 +2,6 @@ use bench_schema::{Exchange, Outcome, Phase, TokenSource};
 
 use super::*;
 use crate::progress::Progress;
-use crate::redact::Console;
 
 fn record(id: u64) -> RequestRecord {
     RequestRecord {
@@ -61,7 +60,7 @@ fn a_text_is_counted_where_nobody_told_its_tokens_and_stored_only_where_asked() 
 #[test]
 fn more_records_than_the_queues_hold_are_all_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let progress = Progress::new(false, Console::default());
+    let progress = Progress::new(false, Secrets::default());
     let directory = RunDirectory::at(folder.path().to_owned(), progress).unwrap();
     let texts = AnswerTexts {
         counter: None,

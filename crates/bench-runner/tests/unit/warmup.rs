@@ -13,11 +13,9 @@ fn of(load: Load, warmup: Option<Amount>, more: &[&str]) -> Option<WarmUp> {
         stop: bench_schema::StopRule::default(),
         repeats: 1,
         warmup,
-        ask: crate::Ask {
-            dataset: bench_workload::DatasetSpec::Mixed,
-            input: None,
-            output: None,
-        },
+        dataset: bench_workload::DatasetSpec::Mixed,
+        input: None,
+        output: None,
     };
     WarmUp::of(&cell, &settings.load)
 }

@@ -42,7 +42,7 @@ fn record(cell: &CellRecord, id: u64, due: Stamp, disorder: &mut Disorder) -> Re
     let ttft = draw(Metric::Ttft, disorder);
     let e2e = draw(Metric::E2e, disorder).max(ttft * 1.2);
     let sent = due + Nanos::new(150_000);
-    let mut events = EventLog::with_capacity(128);
+    let mut events = EventLog::default();
     let mut at = sent + Nanos::from_f64(ttft);
     let step = (e2e - ttft) / tokens as f64;
     for i in 0..tokens {

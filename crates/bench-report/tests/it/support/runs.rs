@@ -19,7 +19,7 @@ pub(crate) fn empty(experiment: Benchmark, title: &str) -> RunRecord {
         title: title.into(),
         trust: Trust::from_reasons(Vec::new()),
         tool: ToolRecord {
-            name: format!("bench-{}", experiment.name()),
+            name: format!("bench-{}", experiment.as_str()),
             version: "0.1.0".into(),
         },
         started_at: "2026-11-20T10:37:16Z".into(),
