@@ -33,6 +33,9 @@ impl fmt::Display for Row {
     }
 }
 
+/// Of a request whose connection had ended.
+pub(crate) const SENT_AGAIN: &str = ", sent again on a new connection";
+
 impl Seen {
     /// Of one record. A reset may overtake bytes that were sent before it, and is then seen as a close: how much came before it is chance.
     pub(crate) fn of(record: &RequestRecord, reset: bool) -> Self {
@@ -51,7 +54,7 @@ impl Seen {
             _ => format!("{events} events"),
         };
         let kept = if record.wire.connection.replaced > 0 {
-            format!("{kept}, sent again on a new connection")
+            kept + SENT_AGAIN
         } else {
             kept
         };
