@@ -2,107 +2,24 @@
 
 use bench_schema::{Action, Advice, Cause, Evidence, Finding, Known};
 
-/// Servers by parts of their names, in the order of the columns of [`NAMES`].
-const SERVERS: [&[&str]; 6] = [
-    &["vllm"],
-    &["sglang"],
-    &["llama"],
-    &["tgi", "text-generation"],
-    &["tensorrt", "trtllm"],
-    &["bench-engine"],
-];
+/// How each kind of server names what an action changes.
+const PARAMETERS: &str = include_str!("parameters.txt");
 
-/// How each server names what an action changes; nothing where it has nothing of the kind.
-type Row = (&'static [Action], [Option<&'static str>; SERVERS.len()]);
+/// The cells of a row.
+fn row(name: &str) -> Option<impl Iterator<Item = &'static str>> {
+    let rows = PARAMETERS.lines().filter(|line| !line.starts_with('#'));
+    let mut rows = rows.filter_map(|line| line.split_once(": "));
+    let (_, cells) = rows.find(|(names, _)| names.split(' ').any(|own| own == name))?;
+    Some(cells.split(" | "))
+}
 
-const NAMES: [Row; 7] = [
-    (
-        &[Action::RunMoreAtOnce, Action::RunFewerAtOnce],
-        [
-            Some("--max-num-seqs"),
-            Some("--max-running-requests"),
-            Some("--parallel"),
-            Some("--max-batch-size"),
-            Some("max_batch_size"),
-            Some("max_num_seqs"),
-        ],
-    ),
-    (
-        &[Action::ChunkPrefill],
-        [
-            Some("--enable-chunked-prefill"),
-            Some("--chunked-prefill-size"),
-            Some("--ubatch-size"),
-            None,
-            Some("enable_chunked_prefill"),
-            Some("enable_chunked_prefill"),
-        ],
-    ),
-    (
-        &[Action::SmallerPrefillSteps, Action::LargerPrefillSteps],
-        [
-            Some("--max-num-batched-tokens"),
-            Some("--chunked-prefill-size"),
-            Some("--batch-size"),
-            Some("--max-batch-prefill-tokens"),
-            Some("max_num_tokens"),
-            Some("max_num_batched_tokens"),
-        ],
-    ),
-    (
-        &[Action::CachePrefixes],
-        [
-            Some("--enable-prefix-caching"),
-            Some("--disable-radix-cache (leave it out)"),
-            Some("--cache-reuse"),
-            Some("PREFIX_CACHING=1"),
-            Some("enable_block_reuse"),
-            Some("enable_prefix_caching"),
-        ],
-    ),
-    (
-        &[Action::MoreCacheMemory],
-        [
-            Some("--gpu-memory-utilization"),
-            Some("--mem-fraction-static"),
-            Some("--ctx-size"),
-            Some("--cuda-memory-fraction"),
-            Some("free_gpu_memory_fraction"),
-            Some("num_blocks"),
-        ],
-    ),
-    (
-        &[Action::SmallerCacheFormat],
-        [
-            Some("--kv-cache-dtype"),
-            Some("--kv-cache-dtype"),
-            Some("--cache-type-k"),
-            Some("--kv-cache-dtype"),
-            Some("kv_cache_config.dtype"),
-            None,
-        ],
-    ),
-    (
-        &[Action::ShorterContext],
-        [
-            Some("--max-model-len"),
-            Some("--context-length"),
-            Some("--ctx-size"),
-            Some("--max-total-tokens"),
-            Some("max_seq_len"),
-            None,
-        ],
-    ),
-];
-
-/// The server's own name for what an action changes.
-fn parameter(action: Action, kind: Option<&str>) -> Option<String> {
-    let (_, names) = NAMES.iter().find(|(of, _)| of.contains(&action))?;
+/// A server's own name for what a row is about.
+fn own_name(name: &str, kind: Option<&str>) -> Option<String> {
     let kind = kind?.to_ascii_lowercase();
-    let server = SERVERS
-        .iter()
-        .position(|parts| parts.iter().any(|part| kind.contains(part)))?;
-    names.get(server).copied().flatten().map(str::to_owned)
+    let is_it = |parts: &str| parts.split(' ').any(|part| kind.contains(part));
+    let column = row("servers")?.position(is_it)?;
+    let found = row(name)?.nth(column).filter(|own| *own != "-");
+    found.map(str::to_owned)
 }
 
 /// What a cause asks to try, the most promising first.
@@ -169,7 +86,7 @@ pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
         .into_iter()
         .map(|action| Advice {
             action,
-            parameter: parameter(action, kind),
+            parameter: own_name(action.as_str(), kind),
         })
         .collect()
 }
@@ -190,34 +107,10 @@ fn alone(finding: &Finding) -> bool {
         .is_some_and(|n| n <= 1.0)
 }
 
-/// How each kind of server is told to keep no prefix cache; a part of its name, and the switch.
-const NO_PREFIX_CACHE: &[(&str, &str)] = &[
-    ("sglang", "`--disable-radix-cache`"),
-    (
-        "llama",
-        "`--extra-body '{\"cache_prompt\": false}'`, or its own `--no-cache-prompt`",
-    ),
-    ("tgi", "`PREFIX_CACHING=0` in its environment"),
-    ("text-generation", "`PREFIX_CACHING=0` in its environment"),
-    (
-        "tensorrt",
-        "`enable_block_reuse: false` in its `kv_cache_config`",
-    ),
-    (
-        "trtllm",
-        "`enable_block_reuse: false` in its `kv_cache_config`",
-    ),
-    ("vllm", "`--no-enable-prefix-caching`"),
-];
-
 /// The switch that turns a server's prefix cache off, in its own words; vLLM's where the kind is not known.
 pub(crate) fn without_prefix_cache(kind: Option<&str>) -> String {
-    let kind = kind.unwrap_or_default().to_ascii_lowercase();
-    let known = NO_PREFIX_CACHE.iter().find(|(part, _)| kind.contains(part));
-    match known {
-        Some((_, switch)) => (*switch).to_owned(),
-        None => "vLLM: `--no-enable-prefix-caching`".to_owned(),
-    }
+    let vllm = || own_name("no_prefix_cache", Some("vllm")).unwrap_or_default();
+    own_name("no_prefix_cache", kind).unwrap_or_else(|| format!("vLLM: {}", vllm()))
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ mod gate;
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{CompareOptions, Comparison as Tested, Test, Verdict, settle};
+use bench_metrics::{CompareOptions, Comparison as Tested, Test, settle};
 use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustReason, TrustVerdict, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::samples::CellSamples;
 use crate::text;
 
+pub use bench_metrics::Verdict as ComparisonVerdict;
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
 
 /// A comparison of two runs or groups, ready to be shown or stored.
@@ -82,47 +83,6 @@ pub struct ComparisonRow {
     /// Requests behind each side.
     #[serde(default)]
     pub n: (u64, u64),
-}
-
-/// What a row comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ComparisonVerdict {
-    /// Significantly better, in the quantity's own direction.
-    Better,
-    /// Significantly worse.
-    Worse,
-    /// There is a difference, and one that matters is excluded.
-    WithinMargin,
-    /// No difference found, and one that matters is excluded.
-    NoDifferenceFound,
-    /// No difference found, and one that matters is not excluded either: measure longer.
-    CannotTell,
-}
-
-impl ComparisonVerdict {
-    /// The words used in reports.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Better => Verdict::Better.as_str(),
-            Self::Worse => Verdict::Worse.as_str(),
-            Self::WithinMargin => Verdict::WithinMargin.as_str(),
-            Self::NoDifferenceFound => Verdict::NoDifferenceFound.as_str(),
-            Self::CannotTell => Verdict::CannotTell.as_str(),
-        }
-    }
-}
-
-impl From<Verdict> for ComparisonVerdict {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Better => Self::Better,
-            Verdict::Worse => Self::Worse,
-            Verdict::WithinMargin => Self::WithinMargin,
-            Verdict::NoDifferenceFound => Self::NoDifferenceFound,
-            Verdict::CannotTell => Self::CannotTell,
-        }
-    }
 }
 
 impl RunComparison {
@@ -287,7 +247,7 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
         detectable: tested
             .detectable
             .and_then(|d| finite(d / tested.base.abs())),
-        verdict: tested.verdict(options)?.into(),
+        verdict: tested.verdict(options)?,
         test: match tested.test {
             Test::WelchRuns => "welch over runs",
             Test::PermutedRuns => "permutation of runs",

@@ -175,8 +175,8 @@ impl CellConclusion {
         cell.name_endpoints(urls);
         cell.client.cpu_seconds_per_million_events = per_million_events(cell);
         CellEvidence {
+            facts: self.facts.finish(&samples),
             samples,
-            facts: self.facts.finish(),
         }
     }
 }

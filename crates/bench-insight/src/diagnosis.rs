@@ -318,9 +318,7 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         .and_then(|(factor, series)| Some((factor, series.into_iter().max_by_key(Vec::len)?)));
     let Some((factor, members)) = found else {
         let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
-        return draft
-            .because(Known::Completed, completed as f64, Unit::Count)
-            .done();
+        return draft.because(Known::Completed, completed as f64).done();
     };
     let rate = |cell: &CellRecord| view::tokens_per_s(cell).or(view::requests_per_s(cell));
     // The first step that brought nearly nothing: the limit lies at its lower end.
@@ -334,7 +332,7 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         Some(at) => (Known::LimitLevel, at),
         None => (Known::HighestLevel, *members.last()?),
     };
-    let mut evidence = of_cell(figure, level, Unit::Count, &cell.id);
+    let mut evidence = of_cell(figure, level, &cell.id);
     evidence.of = Some(factor.to_owned());
     let (throughput, unit) = match view::tokens_per_s(cell) {
         Some(tokens) => (Some(tokens), Unit::TokensPerS),
@@ -342,6 +340,6 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
     };
     draft
         .push(evidence)
-        .because_some(Known::Throughput, throughput, unit)
+        .in_unit(Known::Throughput, throughput, unit)
         .done()
 }

@@ -1,8 +1,6 @@
 //! How a finding is put together: nothing that is not a number gets into one.
 
-use bench_schema::{
-    Cause, CellRecord, Code, Evidence, Experiment, Figure, Finding, RuledOut, Unit,
-};
+use bench_schema::{Cause, CellRecord, Code, Evidence, Experiment, Finding, Known, RuledOut, Unit};
 
 /// A finding in the making. A number that is not finite anywhere in it makes the whole finding vanish: what the data does
 /// not carry is not said.
@@ -27,20 +25,15 @@ impl Draft {
         draft
     }
 
-    /// A number it rests on.
-    pub(crate) fn because(self, figure: impl Into<Figure>, value: f64, unit: Unit) -> Self {
-        self.push(Evidence::new(figure.into(), value, unit))
+    /// A number it rests on, where it is known.
+    pub(crate) fn because(self, figure: Known, value: impl Into<Option<f64>>) -> Self {
+        self.in_unit(figure, value, unit_of(figure))
     }
 
-    /// A number it rests on, where it is known.
-    pub(crate) fn because_some(
-        self,
-        figure: impl Into<Figure>,
-        value: Option<f64>,
-        unit: Unit,
-    ) -> Self {
-        match value {
-            Some(value) => self.because(figure, value, unit),
+    /// The same in a unit that is not the figure's usual one.
+    pub(crate) fn in_unit(self, figure: Known, value: impl Into<Option<f64>>, unit: Unit) -> Self {
+        match value.into() {
+            Some(value) => self.push(Evidence::new(figure.into(), value, unit)),
             None => self,
         }
     }
@@ -53,15 +46,9 @@ impl Draft {
     }
 
     /// Another cause that it is not, and the number that says so, where that is known.
-    pub(crate) fn rules_out(
-        mut self,
-        cause: Cause,
-        figure: impl Into<Figure>,
-        value: Option<f64>,
-        unit: Unit,
-    ) -> Self {
+    pub(crate) fn rules_out(mut self, cause: Cause, figure: Known, value: Option<f64>) -> Self {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            let by = Evidence::new(figure.into(), value, unit);
+            let by = Evidence::new(figure.into(), value, unit_of(figure));
             self.finding.ruled_out.push(RuledOut { cause, by });
         }
         self
@@ -86,23 +73,49 @@ impl Draft {
 }
 
 /// A number of one cell.
-pub(crate) fn of_cell(figure: impl Into<Figure>, value: f64, unit: Unit, cell: &str) -> Evidence {
+pub(crate) fn of_cell(figure: Known, value: f64, cell: &str) -> Evidence {
     Evidence {
         cell: Some(cell.to_owned()),
-        ..Evidence::new(figure.into(), value, unit)
+        ..Evidence::new(figure.into(), value, unit_of(figure))
+    }
+}
+
+/// The unit that a figure is in, but for those of objectives, of levels over lengths and of a throughput in requests.
+fn unit_of(figure: Known) -> Unit {
+    use Known as K;
+    match figure {
+        K::At | K::Lasted | K::StallPeriod | K::StallLength | K::ClientLateness | K::Limit => {
+            Unit::Ns
+        }
+        K::Ttft | K::QuietTtft | K::CachedTtft | K::ServerTtft | K::TtftPerToken => Unit::Ns,
+        K::Itl | K::Tpot | K::QuietTpot | K::TpotAtMore | K::TimePerOutputToken => Unit::Ns,
+        K::E2eMean | K::E2eP50 | K::E2eP95 | K::QueueTimeP50 | K::GenerationTimeP50 => Unit::Ns,
+        K::Level | K::HighestLevel | K::LimitLevel | K::MissedLevel => Unit::Count,
+        K::UndecidedLevel | K::UndecidedBelow | K::TimesAsMany | K::Changes | K::Stalls => {
+            Unit::Count
+        }
+        K::Requests | K::Completed | K::Failed | K::Status | K::RequestsPerDay => Unit::Count,
+        K::InFlight | K::Waiting | K::Running | K::Preemptions | K::LongPrompts => Unit::Count,
+        K::ServerCores | K::ClientCores | K::ServerRunQueue | K::TokensPerChunk => Unit::Count,
+        K::SlowDown | K::SlowRatio | K::ReplicaRatio | K::BesideLong => Unit::Count,
+        K::ScalingFactor | K::TailRatio => Unit::Count,
+        K::PromptTokens | K::SlowFromTokens => Unit::Tokens,
+        K::FewestTokens | K::MostTokens | K::LongestWithin => Unit::Tokens,
+        K::RequestRate | K::OfferedRate | K::ServedRate => Unit::RequestsPerS,
+        K::Throughput => Unit::TokensPerS,
+        _ => Unit::Ratio,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench_schema::Known;
 
     #[test]
     fn a_finding_with_a_number_that_is_none_is_not_made() {
         let with = |value| {
             let draft = Draft::new(Cause::Queueing, 0.5);
-            draft.because(Known::QueueShare, value, Unit::Ratio).done()
+            draft.because(Known::QueueShare, value).done()
         };
         assert!(with(1.0).is_some());
         assert!(with(f64::NAN).is_none() && with(f64::INFINITY).is_none());

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, Stamp, TokenSource};
+use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource};
 
-use crate::outages::{Answers, Silence};
+use crate::samples::{CellSamples, SampleKeeper};
 
 /// What the trust rules need of a run beside its cells.
 #[derive(Clone, Debug)]
@@ -85,12 +85,14 @@ pub struct CellFacts {
 /// A time in which requests failed and none was answered, counted from the cell's first due time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// When the last answer before it ended.
+    /// When the first of them was due, or the last answer before it ended.
     pub from: Nanos,
-    /// When the first answer after it ended; absent where none came.
+    /// When the first request after it was sent that was answered; absent where none was.
     pub until: Option<Nanos>,
     /// Requests that failed meanwhile.
     pub failed: u64,
+    /// Those of them that found nobody to connect to.
+    pub refused: u64,
 }
 
 /// A time in which answers were under way and none of them got a token, counted from the cell's first due time.
@@ -105,9 +107,12 @@ pub struct Stall {
 impl CellFacts {
     /// From the measured requests of one cell.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
-        let mut keeper = FactKeeper::default();
-        records.into_iter().for_each(|record| keeper.push(record));
-        keeper.finish()
+        let (mut keeper, mut samples) = (FactKeeper::default(), SampleKeeper::new(""));
+        for record in records {
+            keeper.push(record);
+            samples.push(record);
+        }
+        keeper.finish(&samples.finish())
     }
 }
 
@@ -121,13 +126,9 @@ pub struct FactKeeper {
     cached: u64,
     prompt: u64,
     cache_told: bool,
-    /// The earliest due time of the measured requests.
-    began: Option<Stamp>,
     /// Sum and number of the times from connection to last byte.
     to_send: f64,
     sent: u64,
-    answers: Answers,
-    silence: Silence,
 }
 
 impl FactKeeper {
@@ -136,9 +137,6 @@ impl FactKeeper {
         if record.phase != Phase::Measure {
             return;
         }
-        self.began = Some(self.began.map_or(record.due, |began| began.min(record.due)));
-        self.answers.push(record);
-        self.silence.push(record);
         self.facts.later_turns |= record.turn.is_some_and(|turn| turn > 0);
         let stopped = matches!(record.wire.outcome, Outcome::Cancelled { .. });
         self.facts.cancelled_unanswered += u64::from(stopped && record.wire.events.is_empty());
@@ -199,19 +197,18 @@ impl FactKeeper {
         }
     }
 
-    /// The facts so far.
-    pub fn finish(self) -> CellFacts {
+    /// The facts so far, with what the cell's single requests tell of its server's time.
+    pub fn finish(self, samples: &CellSamples) -> CellFacts {
         let mean = |sum: u64| (self.sized > 0).then(|| sum as f64 / self.sized as f64);
         let cached =
             (self.cache_told && self.prompt > 0).then(|| self.cached as f64 / self.prompt as f64);
-        let began = self.began.unwrap_or_default();
         CellFacts {
             prompt_asked: mean(self.asked),
             prompt_known: mean(self.known),
             cached_share: cached,
             to_send: Nanos::from_secs_f64(self.to_send * 1e-9 / self.sent.max(1) as f64),
-            outage: self.answers.longest_outage(began),
-            stall: self.silence.longest(began),
+            outage: samples.outage(),
+            stall: samples.stall(),
             ..self.facts
         }
     }

@@ -1,32 +1,10 @@
-//! Length categories of the seeds' study, and points of (length, latency) for the fits.
+//! Length categories on the length axis, and points of (length, latency) for the fits.
 
+use bench_metrics::LengthCategories;
 use bench_schema::{CellRecord, GroupRecord, Metric, Origin};
 
 use crate::samples::CellSamples;
 use crate::view;
-
-/// The categories by total tokens: name, from, below (absent: open).
-const CATEGORIES: &[(&str, f64, Option<f64>)] = &[
-    ("tiny", 0.0, Some(50.0)),
-    ("short", 50.0, Some(150.0)),
-    ("medium", 150.0, Some(300.0)),
-    ("long", 300.0, Some(500.0)),
-    ("verylong", 500.0, None),
-];
-
-/// The bounds of a category in total tokens, by its name whatever its spelling (`very-long`, `Very Long`); the upper one is
-/// absent for the open one. `None` for a name of someone's own.
-pub(crate) fn category_bounds(name: &str) -> Option<(f64, Option<f64>)> {
-    let plain: String = name
-        .chars()
-        .filter(char::is_ascii_alphabetic)
-        .map(|c| c.to_ascii_lowercase())
-        .collect();
-    CATEGORIES
-        .iter()
-        .find(|(known, _, _)| *known == plain)
-        .map(|(_, from, below)| (*from, *below))
-}
 
 /// Mean total tokens of the requests of a group, where both sides were counted.
 fn group_tokens(cell: &CellRecord, group: &GroupRecord) -> Option<f64> {
@@ -40,8 +18,8 @@ fn group_tokens(cell: &CellRecord, group: &GroupRecord) -> Option<f64> {
 /// the open category). The bound is an ordering, not a measurement.
 pub(crate) fn category_tokens(cell: &CellRecord, group: &GroupRecord) -> Option<f64> {
     group_tokens(cell, group).or_else(|| {
-        let (from, below) = category_bounds(&group.name)?;
-        Some(below.unwrap_or(from + 1.0))
+        let (from, below) = LengthCategories::default().bounds(&group.name)?;
+        Some(below.unwrap_or(from + 1) as f64)
     })
 }
 

@@ -34,82 +34,47 @@ struct Goal {
     code: Code,
     figure: Known,
     quantity: &'static str,
-    target: fn(f64) -> f64,
-    /// Whether more is better.
-    up: bool,
+    target: Goes,
 }
 
-fn goals() -> [Goal; 7] {
-    let goal = |code: Code, figure, quantity, target: fn(f64) -> f64, up| Goal {
-        code,
-        figure,
-        quantity,
-        target,
-        up,
-    };
-    [
-        goal(
-            Cause::Queueing.into(),
-            Known::QueueShare,
-            "queue share of E2E",
-            |_| 0.5,
-            false,
-        ),
-        goal(
-            Cause::Prefill.into(),
-            Known::PrefillShare,
-            "prefill share of E2E",
-            |_| 0.3,
-            false,
-        ),
-        goal(
-            Cause::MemoryPressure.into(),
-            Known::KvCachePeak,
-            "peak use of the KV cache",
-            |_| 0.9,
-            false,
-        ),
-        goal(
-            Cause::GpuLow.into(),
-            Known::GpuUse,
-            "mean GPU use",
-            |_| 0.8,
-            true,
-        ),
-        goal(
-            Cause::Failing.into(),
-            Known::FailedShare,
-            "requests without a whole answer",
-            |_| 0.0,
-            false,
-        ),
-        goal(
-            Fact::Tail.into(),
-            Known::TailRatio,
-            "P95 over P50 of E2E",
-            |_| 2.0,
-            false,
-        ),
-        goal(
-            Fact::Scaling.into(),
-            Known::Efficiency,
-            "scaling efficiency",
-            |now| f64::midpoint(now, 1.0),
-            true,
-        ),
-    ]
+/// Where a quantity should be.
+enum Goes {
+    DownTo(f64),
+    UpTo(f64),
+    /// Half of the way.
+    HalfwayUpTo(f64),
 }
+
+macro_rules! goals {
+    ($($kind:ident::$code:ident $figure:ident $quantity:literal $way:ident $target:literal;)*) => {
+        &[$(Goal {
+            code: Code::$kind($kind::$code),
+            figure: Known::$figure,
+            quantity: $quantity,
+            target: Goes::$way($target),
+        }),*]
+    };
+}
+
+const GOALS: &[Goal] = goals! {
+    Cause::Queueing QueueShare "queue share of E2E" DownTo 0.5;
+    Cause::Prefill PrefillShare "prefill share of E2E" DownTo 0.3;
+    Cause::MemoryPressure KvCachePeak "peak use of the KV cache" DownTo 0.9;
+    Cause::GpuLow GpuUse "mean GPU use" UpTo 0.8;
+    Cause::Failing FailedShare "requests without a whole answer" DownTo 0.0;
+    Fact::Tail TailRatio "P95 over P50 of E2E" DownTo 2.0;
+    Fact::Scaling Efficiency "scaling efficiency" HalfwayUpTo 1.0;
+};
 
 /// What to reach next: each missed objective to its limit, each limit of this run down to where it stops being one.
 pub fn next_round(run: &RunRecord) -> Vec<NextTarget> {
-    let goals = goals();
     run.findings
         .iter()
         .filter_map(|finding| {
             if finding.code == Answer::SloMissed.into() {
                 return objective(finding);
             }
-            let goal = goals.iter().find(|goal| goal.code == finding.code)?;
+            let goal = GOALS.iter().find(|goal| goal.code == finding.code)?;
             target(run, finding, goal)
         })
         .collect()
@@ -155,11 +120,13 @@ fn target(run: &RunRecord, finding: &Finding, goal: &Goal) -> Option<NextTarget>
     if goal.figure == Known::Efficiency && !is_of_devices(run, evidence) {
         return None;
     }
-    let wanted = (goal.target)(evidence.value);
-    let there = if goal.up {
-        evidence.value >= wanted - 1e-9
-    } else {
-        evidence.value <= wanted + 1e-9
+    let (wanted, there) = match goal.target {
+        Goes::DownTo(to) => (to, evidence.value <= to + 1e-9),
+        Goes::UpTo(to) => (to, evidence.value >= to - 1e-9),
+        Goes::HalfwayUpTo(to) => (
+            f64::midpoint(evidence.value, to),
+            evidence.value >= to - 1e-9,
+        ),
     };
     (!there).then(|| made(finding, goal.quantity.to_owned(), evidence, wanted))
 }

@@ -1,196 +1,146 @@
-//! When a server was away, and when it stood still, from its answers alone.
+//! When a server was away, and when its streams stood still, from its answers alone.
 
-use bench_schema::{Nanos, Outcome, RequestRecord, Stamp};
+use bench_schema::{FailureKind, Nanos, Stage, Stamp};
 
 use crate::facts::{Outage, Stall};
+use crate::samples::{CellSamples, Lost, LostSample, RequestSample};
 
-/// A shorter time without an answer is a gap between two answers.
-const SHORTEST_OUTAGE: Nanos = Nanos::from_millis(500);
-/// A shorter silence is a long gap between tokens.
-const SHORTEST_STALL: Nanos = Nanos::from_millis(500);
-/// Time is looked at in bins of this length.
-const BIN: Nanos = Nanos::from_millis(50);
-/// A day of bins, 216 kB; what is later is not looked at.
-const MOST_BINS: usize = 24 * 3600 * 20;
+/// A shorter time is a gap between two answers, or a long one between tokens.
+const SHORTEST: Nanos = Nanos::from_millis(500);
 
-/// Ends of requests, to find the longest time in which all failed. Takes them in any order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
-    /// Bins in which an answer ended.
-    answered: Bins,
-    /// Bins in which a request was sent that was answered.
-    asked: Bins,
-    /// Failures by the bin in which they became known: when the first of them was sent, and how many.
-    failed: Vec<(u32, u32, u64)>,
-}
-
-impl Answers {
-    pub(crate) fn push(&mut self, record: &RequestRecord) {
-        let at = record.last_instant();
-        match record.wire.outcome {
-            Outcome::Completed => {
-                self.answered.set(at);
-                self.asked.set(record.wire.sent.unwrap_or(record.due));
-            }
-            Outcome::Cancelled { .. } => {}
-            _ => {
-                let sent = record.wire.sent.unwrap_or(record.due);
-                if let (Some(bin), Some(sent)) = (Bins::number(at), Bins::number(sent)) {
-                    match self.failed.last_mut() {
-                        Some((last, first, n)) if *last == bin => {
-                            *first = sent.min(*first);
-                            *n += 1;
-                        }
-                        _ => self.failed.push((bin, sent, 1)),
-                    }
-                }
-            }
-        }
+impl CellSamples {
+    fn began(&self) -> Option<Stamp> {
+        let due = self.requests.iter().map(|request| request.due);
+        due.chain(self.lost.iter().map(|lost| lost.due)).min()
     }
 
-    pub(crate) fn longest_outage(mut self, began: Stamp) -> Option<Outage> {
-        self.failed.sort_unstable_by_key(|(bin, ..)| *bin);
-        let since = |bin: u32| Bins::begin(bin) - began;
-        let mut worst: Option<Outage> = None;
-        let mut failures = self.failed.iter().peekable();
-        while let Some(&(known, sent, n)) = failures.next() {
-            // All failures up to the next answer are of one outage. It began when the first of them was sent, but not before the last answer,
-            // and is over when a request is sent that is answered.
-            let after = self.answered.after(known);
-            let (mut first, mut failed, mut last) = (sent, n, known);
-            while let Some((bin, sent, more)) =
-                failures.next_if(|(bin, ..)| after.is_none_or(|after| *bin < after))
-            {
-                first = first.min(*sent);
-                failed += more;
-                last = *bin;
-            }
-            let first = first.max(self.answered.before(known));
-            let back = after.and_then(|_| self.asked.after(last.saturating_sub(1)));
-            let length = Bins::begin(back.unwrap_or(last)) - Bins::begin(first);
-            let longer = |w: &Outage| failed > w.failed;
-            if length >= SHORTEST_OUTAGE && worst.as_ref().is_none_or(longer) {
-                worst = Some(Outage {
-                    from: since(first).or_zero(),
-                    until: back.map(since),
-                    failed,
+    /// The time in which most requests failed and none was answered.
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        outage(self.requests.iter(), self.lost.iter(), self.began()?)
+    }
+
+    /// The longest time in which answers were under way and none of them got a token.
+    pub(crate) fn stall(&self) -> Option<Stall> {
+        let found = standstills(self.requests.iter(), self.began()?, 1.0);
+        let longest = found
+            .into_iter()
+            .max_by(|a, b| a.length.total_cmp(&b.length));
+        let stall = longest.map(|found| Stall {
+            from: Nanos::from_f64(found.from),
+            length: Nanos::from_f64(found.length),
+        });
+        stall.filter(|stall| stall.length >= SHORTEST)
+    }
+}
+
+/// The stretch of failures without an answer between them that holds most of them, of requests and lost ones that began with `began`. It begins
+/// when the first of them was due, but not before the last answer, and is over when a request is sent that is answered.
+pub(crate) fn outage<'a>(
+    requests: impl Iterator<Item = &'a RequestSample>,
+    lost: impl Iterator<Item = &'a LostSample>,
+    began: Stamp,
+) -> Option<Outage> {
+    let (mut starts, mut ends): (Vec<Stamp>, Vec<Stamp>) =
+        requests.map(|r| (r.start, r.end)).unzip();
+    starts.sort_unstable();
+    ends.sort_unstable();
+    let mut lost: Vec<&LostSample> = lost.collect();
+    lost.sort_by_key(|lost| lost.end);
+    let answered = |lost: &LostSample| ends.partition_point(|end| *end <= lost.end);
+    let of = |together: &[&LostSample]| {
+        let (first, last) = (together.first()?, together.last()?);
+        let before = answered(first);
+        let due = together.iter().map(|lost| lost.due).min()?;
+        let from = before
+            .checked_sub(1)
+            .and_then(|i| ends.get(i))
+            .map_or(due, |end| due.max(*end));
+        let back = starts
+            .get(starts.partition_point(|start| *start < last.end))
+            .copied();
+        let until = back.filter(|_| before < ends.len());
+        (until.unwrap_or(last.end) - from >= SHORTEST).then(|| Outage {
+            from: (from - began).or_zero(),
+            until: until.map(|until| until - began),
+            failed: together.len() as u64,
+            refused: together.iter().filter(|lost| is_refusal(lost)).count() as u64,
+        })
+    };
+    let all = lost
+        .chunk_by(|a, b| answered(a) == answered(b))
+        .filter_map(of);
+    all.max_by_key(|outage| outage.failed)
+}
+
+/// Whether nobody was there to answer.
+fn is_refusal(lost: &LostSample) -> bool {
+    matches!(
+        lost.how,
+        Lost::Failed(Stage::Connect, _)
+            | Lost::Failed(_, FailureKind::Refused | FailureKind::Unreachable)
+    )
+}
+
+/// A stretch in which streams stood still, in ns from some epoch, with the most that did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standstill {
+    pub(crate) from: f64,
+    pub(crate) length: f64,
+    pub(crate) streams: f64,
+}
+
+/// Stretches in which at least this part of the streams stood still.
+pub(crate) fn standstills<'a>(
+    requests: impl Iterator<Item = &'a RequestSample>,
+    epoch: Stamp,
+    part: f64,
+) -> Vec<Standstill> {
+    let ns = |at: Stamp| (at - epoch).as_f64();
+    let mut edges: Vec<(f64, f64, f64)> = Vec::new();
+    for request in requests {
+        let Some(ttft) = request.ttft else { continue };
+        edges.push((ns(request.start) + ttft, 1.0, 0.0));
+        edges.push((ns(request.end), -1.0, 0.0));
+        for (at, length) in &request.stalls {
+            let from = ns(*at);
+            edges.push((from, 0.0, 1.0));
+            edges.push((from + length, 0.0, -1.0));
+        }
+    }
+    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
+    stretches(edges, |streams, at_rest| {
+        (at_rest >= 1.0 && at_rest >= part * streams).then_some(at_rest)
+    })
+}
+
+/// Walks over `(when, change of one count, change of another)`, in order: the stretches in which `standing` makes of the two counts how
+/// many streams stand still, each with the most that did.
+pub(crate) fn stretches(
+    edges: Vec<(f64, f64, f64)>,
+    standing: impl Fn(f64, f64) -> Option<f64>,
+) -> Vec<Standstill> {
+    let (mut one, mut other) = (0.0, 0.0);
+    let mut open: Option<Standstill> = None;
+    let mut found = Vec::new();
+    for (at, change, of_other) in edges {
+        one += change;
+        other += of_other;
+        match (&mut open, standing(one, other)) {
+            (None, Some(streams)) => {
+                open = Some(Standstill {
+                    from: at,
+                    length: 0.0,
+                    streams,
                 });
             }
-        }
-        worst
-    }
-}
-
-/// Tokens over time, and the long gaps of single streams, to find a time in which all streams stood still together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Silence {
-    tokens: Bins,
-    gaps: Vec<(Stamp, Stamp)>,
-}
-
-/// Long gaps that are kept: one stall gives as many as there are streams.
-const MOST_GAPS: usize = 10_000;
-
-impl Silence {
-    pub(crate) fn push(&mut self, record: &RequestRecord) {
-        let mut before: Option<Stamp> = None;
-        for at in record.wire.events.stamps() {
-            self.tokens.set(at);
-            if let Some(from) = before.filter(|from| at - *from >= SHORTEST_STALL)
-                && self.gaps.len() < MOST_GAPS
-            {
-                self.gaps.push((from, at));
+            (Some(stall), Some(streams)) => stall.streams = stall.streams.max(streams),
+            (Some(stall), None) => {
+                stall.length = at - stall.from;
+                found.push(*stall);
+                open = None;
             }
-            before = Some(at);
+            (None, None) => {}
         }
     }
-
-    /// The longest part of a gap in which no stream got a token.
-    pub(crate) fn longest(&self, began: Stamp) -> Option<Stall> {
-        let quiet = self.gaps.iter().filter_map(|(from, to)| {
-            let (from, to) = (Bins::number(*from)?, Bins::number(*to)?);
-            self.tokens.longest_empty(from + 1, to)
-        });
-        let (first, last) = quiet.max_by_key(|(first, last)| last - first)?;
-        if Bins::begin(last) - Bins::begin(first) < SHORTEST_STALL {
-            return None;
-        }
-        // From the last token of those that stood still to their first one: bins know it to their width only.
-        let holds = |(from, to): &&(Stamp, Stamp)| {
-            Bins::number(*from).is_some_and(|bin| bin < first)
-                && Bins::number(*to).is_some_and(|bin| bin >= last)
-        };
-        let gaps = || self.gaps.iter().filter(holds);
-        let from = gaps().map(|gap| gap.0).max()?.max(Bins::begin(first - 1));
-        let to = gaps().map(|gap| gap.1).min()?.min(Bins::begin(last + 1));
-        Some(Stall {
-            from: (from - began).or_zero(),
-            length: to - from,
-        })
-    }
-}
-
-/// A set of bins of time.
-#[derive(Clone, Debug, Default)]
-struct Bins {
-    set: Vec<u64>,
-}
-
-impl Bins {
-    /// The bin that holds an instant; absent before the run's epoch and beyond the last.
-    fn number(at: Stamp) -> Option<u32> {
-        let bin = u32::try_from(at.get() / BIN.get()).ok()?;
-        usize::try_from(bin)
-            .is_ok_and(|bin| bin < MOST_BINS)
-            .then_some(bin)
-    }
-
-    fn begin(bin: u32) -> Stamp {
-        Stamp::new(i64::from(bin) * BIN.get())
-    }
-
-    fn set(&mut self, at: Stamp) {
-        let Some(bin) = Self::number(at) else { return };
-        let word = (bin / 64) as usize;
-        if word >= self.set.len() {
-            self.set.resize(word + 1, 0);
-        }
-        if let Some(bits) = self.set.get_mut(word) {
-            *bits |= 1 << (bin % 64);
-        }
-    }
-
-    fn has(&self, bin: u32) -> bool {
-        let word = self.set.get((bin / 64) as usize);
-        word.is_some_and(|bits| bits >> (bin % 64) & 1 == 1)
-    }
-
-    fn len(&self) -> u32 {
-        u32::try_from(self.set.len() * 64).unwrap_or(u32::MAX)
-    }
-
-    /// The latest bin of the set at or before `bin`; the first of all where there is none.
-    fn before(&self, bin: u32) -> u32 {
-        let mut earlier = (0..=bin.min(self.len())).rev();
-        earlier.find(|b| self.has(*b)).unwrap_or(0)
-    }
-
-    /// The earliest bin of the set after `bin`.
-    fn after(&self, bin: u32) -> Option<u32> {
-        (bin.saturating_add(1)..self.len()).find(|b| self.has(*b))
-    }
-
-    /// The longest run of bins that are not in the set, from the first to before the last.
-    fn longest_empty(&self, from: u32, to: u32) -> Option<(u32, u32)> {
-        let (mut best, mut start) = (None::<(u32, u32)>, from);
-        for bin in from..=to {
-            if bin == to || self.has(bin) {
-                if bin > start && best.is_none_or(|(a, b)| bin - start > b - a) {
-                    best = Some((start, bin));
-                }
-                start = bin + 1;
-            }
-        }
-        best
-    }
+    found
 }

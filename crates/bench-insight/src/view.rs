@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use bench_metrics::Estimate;
+pub(crate) use bench_metrics::interval;
 use bench_schema::{CellRecord, Distribution, Factor, GroupRecord, Interval, Load, Metric};
 
 /// Load factors in order of preference: the first with two levels is what a run scales along.
@@ -153,16 +154,6 @@ pub(crate) fn estimate(value: f64, interval: Option<Interval>) -> Estimate {
         }
         _ => Estimate::unbounded(value, bench_metrics::LEVEL),
     }
-}
-
-/// An estimate's interval in the schema's words; `None` where a side is open.
-pub(crate) fn interval(estimate: &Estimate) -> Option<Interval> {
-    let (low, high) = estimate.bounds()?;
-    (low.is_finite() && high.is_finite()).then_some(Interval {
-        low,
-        high,
-        confidence: estimate.level,
-    })
 }
 
 /// The factors of a cell other than `without`, as one key: cells with the same key differ only in `without`.

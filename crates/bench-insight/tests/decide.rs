@@ -358,10 +358,7 @@ fn scenarios_and_plans_join_the_findings_before_the_facts() {
     .unwrap();
     let all = bench_insight::findings_with(&run, &[], &scenarios, &CapacityAssumptions::default())
         .unwrap();
-    assert!(
-        all.iter()
-            .any(|f| f.code == bench_schema::Answer::ScenarioMissed.into())
-    );
+    assert!(all.iter().any(|f| f.code == Answer::ScenarioMissed.into()));
     // What was asked stands before what was found.
     let asked = |f: &bench_schema::Finding| matches!(f.code, bench_schema::Code::Answer(_));
     assert!(asked(&all[0]));

@@ -598,6 +598,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
             from: Nanos::from_secs(21),
             until: None,
             failed: 1900,
+            refused: 0,
         }),
         ..CellFacts::default()
     };
@@ -698,6 +699,7 @@ fn request(id: u64, sent: i64, answered: bool, frozen: std::ops::Range<i64>) -> 
         }
     });
     for token in (1..=10).filter(|_| answered) {
+        wire.sent = Some(Stamp::new(sent * 1_000_000));
         wire.events.push(Event {
             at: at(sent + 50 * token),
             lag: Nanos::ZERO,

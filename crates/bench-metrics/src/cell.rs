@@ -23,7 +23,7 @@ use crate::blocks::Part;
 use crate::counts::CountKeeper;
 use crate::gaps::{EXACT, Gap, GapBatch, GapStore, gaps, per_token};
 use crate::histogram::{Batch, Histogram, Layout};
-use crate::latency::Instants;
+use crate::latency::{Instants, Within};
 use crate::num::float;
 use crate::timeline::{TimeCounts, Timeline};
 
@@ -67,7 +67,7 @@ impl CellContext {
         let gaps: Vec<Gap> = gaps.collect();
         let within = move |slo: &Slo| {
             let values = if slo.metric == Metric::Itl {
-                per_token(gaps.iter().copied())
+                per_token(gaps.iter().copied(), Within::Stamped).0
             } else {
                 gaps.iter().map(|gap| gap.length.as_f64()).collect()
             };

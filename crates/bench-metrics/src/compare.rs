@@ -4,6 +4,7 @@ mod paired;
 mod permutation;
 
 use bench_schema::Direction;
+use serde::{Deserialize, Serialize};
 
 use crate::blocks::BlockMean;
 use crate::estimate::Estimate;
@@ -41,7 +42,8 @@ impl Default for CompareOptions {
 }
 
 /// What a comparison comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Significantly better, by the metric's direction.
     Better,
@@ -132,15 +134,6 @@ impl Comparison {
             (false, false) => Verdict::CannotTell,
         })
     }
-
-    /// How much worse the candidate is, relative to the baseline and in the metric's direction: positive is a regression.
-    pub fn regression(&self) -> Option<Estimate> {
-        match self.direction {
-            Direction::Lower => self.relative(),
-            Direction::Higher => self.relative().map(|r| r.scaled(-1.0)),
-            Direction::Neutral => None,
-        }
-    }
 }
 
 /// Corrects a family of comparisons for their number, by Holm's method (1979): strong control without assumptions.
@@ -223,7 +216,7 @@ pub fn compare_runs(
     let (p, test) = if arrangements(base.len(), new.len()) >= 1_000.0 {
         (permutation_p(base, new, options.seed), Test::PermutedRuns)
     } else {
-        (difference.welch_p(), Test::WelchRuns)
+        (difference.p(), Test::WelchRuns)
     };
     Some(difference.comparison(p, test, direction, options))
 }
@@ -277,6 +270,15 @@ pub fn compare_estimates(
     }
 }
 
+/// The two-sided p-value of a difference with its standard error; without an error, 0 or 1.
+fn p_of(difference: f64, std_err: f64, df: f64) -> f64 {
+    match (is_zero(std_err), is_zero(difference)) {
+        (true, true) => 1.0,
+        (true, false) => 0.0,
+        _ => t_two_sided(difference / std_err, df),
+    }
+}
+
 /// Two figures with standard errors and degrees of freedom, subtracted (Welch–Satterthwaite).
 struct Difference {
     base: f64,
@@ -305,13 +307,8 @@ impl Difference {
         }
     }
 
-    fn welch_p(&self) -> f64 {
-        let difference = self.new - self.base;
-        match (is_zero(self.std_err), is_zero(difference)) {
-            (true, true) => 1.0,
-            (true, false) => 0.0,
-            _ => t_two_sided(difference / self.std_err, self.df),
-        }
+    fn p(&self) -> f64 {
+        p_of(self.new - self.base, self.std_err, self.df)
     }
 
     fn comparison(

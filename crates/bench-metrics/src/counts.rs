@@ -60,12 +60,6 @@ impl CountKeeper {
         }
     }
 
-    /// Requests that count as +∞ in the failure views: failed, timed out, truncated, never sent. Not the cancelled ones,
-    /// which the client stopped on purpose.
-    pub fn lost(&self) -> u64 {
-        self.counts.failed + self.counts.timed_out + self.counts.truncated + self.counts.unsent
-    }
-
     /// The counts; they add up by construction.
     pub fn finish(&self) -> Counts {
         let mut messages: Vec<(String, u64)> =

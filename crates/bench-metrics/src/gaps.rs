@@ -72,25 +72,25 @@ pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
 /// A gap whose event holds k tokens counts as k gaps of gap/k; the gap before an event without a token (an empty string) is
 /// added to the next one.
 pub fn token_gaps(record: &RequestRecord) -> Vec<f64> {
-    per_token(gaps(record))
+    per_token(gaps(record), Within::Stamped).0
 }
 
-pub(crate) fn per_token(gaps: impl Iterator<Item = Gap>) -> Vec<f64> {
-    let mut out = Vec::new();
-    let mut carried = 0.0;
+/// The same of any gaps, as stamped or at an end of what their stamps allow; and how many of them are not exact.
+pub(crate) fn per_token(gaps: impl Iterator<Item = Gap>, within: Within) -> (Vec<f64>, u64) {
+    let (mut out, mut bounded, mut carried) = (Vec::new(), 0, 0.0);
     for gap in gaps {
-        let length = carried + gap.length.as_f64();
+        let length = carried + gap.within(within).as_f64();
         match gap.tokens {
-            None => return Vec::new(),
+            None => return (Vec::new(), 0),
             Some(0) => carried = length,
             Some(k) => {
                 carried = 0.0;
-                let each = length / f64::from(k);
-                out.extend((0..k).map(|_| each));
+                bounded += u64::from(gap.is_bounded()) * u64::from(k);
+                out.extend((0..k).map(|_| length / f64::from(k)));
             }
         }
     }
-    out
+    (out, bounded)
 }
 
 /// Looks bounds up in ascending order; most logs have none, and then this costs a comparison.

@@ -71,7 +71,7 @@ pub use memory::Memory;
 pub use objective::{verdict, verdict_of_distribution};
 pub use precision::{Figure, Precision, Progress};
 pub use proportion::wilson;
-pub use quantile::{QuantileEstimate, quantile_in_time, quantile_of_clusters};
+pub use quantile::{QuantileEstimate, quantile_in_time};
 pub use sample::{CovClass, Sample, values_needed};
 pub use scaling::{
     decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,

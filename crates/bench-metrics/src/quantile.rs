@@ -42,33 +42,9 @@ pub fn quantile_in_time(
     q: f64,
     level: f64,
 ) -> QuantileEstimate {
-    let dependence = Dependence::in_time(sample, in_time_order, level);
-    quantile_with(
-        sample,
-        &below(in_time_order, sample.quantile(q)),
-        q,
-        dependence,
-        level,
-    )
-}
-
-/// The quantile `q` of clustered values, clusters in time order; `sample` holds all values sorted.
-///
-/// This is how token gaps get an honest error: the request is the cluster.
-pub fn quantile_of_clusters<C: AsRef<[f64]>>(
-    sample: &Sample,
-    clusters: &[C],
-    q: f64,
-    level: f64,
-) -> QuantileEstimate {
-    let dependence = Dependence::of_clusters(sample, clusters, level);
-    quantile_with(
-        sample,
-        &clusters_below(clusters, sample.quantile(q)),
-        q,
-        dependence,
-        level,
-    )
+    let below = |x| below(in_time_order, x);
+    let dependence = Dependence::in_parts(sample, &below, level);
+    quantile_with(sample, &below(sample.quantile(q)), q, dependence, level)
 }
 
 /// One part per value: whether it is at most `x`.
@@ -165,20 +141,10 @@ impl Dependence {
         }
     }
 
-    /// Of values in time order.
-    pub(crate) fn in_time(sample: &Sample, in_time_order: &[f64], level: f64) -> Self {
-        let parts = below(in_time_order, sample.median());
-        Self::at_median(float(sample.len()), BlockMean::of_parts(&parts), level)
-    }
-
-    /// Of clusters in time order.
-    pub(crate) fn of_clusters<C: AsRef<[f64]>>(
-        sample: &Sample,
-        clusters: &[C],
-        level: f64,
-    ) -> Self {
-        let parts = clusters_below(clusters, sample.median());
-        Self::at_median(float(sample.len()), BlockMean::of_parts(&parts), level)
+    /// Of a sample, given the parts of the data at most a value.
+    pub(crate) fn in_parts(sample: &Sample, below: &dyn Fn(f64) -> Vec<Part>, level: f64) -> Self {
+        let parts = BlockMean::of_parts(&below(sample.median()));
+        Self::at_median(float(sample.len()), parts, level)
     }
 
     /// How many independent values the share `below` of n values is worth; between 1 and n.

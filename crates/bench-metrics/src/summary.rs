@@ -15,52 +15,31 @@ pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 pub fn summarise(in_time_order: &[f64], unit: Unit) -> Option<Distribution> {
     let sample = Sample::of(in_time_order)?;
     let mean = BlockMean::of_values(in_time_order);
-    let dependence = Dependence::in_time(&sample, in_time_order, LEVEL);
-    let quantiles = QUANTILES.map(|q| {
-        let parts = below(in_time_order, sample.quantile(q));
-        quantile_with(&sample, &parts, q, dependence, LEVEL).estimate
-    });
-    Some(describe(&sample, unit, mean, &quantiles))
+    Some(describe(&sample, unit, mean, |x| below(in_time_order, x)))
 }
 
 /// The distribution of clustered values (token gaps by request), clusters in time order, with intervals by whole clusters.
 ///
 /// `None` for no values or one not finite. Empty clusters count for nothing.
 pub fn summarise_clusters<C: AsRef<[f64]>>(clusters: &[C], unit: Unit) -> Option<Distribution> {
-    let sample = Sample::new(
-        clusters
-            .iter()
-            .flat_map(|c| c.as_ref().iter().copied())
-            .collect(),
-    )
-    .ok()?;
-    let sums: Vec<Part> = clusters
-        .iter()
-        .map(|c| Part {
-            num: c.as_ref().iter().sum(),
-            den: float(c.as_ref().len()),
-        })
-        .filter(|p| p.den > 0.0)
-        .collect();
-    let dependence = Dependence::of_clusters(&sample, clusters, LEVEL);
-    let quantiles = QUANTILES.map(|q| {
-        let parts = clusters_below(clusters, sample.quantile(q));
-        quantile_with(&sample, &parts, q, dependence, LEVEL).estimate
-    });
-    Some(describe(
-        &sample,
-        unit,
-        BlockMean::of_parts(&sums),
-        &quantiles,
-    ))
+    let full = || clusters.iter().map(AsRef::as_ref).filter(|c| !c.is_empty());
+    let sample = Sample::new(full().flatten().copied().collect()).ok()?;
+    let sum = |c: &[f64]| Part {
+        num: c.iter().sum(),
+        den: float(c.len()),
+    };
+    let mean = BlockMean::of_parts(&full().map(sum).collect::<Vec<_>>());
+    Some(describe(&sample, unit, mean, |x| {
+        clusters_below(clusters, x)
+    }))
 }
 
-/// Puts a sample, its mean's error and its quantiles (in the order of [`QUANTILES`]) together.
+/// Puts a sample, its mean's error and its quantiles together; `below` gives the parts of the data at most a value.
 fn describe(
     sample: &Sample,
     unit: Unit,
     mean: Option<BlockMean>,
-    quantiles: &[Estimate],
+    below: impl Fn(f64) -> Vec<Part>,
 ) -> Distribution {
     let n = sample.len() as u64;
     let (average, sd) = (sample.mean(), sample.sd());
@@ -71,6 +50,12 @@ fn describe(
             (sd / error.std_err).powi(2).clamp(1.0, float(sample.len()))
         }
     });
+    let dependence = Dependence::in_parts(sample, &below, LEVEL);
+    let quantile = |q: f64| {
+        let parts = below(sample.quantile(q));
+        let found = quantile_with(sample, &parts, q, dependence, LEVEL).estimate;
+        quantile_entry(q, found.value, interval(&found), n)
+    };
     Distribution {
         unit,
         n,
@@ -81,11 +66,7 @@ fn describe(
         cov: sd.filter(|_| average > 0.0).map(|sd| sd / average),
         min: sample.min(),
         max: sample.max(),
-        quantiles: QUANTILES
-            .iter()
-            .zip(quantiles)
-            .map(|(&q, estimate)| quantile_entry(q, estimate.value, interval(estimate), n))
-            .collect(),
+        quantiles: QUANTILES.map(quantile).to_vec(),
         with_failures: None,
         bounded_share: None,
         resolution: None,

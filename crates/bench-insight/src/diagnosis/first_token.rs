@@ -1,6 +1,6 @@
 //! What the time to the first token is made of: waiting, the prompt, other people's prompts, or a known beginning.
 
-use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares, Unit};
+use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares};
 
 use super::load::in_flight;
 use super::look::{Cover, Line, Look, Seen, mean, median};
@@ -29,7 +29,7 @@ struct Waited {
     /// Its share of E2E, where the server tells.
     told: Option<f64>,
     /// The figure that shows that it is small. A server's own count is none: prompts that wait for each other's prefill run, by that count.
-    excluded: Option<(Known, f64, Unit)>,
+    excluded: Option<(Known, f64)>,
     /// Whether equal prompts differ so much that something is in between.
     differs: bool,
 }
@@ -114,10 +114,10 @@ pub(super) fn of_short_prompts(look: &Look<'_>) -> Option<Finding> {
 pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Finding> {
     let start = Start::of(look)?;
     Draft::in_cell(Cause::WaitingOrPrefill, cost, look.cell)
-        .because(Known::TtftShare, start.share(), Unit::Ratio)
-        .because(Known::Ttft, start.ttft, Unit::Ns)
-        .because_some(Known::InFlight, in_flight(look), Unit::Count)
-        .because_some(Known::QueueShare, told, Unit::Ratio)
+        .because(Known::TtftShare, start.share())
+        .because(Known::Ttft, start.ttft)
+        .because(Known::InFlight, in_flight(look))
+        .because(Known::QueueShare, told)
         .refuted_by(match (told, look.concurrency()) {
             (_, Some(1)) => Experiment::BesideTheServer,
             (Some(_), _) => Experiment::OneAtATime,
@@ -143,9 +143,9 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
     let cost = (start.ttft - own) / start.e2e;
     (cost >= WAITING).then_some(())?;
     Draft::in_cell(Cause::HeldBack, cost, look.cell)
-        .because(Known::Ttft, start.ttft, Unit::Ns)
-        .because(Known::ServerTtft, own, Unit::Ns)
-        .because(Known::TtftShare, start.share(), Unit::Ratio)
+        .because(Known::Ttft, start.ttft)
+        .because(Known::ServerTtft, own)
+        .because(Known::TtftShare, start.share())
         .refuted_by(Experiment::BesideTheServer)
         .done()
 }
@@ -159,10 +159,10 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
     }
     if nobody_is_held(look) {
         return Draft::in_cell(Cause::Prefill, shares.queue + shares.prefill, look.cell)
-            .because(Known::PrefillShare, shares.prefill, Unit::Ratio)
-            .because(Known::QueueShare, shares.queue, Unit::Ratio)
-            .because_some(Known::Running, level(look, Signal::Running), Unit::Count)
-            .because_some(Known::InFlight, in_flight(look), Unit::Count)
+            .because(Known::PrefillShare, shares.prefill)
+            .because(Known::QueueShare, shares.queue)
+            .because(Known::Running, level(look, Signal::Running))
+            .because(Known::InFlight, in_flight(look))
             .refuted_by(Experiment::OneAtATime)
             .done();
     }
@@ -175,16 +175,15 @@ fn queueing(look: &Look<'_>, shares: &PhaseShares, cost: f64) -> Option<Finding>
     let median = percentiles.copied().find(|(q, ..)| (q - 0.5).abs() < 1e-9);
     let quiet = crate::signals::derived(look.cell, "server_prefill_mean");
     Draft::in_cell(Cause::Queueing, cost, look.cell)
-        .because(Known::QueueShare, shares.queue, Unit::Ratio)
-        .because_some(Known::QueueTimeP50, median.map(|m| m.1), Unit::Ns)
-        .because_some(Known::GenerationTimeP50, median.map(|m| m.2), Unit::Ns)
-        .because_some(Known::Waiting, level(look, Signal::Waiting), Unit::Count)
-        .because_some(Known::Running, level(look, Signal::Running), Unit::Count)
+        .because(Known::QueueShare, shares.queue)
+        .because(Known::QueueTimeP50, median.map(|m| m.1))
+        .because(Known::GenerationTimeP50, median.map(|m| m.2))
+        .because(Known::Waiting, level(look, Signal::Waiting))
+        .because(Known::Running, level(look, Signal::Running))
         .rules_out(
             Cause::Prefill,
             Known::PrefillShare,
             Some(shares.prefill).filter(|_| quiet.is_some()),
-            Unit::Ratio,
         )
         .refuted_by(Experiment::HigherLimit)
         .done()
@@ -207,7 +206,7 @@ fn level(look: &Look<'_>, signal: Signal) -> Option<f64> {
 fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Finding, Waited> {
     if look.concurrency() == Some(1) {
         return Err(Waited {
-            excluded: Some((Known::InFlight, 1.0, Unit::Count)),
+            excluded: Some((Known::InFlight, 1.0)),
             ..Waited::default()
         });
     }
@@ -220,9 +219,9 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
     let seen = gauge.filter(|waits| told.is_none() && *waits >= 0.5 && share(*waits) >= WAITING);
     if let Some(waits) = seen {
         let found = Draft::in_cell(Cause::Queueing, share(waits), look.cell)
-            .because(Known::Waiting, waits, Unit::Count)
-            .because(Known::Running, running, Unit::Count)
-            .because(Known::TtftShare, start.share(), Unit::Ratio)
+            .because(Known::Waiting, waits)
+            .because(Known::Running, running)
+            .because(Known::TtftShare, start.share())
             .refuted_by(Experiment::HigherLimit);
         return found.done().ok_or_else(Waited::default);
     }
@@ -232,23 +231,23 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
         if start.ttft < SLOWER * alone || lost < INFERRED {
             return Err(Waited {
                 told,
-                excluded: Some((Known::QuietTtft, alone, Unit::Ns)),
+                excluded: Some((Known::QuietTtft, alone)),
                 differs: false,
             });
         }
         let found = Draft::in_cell(Cause::Queueing, lost, look.cell)
-            .because(Known::Ttft, start.ttft, Unit::Ns)
-            .because(Known::QuietTtft, alone, Unit::Ns)
-            .because_some(Known::InFlight, in_flight(look), Unit::Count)
-            .because_some(Known::QueueShare, told, Unit::Ratio)
-            .rules_out(Cause::Prefill, Known::QuietTtft, Some(alone), Unit::Ns)
+            .because(Known::Ttft, start.ttft)
+            .because(Known::QuietTtft, alone)
+            .because(Known::InFlight, in_flight(look))
+            .because(Known::QueueShare, told)
+            .rules_out(Cause::Prefill, Known::QuietTtft, Some(alone))
             .refuted_by(Experiment::WithServerMetrics);
         return found.done().ok_or_else(Waited::default);
     }
     let by_length = explained_by_length(look).filter(|share| *share >= 0.6);
     Err(Waited {
         told,
-        excluded: by_length.map(|share| (Known::TtftByLength, share, Unit::Ratio)),
+        excluded: by_length.map(|share| (Known::TtftByLength, share)),
         differs: told.is_some() && by_length.is_none() && differs(look, start),
     })
 }
@@ -295,21 +294,13 @@ fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
     let points = prompts(look);
     let slope = Line::of(&points).slope;
     let mut draft = Draft::in_cell(Cause::Prefill, share, look.cell)
-        .because(Known::PrefillShare, share, Unit::Ratio)
-        .because(Known::Ttft, start.ttft, Unit::Ns)
-        .because_some(
-            Known::PromptTokens,
-            view::input_tokens(look.cell),
-            Unit::Tokens,
-        )
-        .because_some(
-            Known::TtftPerToken,
-            Some(slope).filter(|s| *s > 0.0),
-            Unit::Ns,
-        )
-        .because_some(Known::QueueShare, waited.told, Unit::Ratio);
-    if let Some((figure, value, unit)) = waited.excluded {
-        draft = draft.rules_out(Cause::Queueing, figure, Some(value), unit);
+        .because(Known::PrefillShare, share)
+        .because(Known::Ttft, start.ttft)
+        .because(Known::PromptTokens, view::input_tokens(look.cell))
+        .because(Known::TtftPerToken, Some(slope).filter(|s| *s > 0.0))
+        .because(Known::QueueShare, waited.told);
+    if let Some((figure, value)) = waited.excluded {
+        draft = draft.rules_out(Cause::Queueing, figure, Some(value));
     }
     let experiment = match look.concurrency() {
         Some(1) => Experiment::BesideTheServer,
@@ -375,13 +366,9 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
     });
     let cost = (beside_long + if ratio >= SLOWER { late } else { 0.0 }) / streamed;
     Draft::in_cell(Cause::HeadOfLine, cost, look.cell)
-        .because(Known::LongPrompts, spans.len() as f64, Unit::Count)
-        .because(Known::BesideLong, ratio, Unit::Count)
-        .because_some(
-            Known::StallLength,
-            median(stalls().map(|s| s.1).collect()),
-            Unit::Ns,
-        )
+        .because(Known::LongPrompts, spans.len() as f64)
+        .because(Known::BesideLong, ratio)
+        .because(Known::StallLength, median(stalls().map(|s| s.1).collect()))
         .refuted_by(Experiment::WithoutLongPrompts)
         .done()
 }
@@ -425,9 +412,9 @@ pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
     let e2e = look.mean(|r| Some(r.e2e))?;
     let saved = (without - with) * n / known.len() as f64 / (e2e + without - with);
     Draft::in_cell(Cause::PrefixCache, saved, look.cell)
-        .because(Known::CachedShare, share, Unit::Ratio)
-        .because(Known::CachedTtft, with, Unit::Ns)
-        .because(Known::Ttft, without, Unit::Ns)
+        .because(Known::CachedShare, share)
+        .because(Known::CachedTtft, with)
+        .because(Known::Ttft, without)
         .refuted_by(Experiment::ColdCache)
         .done()
 }

@@ -21,9 +21,9 @@ pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
         .map_or(0.0, |(early, all)| 1.0 - early / all);
     let left = 1.0 - behind.served / behind.answered;
     Draft::in_cell(Cause::Overload, waited.max(left), look.cell)
-        .because(Known::OfferedRate, behind.offered, Unit::RequestsPerS)
-        .because(Known::ServedRate, behind.served, Unit::RequestsPerS)
-        .because_some(Known::InFlight, in_flight(look), Unit::Count)
+        .because(Known::OfferedRate, behind.offered)
+        .because(Known::ServedRate, behind.served)
+        .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerRate)
         .done()
 }
@@ -64,17 +64,17 @@ pub(super) fn decode_slows(
             ..Evidence::new(Known::TpotAtMore.into(), of_tokens(quicker)?, Unit::Ns)
         };
         return Draft::in_cell(Cause::Step, cost, look.cell)
-            .because(Known::Tpot, now, Unit::Ns)
+            .because(Known::Tpot, now)
             .push(there)
-            .because(Known::QuietTpot, quiet_gap, Unit::Ns)
+            .because(Known::QuietTpot, quiet_gap)
             .refuted_by(Experiment::Longer)
             .done();
     }
     Draft::in_cell(Cause::DecodeSlowsWithLoad, cost, look.cell)
-        .because(Known::Tpot, now, Unit::Ns)
-        .because(Known::QuietTpot, quiet_gap, Unit::Ns)
-        .because(Known::SlowDown, now / quiet_gap, Unit::Count)
-        .because_some(Known::InFlight, in_flight(look), Unit::Count)
+        .because(Known::Tpot, now)
+        .because(Known::QuietTpot, quiet_gap)
+        .because(Known::SlowDown, now / quiet_gap)
+        .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerConcurrency)
         .done()
 }
@@ -141,9 +141,9 @@ pub(super) fn gpu(cells: &[CellRecord]) -> Option<Finding> {
         .zip(view::mean(last.1, Metric::E2e))
         .map_or(0.0, |(then, now)| 1.0 - then / now);
     Draft::in_cell(cause, slower.max(super::LEAST), last.1)
-        .because(Known::GpuUse, usage, Unit::Ratio)
-        .because(Known::ThroughputGained, gain, Unit::Ratio)
-        .because(Known::LoadAdded, added, Unit::Ratio)
+        .because(Known::GpuUse, usage)
+        .because(Known::ThroughputGained, gain)
+        .because(Known::LoadAdded, added)
         .refuted_by(experiment)
         .done()
 }
@@ -155,12 +155,8 @@ pub(super) fn gpu_throttled(cell: &CellRecord) -> Option<Finding> {
         return None;
     }
     Draft::in_cell(Cause::GpuThrottled, share, cell)
-        .because(Known::GpuHeldBack, share, Unit::Ratio)
-        .because_some(
-            Known::GpuUse,
-            Signal::GpuUse.of(cell).map(|l| l.mean),
-            Unit::Ratio,
-        )
+        .because(Known::GpuHeldBack, share)
+        .because(Known::GpuUse, Signal::GpuUse.of(cell).map(|l| l.mean))
         .refuted_by(Experiment::FixedClock)
         .done()
 }
@@ -179,10 +175,10 @@ pub(super) fn memory(cell: &CellRecord) -> Option<Finding> {
     let waiting_share = waits / (waits + running).max(1.0);
     // What a preemption costs its request is not known: at least something.
     Draft::in_cell(Cause::MemoryPressure, waiting_share.max(super::LEAST), cell)
-        .because(Known::KvCachePeak, peak.min(1.0), Unit::Ratio)
+        .because(Known::KvCachePeak, peak.min(1.0))
         // Between two readings a counter is taken to grow evenly.
-        .because_some(Known::Preemptions, lost.map(f64::round), Unit::Count)
-        .because_some(Known::Waiting, waiting, Unit::Count)
+        .because(Known::Preemptions, lost.map(f64::round))
+        .because(Known::Waiting, waiting)
         .refuted_by(Experiment::HalfConcurrency)
         .done()
 }

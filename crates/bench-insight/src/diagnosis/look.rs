@@ -18,7 +18,7 @@ pub(super) struct Look<'a> {
     /// Of the same repeat.
     pub(super) lost: Vec<&'a LostSample>,
     /// When the first request was to start; all times are from it, in ns.
-    epoch: Stamp,
+    pub(super) epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
     prefilling: OnceCell<Cover>,
     levels: OnceCell<Vec<Level>>,
@@ -112,26 +112,12 @@ impl<'a> Look<'a> {
     }
 
     fn count_in_flight(&mut self, keep_every: u64) {
-        let held: Vec<(f64, f64)> = self
-            .lost
-            .iter()
-            .filter(|lost| lost.sent)
-            .map(|lost| (self.ns(lost.due), self.ns(lost.end)))
-            .collect();
-        let ends = |pick: fn(&(f64, f64)) -> f64| {
-            let spans = self.seen.iter().map(|seen| (seen.from, seen.end));
-            let mut all: Vec<f64> = spans
-                .chain(held.iter().copied())
-                .map(|s| pick(&s))
-                .collect();
-            all.sort_by(f64::total_cmp);
-            all
-        };
-        let (started, ended) = (ends(|span| span.0), ends(|span| span.1));
+        let lost = self.lost.iter().filter(|lost| lost.sent);
+        let held = lost.map(|lost| (self.ns(lost.due), self.ns(lost.end)));
+        let spans = self.seen.iter().map(|seen| (seen.from, seen.end));
+        let under_way = UnderWay::of(spans.chain(held));
         for seen in &mut self.seen {
-            let count = |times: &[f64]| times.partition_point(|t| *t <= seen.from);
-            let inside = count(&started).saturating_sub(count(&ended)).max(1);
-            seen.in_flight = inside as f64 * keep_every as f64;
+            seen.in_flight = under_way.at(seen.from).max(1) as f64 * keep_every as f64;
         }
     }
 
@@ -354,6 +340,26 @@ pub(super) fn quantile(mut values: Vec<f64>, q: f64) -> Option<f64> {
     let wanted = q * last as f64;
     let index = (0..=last).find(|i| *i as f64 + 0.5 > wanted)?;
     values.get(index).copied()
+}
+
+/// How many of some spans hold an instant.
+pub(super) struct UnderWay {
+    begins: Vec<f64>,
+    ends: Vec<f64>,
+}
+
+impl UnderWay {
+    pub(super) fn of(spans: impl Iterator<Item = (f64, f64)>) -> Self {
+        let (mut begins, mut ends): (Vec<f64>, Vec<f64>) = spans.unzip();
+        begins.sort_by(f64::total_cmp);
+        ends.sort_by(f64::total_cmp);
+        Self { begins, ends }
+    }
+
+    pub(super) fn at(&self, at: f64) -> usize {
+        let before = |times: &[f64]| times.partition_point(|time| *time <= at);
+        before(&self.begins).saturating_sub(before(&self.ends))
+    }
 }
 
 /// The union of spans of time.

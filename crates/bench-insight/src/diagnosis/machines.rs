@@ -1,8 +1,8 @@
 //! Machines: a server that is kept from its CPU, a client that is in the way, an endpoint that is slower than the others.
 
 use bench_schema::{
-    Cause, CellRecord, Experiment, Finding, Known, Metric, RunRecord, TrustReason, TrustVerdict,
-    Unit,
+    Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, TrustReason,
+    TrustVerdict, Unit,
 };
 
 use super::look::{Look, mean, median};
@@ -45,10 +45,7 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         }
         let (most, so_far) =
             draft.unwrap_or((0.0, Draft::in_cell(Cause::ServerStarved, cost, cell)));
-        draft = Some((
-            most.max(cost),
-            so_far.because(figure, value, unit_of(figure)),
-        ));
+        draft = Some((most.max(cost), so_far.because(figure, value)));
     }
     let usage = Signal::Cpu
         .of(cell)
@@ -63,16 +60,15 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
     }
     let (_, draft) = draft?;
     draft
-        .because_some(Known::CpuPressure, pressure, Unit::Ratio)
-        .because_some(Known::HostCpu, usage.map(|used| used.mean), Unit::Ratio)
-        .because_some(Known::ServerCores, cores, Unit::Count)
+        .because(Known::CpuPressure, pressure)
+        .because(Known::HostCpu, usage.map(|used| used.mean))
+        .because(Known::ServerCores, cores)
         .rules_out(
             Cause::ClientLimited,
             Known::ClientCpu,
             cell.client.busiest_worker.filter(|share| {
                 *share < 0.9 && cell.client.run_queue_wait.is_some_and(|w| w < 0.05)
             }),
-            Unit::Ratio,
         )
         .refuted_by(Experiment::ServerOnOwnCores)
         .done()
@@ -84,14 +80,6 @@ fn beyond_the_quickest(cell: &CellRecord) -> Option<f64> {
     let gaps = cell.headline(Metric::Icl)?;
     let usual = gaps.quantile(0.5)?;
     (gaps.min >= usual / 3.0 && gaps.mean > 0.0).then(|| 1.0 - gaps.min / gaps.mean)
-}
-
-fn unit_of(figure: Known) -> Unit {
-    if figure == Known::ServerRunQueue {
-        Unit::Count
-    } else {
-        Unit::Ratio
-    }
 }
 
 /// Whether the server shares the host whose CPUs were read.
@@ -152,10 +140,11 @@ pub(super) fn client_limited(run: &RunRecord) -> Option<Finding> {
     let mut draft = Draft::new(Cause::ClientLimited, cost);
     for (reason, (_, figure, unit)) in &reasons {
         if let Some(measured) = reason.measured {
-            let mut evidence = of_cell(*figure, measured, *unit, "");
-            evidence.cell.clone_from(&reason.cell);
-            evidence.of = (*figure == Known::ClientOther).then(|| reason.code.clone());
-            draft = draft.push(evidence);
+            draft = draft.push(Evidence {
+                cell: reason.cell.clone(),
+                of: (*figure == Known::ClientOther).then(|| reason.code.clone()),
+                ..Evidence::new((*figure).into(), measured, *unit)
+            });
         }
     }
     let mut found = draft.refuted_by(Experiment::TwoClients).done()?;
@@ -214,14 +203,14 @@ pub(super) fn slow_replica(look: &Look<'_>) -> Option<Finding> {
         .ok()
         .and_then(|index| look.run.server.urls.get(index).cloned())
         .unwrap_or_else(|| endpoint.to_string());
-    let mut ratio_of = of_cell(Known::ReplicaRatio, ratio, Unit::Count, &look.cell.id);
+    let mut ratio_of = of_cell(Known::ReplicaRatio, ratio, &look.cell.id);
     ratio_of.of = Some(name);
     // Its share of the users' time, beyond what the others' speed would make of it.
     let cost = share * (ratio - 1.0) / (share * ratio + 1.0 - share);
     Draft::in_cell(Cause::SlowReplica, cost, look.cell)
         .push(ratio_of)
-        .because(Known::ReplicaShare, share, Unit::Ratio)
-        .because(Known::Requests, n as f64, Unit::Count)
+        .because(Known::ReplicaShare, share)
+        .because(Known::Requests, n as f64)
         .refuted_by(Experiment::ReplicaAlone)
         .done()
 }

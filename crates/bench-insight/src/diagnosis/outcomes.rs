@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{
-    Cause, CellRecord, Evidence, Experiment, FailureKind, Finding, Known, Stage, Unit,
-};
+use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Nanos, Unit};
 
 use super::look::Look;
 use crate::draft::Draft;
+use crate::facts::Outage;
+use crate::outages::outage;
 use crate::samples::{Lost, LostSample};
 
 /// Share of the planned requests that must be lost.
 const LEAST: f64 = 0.01;
 /// Lost requests below which it may be chance.
 const FEWEST: u64 = 2;
+/// Refused connections of an outage from which on nobody was there.
+const REFUSED: u64 = 3;
 
 /// Everything that the outcomes of a cell name.
 pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
@@ -28,13 +30,14 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         .collect();
     let limited = |lost: &LostSample| lost.status == Some(429);
     let refused = sent.iter().filter(|lost| limited(lost)).count();
-    let gone = Spell::longest(look);
-    let failed = sent.iter().filter(|lost| {
-        !limited(lost) && !gone.as_ref().is_some_and(|spell| spell.holds(look, lost))
-    });
+    let requests = look.seen.iter().map(|seen| seen.request);
+    let gone = outage(requests, look.lost.iter().copied(), look.epoch);
+    let gone = gone.filter(|outage| outage.refused >= REFUSED);
+    let of_gone = |lost: &LostSample| gone.as_ref().is_some_and(|gone| is_of(look, gone, lost));
+    let failed = sent.iter().filter(|lost| !limited(lost) && !of_gone(lost));
     let failed: Vec<&LostSample> = failed.copied().collect();
     [
-        gone.as_ref().and_then(|spell| spell.finding(look)),
+        gone.as_ref().and_then(|outage| server_gone(look, outage)),
         rate_limited(look.cell, refused as u64),
         failing(look, &failed),
     ]
@@ -52,9 +55,9 @@ fn share(cell: &CellRecord, lost: u64) -> Option<f64> {
 fn rate_limited(cell: &CellRecord, refused: u64) -> Option<Finding> {
     let share = share(cell, refused)?;
     Draft::in_cell(Cause::RateLimited, share, cell)
-        .because(Known::Failed, refused as f64, Unit::Count)
-        .because(Known::FailedShare, share, Unit::Ratio)
-        .because(Known::Status, 429.0, Unit::Count)
+        .because(Known::Failed, refused as f64)
+        .because(Known::FailedShare, share)
+        .because(Known::Status, 429.0)
         .refuted_by(Experiment::BelowTheLimit)
         .done()
 }
@@ -99,8 +102,8 @@ fn failing_of(
     let mut kinds: Vec<(String, u64)> = kinds.into_iter().collect();
     kinds.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let mut draft = Draft::in_cell(Cause::Failing, share, cell)
-        .because(Known::FailedShare, share, Unit::Ratio)
-        .because(Known::Failed, lost as f64, Unit::Count);
+        .because(Known::FailedShare, share)
+        .because(Known::Failed, lost as f64);
     for (kind, n) in kinds.into_iter().take(3) {
         draft = draft.push(Evidence {
             of: Some(kind),
@@ -128,97 +131,22 @@ fn of_counts(cell: &CellRecord) -> Option<Finding> {
     failing_of(cell, share, lost, kinds)
 }
 
-/// A stretch in which nothing was answered and connections were refused.
-struct Spell {
-    from: f64,
-    to: f64,
-    lost: u64,
-    /// Whether anything was answered after it.
-    came_back: bool,
+/// Whether a lost request belongs to an outage: it was under way when the server went, or was sent while it was away.
+fn is_of(look: &Look<'_>, outage: &Outage, lost: &LostSample) -> bool {
+    let until = outage.until.map_or(f64::INFINITY, Nanos::as_f64);
+    look.ns(lost.due) <= until && look.ns(lost.end) >= outage.from.as_f64()
 }
 
-impl Spell {
-    fn longest(look: &Look<'_>) -> Option<Self> {
-        let mut order: Vec<(f64, Option<&LostSample>)> = look
-            .seen
-            .iter()
-            .map(|seen| (seen.from, None))
-            .chain(
-                look.lost
-                    .iter()
-                    .map(|lost| (look.ns(lost.due), Some(*lost))),
-            )
-            .collect();
-        order.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let runs = order.split(|(_, lost)| lost.is_none_or(|lost| lost.how == Lost::Unsent));
-        let best = runs
-            .filter_map(|run| Self::of_run(look, run))
-            .max_by(|a, b| (a.to - a.from).total_cmp(&(b.to - b.from)))?;
-        let came_back = look.seen.iter().any(|seen| seen.sent >= best.to);
-        Some(Self { came_back, ..best })
-    }
-
-    fn of_run(look: &Look<'_>, run: &[(f64, Option<&LostSample>)]) -> Option<Self> {
-        let refusals = run
-            .iter()
-            .filter(|(_, lost)| lost.is_some_and(is_refusal))
-            .count();
-        if refusals < 3 {
-            return None;
-        }
-        // It went when the first of them broke off, and was back when one was sent that it answered.
-        let ends = || {
-            run.iter()
-                .filter_map(|(_, lost)| lost.map(|l| look.ns(l.end)))
-        };
-        let from = ends().fold(f64::INFINITY, f64::min);
-        let last = ends().fold(from, f64::max);
-        let answered = look.seen.iter().map(|seen| seen.sent);
-        let to = answered
-            .filter(|sent| *sent > last)
-            .fold(f64::INFINITY, f64::min);
-        let to = if to.is_finite() { to } else { last };
-        Some(Self {
-            from,
-            to,
-            lost: run.len() as u64,
-            came_back: true,
-        })
-    }
-
-    /// Whether a lost request belongs to it: it was under way when the server went, or was sent while it was away.
-    fn holds(&self, look: &Look<'_>, lost: &LostSample) -> bool {
-        let (due, end) = (look.ns(lost.due), look.ns(lost.end));
-        due <= self.to && end >= self.from
-    }
-
-    fn finding(&self, look: &Look<'_>) -> Option<Finding> {
-        let held = look
-            .lost
-            .iter()
-            .filter(|lost| self.holds(look, lost))
-            .count();
-        let lost = self.lost.max(held as u64);
-        let share = lost as f64 / look.cell.counts.planned.max(lost).max(1) as f64;
-        Draft::in_cell(Cause::ServerGone, share, look.cell)
-            .because(Known::At, self.from, Unit::Ns)
-            .because_some(
-                Known::Lasted,
-                self.came_back.then_some(self.to - self.from),
-                Unit::Ns,
-            )
-            .because(Known::Failed, lost as f64, Unit::Count)
-            .because(Known::FailedShare, share, Unit::Ratio)
-            .refuted_by(Experiment::AgainWithLog)
-            .done()
-    }
-}
-
-/// Whether nobody was there to answer.
-fn is_refusal(lost: &LostSample) -> bool {
-    matches!(
-        lost.how,
-        Lost::Failed(Stage::Connect, _)
-            | Lost::Failed(_, FailureKind::Refused | FailureKind::Unreachable)
-    )
+fn server_gone(look: &Look<'_>, outage: &Outage) -> Option<Finding> {
+    let held = look.lost.iter().filter(|lost| is_of(look, outage, lost));
+    let lost = outage.failed.max(held.count() as u64);
+    let share = lost as f64 / look.cell.counts.planned.max(lost).max(1) as f64;
+    let lasted = outage.until.map(|until| (until - outage.from).as_f64());
+    Draft::in_cell(Cause::ServerGone, share, look.cell)
+        .because(Known::At, outage.from.as_f64())
+        .because(Known::Lasted, lasted)
+        .because(Known::Failed, lost as f64)
+        .because(Known::FailedShare, share)
+        .refuted_by(Experiment::AgainWithLog)
+        .done()
 }

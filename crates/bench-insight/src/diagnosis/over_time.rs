@@ -1,12 +1,13 @@
 //! What changes over a cell: a slow start, a level that drifts or steps, streams that stop together.
 
-use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric, Unit};
+use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
 
 use super::levels::{self, Level};
 use super::load::gap;
 use super::look::{Look, mean, median, quantile};
 use super::rhythm::Rhythm;
 use crate::draft::Draft;
+use crate::outages::{Standstill, standstills, stretches};
 use crate::view;
 
 /// Requests below which a change cannot be told from chance.
@@ -57,23 +58,23 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
         (Cause::Step, Experiment::Longer)
     };
     let mut draft = Draft::in_cell(cause, cost, look.cell);
-    for (figure, value, unit) in movement(cause, &points, found) {
-        draft = draft.because(figure, value, unit);
+    for (figure, value) in movement(cause, &points, found) {
+        draft = draft.because(figure, value);
     }
     draft
-        .because(Known::Requests, total as f64, Unit::Count)
+        .because(Known::Requests, total as f64)
         .refuted_by(experiment)
         .done()
 }
 
 /// When a level moved, for how long or how often, and from where to where.
-fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known, f64, Unit)> {
+fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known, f64)> {
     let (Some(first), Some(last), Some(rest)) = (found.first(), found.last(), found.get(1..))
     else {
         return Vec::new();
     };
     let means = || found.iter().map(|l| l.mean);
-    let at = (Known::At, first.to, Unit::Ns);
+    let at = (Known::At, first.to);
     let comes_back = !levels::differ(first.mean, last.mean);
     let (mut told, (before, after)) = match cause {
         Cause::ColdStart => {
@@ -89,7 +90,7 @@ fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known,
             (Vec::new(), along.unwrap_or((first.mean, last.mean)))
         }
         _ if found.len() > 3 => {
-            let changes = (Known::Changes, rest.len() as f64, Unit::Count);
+            let changes = (Known::Changes, rest.len() as f64);
             let ends = (
                 means().fold(f64::INFINITY, f64::min),
                 means().fold(0.0, f64::max),
@@ -98,13 +99,13 @@ fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known,
         }
         _ if comes_back => {
             let between = rest.first().map_or(first.mean, |level| level.mean);
-            let lasted = (Known::Lasted, last.from - first.to, Unit::Ns);
+            let lasted = (Known::Lasted, last.from - first.to);
             (vec![at, lasted], (first.mean, between))
         }
         _ => (vec![at], (first.mean, last.mean)),
     };
-    told.push((Known::LevelBefore, before, Unit::Ratio));
-    told.push((Known::LevelAfter, after, Unit::Ratio));
+    told.push((Known::LevelBefore, before));
+    told.push((Known::LevelAfter, after));
     told
 }
 
@@ -134,9 +135,9 @@ fn along_a_line(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
     let whole = mean(points.iter().map(|p| p.1))?;
     let (before, after) = drift;
     Draft::in_cell(Cause::Drift, 1.0 - before.min(after) / whole, look.cell)
-        .because(Known::LevelBefore, before, Unit::Ratio)
-        .because(Known::LevelAfter, after, Unit::Ratio)
-        .because(Known::Requests, points.len() as f64, Unit::Count)
+        .because(Known::LevelBefore, before)
+        .because(Known::LevelAfter, after)
+        .because(Known::Requests, points.len() as f64)
         .refuted_by(Experiment::Longer)
         .done()
 }
@@ -209,10 +210,10 @@ fn slow_start(points: &[(f64, f64)]) -> Option<SlowStart> {
 
 fn start_finding(look: &Look<'_>, start: &SlowStart) -> Option<Finding> {
     Draft::in_cell(Cause::ColdStart, start.cost, look.cell)
-        .because(Known::At, start.to, Unit::Ns)
-        .because(Known::LevelBefore, start.before, Unit::Ratio)
-        .because(Known::LevelAfter, start.after, Unit::Ratio)
-        .because(Known::Requests, start.n as f64, Unit::Count)
+        .because(Known::At, start.to)
+        .because(Known::LevelBefore, start.before)
+        .because(Known::LevelAfter, start.after)
+        .because(Known::Requests, start.n as f64)
         .refuted_by(Experiment::LongerWarmUp)
         .done()
 }
@@ -273,21 +274,12 @@ fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
     let long = two.n as f64 >= least && (n - two.n) as f64 >= least;
     (long && two.after * 2.0 <= two.before && two.left <= EXPLAINED * all).then_some(())?;
     Draft::in_cell(Cause::Step, 1.0 - two.after / whole, look.cell)
-        .because_some(Known::At, points.get(two.n).map(|p| p.0), Unit::Ns)
-        .because(Known::LevelBefore, two.before, Unit::Ratio)
-        .because(Known::LevelAfter, two.after, Unit::Ratio)
-        .because(Known::Requests, n as f64, Unit::Count)
+        .because(Known::At, points.get(two.n).map(|p| p.0))
+        .because(Known::LevelBefore, two.before)
+        .because(Known::LevelAfter, two.after)
+        .because(Known::Requests, n as f64)
         .refuted_by(Experiment::Longer)
         .done()
-}
-
-/// A stretch in which every stream stood still.
-#[derive(Clone, Copy, Debug)]
-struct Stall {
-    from: f64,
-    length: f64,
-    /// Streams that stood still.
-    streams: f64,
 }
 
 /// Multiple of the mean gap from which on it is a stall.
@@ -340,21 +332,19 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         Experiment::AgainWithLog
     };
     Draft::in_cell(cause, cost, look.cell)
-        .because_some(Known::Stalls, several(unexplained.len()), Unit::Count)
-        .because_some(Known::StallPeriod, period, Unit::Ns)
+        .because(Known::Stalls, several(unexplained.len()))
+        .because(Known::StallPeriod, period)
         // The next token would have come a gap later all the same.
         .because(
             Known::StallLength,
             if period.is_some() { length } else { longest } - gap(look.cell).unwrap_or(0.0),
-            Unit::Ns,
         )
-        .because(Known::At, first.from, Unit::Ns)
-        .because(Known::InFlight, first.streams, Unit::Count)
+        .because(Known::At, first.from)
+        .because(Known::InFlight, first.streams)
         .rules_out(
             Cause::ClientLimited,
             Known::ClientRunQueue,
             client.run_queue_wait,
-            Unit::Ratio,
         )
         .refuted_by(experiment)
         .done()
@@ -392,15 +382,15 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
         longest.length * longest.streams / 2.0 / taken,
         look.cell,
     )
-    .because(Known::StallLength, longest.length, Unit::Ns)
-    .because(Known::At, longest.from, Unit::Ns)
-    .because(Known::InFlight, longest.streams, Unit::Count)
+    .because(Known::StallLength, longest.length)
+    .because(Known::At, longest.from)
+    .because(Known::InFlight, longest.streams)
     .refuted_by(Experiment::AgainWithLog)
     .done()
 }
 
 /// Stretches in which requests were under way and none of them got a token, with the most that were.
-fn silences(look: &Look<'_>) -> Vec<Stall> {
+fn silences(look: &Look<'_>) -> Vec<Standstill> {
     // (when, requests under way, of them with tokens flowing)
     let mut edges: Vec<(f64, f64, f64)> = Vec::new();
     for seen in &look.seen {
@@ -421,50 +411,18 @@ fn silences(look: &Look<'_>) -> Vec<Stall> {
     })
 }
 
-/// Walks over `(when, change of one count, change of another)`, in order: the stretches in which `standing` makes of the two counts how
-/// many streams stand still, each with the most that did.
-fn stretches(
-    edges: Vec<(f64, f64, f64)>,
-    standing: impl Fn(f64, f64) -> Option<f64>,
-) -> Vec<Stall> {
-    let (mut one, mut other) = (0.0, 0.0);
-    let mut open: Option<Stall> = None;
-    let mut found = Vec::new();
-    for (at, change, of_other) in edges {
-        one += change;
-        other += of_other;
-        match (&mut open, standing(one, other)) {
-            (None, Some(streams)) => {
-                open = Some(Stall {
-                    from: at,
-                    length: 0.0,
-                    streams,
-                });
-            }
-            (Some(stall), Some(streams)) => stall.streams = stall.streams.max(streams),
-            (Some(stall), None) => {
-                stall.length = at - stall.from;
-                found.push(*stall);
-                open = None;
-            }
-            (None, None) => {}
-        }
-    }
-    found
-}
-
 /// The stalls that nobody's prompt explains, and the time between them where it is the same each time.
-fn not_of_prompts(look: &Look<'_>) -> (Vec<Stall>, Option<f64>) {
+fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let all = together(look);
     let prefills = look.prefilling();
-    let of_prompts = |stall: &Stall| {
+    let of_prompts = |stall: &Standstill| {
         prefills.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
     };
     let n = all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
-    let is_one = |stall: &Stall| stall.length >= STANDS_OUT * usual && !of_prompts(stall);
-    let rest: Vec<Stall> = all.into_iter().filter(is_one).collect();
+    let is_one = |stall: &Standstill| stall.length >= STANDS_OUT * usual && !of_prompts(stall);
+    let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
     // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
     let period = period(&rest).filter(|_| rest.len() >= 3 && rest.len() * 2 >= n);
     // What comes again and again does so for most of the time.
@@ -475,22 +433,9 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Stall>, Option<f64>) {
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.
-fn together(look: &Look<'_>) -> Vec<Stall> {
-    let mut edges: Vec<(f64, f64, f64)> = Vec::new();
-    for seen in &look.seen {
-        let Some(first) = seen.first else { continue };
-        edges.push((first, 1.0, 0.0));
-        edges.push((seen.end, -1.0, 0.0));
-        for (at, length) in &seen.request.stalls {
-            let from = look.ns(*at);
-            edges.push((from, 0.0, 1.0));
-            edges.push((from + length, 0.0, -1.0));
-        }
-    }
-    edges.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.2.total_cmp(&b.2)));
-    let mut found = stretches(edges, |streams, at_rest| {
-        (at_rest >= 1.0 && at_rest >= 0.9 * streams).then_some(at_rest)
-    });
+fn together(look: &Look<'_>) -> Vec<Standstill> {
+    let requests = look.seen.iter().map(|seen| seen.request);
+    let mut found = standstills(requests, look.epoch, 0.9);
     // Short overlaps of stalls that are not one are left out.
     let longest = found.iter().map(|s| s.length).fold(0.0, f64::max);
     let most = found.iter().map(|s| s.streams).fold(0.0, f64::max);
@@ -499,7 +444,7 @@ fn together(look: &Look<'_>) -> Vec<Stall> {
 }
 
 /// The time between stalls, where it is the same each time; one that was not seen counts as two periods.
-fn period(stalls: &[Stall]) -> Option<f64> {
+fn period(stalls: &[Standstill]) -> Option<f64> {
     let gaps: Vec<f64> = stalls.windows(2).map(|p| p[1].from - p[0].from).collect();
     let shortest = quantile(gaps.clone(), 0.25).filter(|p| *p > 0.0)?;
     let periods: f64 = gaps

@@ -1,6 +1,6 @@
 //! A speed that rises and falls again and again, in equal periods.
 
-use bench_schema::{Cause, Experiment, Finding, Known, Unit};
+use bench_schema::{Cause, Experiment, Finding, Known};
 
 use super::levels;
 use super::look::{Look, mean, median};
@@ -64,10 +64,10 @@ impl Rhythm {
 
     pub(super) fn finding(&self, look: &Look<'_>) -> Option<Finding> {
         Draft::in_cell(Cause::Step, self.cost, look.cell)
-            .because(Known::StallPeriod, self.period, Unit::Ns)
-            .because(Known::LevelBefore, self.low, Unit::Ratio)
-            .because(Known::LevelAfter, self.high, Unit::Ratio)
-            .because(Known::Requests, self.n as f64, Unit::Count)
+            .because(Known::StallPeriod, self.period)
+            .because(Known::LevelBefore, self.low)
+            .because(Known::LevelAfter, self.high)
+            .because(Known::Requests, self.n as f64)
             .refuted_by(Experiment::Longer)
             .done()
     }

@@ -1,10 +1,10 @@
 //! What users pay where no cause was found: requests that take longer than others like them, and answers that pause. Nobody is told
 //! that a run is healthy before these were looked at.
 
-use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp, Unit};
+use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
 use super::first_token;
-use super::look::{Look, Seen, median, quantile};
+use super::look::{Look, Seen, UnderWay, median, quantile};
 use crate::draft::{Draft, of_cell};
 use crate::view;
 
@@ -137,14 +137,14 @@ fn slow_requests(look: &Look<'_>) -> Option<Finding> {
     }
     let share = Evidence {
         of: kind.map(str::to_owned),
-        ..of_cell(Known::SlowShare, slow.share, Unit::Ratio, &look.cell.id)
+        ..of_cell(Known::SlowShare, slow.share, &look.cell.id)
     };
     Draft::in_cell(Cause::SlowRequests, cost, look.cell)
         .push(share)
-        .because(Known::SlowRatio, ratio, Unit::Count)
-        .because_some(Known::SlowReplaced, replaced, Unit::Ratio)
-        .because_some(Known::SlowFromTokens, from_length, Unit::Tokens)
-        .because_some(Known::SlowBeforeFirst, before_first, Unit::Ratio)
+        .because(Known::SlowRatio, ratio)
+        .because(Known::SlowReplaced, replaced)
+        .because(Known::SlowFromTokens, from_length)
+        .because(Known::SlowBeforeFirst, before_first)
         .refuted_by(Experiment::AgainWithLog)
         .done()
 }
@@ -174,9 +174,9 @@ fn late_first_tokens(look: &Look<'_>) -> Option<Finding> {
     }
     let ratio = median(late)?;
     Draft::in_cell(Cause::SlowRequests, cost, look.cell)
-        .because(Known::LateShare, share, Unit::Ratio)
-        .because(Known::SlowRatio, ratio, Unit::Count)
-        .because(Known::SlowBeforeFirst, 1.0, Unit::Ratio)
+        .because(Known::LateShare, share)
+        .because(Known::SlowRatio, ratio)
+        .because(Known::SlowBeforeFirst, 1.0)
         .refuted_by(Experiment::WithServerMetrics)
         .done()
 }
@@ -187,17 +187,15 @@ fn comes_and_goes(look: &Look<'_>, slow: &Slow, rows: &[(f64, f64)]) -> Option<F
     let high = median(slow.times.clone())?;
     let mut draft = Draft::in_cell(Cause::Step, slow.cost, look.cell);
     draft = match rows {
-        [(from, to)] => {
-            draft
-                .because(Known::At, *from, Unit::Ns)
-                .because(Known::Lasted, to - from, Unit::Ns)
-        }
-        _ => draft.because(Known::Changes, 2.0 * rows.len() as f64, Unit::Count),
+        [(from, to)] => draft
+            .because(Known::At, *from)
+            .because(Known::Lasted, to - from),
+        _ => draft.because(Known::Changes, 2.0 * rows.len() as f64),
     };
     draft
-        .because(Known::LevelBefore, slow.quick / usual, Unit::Ratio)
-        .because(Known::LevelAfter, high / usual, Unit::Ratio)
-        .because(Known::Requests, slow.times.len() as f64, Unit::Count)
+        .because(Known::LevelBefore, slow.quick / usual)
+        .because(Known::LevelAfter, high / usual)
+        .because(Known::Requests, slow.times.len() as f64)
         .refuted_by(Experiment::Longer)
         .done()
 }
@@ -258,7 +256,7 @@ impl Interrupted {
             let all = look.seen.iter().flat_map(|s| &s.request.stalls);
             all.map(|(at, length)| (look.ns(*at), look.ns(*at) + length))
         };
-        let (under_way, at_rest) = (Level::of(streams()), Level::of(stalls()));
+        let (under_way, at_rest) = (UnderWay::of(streams()), UnderWay::of(stalls()));
         let prompts = look.prefilling();
         // By itself: as many others go on as stand still, and no prompt is in progress.
         let alone = |(at, length): &&(Stamp, f64)| {
@@ -287,32 +285,12 @@ impl Interrupted {
     fn finding(self, look: &Look<'_>, usual: f64) -> Option<Finding> {
         let length = median(self.lengths).map(|length| length - usual);
         Draft::in_cell(Cause::Pauses, self.cost, look.cell)
-            .because(Known::Requests, self.requests as f64, Unit::Count)
-            .because_some(Known::StallLength, length, Unit::Ns)
-            .because(Known::PauseShare, self.cost, Unit::Ratio)
-            .because(Known::Itl, usual, Unit::Ns)
+            .because(Known::Requests, self.requests as f64)
+            .because(Known::StallLength, length)
+            .because(Known::PauseShare, self.cost)
+            .because(Known::Itl, usual)
             .refuted_by(Experiment::WithServerMetrics)
             .done()
-    }
-}
-
-/// How many of some spans hold an instant.
-struct Level {
-    begins: Vec<f64>,
-    ends: Vec<f64>,
-}
-
-impl Level {
-    fn of(spans: impl Iterator<Item = (f64, f64)>) -> Self {
-        let (mut begins, mut ends): (Vec<f64>, Vec<f64>) = spans.unzip();
-        begins.sort_by(f64::total_cmp);
-        ends.sort_by(f64::total_cmp);
-        Self { begins, ends }
-    }
-
-    fn at(&self, at: f64) -> usize {
-        let before = |times: &[f64]| times.partition_point(|time| *time <= at);
-        before(&self.begins).saturating_sub(before(&self.ends))
     }
 }
 
@@ -328,9 +306,9 @@ fn pauses(look: &Look<'_>) -> Option<Finding> {
         (Cause::Pauses, Experiment::AgainWithLog)
     };
     Draft::in_cell(cause, cost, look.cell)
-        .because(Known::PauseShare, cost, Unit::Ratio)
-        .because(Known::PausePrompts, prompts, Unit::Ratio)
-        .because(Known::Itl, usual, Unit::Ns)
+        .because(Known::PauseShare, cost)
+        .because(Known::PausePrompts, prompts)
+        .because(Known::Itl, usual)
         .refuted_by(experiment)
         .done()
 }

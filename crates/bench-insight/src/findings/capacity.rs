@@ -146,18 +146,10 @@ fn planned(cell: &CellRecord, figure: &CapacityFigure) -> Option<Finding> {
 fn daily(cell: &CellRecord) -> Option<Finding> {
     let rate = view::requests_per_s(cell)?;
     Draft::in_cell(Answer::Capacity, 0.0, cell)
-        .because(Known::RequestRate, rate, Unit::RequestsPerS)
-        .because(Known::RequestsPerDay, rate * 86_400.0, Unit::Count)
-        .because_some(
-            Known::Throughput,
-            view::tokens_per_s(cell),
-            Unit::TokensPerS,
-        )
-        .because_some(
-            Known::E2eP95,
-            view::quantile(cell, Metric::E2e, 0.95),
-            Unit::Ns,
-        )
+        .because(Known::RequestRate, rate)
+        .because(Known::RequestsPerDay, rate * 86_400.0)
+        .because(Known::Throughput, view::tokens_per_s(cell))
+        .because(Known::E2eP95, view::quantile(cell, Metric::E2e, 0.95))
         .refuted_by(Experiment::MoreRequests)
         .done()
 }

@@ -1,8 +1,8 @@
 //! What was measured and is no fault: stated without an alarm and without advice.
 
 use bench_schema::{
-    Analysis, CellRecord, Evidence, Fact, Factor, Finding, Known, Metric, RunRecord, ScalingRow,
-    Unit,
+    Analysis, CellRecord, Evidence, Fact, Factor, Finding, Known, Metric, PhaseShares, RunRecord,
+    ScalingRow,
 };
 
 use super::lengths;
@@ -37,10 +37,10 @@ pub(super) fn all(run: &RunRecord, samples: &[CellSamples], analysis: &Analysis)
     .collect()
 }
 
-fn of_level(figure: Known, value: f64, unit: Unit, cell: &str, level: String) -> Evidence {
+fn of_level(figure: Known, value: f64, cell: &str, level: String) -> Evidence {
     Evidence {
         of: Some(level),
-        ..of_cell(figure, value, unit, cell)
+        ..of_cell(figure, value, cell)
     }
 }
 
@@ -69,7 +69,6 @@ pub(super) fn scaling(rows: &[ScalingRow]) -> Option<Finding> {
         draft = draft.push(of_level(
             Known::ScalingFactor,
             row.scaling_factor,
-            Unit::Count,
             &row.cell,
             name(),
         ));
@@ -79,7 +78,7 @@ pub(super) fn scaling(rows: &[ScalingRow]) -> Option<Finding> {
         ];
         for (figure, value) in shares {
             if let Some(value) = value.filter(|_| row.throughput_gain != Some(0.0)) {
-                draft = draft.push(of_level(figure, value, Unit::Ratio, &row.cell, name()));
+                draft = draft.push(of_level(figure, value, &row.cell, name()));
             }
         }
     }
@@ -102,7 +101,7 @@ fn load_effects(cells: &[CellRecord]) -> Option<Finding> {
             if let Some(value) = value {
                 told += 1;
                 let name = level_name(factor, level);
-                draft = draft.push(of_level(figure, value, Unit::Ns, &cell.id, name));
+                draft = draft.push(of_level(figure, value, &cell.id, name));
             }
         }
     }
@@ -126,98 +125,78 @@ fn operating_point(cells: &[CellRecord]) -> Option<Finding> {
         .push(of_level(
             Known::GpuUse,
             usage,
-            Unit::Ratio,
             &cell.id,
             level_name(factor, level),
         ))
-        .because_some(Known::E2eMean, view::mean(cell, Metric::E2e), Unit::Ns)
+        .because(Known::E2eMean, view::mean(cell, Metric::E2e))
         .done()
 }
 
 /// A fact with the same figures of each cell that has them; none where no cell has.
-fn by_cell(
+fn by_cell<const N: usize>(
     fact: Fact,
     cells: &[CellRecord],
-    figures: impl Fn(&CellRecord) -> Vec<(Known, f64, Unit)>,
+    figures: impl Fn(&CellRecord) -> [(Known, Option<f64>); N],
 ) -> Option<Finding> {
-    let mut draft = Draft::new(fact, 0.0);
-    let mut told = false;
-    for cell in cells {
-        for (figure, value, unit) in figures(cell) {
-            told = true;
-            draft = draft.push(of_cell(figure, value, unit, &cell.id));
-        }
-    }
-    told.then_some(draft)?.done()
+    let told = cells.iter().flat_map(|cell| {
+        let known = figures(cell).into_iter();
+        known.filter_map(|(figure, value)| Some(of_cell(figure, value?, &cell.id)))
+    });
+    let mut told = told.peekable();
+    told.peek()?;
+    told.fold(Draft::new(fact, 0.0), Draft::push).done()
 }
 
 fn phase_split(cells: &[CellRecord]) -> Option<Finding> {
     by_cell(Fact::PhaseSplit, cells, |cell| {
-        let Some(shares) = &cell.phases else {
-            return Vec::new();
-        };
-        let first = if shares.first_phase() == "prefill" {
-            Known::PrefillShare
-        } else {
-            Known::TtftShare
+        let shares = cell.phases.as_ref();
+        let first = match shares.map(PhaseShares::first_phase) {
+            Some("prefill") => Known::PrefillShare,
+            _ => Known::TtftShare,
         };
         // What holds first tokens back is neither, and told as a cause.
         let held = crate::server_phases::held_back(cell).is_some();
+        let told = |p: &&PhaseShares| p.queue_source != "none" || p.queue > 0.01;
         let residual = cell.analysis.decode_identity_residual;
         [
+            (Known::QueueShare, shares.filter(told).map(|p| p.queue)),
+            (first, shares.filter(|_| !held).map(|p| p.prefill)),
+            (Known::DecodeShare, shares.map(|p| p.decode)),
             (
-                Known::QueueShare,
-                Some(shares.queue),
-                shares.queue_source != "none" || shares.queue > 0.01,
+                Known::IdentityResidual,
+                residual.filter(|_| shares.is_some()),
             ),
-            (first, Some(shares.prefill), !held),
-            (Known::DecodeShare, Some(shares.decode), true),
-            (Known::IdentityResidual, residual, true),
         ]
-        .into_iter()
-        .filter(|(.., told)| *told)
-        .filter_map(|(figure, share, _)| Some((figure, share?, Unit::Ratio)))
-        .collect()
     })
 }
 
 fn gpu_use(cells: &[CellRecord]) -> Option<Finding> {
     by_cell(Fact::GpuUse, cells, |cell| {
-        let usage = Signal::GpuUse.of(cell);
+        let peak = |signal: Signal| signal.of(cell).map(|level| level.peak);
         [
-            (Known::GpuUse, usage.map(|level| level.mean)),
-            (Known::GpuUsePeak, usage.map(|level| level.peak)),
             (
-                Known::GpuMemoryPeak,
-                Signal::GpuMemory.of(cell).map(|l| l.peak),
+                Known::GpuUse,
+                Signal::GpuUse.of(cell).map(|level| level.mean),
             ),
-            (Known::KvCachePeak, Signal::KvCache.of(cell).map(|l| l.peak)),
+            (Known::GpuUsePeak, peak(Signal::GpuUse)),
+            (Known::GpuMemoryPeak, peak(Signal::GpuMemory)),
+            (Known::KvCachePeak, peak(Signal::KvCache)),
         ]
-        .into_iter()
-        .filter_map(|(figure, share)| Some((figure, share?, Unit::Ratio)))
-        .collect()
     })
 }
 
 /// CPUs of the server's host, where they are known to be its.
 fn cpu_use(run: &RunRecord) -> Option<Finding> {
     by_cell(Fact::CpuUse, &run.cells, |cell| {
-        if !is_local(run) && !Signal::Cpu.is_of_server(cell) {
-            return Vec::new();
-        }
-        let Some(usage) = Signal::Cpu.of(cell) else {
-            return Vec::new();
-        };
-        let cores = |name| derived(cell, name);
+        let own = is_local(run) || Signal::Cpu.is_of_server(cell);
+        let usage = Signal::Cpu.of(cell).filter(|_| own);
+        let cores = |name| usage.and_then(|_| derived(cell, name));
         [
-            (Known::HostCpu, Some(usage.mean), Unit::Ratio),
-            (Known::HostCpuPeak, Some(usage.peak), Unit::Ratio),
-            (Known::ServerCores, cores("server_cpu_cores"), Unit::Count),
-            (Known::ClientCores, cores("client_cpu_cores"), Unit::Count),
+            (Known::HostCpu, usage.map(|level| level.mean)),
+            (Known::HostCpuPeak, usage.map(|level| level.peak)),
+            (Known::ServerCores, cores("server_cpu_cores")),
+            (Known::ClientCores, cores("client_cpu_cores")),
         ]
-        .into_iter()
-        .filter_map(|(figure, value, unit)| Some((figure, value?, unit)))
-        .collect()
     })
 }
 
@@ -248,23 +227,15 @@ pub(super) fn beside(factor: &str, cells: &[CellRecord]) -> Option<Finding> {
             continue;
         };
         let figures = [
-            (
-                Known::RequestRate,
-                view::requests_per_s(cell),
-                Unit::RequestsPerS,
-            ),
-            (Known::PromptTokens, view::input_tokens(cell), Unit::Tokens),
-            (Known::E2eMean, view::mean(cell, Metric::E2e), Unit::Ns),
-            (
-                Known::GpuUse,
-                Signal::GpuUse.of(cell).map(|l| l.mean),
-                Unit::Ratio,
-            ),
+            (Known::RequestRate, view::requests_per_s(cell)),
+            (Known::PromptTokens, view::input_tokens(cell)),
+            (Known::E2eMean, view::mean(cell, Metric::E2e)),
+            (Known::GpuUse, Signal::GpuUse.of(cell).map(|l| l.mean)),
         ];
-        for (figure, value, unit) in figures {
+        for (figure, value) in figures {
             if let Some(value) = value {
                 told += 1;
-                draft = draft.push(of_level(figure, value, unit, &cell.id, name.to_string()));
+                draft = draft.push(of_level(figure, value, &cell.id, name.to_string()));
             }
         }
     }
@@ -285,14 +256,10 @@ fn tail(cells: &[CellRecord]) -> Option<Finding> {
         .max_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)))?;
     let lengths = cell.metrics.get(&Metric::OutputTokens).and_then(|d| d.cov);
     Draft::in_cell(Fact::Tail, 0.0, cell)
-        .push(of_cell(Known::TailRatio, p95 / p50, Unit::Count, &cell.id))
-        .because(Known::E2eP50, p50, Unit::Ns)
-        .because(Known::E2eP95, p95, Unit::Ns)
-        .because_some(
-            Known::LengthCov,
-            lengths.filter(|c| c.is_finite()),
-            Unit::Ratio,
-        )
+        .push(of_cell(Known::TailRatio, p95 / p50, &cell.id))
+        .because(Known::E2eP50, p50)
+        .because(Known::E2eP95, p95)
+        .because(Known::LengthCov, lengths.filter(|c| c.is_finite()))
         .done()
 }
 
@@ -304,14 +271,9 @@ fn consistency(cells: &[CellRecord]) -> Option<Finding> {
             |group: &&bench_schema::GroupRecord| group.by == "use_case" || group.by == "category";
         let mixed =
             lengths.is_some_and(|cov| cov > 0.01) || cell.groups.iter().filter(kinds).count() > 1;
-        let cov = cell
-            .headline(Metric::E2e)
-            .filter(|d| d.n >= 5)
-            .and_then(|d| d.cov);
-        cov.filter(|cov| !mixed && cov.is_finite() && *cov >= 0.0)
-            .map(|cov| (Known::Cov, cov, Unit::Ratio))
-            .into_iter()
-            .collect()
+        let e2e = cell.headline(Metric::E2e).filter(|d| d.n >= 5 && !mixed);
+        let cov = e2e.and_then(|d| d.cov);
+        [(Known::Cov, cov.filter(|cov| cov.is_finite() && *cov >= 0.0))]
     })
 }
 
@@ -323,7 +285,7 @@ fn all_answered(cells: &[CellRecord]) -> Option<Finding> {
         .sum();
     (completed > 0 && lost == 0)
         .then(|| Draft::new(Fact::AllAnswered, 0.0))?
-        .because(Known::Completed, completed as f64, Unit::Count)
+        .because(Known::Completed, completed as f64)
         .done()
 }
 
@@ -335,7 +297,7 @@ fn tokens_per_chunk(cells: &[CellRecord]) -> Option<Finding> {
         .max_by(|a, b| (a.1 - 1.0).abs().total_cmp(&(b.1 - 1.0).abs()))
         .filter(|(_, mean)| (mean - 1.0).abs() > 0.05)?;
     Draft::in_cell(Fact::TokensPerChunk, 0.0, cell)
-        .push(of_cell(Known::TokensPerChunk, mean, Unit::Count, &cell.id))
+        .push(of_cell(Known::TokensPerChunk, mean, &cell.id))
         .done()
 }
 
@@ -355,8 +317,8 @@ fn server_disagrees(cells: &[CellRecord]) -> Option<Finding> {
         // A network takes its time; what it cannot take is a fifth and 20 ms.
         .filter(|(_, own, seen)| (seen - own).abs() > 0.2 * own && (seen - own).abs() > 2e7)?;
     Draft::in_cell(Fact::ServerDisagrees, 0.0, cell)
-        .push(of_cell(Known::Ttft, seen, Unit::Ns, &cell.id))
-        .push(of_cell(Known::ServerTtft, own, Unit::Ns, &cell.id))
+        .push(of_cell(Known::Ttft, seen, &cell.id))
+        .push(of_cell(Known::ServerTtft, own, &cell.id))
         .done()
 }
 
@@ -367,6 +329,6 @@ fn repeats_differ(cells: &[CellRecord]) -> Option<Finding> {
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .filter(|(_, between)| *between > 0.05)?;
     Draft::in_cell(Fact::RepeatsDiffer, 0.0, cell)
-        .push(of_cell(Known::Cov, between, Unit::Ratio, &cell.id))
+        .push(of_cell(Known::Cov, between, &cell.id))
         .done()
 }

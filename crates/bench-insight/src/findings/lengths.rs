@@ -31,14 +31,14 @@ pub(super) fn output(
         None => ends(output_points(cells).iter().map(|p| p.tokens)),
     }?;
     let mut draft = Draft::new(Fact::OutputLength, 0.0)
-        .because(Known::TimePerOutputToken, per_token, Unit::Ns)
-        .because(Known::FewestTokens, from, Unit::Tokens)
-        .because(Known::MostTokens, to, Unit::Tokens)
-        .because(Known::RSquared, r2, Unit::Ratio);
+        .because(Known::TimePerOutputToken, per_token)
+        .because(Known::FewestTokens, from)
+        .because(Known::MostTokens, to)
+        .because(Known::RSquared, r2);
     if let Some((slo, tokens)) = longest(cells, fit) {
         draft = draft
-            .because(Known::LongestWithin, tokens, Unit::Tokens)
-            .because(Known::Limit, slo.limit, Unit::Ns);
+            .because(Known::LongestWithin, tokens)
+            .because(Known::Limit, slo.limit);
     }
     draft.done()
 }
@@ -143,11 +143,11 @@ fn effect_of(members: &[&CellRecord]) -> Option<PromptEffect> {
 pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     if let Some(effect) = prompt_effect(cells) {
         let mut found = Draft::new(Fact::PromptLength, 0.0)
-            .because(Known::LatencyPenalty, effect.relative, Unit::Ratio)
-            .because(Known::FewestTokens, effect.from, Unit::Count)
-            .because(Known::MostTokens, effect.to, Unit::Count)
-            .because(Known::LevelBefore, effect.low_ns, Unit::Ns)
-            .because(Known::LevelAfter, effect.high_ns, Unit::Ns)
+            .because(Known::LatencyPenalty, effect.relative)
+            .in_unit(Known::FewestTokens, effect.from, Unit::Count)
+            .in_unit(Known::MostTokens, effect.to, Unit::Count)
+            .in_unit(Known::LevelBefore, effect.low_ns, Unit::Ns)
+            .in_unit(Known::LevelAfter, effect.high_ns, Unit::Ns)
             .done()?;
         found.cells = effect.cells;
         return Some(found);
@@ -180,19 +180,20 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     if last.0 < 1.5 * first.0 {
         return None;
     }
-    let with = |figure: Known, value: f64, unit: Unit, cell: &CellRecord| -> Evidence {
-        of_cell(figure, value, unit, &cell.id)
+    let level = |figure: Known, value: f64, cell: &CellRecord| Evidence {
+        unit: Unit::Ns,
+        ..of_cell(figure, value, &cell.id)
     };
     let waiting = cells.iter().filter(|_| known).filter_map(|cell| {
         let share = cell.phases.as_ref()?.queue;
-        Some(with(Known::QueueShare, share, Unit::Ratio, cell))
+        Some(of_cell(Known::QueueShare, share, &cell.id))
     });
     waiting
         .fold(Draft::new(Fact::PromptLength, 0.0), Draft::push)
-        .push(with(Known::FewestTokens, first.0, Unit::Tokens, first.2))
-        .push(with(Known::MostTokens, last.0, Unit::Tokens, last.2))
-        .push(with(Known::LevelBefore, first.1, Unit::Ns, first.2))
-        .push(with(Known::LevelAfter, last.1, Unit::Ns, last.2))
-        .because(Known::SlowDown, last.1 / first.1, Unit::Count)
+        .push(of_cell(Known::FewestTokens, first.0, &first.2.id))
+        .push(of_cell(Known::MostTokens, last.0, &last.2.id))
+        .push(level(Known::LevelBefore, first.1, first.2))
+        .push(level(Known::LevelAfter, last.1, last.2))
+        .because(Known::SlowDown, last.1 / first.1)
         .done()
 }

@@ -5,7 +5,7 @@ use bench_schema::{
     SloVerdict,
 };
 
-use crate::draft::Draft;
+use crate::draft::{Draft, of_cell};
 use crate::text;
 use crate::view;
 
@@ -111,10 +111,9 @@ fn along_the_load(run: &RunRecord) -> Option<Finding> {
         .iter()
         .rposition(is(SloVerdict::Pass))
         .map_or(0, |i| i + 1);
-    let count = bench_schema::Unit::Count;
     let level = |figure: Known, (level, cell, _): &(f64, &CellRecord, SloVerdict)| Evidence {
         of: Some(factor.to_owned()),
-        ..crate::draft::of_cell(figure, *level, count, &cell.id)
+        ..of_cell(figure, *level, &cell.id)
     };
     let draft = Draft::new(Answer::SloCapacity, 0.0);
     let open = below
@@ -126,11 +125,9 @@ fn along_the_load(run: &RunRecord) -> Option<Finding> {
         None => draft,
     };
     if let Some(highest) = n.checked_sub(1).and_then(|i| judged.get(i)) {
-        draft = draft.push(level(Known::Level, highest)).because_some(
-            Known::RequestRate,
-            view::requests_per_s(highest.1),
-            bench_schema::Unit::RequestsPerS,
-        );
+        draft = draft
+            .push(level(Known::Level, highest))
+            .because(Known::RequestRate, view::requests_per_s(highest.1));
     }
     if let Some(next) = judged.get(n) {
         let figure = match next.2 {
@@ -239,7 +236,8 @@ fn undecided(open: &[&(&str, &SloOutcome)]) -> Option<Finding> {
                 .evidence
                 .extend(value.filter(|x| x.is_finite()).map(|value| Evidence {
                     of: Some(name(outcome)),
-                    ..crate::draft::of_cell(figure, value, unit, cell)
+                    unit,
+                    ..of_cell(figure, value, cell)
                 }));
         }
     }
@@ -257,11 +255,8 @@ fn met(run: &RunRecord, passed: &[&(&str, &SloOutcome)]) -> Option<Finding> {
         .filter_map(|cell| Some((cell, view::requests_per_s(cell)?)))
         .max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((cell, rate)) = best {
-        let unit = bench_schema::Unit::RequestsPerS;
-        found.evidence.insert(
-            0,
-            crate::draft::of_cell(Known::RequestRate, rate, unit, &cell.id),
-        );
+        let rate = of_cell(Known::RequestRate, rate, &cell.id);
+        found.evidence.insert(0, rate);
     }
     Some(found)
 }

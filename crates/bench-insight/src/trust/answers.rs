@@ -158,7 +158,7 @@ pub(super) fn cancelled_unanswered(scene: &Scene<'_>) -> Option<Seen> {
 }
 
 /// Answers without a count among answers that have one: nobody knows whether they are whole.
-pub(super) fn untold(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn tokens_untold(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|seen| seen.answers_counted > 0)?;
     let all = scene.cell.counts.completed;
     Some(Seen::share(seen.answers_untold, all, |n, of, share| {
@@ -169,7 +169,7 @@ pub(super) fn untold(scene: &Scene<'_>) -> Option<Seen> {
 }
 
 /// Answers whose tokens are the client's count of their text: as good as its tokenizer is the server's, and without tokens that have no text.
-pub(super) fn by_text(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn tokens_by_text(scene: &Scene<'_>) -> Option<Seen> {
     let (counted, all) = (
         scene.requests()?.answers_by_text,
         scene.cell.counts.completed,
@@ -249,12 +249,12 @@ pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
 /// Share of answers longer than asked from which on that is told.
 pub(super) const LONG: f64 = 0.01;
 
-pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn tokens_told(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
-    if tokens_per_event(seen).is_some_and(|ratio| (ratio - 1.0).abs() <= LONG) {
+    if per_event(seen).is_some_and(|ratio| (ratio - 1.0).abs() <= LONG) {
         let how = "longer than the `max_tokens` asked for, and their events confirm it";
         return share_of_answers(seen, seen.answers_long, how).map(|seen| Seen {
-            limits: Some(Limits(LONG, super::NEVER)),
+            limits: Some(Limits::Share(LONG, super::NEVER)),
             next: Some("the server does not keep to `max_tokens`: rates and times are of longer answers than were asked for".to_owned()),
             ..seen
         });
@@ -263,7 +263,7 @@ pub(super) fn more_tokens_than_asked(scene: &Scene<'_>) -> Option<Seen> {
     share_of_answers(seen, seen.answers_long, how)
 }
 
-pub(super) fn short(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn short_answers(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests().filter(|_| scene.facts.ignore_eos)?;
     if tells_too_few(scene) {
         return None;
@@ -282,7 +282,7 @@ fn share_of_answers(seen: &crate::CellFacts, n: u64, how: &str) -> Option<Seen> 
 }
 
 /// Tokens that the server told for each content event that came, where it told them for the answer as a whole.
-fn tokens_per_event(seen: &crate::CellFacts) -> Option<f64> {
+fn per_event(seen: &crate::CellFacts) -> Option<f64> {
     (seen.events > 0).then(|| seen.tokens_told as f64 / seen.events as f64)
 }
 
@@ -294,19 +294,19 @@ const TOO_FEW: f64 = 0.7;
 
 /// Whether what it says it sent is less than what came: then its count is what is wrong.
 fn tells_too_few(scene: &Scene<'_>) -> bool {
-    let ratio = scene.requests().and_then(tokens_per_event);
+    let ratio = scene.requests().and_then(per_event);
     ratio.is_some_and(|ratio| ratio < TOO_FEW) && !tells_too_many(scene)
 }
 
 /// Whether more is told than was asked for, which has a rule of its own.
 fn tells_too_many(scene: &Scene<'_>) -> bool {
-    more_tokens_than_asked(scene).is_some_and(|long| long.value > LONG)
+    tokens_told(scene).is_some_and(|long| long.value > LONG)
 }
 
 /// The server's count against the events.
-pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn tokens_per_event(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
-    let ratio = tokens_per_event(seen).filter(|_| !tells_too_many(scene))?;
+    let ratio = per_event(seen).filter(|_| !tells_too_many(scene))?;
     // More tokens than chunks, and the server's own counter tells as many: then they come several at a time.
     let counted = crate::signals::derived(scene.cell, "server_output_tokens_over_client");
     if ratio > 1.0 && counted.is_some_and(|over| (over - 1.0).abs() <= CONFIRMED) {
@@ -319,7 +319,7 @@ pub(super) fn more_tokens_than_events(scene: &Scene<'_>) -> Option<Seen> {
             text::grouped(seen.events as f64),
         );
         return Some(Seen {
-            limits: Some(Limits(0.05, 0.10)),
+            limits: Some(Limits::Share(0.05, 0.10)),
             next: Some("tokens/s and times per token are wrong by as much, if chunks are tokens; check with the model's own `--tokenizer`".to_owned()),
             ..Seen::new(1.0 - ratio, what)
         });
@@ -355,7 +355,7 @@ pub(super) fn prompt_length(scene: &Scene<'_>) -> Option<Seen> {
         text::percent(off),
     );
     Some(Seen {
-        limits: Some(Limits(limit, super::NEVER)),
+        limits: Some(Limits::Share(limit, super::NEVER)),
         ..Seen::new(off, what)
     })
 }

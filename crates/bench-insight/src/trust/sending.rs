@@ -2,7 +2,7 @@
 
 use bench_schema::{Load, Metric, Nanos};
 
-use super::{Limits, Scene, Seen};
+use super::{Limits, Scene, Seen, client};
 use crate::text;
 use crate::view;
 
@@ -22,8 +22,8 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
         text::time(gap),
     );
     Some(Seen {
-        limits: Some(Limits(doubtful, gap.max(1e7).max(doubtful))),
-        next: super::taken_or_slow(scene),
+        limits: Some(Limits::Time(doubtful, gap.max(1e7).max(doubtful))),
+        next: client::taken_or_slow(scene),
         ..Seen::new(p99, what)
     })
 }
@@ -87,7 +87,7 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
     let what = format!("slots stood idle for {} of the time", text::percent(share));
     Some(Seen {
         detail,
-        next: super::taken(scene),
+        next: client::taken(scene),
         ..Seen::new(share, what)
     })
 }
@@ -129,7 +129,7 @@ pub(super) fn stood_still(scene: &Scene<'_>) -> Option<Seen> {
 /// Whether the client sent when it should.
 pub(super) fn is_on_time(scene: &Scene<'_>) -> bool {
     let within = |seen: Option<Seen>, usual: f64| {
-        seen.is_none_or(|s| s.value <= s.limits.map_or(usual, |Limits(doubtful, _)| doubtful))
+        seen.is_none_or(|s| s.value <= s.limits.map_or(usual, |limits| limits.both().0))
     };
     within(lateness(scene), 1e6) && within(slots_idle(scene), 0.01)
 }
@@ -161,8 +161,8 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
         text::percent(below),
     );
     Some(Seen {
-        limits: Some(Limits(0.01, 0.10)),
-        next: super::taken(scene),
+        limits: Some(Limits::Share(0.01, 0.10)),
+        next: client::taken(scene),
         ..Seen::new(below, what)
     })
 }
@@ -173,7 +173,7 @@ pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
         format!("{n} of {of} requests were due when none was ready, {share}")
     });
     Some(Seen {
-        next: super::taken(scene),
+        next: client::taken(scene),
         ..seen
     })
 }

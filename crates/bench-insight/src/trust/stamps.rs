@@ -2,7 +2,7 @@
 
 use bench_schema::{CellRecord, Metric};
 
-use super::{Scene, Seen};
+use super::{Scene, Seen, client};
 use crate::text;
 use crate::view;
 
@@ -54,7 +54,7 @@ fn mean_error(cell: &CellRecord) -> Option<(f64, String)> {
     Some((bounded * width, "the median token gap".to_owned()))
 }
 
-pub(super) fn bounded(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
     let cell = scene.cell;
     let stamps = cell.client.stamps.as_ref().filter(|s| s.bounded > 0)?;
     let (error, name) = largest_error(cell).or_else(|| mean_error(cell))?;
@@ -68,7 +68,7 @@ pub(super) fn bounded(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail,
-        next: in_bundles(scene).or_else(|| super::taken_or_slow(scene)),
+        next: in_bundles(scene).or_else(|| client::taken_or_slow(scene)),
         ..Seen::new(
             error,
             format!("{name} may be off by {}", text::percent(error)),
@@ -96,11 +96,13 @@ fn in_bundles(scene: &Scene<'_>) -> Option<String> {
 /// Whether the stamps are the kernel's, and what was read together moved nothing that counts.
 pub(super) fn are_exact(scene: &Scene<'_>) -> bool {
     let harmless = |seen: Seen| seen.value <= 0.02;
-    scene.by_kernel() && scene.cell.client.lag.is_some() && bounded(scene).is_none_or(harmless)
+    scene.by_kernel()
+        && scene.cell.client.lag.is_some()
+        && bounded_stamps(scene).is_none_or(harmless)
 }
 
 /// Without kernel stamps, how late the client read is the error, and nothing says how late: only how busy it was.
-pub(super) fn not_the_kernels(scene: &Scene<'_>) -> Option<Seen> {
+pub(super) fn no_kernel_stamps(scene: &Scene<'_>) -> Option<Seen> {
     if scene.by_kernel() {
         return None;
     }

@@ -38,9 +38,18 @@ impl LengthCategories {
             .map(|(_, name)| name.as_str())
     }
 
-    /// The names from short to long.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.from.iter().map(|(_, name)| name.as_str())
+    /// The total tokens from which a category begins and the next one does, by its name whatever its spelling (`VeryLong`, `very long`).
+    pub fn bounds(&self, name: &str) -> Option<(u64, Option<u64>)> {
+        let plain = |name: &str| {
+            name.replace(|c: char| !c.is_ascii_alphabetic(), "")
+                .to_lowercase()
+        };
+        let at = self
+            .from
+            .iter()
+            .position(|(_, own)| plain(own) == plain(name))?;
+        let next = self.from.get(at + 1).map(|(from, _)| *from);
+        Some((self.from.get(at)?.0, next))
     }
 }
 

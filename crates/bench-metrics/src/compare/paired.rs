@@ -7,9 +7,9 @@ use rand_chacha::ChaCha8Rng;
 use super::{CompareOptions, Comparison, Test};
 use crate::blocks::BlockMean;
 use crate::estimate::Estimate;
-use crate::num::{float, is_zero, mean, variance};
+use crate::num::{float, mean, variance};
 use crate::sample::Sample;
-use crate::tables::{t_critical, t_quantile, t_two_sided};
+use crate::tables::{t_critical, t_quantile};
 
 /// Blocks of consecutive pairs that are resampled together, because neighbours share batches and queues.
 const BLOCKS: usize = 20;
@@ -92,11 +92,7 @@ fn of_log_ratio(
     let level = 1.0 - options.alpha;
     let critical = t_critical(level, df);
     let by = |log: f64| base * log.exp_m1();
-    let p = match (is_zero(std_err), is_zero(change)) {
-        (true, true) => 1.0,
-        (true, false) => 0.0,
-        _ => t_two_sided(change / std_err, df),
-    };
+    let p = super::p_of(change, std_err, df);
     let half = critical * std_err;
     Comparison {
         base,

@@ -98,10 +98,6 @@ fn more_throughput_is_better_and_more_latency_worse() {
         compare_estimates(&a, &b, Direction::Neutral, &options).verdict(&options),
         None
     );
-    let loss = compare_estimates(&b, &a, Direction::Higher, &options)
-        .regression()
-        .unwrap();
-    assert!((loss.value - 1.0 / 6.0).abs() < 1e-9);
 }
 
 #[test]

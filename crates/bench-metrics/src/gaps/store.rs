@@ -3,7 +3,7 @@
 use bench_schema::{Nanos, RequestRecord, Stamp};
 
 use super::coarse::{BLOCKS, CoarseGaps, GapBatch};
-use super::{Gap, gaps};
+use super::{Gap, gaps, per_token};
 use crate::latency::Within;
 
 /// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. About 50 MB.
@@ -117,19 +117,6 @@ impl ExactGaps {
 
     /// Inter-token latencies of one request, likewise; empty where tokens are unknown.
     pub(crate) fn itl(&self, range: GapRange, within: Within) -> (Vec<f64>, u64) {
-        let (mut out, mut bounded, mut carried) = (Vec::new(), 0, 0.0);
-        for gap in self.of(range) {
-            let length = carried + gap.within(within).as_f64();
-            match gap.tokens {
-                None => return (Vec::new(), 0),
-                Some(0) => carried = length,
-                Some(k) => {
-                    carried = 0.0;
-                    bounded += u64::from(gap.is_bounded()) * u64::from(k);
-                    out.extend((0..k).map(|_| length / f64::from(k)));
-                }
-            }
-        }
-        (out, bounded)
+        per_token(self.of(range), within)
     }
 }

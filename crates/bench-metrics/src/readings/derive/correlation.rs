@@ -1,9 +1,9 @@
 //! Do latencies rise where a resource is in use? Rank correlation over slices of time.
 
-use bench_schema::{Nanos, ReadingSource, Stamp, Unit, Window};
+use bench_schema::{Nanos, ReadingSource, Stamp, Unit, Window, is_counter};
 
 use super::Derived;
-use bench_schema::is_counter;
+use crate::num::mean;
 
 /// Name of the figure, source, series.
 const PAIRS: [(&str, ReadingSource, &str); 8] = [
@@ -67,14 +67,10 @@ fn slices(window: Window) -> Vec<Window> {
 }
 
 fn mean_within(latencies: &[(Stamp, f64)], slice: Window) -> Option<f64> {
-    let within = || {
-        latencies
-            .iter()
-            .filter(|(at, _)| *at >= slice.from && *at < slice.to)
-            .map(|(_, latency)| *latency)
-    };
-    let n = within().count();
-    (n > 0).then(|| within().sum::<f64>() / n as f64)
+    let within = latencies
+        .iter()
+        .filter(|(at, _)| *at >= slice.from && *at < slice.to);
+    mean(&within.map(|(_, latency)| *latency).collect::<Vec<_>>())
 }
 
 /// The mean over the instances of a series.
@@ -83,28 +79,26 @@ fn in_slice(d: &Derived<'_>, source: ReadingSource, series: &str, slice: Window)
         .history
         .instances(source, series)
         .filter_map(|instance| {
+            let (history, slice) = (d.history, [slice]);
             if is_counter(series) {
-                Some(
-                    d.history
-                        .increase(source, instance, series, &[slice])?
-                        .rate(),
-                )
-            } else {
-                Some(d.history.level(source, instance, series, &[slice])?.mean)
+                let gained = history.increase(source, instance, series, &slice);
+                return gained.map(|gained| gained.rate());
             }
+            let level = history.level(source, instance, series, &slice);
+            level.map(|level| level.mean)
         })
         .collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    mean(&values)
 }
 
 /// Spearman's rank correlation; `None` where either side does not vary.
 fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     let a = ranks(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
     let b = ranks(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
-    let mean = f64::midpoint(1.0, pairs.len() as f64);
+    let middle = f64::midpoint(1.0, pairs.len() as f64);
     let product = |x: &[f64], y: &[f64]| -> f64 {
         let pairs = x.iter().zip(y);
-        pairs.map(|(x, y)| (x - mean) * (y - mean)).sum()
+        pairs.map(|(x, y)| (x - middle) * (y - middle)).sum()
     };
     let spread = (product(&a, &a) * product(&b, &b)).sqrt();
     (spread > 0.0).then(|| product(&a, &b) / spread)

@@ -3,6 +3,7 @@
 use bench_schema::{ReadingSource, Unit};
 
 use super::{Derived, ratio};
+use crate::num::mean;
 
 /// Where GPU figures may come from. What was asked for by address (an exporter, a Prometheus server) is meant, so that it is
 /// preferred to this host's own GPUs, which may not be the server's.
@@ -62,10 +63,6 @@ fn used(d: &Derived<'_>, source: ReadingSource) -> Vec<String> {
 /// Of each GPU that has the series, one figure.
 fn each(gpus: &[String], figure: impl Fn(&str) -> Option<f64>) -> Vec<f64> {
     gpus.iter().filter_map(|gpu| figure(gpu)).collect()
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 fn largest(values: &[f64]) -> Option<f64> {

@@ -3,6 +3,7 @@
 use bench_schema::{ReadingSource, Unit};
 
 use super::{Derived, ratio};
+use crate::num::mean;
 
 const SOURCE: ReadingSource = ReadingSource::ServerMetrics;
 
@@ -129,10 +130,7 @@ fn caches(d: &mut Derived<'_>) {
                 Some(level.mean)
             })
             .collect();
-        if !shown.is_empty() {
-            let mean = shown.iter().sum::<f64>() / shown.len() as f64;
-            d.put("prefix_cache_hit_rate", mean, Unit::Ratio);
-        }
+        d.put_some("prefix_cache_hit_rate", mean(&shown), Unit::Ratio);
     }
     let accepted = ratio(
         gained(d, "accepted_draft_tokens_total"),
