@@ -81,6 +81,7 @@ pub(crate) fn of_cell(figure: Known, value: f64, cell: &str) -> Evidence {
 }
 
 /// The unit that a figure is in, but for those of objectives, of levels over lengths and of a throughput in requests.
+#[expect(clippy::match_same_arms, reason = "a line for each kind of figure")]
 fn unit_of(figure: Known) -> Unit {
     use Known as K;
     match figure {

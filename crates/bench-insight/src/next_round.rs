@@ -39,10 +39,10 @@ struct Goal {
 
 /// Where a quantity should be.
 enum Goes {
-    DownTo(f64),
-    UpTo(f64),
+    Fall(f64),
+    Rise(f64),
     /// Half of the way.
-    HalfwayUpTo(f64),
+    RiseHalfway(f64),
 }
 
 macro_rules! goals {
@@ -57,13 +57,13 @@ macro_rules! goals {
 }
 
 const GOALS: &[Goal] = goals! {
-    Cause::Queueing QueueShare "queue share of E2E" DownTo 0.5;
-    Cause::Prefill PrefillShare "prefill share of E2E" DownTo 0.3;
-    Cause::MemoryPressure KvCachePeak "peak use of the KV cache" DownTo 0.9;
-    Cause::GpuLow GpuUse "mean GPU use" UpTo 0.8;
-    Cause::Failing FailedShare "requests without a whole answer" DownTo 0.0;
-    Fact::Tail TailRatio "P95 over P50 of E2E" DownTo 2.0;
-    Fact::Scaling Efficiency "scaling efficiency" HalfwayUpTo 1.0;
+    Cause::Queueing QueueShare "queue share of E2E" Fall 0.5;
+    Cause::Prefill PrefillShare "prefill share of E2E" Fall 0.3;
+    Cause::MemoryPressure KvCachePeak "peak use of the KV cache" Fall 0.9;
+    Cause::GpuLow GpuUse "mean GPU use" Rise 0.8;
+    Cause::Failing FailedShare "requests without a whole answer" Fall 0.0;
+    Fact::Tail TailRatio "P95 over P50 of E2E" Fall 2.0;
+    Fact::Scaling Efficiency "scaling efficiency" RiseHalfway 1.0;
 };
 
 /// What to reach next: each missed objective to its limit, each limit of this run down to where it stops being one.
@@ -121,9 +121,9 @@ fn target(run: &RunRecord, finding: &Finding, goal: &Goal) -> Option<NextTarget>
         return None;
     }
     let (wanted, there) = match goal.target {
-        Goes::DownTo(to) => (to, evidence.value <= to + 1e-9),
-        Goes::UpTo(to) => (to, evidence.value >= to - 1e-9),
-        Goes::HalfwayUpTo(to) => (
+        Goes::Fall(to) => (to, evidence.value <= to + 1e-9),
+        Goes::Rise(to) => (to, evidence.value >= to - 1e-9),
+        Goes::RiseHalfway(to) => (
             f64::midpoint(evidence.value, to),
             evidence.value >= to - 1e-9,
         ),

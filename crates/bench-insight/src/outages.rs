@@ -48,7 +48,7 @@ pub(crate) fn outage<'a>(
     lost.sort_by_key(|lost| lost.end);
     let answered = |lost: &LostSample| ends.partition_point(|end| *end <= lost.end);
     let of = |together: &[&LostSample]| {
-        let (first, last) = (together.first()?, together.last()?);
+        let (first, end) = (together.first()?, together.last()?.end);
         let before = answered(first);
         let due = together.iter().map(|lost| lost.due).min()?;
         let from = before
@@ -56,10 +56,10 @@ pub(crate) fn outage<'a>(
             .and_then(|i| ends.get(i))
             .map_or(due, |end| due.max(*end));
         let back = starts
-            .get(starts.partition_point(|start| *start < last.end))
+            .get(starts.partition_point(|start| *start < end))
             .copied();
         let until = back.filter(|_| before < ends.len());
-        (until.unwrap_or(last.end) - from >= SHORTEST).then(|| Outage {
+        (until.unwrap_or(end) - from >= SHORTEST).then(|| Outage {
             from: (from - began).or_zero(),
             until: until.map(|until| until - began),
             failed: together.len() as u64,
