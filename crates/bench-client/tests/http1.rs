@@ -177,6 +177,34 @@ fn a_request_that_the_server_held_before_it_closed_is_not_asked_again() {
 }
 
 #[test]
+fn what_a_server_says_unasked_is_no_answer_to_the_next_request() {
+    let unasked = "HTTP/1.1 500 Too Late\r\ncontent-length: 0\r\n\r\n";
+    let server = Scripted::start(vec![
+        vec![
+            Act::Request,
+            text(&whole_stream(1)),
+            Act::Wait,
+            text(unasked),
+            Act::Wait,
+            Act::Linger,
+        ],
+        vec![Act::Request, text(&whole_stream(2)), Act::Linger],
+    ]);
+    let client = client(target(&server.url));
+    run(async {
+        assert_eq!(ask(&client).await.outcome, Outcome::Completed);
+        server.word().await;
+        server.word().await;
+        let exchange = ask(&client).await;
+        assert_eq!((exchange.status, exchange.events.len()), (Some(200), 2));
+        let connection = &exchange.connection;
+        assert_eq!((connection.replaced, connection.reused), (1, false));
+        drop(client);
+    });
+    server.join();
+}
+
+#[test]
 fn a_new_connection_that_closes_without_an_answer_is_a_failure() {
     let server = Scripted::start(vec![vec![Act::Request, Act::Close]]);
     let client = client(target(&server.url));
