@@ -28,11 +28,30 @@ enum Action {
     /// Copy runs to a place under a name; the path is printed.
     Save(Save),
     /// Every baseline: when it was saved, of what, and whether it can be trusted.
-    List(List),
+    List {
+        /// What stdout gets.
+        #[arg(long, default_value = "table")]
+        output: Output,
+        #[command(flatten)]
+        place: Place,
+    },
     /// One baseline as a reference document: its numbers, its limits, its targets.
-    Show(Show),
+    Show {
+        /// Which one.
+        name: String,
+        /// What stdout gets.
+        #[arg(long, default_value = "table")]
+        output: Output,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Delete one.
-    Remove(Remove),
+    Remove {
+        /// Which one.
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -70,34 +89,6 @@ struct Save {
     place: Place,
 }
 
-#[derive(Debug, Args)]
-struct List {
-    /// What stdout gets.
-    #[arg(long, default_value = "table")]
-    output: Output,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
-struct Show {
-    /// Which one.
-    name: String,
-    /// What stdout gets.
-    #[arg(long, default_value = "table")]
-    output: Output,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
-struct Remove {
-    /// Which one.
-    name: String,
-    #[command(flatten)]
-    place: Place,
-}
-
 /// `--baseline` of `compare` and `gate`.
 #[derive(Debug, Args)]
 pub(crate) struct FromBaseline {
@@ -128,11 +119,32 @@ impl FromBaseline {
 pub(crate) fn run(arguments: &Baseline) -> Result<Done, CommandError> {
     match &arguments.action {
         Action::Save(save) => keep(save),
-        Action::List(list) => names(list),
-        Action::Show(show) => document(show),
-        Action::Remove(remove) => {
-            Store::at(&remove.place.baselines).remove(&remove.name)?;
-            let said = format!("baseline {} is removed", remove.name);
+        Action::List { output, place } => {
+            let (known, notes) = Store::at(&place.baselines).list()?;
+            let output = match output {
+                Output::Json => json(&known),
+                Output::Table => show::list(&known).alone(),
+                Output::Markdown => show::list(&known).to_markdown(),
+            };
+            Ok(Done::well(output, notes))
+        }
+        Action::Show {
+            name,
+            output,
+            place,
+        } => {
+            let (manifest, folder) = Store::at(&place.baselines).find(name)?;
+            let runs = open_group(&folder, Reads::default())?;
+            let output = match output {
+                Output::Json => json(&show::Whole::of(&manifest, &runs)),
+                Output::Table => show::document(&manifest, &runs, false)?,
+                Output::Markdown => show::document(&manifest, &runs, true)?,
+            };
+            Ok(Done::well(output, Vec::new()))
+        }
+        Action::Remove { name, place } => {
+            Store::at(&place.baselines).remove(name)?;
+            let said = format!("baseline {name} is removed");
             Ok(Done::well(String::new(), vec![said]))
         }
     }
@@ -161,28 +173,6 @@ fn keep(arguments: &Save) -> Result<Done, CommandError> {
     notes.extend(show::unmeasured(&goals, &runs)?);
     notes.extend(store::cautions(&runs));
     Ok(Done::well(format!("{}\n", folder.display()), notes))
-}
-
-fn names(arguments: &List) -> Result<Done, CommandError> {
-    let (known, notes) = Store::at(&arguments.place.baselines).list()?;
-    let output = match arguments.output {
-        Output::Json => json(&known),
-        Output::Table => show::list(&known).alone(),
-        Output::Markdown => show::list(&known).to_markdown(),
-    };
-    Ok(Done::well(output, notes))
-}
-
-fn document(arguments: &Show) -> Result<Done, CommandError> {
-    let store = Store::at(&arguments.place.baselines);
-    let (manifest, folder) = store.find(&arguments.name)?;
-    let runs = open_group(&folder, Reads::default())?;
-    let output = match arguments.output {
-        Output::Json => json(&show::Whole::of(&manifest, &runs)),
-        Output::Table => show::document(&manifest, &runs, false)?,
-        Output::Markdown => show::document(&manifest, &runs, true)?,
-    };
-    Ok(Done::well(output, Vec::new()))
 }
 
 /// What a baseline says beside a comparison with it: how far its targets got, and what to reach next.

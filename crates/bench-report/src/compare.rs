@@ -327,21 +327,25 @@ fn summary(held: &RunComparison) -> String {
             named.join(", ")
         ));
     }
-    let (same, unknown) = (
-        with(ComparisonVerdict::NoDifferenceFound).len(),
-        with(ComparisonVerdict::CannotTell).len(),
-    );
-    if same > 0 {
-        parts.push(format!("no difference found in {same}"));
-    }
-    let small = with(ComparisonVerdict::WithinMargin).len();
-    if small > 0 {
-        parts.push(format!("a difference too small to matter in {small}"));
-    }
-    if unknown > 0 {
-        parts.push(format!(
-            "{unknown} cannot be told apart with this much data"
-        ));
+    for (verdict, before, behind) in [
+        (
+            ComparisonVerdict::NoDifferenceFound,
+            "no difference found in ",
+            "",
+        ),
+        (
+            ComparisonVerdict::WithinMargin,
+            "a difference too small to matter in ",
+            "",
+        ),
+        (
+            ComparisonVerdict::CannotTell,
+            "",
+            " cannot be told apart with this much data",
+        ),
+    ] {
+        let n = with(verdict).len();
+        parts.extend((n > 0).then(|| format!("{before}{n}{behind}")));
     }
     parts.join("; ")
 }

@@ -74,21 +74,14 @@ impl Column {
     /// Of words.
     pub fn text(title: impl Into<String>) -> Self {
         Self {
-            group: String::new(),
-            title: title.into(),
-            unit: "",
             align: Align::Left,
+            ..Self::number(title, "")
         }
     }
 
     /// Of numbers in a unit, which may be empty.
     pub fn number(title: impl Into<String>, unit: &'static str) -> Self {
-        Self {
-            group: String::new(),
-            title: title.into(),
-            unit,
-            align: Align::Right,
-        }
+        Self::of("", title, unit)
     }
 
     pub(crate) fn of(
@@ -120,33 +113,30 @@ impl Column {
     }
 }
 
+impl From<Value> for Cell {
+    fn from(value: Value) -> Self {
+        Self {
+            value,
+            ..Self::default()
+        }
+    }
+}
+
 impl Cell {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            value: Value::Text(text.into()),
-            marks: Vec::new(),
-            tone: None,
-        }
+        Value::Text(text.into()).into()
     }
 
     /// A whole number.
     pub fn count(n: u64) -> Self {
-        Self {
-            value: Value::Count(n),
-            marks: Vec::new(),
-            tone: None,
-        }
+        Value::Count(n).into()
     }
 
     /// A number, or a dash where there is none.
     pub fn number(value: impl Into<Option<f64>>) -> Self {
         let value = value.into().filter(|v| !v.is_nan());
-        Self {
-            value: value.map_or(Value::Missing, Value::Number),
-            marks: Vec::new(),
-            tone: None,
-        }
+        value.map_or(Value::Missing, Value::Number).into()
     }
 
     /// A share in percent with one decimal.

@@ -12,35 +12,20 @@ use crate::{findings as words, number, tables, text};
 /// Lines of the short form.
 const SCREEN: usize = 40;
 
-/// How much of each part is shown.
-#[derive(Clone, Copy)]
-struct Room {
-    tables: usize,
-    reasons: usize,
-    rows: usize,
-    findings: usize,
-}
+/// How much is shown: tables, reasons, rows of a table, findings.
+type Room = [usize; 4];
 
 /// From what is wanted to what fits whatever a run holds. Three findings are worth more than a second table, or a third reason.
 const ROOMS: [Room; 8] = [
-    room(2, (3, 16, 3)),
-    room(1, (3, 16, 3)),
-    room(1, (2, 12, 3)),
-    room(1, (1, 9, 3)),
-    room(1, (1, 6, 3)),
-    room(1, (1, 6, 2)),
-    room(1, (1, 6, 1)),
-    room(1, (1, 3, 0)),
+    [2, 3, 16, 3],
+    [1, 3, 16, 3],
+    [1, 2, 12, 3],
+    [1, 1, 9, 3],
+    [1, 1, 6, 3],
+    [1, 1, 6, 2],
+    [1, 1, 6, 1],
+    [1, 1, 3, 0],
 ];
-
-const fn room(tables: usize, (reasons, rows, findings): (usize, usize, usize)) -> Room {
-    Room {
-        tables,
-        reasons,
-        rows,
-        findings,
-    }
-}
 
 /// What a person wants to see first when a run is over: whether its numbers can be trusted, the main table, at most three findings
 /// with what to do, and where the rest is; at most 40 lines.
@@ -48,17 +33,15 @@ const fn room(tables: usize, (reasons, rows, findings): (usize, usize, usize)) -
 /// `dir` is where the results lie, for the last line; without it that line is left out. Names and messages of strangers are
 /// made harmless: no control character of theirs reaches the terminal.
 pub fn render(run: &RunRecord, dir: Option<&Path>) -> String {
-    let mut texts = ROOMS.iter().map(|room| short(run, dir, *room));
-    let fits = |text: &String| text.lines().count() <= SCREEN;
-    texts.find(fits).unwrap_or_else(|| {
-        let all = ROOMS
-            .last()
-            .map_or_else(String::new, |room| short(run, dir, *room));
-        all.lines()
-            .take(SCREEN)
-            .map(|line| format!("{line}\n"))
-            .collect()
-    })
+    let mut text = String::new();
+    for room in ROOMS {
+        text = short(run, dir, room);
+        if text.lines().count() <= SCREEN {
+            break;
+        }
+    }
+    let lines = text.lines().take(SCREEN);
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// Every table and every finding.
@@ -79,10 +62,11 @@ pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
 }
 
 fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
-    let mut blocks = vec![head(run), trust(run, room.reasons)];
-    for mut table in tables::results(run).into_iter().take(room.tables) {
+    let [most_tables, reasons, rows, most] = room;
+    let mut blocks = vec![head(run), trust(run, reasons)];
+    for mut table in tables::results(run).into_iter().take(most_tables) {
         table.of_most_load();
-        let left_out = table.thin_out(room.rows);
+        let left_out = table.thin_out(rows);
         let mut shown = table.to_terminal();
         if left_out > 0 {
             shown.push_str(&paragraph("", &tables::rows_more(left_out, "report.md")));
@@ -92,7 +76,7 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     blocks.push(outcomes(run));
     let (mut told, more) = telling(run);
     answer_first(&mut told);
-    blocks.extend(findings(&told, room.findings, more));
+    blocks.extend(findings(&told, most, more));
     blocks.extend(dir.map(|dir| {
         let dir = shown(dir);
         paragraph(

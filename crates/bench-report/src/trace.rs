@@ -127,42 +127,34 @@ impl Trace {
         self.values(cell, Row::e2e_ms)
     }
 
+    /// The requests of a cell.
+    pub(crate) fn of_cell(&self, cell: u32) -> impl Iterator<Item = &Row> + Clone {
+        self.rows.iter().filter(move |row| row.cell == cell)
+    }
+
     /// Some figure of a cell's requests.
     pub(crate) fn values(&self, cell: u32, figure: fn(&Row) -> Option<f64>) -> Option<Sample> {
-        let values: Vec<f64> = self
-            .rows
-            .iter()
-            .filter(|row| row.cell == cell)
-            .filter_map(figure)
-            .collect();
+        let values: Vec<f64> = self.of_cell(cell).filter_map(figure).collect();
         Sample::of(&values)
     }
 
-    /// First start and last end of a cell's requests, seconds; all cells' without one.
-    pub(crate) fn span(&self, cell: Option<u32>) -> Option<(f64, f64)> {
-        let mut rows = self
-            .rows
-            .iter()
-            .filter(|row| cell.is_none_or(|cell| row.cell == cell));
-        let first = rows.next()?;
-        let wider = |(from, to): (f64, f64), row: &Row| (from.min(row.start), to.max(row.end));
-        Some(rows.fold((first.start, first.end), wider))
+    /// First start and last end of a cell's requests, seconds.
+    fn span(&self, cell: u32) -> Option<(f64, f64)> {
+        let spans = self.of_cell(cell).map(|row| (row.start, row.end));
+        spans.reduce(|(from, to), (start, end)| (from.min(start), to.max(end)))
     }
 
     /// Output and requests under way in equal parts of a cell's time.
     pub(crate) fn flow(&self, cell: u32, parts: usize) -> Vec<Flow> {
-        let rows = self.rows.iter().filter(|row| row.cell == cell);
-        self.span(Some(cell))
-            .map_or_else(Vec::new, |span| flow(rows, span, parts))
+        let span = self.span(cell);
+        span.map_or_else(Vec::new, |span| flow(self.of_cell(cell), span, parts))
     }
 
     /// The requests that end within each of `bins` equal parts of a cell's time.
     pub(crate) fn binned(&self, cell: u32, bins: usize) -> Vec<Vec<Row>> {
         let mut parts = vec![Vec::new(); bins];
-        let Some((from, to)) = self.span(Some(cell)) else {
-            return parts;
-        };
-        for row in self.rows.iter().filter(|row| row.cell == cell) {
+        let (from, to) = self.span(cell).unwrap_or_default();
+        for row in self.of_cell(cell) {
             if let Some(part) = parts.get_mut(bin(row.end, from, to, bins)) {
                 part.push(*row);
             }
@@ -308,8 +300,6 @@ impl LagBins {
     }
 }
 
-/// Answers kept of each cell.
-const KEPT: usize = 1;
 /// Cells of which answers are kept: the ones with the longest gaps.
 const SHOWN: usize = 4;
 /// Points kept of an answer; longer ones keep the longest gap of each stretch.
@@ -328,36 +318,26 @@ pub(crate) struct Stall {
     pub(crate) gaps: Vec<(u32, f64)>,
 }
 
-/// The worst answers seen so far.
+/// The worst answer of each cell seen so far.
 pub(crate) struct Stalls {
-    by_cell: Vec<Vec<Stall>>,
+    by_cell: Vec<Option<Stall>>,
 }
 
 impl Stalls {
     pub(crate) fn new(cells: usize) -> Self {
         Self {
-            by_cell: vec![Vec::new(); cells],
+            by_cell: vec![None; cells],
         }
     }
 
     pub(crate) fn offer(&mut self, cell: u32, record: &RequestRecord) {
-        let Some(kept) = self.by_cell.get_mut(cell as usize) else {
-            return;
-        };
-        let worst_ms = record
-            .wire
-            .events
-            .gaps()
-            .map(Nanos::as_millis_f64)
-            .fold(0.0, f64::max);
-        let full = kept.len() >= KEPT;
-        if worst_ms <= 0.0 || (full && kept.last().is_some_and(|least| least.worst_ms >= worst_ms))
+        let gaps = record.wire.events.gaps().map(Nanos::as_millis_f64);
+        let worst_ms = gaps.fold(0.0, f64::max);
+        if let Some(kept) = self.by_cell.get_mut(cell as usize)
+            && worst_ms > kept.as_ref().map_or(0.0, |kept| kept.worst_ms)
         {
-            return;
+            *kept = Some(stall(cell, worst_ms, record));
         }
-        kept.push(stall(cell, worst_ms, record));
-        kept.sort_by(|a, b| b.worst_ms.total_cmp(&a.worst_ms).then(a.id.cmp(&b.id)));
-        kept.truncate(KEPT);
     }
 
     /// The worst of each cell, in the order of cells, of at most four cells.

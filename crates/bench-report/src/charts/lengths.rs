@@ -188,10 +188,7 @@ fn scattered(
     if all.len() < 20 || longest < 2.0 * shortest.max(1.0) {
         return None;
     }
-    let of_cell = |cell: u32| -> Vec<(f64, f64)> {
-        let rows = trace.rows.iter().filter(|row| row.cell == cell);
-        rows.filter_map(place).collect()
-    };
+    let of_cell = |cell| -> Vec<(f64, f64)> { trace.of_cell(cell).filter_map(place).collect() };
     let last = u32::try_from(run.cells.len().checked_sub(1)?).ok()?;
     let fit = linear_fit(&of_cell(last), LEVEL)?;
     let mut plot = Plot::new(value_axis(x), value_axis(y).min(0.0))

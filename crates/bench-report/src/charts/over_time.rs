@@ -83,9 +83,9 @@ pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let (index, cell) = (0_u32..)
         .zip(&run.cells)
         .max_by(|a, b| in_flight(a.1).total_cmp(&in_flight(b.1)))?;
-    let rows: Vec<&Row> = trace.rows.iter().filter(|row| row.cell == index).collect();
-    let from = (rows.len() / 2).saturating_sub(REQUESTS / 2);
-    let shown: Vec<&Row> = rows.into_iter().skip(from).take(REQUESTS).collect();
+    let rows = trace.of_cell(index);
+    let from = (rows.clone().count() / 2).saturating_sub(REQUESTS / 2);
+    let shown: Vec<&Row> = rows.skip(from).take(REQUESTS).collect();
     if shown.is_empty() {
         return None;
     }

@@ -212,8 +212,8 @@ fn of_cells(
 
 /// Output in each part of a cell's time; a cell of few requests has no such distribution.
 fn tokens_per_s(trace: &Trace, cell: u32) -> Vec<f64> {
-    let rows = || trace.rows.iter().filter(|row| row.cell == cell);
-    if rows().count() < BINS || !rows().any(|row| row.tokens.is_some()) {
+    let mut rows = trace.of_cell(cell);
+    if rows.clone().count() < BINS || !rows.any(|row| row.tokens.is_some()) {
         return Vec::new();
     }
     let parts = trace.flow(cell, BINS);

@@ -391,10 +391,7 @@ pub(super) fn distributions(study: &Study<'_>) -> Result<Section, ReportError> {
             .collect()
     };
     let mut figures = Vec::new();
-    let e2e = each(&|trace, cell| {
-        let rows = trace.rows.iter().filter(|row| row.cell == cell);
-        rows.filter_map(Row::e2e_ms).collect()
-    });
+    let e2e = each(&|trace, cell| trace.of_cell(cell).filter_map(Row::e2e_ms).collect());
     let note = format!("Completed requests of {at}; the bar is the median.");
     figures.extend(violin(&e2e, ("shape-e2e", "E2E", "E2E (ms)"), &note));
     for (words, id, unit, of) in OVER_TIME {

@@ -253,21 +253,22 @@ pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
     if run.findings.is_empty() {
         return None;
     }
-    let cost = |cell: &CellRecord, of: fn([Cell; 3]) -> Cell| of(costliest(run, &cell.id));
+    let of = |i: usize| {
+        move |cell: &&CellRecord| {
+            costliest(run, &cell.id)
+                .into_iter()
+                .nth(i)
+                .unwrap_or_default()
+        }
+    };
     of_cells(run)
-        .column(Column::text("cause"), move |cell| {
-            cost(cell, |[cause, ..]| cause)
-        })
-        .column(Column::text("costs"), move |cell| {
-            cost(cell, |[_, costs, _]| costs)
-        })
+        .column(Column::text("cause"), of(0))
+        .column(Column::text("costs"), of(1))
         .text("largest phase", |cell| {
             let (name, share) = largest_phase(cell.phases.as_ref()?);
             Some(format!("{name} {} %", percent(share)))
         })
-        .column(Column::text("try first"), move |cell| {
-            cost(cell, |[.., advice]| advice)
-        })
+        .column(Column::text("try first"), of(2))
         .rows("What limits each cell", &run.cells)
 }
 
