@@ -124,20 +124,12 @@ struct Engine {
 
 impl Engine {
     fn new() -> Result<Self, ReportError> {
-        let failed = |reason: String| ReportError::Figure {
-            figure: "all".to_owned(),
-            reason,
-        };
-        let runtime = Runtime::new().map_err(|error| failed(error.to_string()))?;
+        let runtime = Runtime::new().map_err(failed("all"))?;
         runtime.set_max_stack_size(STACK);
-        let context = Context::full(&runtime).map_err(|error| failed(error.to_string()))?;
+        let context = Context::full(&runtime).map_err(failed("all"))?;
         context.with(|js| {
-            for script in [STATIC, ECHARTS, DRAW] {
-                js.eval::<(), _>(script)
-                    .catch(&js)
-                    .map_err(|error| failed(error.to_string()))?;
-            }
-            Ok(())
+            let mut scripts = [STATIC, ECHARTS, DRAW].into_iter();
+            scripts.try_for_each(|script| js.eval(script).catch(&js).map_err(failed("all")))
         })?;
         Ok(Self {
             context,
@@ -147,24 +139,14 @@ impl Engine {
 
     /// One chart with its title above it.
     fn svg(&self, figure: &Figure, width: u32) -> Result<String, ReportError> {
-        let failed = |reason: String| ReportError::Figure {
-            figure: figure.id.clone(),
-            reason,
-        };
         let json = figure.option.to_string();
-        let (title, note) = (
-            shortened(&figure.title, LONGEST),
-            shortened(&figure.note, LONGEST + 30),
-        );
+        let title = shortened(&figure.title, LONGEST);
+        let note = shortened(&figure.note, LONGEST + 30);
         let svg: String = self.context.with(|js| {
-            let draw: Function<'_> = js
-                .globals()
-                .get("benchDraw")
-                .catch(&js)
-                .map_err(|e| failed(e.to_string()))?;
-            draw.call((json, width, figure.height, title, note))
-                .catch(&js)
-                .map_err(|e| failed(e.to_string()))
+            let draw = js.globals().get("benchDraw");
+            let draw: Function<'_> = draw.catch(&js).map_err(failed(&figure.id))?;
+            let drawn = draw.call((json, width, figure.height, title, note));
+            drawn.catch(&js).map_err(failed(&figure.id))
         })?;
         Ok(numbered_from_zero(&svg))
     }
@@ -194,10 +176,6 @@ const SCALE: f32 = 2.0;
 
 /// SVG to PNG, with the embedded fonts only, so that every machine gives the same bytes.
 fn png(id: &str, svg: &str) -> Result<Vec<u8>, ReportError> {
-    let failed = |reason: String| ReportError::Figure {
-        figure: id.to_owned(),
-        reason,
-    };
     let mut fonts = usvg::fontdb::Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
     fonts.load_font_data(dejavu::sans::bold().to_vec());
@@ -207,22 +185,21 @@ fn png(id: &str, svg: &str) -> Result<Vec<u8>, ReportError> {
         font_family: "DejaVu Sans".to_owned(),
         ..Options::default()
     };
-    let tree = Tree::from_str(svg, &options).map_err(|error| failed(error.to_string()))?;
-    let size = tree
-        .size()
-        .to_int_size()
-        .scale_by(SCALE)
-        .ok_or_else(|| failed("it has no size".to_owned()))?;
-    let mut pixels = Pixmap::new(size.width(), size.height())
-        .ok_or_else(|| failed("it is too large for a picture".to_owned()))?;
-    resvg::render(
-        &tree,
-        Transform::from_scale(SCALE, SCALE),
-        &mut pixels.as_mut(),
-    );
-    pixels
-        .encode_png()
-        .map_err(|error| failed(error.to_string()))
+    let tree = Tree::from_str(svg, &options).map_err(failed(id))?;
+    let size = tree.size().to_int_size().scale_by(SCALE);
+    let pixels = size.and_then(|size| Pixmap::new(size.width(), size.height()));
+    let mut pixels = pixels.ok_or_else(|| failed(id)("it has no size, or too large a one"))?;
+    let scale = Transform::from_scale(SCALE, SCALE);
+    resvg::render(&tree, scale, &mut pixels.as_mut());
+    pixels.encode_png().map_err(failed(id))
+}
+
+/// What went wrong with a figure.
+fn failed<E: ToString>(figure: &str) -> impl Fn(E) -> ReportError {
+    move |reason| ReportError::Figure {
+        figure: figure.to_owned(),
+        reason: reason.to_string(),
+    }
 }
 
 /// Charts by what they are worth at a glance, where the time goes among them; the first six that exist are shown.
@@ -266,30 +243,20 @@ fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<String> {
         PANEL * 2.0,
         HEAD + panels.chunks(2).map(row_height).sum::<f64>(),
     );
-    let sentence = headline(run, PLAIN).unwrap_or_default();
-    let text = |y, font: (f64, &str), color, words: &str| text_at(28.0, y, font, color, words);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" xmlns:xlink=\"http://www.w3.org/1999/xlink\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>"
     );
-    out.push_str(&text(
-        44.0,
-        (28.0, "bold"),
-        "#1e293b",
-        &html(&shortened(&run.title, 90)),
-    ));
-    let verdict = format!(
-        "{}: {}",
-        verdict_word(run.trust.verdict),
-        verdict_meaning(run.trust.verdict)
-    );
-    out.push_str(&text(74.0, (16.0, "normal"), "#64748b", &html(&verdict)));
-    out.push_str(&text(
-        100.0,
-        (16.0, "normal"),
-        "#1e293b",
-        &html(&shortened(&sentence, 190)),
-    ));
+    let verdict = run.trust.verdict;
+    let verdict = format!("{}: {}", verdict_word(verdict), verdict_meaning(verdict));
+    let sentence = headline(run, PLAIN).unwrap_or_default();
+    for (y, font, color, words, longest) in [
+        (44.0, (28.0, "bold"), DARK, &run.title, 90),
+        (74.0, (16.0, "normal"), SOFT, &verdict, LONGEST),
+        (100.0, (16.0, "normal"), DARK, &sentence, 190),
+    ] {
+        out.push_str(&text_at((28.0, y), font, color, &shortened(words, longest)));
+    }
     out.push_str(&tiles(run, width));
     let (mut y, mut i) = (HEAD, 0);
     for row in panels.chunks(2) {
@@ -303,7 +270,11 @@ fn compose(run: &RunRecord, drawn: &[(Figure, String)]) -> Option<String> {
     Some(out)
 }
 
-fn text_at(x: f64, y: f64, (size, weight): (f64, &str), color: &str, words: &str) -> String {
+const DARK: &str = "#1e293b";
+const SOFT: &str = "#64748b";
+
+fn text_at((x, y): (f64, f64), (size, weight): (f64, &str), color: &str, words: &str) -> String {
+    let words = html(words);
     format!(
         "<text x=\"{x}\" y=\"{y}\" font-family=\"DejaVu Sans, sans-serif\" font-size=\"{size}\" font-weight=\"{weight}\" fill=\"{color}\">{words}</text>"
     )
@@ -321,14 +292,8 @@ fn tiles(run: &RunRecord, width: f64) -> String {
         let at = if i + 1 < tiles.len() { at.as_str() } else { "" };
         let words = shortened(&format!("{words}{at}"), 34);
         let value = format!("{value} {unit}");
-        out.push_str(&text_at(x, 140.0, (22.0, "bold"), "#1e293b", &html(&value)));
-        out.push_str(&text_at(
-            x,
-            162.0,
-            (13.0, "normal"),
-            "#64748b",
-            &html(&words),
-        ));
+        out.push_str(&text_at((x, 140.0), (22.0, "bold"), DARK, &value));
+        out.push_str(&text_at((x, 162.0), (13.0, "normal"), SOFT, &words));
     }
     out
 }
