@@ -156,20 +156,19 @@ pub(super) fn prompt(cells: &[CellRecord]) -> Option<Finding> {
     if view::load_series(cells).is_some() {
         return None;
     }
-    // What is told of each answer, else its part of the time; without either the whole time before the first token.
+    // Less what is told of each answer's waiting, else by the cell's shares; without either the whole time before the first token.
     let prefill = |cell: &CellRecord| {
         let phases = cell.phases.as_ref();
-        let told = phases.filter(|shares| shares.first_phase() == "prefill");
-        let part = || Some(told?.prefill * view::mean(cell, Metric::E2e)?);
-        view::mean(cell, Metric::Prefill).or_else(part)
+        let told = phases.filter(|shares| shares.first_phase() == "prefill")?;
+        if cell.metrics.contains_key(&Metric::Queue) {
+            return view::mean(cell, Metric::Prefill);
+        }
+        Some(told.prefill * view::mean(cell, Metric::E2e)?)
     };
     let known = cells.iter().all(|cell| prefill(cell).is_some());
     let time = |cell: &CellRecord| {
-        if known {
-            prefill(cell)
-        } else {
-            view::mean(cell, Metric::Ttft)
-        }
+        let whole = || view::mean(cell, Metric::Prefill).or_else(|| view::mean(cell, Metric::Ttft));
+        prefill(cell).filter(|_| known).or_else(whole)
     };
     let mut points: Vec<(f64, f64, &CellRecord)> = cells
         .iter()

@@ -154,7 +154,10 @@ fn along_a_dataset_waiting_is_no_part_of_prefill_and_other_requests_are_said() {
     let mut runs = [("short", 128.0), ("long", 768.0)].map(|(name, tokens)| {
         let mut run = changed(1.0, 1.0, &[("dataset", name)]);
         for cell in &mut run.cells {
-            cell.metrics.remove(&Metric::Prefill);
+            // where no answer tells its waiting, this is the whole time before the first token
+            cell.metrics.remove(&Metric::Queue);
+            let ttft = cell.metrics[&Metric::Ttft].clone();
+            cell.metrics.insert(Metric::Prefill, ttft);
             cell.plan.hash = name.to_owned();
             let prompts = cell.metrics.get_mut(&Metric::InputTokens).unwrap();
             prompts.mean = tokens;
