@@ -36,6 +36,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<Done, CommandError> {
     // it may have ended between the reading and the lock
     let mut run = RunFolder::stored_or_begun(&arguments.run)?;
     if run.record.complete && !arguments.anew {
+        run.hold(arguments.reads)?;
         return Ok(Done::well(
             String::new(),
             vec![format!(

@@ -71,11 +71,33 @@ pub struct CapacityFigure {
     /// Its interval, from that of the measured rate; absent where that has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
+    /// On which side of it the truth lies, where the load asked for no more than it got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Bound>,
     /// What it takes for granted, each a short sentence.
     pub assumptions: Vec<String>,
 }
 
+/// What an open loop that was served whole tells of the server: it carries this, and nobody asked for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The truth is this or more.
+    AtLeast,
+    /// The truth is this or less.
+    AtMost,
+}
+
 impl CapacityFigure {
+    /// The rate was asked for and got: an interval of it would be of the plan.
+    fn be_a_bound(&mut self) {
+        let grows = matches!(self.name.as_str(), "requests_per_day" | "users");
+        self.bound = Some(if grows { Bound::AtLeast } else { Bound::AtMost });
+        self.interval = None;
+        let why = "the load asked for no more, so that nobody knows what else the server carries";
+        self.assumptions.push(why.to_owned());
+    }
+
     /// `replicas: 5 (95 %: 4 to 5) replicas, assuming …`.
     pub fn sentence(&self) -> String {
         let shown = |x: f64| {
@@ -88,8 +110,13 @@ impl CapacityFigure {
         let range = self.interval.map_or_else(String::new, |i| {
             format!(" (95 %: {} to {})", shown(i.low), shown(i.high))
         });
+        let bound = match self.bound {
+            Some(Bound::AtLeast) => "at least ",
+            Some(Bound::AtMost) => "at most ",
+            None => "",
+        };
         format!(
-            "{}: {}{range} {}, assuming {}",
+            "{}: {bound}{}{range} {}, assuming {}",
             self.name.replace('_', " "),
             shown(self.value),
             self.unit,
@@ -142,6 +169,9 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
         figures.extend(replicas(assumptions, &x, &base));
     }
     figures.extend(costs(assumptions, tokens, requests, &base));
+    if cell.load.is_open() && view::behind(cell).is_none() {
+        figures.iter_mut().for_each(CapacityFigure::be_a_bound);
+    }
     figures.extend(energy(cell));
     figures.retain(|f| f.value.is_finite());
     figures
@@ -161,6 +191,7 @@ fn figure(
         value: estimate.value,
         unit: unit.to_owned(),
         interval: view::interval(estimate),
+        bound: None,
         assumptions,
     }
 }
@@ -278,6 +309,7 @@ fn energy(cell: &CellRecord) -> Vec<CapacityFigure> {
             value: derived(cell, key)?,
             unit: unit.to_owned(),
             interval,
+            bound: None,
             assumptions: vec!["power of the GPUs that were read, idle power included".to_owned()],
         })
     })

@@ -29,7 +29,7 @@ mod trust;
 mod view;
 
 pub use analysis::{analyse_run, scaling_by_tag};
-pub use capacity::{CapacityAssumptions, CapacityFigure, capacity};
+pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
     ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict, RegressionRule,
     RunComparison, compare, gate,
@@ -43,7 +43,7 @@ pub use findings::{
 };
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};
-pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper};
+pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper, StoppedSample};
 pub use scenario::{
     Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,
 };

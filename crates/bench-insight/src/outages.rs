@@ -11,12 +11,17 @@ const SHORTEST: Nanos = Nanos::from_millis(500);
 impl CellSamples {
     fn began(&self) -> Option<Stamp> {
         let due = self.requests.iter().map(|request| request.due);
-        due.chain(self.lost.iter().map(|lost| lost.due)).min()
+        let stopped = self.stopped.iter().map(|stopped| stopped.start);
+        due.chain(stopped)
+            .chain(self.lost.iter().map(|lost| lost.due))
+            .min()
     }
 
     /// The time in which most requests failed and none was answered.
     pub(crate) fn outage(&self) -> Option<Outage> {
-        outage(self.requests.iter(), self.lost.iter(), self.began()?)
+        let answered = self.requests.iter().map(|r| (r.start, r.end));
+        let stopped = self.stopped.iter().map(|s| (s.start, s.end));
+        outage(answered.chain(stopped), self.lost.iter(), self.began()?)
     }
 
     /// The longest time in which answers were under way and none of them got a token.
@@ -33,15 +38,15 @@ impl CellSamples {
     }
 }
 
-/// The stretch of failures without an answer between them that holds most of them, of requests and lost ones that began with `began`. It begins
+/// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that
+/// began with `began`. It begins
 /// when the first of them was due, but not before the last answer, and is over when a request is sent that is answered.
 pub(crate) fn outage<'a>(
-    requests: impl Iterator<Item = &'a RequestSample>,
+    answers: impl Iterator<Item = (Stamp, Stamp)>,
     lost: impl Iterator<Item = &'a LostSample>,
     began: Stamp,
 ) -> Option<Outage> {
-    let (mut starts, mut ends): (Vec<Stamp>, Vec<Stamp>) =
-        requests.map(|r| (r.start, r.end)).unzip();
+    let (mut starts, mut ends): (Vec<Stamp>, Vec<Stamp>) = answers.unzip();
     starts.sort_unstable();
     ends.sort_unstable();
     let mut lost: Vec<&LostSample> = lost.collect();

@@ -58,6 +58,17 @@ pub struct LostSample {
     pub endpoint: u32,
 }
 
+/// A request that was stopped on purpose while it was answered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoppedSample {
+    /// Which repeat of the cell.
+    pub repeat: u32,
+    /// When it was sent.
+    pub start: Stamp,
+    /// Its last content event.
+    pub end: Stamp,
+}
+
 /// How a request was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
@@ -80,6 +91,8 @@ pub struct CellSamples {
     pub requests: Vec<RequestSample>,
     /// The others, ordered by `due`; those that were stopped on purpose are not among them.
     pub lost: Vec<LostSample>,
+    /// Those that were stopped on purpose after something of their answer had come.
+    pub stopped: Vec<StoppedSample>,
     /// Of how many requests one is kept; 0 and 1 mean all.
     pub keep_every: u64,
 }
@@ -134,10 +147,12 @@ impl SampleKeeper {
         }
         kept.requests.extend(sample(record));
         kept.lost.extend(lost(record));
-        if kept.requests.len() + kept.lost.len() > self.most {
+        kept.stopped.extend(stopped(record));
+        if kept.requests.len() + kept.lost.len() + kept.stopped.len() > self.most {
             let mut index = 0_u64;
             kept.requests.retain(|_| every_second(&mut index));
             kept.lost.retain(|_| every_second(&mut index));
+            kept.stopped.retain(|_| every_second(&mut index));
             kept.keep_every *= 2;
         }
     }
@@ -216,6 +231,16 @@ fn lost(record: &RequestRecord) -> Option<LostSample> {
         how,
         status: wire.status,
         endpoint: wire.connection.endpoint,
+    })
+}
+
+fn stopped(record: &RequestRecord) -> Option<StoppedSample> {
+    let wire = &record.wire;
+    let of_purpose = matches!(wire.outcome, Outcome::Cancelled { .. });
+    of_purpose.then_some(StoppedSample {
+        repeat: record.repeat,
+        start: wire.sent?,
+        end: wire.events.last()?,
     })
 }
 

@@ -16,8 +16,8 @@ use crate::view;
 
 /// Judge a run by whether its numbers may be wrong, and by how much.
 ///
-/// A rule whose input was not measured does not speak. The same rule in several cells gives one reason, that of the worst cell;
-/// its message says in how many others it holds. A run that was cut short is never trusted, nor is one that measured nothing.
+/// A rule whose input was not measured does not speak. The same rule in several cells gives one reason for each verdict, that of the worst cell;
+/// it names the others. A run that was cut short is never trusted, nor is one that measured nothing.
 /// `docs/metrics.md` (Trust) lists the rules with their limits.
 pub fn trust(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Trust {
     let mut reasons = Vec::new();
@@ -27,7 +27,10 @@ pub fn trust(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Trust {
             .iter()
             .filter_map(|cell| rule.judge(&Scene { facts, cell }))
             .collect();
-        reasons.extend(worst(found));
+        for verdict in [TrustVerdict::Untrusted, TrustVerdict::Doubtful] {
+            let alike = found.iter().filter(|reason| reason.verdict == verdict);
+            reasons.extend(worst(alike.cloned().collect()));
+        }
     }
     Trust::from_reasons(reasons)
 }
@@ -144,6 +147,7 @@ impl Rule {
             .lines()
             .find_map(|line| line.strip_prefix(self.code)?.strip_prefix(": "));
         Some(TrustReason {
+            also_in: Vec::new(),
             code: self.code.to_owned(),
             verdict,
             message: format!("{}{limit}{}", seen.what, seen.detail),
@@ -209,12 +213,14 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
     let mut reasons = std::mem::take(&mut trust.reasons);
     for finding in diagnosis::of_two_levels(found) {
         let known = |cell: &String| {
-            let same = |r: &TrustReason| r.code == CODE && r.cell.as_ref() == Some(cell);
+            let same = |r: &TrustReason| r.code == CODE && r.names(cell);
             reasons.iter().any(same)
         };
-        let Some(cell) = finding.cells.iter().find(|cell| !known(cell)) else {
+        let mut cells = finding.cells.iter().filter(|cell| !known(cell)).cloned();
+        let Some(cell) = cells.next() else {
             continue;
         };
+        let also_in = cells.collect();
         let what = match finding.cause() {
             Some(Cause::ColdStart) => "its first requests are slower than the rest",
             Some(Cause::Drift) => "its times drift",
@@ -231,7 +237,8 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
                 text::percent(finding.severity)
             ),
             next: Some("measure longer, or warm up more".to_owned()),
-            cell: Some(cell.clone()),
+            cell: Some(cell),
+            also_in,
             measured: Some(finding.severity),
             threshold: Some(diagnosis::MIXED),
         });
@@ -242,6 +249,7 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
 /// What speaks against the run as a whole.
 fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReason> {
     let reason = |code: &str, verdict, message: String, next: &str| TrustReason {
+        also_in: Vec::new(),
         code: code.to_owned(),
         verdict,
         message,
@@ -279,25 +287,22 @@ fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReaso
     })
 }
 
-/// The worst of the same rule's reasons, which tells how many other cells it holds for.
+/// The worst of the same rule's reasons of one verdict, which names the other cells that it holds for.
 fn worst(mut found: Vec<TrustReason>) -> Option<TrustReason> {
     let excess = |r: &TrustReason| match (r.measured, r.threshold) {
         (Some(m), Some(t)) if t.abs() > 0.0 => m / t,
         (Some(m), _) => m,
         _ => 0.0,
     };
-    found.sort_by(|a, b| {
-        b.verdict
-            .cmp(&a.verdict)
-            .then(excess(b).total_cmp(&excess(a)))
-    });
-    let others = found.len().saturating_sub(1);
-    let mut first = found.into_iter().next()?;
-    if others > 0 {
+    found.sort_by(|a, b| excess(b).total_cmp(&excess(a)));
+    let mut found = found.into_iter();
+    let mut first = found.next()?;
+    first.also_in = found.filter_map(|reason| reason.cell).collect();
+    if !first.also_in.is_empty() {
         first.message = format!(
             "{} (the same in {})",
             first.message,
-            text::count(others, "other cell")
+            text::count(first.also_in.len(), "other cell")
         );
     }
     Some(first)

@@ -234,6 +234,33 @@ fn week_2_capacity_in_days_users_replicas_and_money() {
 }
 
 #[test]
+fn what_an_open_loop_asked_for_and_got_is_a_bound() {
+    let run = load::run("week2-production");
+    let mut cell = run.cells[1].clone();
+    cell.load = bench_schema::Load::Open {
+        rate_per_s: Some(4.6),
+        arrival: bench_schema::ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    let given = CapacityAssumptions {
+        target_rate_per_s: Some(20.0),
+        ..CapacityAssumptions::default()
+    };
+    let told: Vec<String> = capacity(&cell, &given)
+        .iter()
+        .map(bench_insight::CapacityFigure::sentence)
+        .collect();
+    assert!(
+        told[0].starts_with("requests per day: at least 397,440 requests/day"),
+        "{told:?}"
+    );
+    assert!(
+        told[1].starts_with("replicas: at most 5 replicas"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn assumptions_that_make_no_sense_are_refused_and_absent_ones_are_not_calculated() {
     let cell = load::run("week2-production").cells.remove(1);
     let names: Vec<String> = capacity(&cell, &CapacityAssumptions::default())

@@ -100,9 +100,18 @@ fn a_cell_of_too_few_requests_for_its_median_is_doubtful() {
 
 #[test]
 fn the_same_reason_in_several_cells_is_given_once_for_the_worst() {
-    let busy = |share| closed(|c| c.client.busiest_worker = Some(share));
-    let trust = judged(&[busy(0.92), busy(0.99), busy(0.95)]);
+    let busy = |id: &str, share| {
+        closed(|c| {
+            c.id = id.to_owned();
+            c.client.busiest_worker = Some(share);
+        })
+    };
+    let cells = [("a", 0.92), ("b", 0.99), ("c", 0.95), ("d", 0.5)];
+    let trust = judged(&cells.map(|(id, share)| busy(id, share)));
     assert_eq!(trust.reasons.len(), 1);
+    let verdicts = cells.map(|(id, _)| trust.of_cell(id));
+    let (doubtful, trusted) = (TrustVerdict::Doubtful, TrustVerdict::Trusted);
+    assert_eq!(verdicts, [doubtful, doubtful, doubtful, trusted]);
     assert!(
         trust.reasons[0].message.contains("99 %")
             && trust.reasons[0].message.contains("2 other cells")
@@ -486,6 +495,13 @@ fn counts_that_do_not_add_up_and_cells_without_an_answer_are_untrusted() {
     let judged = bench_insight::trust(&TrustFacts::of(&kernel, &answered), &[stopped]);
     let nothing = judged.reasons.iter().any(|r| r.code == "nothing_measured");
     assert!(!nothing, "{:?}", judged.reasons);
+    // and those that failed beside them are failures
+    let dying = closed(|c| {
+        c.counts.failed = c.counts.completed / 4;
+        (c.counts.cancelled, c.counts.completed) = (c.counts.completed - c.counts.failed, 0);
+    });
+    let judged = bench_insight::trust(&TrustFacts::of(&kernel, &answered), &[dying]);
+    speaks(&judged, "failures", TrustVerdict::Untrusted);
 }
 
 /// A change of one cell.
@@ -775,6 +791,18 @@ fn a_server_that_goes_away_and_one_that_stands_still_are_found_with_their_times(
     };
     let healthy = of(&|_| true, 0..0);
     assert_eq!((healthy.outage, healthy.stall), (None, None));
+    // Answers that are all stopped on purpose are answers.
+    let stopped = (0..200_i64).map(|i| {
+        let mut record = request(i.unsigned_abs(), 100 * i, i < 120, 0..0);
+        if i < 120 {
+            record.wire.outcome = Outcome::Cancelled {
+                reason: "after 10 events".to_owned(),
+            };
+        }
+        record
+    });
+    let dead = CellFacts::of(&stopped.collect::<Vec<_>>()).outage.unwrap();
+    assert!((dead.from.as_secs_f64() - 12.4).abs() < 0.1, "{dead:?}");
     let dead = of(&|ms| ms < 12_000, 0..0).outage.unwrap();
     assert!((dead.from.as_secs_f64() - 12.4).abs() < 0.1, "{dead:?}");
     assert!(dead.until.is_none() && (70..=80).contains(&dead.failed));

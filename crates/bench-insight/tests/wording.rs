@@ -80,6 +80,7 @@ fn what_limits_the_client_is_named_with_its_unit() {
     let mut run = load::run("gpt2-cpu");
     let cell = run.cells[0].id.clone();
     let reason = |code: &str, measured| TrustReason {
+        also_in: Vec::new(),
         code: code.to_owned(),
         verdict: TrustVerdict::Doubtful,
         message: "…".to_owned(),

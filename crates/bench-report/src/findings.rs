@@ -266,7 +266,12 @@ fn beside(n: &Numbers<'_>) -> Option<String> {
         said.collect::<Vec<_>>().join(", ")
     };
     let (rates, latencies) = (n.all(Known::RequestRate), n.all(Known::E2eMean));
-    let (low, high) = number::ends(rates.iter().map(|e| e.value))?;
+    let Some((low, high)) = number::ends(rates.iter().map(|e| e.value)) else {
+        let each = each(&latencies);
+        return Some(format!(
+            "nobody can tell the rates apart; E2E takes, on average, {each}"
+        ));
+    };
     Some(match high / low {
         ratio if ratio >= 1.05 => {
             format!(

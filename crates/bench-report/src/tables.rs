@@ -86,7 +86,7 @@ pub(crate) fn trust_mark(run: &RunRecord, cell: &CellRecord) -> Option<Mark> {
         .trust
         .reasons
         .iter()
-        .filter(|reason| reason.cell.as_deref() == Some(&cell.id));
+        .filter(|reason| reason.names(&cell.id));
     Mark::of(about.map(|reason| reason.verdict).max()?)
 }
 

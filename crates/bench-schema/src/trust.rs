@@ -24,7 +24,7 @@ impl Trust {
 
     /// The verdict on one cell: of the reasons that name it or no cell.
     pub fn of_cell(&self, id: &str) -> TrustVerdict {
-        let own = |reason: &&TrustReason| reason.cell.as_deref().is_none_or(|cell| cell == id);
+        let own = |reason: &&TrustReason| reason.cell.is_none() || reason.names(id);
         let verdicts = self.reasons.iter().filter(own).map(|reason| reason.verdict);
         verdicts.max().unwrap_or(TrustVerdict::Trusted)
     }
@@ -63,6 +63,9 @@ pub struct TrustReason {
     /// The cell it is about; absent means the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
+    /// Other cells of which the same is true, to a lesser degree. Results of before this was a field say only how many there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_in: Vec<String>,
     /// What was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
@@ -72,6 +75,12 @@ pub struct TrustReason {
 }
 
 impl TrustReason {
+    /// Whether it is about this cell by name.
+    pub fn names(&self, cell: &str) -> bool {
+        let mut cells = self.cell.iter().chain(&self.also_in);
+        cells.any(|named| named == cell)
+    }
+
     /// A reason that names no cell and no figure, and nothing to do.
     pub fn new(code: &str, verdict: TrustVerdict, message: impl Into<String>) -> Self {
         Self {
@@ -80,6 +89,7 @@ impl TrustReason {
             message: message.into(),
             next: None,
             cell: None,
+            also_in: Vec::new(),
             measured: None,
             threshold: None,
         }

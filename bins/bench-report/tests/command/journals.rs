@@ -420,6 +420,30 @@ fn a_run_whose_run_json_is_damaged_or_gone_is_recovered_from_its_records() {
 }
 
 #[test]
+fn nothing_to_recover_is_said_of_a_run_with_whole_records_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let run = ended(folder.path(), &open_run(), &records);
+    let said = command(&["recover", text(&run)]);
+    assert!(
+        said.code == Some(0) && said.err.contains("nothing to recover"),
+        "{}",
+        said.err
+    );
+    let journal = run.join("requests.jsonl");
+    let whole = fs::read_to_string(&journal).unwrap();
+    let half: String = whole
+        .lines()
+        .take(60)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(&journal, half).unwrap();
+    let said = command(&["recover", text(&run)]);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("requests.jsonl"), "{}", said.err);
+}
+
+#[test]
 fn a_bit_that_flips_in_run_json_is_told_and_recover_makes_it_again_from_the_records() {
     let folder = tempfile::tempdir().unwrap();
     let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);

@@ -7,7 +7,7 @@ use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
 use super::first_token;
 use super::levels::{self, Level};
-use crate::samples::{CellSamples, LostSample, RequestSample};
+use crate::samples::{CellSamples, LostSample, RequestSample, StoppedSample};
 
 /// A cell with its single requests, where those are known.
 pub(super) struct Look<'a> {
@@ -17,6 +17,8 @@ pub(super) struct Look<'a> {
     pub(super) seen: Vec<Seen<'a>>,
     /// Of the same repeat.
     pub(super) lost: Vec<&'a LostSample>,
+    /// Of the same repeat.
+    pub(super) stopped: Vec<&'a StoppedSample>,
     /// When the first request was to start; all times are from it, in ns.
     pub(super) epoch: Stamp,
     prefills: OnceCell<Vec<Prefill>>,
@@ -60,6 +62,7 @@ impl<'a> Look<'a> {
             cell,
             seen: Vec::new(),
             lost: Vec::new(),
+            stopped: Vec::new(),
             epoch: Stamp::EPOCH,
             prefills: OnceCell::new(),
             prefilling: OnceCell::new(),
@@ -77,11 +80,14 @@ impl<'a> Look<'a> {
             .iter()
             .filter(|lost| lost.repeat == repeat)
             .collect();
+        let stopped = samples.stopped.iter();
+        let stopped = stopped.filter(|stopped| stopped.repeat == repeat);
         let open = cell.load.is_open();
         let starts = |request: &RequestSample| {
             if open { request.due } else { request.start }
         };
         let all = requests.iter().map(|request| starts(request));
+        let all = all.chain(stopped.clone().map(|stopped| stopped.start));
         let Some(epoch) = all.chain(lost.iter().map(|lost| lost.due)).min() else {
             return empty;
         };
@@ -104,6 +110,7 @@ impl<'a> Look<'a> {
         let mut look = Self {
             seen,
             lost,
+            stopped: stopped.collect(),
             epoch,
             ..empty
         };

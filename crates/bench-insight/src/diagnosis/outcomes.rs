@@ -30,8 +30,17 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         .collect();
     let limited = |lost: &LostSample| lost.status == Some(429);
     let refused = sent.iter().filter(|lost| limited(lost)).count();
-    let requests = look.seen.iter().map(|seen| seen.request);
-    let gone = outage(requests, look.lost.iter().copied(), look.epoch);
+    let answered = look.seen.iter().map(|seen| seen.request);
+    let answered = answered.map(|request| (request.start, request.end));
+    let stopped = look
+        .stopped
+        .iter()
+        .map(|stopped| (stopped.start, stopped.end));
+    let gone = outage(
+        answered.chain(stopped),
+        look.lost.iter().copied(),
+        look.epoch,
+    );
     let gone = gone.filter(|outage| outage.refused >= REFUSED);
     let of_gone = |lost: &LostSample| gone.as_ref().is_some_and(|gone| is_of(look, gone, lost));
     let failed = sent.iter().filter(|lost| !limited(lost) && !of_gone(lost));

@@ -93,11 +93,7 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
         );
     }
     // Means over a server that stood still for a while, or over two of different speed.
-    let reasons = run
-        .trust
-        .reasons
-        .iter()
-        .filter(|r| r.cell.as_ref() == Some(&cell.id));
+    let reasons = run.trust.reasons.iter().filter(|r| r.names(&cell.id));
     let moved = reasons.filter(|r| r.code == "stalled" || levels_moved(r));
     doubts.extend(moved.map(|r| r.message.clone()));
     doubts.extend(

@@ -219,15 +219,18 @@ pub(super) fn beside(factor: &str, cells: &[CellRecord]) -> Option<Finding> {
     let same_load = view::key_without(first, factor);
     let mut draft = Draft::new(Fact::WorkloadsDiffer, 0.0);
     let mut told = 0;
-    for cell in cells
-        .iter()
-        .filter(|c| view::key_without(c, factor) == same_load)
-    {
+    let alike = |c: &&CellRecord| view::key_without(c, factor) == same_load;
+    let alike: Vec<&CellRecord> = cells.iter().filter(alike).collect();
+    let apart = rates_are_apart(&alike);
+    for cell in alike {
         let Some(name) = cell.factors.get(factor) else {
             continue;
         };
         let figures = [
-            (Known::RequestRate, view::requests_per_s(cell)),
+            (
+                Known::RequestRate,
+                view::requests_per_s(cell).filter(|_| apart),
+            ),
             (Known::PromptTokens, view::input_tokens(cell)),
             (Known::E2eMean, view::mean(cell, Metric::E2e)),
             (Known::GpuUse, Signal::GpuUse.of(cell).map(|l| l.mean)),
@@ -240,6 +243,24 @@ pub(super) fn beside(factor: &str, cells: &[CellRecord]) -> Option<Finding> {
         }
     }
     (told > 1).then_some(draft)?.done()
+}
+
+/// Whether the least and the highest rate are as good as equal, or apart by their intervals, where they have any.
+fn rates_are_apart(cells: &[&CellRecord]) -> bool {
+    const ALIKE: f64 = 1.05;
+    let rate = |cell: &&CellRecord| {
+        let rates = cell.headline_rates()?;
+        Some((rates.requests_per_s, rates.requests_per_s_interval))
+    };
+    let mut rates: Vec<_> = cells.iter().filter_map(rate).collect();
+    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (Some((least, low)), Some((most, high))) = (rates.first(), rates.last()) else {
+        return true;
+    };
+    let overlap = low
+        .zip(*high)
+        .is_some_and(|(low, high)| low.high >= high.low);
+    *most < ALIKE * least || !overlap
 }
 
 /// Values below which a P95 is a maximum.

@@ -42,17 +42,22 @@ pub(super) fn nothing_planned(scene: &Scene<'_>) -> Option<Seen> {
 
 pub(super) fn nothing_measured(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
-    let unanswered = scene
-        .requests()
-        .map_or(counts.cancelled, |seen| seen.cancelled_unanswered);
-    let answered = counts.completed + counts.cancelled.saturating_sub(unanswered);
-    (counts.planned > 0 && answered == 0).then(|| {
+    (counts.planned > 0 && answered(scene) == 0).then(|| {
         let what = format!("none of {} got an answer", requests(counts.planned));
         Seen {
             detail: first_message(scene),
             ..Seen::new(counts.planned as f64, what)
         }
     })
+}
+
+/// Whole answers, and those that were stopped on purpose after something had come.
+fn answered(scene: &Scene<'_>) -> u64 {
+    let counts = &scene.cell.counts;
+    let unanswered = scene
+        .requests()
+        .map_or(counts.cancelled, |seen| seen.cancelled_unanswered);
+    counts.completed + counts.cancelled.saturating_sub(unanswered)
 }
 
 fn requests(n: u64) -> String {
@@ -83,7 +88,7 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
     const IN_A_ROW: u64 = 5;
     let counts = &scene.cell.counts;
     let lost = counts.without_answer().saturating_sub(counts.cancelled);
-    if counts.completed == 0 || lost == 0 {
+    if answered(scene) == 0 || lost == 0 {
         return None;
     }
     let share = lost as f64 / counts.planned as f64;
@@ -128,7 +133,7 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
         "no request was answered for {} of the cell",
         text::percent(share)
     );
-    (scene.cell.counts.completed > 0 && seconds > 0.0 && share > lost).then(|| Seen {
+    (answered(scene) > 0 && seconds > 0.0 && share > lost).then(|| Seen {
         detail: format!(
             ", from {} after it began: rates and counts of lost requests are too good, since few were sent meanwhile",
             text::time(outage.from.as_f64())

@@ -140,6 +140,7 @@ fn a_server_that_waits_for_its_cpu_is_starved_and_the_client_is_not_blamed() {
         ..bench_schema::HardwareSummary::default()
     });
     run.trust = bench_schema::Trust::from_reasons(vec![bench_schema::TrustReason {
+        also_in: Vec::new(),
         code: "client_cpu".to_owned(),
         verdict: bench_schema::TrustVerdict::Doubtful,
         message: String::new(),

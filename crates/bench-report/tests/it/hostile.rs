@@ -41,6 +41,7 @@ pub(crate) fn run_with(text: &str) -> RunRecord {
         }
     }
     run.trust = Trust::from_reasons(vec![TrustReason {
+        also_in: Vec::new(),
         code: text.into(),
         verdict: TrustVerdict::Doubtful,
         message: text.into(),

@@ -59,8 +59,8 @@ pub(crate) fn open_loop() -> RunRecord {
         run.cells.push(cell);
     }
     run.trust = Trust::from_reasons(vec![
-        TrustReason { code: "offered_rate".into(), verdict: TrustVerdict::Untrusted, message: "17.1 requests/s were sent where 20 were asked for (14.5 % less); use more worker threads".into(), next: None, cell: Some("r20-poisson".into()), measured: Some(17.1), threshold: Some(19.8) },
-        TrustReason { code: "warm_cache".into(), verdict: TrustVerdict::Doubtful, message: "41 % of prompt tokens came from the prefix cache".into(), next: None, cell: None, measured: Some(0.41), threshold: Some(0.05) },
+        TrustReason { also_in: Vec::new(), code: "offered_rate".into(), verdict: TrustVerdict::Untrusted, message: "17.1 requests/s were sent where 20 were asked for (14.5 % less); use more worker threads".into(), next: None, cell: Some("r20-poisson".into()), measured: Some(17.1), threshold: Some(19.8) },
+        TrustReason { also_in: Vec::new(), code: "warm_cache".into(), verdict: TrustVerdict::Doubtful, message: "41 % of prompt tokens came from the prefix cache".into(), next: None, cell: None, measured: Some(0.41), threshold: Some(0.05) },
     ]);
     run.complete = false;
     run.incomplete_reason = Some("stopped by Ctrl-C".into());

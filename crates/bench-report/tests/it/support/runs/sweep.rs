@@ -63,6 +63,7 @@ pub(crate) fn sweep() -> RunRecord {
         note: None,
     });
     run.trust = Trust::from_reasons(vec![TrustReason {
+        also_in: Vec::new(),
         code: "few_samples".into(),
         verdict: TrustVerdict::Doubtful,
         message: "26 requests stand behind the p99 of E2E, which needs 1000; raise --requests"
