@@ -164,9 +164,9 @@ impl hyper::rt::Write for End {
     ) -> Poll<io::Result<usize>> {
         let mut written = self.0.written.borrow_mut();
         let before = written.len();
-        parts
-            .iter()
-            .for_each(|part| written.extend_from_slice(part));
+        for part in parts {
+            written.extend_from_slice(part);
+        }
         Poll::Ready(Ok(written.len() - before))
     }
 

@@ -41,14 +41,9 @@ pub(crate) fn run_with(text: &str) -> RunRecord {
         }
     }
     run.trust = Trust::from_reasons(vec![TrustReason {
-        also_in: Vec::new(),
-        code: text.into(),
-        verdict: TrustVerdict::Doubtful,
-        message: text.into(),
-        next: None,
         cell: Some(text.into()),
-        measured: None,
-        threshold: None,
+        also_in: vec![text.into()],
+        ..TrustReason::new(text, TrustVerdict::Doubtful, text)
     }]);
     let hostile = Evidence {
         cell: Some(text.into()),
