@@ -91,8 +91,7 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
 
 fn doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     let untrusted = |reason: &&TrustReason| {
-        reason.verdict == TrustVerdict::Untrusted
-            && (reason.cell.is_none() || reason.names(&cell.id))
+        reason.verdict == TrustVerdict::Untrusted && reason.concerns(&cell.id)
     };
     let reasons = run.trust.reasons.iter().filter(untrusted);
     let named = reasons.map(|reason| format!("the run is untrusted: {}", reason.message));

@@ -53,6 +53,31 @@ pub(crate) enum Break {
     Rules(String),
 }
 
+impl From<hyper::Error> for Break {
+    fn from(error: hyper::Error) -> Self {
+        if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+            return Self::Closed;
+        }
+        if error.is_parse_too_large() {
+            return Self::TooLarge;
+        }
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            let why = cause.to_string();
+            if !text.contains(&why) {
+                text = format!("{text}: {why}");
+            }
+            source = cause.source();
+        }
+        if error.is_parse() {
+            Self::NotHttp(text)
+        } else {
+            Self::Rules(text)
+        }
+    }
+}
+
 /// A request under way.
 pub(crate) enum Transfer {
     Http1(Http1Transfer),

@@ -51,7 +51,11 @@ fn figure(frame: &DataFrame, name: &str) -> Result<Column, FramesError> {
 /// A column's numbers; null where it has none.
 fn numbers(frame: &DataFrame, name: &str) -> Result<Vec<Option<f64>>, FramesError> {
     check(frame, name)?;
-    let column = frame.column(name)?.cast(&DataType::Float64)?;
+    numbers_of(frame.column(name)?)
+}
+
+fn numbers_of(column: &Column) -> Result<Vec<Option<f64>>, FramesError> {
+    let column = column.cast(&DataType::Float64)?;
     Ok(column.f64()?.iter().collect())
 }
 
@@ -186,9 +190,7 @@ pub fn along(frame: &DataFrame, by: &str) -> Result<DataFrame, FramesError> {
         found.push(column("efficiency", shares));
     }
     for name in FIGURES {
-        let figures = figure(frame, name)?.cast(&DataType::Float64)?;
-        let figures: Vec<Option<f64>> = figures.f64()?.iter().collect();
-        found.push(column(name, mean(&figures)));
+        found.push(column(name, mean(&numbers_of(&figure(frame, name)?)?)));
     }
     Ok(DataFrame::new(levels.len(), found)?)
 }

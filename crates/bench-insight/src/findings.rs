@@ -16,6 +16,7 @@ use crate::scenario::{ScenarioSet, scenario_findings};
 use crate::view;
 
 pub use capacity::{capacity_doubts, planning_findings};
+pub use facts::RATES_DIFFER;
 pub(crate) use lengths::prompt_effect;
 pub(crate) use objectives::name as objective_name;
 pub(crate) use objectives::same_objective;

@@ -38,8 +38,8 @@ pub use conclude::{Asked, CellConclusion, CellEvidence, Concluded, Conclusion, c
 pub use error::InsightError;
 pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{
-    capacity_doubts, findings, findings_by_tag, findings_with, objectives_of, planning_findings,
-    times_to_decide,
+    RATES_DIFFER, capacity_doubts, findings, findings_by_tag, findings_with, objectives_of,
+    planning_findings, times_to_decide,
 };
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};

@@ -39,8 +39,8 @@ impl CellSamples {
 }
 
 /// The stretch of failures without an answer between them that holds most of them, of answers (sent, last content event) and lost requests that
-/// began with `began`. It begins
-/// when the first of them was due, but not before the last answer, and is over when a request is sent that is answered.
+/// began with `began`. It begins when the first of them was due, but not before the last answer, and is over when a request is sent that is
+/// answered.
 pub(crate) fn outage<'a>(
     answers: impl Iterator<Item = (Stamp, Stamp)>,
     lost: impl Iterator<Item = &'a LostSample>,

@@ -273,7 +273,7 @@ fn beside(n: &Numbers<'_>) -> Option<String> {
         ));
     };
     Some(match high / low {
-        ratio if ratio >= 1.05 => {
+        ratio if ratio >= bench_insight::RATES_DIFFER => {
             format!(
                 "the rate differs {}×: {}",
                 number::short(ratio),

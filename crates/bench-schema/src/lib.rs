@@ -2,7 +2,7 @@
 //!
 //! Everything else in the workspace speaks in these types: the client fills an [`Exchange`], the runner makes a
 //! [`RequestRecord`] of it, `bench-metrics` turns records into a [`CellRecord`], `bench-insight` adds [`Finding`]s, and a
-//! [`RunRecord`] holds it all. Only serde, thiserror and libc live below this crate.
+//! [`RunRecord`] holds it all. Only serde, thiserror and signal-hook live below this crate.
 //!
 //! Three rules hold everywhere: time is integer nanoseconds on the run's monotonic clock ([`Stamp`], [`Nanos`]); what is not
 //! known is absent (`Option`, an empty list), never 0, −1 or NaN; a name has the meaning that `docs/metrics.md` gives it.

@@ -24,7 +24,7 @@ impl Trust {
 
     /// The verdict on one cell: of the reasons that name it or no cell.
     pub fn of_cell(&self, id: &str) -> TrustVerdict {
-        let own = |reason: &&TrustReason| reason.cell.is_none() || reason.names(id);
+        let own = |reason: &&TrustReason| reason.concerns(id);
         let verdicts = self.reasons.iter().filter(own).map(|reason| reason.verdict);
         verdicts.max().unwrap_or(TrustVerdict::Trusted)
     }
@@ -79,6 +79,11 @@ impl TrustReason {
     pub fn names(&self, cell: &str) -> bool {
         let mut cells = self.cell.iter().chain(&self.also_in);
         cells.any(|named| named == cell)
+    }
+
+    /// Whether it speaks against this cell's numbers: it names the cell, or is about the whole run.
+    pub fn concerns(&self, cell: &str) -> bool {
+        self.cell.is_none() || self.names(cell)
     }
 
     /// A reason that names no cell and no figure, and nothing to do.

@@ -111,11 +111,7 @@ impl Heads {
         drop(Pin::new(&mut self.connection).poll(&mut cx));
         match self.answer.as_mut().poll(&mut cx) {
             Poll::Ready(Ok(response)) => Ok(Some(response.into_parts().0)),
-            Poll::Ready(Err(error)) if error.is_parse_too_large() => Err(Break::TooLarge),
-            Poll::Ready(Err(error)) => Err(match error.into() {
-                Break::Rules(why) => Break::NotHttp(why),
-                other => other,
-            }),
+            Poll::Ready(Err(error)) => Err(error.into()),
             Poll::Pending => Ok(None),
         }
     }

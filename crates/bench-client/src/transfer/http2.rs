@@ -121,24 +121,6 @@ impl Http2 {
     }
 }
 
-impl From<hyper::Error> for Break {
-    fn from(error: hyper::Error) -> Self {
-        if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
-            return Self::Closed;
-        }
-        let mut text = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            let why = cause.to_string();
-            if !text.contains(&why) {
-                text = format!("{text}: {why}");
-            }
-            source = cause.source();
-        }
-        Self::Rules(text)
-    }
-}
-
 /// Poll a connection with one read; after a read give way, so that the streams it woke take their frames before the next one.
 fn poll_driver<F: Future>(
     connection: Pin<&mut F>,

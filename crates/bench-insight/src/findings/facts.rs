@@ -245,9 +245,11 @@ pub(super) fn beside(factor: &str, cells: &[CellRecord]) -> Option<Finding> {
     (told > 1).then_some(draft)?.done()
 }
 
+/// From this ratio on rates are told to differ.
+pub const RATES_DIFFER: f64 = 1.05;
+
 /// Whether the least and the highest rate are as good as equal, or apart by their intervals, where they have any.
 fn rates_are_apart(cells: &[&CellRecord]) -> bool {
-    const ALIKE: f64 = 1.05;
     let rate = |cell: &&CellRecord| {
         let rates = cell.headline_rates()?;
         Some((rates.requests_per_s, rates.requests_per_s_interval))
@@ -260,7 +262,7 @@ fn rates_are_apart(cells: &[&CellRecord]) -> bool {
     let overlap = low
         .zip(*high)
         .is_some_and(|(low, high)| low.high >= high.low);
-    *most < ALIKE * least || !overlap
+    *most < RATES_DIFFER * least || !overlap
 }
 
 /// Values below which a P95 is a maximum.
