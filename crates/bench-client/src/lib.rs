@@ -35,6 +35,7 @@ pub use protocol::{Protocol, protocol_by_name};
 pub use read_batching::ReadBatching;
 pub use request::{PreparedRequest, RequestEncoder};
 pub use socket::ReadMark;
+pub use sys::take_short_turns;
 pub use target::{
     CancelAfter, ConnectionPolicy, HttpVersion, Limits, Target, Timeouts, TlsOptions,
 };

@@ -1,10 +1,10 @@
 //! System calls that have no safe interface: the one module of this crate with unsafe code.
 //!
-//! rustix has `recvmsg` but does not decode `SCM_TIMESTAMPNS`; tokio's `AsyncFd` wants a promise about the descriptor. Everything
+//! rustix has `recvmsg` but does not decode `SCM_TIMESTAMPNS`, and no `sched_setattr`; tokio's `AsyncFd` wants a promise about the descriptor. Everything
 //! that leaves this module is safe to call.
 #![expect(
     unsafe_code,
-    reason = "recvmsg's ancillary data and TCP_INFO have no safe interface"
+    reason = "recvmsg's ancillary data, TCP_INFO and a thread's turns have no safe interface"
 )]
 
 use std::io;
@@ -63,6 +63,55 @@ fn set_socket_option(
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Ask the kernel to let the calling thread, when it wakes, run before threads that have not had their turn of a millisecond or more:
+/// its own turns are to be as short as the kernel has them. Its share of the processor stays what it was, and nobody needs a privilege
+/// for it. Linux before 6.12 and other systems change nothing.
+///
+/// What carries load wakes often and works for microseconds; whatever else is on its processor (the planner at a prompt, the server)
+/// would otherwise hold it up for the rest of a turn: 0.7 to 2.8 ms.
+pub fn take_short_turns() {
+    #[cfg(target_os = "linux")]
+    {
+        /// The shortest that Linux has, nanoseconds.
+        const TURN: u64 = 100_000;
+        let _refused = change_turn(TURN);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn change_turn(length: u64) -> Option<()> {
+    // SAFETY: the structure is plain numbers, for which zero is a value, and valid for writes of its size; both calls copy it.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let size = u32::try_from(size_of::<libc::sched_attr>()).ok()?;
+    let this_thread = 0;
+    // SAFETY: as above.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            this_thread,
+            &raw mut attributes,
+            size,
+            0,
+        )
+    };
+    // Somebody's choice of a policy (real time, idle) is left alone.
+    if rc != 0 || attributes.sched_policy != libc::SCHED_OTHER.cast_unsigned() {
+        return None;
+    }
+    attributes.size = size;
+    attributes.sched_runtime = length;
+    // SAFETY: as above.
+    let rc = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            this_thread,
+            &raw const attributes,
+            0,
+        )
+    };
+    (rc == 0).then_some(())
 }
 
 /// What a TCP connection has brought in order since it began: bytes, and the segments that they came in.

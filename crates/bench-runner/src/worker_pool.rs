@@ -154,6 +154,7 @@ struct WorkerContext {
 
 impl WorkerContext {
     fn work(self, mut inbox: mpsc::Receiver<Order>) {
+        bench_client::take_short_turns();
         let runtime = match self.runtime() {
             Ok(runtime) => runtime,
             Err(error) => {

@@ -3,7 +3,7 @@
 //! Nearly every tokenizer cuts a text before a blank and never makes a token across it: then the counts of the parts add up to that
 //! of the whole. Whether a tokenizer is one of these is found out before its words are trusted; texts of others are encoded whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use tokenizers::{
@@ -329,17 +329,27 @@ fn ids(tokenizer: &Tokenizer, text: &str) -> tokenizers::Result<Vec<u32>> {
     Ok(tokenizer.encode_fast(text, false)?.get_ids().to_vec())
 }
 
-/// Whether a token of the vocabulary holds a blank after something else, or an added one takes the blanks around it.
+/// Whether a token could reach across the place where [`parts`] cuts: it holds a blank right after a visible ASCII character (as every
+/// byte-level vocabulary has tokens of line ends and blanks, which lie within a part), or an added one takes the blanks around it.
 fn has_tokens_across_blanks(tokenizer: &Tokenizer) -> bool {
     // As blanks are written in byte-level and in SentencePiece vocabularies.
     let is_blank = |c: char| matches!(c, ' ' | '\u{120}' | '\u{2581}');
-    let vocabulary = tokenizer.get_vocab(false);
-    let across = |token: &str| token.trim_start_matches(is_blank).contains(is_blank);
     let added = tokenizer.get_added_tokens_decoder();
-    vocabulary.keys().any(|token| across(token))
+    let by_name: HashSet<&str> = added.values().map(|token| token.content.as_str()).collect();
+    let across = |token: &str| {
+        let next = token.chars().skip(1);
+        token
+            .chars()
+            .zip(next)
+            .any(|(before, c)| before.is_ascii_graphic() && is_blank(c))
+    };
+    let vocabulary = tokenizer.get_vocab(false);
+    // added tokens stand for their own characters, in which U+2581 is no blank
+    let across = |token: &String| !by_name.contains(token.as_str()) && across(token);
+    vocabulary.keys().any(across)
         || added
             .values()
-            .any(|token| token.rstrip || token.content.contains(' '))
+            .any(|token| token.lstrip || token.rstrip || token.content.contains(' '))
 }
 
 /// Whether it may encode the same text differently each time.

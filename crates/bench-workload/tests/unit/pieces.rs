@@ -26,11 +26,13 @@ fn bpe(dropout: Option<f32>) -> Tokenizer {
         .vocab_size(400)
         .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
         .build();
+    let code = "if\n    x\n\t    y\n        z\n ".repeat(8);
     let years = (1960..2060).map(|year| year.to_string().repeat(2));
     let words = builtin_prompts::WORDS
         .lines()
         .map(str::to_owned)
-        .chain(years);
+        .chain(years)
+        .chain([code]);
     tokenizer
         .train(&mut TrainerWrapper::from(trainer), words)
         .unwrap();
@@ -62,7 +64,14 @@ fn salts_are_counted_by_the_model_alone_where_that_is_the_same() {
 
 #[test]
 fn words_are_trusted_where_they_add_up_and_nowhere_else() {
-    assert!(Anchor::of(&bpe(None)).is_some());
+    let usual = bpe(None);
+    let vocabulary = usual.get_vocab(false);
+    let indent = |token: &String| token.starts_with(['Ċ', 'ĉ']) && token.ends_with('Ġ');
+    assert!(
+        vocabulary.keys().any(indent),
+        "as in every vocabulary that has seen code: {vocabulary:?}"
+    );
+    assert!(Anchor::of(&usual).is_some());
     assert!(
         Anchor::of(&bpe(Some(0.5))).is_none(),
         "each time another count"
