@@ -251,7 +251,6 @@ fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
         .windows(2)
         .map(|pair| (pair[1] - pair[0]).as_f64())
         .collect();
-    let mut found: Vec<(Stamp, f64)> = stamps.iter().copied().zip(gaps.iter().copied()).collect();
     let middle = gaps.len() / 2;
     if gaps.len() < 3 {
         return Vec::new();
@@ -260,9 +259,66 @@ fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let (_, median, _) = gaps.select_nth_unstable_by(middle, f64::total_cmp);
     let least = STANDS_OUT * median.max(mean / 2.0);
-    found.retain(|(_, gap)| *gap > least);
+    let each = stamps
+        .windows(2)
+        .map(|pair| (pair[0], (pair[1] - pair[0]).as_f64()));
+    let mut found: Vec<(Stamp, f64)> = each.filter(|(_, gap)| *gap > least).collect();
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     found.truncate(MOST_STALLS);
     found.sort_by_key(|(at, _)| *at);
+    // one of many that are kept for long
+    found.shrink_to_fit();
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use bench_schema::{Channel, Event, Exchange, PromptSize, TokenSource};
+
+    use super::*;
+
+    /// An answer of a thousand events, 1 ms apart, the 500th of which comes 50 ms late.
+    fn long_answer() -> RequestRecord {
+        let mut wire = Exchange::nothing(Outcome::Completed);
+        wire.sent = Some(Stamp::EPOCH);
+        for n in 1..=1_000 {
+            let late = if n < 500 { 0 } else { 50 };
+            wire.events.push(Event {
+                at: Stamp::EPOCH + Nanos::from_millis(n + late),
+                lag: Nanos::ZERO,
+                bound: Nanos::ZERO,
+                tokens: None,
+                channel: Channel::Answer,
+            });
+        }
+        RequestRecord {
+            id: 0,
+            cell: "c".to_owned(),
+            repeat: 0,
+            phase: Phase::Measure,
+            use_case: None,
+            session: None,
+            turn: None,
+            worker: None,
+            due: Stamp::EPOCH,
+            dispatched: None,
+            prompt: PromptSize::default(),
+            asked_output_tokens: None,
+            output_tokens: None,
+            token_source: TokenSource::Unknown,
+            wire,
+        }
+    }
+
+    #[test]
+    fn a_sample_of_a_long_answer_takes_no_more_room_than_its_stalls() {
+        let found = stalls(&long_answer());
+        let at = Stamp::EPOCH + Nanos::from_millis(499);
+        assert_eq!(found, [(at, 51e6)]);
+        assert!(
+            found.capacity() <= MOST_STALLS,
+            "room for {}",
+            found.capacity()
+        );
+    }
 }
