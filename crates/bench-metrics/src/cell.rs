@@ -400,7 +400,7 @@ impl CellAccumulator {
                     .is_some_and(|w| w.contains(row.started()))
         };
         let chosen: Vec<&Row> = self.rows.iter().filter(|row| inside(row)).collect();
-        let metrics = distributions::of_rows(&chosen, &self.gaps, &steady);
+        let metrics = distributions::of_rows(&chosen, &self.gaps, &steady, |_| true);
         let headline = self.context.headline();
         // Objectives are about everything that was planned, from the first due to the last end.
         let judge = slo::Judge::new(&self);
@@ -414,6 +414,7 @@ impl CellAccumulator {
             rows: &chosen,
             gaps: &self.gaps,
             counts: &counts,
+            headline,
         };
         let groups = self.groups.records(&population, &slos);
         let analysis = phases::analysis(&chosen, &metrics, &windows, headline);

@@ -290,7 +290,8 @@ pub struct GroupRecord {
     pub name: String,
     /// What became of them.
     pub counts: Counts,
-    /// Their distributions; left out of a group that has all requests of its cell, whose own they are ([`CellRecord::metrics_of`]).
+    /// Their distributions: latencies from the origin of the headline, speed and lengths. Left out of a group that has all requests of its cell, whose own
+    /// they are ([`CellRecord::metrics_of`]).
     #[serde(
         default,
         with = "crate::stored::metrics",

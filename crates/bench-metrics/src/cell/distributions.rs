@@ -11,16 +11,17 @@ use crate::summary::{failure_view, summarise, summarise_clusters};
 
 use super::row::Row;
 
-/// Every metric that has a value in these rows, in time order. `steady` filters coarse gaps, by repeat; empty means all of them.
+/// Each of these metrics that has a value in these rows, in time order. `steady` filters coarse gaps, by repeat; empty means all of them.
 pub(super) fn of_rows(
     rows: &[&Row],
     gaps: &GapStore,
     steady: &BTreeMap<u32, Window>,
+    metrics: impl Fn(Metric) -> bool,
 ) -> BTreeMap<Metric, Distribution> {
     let lost = rows.iter().filter(|r| r.lost).count() as u64;
     let per_request = Metric::ALL
         .iter()
-        .filter(|m| !matches!(m, Metric::Icl | Metric::Itl));
+        .filter(|m| metrics(**m) && !matches!(m, Metric::Icl | Metric::Itl));
     let mut all: BTreeMap<Metric, Distribution> = per_request
         .filter_map(|&m| Some((m, of_requests(rows, m, lost)?)))
         .collect();

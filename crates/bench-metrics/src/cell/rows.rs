@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Counts, Distribution, GroupRecord, Metric, RequestRecord, SloOutcome};
+use bench_schema::{Counts, Distribution, GroupRecord, Metric, Origin, RequestRecord, SloOutcome};
 
 use crate::counts::CountKeeper;
 use crate::gaps::{GapBatch, GapHistograms, GapStore};
@@ -148,7 +148,7 @@ impl GroupTable {
             if !record.is_all_of(cell.counts) {
                 let has = |row: &&Row| self.ids(row.groups).iter().any(|g| usize::from(*g) == id);
                 let members: Vec<&Row> = cell.rows.iter().copied().filter(has).collect();
-                record.metrics = group.metrics(&members, cell.gaps);
+                record.metrics = group.metrics(&members, cell);
             }
             record
         })
@@ -161,12 +161,32 @@ pub(crate) struct Population<'a> {
     pub(crate) rows: &'a [&'a Row],
     pub(crate) gaps: &'a GapStore,
     pub(crate) counts: &'a Counts,
+    pub(crate) headline: Origin,
+}
+
+impl Population<'_> {
+    /// What its groups are told by: what users feel, from the origin of the headline, and lengths. Each distribution of each group of each cell
+    /// is half a kilobyte of `run.json`; what tells of the client and of the protocol is the cell's.
+    fn is_of_groups(&self, metric: Metric) -> bool {
+        let of_cells = matches!(
+            metric,
+            Metric::Ttst
+                | Metric::NormalisedLatency
+                | Metric::Decode
+                | Metric::Tail
+                | Metric::Lateness
+                | Metric::Connect
+                | Metric::TokensPerChunk
+        );
+        !of_cells && metric.from_origin(self.headline) == metric
+    }
 }
 
 impl Group {
     /// The distributions of its own requests.
-    fn metrics(&self, members: &[&Row], gaps: &GapStore) -> BTreeMap<Metric, Distribution> {
-        let mut metrics = distributions::of_rows(members, gaps, &BTreeMap::new());
+    fn metrics(&self, members: &[&Row], cell: &Population<'_>) -> BTreeMap<Metric, Distribution> {
+        let told = |metric| cell.is_of_groups(metric);
+        let mut metrics = distributions::of_rows(members, cell.gaps, &BTreeMap::new(), told);
         if let Some(coarse) = &self.coarse {
             metrics.remove(&Metric::Icl);
             metrics.remove(&Metric::Itl);

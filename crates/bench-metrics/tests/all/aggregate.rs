@@ -267,6 +267,11 @@ fn groups_have_their_own_counts_distributions_and_objectives() {
         40e6,
         1e-9,
     );
+    let told: Vec<&Metric> = group("use_case", "chat").metrics.keys().collect();
+    assert!(told.contains(&&Metric::E2e) && told.contains(&&Metric::OutputTokens));
+    for of_the_cell in [Metric::E2eDue, Metric::Tail, Metric::Lateness] {
+        assert!(cell.metrics.contains_key(&of_the_cell) && !told.contains(&&of_the_cell));
+    }
     assert_eq!(group("use_case", "chat").slos.len(), 1);
     assert_eq!(group("use_case", "chat").slos[0].verdict, SloVerdict::Pass);
     assert_eq!(group("use_case", "code").slos[0].verdict, SloVerdict::Fail);
