@@ -2,6 +2,7 @@
 
 pub(crate) mod read;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -62,6 +63,53 @@ pub enum DatasetSpec {
         /// The file; a name that ends in `.gz` is unpacked while it is read.
         path: PathBuf,
     },
+}
+
+/// Rows of a file that are read to learn its labels.
+const MOST_ROWS: usize = 10_000;
+/// Groups of prompts that are named one by one.
+const MOST_GROUPS: u64 = 1_000;
+
+impl DatasetSpec {
+    /// The labels that its requests can have, as far as that can be known beforehand: `None` where they are too many, or its file is long or cannot be read.
+    pub fn use_cases(&self) -> Option<BTreeSet<String>> {
+        match self {
+            Self::Mixed => Some(names(crate::USE_CASES.iter().map(|case| case.name))),
+            Self::Study(study) => Some(names([study.name()])),
+            Self::Prefix { groups, .. } => (*groups <= MOST_GROUPS).then(|| {
+                (0..*groups)
+                    .map(|group| format!("prefix-{group}"))
+                    .collect()
+            }),
+            Self::File { format, path } => labels(*format, path).ok().flatten(),
+            Self::Random
+            | Self::Joint(_)
+            | Self::RandomIds { .. }
+            | Self::Text
+            | Self::Spread(_)
+            | Self::MultiTurn { .. } => Some(BTreeSet::new()),
+        }
+    }
+}
+
+fn names<'a>(all: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    all.into_iter().map(str::to_owned).collect()
+}
+
+/// The labels of a file's rows; `None` where it has more than are read.
+fn labels(format: FileFormat, path: &Path) -> Result<Option<BTreeSet<String>>, WorkloadError> {
+    let mut reader = read::open(format, path)?;
+    let mut labels = BTreeSet::new();
+    for _ in 0..MOST_ROWS {
+        match reader() {
+            Ok(Some(row)) => labels.extend(row.use_case),
+            Ok(None) => return Ok(Some(labels)),
+            // the run says what it makes of it
+            Err(WorkloadError::BadLine { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
 }
 
 named! {

@@ -1,13 +1,13 @@
 //! Before the first request: the engine, the server, what sizes prompts, what is sampled, and how many files may be open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
 use bench_insight::Target;
 use bench_schema::Load;
-use bench_workload::{HfTokenizer, TokenCounter, Words};
+use bench_workload::{DatasetSpec, HfTokenizer, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Run;
@@ -54,6 +54,7 @@ impl<'a> Run<'a> {
         };
         let cells = told_apart((program.design)(settings, server.context()));
         targets_are_of(&cells, settings)?;
+        objectives_are_of(&cells, settings)?;
         secrets.hide_in_server(&mut server.record);
         if !output.dry_run {
             make_room_for(&cells, settings)?;
@@ -229,6 +230,47 @@ fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     }
 }
 
+/// That some request can be of the use cases which objectives name, where the datasets tell.
+fn objectives_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
+    let slos = settings.objectives.slo.iter();
+    let mut named = slos.filter_map(|slo| slo.use_case.as_deref()).peekable();
+    if named.peek().is_none() {
+        return Ok(());
+    }
+    let mut datasets: Vec<&DatasetSpec> = Vec::new();
+    for cell in cells {
+        if !datasets.contains(&&cell.dataset) {
+            datasets.push(&cell.dataset);
+        }
+    }
+    let known: Option<Vec<_>> = datasets.iter().map(|dataset| dataset.use_cases()).collect();
+    let Some(known) = known else { return Ok(()) };
+    let known: BTreeSet<String> = known.into_iter().flatten().collect();
+    let (few, more) = (known.iter().take(MOST_NAMED), known.len() > MOST_NAMED);
+    let few: Vec<&str> = few.map(String::as_str).collect();
+    let help = match few.as_slice() {
+        [] => "the requests of this dataset have no use cases; an objective without @ is about all of them".to_owned(),
+        few => format!("they are {}{}", few.join(", "), if more { ", …" } else { "" }),
+    };
+    let unknown = named.filter(|name| !known.contains(*name));
+    let problems: Vec<_> = unknown
+        .map(|name| Problem {
+            place: Place::Flag("slo".to_owned()),
+            key: "slo".to_owned(),
+            message: format!("there are no requests of the use case `{name}`"),
+            help: Some(help.clone()),
+        })
+        .collect();
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(RunError::Config(problems))
+    }
+}
+
+/// Use cases that are named for help.
+const MOST_NAMED: usize = 20;
+
 /// Why this host's GPUs are not read.
 const ELSEWHERE: &str = "the server is on another host, so its GPUs are not this one's; name its exporter with --dcgm or --prometheus (or this host's library \
      with --nvml, if it is here after all)";
@@ -298,8 +340,6 @@ fn short(streams: u64, allowed: Option<u64>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use bench_workload::DatasetSpec;
-
     use super::*;
 
     #[test]
@@ -334,6 +374,37 @@ mod tests {
             said.contains("no cell `c9`") && said.contains("the cells are c2"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn an_objective_of_a_use_case_that_no_request_has_is_refused_before_anything_is_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("prompts.jsonl");
+        let rows = "{\"prompt\": \"a\", \"use_case\": \"mail\"}\n{\"prompt\": \"b\"}\n";
+        std::fs::write(&file, rows).unwrap();
+        let of = |dataset: DatasetSpec, slo: &str| {
+            let args = ["--concurrency", "2", "--slo", slo];
+            let settings = config::for_tests(bench_schema::Benchmark::Throughput, &args);
+            objectives_are_of(&[Cell::of(&settings, Load::closed(2), dataset)], &settings)
+        };
+        let labelled = || DatasetSpec::File {
+            format: bench_workload::FileFormat::Jsonl,
+            path: file.clone(),
+        };
+        assert!(of(DatasetSpec::Mixed, "ttft=1s@short-qa").is_ok());
+        assert!(of(labelled(), "ttft=1s@mail,e2e=2s").is_ok());
+        assert!(of(DatasetSpec::Random, "ttft=1s").is_ok());
+        for (dataset, wrong, hint) in [
+            (DatasetSpec::Mixed, "ttft=1s@chat", "short-qa"),
+            (labelled(), "ttft=1s@short-qa", "they are mail"),
+            (DatasetSpec::Random, "ttft=1s@chat", "without @"),
+        ] {
+            let said = of(dataset, wrong).unwrap_err().to_string();
+            assert!(
+                said.contains("no requests of the use case") && said.contains(hint),
+                "{said}"
+            );
+        }
     }
 
     #[test]
