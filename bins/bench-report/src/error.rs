@@ -32,13 +32,15 @@ pub(crate) enum CommandError {
     )]
     LostRecord(PathBuf),
     #[error(
-        "{path}: request {id} of {cell} is in two shards, or twice in one; give each shard once, as it was measured"
+        "{path}: request {id} of {cell} is in two shards; give each shard once, as it was measured"
     )]
     Twice {
         path: PathBuf,
         cell: String,
         id: u64,
     },
+    #[error("{path} holds the files of two runs: {whose}; put the files of each run together")]
+    OtherRun { path: PathBuf, whose: String },
     #[error("cannot read {path}: {source}; check that it exists and may be read")]
     Read { path: PathBuf, source: io::Error },
     #[error("{path} is not a result that this program reads: {source}")]

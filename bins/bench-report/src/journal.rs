@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use bench_schema::{
-    JOURNAL_FILE, JournalFile, JournalPart, Lines, PartMeter, Phase, Reading, RequestRecord,
-    RunRecord, TrustReason, TrustVerdict, open_file, read_file,
+    BEGIN_FILE, BadLine, Entries, Entry, JOURNAL_FILE, JournalFile, JournalPart, Lines,
+    MOST_RUN_BYTES, PartMeter, Problem, RequestRecord, RunRecord, TrustReason, TrustVerdict,
+    open_file, read_file,
 };
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 
 use crate::error::CommandError;
 
@@ -30,16 +30,20 @@ pub(crate) struct Check {
     pub(crate) unchecked: Vec<String>,
     /// How many records each cell has; nothing where that is not known.
     pub(crate) records: BTreeMap<String, u64>,
+    /// Which run they are of and which one is told beside them, where these are two.
+    pub(crate) foreign: Option<String>,
 }
 
 /// Hold the journals against what is known of them.
 ///
 /// A run that ended says how many lines and bytes each part has, and their hash. One of an older program says only how many requests each
 /// cell had. One that was killed says what its parts held a few seconds before; what came later is only known to be records, and a torn last
-/// line is no damage there. No journal at all is no damage either: a run may be kept without its requests.
-pub(crate) fn check(run: &RunRecord, dir: &Path) -> Result<Check, CommandError> {
+/// line is no damage there. No journal at all is no damage either: a run may be kept without its requests. `begun` says that `run` is what
+/// [`BEGIN_FILE`] holds.
+pub(crate) fn check(run: &RunRecord, dir: &Path, begun: bool) -> Result<Check, CommandError> {
     let known = Known::of(run, dir)?;
     let mut found = Check::default();
+    found.whose(run, dir, begun, &known)?;
     for file in [JournalFile::Requests, JournalFile::Readings] {
         found.look(file, dir, &known)?;
     }
@@ -144,10 +148,7 @@ impl Known {
 /// What the journals in a folder hold as they lie there.
 pub(crate) fn parts(dir: &Path) -> Result<Vec<JournalPart>, CommandError> {
     let all = [JournalFile::Requests, JournalFile::Readings].map(|file| file.parts_in(dir));
-    let one = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        Ok(metered(path, u64::MAX)?.part(&name))
-    };
+    let one = |path: &PathBuf| Ok(metered(path, u64::MAX)?.part(&name(path)));
     all.iter().flatten().map(one).collect()
 }
 
@@ -160,6 +161,47 @@ fn metered(path: &Path, most: u64) -> Result<PartMeter, CommandError> {
 }
 
 impl Check {
+    /// Whether the run is the one whose journals these are: their list says what stood in the [`BEGIN_FILE`] beside them.
+    fn whose(
+        &mut self,
+        run: &RunRecord,
+        dir: &Path,
+        begun: bool,
+        known: &Known,
+    ) -> Result<(), CommandError> {
+        let path = dir.join(BEGIN_FILE);
+        let listed = known.parts.iter().find(|part| part.file == BEGIN_FILE);
+        let Some(listed) = listed.filter(|_| path.exists()) else {
+            return Ok(());
+        };
+        let of = |run: &RunRecord| format!("{}, started at {}", run.title, run.started_at);
+        if metered(&path, u64::MAX)?.part(BEGIN_FILE) != *listed {
+            let told =
+                format!("{BEGIN_FILE} is not the one that {JOURNAL_FILE} was written beside");
+            if begun {
+                self.foreign = Some(format!(
+                    "{told}: it is of the run `{}` (who changed it on purpose takes {JOURNAL_FILE} away)",
+                    of(run)
+                ));
+            } else {
+                let told = format!("{told}: whether run.json is of this run cannot be told");
+                self.unchecked.push(told);
+            }
+            return Ok(());
+        }
+        let text = read_file(&path, MOST_RUN_BYTES).map_err(CommandError::read(&path))?;
+        let owner = RunRecord::from_json(&String::from_utf8_lossy(&text));
+        let owner = owner.map_err(|source| CommandError::Schema { path, source })?;
+        if (&owner.started_at, &owner.clock) != (&run.started_at, &run.clock) {
+            self.foreign = Some(format!(
+                "run.json is of the run `{}`, and the journals are of `{}`",
+                of(run),
+                of(&owner)
+            ));
+        }
+        Ok(())
+    }
+
     /// Look at the parts of one journal.
     fn look(&mut self, file: JournalFile, dir: &Path, known: &Known) -> Result<(), CommandError> {
         let listed = known.of_file(file);
@@ -225,7 +267,7 @@ fn changed(part: &JournalPart, dir: &Path, grew: bool) -> Result<Option<String>,
         return Ok(None);
     }
     if let Some(line) = unreadable(&path)? {
-        return Ok(Some(format!("{name}, line {line}, cannot be read")));
+        return Ok(Some(format!("{name}: line {line} cannot be read")));
     }
     let told = if found.lines == part.lines {
         format!(
@@ -256,30 +298,20 @@ impl Check {
     /// Every record of the journal read where the run does not list its parts to the end: damaged lines, requests that are there twice, cells that
     /// lack some.
     fn count(&mut self, run: &RunRecord, dir: &Path) -> Result<(), CommandError> {
-        let found = &mut self.damage;
-        let mut seen = Seen::default();
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        let mut lines = JournalFile::Requests.lines_in(dir);
-        while let Some(line) = lines.next_line()? {
-            let number = line.number;
-            let name = line.part.file_name().unwrap_or_default().to_string_lossy();
-            let record: Option<RequestRecord> = line.value();
-            match record.filter(RequestRecord::is_possible) {
-                Some(record) => {
-                    if !seen.insert(&record.cell, record.repeat, record.phase, record.id) {
-                        found.push(format!(
-                            "{name}, line {number}: request {} of {} is there twice",
-                            record.id,
-                            record.cell.escape_debug()
-                        ));
-                    }
-                    *counts.entry(record.cell).or_default() += 1;
-                }
-                // what a killed program leaves
-                None if line.is_torn() && !run.complete => {}
-                None => found.push(format!("{name}, line {number}, cannot be read")),
-            }
+        let mut requests = Values::<RequestRecord>::open(dir, JournalFile::Requests, true);
+        while let Some(record) = requests.next()? {
+            *counts.entry(record.cell).or_default() += 1;
         }
+        let found = &mut self.damage;
+        found.extend(requests.unread());
+        // a killed program leaves no other part so than the last
+        let last = JournalFile::Requests.parts_in(dir).pop();
+        let last = last.filter(|_| !run.complete);
+        let torn = requests
+            .torn()
+            .filter(|part| Some(*part) != last.as_deref());
+        found.extend(torn.map(|part| format!("{} ends inside a line", name(part))));
         if run.complete && !counts.is_empty() {
             let lacking = counted(run).filter_map(|(cell, told)| {
                 let there = counts.get(&cell).copied().unwrap_or(0);
@@ -295,7 +327,10 @@ impl Check {
         self.records = counts;
         // of a shard only every n-th request is here
         let is_shard = run.config.get("shard").is_some();
-        let (holes, records) = (seen.holes(), self.records.values().sum::<u64>());
+        let (holes, records) = (
+            requests.entries.seen().holes(),
+            self.records.values().sum::<u64>(),
+        );
         if !is_shard && holes > records.saturating_mul(FAR) {
             self.damage.push(format!(
                 "ids of requests go {holes} beyond the {records} records: some are damaged"
@@ -311,40 +346,6 @@ impl Check {
 
 /// So many times more requests than records cannot have been in flight.
 const FAR: u64 = 1000;
-
-/// Which requests were met: a bit each in words of 64, since ids are places in a plan; of a damaged id there is one word.
-#[derive(Default)]
-pub(crate) struct Seen {
-    words: BTreeMap<(String, u32, bool), BTreeMap<u64, u64>>,
-}
-
-impl Seen {
-    /// Requests that were not met although later ones of their plan were.
-    fn holes(&self) -> u64 {
-        let holes = |words: &BTreeMap<u64, u64>| {
-            let met: u64 = words
-                .values()
-                .map(|word| u64::from(word.count_ones()))
-                .sum();
-            let last = words.last_key_value();
-            let last = last.map_or(0, |(at, word)| at * 64 + u64::from(word.ilog2()));
-            last.saturating_add(1).saturating_sub(met)
-        };
-        let all = self.words.values().map(holes);
-        all.fold(0, u64::saturating_add)
-    }
-
-    /// Whether this request was not met before.
-    pub(crate) fn insert(&mut self, cell: &str, repeat: u32, phase: Phase, id: u64) -> bool {
-        let key = (cell.to_owned(), repeat, phase == Phase::Warmup);
-        let word = self.words.entry(key).or_default();
-        let word = word.entry(id / 64).or_default();
-        let bit = 1_u64 << (id % 64);
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
-    }
-}
 
 /// Marks a run whose journals are damaged: what is made of them cannot be believed.
 pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
@@ -367,85 +368,60 @@ pub(crate) fn is_damaged(run: &RunRecord) -> bool {
 /// Line numbers that are kept for the message.
 const MOST_LINES: usize = 5;
 
-/// What stands on a line.
-pub(crate) trait Measured: DeserializeOwned {
-    /// Whether it can have been measured; else it is damaged, though it can be read.
-    fn is_possible(&self) -> bool {
-        true
-    }
-}
-
-impl Measured for Reading {}
-
-impl Measured for RequestRecord {
-    fn is_possible(&self) -> bool {
-        self.is_possible()
-    }
-}
-
 /// What was passed over in one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Damage {
-    /// Lines that are no record, and the first ones' numbers, from 1.
+    /// Lines that do not count, and the first of them.
     pub(crate) lines: u64,
-    pub(crate) named: Vec<u64>,
+    pub(crate) named: Vec<BadLine>,
     /// Whether the file ends inside a line.
     pub(crate) torn: bool,
 }
 
 impl Damage {
-    fn add(&mut self, line: u64, torn: bool) {
-        if torn {
+    fn add(&mut self, bad: BadLine) {
+        if bad.problem == Problem::Torn {
             self.torn = true;
             return;
         }
         self.lines += 1;
         if self.named.len() < MOST_LINES {
-            self.named.push(line);
+            self.named.push(bad);
         }
     }
 
-    /// The lines that cannot be read, for people.
-    fn unread(&self, path: &Path) -> Option<String> {
-        let named: Vec<String> = self.named.iter().map(ToString::to_string).collect();
-        let more = if self.lines > self.named.len() as u64 {
-            ", …"
-        } else {
-            ""
-        };
-        let are = match self.lines {
-            0 => return None,
-            1 => "1 line cannot be read and is left out".to_owned(),
-            lines => format!("{lines} lines cannot be read and are left out"),
-        };
-        let (path, named) = (path.display(), named.join(", "));
-        Some(format!("{path}: {are} (line {named}{more})"))
+    /// The lines that do not count, for people.
+    fn unread(&self) -> Option<String> {
+        let mut named: Vec<String> = self.named.iter().map(ToString::to_string).collect();
+        let more = self.lines - named.len() as u64;
+        named.extend((more > 0).then(|| format!("{more} more")));
+        (self.lines > 0).then(|| named.join(", "))
     }
 
     /// All of it; nothing where nothing was passed over.
     fn notes(&self, path: &Path) -> impl Iterator<Item = String> {
+        let path = path.display();
+        let unread = self
+            .unread()
+            .map(|lines| format!("{path}: {lines}; left out"));
         let torn = self.torn.then(|| {
-            format!(
-                "{}: its last line is torn, as a killed program leaves it; it is left out",
-                path.display()
-            )
+            format!("{path}: its last line is torn, as a killed program leaves it; it is left out")
         });
-        self.unread(path).into_iter().chain(torn)
+        unread.into_iter().chain(torn)
     }
 }
 
-/// The values of a journal, one at a time, part after part.
+/// The entries of a journal, one at a time, part after part.
 pub(crate) struct Values<T> {
-    lines: Lines,
+    entries: Entries<T>,
     damaged_ok: bool,
     missing: Option<String>,
-    /// The parts so far, and what was passed over in each.
+    /// The parts in which something was passed over so far.
     parts: Vec<(PathBuf, Damage)>,
-    of: PhantomData<T>,
 }
 
-impl<T: Measured> Values<T> {
-    /// Those of a journal in a run directory; none where there is no such journal. Lines that are no value are passed over where that is allowed.
+impl<T: Entry> Values<T> {
+    /// Those of a journal in a run directory; none where there is no such journal. Lines that are none are passed over where that is allowed.
     pub(crate) fn open(run: &Path, file: JournalFile, damaged_ok: bool) -> Self {
         let missing = file.missing_in(run);
         let named: Vec<_> = missing.into_iter().take(MOST_LINES).collect();
@@ -457,39 +433,38 @@ impl<T: Measured> Values<T> {
             )
         };
         Self {
-            lines: file.lines_in(run),
+            entries: Entries::of(file.lines_in(run)),
             damaged_ok,
             missing: (!named.is_empty()).then(told),
             parts: Vec::new(),
-            of: PhantomData,
         }
     }
 
     /// The next value; `None` at the end.
     ///
     /// # Errors
-    /// Where a line is no value, but for the torn end that a killed program leaves.
+    /// Where a line is none, but for the torn end that a killed program leaves.
     pub(crate) fn next(&mut self) -> Result<Option<T>, CommandError> {
-        while let Some(line) = self.lines.next_line()? {
-            if self.parts.last().is_none_or(|part| part.0 != line.part) {
-                self.parts.push((line.part.to_owned(), Damage::default()));
-            }
-            let value: Option<T> = line.value();
-            if let Some(value) = value.filter(T::is_possible) {
-                return Ok(Some(value));
-            }
-            if !(line.is_torn() || self.damaged_ok) {
-                let name = line.part.file_name().unwrap_or_default().to_string_lossy();
-                let (run, number) = (line.part.parent().unwrap_or(line.part), line.number);
+        while let Some(entry) = self.entries.next_entry()? {
+            let bad = match entry {
+                Ok(value) => return Ok(Some(value)),
+                Err(bad) => bad,
+            };
+            if bad.problem != Problem::Torn && !self.damaged_ok {
+                let why = match bad.problem {
+                    Problem::Unreadable => ": it is damaged, or of a newer version",
+                    _ => "",
+                };
                 return Err(CommandError::Damaged {
-                    path: run.to_owned(),
-                    damage: format!(
-                        "{name}, line {number}, cannot be read: it is damaged, or of a newer version"
-                    ),
+                    path: bad.part.parent().unwrap_or(&bad.part).to_owned(),
+                    damage: format!("{}: {bad}{why}", name(&bad.part)),
                 });
             }
+            if self.parts.last().is_none_or(|part| part.0 != bad.part) {
+                self.parts.push((bad.part.clone(), Damage::default()));
+            }
             if let Some((_, damage)) = self.parts.last_mut() {
-                damage.add(line.number, line.is_torn());
+                damage.add(bad);
             }
         }
         Ok(None)
@@ -502,12 +477,23 @@ impl<T: Measured> Values<T> {
         self.missing.iter().cloned().chain(notes)
     }
 
-    /// The lines that could not be read so far, by the names of their files.
+    /// The lines that do not count so far, by the names of their files.
     pub(crate) fn unread(&self) -> impl Iterator<Item = String> {
-        let name = |path: &Path| PathBuf::from(path.file_name().unwrap_or_default());
         let parts = self.parts.iter();
-        parts.filter_map(move |(path, damage)| damage.unread(&name(path)))
+        parts.filter_map(|(path, damage)| Some(format!("{}: {}", name(path), damage.unread()?)))
     }
+
+    /// The parts that end inside a line.
+    fn torn(&self) -> impl Iterator<Item = &Path> {
+        let torn = self.parts.iter().filter(|(_, damage)| damage.torn);
+        torn.map(|(path, _)| path.as_path())
+    }
+}
+
+/// The name of a part, without its folder.
+fn name(part: &Path) -> String {
+    let name = part.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

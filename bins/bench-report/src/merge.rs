@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 
 use bench_insight::conclude_run;
 use bench_schema::{
-    CellRecord, ClientRecord, Factor, JournalFile, Load, PlanHash, RunRecord, TrustReason,
+    CellRecord, ClientRecord, Factor, JournalFile, Load, PlanHash, RunRecord, Seen, TrustReason,
     TrustVerdict,
 };
 
 use crate::Done;
 use crate::arguments::Merge;
 use crate::error::CommandError;
-use crate::journal::{self, Seen};
+use crate::journal;
 use crate::run_folder::RunFolder;
 use crate::{files, render};
 
@@ -62,7 +62,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     let mut spans = journals::Spans::default();
     let mut seen = Seen::default();
     let requests = journals::requests(shards, clocks, out, |shard, request| {
-        if !seen.insert(&request.cell, request.repeat, request.phase, request.id) {
+        if !seen.insert(request) {
             return Err(CommandError::Twice {
                 path: shards
                     .get(shard)

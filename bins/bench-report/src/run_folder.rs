@@ -40,6 +40,8 @@ pub(crate) struct RunFolder {
     /// What is wrong with its journals, where that may be passed over.
     pub(crate) damage: Vec<String>,
     pub(crate) damaged_ok: bool,
+    /// Whether it was read from what was written when it began.
+    begun: bool,
 }
 
 impl RunFolder {
@@ -100,6 +102,7 @@ impl RunFolder {
                 | CommandError::LostRecord(_)),
             ) if begun.is_file() => {
                 let mut run = Self::read(&begun)?;
+                run.begun = true;
                 run.notes.push(format!(
                     "{why}; its configuration is taken from {BEGIN_FILE}"
                 ));
@@ -137,6 +140,7 @@ impl RunFolder {
             records: BTreeMap::new(),
             damage: Vec::new(),
             damaged_ok: false,
+            begun: false,
         }
     }
 
@@ -147,7 +151,14 @@ impl RunFolder {
             damage,
             unchecked,
             records,
-        } = journal::check(&self.record, &self.path)?;
+            foreign,
+        } = journal::check(&self.record, &self.path, self.begun)?;
+        if let Some(whose) = foreign {
+            return Err(CommandError::OtherRun {
+                path: self.path.clone(),
+                whose,
+            });
+        }
         self.records = records;
         if !damage.is_empty() && !reads.damaged_ok {
             return Err(CommandError::Damaged {
@@ -243,14 +254,8 @@ impl RunFolder {
         let done = conclusion.finish(run);
         self.notes.extend(lines.notes());
         self.notes.extend(readings.notes());
-        self.damage.extend(lines.unread().chain(readings.unread()));
-        for (cell, records) in &done.unknown {
-            self.notes.push(format!(
-                "{}: {records} records are of cell `{}`, which run.json does not have; they are left out",
-                self.path.display(),
-                cell.escape_debug()
-            ));
-        }
+        let unread = lines.unread().chain(readings.unread()).collect();
+        self.left_out(&done, unread)?;
         self.notes.push(format!(
             "{}: {} cells made again from {} records",
             self.path.display(),
@@ -258,6 +263,37 @@ impl RunFolder {
             done.requests
         ));
         Ok(done)
+    }
+
+    /// Takes down what was left out as its cells were made again.
+    ///
+    /// # Errors
+    /// [`CommandError::OtherRun`] where that is every request: none is of a cell that this run has.
+    fn left_out(&mut self, done: &Concluded, unread: Vec<String>) -> Result<(), CommandError> {
+        let unknown = done.unknown.iter().map(|(cell, records)| {
+            let cell = cell.escape_debug();
+            format!("{records} requests are of cell {cell}, which this run does not have")
+        });
+        let unknown: Vec<String> = unknown.collect();
+        if done.requests == 0 && !unknown.is_empty() {
+            let file = if self.begun { BEGIN_FILE } else { "run.json" };
+            let (title, started) = (&self.record.title, &self.record.started_at);
+            let unknown = unknown.join(", ");
+            return Err(CommandError::OtherRun {
+                path: self.path.clone(),
+                whose: format!(
+                    "{file} is of the run `{title}, started at {started}`, and of the journals {unknown}"
+                ),
+            });
+        }
+        let left_out = |what| format!("{}: {what}; they are left out", self.path.display());
+        self.notes.extend(unknown.iter().map(left_out));
+        for damage in unread.into_iter().chain(unknown) {
+            if !self.damage.contains(&damage) {
+                self.damage.push(damage);
+            }
+        }
+        Ok(())
     }
 
     /// That it is not trusted and why, for people who see its numbers only.

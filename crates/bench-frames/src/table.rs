@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{CellRecord, JournalFile, Load, RunRecord};
+use bench_schema::{CellRecord, Entries, Entry, JournalFile, Load, RunRecord};
 use polars::prelude::{Column as Series, DataFrame, PlSmallStr};
-use serde::de::DeserializeOwned;
 
 use crate::FramesError;
 
@@ -202,15 +201,15 @@ pub(crate) fn labelled<'a, R: 'a>(
     table
 }
 
-/// Hands each line's value of a journal to `each`, part after part; a journal that is not there has no lines.
-pub(crate) fn stream<T: DeserializeOwned>(
+/// Hands each entry of a journal to `each`, part after part; a journal that is not there has none.
+pub(crate) fn stream<T: Entry>(
     run: &Path,
     file: JournalFile,
     mut each: impl FnMut(T),
 ) -> Result<(), FramesError> {
-    let mut lines = file.lines_in(run);
-    while let Some(line) = lines.next_line()? {
-        line.value().into_iter().for_each(&mut each);
+    let mut entries = Entries::of(file.lines_in(run));
+    while let Some(entry) = entries.next_entry()? {
+        entry.into_iter().for_each(&mut each);
     }
     Ok(())
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bench_schema::{JournalFile, Lines, UnreadablePart};
-use serde::de::DeserializeOwned;
+use bench_schema::{Entries, Entry, JournalFile, Lines, UnreadablePart};
 
 use crate::ReportError;
 
@@ -39,22 +38,22 @@ impl RunFiles {
     }
 }
 
-/// Hand each line of JSON-lines files to `each`, one at a time, and count the lines that are none of it: a run that was
+/// Hand each entry of a journal to `each`, one at a time, and count the lines that are none: a run that was
 /// killed leaves a torn last line, which must not cost the rest.
 ///
 /// # Errors
 /// [`ReportError::Read`] where the file cannot be opened or read.
-pub(crate) fn stream<T: DeserializeOwned>(
+pub(crate) fn stream<T: Entry>(
     parts: &[PathBuf],
     mut each: impl FnMut(T),
 ) -> Result<u64, ReportError> {
-    let mut lines = Lines::of(parts.iter().cloned());
+    let mut entries = Entries::of(Lines::of(parts.iter().cloned()));
     let mut torn = 0;
     let failed = |UnreadablePart { path, source }| ReportError::Read { path, source };
-    while let Some(line) = lines.next_line().map_err(failed)? {
-        match line.value() {
-            Some(value) => each(value),
-            None => torn += 1,
+    while let Some(entry) = entries.next_entry().map_err(failed)? {
+        match entry {
+            Ok(value) => each(value),
+            Err(_) => torn += 1,
         }
     }
     Ok(torn)

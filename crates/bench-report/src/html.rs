@@ -342,7 +342,7 @@ fn details(page: &mut Page, run: &RunRecord, torn: u64) {
         details.card { summary { "Effective configuration" } pre { (text::block(&config)) } }
         @if torn > 0 {
             p.note {
-                (torn) " lines of requests.jsonl could not be read (a run that was killed leaves a torn last line); the charts are without them."
+                (torn) " lines of requests.jsonl do not count (a run that was killed leaves a torn last line; others are damaged, or a request again); the charts are without them."
             }
         }
     });

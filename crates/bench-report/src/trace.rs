@@ -40,7 +40,7 @@ pub(crate) struct Trace {
     pub(crate) lag: Vec<LagBin>,
     /// p99 of the client's lag over the whole run, µs.
     pub(crate) lag_p99_us: Option<f64>,
-    /// Lines that could not be read.
+    /// Lines that do not count.
     pub(crate) torn: u64,
 }
 

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use bench_schema::{BEGIN_FILE, MOST_RUN_BYTES, RunRecord, hold_folder, read_file};
+use bench_schema::{
+    BEGIN_FILE, JournalPart, MOST_RUN_BYTES, PartMeter, RunRecord, hold_folder, read_file,
+};
 
 use crate::RunError;
 use crate::config::Settings;
@@ -105,6 +107,13 @@ impl RunDirectory {
         self.write(BEGIN_FILE, &text)?;
         self.home().begun = Some(text);
         self.write_run(record)
+    }
+
+    /// What was written when it began, as the list of journals names it.
+    pub(crate) fn begun(&self) -> Option<JournalPart> {
+        let mut written = PartMeter::default();
+        written.update(self.home().begun.as_ref()?.as_bytes());
+        Some(written.part(BEGIN_FILE))
     }
 
     /// Write `run.json` as it stands.

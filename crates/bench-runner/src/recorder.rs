@@ -322,7 +322,8 @@ impl RecorderLoop {
             return;
         }
         self.listed = (now, self.requests.parts() + self.readings.parts());
-        let held = [self.requests.record(), self.readings.record()].concat();
+        let mut held = [self.requests.record(), self.readings.record()].concat();
+        held.extend(self.directory.begun());
         let text = serde_json::to_string(&held).unwrap_or_default();
         self.directory.write(JOURNAL_FILE, &text).ok();
     }

@@ -15,7 +15,7 @@ const LONGEST_LINE: u64 = 256 << 20;
 pub const BEGIN_FILE: &str = "begin.json";
 
 /// What each part of the journals held when this was written, as a list of [`JournalPart`]: a program that is killed cannot say it in `run.json`.
-/// Parts only grow, so that what it says of the last one is true of its beginning.
+/// Parts only grow, so that what it says of the last one is true of its beginning. It lists [`BEGIN_FILE`] too: whose journals they are.
 pub const JOURNAL_FILE: &str = "journal.json";
 
 /// The two journals of a run. A long run writes each in parts, so that no file grows without end.

@@ -11,6 +11,7 @@
 mod names;
 
 mod cell;
+mod entries;
 mod event_log;
 mod exchange;
 mod files;
@@ -31,6 +32,7 @@ pub use cell::{
     CellAnalysis, CellRecord, ClientRecord, Counts, GroupRecord, LagRecord, PhaseShares,
     PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates,
 };
+pub use entries::{BadLine, Entries, Entry, Problem, Seen};
 pub use event_log::{Channel, Event, EventLog};
 pub use exchange::{
     ConnectionFacts, Exchange, FailureKind, Outcome, ServerTimings, Stage, TokenSource, Usage,

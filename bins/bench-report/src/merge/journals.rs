@@ -6,14 +6,14 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use bench_schema::{
-    JournalFile, JournalPart, Nanos, PartMeter, Phase, Reading, ReadingSource, RequestRecord,
-    RunRecord, Stamp,
+    Entry, JournalFile, JournalPart, Nanos, PartMeter, Phase, Reading, ReadingSource,
+    RequestRecord, RunRecord, Stamp,
 };
 use serde::Serialize;
 
 use super::check;
 use crate::error::CommandError;
-use crate::journal::{Measured, Values};
+use crate::journal::Values;
 use crate::run_folder::RunFolder;
 
 /// A joined journal.
@@ -102,7 +102,7 @@ struct Source<T> {
 }
 
 /// Merge streams that are each in order; where a shard lacks the file it adds nothing.
-fn join<T: Measured + Serialize>(
+fn join<T: Entry + Serialize>(
     shards: &[RunFolder],
     (folder, file): (&Path, JournalFile),
     mut place: impl FnMut(usize, T) -> (Stamp, T),

@@ -283,7 +283,7 @@ fn a_flipped_bit_is_refused_even_where_every_line_can_be_read() {
     is_refused(&run, &["requests.0002.jsonl was changed"]);
     bytes[3] = b'\\';
     fs::write(&path, &bytes).unwrap();
-    is_refused(&run, &["requests.0002.jsonl, line 1, cannot be read"]);
+    is_refused(&run, &["requests.0002.jsonl: line 1 cannot be read"]);
 }
 
 #[test]
@@ -523,7 +523,7 @@ fn a_record_that_nobody_can_have_measured_is_damage() {
         let folder = tempfile::tempdir().unwrap();
         let run = killed(&folder.path().join("run"), &open_run(), &records);
         is_refused(&run, &["requests.jsonl", "line"]);
-        is_recovered_with(&run, &["1 line cannot be read and is left out (line 8)"]);
+        is_recovered_with(&run, &["line 8 cannot be read"]);
     }
     // events that do not lead to the last one
     let folder = tempfile::tempdir().unwrap();
@@ -531,7 +531,7 @@ fn a_record_that_nobody_can_have_measured_is_damage() {
     let run = killed(&folder.path().join("run"), &open_run(), &records);
     let changed = lines(&records).replacen("\"last\":", "\"last\":1", 1);
     fs::write(run.join("requests.jsonl"), changed).unwrap();
-    is_refused(&run, &["requests.jsonl, line 1, cannot be read"]);
+    is_refused(&run, &["requests.jsonl: line 1 cannot be read"]);
 }
 
 #[test]
@@ -578,7 +578,7 @@ fn a_record_of_a_killed_run_that_cannot_be_read_is_damage_though_its_line_can() 
     let changed = lines(&records).replacen("\"completed\"", "\"complfted\"", 1);
     fs::write(run.join("requests.jsonl"), changed).unwrap();
     is_refused(&run, &["requests.jsonl", "line"]);
-    is_recovered_with(&run, &["1 line cannot be read and is left out"]);
+    is_recovered_with(&run, &["line 1 cannot be read; left out"]);
 }
 
 #[test]
@@ -666,6 +666,89 @@ fn files_that_never_end_are_refused_by_name() {
             assert!(said.err.contains(&file), "{}", said.err);
         }
     }
+}
+
+#[test]
+fn a_request_that_is_there_twice_counts_once_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let whole = killed(&folder.path().join("whole"), &open_run(), &records);
+    assert_eq!(command(&["recover", text(&whole)]).code, Some(0));
+    for lost in [false, true] {
+        let name = format!("lost-{lost}");
+        let run = killed(&folder.path().join(name), &open_run(), &records);
+        let again = lines(&records) + &lines(&records[40..41]);
+        fs::write(run.join("requests.jsonl"), again).unwrap();
+        if lost {
+            fs::rename(run.join("run.json"), run.join(BEGIN_FILE)).unwrap();
+        }
+        let told = format!("line 121 is request {} of c4 again", records[40].id);
+        if !lost {
+            is_refused(&run, &[&told]);
+        }
+        is_recovered_with(&run, &[&told]);
+        assert_eq!(stored(&run).cells, stored(&whole).cells);
+        let out = folder.path().join(format!("out-{lost}"));
+        let said = command(&[
+            "export",
+            text(&run),
+            "--format",
+            "csv",
+            "--damaged-ok",
+            "--out",
+            text(&out),
+        ]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let rows = fs::read_to_string(out.join("requests.csv")).unwrap();
+        assert_eq!(rows.lines().count(), 121);
+    }
+}
+
+#[test]
+fn the_files_of_two_runs_in_one_folder_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
+    let mut others = open_run();
+    others["title"] = "of another server".into();
+    others["started_at"] = "2026-11-21T13:00:00Z".into();
+    others["clock"]["unix_epoch_ns"] = (EPOCH + 1).into();
+    let begin = |run: &Path| {
+        part(
+            BEGIN_FILE,
+            &fs::read_to_string(run.join(BEGIN_FILE)).unwrap(),
+        )
+    };
+    let is_told = |run: &Path, what: &[&str]| {
+        let said = command(&["recover", text(run)]);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        for what in what.iter().chain(&["two runs", "2026-11-2"]) {
+            assert!(said.err.contains(what), "{}", said.err);
+        }
+    };
+    // what was begun has none of the cells
+    let run = killed(&folder.path().join("cells"), &open_run(), &records);
+    fs::remove_file(run.join("run.json")).unwrap();
+    let mut design = others.clone();
+    design["cells"][0]["id"] = "c9".into();
+    fs::write(run.join(BEGIN_FILE), design.to_string()).unwrap();
+    is_told(&run, &["of another server", "120 requests are of cell c4"]);
+    assert!(!run.join("run.json").exists());
+    // it has the same ones; the list of the journals knows better
+    let run = killed(&folder.path().join("list"), &open_run(), &records);
+    fs::rename(run.join("run.json"), run.join(BEGIN_FILE)).unwrap();
+    let held = part("requests.jsonl", &lines(&records));
+    let list = serde_json::to_string(&[held, begin(&run)]).unwrap();
+    fs::write(run.join(JOURNAL_FILE), list).unwrap();
+    let own = fs::read_to_string(run.join(BEGIN_FILE)).unwrap();
+    fs::write(run.join(BEGIN_FILE), others.to_string()).unwrap();
+    is_told(&run, &["of another server", JOURNAL_FILE]);
+    // its own begin.json, and a run.json of another
+    fs::write(run.join(BEGIN_FILE), &own).unwrap();
+    fs::write(run.join("run.json"), others.to_string()).unwrap();
+    is_told(&run, &["of another server", "throughput of tiny"]);
+    assert_eq!(command(&["render", text(&run)]).code, Some(1));
+    fs::write(run.join("run.json"), &own).unwrap();
+    assert_eq!(command(&["recover", text(&run)]).code, Some(0));
 }
 
 /// A run that was killed, its requests in three parts, `journal.json` as it stood after line 30 of the last one.

@@ -1,33 +1,27 @@
 //! Tests of `src/journal.rs`.
 
+use bench_schema::Seen;
+
 use super::*;
 
-#[test]
-fn a_request_is_new_once_in_its_repeat_and_phase() {
-    let mut seen = Seen::default();
-    assert!(seen.insert("c", 0, Phase::Measure, 70));
-    assert!(!seen.insert("c", 0, Phase::Measure, 70));
-    assert!(seen.insert("c", 1, Phase::Measure, 70));
-    assert!(seen.insert("c", 0, Phase::Warmup, 70));
-    assert_eq!(seen.holes(), 70 + 70 + 70);
-    assert!(seen.insert("c", 0, Phase::Measure, 64));
-    assert_eq!(seen.holes(), 69 + 70 + 70);
-    assert!(seen.insert("c", 0, Phase::Measure, u64::MAX));
-    assert!(!seen.insert("c", 0, Phase::Measure, u64::MAX));
-    assert_eq!(seen.holes(), u64::MAX);
-}
+#[derive(Clone, Copy, Debug, PartialEq, serde::Deserialize)]
+struct Number(u32);
 
-impl Measured for u32 {}
+impl Entry for Number {
+    fn problem(&self, _: &mut Seen) -> Option<Problem> {
+        None
+    }
+}
 
 fn read(text: &str) -> (Vec<u32>, Damage) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("requests.jsonl"), text).unwrap();
-    let mut all = Values::<u32>::open(folder.path(), JournalFile::Requests, true);
+    let mut all = Values::<Number>::open(folder.path(), JournalFile::Requests, true);
     let mut values = Vec::new();
     while let Some(value) = all.next().unwrap() {
-        values.push(value);
+        values.push(value.0);
     }
-    (values, all.parts.pop().unwrap().1)
+    (values, all.parts.pop().unwrap_or_default().1)
 }
 
 #[test]
@@ -38,10 +32,10 @@ fn parts_are_read_one_after_another_with_the_damage_of_each() {
     write("requests.0001.jsonl", "3\nx\n");
     write("requests.0003.jsonl", "4\n5");
     write("hardware.jsonl", "9\n");
-    let mut lines = Values::<u32>::open(folder.path(), JournalFile::Requests, true);
+    let mut lines = Values::<Number>::open(folder.path(), JournalFile::Requests, true);
     let mut values = Vec::new();
     while let Some(value) = lines.next().unwrap() {
-        values.push(value);
+        values.push(value.0);
     }
     assert_eq!(values, [1, 2, 3, 4, 5]);
     let notes: Vec<_> = lines.notes().collect();
@@ -69,13 +63,10 @@ fn a_last_line_that_only_lacks_its_end_counts() {
 fn damaged_lines_are_counted_and_named_by_their_numbers() {
     let (values, damage) = read("1\nx\n\n4\n{}\n");
     assert_eq!(values, [1, 4]);
-    assert_eq!(
-        (damage.lines, damage.named.as_slice()),
-        (2, [2, 5].as_slice())
-    );
+    assert_eq!((damage.lines, damage.named.len()), (2, 2));
     let notes: Vec<_> = damage.notes(Path::new("r.jsonl")).collect();
     assert_eq!(
         notes,
-        ["r.jsonl: 2 lines cannot be read and are left out (line 2, 5)"]
+        ["r.jsonl: line 2 cannot be read, line 5 cannot be read; left out"]
     );
 }
