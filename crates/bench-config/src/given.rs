@@ -1,4 +1,4 @@
-//! From flags and a file to [`Settings`]: every value by the parser of its field, every problem with its place.
+//! From flags, environment and a file to [`Settings`]: every value by the parser of its field, every problem with its place.
 //!
 //! Whoever gives a value, it becomes the text that the command line would have: one set of parsers reads all of them.
 
@@ -21,6 +21,8 @@ use crate::{Amount, Settings, carries_its_rate};
 pub enum Place {
     /// A flag of the command line.
     Flag(String),
+    /// A variable of the environment.
+    Variable(String),
     /// A line of the configuration file.
     Line(PathBuf, usize),
     /// The default.
@@ -31,6 +33,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(flag) => write!(f, "--{flag}"),
+            Self::Variable(name) => f.write_str(name),
             Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
             Self::Default => f.write_str("default"),
         }
@@ -87,12 +90,19 @@ pub trait Surroundings {
 /// What the command line said.
 #[derive(Debug)]
 pub struct Flags {
-    /// The configuration file.
-    pub config: Option<PathBuf>,
+    config: Option<PathBuf>,
     entries: Entries,
 }
 
-/// Parse the command line of `benchmark`; what its values mean is looked at in [`Given::read`], together with those of the file.
+impl Flags {
+    /// The configuration file: the flag's, else the environment's.
+    pub fn config(&self, around: &dyn Surroundings) -> Option<PathBuf> {
+        let told = || told(&keys::variable("config"), around).map(PathBuf::from);
+        self.config.clone().or_else(told)
+    }
+}
+
+/// Parse the command line of `benchmark`; what its values mean is looked at in [`Given::read`], together with those of the environment and the file.
 ///
 /// # Errors
 /// clap's own: usage errors, and the pseudo-errors that print help and version.
@@ -161,7 +171,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// Read a configuration: flags over the file (its name and text) over defaults, values held against each other, keys and scenarios as the
+    /// Read a configuration: flags over the environment over the file (its name and text) over defaults, values held against each other, keys and scenarios as the
     /// surroundings have them.
     ///
     /// # Errors
@@ -177,6 +187,7 @@ impl Given {
             Some((path, text)) => from_toml(text, path, benchmark, &command),
             None => (Entries::new(), Vec::new()),
         };
+        entries.extend(from_environment(benchmark, &command, around));
         entries.extend(flags.entries);
         let mut given = Self::of(benchmark, &mut command, entries, problems)?;
         given.cross_check();
@@ -248,13 +259,14 @@ impl Given {
     /// The settings, if nothing is wrong.
     ///
     /// # Errors
-    /// Everything that is wrong, in the order of the file.
+    /// Everything that is wrong: the file's in its order, then the environment's and the flags'.
     pub fn finish(mut self) -> Result<Settings, Vec<Problem>> {
         if self.problems.is_empty() {
             return Ok(self.settings);
         }
         self.problems.sort_by_key(|problem| match &problem.place {
             Place::Line(_, line) => *line,
+            Place::Variable(_) => usize::MAX - 2,
             Place::Flag(_) => usize::MAX - 1,
             Place::Default => usize::MAX,
         });
@@ -375,13 +387,12 @@ impl Given {
         }
         if self.settings.target.proxy {
             let names = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
-            let told = names.into_iter().filter_map(|name| {
+            let proxies = names.into_iter().filter_map(|name| {
                 let capitals = name.to_ascii_uppercase();
-                let told = around.variable(name).filter(|text| !text.trim().is_empty());
-                let told = told.or_else(|| around.variable(&capitals))?;
-                Some((name.to_owned(), Secret::new(told)))
+                let found = told(name, around).or_else(|| around.variable(&capitals))?;
+                Some((name.to_owned(), Secret::new(found)))
             });
-            self.settings.credentials.proxies = told.collect();
+            self.settings.credentials.proxies = proxies.collect();
         }
         if let Some(file) = self.settings.objectives.scenarios.clone() {
             match scenarios(&file, around) {
@@ -414,8 +425,7 @@ impl Given {
 
     /// What the environment's variable holds whose name `key` has.
     fn variable(&mut self, key: &str, name: &str, around: &dyn Surroundings) -> Option<String> {
-        let value = around.variable(name);
-        let value = value.filter(|value| !value.trim().is_empty());
+        let value = told(name, around);
         if value.is_none() {
             // somebody may have given the key itself
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -470,6 +480,31 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
         }
         _ => format!("has a value that cannot be read (got `{text}`)"),
     }
+}
+
+/// A variable of the environment; one that is empty says nothing, as `${X:-}` in a container's file leaves it.
+fn told(name: &str, around: &dyn Surroundings) -> Option<String> {
+    around.variable(name).filter(|text| !text.trim().is_empty())
+}
+
+/// What the environment says of the keys that this benchmark takes. Those of the others are no mistake here: one environment may serve all three.
+fn from_environment(benchmark: Benchmark, command: &Command, around: &dyn Surroundings) -> Entries {
+    let said = command.get_arguments().filter_map(|key| {
+        let id = key.get_id().as_str();
+        let name = keys::variable(id);
+        let text = keys::takers(id)
+            .contains(&benchmark)
+            .then(|| told(&name, around))??;
+        let texts = match keys::shape(key) {
+            Shape::List => split(&text),
+            // their values may hold commas
+            Shape::Repeat => parts(&text, '\n'),
+            Shape::One | Shape::Switch => vec![text.trim().to_owned()],
+        };
+        let place = Place::Variable(name);
+        Some((id.to_owned(), Entry { texts, place }))
+    });
+    said.collect()
 }
 
 /// Read the keys of a TOML text; `file` only names it in messages.
@@ -605,9 +640,14 @@ fn json(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// A comma-separated text as its parts, blanks trimmed.
+/// A comma-separated text as its parts.
 fn split(text: &str) -> Vec<String> {
-    let parts = text.split(',').map(str::trim);
+    parts(text, ',')
+}
+
+/// The parts of a text, blanks trimmed.
+fn parts(text: &str, separator: char) -> Vec<String> {
+    let parts = text.split(separator).map(str::trim);
     let parts = parts.filter(|part| !part.is_empty());
     parts.map(str::to_owned).collect()
 }

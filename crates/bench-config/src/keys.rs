@@ -83,6 +83,11 @@ pub(crate) fn flag(key: &Arg) -> String {
     }
 }
 
+/// The variable of the environment that gives a key.
+pub(crate) fn variable(key: &str) -> String {
+    format!("BENCH_{}", key.to_ascii_uppercase())
+}
+
 /// What the doc comment of a key says.
 pub(crate) fn help(key: &Arg) -> String {
     key.get_help().map(ToString::to_string).unwrap_or_default()
@@ -129,7 +134,7 @@ pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
         .long("config")
         .value_name("FILE")
         .value_parser(clap::value_parser!(std::path::PathBuf))
-        .help("TOML file with any of the keys below; flags win over it");
+        .help("TOML file with any of the keys below; flags and the environment win over it");
     let keys = typed();
     let taken = keys.get_arguments();
     let taken = taken.filter(|key| takers(key.get_id().as_str()).contains(&benchmark));
@@ -141,7 +146,12 @@ pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
         .after_help(AFTER_HELP)
 }
 
-const AFTER_HELP: &str = "Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 3 done, but the numbers should \
+const AFTER_HELP: &str = "\
+Environment: each flag can be given by a variable too, BENCH_URL for --url, BENCH_THINK_TIME for --think-time. Flags win over the environment, the \
+environment over the file. Lists are split at commas, flags that are repeated (--header, --tag, …) at line ends. A switch is true or false, by the name \
+without no-: BENCH_STREAM=false for --no-stream. An empty variable says nothing.
+
+Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 3 done, but the numbers should \
 not be trusted; 4 done, and a target or objective was missed; 5 ended early by Ctrl-C, SIGTERM or SIGHUP, which keeps what was measured.";
 
 fn for_people(key: &Arg) -> Arg {
@@ -257,8 +267,9 @@ fn edit_distance(a: &str, b: &str) -> usize {
 pub fn full_toml() -> String {
     let mut text = String::from(
         "# Every key of the three benchmarks with its default. All lines are commented out: take the # off the ones you change.\n\
-         # A flag of the same name (with dashes) wins over the file. bench-latency, bench-throughput and bench-seqlen refuse the\n\
-         # keys of the others; a key that is not for all three says whose it is. Durations are texts with a unit: \"250ms\", \"30s\".\n",
+         # A variable of the environment (BENCH_THINK_TIME for `think_time`) wins over the file, a flag (--think-time) over both.\n\
+         # bench-latency, bench-throughput and bench-seqlen refuse the keys of the others; a key that is not for all three says whose\n\
+         # it is. Durations are texts with a unit: \"250ms\", \"30s\".\n",
     );
     let command = typed();
     let heading = |key: &Arg| key.get_help_heading().unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
 //! The configuration of a run, in one struct: [`Settings`].
 //!
-//! Each field is a key of the TOML file and a flag of the command line; its doc comment is what `--help` and `examples/configs/full.toml` say of it,
+//! Each field is a key of the TOML file, a flag of the command line and a variable of the environment; its doc comment is what `--help` and `examples/configs/full.toml` say of it,
 //! its attribute has the default and the bounds, and the result stores its value. A new key is a new field. `docs/adr/0024-one-configuration.md`
 //! has the reasons.
 

@@ -5,10 +5,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use bench_config::{Flags, Given, Settings, Surroundings, flags, full_toml};
+use bench_config::{Flags, Given, Settings, Surroundings, command, flags, full_toml};
 use bench_schema::{Benchmark, Nanos};
 use bench_workload::Study;
 use clap::error::ErrorKind;
+use clap::{Arg, ArgAction};
 
 struct Desk;
 
@@ -314,5 +315,133 @@ fn the_shipped_full_toml_is_the_struct() {
     assert!(
         shipped == full_toml(),
         "examples/configs/full.toml is stale; run this test with UPDATE_GOLDEN=1"
+    );
+}
+
+/// An environment of its own, and what is on the desk.
+struct Environment(Vec<(String, String)>);
+
+impl Environment {
+    fn of(variables: &[(&str, &str)]) -> Self {
+        let owned = |&(name, text): &(&str, &str)| (name.to_owned(), text.to_owned());
+        Self(variables.iter().map(owned).collect())
+    }
+}
+
+impl Surroundings for Environment {
+    fn variable(&self, name: &str) -> Option<String> {
+        let mut variables = self.0.iter();
+        let here = variables.find(|(known, _)| known == name);
+        here.map(|(_, text)| text.clone())
+            .or_else(|| Desk.variable(name))
+    }
+
+    fn read(&self, file: &Path) -> Result<String, String> {
+        Desk.read(file)
+    }
+}
+
+/// A value of this flag that is not its default.
+fn sample(flag: &Arg) -> &'static str {
+    let value = flag.get_value_names().and_then(<[_]>::first);
+    match (flag.get_id().as_str(), value.map_or("", |name| name)) {
+        ("api", _) => "openai-completions",
+        ("prompts", _) => "long",
+        ("categories", _) => "tiny,long",
+        ("connections", _) => "prewarm",
+        ("arrival", _) => "constant",
+        ("output", _) => "json",
+        ("bad_lines", _) => "skip",
+        ("salt", _) => "never",
+        ("precision", _) => "p99:ttft=5%",
+        ("slo", _) => "ttft=1s,p99:itl=5ms",
+        ("target", _) => "failed==0",
+        ("scenarios", _) => "scenarios",
+        ("dataset", _) => "random",
+        (_, "URL") => "http://h:1",
+        (_, "NAME") => "KEY",
+        (_, "FILE" | "PATH" | "DIR" | "PROFILE|FILE" | "MATCHERS") => "a-name",
+        (_, "K: V") => "x-key: v",
+        (_, "K=V" | "NAME=QUERY") => "a=b,c",
+        (_, "TIME") => "7s",
+        (_, "X") => "0.5",
+        (_, "JSON") => "{\"a\":1}",
+        (_, "I/N") => "1/4",
+        (_, "RFC3339") => "2031-01-01T00:00:00Z",
+        _ => "7",
+    }
+}
+
+/// The names are a contract: who renames a key breaks somebody's container.
+#[test]
+fn each_flag_of_each_benchmark_can_be_given_by_its_variable() {
+    let mut variables = std::collections::BTreeSet::new();
+    for benchmark in [Benchmark::Latency, Benchmark::Throughput, Benchmark::Seqlen] {
+        let read = |args: &[String], around: &Environment| {
+            let args = std::iter::once("b").chain(args.iter().map(String::as_str));
+            let flags = flags(benchmark, "", args.map(OsString::from)).unwrap();
+            let config = flags.config(around);
+            let given = Given::read(benchmark, flags, None, around).unwrap();
+            (config, given.settings.stored())
+        };
+        let unset = read(&[], &Environment::of(&[]));
+        for key in command(benchmark, "").get_arguments() {
+            let (long, value) = (key.get_long().unwrap(), sample(key));
+            let (flag, value) = match key.get_action() {
+                ArgAction::SetTrue => {
+                    let on = (!long.starts_with("no-")).to_string();
+                    (format!("--{long}"), on)
+                }
+                _ => (format!("--{long}={value}"), value.to_owned()),
+            };
+            let name = format!("BENCH_{}", key.get_id().as_str().to_uppercase());
+            let told = read(&[], &Environment::of(&[(&name, &value)]));
+            assert_ne!(told, unset, "{name}={value} changes nothing");
+            assert_eq!(told, read(&[flag], &Environment::of(&[])), "{name}");
+            variables.insert(format!("{name} --{long}"));
+        }
+    }
+    let variables: Vec<_> = variables.into_iter().collect();
+    insta::assert_snapshot!(variables.join("\n"));
+}
+
+fn surrounded(variables: &[(&str, &str)], file: &str, args: &[&str]) -> Result<Settings, String> {
+    let file = Some((Path::new("x.toml"), file));
+    let around = Environment::of(variables);
+    Given::read(Benchmark::Throughput, flagged(args), file, &around)
+        .and_then(Given::finish)
+        .map_err(|problems| {
+            let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            said.join("\n")
+        })
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let all = [("BENCH_SEED", "2"), ("BENCH_TAG", "a=1,2\nb=3\n")];
+    let settings = surrounded(&all, "seed = 1\nrepeat = 4\n", &[]).unwrap();
+    assert_eq!((settings.seed, settings.load.repeat), (2, Some(4)));
+    let pair = |k: &str, v: &str| (k.to_owned(), v.to_owned());
+    assert_eq!(settings.output.tag, [pair("a", "1,2"), pair("b", "3")]);
+    let settings = surrounded(&all, "seed = 1\n", &["--seed", "3"]).unwrap();
+    assert_eq!(settings.seed, 3);
+    let settings = surrounded(&[("BENCH_SEED", " ")], "seed = 1\n", &[]).unwrap();
+    assert_eq!(settings.seed, 1);
+}
+
+#[test]
+fn a_wrong_value_names_its_variable_and_unknown_ones_are_left_alone() {
+    let said = surrounded(&[("BENCH_RATE", "0"), ("BENCH_STREAM", "no")], "", &[]).unwrap_err();
+    assert!(said.contains("BENCH_RATE: key `rate`: must be"), "{said}");
+    assert!(
+        said.contains("BENCH_STREAM: key `stream`: must be true or false (got `no`)"),
+        "{said}"
+    );
+    let others = [("BENCH_NO_SUCH_KEY", "1"), ("BENCH_PROMPTS", "nonsense")];
+    surrounded(&others, "", &[]).unwrap();
+    let said = surrounded(&[("BENCH_HEADER", "sk-1234")], "", &[]).unwrap_err();
+    assert!(
+        said.starts_with("BENCH_HEADER") && !said.contains("sk-1234"),
+        "{said}"
     );
 }

@@ -200,7 +200,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunError> {
-    let path = flags.config.clone();
+    let path = flags.config(&Process);
     let text = path.as_ref().map(|path| {
         read_bounded(path).map_err(|source| RunError::ConfigFile {
             path: path.clone(),
@@ -218,7 +218,7 @@ struct Process;
 impl Surroundings for Process {
     #[expect(
         clippy::disallowed_methods,
-        reason = "this is where the environment enters: the variable that --api-key-env names"
+        reason = "this is where the environment enters: flags' variables, and those that --api-key-env and its like name"
     )]
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
