@@ -11,7 +11,7 @@ use crate::summary::interval_of;
 use crate::tables::t_critical;
 
 use super::CellContext;
-use super::rates::Repeat;
+use super::rates::{Repeat, interval_of_rate};
 use super::row::Row;
 
 /// How long the plan of `n` requests of a repeat lasts, in seconds: a Poisson or gamma process at a steady rate has rate × duration requests, or
@@ -113,9 +113,7 @@ fn served<'a>(
     }
     if repeats.clone().any(|repeat| piles_up(repeat, load)) {
         let ended = BlockMean::of_parts(&ended_while_offered(repeats))?;
-        let bounds = ended.interval(LEVEL).bounds();
-        let interval = bounds.and_then(|(low, high)| interval_of(low.max(0.0), high, LEVEL));
-        return Some((ended.value, interval));
+        return Some((ended.value, interval_of_rate(&ended)));
     }
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;

@@ -11,6 +11,7 @@ use crate::num::{float, mean};
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
+use crate::tables::t_critical;
 use crate::timeline::{TimeCounts, Timeline};
 
 use super::row::Row;
@@ -186,17 +187,16 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
     let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
     let steady = spans.iter().all(|s| s.steady);
+    let counted = counted_out(spans, seconds, load, timeline);
     let known = match (load.is_open(), steady) {
         (true, _) => served,
-        (false, true) => by_littles_law(spans, mean_in_flight),
-        (false, false) => by_cycle(spans, load),
+        (false, true) => by_littles_law(spans, mean_in_flight, 0.0, &counted),
+        (false, false) => by_cycle(spans, load, &counted),
     };
-    let counted_out = || counted_out(spans, seconds, load, timeline);
     let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
     let (requests, completed) = (spans.iter().flat_map(Span::rows).count(), completed.count());
     let even = offered.map(|offered| offered * float(completed) / float(requests));
-    let (requests_per_s, requests_per_s_interval) =
-        at_most(even, known.unwrap_or_else(counted_out));
+    let (requests_per_s, requests_per_s_interval) = at_most(even, known.unwrap_or(counted));
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
     let followed = if load.is_open() {
         even.is_some_and(|even| (requests_per_s / even - 1.0).abs() < 1e-9)
@@ -288,16 +288,24 @@ fn around(
         .flat_map(|s| timeline.parts(s.counted, count))
         .collect();
     let error = BlockMean::of_parts(&parts)?;
-    let (low, high) = BlockMean { value, ..error }.interval(LEVEL).bounds()?;
-    interval_of(low.max(0.0), high, LEVEL)
+    interval_of_rate(&BlockMean { value, ..error })
+}
+
+/// The interval of a rate; `None` where it reaches down to nothing, since then the data does not tell the rate.
+pub(super) fn interval_of_rate(rate: &BlockMean) -> Option<Interval> {
+    let (low, high) = rate.interval(LEVEL).bounds()?;
+    interval_of(low, high, LEVEL).filter(|_| low > 0.0)
 }
 
 /// Waves of a closed loop with think time below which the number of ends in a window says where it was cut.
 const WAVES: f64 = 10.0;
 
-/// The rate of so many slots that each wait for an answer and then think: their number over the time of the whole cycle, times the share that
-/// completed. Only of few waves; a window of many holds its cycles whole.
-fn by_cycle(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> {
+/// Waves from which on the number of ends in a window says more of the server than of where it was cut.
+const MANY_WAVES: f64 = 20.0;
+
+/// The rate of so many slots that each wait for an answer and then think: Little's law with the time of the whole cycle. Only of few waves; a
+/// window of many holds its cycles whole.
+fn by_cycle(spans: &[Span<'_>], load: &Load, counted: &open_loop::Rate) -> Option<open_loop::Rate> {
     let Load::Closed {
         concurrency,
         think_time: Some(think),
@@ -306,44 +314,55 @@ fn by_cycle(spans: &[Span<'_>], load: &Load) -> Option<open_loop::Rate> {
     else {
         return None;
     };
-    let rows = || spans.iter().flat_map(Span::rows);
-    let (n, completed) = (rows().count(), rows().filter(|row| row.completed()).count());
+    let n = spans.iter().flat_map(Span::rows).count();
     let slots = f64::from(*concurrency).min(float(n) / float(spans.len()));
-    let stays: Vec<f64> = rows()
-        .filter_map(|row| Some((row.instants().ended()? - row.instants().sent?).as_secs_f64()))
-        .collect();
-    let served = slots * float(completed) / float(n);
-    let rate = |stay: f64| served / (stay + think.as_secs_f64());
-    let bounds = BlockMean::of_values(&stays).and_then(|m| m.interval(LEVEL).bounds());
-    let interval =
-        bounds.and_then(|(low, high)| interval_of(rate(high), rate(low.max(0.0)), LEVEL));
     let few = float(n) < WAVES * slots * float(spans.len());
-    Some((rate(mean(&stays)?), interval)).filter(|_| few && completed > 0)
+    few.then(|| by_littles_law(spans, slots, think.as_secs_f64(), counted))?
 }
 
-/// A closed loop's rate by Little's law, `X = L / W` times the share that completed: L the mean in flight while the load was whole, W the
-/// mean time in the system of the requests that started then. Exact for loads that finish in waves, where the number of ends in a window
-/// says more of where it was cut than of the server. The interval is that of W, which lies between the shortest and the longest stay seen.
-fn by_littles_law(spans: &[Span<'_>], mean_in_flight: f64) -> Option<open_loop::Rate> {
-    let mut stays = Vec::new();
+/// A closed loop's rate by Little's law, `X = L / W` times the share that completed: L the mean in flight while the load was whole (with think time
+/// the slots), W the mean time in the system of the requests that started then, and of thinking. Exact for loads that finish in waves, where the
+/// number of ends in a window says more of where it was cut than of the server. `None` where nothing completed.
+///
+/// The interval is that of log W, within the shortest and the longest stay seen: so no end of it lies at or below 0. From twenty waves on, where
+/// the ends in the window are more than where it was cut, it is that of the ends, `counted`, if they tell the rate more closely. Where the error
+/// of W is as large as W, and the ends tell nothing either, there is none.
+fn by_littles_law(
+    spans: &[Span<'_>],
+    in_flight: f64,
+    think: f64,
+    counted: &open_loop::Rate,
+) -> Option<open_loop::Rate> {
+    let mut cycles = Vec::new();
     let (mut ended, mut completed) = (0_usize, 0_usize);
     for row in spans.iter().flat_map(Span::rows) {
         ended += 1;
         completed += usize::from(row.completed());
         if let (Some(sent), Some(left)) = (row.instants().sent, row.instants().ended()) {
-            stays.push((left - sent).as_secs_f64());
+            cycles.push((left - sent).as_secs_f64() + think);
         }
     }
-    let stay = mean(&stays).filter(|stay| *stay > 0.0)?;
-    let shortest = stays.iter().copied().fold(f64::INFINITY, f64::min);
-    let longest = stays.iter().copied().fold(0.0, f64::max);
-    let throughput = mean_in_flight * float(completed) / float(ended);
-    let bounds = BlockMean::of_values(&stays).and_then(|m| m.interval(LEVEL).bounds());
-    let interval = bounds
-        .map(|(low, high)| (low.max(shortest), high.min(longest)))
-        .filter(|(low, _)| *low > 0.0)
-        .and_then(|(low, high)| interval_of(throughput / high, throughput / low, LEVEL));
-    Some((throughput / stay, interval))
+    let cycle = mean(&cycles).filter(|cycle| *cycle > 0.0 && completed > 0)?;
+    let rate = in_flight * float(completed) / float(ended) / cycle;
+    let shortest = cycles.iter().copied().fold(f64::INFINITY, f64::min);
+    let longest = cycles.iter().copied().fold(0.0, f64::max);
+    let of_cycles = BlockMean::of_values(&cycles)
+        .map(|seen| t_critical(LEVEL, seen.df) * seen.std_err / cycle)
+        .filter(|half| *half < 1.0)
+        .map(|half| {
+            let (low, high) = (cycle / half.exp(), cycle * half.exp());
+            (cycle / high.min(longest), cycle / low.max(shortest))
+        });
+    let waves = float(cycles.len()) / (in_flight * float(spans.len()));
+    let of_ends = (counted.1)
+        .filter(|_| waves >= MANY_WAVES)
+        .map(|i| (i.low / counted.0, i.high / counted.0));
+    let width = |(low, high): &(f64, f64)| high - low;
+    let closest = [of_cycles, of_ends].into_iter().flatten();
+    let interval = closest
+        .min_by(|a, b| width(a).total_cmp(&width(b)))
+        .and_then(|(low, high)| interval_of(rate * low, rate * high, LEVEL));
+    Some((rate, interval))
 }
 
 /// The time that the whole answers stand for at the headline's rate: what goodput is over, so that it is the rate beside it where every

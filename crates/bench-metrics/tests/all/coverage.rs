@@ -6,7 +6,7 @@ use bench_metrics::{
 
 use bench_schema::{Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Unit, Window};
 
-use crate::aggregate::open;
+use crate::aggregate::{closed, open};
 use crate::noise::Noise;
 use crate::records::answer;
 
@@ -372,5 +372,75 @@ fn long_coverage_tables() {
             "{requests} requests of {gaps} gaps: {:?}",
             cluster_coverage(requests, gaps, 1_000)
         );
+    }
+}
+
+/// Of a closed loop of `slots` slots over which `n` requests go, exp(spread · z) × 100 ms each: which share of the trials has an interval of its
+/// requests/s, how many of those hold the truth, and the widest of them over its rate.
+fn rate_coverage(slots: u64, n: u64, spread: f64, memory: f64, trials: u64) -> (f64, f64, f64) {
+    // 1 ms passes from the last token to the end
+    let truth = slots as f64 * 1e3 / (100.0 * (spread * spread / 2.0).exp() + 1.0);
+    let (mut told, mut held, mut widest) = (0.0, 0.0, 0.0_f64);
+    for seed in 0..trials {
+        let stays = Noise::seeded(seed).series(n as usize, memory);
+        let mut free: Vec<f64> = (0..slots).map(|slot| 0.01 * slot as f64).collect();
+        let mut records: Vec<RequestRecord> = Vec::new();
+        for (id, z) in (0..).zip(stays) {
+            let first = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b]));
+            let (slot, e2e) = (first.unwrap_or_default(), 100.0 * (spread * z).exp());
+            let sent = free[slot];
+            records.push(answer(id, sent, &[sent + 0.1 * e2e, sent + e2e]));
+            free[slot] = sent + e2e + 1.0;
+        }
+        records.sort_by_key(RequestRecord::last_instant);
+        let cell = summarise_cell(&records, closed(slots as u32));
+        let rates = cell.windows.steady.or(cell.windows.whole);
+        let Some(rates) = rates else { continue };
+        if let Some(interval) = rates.requests_per_s_interval {
+            told += 1.0;
+            held += f64::from(u8::from(interval.low <= truth && truth <= interval.high));
+            widest = widest.max((interval.high - interval.low) / rates.requests_per_s);
+        }
+    }
+    (told / trials as f64, held / f64::max(told, 1.0), widest)
+}
+
+#[test]
+fn the_rate_of_a_closed_loop_is_covered_and_never_by_an_interval_that_tells_nothing() {
+    const TRIALS: u64 = 100;
+    let slack = 3.0 * (0.95 * 0.05 / TRIALS as f64).sqrt();
+    for (slots, n, spread, memory) in [(1, 40, 1.0, 0.0), (8, 24, 0.5, 0.0), (8, 100, 1.0, 0.0)] {
+        let (_, held, widest) = rate_coverage(slots, n, spread, memory, TRIALS);
+        assert!(
+            held >= 0.92 - slack,
+            "{slots} slots, {n} requests, spread {spread}, memory {memory}: {held}"
+        );
+        assert!(
+            widest < 3.0,
+            "{slots} slots, {n} requests, spread {spread}, memory {memory}: {widest}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "the long version, whose figures stand in docs/metrics.md: takes a minute"]
+fn long_coverage_of_closed_rates() {
+    for (slots, n) in [
+        (1, 12),
+        (1, 40),
+        (4, 12),
+        (8, 24),
+        (8, 100),
+        (32, 100),
+        (32, 400),
+    ] {
+        for (spread, memory) in [(0.002, 0.0), (0.5, 0.0), (0.5, 0.5), (1.0, 0.0), (1.0, 0.5)] {
+            let (told, held, widest) = rate_coverage(slots, n, spread, memory, 400);
+            println!(
+                "{slots} slots, {n} requests, spread {spread}, memory {memory}: {:.1} ({:.0}), widest {widest:.2}",
+                100.0 * held,
+                100.0 * told
+            );
+        }
     }
 }
