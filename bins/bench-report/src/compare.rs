@@ -6,12 +6,12 @@ use bench_insight::{CellSamples, ComparedSamples, RunComparison};
 use bench_metrics::CompareOptions;
 use bench_report::RunFiles;
 use bench_report::compare::{Point, Study, changes_markdown, terminal};
-use bench_schema::RunRecord;
+use bench_schema::{RunRecord, TrustVerdict};
 use serde::Serialize;
 
 use crate::arguments::{Compare, Output, Test};
 use crate::baseline::{Beside, Goals, beside};
-use crate::error::CommandError;
+use crate::error::{CommandError, UNTRUSTED};
 use crate::files;
 use crate::frames;
 use crate::run_folder::{RunFolder, against_themselves, open_group};
@@ -65,7 +65,21 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         }
         (None, Output::Json) => json(&bench_report::compare::json(&study)),
     };
-    Ok(Done::well(output, notes))
+    let untrusted = groups.iter().flatten();
+    let untrusted: Vec<String> = untrusted
+        .filter(|run| run.record.trust.verdict == TrustVerdict::Untrusted)
+        .map(|run| {
+            let path = run.path.display();
+            format!("{path} is not to be trusted, and so is no comparison with it")
+        })
+        .collect();
+    let code = if untrusted.is_empty() { 0 } else { UNTRUSTED };
+    notes.extend(untrusted);
+    Ok(Done {
+        output,
+        notes,
+        code,
+    })
 }
 
 /// What each group is called: its level of the axis, else its folder.

@@ -12,7 +12,7 @@ const FAILED: u8 = 1;
 /// Wrong usage.
 const USAGE: u8 = 2;
 /// The numbers cannot be believed.
-const UNTRUSTED: u8 = 3;
+pub(crate) const UNTRUSTED: u8 = 3;
 
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]

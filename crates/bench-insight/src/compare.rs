@@ -94,10 +94,14 @@ impl RunComparison {
             .count()
     }
 
-    /// One sentence: `2 better, 1 worse, 5 without a difference that matters, 3 cannot tell`.
+    /// One sentence: `2 better, 1 worse, 5 without a difference that matters, 3 cannot tell`; rows that are not judged last, where there are some.
     pub fn summary(&self) -> String {
+        let not_judged = match self.count(ComparisonVerdict::OtherLengths) {
+            0 => String::new(),
+            n => format!(", {n} not judged"),
+        };
         format!(
-            "{} better, {} worse, {} without a difference that matters, {} cannot tell",
+            "{} better, {} worse, {} without a difference that matters, {} cannot tell{not_judged}",
             self.count(ComparisonVerdict::Better),
             self.count(ComparisonVerdict::Worse),
             self.count(ComparisonVerdict::NoDifferenceFound)
@@ -152,13 +156,16 @@ pub fn compare(
             samples,
             same_plan: same_requests(before, after, (cell, other), samples),
         };
+        let other_lengths = figures::other_lengths(&sides, options.margin);
         for quantity in figures::common(&sides) {
+            let follows_lengths = quantity == figures::Quantity::OutputTokensPerS;
             if let Some((tested, population)) = figures::test(&quantity, &sides, options) {
                 drafts.push(Draft {
                     quantity,
                     cell,
                     tested,
                     population,
+                    other_lengths: other_lengths.filter(|_| follows_lengths),
                 });
             }
         }
@@ -173,6 +180,7 @@ pub fn compare(
     let other_plans = other_plans(before, after, samples);
     let mut cautions = cautions(base, new, &other_plans);
     cautions.extend(without_interval(&rows));
+    cautions.extend(drafts.iter().filter_map(of_other_lengths));
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
         let absent = from
             .cells
@@ -216,6 +224,17 @@ struct Draft<'a> {
     cell: &'a CellRecord,
     tested: Tested,
     population: figures::Population,
+    /// Mean tokens of an answer on both sides, where the quantity follows from them and they differ.
+    other_lengths: Option<(f64, f64)>,
+}
+
+/// Why a row is not judged.
+fn of_other_lengths(draft: &Draft<'_>) -> Option<String> {
+    let (base, new) = draft.other_lengths?;
+    let (quantity, cell) = (draft.quantity.title(), &draft.cell.id);
+    Some(format!(
+        "{quantity} of {cell} is not judged: at one arrival rate it follows from how long the answers are, {base:.0} tokens on average before and {new:.0} now"
+    ))
 }
 
 fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
@@ -224,6 +243,7 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
         cell,
         tested,
         population,
+        other_lengths,
     } = draft;
     let relative = tested.relative();
     let finite = |x: f64| Some(x).filter(|x| x.is_finite());
@@ -247,7 +267,10 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
         detectable: tested
             .detectable
             .and_then(|d| finite(d / tested.base.abs())),
-        verdict: tested.verdict(options)?,
+        verdict: match other_lengths {
+            Some(_) => ComparisonVerdict::OtherLengths,
+            None => tested.verdict(options)?,
+        },
         test: match tested.test {
             Test::WelchRuns => "welch over runs",
             Test::PermutedRuns => "permutation of runs",

@@ -432,3 +432,42 @@ fn cells_that_never_had_their_load_are_no_point_of_scaling_along_a_tag() {
     cell.counts.completed = cell.counts.planned;
     assert_ne!(best(&two), fastest);
 }
+
+#[test]
+fn more_tokens_at_one_arrival_rate_are_other_requests_and_no_better_server() {
+    let open = |longer: f64| {
+        let mut run = sweep("open");
+        for cell in &mut run.cells {
+            cell.load = bench_schema::Load::Open {
+                rate_per_s: Some(4.0),
+                arrival: bench_schema::ArrivalKind::Poisson,
+                in_flight_cap: None,
+            };
+            let lengths = cell.metrics.get_mut(&Metric::OutputTokens).unwrap();
+            lengths.mean *= longer;
+            let rates = cell.windows.whole.as_mut().unwrap();
+            rates.output_tokens_per_s = rates.output_tokens_per_s.map(|rate| rate * longer);
+            let interval = rates.output_tokens_per_s_interval.as_mut().unwrap();
+            (interval.low, interval.high) = (interval.low * longer, interval.high * longer);
+        }
+        run
+    };
+    let found = compared(&open(1.0), &open(2.0));
+    let row = found.row("c8", "output_tokens_per_s").unwrap();
+    assert_eq!(row.verdict, ComparisonVerdict::OtherLengths);
+    assert_eq!(found.count(ComparisonVerdict::Better), 0);
+    assert!(
+        found.summary().ends_with("not judged"),
+        "{}",
+        found.summary()
+    );
+    let why = "at one arrival rate it follows from how long the answers are";
+    assert!(found.cautions.iter().any(|said| said.contains(why)));
+    // a gate on it does not pass
+    let gates = gate(&found, &["output_tokens_per_s:5%"]).unwrap();
+    assert!(gates.iter().all(|g| g.verdict == GateVerdict::CannotTell));
+    // at the same lengths it is judged
+    let same = compared(&open(1.0), &open(1.0));
+    let row = same.row("c8", "output_tokens_per_s").unwrap();
+    assert_eq!(row.verdict, ComparisonVerdict::NoDifferenceFound);
+}

@@ -53,8 +53,10 @@ pub enum Verdict {
     WithinMargin,
     /// Not significant, and the interval excludes any difference that matters.
     NoDifferenceFound,
-    /// Not significant, but a difference that matters is not excluded: measure longer.
+    /// Not significant, but a difference that matters is not excluded, or there is no interval: measure longer.
     CannotTell,
+    /// Not judged: it follows from how long the answers are, and those of the sides are not.
+    OtherLengths,
 }
 
 impl Verdict {
@@ -66,6 +68,7 @@ impl Verdict {
             Self::WithinMargin => "within the margin",
             Self::NoDifferenceFound => "no difference found",
             Self::CannotTell => "cannot tell",
+            Self::OtherLengths => "other lengths",
         }
     }
 }
@@ -112,13 +115,17 @@ impl Comparison {
         (!is_zero(self.base)).then(|| self.difference.scaled(1.0 / self.base.abs()))
     }
 
-    /// The verdict under the (corrected) p-value; `None` for a metric without a direction.
+    /// The verdict under the (corrected) p-value, and [`Verdict::CannotTell`] where the difference has no interval, whatever p is; `None` for a
+    /// metric without a direction.
     pub fn verdict(&self, options: &CompareOptions) -> Option<Verdict> {
         let up_is_good = match self.direction {
             Direction::Higher => true,
             Direction::Lower => false,
             Direction::Neutral => return None,
         };
+        if self.difference.bounds().is_none() {
+            return Some(Verdict::CannotTell);
+        }
         let bounds = self.relative().and_then(|r| r.bounds());
         let harmless =
             bounds.is_some_and(|(low, high)| low >= -options.margin && high <= options.margin);

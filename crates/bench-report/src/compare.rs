@@ -343,6 +343,11 @@ fn summary(held: &RunComparison) -> String {
             "",
             " cannot be told apart with this much data",
         ),
+        (
+            ComparisonVerdict::OtherLengths,
+            "",
+            " not judged, because the answers were of other lengths",
+        ),
     ] {
         let n = with(verdict).len();
         parts.extend((n > 0).then(|| format!("{before}{n}{behind}")));

@@ -461,6 +461,14 @@ fn gates_pass_miss_and_cannot_tell_by_exit_code() {
     }
     let unsure = gate(&slow, "e2e.p50:5%");
     assert!(unsure.err.contains("the client was late"), "{}", unsure.err);
+    let compared = command(&["compare", text(&base), text(&slow)]);
+    assert_eq!(compared.code, Some(3), "{}", compared.err);
+    assert!(
+        compared.out.contains("worse") && compared.err.contains("slow is not to be trusted"),
+        "{}{}",
+        compared.out,
+        compared.err
+    );
     let json = command(&[
         "gate",
         text(&base),

@@ -144,6 +144,21 @@ pub(super) fn common(sides: &Sides<'_>) -> Vec<Quantity> {
     all
 }
 
+/// Mean tokens of an answer on both sides of an open loop, where they are more than `margin` apart: then its output tokens/s say what was asked
+/// for, and not what the server can do.
+pub(super) fn other_lengths(sides: &Sides<'_>, margin: f64) -> Option<(f64, f64)> {
+    let of = |cells: &[&CellRecord]| {
+        let told = cells.iter();
+        let told: Vec<f64> = told
+            .filter_map(|cell| view::mean(cell, Metric::OutputTokens))
+            .collect();
+        (!told.is_empty()).then(|| told.iter().sum::<f64>() / told.len() as f64)
+    };
+    let (base, new) = (of(&sides.base)?, of(&sides.new)?);
+    let open = sides.base.iter().all(|cell| cell.load.is_open());
+    (open && (new / base - 1.0).abs() > margin).then_some((base, new))
+}
+
 /// The same cell on both sides, once a run.
 pub(super) struct Sides<'a> {
     pub(super) base: Vec<&'a CellRecord>,

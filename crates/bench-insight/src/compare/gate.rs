@@ -191,9 +191,11 @@ fn outcome(rule: &RegressionRule, row: &ComparisonRow, alpha: f64) -> Option<Gat
         Direction::Higher => -change,
         Direction::Neutral => return None,
     };
-    let verdict = if regression <= rule.allowed {
+    let verdict = if row.verdict == ComparisonVerdict::OtherLengths {
+        GateVerdict::CannotTell
+    } else if regression <= rule.allowed {
         GateVerdict::Passed
-    } else if row.p < alpha {
+    } else if row.p < alpha && row.relative_interval.is_some() {
         GateVerdict::Regressed
     } else {
         GateVerdict::CannotTell

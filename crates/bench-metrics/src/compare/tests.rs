@@ -110,3 +110,19 @@ fn a_difference_within_the_margin_is_neither_better_nor_worse_however_certain() 
     assert_eq!(verdict(107.0), Some(Verdict::Worse));
     assert_eq!(verdict(93.0), Some(Verdict::Better));
 }
+
+#[test]
+fn there_is_no_verdict_without_an_interval_however_small_p_is() {
+    let options = CompareOptions::default();
+    let half = Estimate {
+        high: None,
+        ..Estimate::bounded(500.0, 499.0, 501.0, 0.95)
+    };
+    let flat = Estimate::bounded(100.0, 99.0, 101.0, 0.95);
+    let found = compare_estimates(&flat, &half, LOWER, &options);
+    assert!(
+        found.p < 0.01 && found.difference.bounds().is_none(),
+        "{found:?}"
+    );
+    assert_eq!(found.verdict(&options), Some(Verdict::CannotTell));
+}

@@ -116,9 +116,12 @@ fn population(row: &ComparisonRow) -> String {
     }
 }
 
-/// `+12.3 %`.
+/// `+12.3 %`; `37.5×` from ten times on.
 pub(super) fn signed(share: f64) -> String {
     let value = share * 100.0;
+    if share >= 9.0 {
+        return format!("{}×", short(share + 1.0));
+    }
     let sign = if value > 0.0 { "+" } else { "" };
     format!("{sign}{} %", fixed(value, usize::from(value.abs() < 99.95)))
 }
@@ -128,7 +131,7 @@ fn verdict(row: &ComparisonRow) -> Cell {
     match row.verdict {
         ComparisonVerdict::Better => cell.toned(Tone::Good),
         ComparisonVerdict::Worse => cell.toned(Tone::Bad),
-        ComparisonVerdict::CannotTell => cell.toned(Tone::Warn),
+        ComparisonVerdict::CannotTell | ComparisonVerdict::OtherLengths => cell.toned(Tone::Warn),
         ComparisonVerdict::NoDifferenceFound | ComparisonVerdict::WithinMargin => cell,
     }
 }

@@ -249,3 +249,10 @@ fn hostile_names_stay_text_in_a_comparison() {
         crate::hostile::is_harmless_html(&page, 3);
     }
 }
+
+#[test]
+fn a_change_of_many_times_is_written_as_a_factor() {
+    let (base, new) = (runs::sweep(), changed(376.0, 1.0, &[]));
+    let said = compare::terminal(&held(&[&base], &[&new]));
+    assert!(said.contains("376×") && !said.contains("37500"), "{said}");
+}
