@@ -267,7 +267,8 @@ impl<'a> RequestExecution<'a> {
                 && self.events >= most
                 && !progress.done
             {
-                return Some(Ending::Cancelled(format!("after {most} content events")));
+                let reason = Outcome::stopped_after(format_args!("{most} content events"));
+                return Some(Ending::Cancelled(reason));
             }
         }
         // A server that never pauses must not outrun the timer.
@@ -375,7 +376,7 @@ impl<'a> RequestExecution<'a> {
         }
         match (self.cancel_limit(), self.ready) {
             (Some(limit), Some(ready)) if now >= ready + limit => {
-                StreamEnd::Cancelled(format!("after {limit}"))
+                StreamEnd::Cancelled(Outcome::stopped_after(limit))
             }
             _ => StreamEnd::TimedOut(stage),
         }

@@ -341,6 +341,11 @@ pub struct PhaseShares {
 }
 
 impl PhaseShares {
+    /// Whether the server itself tells its queue time, request by request or on average.
+    pub fn queue_is_told(&self) -> bool {
+        matches!(self.queue_source.as_str(), "response" | "server_metrics")
+    }
+
     /// What `prefill` is the share of: where nothing tells the time in the server's queue, that is in it.
     pub fn first_phase(&self) -> &'static str {
         match self.queue_source.as_str() {

@@ -129,7 +129,20 @@ pub enum Outcome {
     },
 }
 
+/// How the reason of an answer that was stopped as asked begins.
+const STOPPED: &str = "after ";
+
 impl Outcome {
+    /// The reason of an answer that is stopped after so much of it, as `--cancel-after` asks.
+    pub fn stopped_after(what: impl std::fmt::Display) -> String {
+        format!("{STOPPED}{what}")
+    }
+
+    /// Whether it was stopped as `--cancel-after` asks, and not because its cell or run came to an end.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self, Self::Cancelled { reason } if reason.starts_with(STOPPED))
+    }
+
     /// Whether the answer is whole.
     pub fn is_completed(&self) -> bool {
         matches!(self, Self::Completed)

@@ -35,7 +35,7 @@ pub(super) fn of_rows(
 
 fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
     // Whatever became of a request, the client sent it in time or late.
-    let counts = |row: &&&Row| row.completed() || metric == Metric::Lateness;
+    let counts = |row: &&&Row| row.tells(metric) || metric == Metric::Lateness;
     let measured: Vec<(&Row, f64)> = rows
         .iter()
         .filter(counts)

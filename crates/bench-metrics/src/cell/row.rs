@@ -1,6 +1,6 @@
 //! One request in 64 bytes: a long run keeps one of these for each.
 
-use bench_schema::{Nanos, Outcome, RequestRecord, Stamp};
+use bench_schema::{Metric, Nanos, Outcome, RequestRecord, Stamp};
 
 use crate::gaps::GapRange;
 use crate::latency::Instants;
@@ -29,9 +29,19 @@ pub(crate) struct Row {
     last: Long,
     pub(crate) groups: GroupSet,
     repeat: u16,
-    completed: bool,
+    ended: Ended,
     /// Counts as +∞: failed, timed out, truncated or never sent; or an answer without content, which has no latency that could be good.
     pub(crate) lost: bool,
+}
+
+/// How a request ended, as far as its latencies go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// Its answer is whole.
+    Whole,
+    /// It was stopped as `--cancel-after` asks: what came until then is known.
+    Stopped,
+    Otherwise,
 }
 
 const _: () = assert!(
@@ -89,6 +99,9 @@ impl Row {
         row.kept = kept.unwrap_or(NONE);
         row.groups = groups;
         row.repeat = u16::try_from(record.repeat).unwrap_or(u16::MAX);
+        if record.wire.outcome.is_stopped() {
+            row.ended = Ended::Stopped;
+        }
         row.lost = match record.wire.outcome {
             Outcome::Completed => record.wire.events.is_empty(),
             Outcome::Cancelled { .. } => false,
@@ -133,7 +146,11 @@ impl Row {
             events: count(Some(i.events)),
             tokens: count(i.tokens),
             input_tokens: count(i.input_tokens),
-            completed: i.completed,
+            ended: if i.completed {
+                Ended::Whole
+            } else {
+                Ended::Otherwise
+            },
             kept: NONE,
             groups: GroupSet::default(),
             repeat: 0,
@@ -176,13 +193,20 @@ impl Row {
             input_tokens: count(self.input_tokens),
             queue: rest.and_then(|rest| rest.queue),
             connect: rest.and_then(|rest| rest.connect),
-            completed: self.completed,
+            completed: self.completed(),
         }
     }
 
     /// Whether its answer is whole.
     pub(crate) fn completed(&self) -> bool {
-        self.completed
+        self.ended == Ended::Whole
+    }
+
+    /// Whether it tells the server's latency `metric`: a whole answer tells all, one that was stopped as asked when its first token came, if one did.
+    pub(crate) fn tells(&self, metric: Metric) -> bool {
+        let is_first = matches!(metric, Metric::Ttft | Metric::TtftDue);
+        self.completed()
+            || self.ended == Ended::Stopped && is_first && self.instants().value(metric).is_some()
     }
 
     /// Which repeat of the cell.
@@ -224,9 +248,9 @@ impl Row {
             .map_or(instants.due, |at| at.max(instants.due))
     }
 
-    /// Whether it ended one way or the other by itself: cancelled requests say nothing about the server.
+    /// Whether it ended one way or the other by itself.
     pub(crate) fn counts(&self) -> bool {
-        self.lost || self.completed
+        self.lost || self.completed()
     }
 }
 

@@ -59,16 +59,11 @@ impl<'a> Judge<'a> {
         if self.slos.is_empty() || seconds <= 0.0 || self.rows.is_empty() {
             return None;
         }
-        let met: Vec<bool> = self
-            .rows
-            .iter()
-            .map(|row| {
-                self.slos
-                    .iter()
-                    .filter(|s| self.is_for(s, row))
-                    .all(|s| self.meets(s, row).0)
-            })
-            .collect();
+        let meets_all = |row: &Row| {
+            let mut own = self.slos.iter().filter(|s| self.is_for(s, row));
+            row.completed() && own.all(|s| self.meets(s, row).0)
+        };
+        let met: Vec<bool> = self.rows.iter().map(meets_all).collect();
         let good = || {
             self.rows
                 .iter()
@@ -122,7 +117,7 @@ impl<'a> Judge<'a> {
 
     /// Whether a request meets an objective, and whether only for want of the metric.
     fn meets(&self, slo: &Slo, row: &Row) -> (bool, bool) {
-        if row.lost || !row.completed() {
+        if row.lost || !row.tells(self.metric(slo)) {
             return (false, false);
         }
         row.instants()
@@ -132,7 +127,7 @@ impl<'a> Judge<'a> {
 
     /// What decides whether a request meets an objective: +∞ where it was lost, −∞ where it has no such metric.
     fn decisive(&self, slo: &Slo, row: &Row) -> f64 {
-        if row.completed() && !row.lost {
+        if row.tells(self.metric(slo)) && !row.lost {
             let value = row.instants().value(self.metric(slo));
             value.unwrap_or(f64::NEG_INFINITY)
         } else {
@@ -148,8 +143,9 @@ impl<'a> Judge<'a> {
             (share, without_lost(interval, rows))
         };
         let (attainment, attainment_interval) = share(&rows);
-        // What the client stopped on purpose says nothing of how long it would have taken.
-        let told: Vec<&Row> = rows.iter().copied().filter(|r| r.counts()).collect();
+        // What the client stopped on purpose says nothing of how long the rest would have taken.
+        let tells = |r: &&Row| r.lost || r.tells(self.metric(slo));
+        let told: Vec<&Row> = rows.iter().copied().filter(tells).collect();
         let (seen, within) = match self.gaps {
             GapStore::Coarse(coarse) if is_on_gaps(slo) => {
                 let all = coarse.distribution(&BTreeMap::new(), slo.metric == Metric::Itl);

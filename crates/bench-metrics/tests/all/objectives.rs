@@ -1,7 +1,7 @@
 //! Objectives and goodput.
 
 use bench_metrics::summarise_cell;
-use bench_schema::{EventLog, Metric, RequestRecord, Slo, SloOutcome, SloVerdict};
+use bench_schema::{EventLog, Metric, Outcome, RequestRecord, Slo, SloOutcome, SloVerdict};
 
 use crate::aggregate::{assert_near, closed, one_by_one, open};
 use crate::records::{ended, even, refused};
@@ -234,4 +234,39 @@ fn a_quarter_of_the_requests_refused_at_one_time_misses_every_objective() {
         }
         assert!(cell.goodput.unwrap().attainment_interval.high < 0.85);
     }
+}
+
+#[test]
+fn the_first_token_of_an_answer_that_was_stopped_as_asked_is_known() {
+    let stopped = |reason: &str| -> Vec<RequestRecord> {
+        let answers = (0..100).map(|i| {
+            let mut record = even(i, 200.0 * i as f64, 20.0, 10.0, 5);
+            record.output_tokens = None;
+            record.wire.outcome = Outcome::Cancelled {
+                reason: reason.to_owned(),
+            };
+            record
+        });
+        answers.collect()
+    };
+    let mut context = closed(1);
+    let limit = |metric| Slo {
+        metric,
+        q: 0.95,
+        limit: 50e6,
+        use_case: None,
+    };
+    context.slos = vec![limit(Metric::Ttft), limit(Metric::E2e)];
+    let asked = stopped(&Outcome::stopped_after("5 content events"));
+    let cell = summarise_cell(&asked, context.clone());
+    assert_near(cell.metrics[&Metric::Ttft].p50(), 20e6, 1e-9);
+    // how long the rest would have taken is not
+    assert!(!cell.metrics.contains_key(&Metric::E2e) && !cell.metrics.contains_key(&Metric::Tpot));
+    let verdicts: Vec<SloVerdict> = cell.slos.iter().map(|slo| slo.verdict).collect();
+    assert_eq!(verdicts, [SloVerdict::Pass, SloVerdict::CannotTell]);
+    assert_near(Some(cell.slos[0].attainment), 1.0, 1e-12);
+    assert!(cell.goodput.unwrap().requests_per_s.abs() < 1e-12);
+    // what the end of the cell stopped was the slow of its last requests
+    let cell = summarise_cell(&stopped("the run was ended"), context);
+    assert!(!cell.metrics.contains_key(&Metric::Ttft));
 }
