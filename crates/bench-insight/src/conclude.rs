@@ -215,10 +215,7 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         incomplete_reason: run.incomplete_reason.as_deref(),
         server_kind: run.server.kind.as_deref(),
         ignore_eos: asked.ignore_eos,
-        shared_prefixes: run
-            .cells
-            .iter()
-            .any(|cell| asked::repeats_prompts(&cell.plan.dataset)),
+        shared_prefixes: shares_prefixes(run),
         asked_quantiles: &quantiles,
         ..TrustFacts::of(&run.clock, &facts)
     };
@@ -230,6 +227,18 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     run.findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions)?;
     crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
     Ok(())
+}
+
+/// Whether prompts share their beginnings, or repeat, on purpose.
+fn shares_prefixes(run: &RunRecord) -> bool {
+    let mut cells = run.cells.iter();
+    cells.any(|cell| asked::repeats_prompts(&cell.plan.dataset))
+}
+
+/// Whether each prompt began with a random word (`--salt auto`) and none was to share its beginning: then no cache can know one.
+pub(crate) fn prompts_differ(run: &RunRecord) -> bool {
+    let salt = run.config.get("salt").and_then(serde_json::Value::as_str);
+    salt == Some("auto") && !shares_prefixes(run)
 }
 
 /// How much later than it began a reading may arrive: a page takes a second at most.

@@ -12,7 +12,9 @@ mod quiet;
 mod rhythm;
 mod unexplained;
 
-use bench_schema::{Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit};
+use bench_schema::{
+    Action, Advice, Cause, CellRecord, Experiment, Finding, Known, RunRecord, TrustVerdict, Unit,
+};
 
 use crate::advice;
 use crate::draft::{Draft, of_cell};
@@ -59,6 +61,11 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
     let kind = run.server.kind.as_deref();
     for finding in &mut found {
         finding.advice = advice::of(finding, kind);
+        // Prompts that all begin with a word of their own have no beginning that could be kept.
+        if crate::conclude::prompts_differ(run) {
+            let of_beginnings = |advice: &Advice| advice.action == Action::CachePrefixes;
+            finding.advice.retain(|advice| !of_beginnings(advice));
+        }
     }
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
         && !looks

@@ -25,6 +25,8 @@ pub struct RequestSample {
     pub input_tokens: Option<u64>,
     /// Output tokens.
     pub output_tokens: Option<u64>,
+    /// Content events.
+    pub events: u64,
     /// Prompt tokens that the server found in its prefix cache, where it tells.
     pub cached_tokens: Option<u64>,
     /// Time in the server's queue, ns, where the answer tells.
@@ -205,6 +207,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         e2e: ns(end - start),
         input_tokens: record.input_tokens(),
         output_tokens: record.output_tokens,
+        events: wire.events.len() as u64,
         cached_tokens: wire.usage.as_ref().and_then(|usage| usage.cached_tokens),
         queue: wire.server.as_ref().and_then(|server| server.queue).map(ns),
         endpoint: wire.connection.endpoint,

@@ -11,8 +11,8 @@ use crate::signals::derived;
 /// and more than the estimate from TTFT without load: what it says was waiting is taken off prefill, of which it was a part. Where first
 /// tokens are kept back on their way (`held_back`), what is left until then is not the server's prefill.
 ///
-/// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at:
-/// they are as exact as the buckets of its histogram, and not of the same requests.
+/// `by_percentile` sets the server's own percentiles of its queue time beside those of E2E, where waiting is a part worth looking at and the
+/// buckets of the server's histogram are fine enough to tell them; they are not of the same requests.
 pub fn server_phases(cell: &CellRecord) -> Option<PhaseShares> {
     let shares = cell.phases.as_ref()?;
     let known = |name: &str| derived(cell, name).filter(|value| *value >= 0.0);
@@ -64,6 +64,9 @@ pub(crate) fn held_back(cell: &CellRecord) -> Option<f64> {
 /// Below this share of E2E waiting is within the first bucket of most servers' histograms.
 const NOTEWORTHY: f64 = 0.05;
 
+/// A bucket that is wider than this share of E2E tells no percentile of what lies in it.
+const COARSE: f64 = 0.1;
+
 fn by_percentile(cell: &CellRecord) -> Vec<(f64, f64, f64)> {
     let told = [
         (0.5, "server_queue_p50"),
@@ -72,10 +75,13 @@ fn by_percentile(cell: &CellRecord) -> Vec<(f64, f64, f64)> {
     ];
     let beside = told.into_iter().filter_map(|(q, name)| {
         let e2e = cell.headline(Metric::E2e)?.quantile(q)?;
-        // Its buckets are coarse; no quantile of a part is beyond that of the whole, and waiting ends before the first token.
+        let queue = cell.hardware.as_ref()?.derived.get(name)?;
+        let bucket = queue.interval?;
+        let fine = bucket.high - bucket.low <= COARSE * e2e;
+        // No quantile of a part is beyond that of the whole, and waiting ends before the first token.
         let first = cell.headline(Metric::Ttft)?.quantile(q)?.min(e2e);
-        let queue = derived(cell, name)?.clamp(0.0, first.max(0.0));
-        Some((q, queue, e2e - queue))
+        let queue = queue.value.clamp(0.0, first.max(0.0));
+        fine.then_some((q, queue, e2e - queue))
     });
     beside.collect()
 }
@@ -148,15 +154,20 @@ mod tests {
         let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
         let mut told = cell("none", 0.0, 0.45);
         let unit = bench_schema::Unit::Ns;
-        let quantity = bench_schema::Quantity {
+        let bucket = |low, high| bench_schema::Quantity {
             value: 10.47e9,
             unit,
-            interval: None,
+            interval: Some(bench_schema::Interval {
+                low,
+                high,
+                confidence: 0.95,
+            }),
         };
-        let hardware = told.hardware.as_mut().unwrap();
-        hardware
-            .derived
-            .insert("server_queue_p50".to_owned(), quantity);
+        let of = |told: &mut CellRecord, quantity| {
+            let derived = &mut told.hardware.as_mut().unwrap().derived;
+            derived.insert("server_queue_p50".to_owned(), quantity);
+        };
+        of(&mut told, bucket(10e9, 11e9));
         let e2e = r#"{"unit": "ns", "n": 100, "mean": 1.2e10, "min": 1.0, "max": 2e10, "quantiles": [{"q": 0.5, "value": 1.225e10}]}"#;
         let ttft = e2e.replace("1.225e10", "1.06e10");
         told.metrics
@@ -168,7 +179,7 @@ mod tests {
             matches!(rows[..], [(q, queue, rest)] if near(q, 0.5) && near(queue, 10.47e9) && (rest - 1.78e9).abs() < 1.0),
             "{rows:?}"
         );
-        // a coarse bucket's queue is no longer than the first token took
+        // a queue is no longer than the first token took
         let ttft = ttft.replace("1.06e10", "9e9");
         told.metrics
             .insert(Metric::Ttft, serde_json::from_str(&ttft).unwrap());
@@ -177,6 +188,9 @@ mod tests {
             matches!(rows[..], [(_, queue, rest)] if near(queue, 9e9) && (rest - 3.25e9).abs() < 1.0),
             "{rows:?}"
         );
+        // the edges of a coarse bucket are no percentile
+        of(&mut told, bucket(10e9, 20e9));
+        assert!(server_phases(&told).unwrap().by_percentile.is_empty());
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Level {
     pub increase: Option<f64>,
 }
 
+/// Waiting's share of E2E of which readings now and then, that are all 0, cannot say that it is none.
+const MISSED: f64 = 0.05;
+
 impl Signal {
     fn sources(self) -> &'static [ReadingSource] {
         use ReadingSource::{Dcgm, Gpu, Host, Prometheus, ServerMetrics, ServerProcess};
@@ -113,8 +116,28 @@ impl Signal {
         })
     }
 
-    /// The signal during `cell`: as derived, else of the first source, and the first name, that has it.
+    /// The signal during `cell`: as derived, else of the first source, and the first name, that has it. A gauge of waiting requests that was 0
+    /// whenever it was read is no reading of a cell in which, by the server's own count, requests waited.
     pub fn of(self, cell: &CellRecord) -> Option<Level> {
+        let missed = |level: &Level| {
+            let phases = cell.phases.as_ref().filter(|p| p.queue_is_told());
+            self == Self::Waiting && level.peak <= 0.0 && phases.is_some_and(|p| p.queue >= MISSED)
+        };
+        self.read(cell).filter(|level| !missed(level))
+    }
+
+    /// How often the page or device that tells it was read during `cell`; absent where that is not kept.
+    pub fn readings(self, cell: &CellRecord) -> Option<u64> {
+        let hardware = cell.hardware.as_ref()?;
+        let names = self.names();
+        let own = hardware.resources.iter().filter(|resource| {
+            let series = &resource.series;
+            self.sources().contains(&series.source) && names.contains(&series.name.as_str())
+        });
+        own.map(|resource| resource.n).max()
+    }
+
+    fn read(self, cell: &CellRecord) -> Option<Level> {
         let hardware = cell.hardware.as_ref()?;
         if let Some(level) = self.derived_level(cell) {
             return Some(level);

@@ -696,7 +696,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     );
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
     assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
-    insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no whole answer, 48 % (limit 10 %); the server went away 21.0 s after the cell began and did not come back; find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered");
+    insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no whole answer, 48 % (limit 10 %); the server went away 21.0 s after the cell began and was not back when it ended; find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered");
 }
 
 /// An answer of ten tokens, 50 ms apart, sent at `sent` ms; failed where it has none.

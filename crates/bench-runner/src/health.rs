@@ -65,7 +65,7 @@ impl Health {
                 }
                 .to_owned();
                 self.secrets.hide(&mut how);
-                format!("of the first {all} requests that ended {failed} had failed ({how}); --keep-going goes on")
+                format!("of the first {all} requests that ended, warm-up included, {failed} had failed ({how}); --keep-going goes on")
             });
         }
     }

@@ -129,7 +129,7 @@ pub(super) fn either(look: &Look<'_>, cost: f64, told: Option<f64>) -> Option<Fi
 /// Requests of an open loop that take longer than others before their first token: waiting, where the server tells that it is.
 pub(super) fn by_chance(look: &Look<'_>, cost: f64) -> Option<Finding> {
     let shares = look.cell.phases.as_ref();
-    let told = shares.filter(|p| matches!(p.queue_source.as_str(), "response" | "server_metrics"));
+    let told = shares.filter(|p| p.queue_is_told());
     match told {
         Some(told) if told.queue > told.prefill => queueing(look, told, cost),
         _ => either(look, cost, told.map(|told| told.queue)),
@@ -153,12 +153,13 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
 /// The server's own queue time, or that of its answers.
 fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
     let shares = look.cell.phases.as_ref()?;
-    let told = matches!(shares.queue_source.as_str(), "response" | "server_metrics");
+    let told = shares.queue_is_told();
     if !told || shares.queue < WAITING {
         return None;
     }
     if nobody_is_held(look) {
-        return Draft::in_cell(Cause::Prefill, shares.queue + shares.prefill, look.cell)
+        // What it calls its queue is told beside it, and is no part of what prefill costs.
+        return Draft::in_cell(Cause::Prefill, shares.prefill, look.cell)
             .because(Known::PrefillShare, shares.prefill)
             .because(Known::QueueShare, shares.queue)
             .because(Known::Running, level(look, Signal::Running))
@@ -211,7 +212,7 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
         });
     }
     let shares = look.cell.phases.as_ref();
-    let told = shares.filter(|p| matches!(p.queue_source.as_str(), "response" | "server_metrics"));
+    let told = shares.filter(|p| p.queue_is_told());
     let gauge = level(look, Signal::Waiting);
     let running = level(look, Signal::Running).unwrap_or(0.0);
     let share = |waits: f64| waits / (waits + running).max(f64::MIN_POSITIVE);

@@ -49,6 +49,8 @@ pub(super) struct Seen<'a> {
     pub(super) in_flight: f64,
     /// Its time over what requests of its lengths take in this cell.
     pub(super) slow: f64,
+    /// The same with its content events in place of the tokens that the server told.
+    pub(super) slow_by_events: f64,
 }
 
 impl<'a> Look<'a> {
@@ -92,7 +94,8 @@ impl<'a> Look<'a> {
             return empty;
         };
         let ns = |at: Stamp| (at - epoch).as_f64();
-        let expected = Expected::of(&requests);
+        let expected = Expected::of(&requests, |r| r.output_tokens);
+        let by_events = Expected::of(&requests, |r| Some(r.events));
         let mut seen: Vec<Seen<'a>> = requests
             .iter()
             .map(|request| Seen {
@@ -103,6 +106,7 @@ impl<'a> Look<'a> {
                 end: ns(request.end),
                 in_flight: 0.0,
                 slow: request.e2e / expected.e2e(request),
+                slow_by_events: request.e2e / by_events.e2e(request),
             })
             .filter(|seen| seen.slow.is_finite() && seen.end >= seen.from)
             .collect();
@@ -264,39 +268,49 @@ fn fullest(samples: &CellSamples) -> u32 {
     most.map_or(0, |(repeat, _)| *repeat)
 }
 
-/// What requests of given lengths take in a cell: TTFT along a line over prompt tokens, then the median time per token.
+/// How long an answer is.
+type Length = fn(&RequestSample) -> Option<u64>;
+
+/// What requests of given lengths take in a cell: TTFT along a line over prompt tokens, then the median time for each part of the answer.
 struct Expected {
+    length: Length,
     ttft: Line,
-    tpot: f64,
+    each: f64,
     /// Of answers whose tokens came at once: along a line over their number.
     e2e: Line,
 }
 
 impl Expected {
-    fn of(requests: &[&RequestSample]) -> Self {
+    fn of(requests: &[&RequestSample], length: Length) -> Self {
         let points: Vec<(f64, f64)> = requests
             .iter()
             .filter_map(|r| Some((r.input_tokens.unwrap_or(0) as f64, r.ttft?)))
             .collect();
-        let tpots = requests.iter().filter_map(|r| r.tpot).collect();
+        let each = requests.iter().filter_map(|r| {
+            let parts = length(r)?.checked_sub(1).filter(|parts| *parts > 0)?;
+            let streamed = Some(r.e2e - r.ttft?).filter(|streamed| *streamed > 0.0)?;
+            Some(streamed / parts as f64)
+        });
         let at_once: Vec<(f64, f64)> = requests
             .iter()
-            .filter(|r| r.ttft.is_none() || r.output_tokens.is_none())
-            .map(|r| (r.output_tokens.unwrap_or(0) as f64, r.e2e))
+            .filter(|r| r.ttft.is_none() || length(r).is_none())
+            .map(|r| (length(r).unwrap_or(0) as f64, r.e2e))
             .collect();
         Self {
+            length,
             ttft: Line::of(&points),
-            tpot: median(tpots).unwrap_or(0.0),
+            each: median(each.collect()).unwrap_or(0.0),
             e2e: Line::of(&at_once),
         }
     }
 
     fn e2e(&self, request: &RequestSample) -> f64 {
-        let (Some(_), Some(output)) = (request.ttft, request.output_tokens) else {
-            return self.e2e.at(request.output_tokens.unwrap_or(0) as f64);
+        let length = (self.length)(request);
+        let (Some(_), Some(parts)) = (request.ttft, length) else {
+            return self.e2e.at(length.unwrap_or(0) as f64);
         };
         let input = request.input_tokens.unwrap_or(0) as f64;
-        self.ttft.at(input).max(0.0) + output.saturating_sub(1) as f64 * self.tpot
+        self.ttft.at(input).max(0.0) + parts.saturating_sub(1) as f64 * self.each
     }
 }
 

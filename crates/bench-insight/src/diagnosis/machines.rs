@@ -33,13 +33,15 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         (Known::HostSteal, Some(cores)) if cores < 0.5 => 0.0,
         _ => value.min(1.0),
     };
-    let lost = beyond_the_quickest(cell).unwrap_or(1.0);
+    let lost = |share: f64| beyond_the_usual(cell, share).unwrap_or(1.0);
     let mut draft: Option<(f64, Draft)> = None;
     for (name, figure, least) in KEPT {
         let Some(value) = told(name).filter(|value| *value >= least) else {
             continue;
         };
-        let cost = share_of(figure, value).min(lost);
+        // The wait is that of all threads together; what requests lose by it their own gaps say.
+        let share = share_of(figure, value);
+        let cost = share.min(lost(share));
         if cost < 0.05 {
             continue;
         }
@@ -55,7 +57,7 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         .zip(cores.zip(cpus))
         .filter(|(used, (cores, cpus))| used.mean >= 0.95 && *cores >= 0.8 * cpus);
     if draft.is_none() && full.is_some() {
-        let cost = lost.min(0.3);
+        let cost = lost(1.0).min(0.3);
         draft = Some((cost, Draft::in_cell(Cause::ServerStarved, cost, cell)));
     }
     let (_, draft) = draft?;
@@ -74,12 +76,14 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         .done()
 }
 
-/// What all gaps between tokens take beyond the quickest of them, as a share: a server that waits for its CPU loses no more. Unknown where the
-/// quickest is an accident of reading.
-fn beyond_the_quickest(cell: &CellRecord) -> Option<f64> {
+/// What all gaps between tokens take beyond those that did not wait, as a share: a server that waits for its CPU loses no more. Where its threads
+/// wait for less than half of the time that they want to run, the median gap did not wait; else the quickest alone. Unknown where that is an
+/// accident of reading.
+fn beyond_the_usual(cell: &CellRecord, waiting: f64) -> Option<f64> {
     let gaps = cell.headline(Metric::Icl)?;
-    let usual = gaps.quantile(0.5)?;
-    (gaps.min >= usual / 3.0 && gaps.mean > 0.0).then(|| 1.0 - gaps.min / gaps.mean)
+    let median = gaps.quantile(0.5)?;
+    let usual = if waiting < 0.5 { median } else { gaps.min };
+    (gaps.min >= median / 3.0 && gaps.mean > 0.0).then(|| (1.0 - usual / gaps.mean).max(0.0))
 }
 
 /// Whether the server shares the host whose CPUs were read.

@@ -49,18 +49,26 @@ struct Slow {
     cost: f64,
 }
 
+/// Requests that are slow for their lengths. They cost no more than their content events bear out: where the server tells lengths that are not
+/// those of its answers, these are slow by its word only.
 fn slow(look: &Look<'_>) -> Option<Slow> {
-    let times: Vec<f64> = look.slowness().into_iter().map(|(_, slow)| slow).collect();
-    let quick = quantile(times.clone(), 0.25).filter(|quick| *quick > 0.0)?;
-    let (n, all) = (times.len(), times.iter().sum::<f64>());
-    let slow: Vec<f64> = times.into_iter().filter(|t| *t > ALIKE * quick).collect();
-    let lost: f64 = slow.iter().map(|t| t - ALIKE * quick).sum();
-    (n >= FEWEST).then_some(Slow {
-        quick,
-        share: slow.len() as f64 / n as f64,
-        cost: lost / all,
-        times: slow,
-    })
+    let of = |times: Vec<f64>| {
+        let quick = quantile(times.clone(), 0.25).filter(|quick| *quick > 0.0)?;
+        let (n, all) = (times.len(), times.iter().sum::<f64>());
+        let slow: Vec<f64> = times.into_iter().filter(|t| *t > ALIKE * quick).collect();
+        let lost: f64 = slow.iter().map(|t| t - ALIKE * quick).sum();
+        (n >= FEWEST).then_some(Slow {
+            quick,
+            share: slow.len() as f64 / n as f64,
+            cost: lost / all,
+            times: slow,
+        })
+    };
+    let told = of(look.slowness().into_iter().map(|(_, slow)| slow).collect())?;
+    let seen = look.seen.iter().map(|s| s.slow_by_events);
+    let seen = of(seen.filter(|slow| slow.is_finite()).collect());
+    let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
+    Some(Slow { cost, ..told })
 }
 
 impl Slow {

@@ -102,7 +102,9 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
                 text::time(until.as_f64())
             ),
             None => {
-                format!("; the server went away {from} after the cell began and did not come back")
+                format!(
+                    "; the server went away {from} after the cell began and was not back when it ended"
+                )
             }
         }
     });
@@ -401,14 +403,20 @@ pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
     let needed = values_needed(0.5) / if alone { 2 } else { 1 };
     let completed = scene.cell.counts.completed;
     let few = completed > 0 && usize::try_from(completed).is_ok_and(|n| n < needed);
-    let (what, q, n, needed) = named.or_else(|| few.then_some(("E2E", 0.5, completed, needed)))?;
+    if let Some((what, q, n, needed)) = named {
+        let message = format!(
+            "p{} of {what} rests on {n} values, {needed} are needed",
+            text::level(q * 100.0),
+        );
+        return Some(Seen {
+            next: Some("measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or ask for a lower quantile".to_owned()),
+            ..Seen::new(needed as f64 / n.max(1) as f64, message)
+        });
+    }
+    let one_by_one = if alone { " one at a time" } else { "" };
     let message = format!(
-        "p{} of {what} rests on {n} values, {needed} are needed",
-        text::level(q * 100.0),
+        "{} answered{one_by_one}; a cell of such requests needs {needed}",
+        requests(completed),
     );
-    Some(Seen {
-        next: (q > 0.5)
-            .then(|| "measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or ask for a lower quantile".to_owned()),
-        ..Seen::new(needed as f64 / n.max(1) as f64, message)
-    })
+    few.then(|| Seen::new(needed as f64 / completed as f64, message))
 }

@@ -6,7 +6,7 @@
 )]
 
 use bench_insight::findings;
-use bench_schema::{Cause, Finding, Known};
+use bench_schema::{Action, Cause, Finding, Known};
 
 mod sim;
 
@@ -678,4 +678,36 @@ fn overload_from_half_to_twice_of_what_a_server_can_do() {
     for load in [0.5, 0.7, 0.85, 0.95, 1.05, 1.2, 1.5, 2.0] {
         println!("{load}: {} of 20", overloaded(load, 20));
     }
+}
+
+#[test]
+fn a_server_that_tells_wrong_lengths_has_no_slow_requests_by_its_word_alone() {
+    let (run, mut samples) = run(&[cell(Asks::Closed(8), mixed, Server::default())], false, 3);
+    let named = |samples: &[bench_insight::CellSamples]| causes(&findings(&run, samples));
+    assert!(!named(&samples).contains(&Cause::SlowRequests));
+    // of every second answer it tells a quarter of the tokens
+    for request in samples[0].requests.iter_mut().step_by(2) {
+        let told = request.output_tokens.map(|n| (n / 4).max(2));
+        request.tpot = told.map(|n| (request.e2e - request.ttft.unwrap()) / (n - 1) as f64);
+        request.output_tokens = told;
+    }
+    let found = named(&samples);
+    assert!(!found.contains(&Cause::SlowRequests), "{found:?}");
+}
+
+#[test]
+fn a_cache_for_beginnings_is_advised_only_where_prompts_could_share_one() {
+    let server = Server {
+        prefill_token: 0.5,
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Closed(1), long_prompts, server)], false, 2);
+    let mut advised = |salt: &str| {
+        run.config = serde_json::json!({ "salt": salt });
+        let found = findings(&run, &samples);
+        assert_eq!(found[0].cause(), Some(Cause::Prefill), "{found:?}");
+        let advice = found[0].advice.iter().map(|advice| advice.action);
+        advice.collect::<Vec<_>>().contains(&Action::CachePrefixes)
+    };
+    assert!(!advised("auto") && advised("never"));
 }

@@ -78,7 +78,7 @@ fn a_cell_ends_when_its_first_requests_or_more_than_half_fail() {
     assert!(
         after(&[(10, false)], false)
             .unwrap()
-            .contains("of the first 10 requests that ended 10 had failed")
+            .contains("of the first 10 requests that ended, warm-up included, 10 had failed")
     );
     assert_eq!(after(&[(10, false)], true), None);
     assert_eq!(after(&[(1, true), (60, false)], false), None);
