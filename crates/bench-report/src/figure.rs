@@ -45,6 +45,23 @@ impl Figure {
         }
     }
 
+    /// Whether intervals are drawn, in words that follow what they would be of.
+    pub(crate) fn within(&self) -> &'static str {
+        let shapes = [json!("@whisker"), json!("@span")];
+        let series = self.option.get("series").and_then(Value::as_array);
+        let drawn = series.into_iter().flatten().any(|series| {
+            let shape = series.get("renderItem");
+            let data = series.get("data").and_then(Value::as_array);
+            shape.is_some_and(|shape| shapes.contains(shape))
+                && data.is_some_and(|data| !data.is_empty())
+        });
+        if drawn {
+            "with 95 % intervals where the data gives them"
+        } else {
+            "without intervals: the data gives none"
+        }
+    }
+
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self

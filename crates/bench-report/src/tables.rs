@@ -127,6 +127,20 @@ pub(crate) fn origin_words(run: &RunRecord) -> &'static str {
     }
 }
 
+/// What every row of a table of results is taken over: where its latencies begin, and which of a cell's requests it is of.
+pub(crate) fn population_words(run: &RunRecord) -> String {
+    let steady = run
+        .cells
+        .iter()
+        .filter(|cell| cell.windows.steady.is_some());
+    let of = match steady.count() {
+        0 => "all requests",
+        n if n == run.cells.len() => "of the steady part",
+        _ => "of the steady part of a cell that has one, else all requests",
+    };
+    format!("latencies {}, {of}", origin_words(run))
+}
+
 /// The factor along which load was swept, with its unit: concurrency, or requests per second; no number where the pace is a file's.
 pub(crate) fn load_level(load: &Load) -> (Option<f64>, &'static str, &'static str) {
     match load {

@@ -213,7 +213,7 @@ fn failures(run: &RunRecord) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", ") + &message)
 }
 
-/// `GPU 100 % used, 60.4 % of its memory; KV cache 1.1 % full; 31 requests running, 0 waiting`.
+/// `GPU use 100 %, KV cache 1.1 %, 31 requests running, 0 waiting; the server was read 42 times`.
 fn peaks(run: &RunRecord) -> Option<String> {
     let share = |signal: Signal, words: &str| {
         let peak = tables::peak(run, signal)?;
@@ -238,7 +238,17 @@ fn peaks(run: &RunRecord) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    (!said.is_empty()).then(|| said.join(", "))
+    // What is read now and then was higher in between.
+    let readings = run
+        .cells
+        .iter()
+        .filter_map(|cell| Signal::Running.readings(cell));
+    let readings = match readings.sum::<u64>() {
+        0 => String::new(),
+        1 => "; the server was read once".to_owned(),
+        n => format!("; the server was read {n} times"),
+    };
+    (!said.is_empty()).then(|| said.join(", ") + &readings)
 }
 
 /// ` in c8 and 2 more cells`; nothing where the run has one cell.

@@ -61,17 +61,18 @@ pub(super) fn latency(run: &RunRecord) -> Option<Figure> {
             .whiskers(name, &color, &spans, (0, 1));
     }
     let mut title = "Mean latency against the length of the answer".to_owned();
-    let mut note = "Means with 95 % intervals.".to_owned();
+    let mut fits = String::new();
     let longest = curves.values().flatten().map(|p| p.0).fold(0.0, f64::max);
     if let Some((intercept, slope, r2)) = linear(run) {
         let line = [(0.0, intercept), (longest, intercept + slope * longest)];
         plot = plot.dashed("linear fit", "@muted", &line);
         title = format!("Each output token costs {} ms", short(slope));
         let r2 = tables::significant(r2);
-        note = format!("Means with 95 % intervals; the line fits with R² = {r2}.");
+        fits = format!("; the line fits with R² = {r2}");
     }
-    let figure = Figure::new("length-latency", title, plot).note(note);
-    Some(figure.table(tables::grid(run)))
+    let figure = Figure::new("length-latency", title, plot);
+    let note = format!("Means {}{fits}.", figure.within());
+    Some(figure.note(note).table(tables::grid(run)))
 }
 
 /// Intercept and slope in milliseconds, and R², of the stored fit (which is in nanoseconds).
@@ -300,8 +301,8 @@ impl<'a> Groups<'a> {
         }
         plot = plot.limits(limits(self.run, Metric::E2e));
         let label = tables::label(self.cell);
-        Figure::new(id, title, plot)
-            .note(format!("Of {label}; whiskers are 95 % intervals."))
-            .table(tables::groups(self.run, self.by))
+        let figure = Figure::new(id, title, plot);
+        let note = format!("Of {label}, {}.", figure.within());
+        figure.note(note).table(tables::groups(self.run, self.by))
     }
 }

@@ -52,9 +52,12 @@ pub(super) fn throughput(run: &RunRecord, tokens: bool) -> Option<Figure> {
     } else {
         format!("{what} falls from {x} to {y} {unit} from {span}")
     };
-    let note = "Bars with 95 % intervals; rates are over the steady window where one was found.";
-    let figure = Figure::new(id, title, plot).note(note);
-    Some(figure.table(tables::sweep(run)))
+    let figure = Figure::new(id, title, plot);
+    let note = format!(
+        "Rates over the steady part of a cell where it has one, {}.",
+        figure.within()
+    );
+    Some(figure.note(note).table(tables::sweep(run)))
 }
 
 /// The headline rate of a cell with its interval.
@@ -158,12 +161,13 @@ fn sweep_of(run: &RunRecord, metric: Metric) -> Option<Figure> {
         short(before.0),
         short(after.0)
     );
+    let figure = Figure::new(format!("sweep-{}", metric.key()), title, plot);
     let note = format!(
-        "p50, p95 and p99 with 95 % intervals, {}.",
-        tables::origin_words(run)
+        "p50, p95 and p99, {}, {}.",
+        tables::origin_words(run),
+        figure.within()
     );
-    let figure = Figure::new(format!("sweep-{}", metric.key()), title, plot).note(note);
-    Some(figure.table(tables::sweep(run)))
+    Some(figure.note(note).table(tables::sweep(run)))
 }
 
 /// How a median goes from the first level to the last; a change within the intervals is none.

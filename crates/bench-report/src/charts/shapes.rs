@@ -449,7 +449,8 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
     let table = tables::distributions(run, &[metric], "E2E percentiles");
     let height = if cells.len() > 6 { 430 } else { 340 };
     let figure = Figure::new("percentiles", title, plot.height(height));
-    Some(figure.note("Whiskers are 95 % intervals.").table(table))
+    let note = format!("Percentiles of E2E {}.", figure.within());
+    Some(figure.note(note).table(table))
 }
 
 /// Upper ends of the classes in percent, their words and the roles of their colours.

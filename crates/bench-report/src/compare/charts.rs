@@ -100,9 +100,9 @@ fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure>
             format!("{name} goes from {low} {unit} ({of_low}) to {high} {unit} ({of_high}) at {at}")
         }
     };
-    let note = "First run of each point, with 95 % intervals.";
-    let figure = Figure::new(*id, title, plot).note(note);
-    Some(figure.table(table.rows(*name, cells)))
+    let figure = Figure::new(*id, title, plot);
+    let note = format!("First run of each point, {}.", figure.within());
+    Some(figure.note(note).table(table.rows(*name, cells)))
 }
 
 /// Relative changes with their intervals, the baseline as the zero line.
@@ -156,11 +156,12 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     } else {
         String::new()
     };
+    let figure = Figure::new(format!("changes-{index}"), title, plot);
     let note = format!(
-        "Changes{place} with 95 % intervals. Green is better, red is worse, grey cannot be told or makes no difference."
+        "Changes{place} {}. Green is better, red is worse, grey cannot be told, is not judged or makes no difference.",
+        figure.within()
     );
-    let figure = Figure::new(format!("changes-{index}"), title, plot).note(note);
-    Some(figure.table(tables::changes(held)))
+    Some(figure.note(note).table(tables::changes(held)))
 }
 
 /// Points and intervals of a chart of changes, each at its row.

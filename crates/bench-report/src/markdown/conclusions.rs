@@ -240,14 +240,16 @@ pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
             );
         }
     }
-    tiles.extend(completed(run));
+    tiles.extend(completed(run, cell));
     let at = cell.filter(|_| run.cells.len() > 1).map(tables::label);
     (at, tiles)
 }
 
-fn completed(run: &RunRecord) -> Option<Tile> {
-    let planned: u64 = run.cells.iter().map(|cell| cell.counts.planned).sum();
-    let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
+/// Whole answers of the cell whose figures stand beside them; of the run where there is none.
+fn completed(run: &RunRecord, cell: Option<&CellRecord>) -> Option<Tile> {
+    let cells = cell.map_or(run.cells.as_slice(), std::slice::from_ref);
+    let planned: u64 = cells.iter().map(|cell| cell.counts.planned).sum();
+    let completed: u64 = cells.iter().map(|cell| cell.counts.completed).sum();
     let words = format!("of {planned} completed");
     (planned > 0).then(|| (completed.to_string(), "", words))
 }

@@ -7,7 +7,7 @@ use bench_schema::{
 };
 
 use super::outcomes::verdict_counts;
-use super::{gap_metric, label, load_level, named, of_cells, origin_words, trust_mark};
+use super::{gap_metric, label, load_level, named, of_cells, population_words, trust_mark};
 use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
 use crate::text::shortened;
 
@@ -41,6 +41,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
     };
     let mut sheet = Sheet::new()
         .column(load, level)
+        .count("n", answers)
         .number(("offered", "req/s"), |cell: &&CellRecord| {
             cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())
         })
@@ -71,13 +72,14 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
         });
     }
     sheet.rows(
-        format!(
-            "{}, latencies {}",
-            sweep_words(open, closed),
-            origin_words(run)
-        ),
+        format!("{}, {}", sweep_words(open, closed), population_words(run)),
         &run.cells,
     )
+}
+
+/// The answers that a row is of.
+fn answers(cell: &&CellRecord) -> Option<u64> {
+    Some(e2e(cell)?.n)
 }
 
 fn sweep_words(open: bool, closed: bool) -> &'static str {
@@ -122,7 +124,7 @@ struct Step<'a> {
     before: Option<(&'a CellRecord, &'a ScalingRow)>,
 }
 
-/// Output tokens over all of a cell's answers.
+/// Output tokens of the answers that a row is of.
 fn tokens(cell: &CellRecord) -> Option<f64> {
     let seen = cell.metrics.get(&Metric::OutputTokens)?;
     Some((seen.mean * seen.n as f64).round())
@@ -157,10 +159,10 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .column(Column::text("cell"), |step: &Step<'_>| {
             named(run, step.cell)
         })
-        .number(("took", "s"), |step| {
-            Some(step.cell.windows.whole.as_ref()?.seconds)
+        .number(("over", "s"), |step| {
+            Some(step.cell.headline_rates()?.seconds)
         })
-        .count("completed", |step| step.cell.counts.completed)
+        .count("n", |step| answers(&step.cell))
         .number(("output", "tokens"), |step| tokens(step.cell))
         .number(("requests", "req/s"), |step| {
             Some(step.cell.headline_rates()?.requests_per_s)
@@ -196,7 +198,8 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let before = std::iter::once(None).chain(members.iter().copied().map(Some));
     let steps = members.iter().zip(before);
     let steps = steps.map(|(&(cell, row), before)| Step { cell, row, before });
-    let table = sheet.rows(format!("Change against {}", label(first)), steps)?;
+    let title = format!("Change against {}, {}", label(first), population_words(run));
+    let table = sheet.rows(title, steps)?;
     (table.rows.len() > 1).then_some(table)
 }
 
@@ -256,7 +259,7 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
     }
     // CoV is of the same latency, so it stands within the group.
     let mut sheet = sheet
-        .count("n", |cell| Some(e2e(cell)?.n))
+        .count("n", answers)
         .column(Column::of("E2E", "mean", "ms"), |cell| {
             Cell::number(e2e(cell).map(|d| d.mean / 1e6))
         })
@@ -285,10 +288,7 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
             Some(cell.metrics.get(&Metric::InputTokens)?.mean)
         })
         .rows(
-            format!(
-                "Latency grid, one cell a row, latencies {}",
-                origin_words(run)
-            ),
+            format!("Latency grid, one cell a row, {}", population_words(run)),
             &run.cells,
         )
 }
@@ -420,7 +420,7 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         .count("n", |row| {
             of_group(row, Metric::E2e.from_origin(row.0.headline)).map_or(0, |d| d.n)
         })
-        .count("no answer", |(_, group)| {
+        .count("no answer, of planned", |(_, group)| {
             Some(group.counts.without_answer()).filter(|n| *n > 0)
         })
         .text("in + out", |(_, group)| {
@@ -452,10 +452,7 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         .number(("P95 factor", "×"), |(_, group)| {
             Some(scaling_of_group(run, group)?.scaling_factor)
         })
-        .rows(
-            format!("{}, latencies {}", words(by), origin_words(run)),
-            rows,
-        )
+        .rows(format!("{}, {}", words(by), population_words(run)), rows)
 }
 
 /// The total tokens that make a length category.

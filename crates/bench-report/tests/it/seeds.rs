@@ -64,7 +64,8 @@ fn everything_that_the_page_on_the_studies_names_exists() {
         .collect();
     let exists = |(kind, name): &(&str, &str)| match *kind {
         "figure" => figures.contains(name),
-        "table" => tables.contains(name),
+        // the page names a table by the beginning of its title
+        "table" => tables.iter().any(|title| title.starts_with(name)),
         "column" => columns.contains(name),
         "config" => root().join("examples/configs").join(name).is_file(),
         "recipe" => recipes

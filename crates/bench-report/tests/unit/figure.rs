@@ -38,3 +38,17 @@ fn a_limit_far_above_the_data_does_not_flatten_the_chart() {
     let drawn = |limit| plot().limit(limit, "SLO", 0.0).finish().0.to_string();
     assert!(drawn(3.0).contains("markLine") && !drawn(5.0).contains("markLine"));
 }
+
+#[test]
+fn a_chart_says_that_it_has_intervals_only_where_some_are_drawn() {
+    let of = |interval| {
+        let plot = Plot::new(category_axis(["a"]), value_axis("ms"));
+        Figure::new(
+            "id",
+            "title",
+            plot.bars_within("p50", "@0", &[Some((2.0, interval))], (0, 1)),
+        )
+    };
+    assert!(of(Some((1.0, 3.0))).within().starts_with("with 95 %"));
+    assert!(of(None).within().starts_with("without intervals"));
+}
