@@ -65,14 +65,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         }
         (None, Output::Json) => json(&bench_report::compare::json(&study)),
     };
-    let untrusted = groups.iter().flatten();
-    let untrusted: Vec<String> = untrusted
-        .filter(|run| run.record.trust.verdict == TrustVerdict::Untrusted)
-        .map(|run| {
-            let path = run.path.display();
-            format!("{path} is not to be trusted, and so is no comparison with it")
-        })
-        .collect();
+    let untrusted = untrusted(&groups);
     let code = if untrusted.is_empty() { 0 } else { UNTRUSTED };
     notes.extend(untrusted);
     Ok(Done {
@@ -80,6 +73,17 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         notes,
         code,
     })
+}
+
+/// What makes a comparison one that nobody should use.
+fn untrusted(groups: &[Vec<RunFolder>]) -> Vec<String> {
+    let runs = groups.iter().flatten();
+    runs.filter(|run| run.record.trust.verdict == TrustVerdict::Untrusted)
+        .map(|run| {
+            let path = run.path.display();
+            format!("{path} is not to be trusted, and so is no comparison with it")
+        })
+        .collect()
 }
 
 /// What each group is called: its level of the axis, else its folder.

@@ -289,6 +289,30 @@ fn sentences(study: &Study<'_>) -> Vec<String> {
     lines
 }
 
+/// Verdicts that are only counted, with what stands before the number and behind it.
+const UNDECIDED: [(ComparisonVerdict, &str, &str); 4] = [
+    (
+        ComparisonVerdict::NoDifferenceFound,
+        "no difference found in ",
+        "",
+    ),
+    (
+        ComparisonVerdict::WithinMargin,
+        "a difference too small to matter in ",
+        "",
+    ),
+    (
+        ComparisonVerdict::CannotTell,
+        "",
+        " cannot be told apart with this much data",
+    ),
+    (
+        ComparisonVerdict::OtherLengths,
+        "",
+        " not judged, because the answers were of other lengths",
+    ),
+];
+
 fn summary(held: &RunComparison) -> String {
     if held.rows.is_empty() {
         return "no cell in common".to_owned();
@@ -327,28 +351,7 @@ fn summary(held: &RunComparison) -> String {
             named.join(", ")
         ));
     }
-    for (verdict, before, behind) in [
-        (
-            ComparisonVerdict::NoDifferenceFound,
-            "no difference found in ",
-            "",
-        ),
-        (
-            ComparisonVerdict::WithinMargin,
-            "a difference too small to matter in ",
-            "",
-        ),
-        (
-            ComparisonVerdict::CannotTell,
-            "",
-            " cannot be told apart with this much data",
-        ),
-        (
-            ComparisonVerdict::OtherLengths,
-            "",
-            " not judged, because the answers were of other lengths",
-        ),
-    ] {
+    for (verdict, before, behind) in UNDECIDED {
         let n = with(verdict).len();
         parts.extend((n > 0).then(|| format!("{before}{n}{behind}")));
     }

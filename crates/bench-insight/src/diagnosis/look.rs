@@ -94,8 +94,7 @@ impl<'a> Look<'a> {
             return empty;
         };
         let ns = |at: Stamp| (at - epoch).as_f64();
-        let expected = Expected::of(&requests, |r| r.output_tokens);
-        let by_events = Expected::of(&requests, |r| Some(r.events));
+        let [told, came] = Expected::both(&requests);
         let mut seen: Vec<Seen<'a>> = requests
             .iter()
             .map(|request| Seen {
@@ -105,8 +104,8 @@ impl<'a> Look<'a> {
                 first: request.ttft.map(|ttft| ns(request.start) + ttft),
                 end: ns(request.end),
                 in_flight: 0.0,
-                slow: request.e2e / expected.e2e(request),
-                slow_by_events: request.e2e / by_events.e2e(request),
+                slow: request.e2e / told.e2e(request),
+                slow_by_events: request.e2e / came.e2e(request),
             })
             .filter(|seen| seen.slow.is_finite() && seen.end >= seen.from)
             .collect();
@@ -281,6 +280,12 @@ struct Expected {
 }
 
 impl Expected {
+    /// By the tokens that the server told, and by the content events that came.
+    fn both(requests: &[&RequestSample]) -> [Self; 2] {
+        let lengths: [Length; 2] = [|r| r.output_tokens, |r| Some(r.events)];
+        lengths.map(|length| Self::of(requests, length))
+    }
+
     fn of(requests: &[&RequestSample], length: Length) -> Self {
         let points: Vec<(f64, f64)> = requests
             .iter()

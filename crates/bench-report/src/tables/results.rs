@@ -41,7 +41,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
     };
     let mut sheet = Sheet::new()
         .column(load, level)
-        .count("n", answers)
+        .count("n", |cell| answers(cell))
         .number(("offered", "req/s"), |cell: &&CellRecord| {
             cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())
         })
@@ -78,7 +78,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
 }
 
 /// The answers that a row is of.
-fn answers(cell: &&CellRecord) -> Option<u64> {
+fn answers(cell: &CellRecord) -> Option<u64> {
     Some(e2e(cell)?.n)
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .number(("over", "s"), |step| {
             Some(step.cell.headline_rates()?.seconds)
         })
-        .count("n", |step| answers(&step.cell))
+        .count("n", |step| answers(step.cell))
         .number(("output", "tokens"), |step| tokens(step.cell))
         .number(("requests", "req/s"), |step| {
             Some(step.cell.headline_rates()?.requests_per_s)
@@ -259,7 +259,7 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
     }
     // CoV is of the same latency, so it stands within the group.
     let mut sheet = sheet
-        .count("n", answers)
+        .count("n", |cell| answers(cell))
         .column(Column::of("E2E", "mean", "ms"), |cell| {
             Cell::number(e2e(cell).map(|d| d.mean / 1e6))
         })
