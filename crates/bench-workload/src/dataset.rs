@@ -165,15 +165,27 @@ pub(crate) enum Side {
     Output,
 }
 
-/// Whole numbers separated by blanks, or one side of the pairs of a trace.
+/// Whole numbers from 1 to the longest length, separated by blanks, or one side of the pairs of a trace.
 pub(crate) fn lengths(path: &Path, side: Side) -> Result<Vec<u64>, WorkloadError> {
     let text = bounded::read_text(path, "reading lengths")?;
-    let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
+    let words = (1..)
+        .zip(text.lines())
+        .flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
+    let numbers: Result<Vec<(u64, u64)>, _> = words
+        .map(|(line, word)| word.parse().map(|n| (line, n)))
+        .collect();
     match numbers {
-        Ok(numbers) if !numbers.is_empty() => Ok(numbers
-            .into_iter()
-            .map(|n| n.clamp(1, MAX_LENGTH))
-            .collect()),
+        Ok(numbers) if !numbers.is_empty() => {
+            let checked = numbers.into_iter().map(|(line, n)| match n {
+                1..=MAX_LENGTH => Ok(n),
+                _ => Err(WorkloadError::BadLine {
+                    path: path.to_owned(),
+                    line,
+                    why: format!("{n} is no length; lengths are 1 to {MAX_LENGTH} tokens"),
+                }),
+            });
+            checked.collect()
+        }
         _ => {
             let pick =
                 |(input, output): (u64, u64)| if side == Side::Input { input } else { output };

@@ -101,6 +101,11 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     ("csv", "prompt,output_tokens\na,1\nb,2,3\n", ":3:"),
     (
         "csv",
+        "prompt,output_tokens,Max_Tokens\na,1,2\n",
+        ":1: the header has the columns `output_tokens` and `Max_Tokens`, which mean the same",
+    ),
+    (
+        "csv",
         "question\na\n",
         ":1: the header has no column `prompt`",
     ),

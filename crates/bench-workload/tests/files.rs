@@ -220,6 +220,35 @@ fn ones_own_prompts_come_as_json_csv_or_lines() -> Result<(), Problem> {
 }
 
 #[test]
+fn of_several_names_of_a_group_the_most_specific_wins() -> Result<(), Problem> {
+    let dir = tempfile::tempdir()?;
+    let files = [
+        (
+            "jsonl",
+            "{\"prompt\": \"a\", \"category\": \"c\", \"label\": \"l\"}\n\
+             {\"prompt\": \"b\", \"category\": \"c\", \"use_case\": \"u\"}\n",
+            [Some("l"), Some("u")],
+        ),
+        (
+            "csv",
+            "prompt,category,label\na,c,l\nb,c,\n",
+            [Some("l"), None],
+        ),
+    ];
+    for (format, text, groups) in files {
+        let path = dir.path().join(format!("own.{format}"));
+        std::fs::write(&path, text)?;
+        let read = rows(spec(&format!("{format}:{}", path.display()))?)?;
+        let read: Vec<_> = read
+            .iter()
+            .map(|row| row.item.use_case.as_deref())
+            .collect();
+        assert_eq!(read, groups, "{format}");
+    }
+    Ok(())
+}
+
+#[test]
 fn batch_files_keep_what_they_say_and_the_run_keeps_what_it_decides() -> Result<(), Problem> {
     let rows = rows(spec("openai-batch:openai-batch.jsonl")?)?;
     let first = &rows[0].item.request;

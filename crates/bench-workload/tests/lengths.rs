@@ -164,6 +164,17 @@ fn empirical_lengths_come_from_the_file() {
             .iter()
             .all(|n| inputs.iter().any(|i| (n - i).abs() < 0.5))
     );
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("lengths.txt");
+    for wrong in ["0", "99999999999"] {
+        std::fs::write(&file, format!("5 7\n9 {wrong}\n")).unwrap();
+        let spec = LengthSpec::Empirical(file.clone());
+        let message = LengthSampler::input(&spec).unwrap_err().to_string();
+        assert!(
+            message.contains(&format!("lengths.txt:2: {wrong} is no length")),
+            "{message}"
+        );
+    }
     let missing: LengthSpec = "empirical:no-such-file".parse().unwrap();
     assert!(
         LengthSampler::input(&missing)

@@ -298,17 +298,32 @@ impl Table {
         })
     }
 
-    /// The column with one of these names, whatever their case.
-    fn column(&self, names: &[&str]) -> Option<usize> {
-        column(&self.header, names)
+    /// The column with one of these names, whatever their case; two of them are an error, since they would say the same thing twice.
+    fn column(&self, names: &[&str]) -> Result<Option<usize>, WorkloadError> {
+        let mut columns = columns(&self.header, names);
+        match (columns.next(), columns.next()) {
+            (Some((_, first)), Some((_, second))) => Err(self.bad_header(format!(
+                "the header has the columns `{first}` and `{second}`, which mean the same; keep one"
+            ))),
+            (found, _) => Ok(found.map(|(at, _)| at)),
+        }
+    }
+
+    fn bad_header(&self, why: String) -> WorkloadError {
+        WorkloadError::BadLine {
+            path: self.path.clone(),
+            line: 1,
+            why,
+        }
     }
 
     /// The column with one of these names; without it the file is of no use.
     fn wanted(&self, names: &[&str], what: &str) -> Result<usize, WorkloadError> {
-        self.column(names).ok_or_else(|| WorkloadError::BadLine {
-            path: self.path.clone(),
-            line: 1,
-            why: format!("the header has no column {what}`{}`", names.join("`, `")),
+        self.column(names)?.ok_or_else(|| {
+            self.bad_header(format!(
+                "the header has no column {what}`{}`",
+                names.join("`, `")
+            ))
         })
     }
 
@@ -340,11 +355,14 @@ impl Table {
 }
 
 /// The column with one of these names, whatever their case.
-fn column(header: &csv::StringRecord, names: &[&str]) -> Option<usize> {
-    let is_named = |field: &str| names.iter().any(|n| field.trim().eq_ignore_ascii_case(n));
-    header
-        .iter()
-        .position(|field| is_named(field.trim_start_matches('\u{feff}')))
+/// The columns that have one of these names, whatever their case, with the name as it stands there.
+fn columns<'a>(
+    header: &'a csv::StringRecord,
+    names: &[&str],
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let plain = |field: &'a str| field.trim_start_matches('\u{feff}').trim();
+    let fields = header.iter().map(plain).enumerate();
+    fields.filter(|(_, field)| names.iter().any(|n| field.eq_ignore_ascii_case(n)))
 }
 
 fn failed(path: &Path, cause: &csv::Error) -> WorkloadError {

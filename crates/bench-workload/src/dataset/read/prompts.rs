@@ -28,7 +28,7 @@ pub(super) fn jsonl(path: &Path) -> Result<RowReader, WorkloadError> {
         let prompt = prompt_of(lines, &mut line)?;
         Ok(Some(Row {
             output: line.output_tokens,
-            use_case: line.use_case,
+            use_case: line.use_case.or(line.label).or(line.category),
             ..Row::new(Body::Prompt(prompt))
         }))
     })
@@ -43,8 +43,9 @@ struct Line {
     prompt_file: Option<String>,
     #[serde(alias = "max_tokens", alias = "output_len", alias = "output_length")]
     output_tokens: Option<u64>,
-    #[serde(alias = "label", alias = "category")]
     use_case: Option<String>,
+    label: Option<String>,
+    category: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -114,12 +115,18 @@ fn inside(folder: &Path, named: &str) -> io::Result<Option<PathBuf>> {
     Ok(file.starts_with(folder.canonicalize()?).then_some(file))
 }
 
+/// What the group of a request may be called; the first that is there counts.
+const USE_CASE: [&str; 3] = ["use_case", "label", "category"];
+
 /// A CSV file with a header.
 pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
     let table = Table::open(path)?;
     let prompt = table.wanted(&["prompt", "text"], "")?;
-    let output = table.column(&["output_tokens", "max_tokens", "output_len", "output_length"]);
-    let use_case = table.column(&["use_case", "label", "category"]);
+    let output = table.column(&["output_tokens", "max_tokens", "output_len", "output_length"])?;
+    let mut use_case = None;
+    for name in USE_CASE {
+        use_case = use_case.or(table.column(&[name])?);
+    }
     Ok(of_table(table, move |table| {
         let text = table.raw(prompt);
         if text.trim().is_empty() {

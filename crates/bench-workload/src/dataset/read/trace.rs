@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use bench_schema::Nanos;
 use serde::Deserialize;
 
-use super::{RowReader, Table, column, of_table, of_values};
+use super::{RowReader, Table, columns, of_table, of_values};
 use crate::WorkloadError;
 use crate::source::{Body, Row};
 
@@ -33,7 +33,7 @@ const BLOCK_TOKENS: u64 = 512;
 /// Whether this is the header of a CSV trace, in lower case.
 pub(super) fn is_header(line: &str) -> bool {
     let header: csv::StringRecord = line.split(',').collect();
-    let has = |names: &[&str]| column(&header, names).is_some();
+    let has = |names: &[&str]| columns(&header, names).next().is_some();
     has(&TIMES) && has(&INPUTS) && has(&OUTPUTS)
 }
 
@@ -46,7 +46,7 @@ pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
         table.wanted(&OUTPUTS, "of answer lengths, such as ")?,
     );
     // `BurstGPT` tells chats from calls of the API.
-    let log_type = table.column(&["log type"]);
+    let log_type = table.column(&["log type"])?;
     let since = Cell::new(Since::default());
     Ok(of_table(table, move |table| {
         let count = |at: usize| {
