@@ -377,13 +377,13 @@ fn long_coverage_tables() {
 
 /// Of a closed loop of `slots` slots over which `n` requests go, exp(spread · z) × 100 ms each: which share of the trials has an interval of its
 /// requests/s, how many of those hold the truth, and the widest of them over its rate.
-fn rate_coverage(slots: u64, n: u64, spread: f64, memory: f64, trials: u64) -> (f64, f64, f64) {
+fn rate_coverage(slots: u32, n: usize, spread: f64, memory: f64, trials: u64) -> (f64, f64, f64) {
     // 1 ms passes from the last token to the end
-    let truth = slots as f64 * 1e3 / (100.0 * (spread * spread / 2.0).exp() + 1.0);
+    let truth = f64::from(slots) * 1e3 / (100.0 * (spread * spread / 2.0).exp() + 1.0);
     let (mut told, mut held, mut widest) = (0.0, 0.0, 0.0_f64);
     for seed in 0..trials {
-        let stays = Noise::seeded(seed).series(n as usize, memory);
-        let mut free: Vec<f64> = (0..slots).map(|slot| 0.01 * slot as f64).collect();
+        let stays = Noise::seeded(seed).series(n, memory);
+        let mut free: Vec<f64> = (0..slots).map(|slot| 0.01 * f64::from(slot)).collect();
         let mut records: Vec<RequestRecord> = Vec::new();
         for (id, z) in (0..).zip(stays) {
             let first = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b]));
@@ -393,7 +393,7 @@ fn rate_coverage(slots: u64, n: u64, spread: f64, memory: f64, trials: u64) -> (
             free[slot] = sent + e2e + 1.0;
         }
         records.sort_by_key(RequestRecord::last_instant);
-        let cell = summarise_cell(&records, closed(slots as u32));
+        let cell = summarise_cell(&records, closed(slots));
         let rates = cell.windows.steady.or(cell.windows.whole);
         let Some(rates) = rates else { continue };
         if let Some(interval) = rates.requests_per_s_interval {
