@@ -174,14 +174,13 @@ impl Check {
         let Some(listed) = listed.filter(|_| path.exists()) else {
             return Ok(());
         };
-        let of = |run: &RunRecord| format!("{}, started at {}", run.title, run.started_at);
         if metered(&path, u64::MAX)?.part(BEGIN_FILE) != *listed {
             let told =
                 format!("{BEGIN_FILE} is not the one that {JOURNAL_FILE} was written beside");
             if begun {
                 self.foreign = Some(format!(
-                    "{told}: it is of the run `{}` (who changed it on purpose takes {JOURNAL_FILE} away)",
-                    of(run)
+                    "{told}: it is of the run {} (who changed it on purpose takes {JOURNAL_FILE} away)",
+                    titled(run)
                 ));
             } else {
                 let told = format!("{told}: whether run.json is of this run cannot be told");
@@ -194,9 +193,9 @@ impl Check {
         let owner = owner.map_err(|source| CommandError::Schema { path, source })?;
         if (&owner.started_at, &owner.clock) != (&run.started_at, &run.clock) {
             self.foreign = Some(format!(
-                "run.json is of the run `{}`, and the journals are of `{}`",
-                of(run),
-                of(&owner)
+                "run.json is of the run {}, and the journals are of {}",
+                titled(run),
+                titled(&owner)
             ));
         }
         Ok(())
@@ -488,6 +487,11 @@ impl<T: Entry> Values<T> {
         let torn = self.parts.iter().filter(|(_, damage)| damage.torn);
         torn.map(|(path, _)| path.as_path())
     }
+}
+
+/// Which run it is, for people who have the files of two.
+pub(crate) fn titled(run: &RunRecord) -> String {
+    format!("`{}, started at {}`", run.title, run.started_at)
 }
 
 /// The name of a part, without its folder.

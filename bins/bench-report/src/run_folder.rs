@@ -277,13 +277,10 @@ impl RunFolder {
         let unknown: Vec<String> = unknown.collect();
         if done.requests == 0 && !unknown.is_empty() {
             let file = if self.begun { BEGIN_FILE } else { "run.json" };
-            let (title, started) = (&self.record.title, &self.record.started_at);
-            let unknown = unknown.join(", ");
+            let (titled, unknown) = (journal::titled(&self.record), unknown.join(", "));
             return Err(CommandError::OtherRun {
                 path: self.path.clone(),
-                whose: format!(
-                    "{file} is of the run `{title}, started at {started}`, and of the journals {unknown}"
-                ),
+                whose: format!("{file} is of the run {titled}, and of the journals {unknown}"),
             });
         }
         let left_out = |what| format!("{}: {what}; they are left out", self.path.display());

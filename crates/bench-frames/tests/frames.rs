@@ -10,8 +10,8 @@ use bench_frames::{
 };
 use bench_metrics::{Sample, latency};
 use bench_schema::{
-    Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase, PromptSize,
-    Quantity, RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
+    Channel, Event, Exchange, FailureKind, JournalFile, Metric, Nanos, Outcome, Phase, Quantity,
+    RequestRecord, RunRecord, Stage, Stamp, TokenSource, Unit,
 };
 use polars::prelude::{DataFrame, DataType};
 use serde_json::json;
@@ -44,25 +44,19 @@ fn record(cell: &str, id: u64) -> RequestRecord {
         });
     }
     RequestRecord {
-        id,
-        cell: cell.to_owned(),
-        repeat: 0,
         phase: if id == 0 {
             Phase::Warmup
         } else {
             Phase::Measure
         },
         use_case: id.is_multiple_of(2).then(|| "code".to_owned()),
-        session: None,
-        turn: None,
         worker: Some(1),
         due,
         dispatched: Some(due),
-        prompt: PromptSize::default(),
         asked_output_tokens: Some(4),
         output_tokens: (!failed).then_some(4),
         token_source: TokenSource::Stream,
-        wire,
+        ..RequestRecord::bare(id, cell, wire)
     }
 }
 

@@ -59,10 +59,11 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             .then_with(|| a.code.cmp(&b.code))
     });
     let kind = run.server.kind.as_deref();
+    // Prompts that all begin with a word of their own have no beginning that could be kept.
+    let differ = crate::conclude::prompts_differ(run);
     for finding in &mut found {
         finding.advice = advice::of(finding, kind);
-        // Prompts that all begin with a word of their own have no beginning that could be kept.
-        if crate::conclude::prompts_differ(run) {
+        if differ {
             let of_beginnings = |advice: &Advice| advice.action == Action::CachePrefixes;
             finding.advice.retain(|advice| !of_beginnings(advice));
         }

@@ -276,7 +276,7 @@ fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use bench_schema::{Channel, Event, Exchange, PromptSize, TokenSource};
+    use bench_schema::{Channel, Event, Exchange};
 
     use super::*;
 
@@ -294,23 +294,7 @@ mod tests {
                 channel: Channel::Answer,
             });
         }
-        RequestRecord {
-            id: 0,
-            cell: "c".to_owned(),
-            repeat: 0,
-            phase: Phase::Measure,
-            use_case: None,
-            session: None,
-            turn: None,
-            worker: None,
-            due: Stamp::EPOCH,
-            dispatched: None,
-            prompt: PromptSize::default(),
-            asked_output_tokens: None,
-            output_tokens: None,
-            token_source: TokenSource::Unknown,
-            wire,
-        }
+        RequestRecord::bare(0, "c", wire)
     }
 
     #[test]

@@ -13,8 +13,7 @@ use bench_insight::{
 use bench_metrics::{CellContext, CompareOptions, summarise_cell};
 use bench_schema::{
     Answer, CellRecord, Channel, Event, Exchange, Factor, FailureKind, Known, Load, Metric, Nanos,
-    Outcome, Phase, PromptSize, RequestRecord, RunRecord, Slo, Stage, Stamp, TokenSource,
-    TrustVerdict,
+    Outcome, RequestRecord, RunRecord, Slo, Stage, Stamp, TokenSource, TrustVerdict,
 };
 use proptest::prelude::*;
 
@@ -54,21 +53,12 @@ fn answered(id: u64, sent_ms: f64, e2e_ms: f64) -> RequestRecord {
     }
     wire.closed = wire.events.last();
     RequestRecord {
-        id,
-        cell: String::new(),
-        repeat: 0,
-        phase: Phase::Measure,
-        use_case: None,
-        session: None,
-        turn: None,
-        worker: None,
         due: at(sent_ms),
         dispatched: wire.sent,
-        prompt: PromptSize::default(),
         asked_output_tokens: Some(2),
         output_tokens: Some(2),
         token_source: TokenSource::Usage,
-        wire,
+        ..RequestRecord::bare(id, "", wire)
     }
 }
 

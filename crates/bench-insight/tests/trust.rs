@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use bench_insight::{CellFacts, Outage, TrustFacts, trust};
 use bench_schema::{
     CellRecord, Channel, ClockKind, ClockRecord, Distribution, Event, EventLog, Exchange,
-    FailureKind, LagRecord, Load, Metric, Nanos, Outcome, Phase, PromptSize, Quantile, Quantity,
-    RequestRecord, Stage, Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
+    FailureKind, LagRecord, Load, Metric, Nanos, Outcome, Quantile, Quantity, RequestRecord, Stage,
+    Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
 };
 
 fn clock(arrival: ClockKind) -> ClockRecord {
@@ -725,21 +725,12 @@ fn request(id: u64, sent: i64, answered: bool, frozen: std::ops::Range<i64>) -> 
         });
     }
     RequestRecord {
-        id,
-        cell: "c8".to_owned(),
-        repeat: 0,
-        phase: Phase::Measure,
-        use_case: None,
-        session: None,
-        turn: None,
-        worker: None,
         due: Stamp::new(sent * 1_000_000),
         dispatched: Some(Stamp::new(sent * 1_000_000)),
-        prompt: PromptSize::default(),
         asked_output_tokens: Some(10),
         output_tokens: answered.then_some(10),
         token_source: TokenSource::Usage,
-        wire,
+        ..RequestRecord::bare(id, "c8", wire)
     }
 }
 

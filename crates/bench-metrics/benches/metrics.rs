@@ -4,8 +4,8 @@ use std::hint::black_box;
 
 use bench_metrics::{CellAccumulator, CellContext, Recorder, Sample, summarise};
 use bench_schema::{
-    Channel, Event, EventLog, Exchange, Load, Nanos, Outcome, Phase, PromptSize, RequestRecord,
-    Stamp, TokenSource, Unit,
+    Channel, Event, EventLog, Exchange, Load, Nanos, Outcome, RequestRecord, Stamp, TokenSource,
+    Unit,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -66,21 +66,12 @@ fn answer(id: u64, tokens: u32) -> RequestRecord {
     wire.closed = Some(at);
     wire.events = events;
     RequestRecord {
-        id,
-        cell: "bench".to_owned(),
-        repeat: 0,
-        phase: Phase::Measure,
-        use_case: None,
-        session: None,
-        turn: None,
-        worker: None,
         due: sent,
         dispatched: Some(sent),
-        prompt: PromptSize::default(),
         asked_output_tokens: Some(u64::from(tokens)),
         output_tokens: Some(u64::from(tokens)),
         token_source: TokenSource::Usage,
-        wire,
+        ..RequestRecord::bare(id, "bench", wire)
     }
 }
 

@@ -57,25 +57,22 @@ impl OpenRecord {
     fn new(label: &Label, planned: &Planned, sink: &Arc<RecordSink>) -> Self {
         let item = &planned.item;
         let record = RequestRecord {
-            id: planned.index,
-            cell: label.cell.clone(),
             repeat: label.repeat,
             phase: label.kind,
             use_case: item.use_case.clone(),
             session: item.session,
             turn: item.turn,
-            worker: None,
-            due: Stamp::EPOCH,
-            dispatched: None,
             prompt: item.size.clone(),
             asked_output_tokens: asked_tokens(&item.request),
-            output_tokens: None,
-            token_source: TokenSource::Unknown,
-            wire: Exchange::nothing(Outcome::Failed {
-                stage: Stage::Whole,
-                failure: FailureKind::Other,
-                message: LOST.to_owned(),
-            }),
+            ..RequestRecord::bare(
+                planned.index,
+                &label.cell,
+                Exchange::nothing(Outcome::Failed {
+                    stage: Stage::Whole,
+                    failure: FailureKind::Other,
+                    message: LOST.to_owned(),
+                }),
+            )
         };
         Self {
             record: Some(Box::new(record)),

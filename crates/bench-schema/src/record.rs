@@ -51,6 +51,27 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
+    /// A measured request of which no more is known: due at the epoch of the run's clock, its lengths absent.
+    pub fn bare(id: u64, cell: impl Into<String>, wire: Exchange) -> Self {
+        Self {
+            id,
+            cell: cell.into(),
+            repeat: 0,
+            phase: Phase::Measure,
+            use_case: None,
+            session: None,
+            turn: None,
+            worker: None,
+            due: Stamp::EPOCH,
+            dispatched: None,
+            prompt: PromptSize::default(),
+            asked_output_tokens: None,
+            output_tokens: None,
+            token_source: TokenSource::Unknown,
+            wire,
+        }
+    }
+
     /// Prompt tokens: the server's count, else the tokenizer's of what was sent.
     pub fn input_tokens(&self) -> Option<u64> {
         let served = self

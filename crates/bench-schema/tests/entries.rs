@@ -1,27 +1,12 @@
 //! What the lines of a journal say.
 
-use bench_schema::{
-    Entries, Exchange, JournalFile, Outcome, Phase, Problem, PromptSize, RequestRecord, Seen,
-    Stamp, TokenSource,
-};
+use bench_schema::{Entries, Exchange, JournalFile, Outcome, Phase, Problem, RequestRecord, Seen};
 
 fn request(id: u64, repeat: u32, phase: Phase) -> RequestRecord {
     RequestRecord {
-        id,
-        cell: "c".to_owned(),
         repeat,
         phase,
-        use_case: None,
-        session: None,
-        turn: None,
-        worker: None,
-        due: Stamp::EPOCH,
-        dispatched: None,
-        prompt: PromptSize::default(),
-        asked_output_tokens: None,
-        output_tokens: None,
-        token_source: TokenSource::Unknown,
-        wire: Exchange::nothing(Outcome::Completed),
+        ..RequestRecord::bare(id, "c", Exchange::nothing(Outcome::Completed))
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use bench_metrics::{CellContext, CellSummary, summarise_cell};
 use bench_schema::{
-    Channel, Event, Exchange, FailureKind, Load, Nanos, Outcome, Phase, PromptSize, RequestRecord,
+    Channel, Event, Exchange, FailureKind, Load, Nanos, Outcome, PromptSize, RequestRecord,
     RunRecord, Stage, Stamp, TokenSource,
 };
 use serde_json::{Value, json};
@@ -66,10 +66,6 @@ pub(crate) fn request(cell: &str, concurrency: u64, id: u64, stretch: f64) -> Re
     wire.headers = Some(later(first - 1.0));
     wire.closed = Some(wire.events.last().unwrap_or(later(first)) + Nanos::from_millis(1));
     RequestRecord {
-        id,
-        cell: cell.to_owned(),
-        repeat: 0,
-        phase: Phase::Measure,
         use_case: Some(
             if id.is_multiple_of(2) {
                 "short-qa"
@@ -78,8 +74,6 @@ pub(crate) fn request(cell: &str, concurrency: u64, id: u64, stretch: f64) -> Re
             }
             .to_owned(),
         ),
-        session: None,
-        turn: None,
         worker: Some(0),
         due,
         dispatched: Some(due),
@@ -90,7 +84,7 @@ pub(crate) fn request(cell: &str, concurrency: u64, id: u64, stretch: f64) -> Re
         asked_output_tokens: Some(tokens),
         output_tokens: (!failed).then_some(tokens),
         token_source: TokenSource::Usage,
-        wire,
+        ..RequestRecord::bare(id, cell, wire)
     }
 }
 

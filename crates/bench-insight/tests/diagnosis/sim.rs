@@ -6,8 +6,8 @@ use bench_insight::{CellSamples, analyse_run};
 use bench_metrics::{CellContext, summarise_cell};
 use bench_schema::{
     ArrivalKind, CellRecord, Channel, ConnectionFacts, Event, EventLog, Exchange, Factor,
-    FailureKind, HardwareSummary, Load, Nanos, Outcome, Phase, Quantity, RequestRecord, RunRecord,
-    Stage, Stamp, TokenSource, Unit, Usage,
+    FailureKind, HardwareSummary, Load, Nanos, Outcome, Quantity, RequestRecord, RunRecord, Stage,
+    Stamp, TokenSource, Unit, Usage,
 };
 
 /// Milliseconds.
@@ -385,21 +385,11 @@ fn blank(id: usize, request: &Request, outcome: Outcome) -> RequestRecord {
         ..ConnectionFacts::default()
     };
     RequestRecord {
-        id: id as u64,
-        cell: "c".to_owned(),
-        repeat: 0,
-        phase: Phase::Measure,
-        use_case: None,
-        session: None,
-        turn: None,
-        worker: None,
         due: stamp(request.due),
         dispatched: Some(stamp(request.due)),
-        prompt: bench_schema::PromptSize::default(),
         asked_output_tokens: Some(request.output),
-        output_tokens: None,
         token_source: TokenSource::Usage,
-        wire,
+        ..RequestRecord::bare(id as u64, "c", wire)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Records made by hand: a plain answer, and variations on it.
 
 use bench_schema::{
-    Channel, Event, EventLog, Exchange, FailureKind, Nanos, Outcome, Phase, PromptSize,
-    RequestRecord, Stage, Stamp, TokenSource,
+    Channel, Event, EventLog, Exchange, FailureKind, Nanos, Outcome, PromptSize, RequestRecord,
+    Stage, Stamp, TokenSource,
 };
 
 /// Milliseconds after the run's epoch.
@@ -40,14 +40,6 @@ pub(crate) fn with_events(id: u64, sent: f64, events: EventLog) -> RequestRecord
     wire.closed = events.last().map(|last| last + Nanos::from_millis(1));
     wire.events = events;
     RequestRecord {
-        id,
-        cell: "c".to_owned(),
-        repeat: 0,
-        phase: Phase::Measure,
-        use_case: None,
-        session: None,
-        turn: None,
-        worker: None,
         due: at(sent),
         dispatched: Some(at(sent)),
         prompt: PromptSize {
@@ -58,7 +50,7 @@ pub(crate) fn with_events(id: u64, sent: f64, events: EventLog) -> RequestRecord
         asked_output_tokens: Some(tokens),
         output_tokens: Some(tokens),
         token_source: TokenSource::Usage,
-        wire,
+        ..RequestRecord::bare(id, "c", wire)
     }
 }
 

@@ -222,6 +222,11 @@ fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
         message: format!("there is no cell `{cell}`"),
         help: Some(format!("the cells are {}", ids.join(", "))),
     });
+    refused(problems)
+}
+
+/// What speaks against beginning at all.
+fn refused(problems: impl Iterator<Item = Problem>) -> Result<(), RunError> {
     let problems: Vec<_> = problems.collect();
     if problems.is_empty() {
         Ok(())
@@ -253,19 +258,12 @@ fn objectives_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError
         few => format!("they are {}{}", few.join(", "), if more { ", …" } else { "" }),
     };
     let unknown = named.filter(|name| !known.contains(*name));
-    let problems: Vec<_> = unknown
-        .map(|name| Problem {
-            place: Place::Flag("slo".to_owned()),
-            key: "slo".to_owned(),
-            message: format!("there are no requests of the use case `{name}`"),
-            help: Some(help.clone()),
-        })
-        .collect();
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(RunError::Config(problems))
-    }
+    refused(unknown.map(|name| Problem {
+        place: Place::Flag("slo".to_owned()),
+        key: "slo".to_owned(),
+        message: format!("there are no requests of the use case `{name}`"),
+        help: Some(help.clone()),
+    }))
 }
 
 /// Use cases that are named for help.

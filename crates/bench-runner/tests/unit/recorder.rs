@@ -1,27 +1,18 @@
-use bench_schema::{Exchange, Outcome, Phase, TokenSource};
+use bench_schema::{Exchange, Outcome, TokenSource};
 
 use super::*;
 use crate::progress::Progress;
 
 fn record(id: u64) -> RequestRecord {
     RequestRecord {
-        id,
-        cell: "c".to_owned(),
-        repeat: 0,
-        phase: Phase::Measure,
-        use_case: None,
-        session: None,
-        turn: None,
         worker: Some(0),
-        due: Stamp::EPOCH,
-        dispatched: None,
-        prompt: bench_schema::PromptSize::default(),
-        asked_output_tokens: None,
-        output_tokens: None,
-        token_source: TokenSource::Unknown,
-        wire: Exchange::nothing(Outcome::Unsent {
-            reason: "a test".to_owned(),
-        }),
+        ..RequestRecord::bare(
+            id,
+            "c",
+            Exchange::nothing(Outcome::Unsent {
+                reason: "a test".to_owned(),
+            }),
+        )
     }
 }
 

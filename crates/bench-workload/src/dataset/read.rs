@@ -354,7 +354,6 @@ impl Table {
     }
 }
 
-/// The column with one of these names, whatever their case.
 /// The columns that have one of these names, whatever their case, with the name as it stands there.
 fn columns<'a>(
     header: &'a csv::StringRecord,

@@ -336,16 +336,13 @@ fn has_tokens_across_blanks(tokenizer: &Tokenizer) -> bool {
     let is_blank = |c: char| matches!(c, ' ' | '\u{120}' | '\u{2581}');
     let added = tokenizer.get_added_tokens_decoder();
     let by_name: HashSet<&str> = added.values().map(|token| token.content.as_str()).collect();
-    let across = |token: &str| {
-        let next = token.chars().skip(1);
-        token
-            .chars()
-            .zip(next)
-            .any(|(before, c)| before.is_ascii_graphic() && is_blank(c))
+    let across = |token: &String| {
+        let mut pairs = token.chars().zip(token.chars().skip(1));
+        // added tokens stand for their own characters, in which U+2581 is no blank
+        !by_name.contains(token.as_str())
+            && pairs.any(|(before, c)| before.is_ascii_graphic() && is_blank(c))
     };
     let vocabulary = tokenizer.get_vocab(false);
-    // added tokens stand for their own characters, in which U+2581 is no blank
-    let across = |token: &String| !by_name.contains(token.as_str()) && across(token);
     vocabulary.keys().any(across)
         || added
             .values()

@@ -70,13 +70,7 @@ fn record(cell: &CellRecord, id: u64, due: Stamp, disorder: &mut Disorder) -> Re
     let group = (!cell.groups.is_empty())
         .then(|| cell.groups[id as usize % cell.groups.len()].name.clone());
     RequestRecord {
-        id,
-        cell: cell.id.clone(),
-        repeat: 0,
-        phase: Phase::Measure,
         use_case: group,
-        session: None,
-        turn: None,
         worker: Some(0),
         due,
         dispatched: Some(due + Nanos::new(30_000)),
@@ -92,25 +86,29 @@ fn record(cell: &CellRecord, id: u64, due: Stamp, disorder: &mut Disorder) -> Re
         } else {
             TokenSource::Usage
         },
-        wire: Exchange {
-            connected: Some(due + Nanos::new(60_000)),
-            sent: Some(sent),
-            headers: Some(sent + Nanos::from_f64(ttft * 0.9)),
-            events,
-            closed: Some(last + Nanos::new(80_000)),
-            status: Some(200),
-            finish_reason: (!broken).then(|| "length".to_owned()),
-            usage: (!broken).then(|| Usage {
-                prompt_tokens: Some(256),
-                completion_tokens: Some(tokens),
-                ..Usage::default()
-            }),
-            request_bytes: 1400,
-            response_bytes: 40_000,
-            text_chars: 600,
-            reads: tokens,
-            ..Exchange::nothing(outcome)
-        },
+        ..RequestRecord::bare(
+            id,
+            &cell.id,
+            Exchange {
+                connected: Some(due + Nanos::new(60_000)),
+                sent: Some(sent),
+                headers: Some(sent + Nanos::from_f64(ttft * 0.9)),
+                events,
+                closed: Some(last + Nanos::new(80_000)),
+                status: Some(200),
+                finish_reason: (!broken).then(|| "length".to_owned()),
+                usage: (!broken).then(|| Usage {
+                    prompt_tokens: Some(256),
+                    completion_tokens: Some(tokens),
+                    ..Usage::default()
+                }),
+                request_bytes: 1400,
+                response_bytes: 40_000,
+                text_chars: 600,
+                reads: tokens,
+                ..Exchange::nothing(outcome)
+            },
+        )
     }
 }
 
