@@ -42,22 +42,50 @@ pub(super) fn throughput(run: &RunRecord, tokens: bool) -> Option<Figure> {
             .with("showSymbol", false.into())
             .with("smooth", 0.3.into());
     }
-    let (first, last) = (*values.first()?, *values.last()?);
-    let (first, last) = (first?, last?);
-    let (x, y) = (short(first), short(last));
-    let span = span_words(&name, *at.first()?, *at.last()?);
-    let title = if last >= first {
-        let gain = times(last / first);
-        format!("{what} rises {gain} from {span}: {x} → {y} {unit}")
-    } else {
-        format!("{what} falls from {x} to {y} {unit} from {span}")
-    };
+    let title = along(what, unit, &name, &at, &seen)?;
     let figure = Figure::new(id, title, plot);
     let note = format!(
         "Rates over the steady part of a cell where it has one, {}.",
         figure.within()
     );
     Some(figure.note(note).table(tables::sweep(run)))
+}
+
+/// What rates do along the levels, as far as their intervals tell: a rate without one, as that of a cell with a single answer, is compared
+/// with nothing where others have theirs.
+fn along(
+    what: &str,
+    unit: &str,
+    name: &str,
+    at: &[f64],
+    seen: &[Option<Bounded>],
+) -> Option<String> {
+    let known = at.iter().zip(seen);
+    let mut known: Vec<(f64, Bounded)> = known.filter_map(|(at, r)| Some((*at, (*r)?))).collect();
+    if known.iter().any(|(_, (_, ends))| ends.is_some()) {
+        known.retain(|(_, (_, ends))| ends.is_some());
+    }
+    let ends = |(value, ends): Bounded| ends.unwrap_or((value, value));
+    let below = |a: Bounded, b: Bounded| a.0 < b.0 && ends(a).1 < ends(b).0;
+    let [(from, first), .., (to, last)] = *known.as_slice() else {
+        let (level, (value, _)) = *known.first()?;
+        let level = level_words(name, level);
+        return Some(format!("{what} at {level}: {} {unit}", short(value)));
+    };
+    let best = known.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let (x, y) = (short(first.0), short(last.0));
+    let span = span_words(name, from, to);
+    Some(if below(first, best.1) && below(last, best.1) {
+        let (level, peak) = (level_words(name, best.0), short(best.1.0));
+        format!("{what} is highest at {level}: {x} → {peak} → {y} {unit} from {span}")
+    } else if below(first, last) {
+        let gain = times(last.0 / first.0);
+        format!("{what} rises {gain} from {span}: {x} → {y} {unit}")
+    } else if below(last, first) {
+        format!("{what} falls from {x} to {y} {unit} from {span}")
+    } else {
+        format!("{what} from {span}: {x} and {y} {unit}, too close to tell apart")
+    })
 }
 
 /// The headline rate of a cell with its interval.
@@ -277,4 +305,50 @@ pub(super) fn rates_table(run: &RunRecord) -> Option<Table> {
         })
         .number(("in flight", "mean"), |(_, rates)| rates.mean_in_flight)
         .rows("Rates of each cell", cells.into_iter().zip(rates))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn title(rates: &[(f64, Option<(f64, f64)>)]) -> String {
+        let at: Vec<f64> = (0..rates.len()).map(|i| 2_f64.powf(i as f64)).collect();
+        let seen: Vec<Option<Bounded>> = rates.iter().copied().map(Some).collect();
+        along("Output", "tokens/s", "concurrency", &at, &seen).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_title_tells_no_more_than_the_intervals_do() {
+        let known = |value: f64| (value, Some((0.95 * value, 1.05 * value)));
+        assert_eq!(
+            title(&[known(284.0), known(369.0), known(246.0)]),
+            "Output is highest at concurrency 2: 284 → 369 → 246 tokens/s from concurrency 1 to 4"
+        );
+        assert_eq!(
+            title(&[known(100.0), known(200.0)]),
+            "Output rises 2× from concurrency 1 to 2: 100 → 200 tokens/s"
+        );
+        assert_eq!(
+            title(&[known(200.0), known(100.0)]),
+            "Output falls from 200 to 100 tokens/s from concurrency 1 to 2"
+        );
+        assert_eq!(
+            title(&[known(200.0), known(198.0)]),
+            "Output from concurrency 1 to 2: 200 and 198 tokens/s, too close to tell apart"
+        );
+        // The last cell was cut short: one answer has no rate to compare with.
+        assert_eq!(
+            title(&[known(96.0), known(150.0), (16.7, None)]),
+            "Output rises 1.56× from concurrency 1 to 2: 96 → 150 tokens/s"
+        );
+        assert_eq!(
+            title(&[known(96.0), (16.7, None)]),
+            "Output at concurrency 1: 96 tokens/s"
+        );
+        // Older results have no intervals.
+        assert_eq!(
+            title(&[(10.0, None), (20.0, None)]),
+            "Output rises 2× from concurrency 1 to 2: 10 → 20 tokens/s"
+        );
+    }
 }
