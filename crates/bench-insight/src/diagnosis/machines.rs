@@ -17,6 +17,9 @@ const KEPT: [(&str, Known, f64); 3] = [
     ("host_steal_share", Known::HostSteal, 0.1),
 ];
 
+/// Cores below which a server hardly computes.
+const COMPUTES: f64 = 0.5;
+
 /// A server whose threads wait for a CPU, are held back by a quota, or whose cores the hypervisor takes.
 pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Finding> {
     let local = is_local(run);
@@ -30,10 +33,10 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         (Known::ServerRunQueue, Some(cores)) => {
             (value / (value + cores).max(f64::MIN_POSITIVE)).min(value)
         }
-        (Known::HostSteal, Some(cores)) if cores < 0.5 => 0.0,
+        (Known::HostSteal, Some(cores)) if cores < COMPUTES => 0.0,
         _ => value.min(1.0),
     };
-    let lost = |share: f64| beyond_the_usual(cell, share).unwrap_or(1.0);
+    let lost = |share: f64| beyond_the_usual(cell, share, cores).unwrap_or(1.0);
     let mut draft: Option<(f64, Draft)> = None;
     for (name, figure, least) in KEPT {
         let Some(value) = told(name).filter(|value| *value >= least) else {
@@ -77,13 +80,19 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
 }
 
 /// What all gaps between tokens take beyond those that did not wait, as a share: a server that waits for its CPU loses no more. Where its threads
-/// wait for less than half of the time that they want to run, the median gap did not wait; else the quickest alone. Unknown where that is an
-/// accident of reading.
-fn beyond_the_usual(cell: &CellRecord, waiting: f64) -> Option<f64> {
+/// wait for less than half of the time that they want to run, the median gap did not wait; else the quickest alone. Where that is an accident of
+/// reading (a token that came late and the next one early), whole answers tell of a server that hardly computes, for it catches up; of others
+/// it is unknown.
+fn beyond_the_usual(cell: &CellRecord, waiting: f64, cores: Option<f64>) -> Option<f64> {
     let gaps = cell.headline(Metric::Icl)?;
     let median = gaps.quantile(0.5)?;
-    let usual = if waiting < 0.5 { median } else { gaps.min };
-    (gaps.min >= median / 3.0 && gaps.mean > 0.0).then(|| (1.0 - usual / gaps.mean).max(0.0))
+    let beyond = |usual: f64, mean: f64| (mean > 0.0).then(|| (1.0 - usual / mean).max(0.0));
+    if gaps.min >= median / 3.0 {
+        return beyond(if waiting < 0.5 { median } else { gaps.min }, gaps.mean);
+    }
+    let answers = cell.headline(Metric::Tpot)?;
+    cores.filter(|cores| *cores < COMPUTES)?;
+    beyond(answers.min, answers.mean)
 }
 
 /// Whether the server shares the host whose CPUs were read.
