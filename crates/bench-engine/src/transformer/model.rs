@@ -3,7 +3,7 @@
 use rayon::prelude::{IndexedParallelIterator as _, ParallelIterator as _, ParallelSliceMut as _};
 
 use super::matrix::{Linear, Matrix, Norm, add, gelu, rope, swiglu};
-use super::tile::{Rows, dot, products};
+use super::tile::{Rows, products, weighted};
 use crate::config::{Family, Shape};
 
 /// Weights of a decoder-only transformer.
@@ -48,7 +48,7 @@ impl Model {
     }
 
     pub(crate) fn cache(&self) -> Cache {
-        Cache::new(self.shape.layers)
+        Cache::new(&self.shape)
     }
 
     /// How many numbers the matrices hold.
@@ -134,7 +134,7 @@ impl Model {
         let mut qkv = layer.qkv.apply(x);
         let mut rows = qkv.chunks_exact_mut(width + 2 * kv);
         for stretch in stretches.iter_mut() {
-            let (keys, values) = &mut stretch.cache.layers[at];
+            let cache = &mut stretch.cache.layers[at];
             for (offset, row) in rows.by_ref().take(stretch.tokens.len()).enumerate() {
                 if self.shape.family == Family::Llama {
                     rope(
@@ -144,18 +144,23 @@ impl Model {
                         self.shape.rope_theta,
                     );
                 }
-                keys.extend_from_slice(&row[width..width + kv]);
-                values.extend_from_slice(&row[width + kv..]);
+                let (keys, values) = row[width..].split_at(kv);
+                let each = keys
+                    .chunks_exact(heads.size)
+                    .zip(values.chunks_exact(heads.size));
+                for (head, (key, value)) in cache.iter_mut().zip(each) {
+                    head.keys.extend_from_slice(key);
+                    head.values.extend_from_slice(value);
+                }
             }
         }
         let mut rows = qkv.chunks_exact(width + 2 * kv);
         let mut queries = Vec::with_capacity(x.len() / width);
         for stretch in stretches.iter() {
-            let (keys, seen) = &stretch.cache.layers[at];
+            let seen = &stretch.cache.layers[at];
             for (offset, row) in rows.by_ref().take(stretch.tokens.len()).enumerate() {
                 queries.push(Query {
                     values: &row[..width],
-                    keys,
                     seen,
                     length: stretch.from + offset + 1,
                 });
@@ -176,16 +181,23 @@ impl Model {
 
 // Keys and values of a sequence, and attention over them.
 
-/// Keys and values of one sequence, layer by layer; each grows by one row for each token.
+/// Keys and values of one sequence, layer by layer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cache {
-    pub(crate) layers: Vec<(Vec<f32>, Vec<f32>)>,
+    pub(crate) layers: Vec<Vec<HeadCache>>,
+}
+
+/// Keys and values of one head, each grown by a row for each token, so that attention reads them as they lie.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HeadCache {
+    pub(crate) keys: Vec<f32>,
+    pub(crate) values: Vec<f32>,
 }
 
 impl Cache {
-    pub(crate) fn new(layers: usize) -> Self {
+    pub(crate) fn new(shape: &Shape) -> Self {
         Self {
-            layers: vec![(Vec::new(), Vec::new()); layers],
+            layers: vec![vec![HeadCache::default(); shape.kv_heads]; shape.layers],
         }
     }
 }
@@ -198,12 +210,11 @@ struct Heads {
     pub(crate) size: usize,
 }
 
-/// A query: its values, and the keys and values it may look at.
+/// A query: its values, and what it may look at.
 #[derive(Debug, Clone, Copy)]
 struct Query<'a> {
     pub(crate) values: &'a [f32],
-    pub(crate) keys: &'a [f32],
-    pub(crate) seen: &'a [f32],
+    pub(crate) seen: &'a [HeadCache],
     /// Positions it may look at.
     pub(crate) length: usize,
 }
@@ -212,46 +223,34 @@ struct Query<'a> {
 fn attend(queries: &[Query<'_>], heads: Heads) -> Vec<f32> {
     let width = heads.queries * heads.size;
     let mut out = vec![0.0; queries.len() * width];
-    let (share, row) = (heads.queries / heads.kv, heads.kv * heads.size);
+    let share = heads.queries / heads.kv;
     out.par_chunks_mut(heads.size)
         .enumerate()
         .with_min_len(2)
         .for_each(|(at, out)| {
             let (query, head) = (&queries[at / heads.queries], at % heads.queries);
-            let from = head / share * heads.size;
             let mine = &query.values[head * heads.size..][..heads.size];
-            one(mine, query, (row, from), out);
+            one(mine, &query.seen[head / share], query.length, out);
         });
     out
 }
 
-/// One head of one query.
-fn one(mine: &[f32], query: &Query<'_>, (row, from): (usize, usize), out: &mut [f32]) {
+/// One head of one query, over the first `length` positions.
+fn one(mine: &[f32], seen: &HeadCache, length: usize, out: &mut [f32]) {
     let size = mine.len();
     let scale = (size as f32).sqrt().recip();
-    let mut scores = vec![0.0; query.length];
-    if row == size {
-        // One head of keys: they lie one after the other.
-        products(
-            Rows::F32(&query.keys[..query.length * size]),
-            mine,
-            size,
-            &mut scores,
-        );
-        for score in &mut scores {
-            *score *= scale;
-        }
-    } else {
-        for (score, key) in scores.iter_mut().zip(query.keys.chunks_exact(row)) {
-            *score = dot(&key[from..from + size], mine) * scale;
-        }
+    let mut scores = vec![0.0; length];
+    products(
+        Rows::F32(&seen.keys[..length * size]),
+        mine,
+        size,
+        &mut scores,
+    );
+    for score in &mut scores {
+        *score *= scale;
     }
     softmax(&mut scores);
-    for (score, value) in scores.iter().zip(query.seen.chunks_exact(row)) {
-        for (out, value) in out.iter_mut().zip(&value[from..from + size]) {
-            *out += score * value;
-        }
-    }
+    weighted(&seen.values, &scores, out);
 }
 
 /// Turns scores into shares.

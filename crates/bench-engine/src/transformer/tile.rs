@@ -1,7 +1,7 @@
 //! The inner loop: dot products of a few rows of weights with a few inputs at a time.
 //!
 //! The compiler's own vectorisation of the plain loop is several times slower once there are four inputs, and the engine's
-//! batching would then not pay; so this one module uses AVX2 and FMA by name where the processor has them. Each product
+//! batching would then not pay (bytes are widened to floats once for a whole batch); so this one module uses AVX2 and FMA by name where the processor has them. Each product
 //! is summed in the same order whatever else is in the tile, so a batch gives bit for bit what its sequences alone give.
 #![expect(
     unsafe_code,
@@ -15,6 +15,9 @@ pub(crate) enum Rows<'a> {
     Int8(&'a [i8]),
 }
 
+/// Rows of bytes that are widened to floats at a time: with a width of some hundreds they stay in the first cache.
+const WIDENED: usize = 16;
+
 /// For each row of `rows` and each input, their dot product: `out[row * inputs + input]`.
 ///
 /// `rows` holds rows of `width` values, `inputs` holds inputs of `width` values, `out` one place for each pair; what does
@@ -24,46 +27,68 @@ pub(crate) fn products(rows: Rows<'_>, inputs: &[f32], width: usize, out: &mut [
     if count == 0 {
         return;
     }
+    match rows {
+        Rows::F32(rows) => floats(rows, inputs, width, count, out),
+        Rows::Int8(rows) => {
+            // Once for all inputs: that is what a batch saves.
+            let mut block = vec![0.0; (WIDENED * width).min(rows.len())];
+            for (rows, out) in rows
+                .chunks(WIDENED * width)
+                .zip(out.chunks_mut(WIDENED * count))
+            {
+                let block = &mut block[..rows.len()];
+                widen(rows, block);
+                floats(block, inputs, width, count, out);
+            }
+        }
+    }
+}
+
+/// Bytes as floats.
+fn widen(bytes: &[i8], out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
         // SAFETY: the processor has AVX2 and FMA.
-        unsafe {
-            match rows {
-                Rows::F32(rows) => avx2::run(rows, inputs, width, count, out),
-                Rows::Int8(rows) => avx2::run(rows, inputs, width, count, out),
-            }
-        }
+        unsafe { avx2::widen(bytes, out) };
+        return;
+    }
+    for (out, value) in out.iter_mut().zip(bytes) {
+        *out = f32::from(*value);
+    }
+}
+
+fn floats(rows: &[f32], inputs: &[f32], width: usize, count: usize, out: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the processor has AVX2 and FMA.
+        unsafe { avx2::run(rows, inputs, width, count, out) };
         return;
     }
     plain(rows, inputs, width, count, out);
 }
 
 /// The same without vector instructions.
-pub(crate) fn plain(rows: Rows<'_>, inputs: &[f32], width: usize, count: usize, out: &mut [f32]) {
-    match rows {
-        Rows::F32(rows) => {
-            for (row, out) in rows.chunks_exact(width).zip(out.chunks_exact_mut(count)) {
-                for (input, out) in inputs.chunks_exact(width).zip(out) {
-                    *out = row.iter().zip(input).map(|(w, x)| w * x).sum();
-                }
-            }
-        }
-        Rows::Int8(rows) => {
-            for (row, out) in rows.chunks_exact(width).zip(out.chunks_exact_mut(count)) {
-                for (input, out) in inputs.chunks_exact(width).zip(out) {
-                    *out = row.iter().zip(input).map(|(w, x)| f32::from(*w) * x).sum();
-                }
-            }
+fn plain(rows: &[f32], inputs: &[f32], width: usize, count: usize, out: &mut [f32]) {
+    for (row, out) in rows.chunks_exact(width).zip(out.chunks_exact_mut(count)) {
+        for (input, out) in inputs.chunks_exact(width).zip(out) {
+            *out = row.iter().zip(input).map(|(w, x)| w * x).sum();
         }
     }
 }
 
-/// One dot product.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut out = [0.0];
-    let width = a.len().min(b.len());
-    products(Rows::F32(&a[..width]), &b[..width], width, &mut out);
-    out[0]
+/// Adds to `out` each row of `rows` times its share; rows are as wide as `out`, and those without a share are left out.
+pub(crate) fn weighted(rows: &[f32], shares: &[f32], out: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if has_avx2() {
+        // SAFETY: the processor has AVX2 and FMA.
+        unsafe { avx2::weighted(rows, shares, out) };
+        return;
+    }
+    for (row, share) in rows.chunks_exact(out.len().max(1)).zip(shares) {
+        out.iter_mut()
+            .zip(row)
+            .for_each(|(out, value)| *out += share * value);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -75,43 +100,22 @@ fn has_avx2() -> bool {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
-        __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_loadl_epi64, _mm_movehl_ps,
-        _mm_shuffle_ps, _mm256_castps256_ps128, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
-        _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_setzero_ps,
+        __m256, _mm_add_ps, _mm_add_ss, _mm_cvtss_f32, _mm_movehl_ps, _mm_shuffle_ps,
+        _mm256_castps256_ps128, _mm256_extractf128_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+        _mm256_setzero_ps,
     };
 
     /// Rows that are computed against one input after the other, so that they stay in the cache.
     const BLOCK: usize = 32;
 
-    /// A weight that can be loaded eight at a time.
-    pub(super) trait Weight: Copy {
-        /// # Safety
-        /// Needs AVX2, and eight values at `at`.
-        unsafe fn eight(at: *const Self) -> __m256;
-        fn one(self) -> f32;
-    }
-
-    impl Weight for f32 {
-        #[inline]
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn eight(at: *const Self) -> __m256 {
-            // SAFETY: the caller has eight values there; the load needs no alignment.
-            unsafe { _mm256_loadu_ps(at) }
-        }
-        fn one(self) -> f32 {
-            self
-        }
-    }
-
-    impl Weight for i8 {
-        #[inline]
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn eight(at: *const Self) -> __m256 {
-            // SAFETY: the caller has eight values, eight bytes, there; the load needs no alignment.
-            unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(at.cast()))) }
-        }
-        fn one(self) -> f32 {
-            f32::from(self)
+    /// Bytes as floats.
+    ///
+    /// # Safety
+    /// Needs AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn widen(bytes: &[i8], out: &mut [f32]) {
+        for (out, value) in out.iter_mut().zip(bytes) {
+            *out = f32::from(*value);
         }
     }
 
@@ -120,8 +124,8 @@ mod avx2 {
     /// # Safety
     /// Needs AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn run<W: Weight>(
-        rows: &[W],
+    pub(super) unsafe fn run(
+        rows: &[f32],
         inputs: &[f32],
         width: usize,
         count: usize,
@@ -137,9 +141,9 @@ mod avx2 {
                 // SAFETY: AVX2 and FMA are there, says the caller.
                 unsafe {
                     match left {
-                        4.. => down::<W, 4, 4>(rows, inputs, width, (at, count), out),
-                        2..4 => down::<W, 4, 2>(rows, inputs, width, (at, count), out),
-                        _ => down::<W, 8, 1>(rows, inputs, width, (at, count), out),
+                        4.. => down::<2, 4>(rows, inputs, width, (at, count), out),
+                        2..4 => down::<4, 2>(rows, inputs, width, (at, count), out),
+                        _ => down::<8, 1>(rows, inputs, width, (at, count), out),
                     }
                 }
                 at += match left {
@@ -156,66 +160,100 @@ mod avx2 {
     /// # Safety
     /// Needs AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn down<W: Weight, const R: usize, const T: usize>(
-        rows: &[W],
+    unsafe fn down<const R: usize, const T: usize>(
+        rows: &[f32],
         inputs: &[f32],
         width: usize,
         (at, count): (usize, usize),
         out: &mut [f32],
     ) {
-        let x: [&[f32]; T] =
-            std::array::from_fn(|t| &inputs[(at + t) * width..(at + t + 1) * width]);
-        let whole = rows.len() / width / R * R;
-        for row in (0..whole).step_by(R) {
-            let w: [&[W]; R] =
-                std::array::from_fn(|r| &rows[(row + r) * width..(row + r + 1) * width]);
-            // SAFETY: AVX2 and FMA are there, says the caller; all slices have the same width.
-            let sums = unsafe { tile(w, x, width) };
+        let inputs = &inputs[at * width..(at + T) * width];
+        let all = rows.len() / width;
+        for row in (0..all / R * R).step_by(R) {
+            let rows = &rows[row * width..(row + R) * width];
+            // SAFETY: AVX2 and FMA are there, says the caller; both slices are whole rows of this width.
+            let sums = unsafe { tile::<R, T>(rows, inputs, width) };
             for (r, sums) in sums.iter().enumerate() {
                 out[(row + r) * count + at..][..T].copy_from_slice(sums);
             }
         }
-        for row in whole..rows.len() / width {
+        for row in all / R * R..all {
+            let rows = &rows[row * width..(row + 1) * width];
             // SAFETY: as above.
-            let sums = unsafe { tile([&rows[row * width..(row + 1) * width]], x, width) };
+            let sums = unsafe { tile::<1, T>(rows, inputs, width) };
             out[row * count + at..][..T].copy_from_slice(&sums[0]);
         }
     }
 
-    /// `R` rows against `T` inputs.
+    /// `R` rows against `T` inputs; a function of its own, or its sums would not stay in registers.
     ///
     /// # Safety
-    /// Needs AVX2 and FMA, and slices of `width` values.
-    #[inline]
+    /// Needs AVX2 and FMA, `R * width` weights and `T * width` inputs.
+    #[inline(never)]
     #[target_feature(enable = "avx2,fma")]
-    unsafe fn tile<W: Weight, const R: usize, const T: usize>(
-        w: [&[W]; R],
-        x: [&[f32]; T],
+    unsafe fn tile<const R: usize, const T: usize>(
+        w: &[f32],
+        x: &[f32],
         width: usize,
     ) -> [[f32; T]; R] {
         let mut sums = [[_mm256_setzero_ps(); T]; R];
         let eights = width / 8 * 8;
+        // Plain loops: a closure that is handed to a function without these instructions is called, not inlined.
         for k in (0..eights).step_by(8) {
-            // SAFETY: `k + 8 <= width`, the length of every slice.
-            let xs: [__m256; T] =
-                std::array::from_fn(|t| unsafe { _mm256_loadu_ps(x[t].as_ptr().add(k)) });
-            for r in 0..R {
-                // SAFETY: as above.
-                let weight = unsafe { W::eight(w[r].as_ptr().add(k)) };
-                for t in 0..T {
-                    sums[r][t] = _mm256_fmadd_ps(weight, xs[t], sums[r][t]);
+            let mut xs = [_mm256_setzero_ps(); T];
+            for (t, values) in xs.iter_mut().enumerate() {
+                // SAFETY: `k + 8 <= width`, and `x` holds `T` rows of it.
+                *values = unsafe { _mm256_loadu_ps(x.as_ptr().add(t * width + k)) };
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: the same for the `R` rows of `w`.
+                let weight = unsafe { _mm256_loadu_ps(w.as_ptr().add(r * width + k)) };
+                for (sum, values) in sums.iter_mut().zip(xs) {
+                    *sum = _mm256_fmadd_ps(weight, values, *sum);
                 }
             }
         }
-        std::array::from_fn(|r| {
-            std::array::from_fn(|t| {
-                let rest = w[r][eights..]
-                    .iter()
-                    .zip(&x[t][eights..])
-                    .map(|(w, x)| w.one() * x);
-                across(sums[r][t]) + rest.sum::<f32>()
-            })
-        })
+        let mut out = [[0.0; T]; R];
+        for r in 0..R {
+            for t in 0..T {
+                let mut rest = 0.0;
+                for k in eights..width {
+                    rest += w[r * width + k] * x[t * width + k];
+                }
+                out[r][t] = across(sums[r][t]) + rest;
+            }
+        }
+        out
+    }
+
+    /// Adds each row times its share to `out`, sixty-four columns at a time, whose sums stay in registers.
+    ///
+    /// # Safety
+    /// Needs AVX2 and FMA.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn weighted(rows: &[f32], shares: &[f32], out: &mut [f32]) {
+        const COLUMNS: usize = 64;
+        let width = out.len();
+        for (at, out) in out.chunks_mut(COLUMNS).enumerate() {
+            let rows = rows
+                .chunks_exact(width)
+                .map(|row| &row[at * COLUMNS..][..out.len()]);
+            let mut sums = [0.0f32; COLUMNS];
+            for (row, share) in rows.zip(shares) {
+                match <&[f32; COLUMNS]>::try_from(row) {
+                    Ok(row) => {
+                        for k in 0..COLUMNS {
+                            sums[k] = share.mul_add(row[k], sums[k]);
+                        }
+                    }
+                    Err(_) => sums
+                        .iter_mut()
+                        .zip(row)
+                        .for_each(|(sum, value)| *sum = share.mul_add(*value, *sum)),
+                }
+            }
+            out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
+        }
     }
 
     /// The sum of the eight lanes.
@@ -243,16 +281,32 @@ mod tests {
         products(Rows::F32(&rows), &inputs, width, &mut together);
         for row in 0..37 {
             for input in 0..7 {
-                let alone = dot(
-                    &rows[row * width..][..width],
+                let mut alone = [0.0];
+                products(
+                    Rows::F32(&rows[row * width..][..width]),
                     &inputs[input * width..][..width],
+                    width,
+                    &mut alone,
                 );
-                assert_eq!(alone.to_bits(), together[row * 7 + input].to_bits());
+                assert_eq!(alone[0].to_bits(), together[row * 7 + input].to_bits());
             }
         }
     }
 
     proptest! {
+        #[test]
+        fn rows_are_added_by_their_shares(width in 1usize..200, count in 0usize..9, seed in any::<u32>()) {
+            let value = |at: usize| (crate::fault::mix(at as u64 ^ u64::from(seed)) % 1000) as f32 / 500.0 - 1.0;
+            let rows: Vec<f32> = (0..(count + 1) * width).map(value).collect();
+            let shares: Vec<f32> = (0..count).map(|at| value(at + 1_000_000)).collect();
+            let mut out = vec![0.25; width];
+            weighted(&rows, &shares, &mut out);
+            for (column, out) in out.iter().enumerate() {
+                let sum: f64 = (0..count).map(|at| f64::from(shares[at]) * f64::from(rows[at * width + column])).sum();
+                prop_assert!((f64::from(*out) - 0.25 - sum).abs() < 1e-4, "{out} {sum}");
+            }
+        }
+
         #[test]
         fn vector_and_plain_products_agree(
             width in 1usize..100,
@@ -268,9 +322,9 @@ mod tests {
             let inputs: Vec<f32> = (0..count * width).map(|at| value(at + 1_000_000) / 100.0).collect();
             let mut fast = vec![0.0; rows * count];
             let mut slow = vec![0.0; rows * count];
+            plain(&floats, &inputs, width, count, &mut slow);
             for weights in [Rows::F32(&floats), Rows::Int8(&bytes)] {
                 products(weights, &inputs, width, &mut fast);
-                plain(weights, &inputs, width, count, &mut slow);
                 for (fast, slow) in fast.iter().zip(&slow) {
                     prop_assert!((fast - slow).abs() <= 0.02 + slow.abs() * 1e-4, "{fast} {slow}");
                 }
