@@ -101,6 +101,21 @@ metrics! {
 }
 
 impl Metric {
+    /// Whether groups of a cell have it: what users feel, and lengths. What tells of the client and of the protocol is the
+    /// cell's alone, since each distribution of each group is half a kilobyte of `run.json`.
+    pub fn is_told_of_groups(self) -> bool {
+        !matches!(
+            self,
+            Self::Ttst
+                | Self::NormalisedLatency
+                | Self::Decode
+                | Self::Tail
+                | Self::Lateness
+                | Self::Connect
+                | Self::TokensPerChunk
+        )
+    }
+
     /// The same latency from the other origin; itself where it has only one.
     #[must_use]
     pub fn from_origin(self, origin: Origin) -> Self {

@@ -93,6 +93,16 @@ impl Quantity {
         matches!(self, Self::Count(_))
     }
 
+    /// Whether groups of a cell have it.
+    pub(super) fn is_told_of_groups(self) -> bool {
+        match self {
+            Self::Rate(_) => false,
+            Self::Count(_) => true,
+            Self::Figure(name) => matches!(name, "success_rate" | "tail_ratio"),
+            Self::Metric(metric, _) => metric.is_told_of_groups(),
+        }
+    }
+
     /// Of a quantile: whether it is at most the limit, by the share within; `None` where that is unknown.
     pub(super) fn share_verdict(self, subject: &Subject<'_>, limit: f64) -> Option<SloVerdict> {
         let Self::Metric(metric, Statistic::Quantile(q)) = self else {
@@ -249,10 +259,9 @@ impl<'a> Subject<'a> {
     fn distribution(&self, metric: Metric) -> Option<&'a Distribution> {
         match self {
             // A metric named with its origin is meant so; without one, the cell's headline decides.
-            Self::Cell(cell) => match metric {
-                Metric::TtftDue | Metric::E2eDue | Metric::TtfaDue => cell.metrics.get(&metric),
-                _ => cell.headline(metric),
-            },
+            Self::Cell(cell) if is_from_due(metric) => cell.metrics.get(&metric),
+            Self::Cell(cell) => cell.headline(metric),
+            Self::Group(cell, group) if is_from_due(metric) => cell.metrics_of(group).get(&metric),
             Self::Group(cell, group) => view::of_group(cell, group, metric),
         }
     }
@@ -270,6 +279,10 @@ impl<'a> Subject<'a> {
             Self::Group(..) => None,
         }
     }
+}
+
+fn is_from_due(metric: Metric) -> bool {
+    matches!(metric, Metric::TtftDue | Metric::E2eDue | Metric::TtfaDue)
 }
 
 fn rate(subject: &Subject<'_>, name: &str) -> Option<Measured> {

@@ -165,20 +165,9 @@ pub(crate) struct Population<'a> {
 }
 
 impl Population<'_> {
-    /// What its groups are told by: what users feel, from the origin of the headline, and lengths. Each distribution of each group of each cell
-    /// is half a kilobyte of `run.json`; what tells of the client and of the protocol is the cell's.
+    /// What its groups are told by, from the origin of the headline.
     fn is_of_groups(&self, metric: Metric) -> bool {
-        let of_cells = matches!(
-            metric,
-            Metric::Ttst
-                | Metric::NormalisedLatency
-                | Metric::Decode
-                | Metric::Tail
-                | Metric::Lateness
-                | Metric::Connect
-                | Metric::TokensPerChunk
-        );
-        !of_cells && metric.from_origin(self.headline) == metric
+        metric.is_told_of_groups() && metric.from_origin(self.headline) == metric
     }
 }
 

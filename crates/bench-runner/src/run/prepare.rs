@@ -210,17 +210,30 @@ fn told_apart(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
-/// That the cells which targets name are there: a run of hours is no place to find a misspelt one.
+/// That the cells which targets name are there, and have the figures: a run of hours is no place to find a misspelt one.
 fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
-    let targets = settings.objectives.target.iter();
-    let named = targets.filter_map(|text| Some(Target::parse(text).ok()?.cell()?.to_owned()));
-    let unknown = named.filter(|cell| !ids.contains(&cell.as_str()));
-    let problems = unknown.map(|cell| Problem {
-        place: Place::Flag("target".to_owned()),
-        key: "target".to_owned(),
-        message: format!("there is no cell `{cell}`"),
-        help: Some(format!("the cells are {}", ids.join(", "))),
+    let is_factor = |name: &str| cells.iter().any(|cell| cell.factors.contains_key(name));
+    let written = settings.objectives.target.iter();
+    let targets = written.filter_map(|text| Some((text, Target::parse(text).ok()?)));
+    let problems = targets.filter_map(|(text, target)| {
+        let (message, help) = if let Some(cell) = target.cell().filter(|cell| !ids.contains(cell)) {
+            let help = format!("the cells are {}", ids.join(", "));
+            (format!("there is no cell `{cell}`"), help)
+        } else {
+            let label = target.asks_too_much_of(is_factor)?;
+            let help = "groups have counts, success_rate, tail_ratio, lengths, speed, and ttft, tpot, itl and e2e; ask the rest of the cell, without the label";
+            (
+                format!("`{text}`: requests of one {label} have no such figure of their own"),
+                help.to_owned(),
+            )
+        };
+        Some(Problem {
+            place: Place::Flag("target".to_owned()),
+            key: "target".to_owned(),
+            message,
+            help: Some(help),
+        })
     });
     refused(problems)
 }
@@ -357,6 +370,8 @@ mod tests {
             let settings = config::for_tests(bench_schema::Benchmark::Throughput, &args);
             let mut cell = Cell::of(&settings, Load::closed(2), DatasetSpec::Mixed);
             cell.id = "c2".to_owned();
+            let concurrency = ("concurrency".to_owned(), bench_schema::Factor::Number(2.0));
+            cell.factors.extend([concurrency]);
             targets_are_of(&[cell], &settings)
         };
         for fine in [
@@ -364,6 +379,9 @@ mod tests {
             "failed==0",
             "any:failed==0",
             "concurrency=2:failed==0",
+            "concurrency=2:decode.p95<1s",
+            "use_case=a:failed==0",
+            "use_case=a:e2e.p95<1s",
         ] {
             assert!(of(fine).is_ok(), "{fine}");
         }
@@ -372,6 +390,10 @@ mod tests {
             said.contains("no cell `c9`") && said.contains("the cells are c2"),
             "{said}"
         );
+        for kept_of_cells in ["decode.p95<1s", "requests_per_s>1", "attainment>0.9"] {
+            let said = of(&format!("use_case=a:{kept_of_cells}")).unwrap_err();
+            assert!(said.to_string().contains("one use_case"), "{said}");
+        }
     }
 
     #[test]
