@@ -292,10 +292,20 @@ fn code(record: &RunRecord) -> ExitCode {
     reason = "a helper of tests, which says what is wrong with their flags"
 )]
 pub fn settings_for_tests(benchmark: Benchmark, args: &[&str]) -> Settings {
+    /// Files, and none of the variables of whoever runs the tests.
+    struct Files;
+    impl Surroundings for Files {
+        fn variable(&self, _name: &str) -> Option<String> {
+            None
+        }
+        fn read(&self, file: &Path) -> Result<String, String> {
+            Process.read(file)
+        }
+    }
     let args = std::iter::once("test")
         .chain(args.iter().copied())
         .map(OsString::from);
     let flags = config::flags(benchmark, "", args).unwrap_or_else(|error| panic!("{error}"));
-    config::settings(benchmark, flags, None, &Process)
+    config::settings(benchmark, flags, None, &Files)
         .unwrap_or_else(|problems| panic!("{problems:?}"))
 }

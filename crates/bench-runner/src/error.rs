@@ -14,7 +14,7 @@ pub enum RunError {
     #[error("{}", listed(.0))]
     Config(Vec<Problem>),
     /// The configuration file cannot be read.
-    #[error("cannot read {path}; give a file of keys with --config")]
+    #[error("cannot read {path}; give a file of keys with --config or BENCH_CONFIG")]
     ConfigFile {
         /// The file.
         path: PathBuf,
