@@ -74,13 +74,13 @@ impl Target {
     }
 
     /// The label of the groups that it is about, where groups have no such figure: nothing that is measured can meet it.
-    /// `is_factor` tells a cell's factors from labels of its requests.
-    pub fn asks_too_much_of(&self, is_factor: impl Fn(&str) -> bool) -> Option<&str> {
+    /// `is_factor` tells a cell's factors from labels of its requests; latencies from `due` are those of groups of an open loop.
+    pub fn asks_too_much_of(&self, is_factor: impl Fn(&str) -> bool, open: bool) -> Option<&str> {
         let Scope::Where(selector) = &self.scope else {
             return None;
         };
         let label = selector.iter().find(|(name, _)| !is_factor(name))?;
-        (!self.quantity.is_told_of_groups()).then_some(label.0.as_str())
+        (!self.quantity.is_told_of_groups(open)).then_some(label.0.as_str())
     }
 
     /// How it came out.

@@ -93,13 +93,13 @@ impl Quantity {
         matches!(self, Self::Count(_))
     }
 
-    /// Whether groups of a cell have it.
-    pub(super) fn is_told_of_groups(self) -> bool {
+    /// Whether groups of a cell of an open loop, or of a closed one, have it.
+    pub(super) fn is_told_of_groups(self, open: bool) -> bool {
         match self {
             Self::Rate(_) => false,
             Self::Count(_) => true,
             Self::Figure(name) => matches!(name, "success_rate" | "tail_ratio"),
-            Self::Metric(metric, _) => metric.is_told_of_groups(),
+            Self::Metric(metric, _) => metric.is_told_of_groups() && (open || !is_from_due(metric)),
         }
     }
 

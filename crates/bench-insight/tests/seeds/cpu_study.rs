@@ -1,7 +1,7 @@
 //! Performance Benchmarking, phase 4: GPT-2 on a CPU.
 
 use bench_insight::targets;
-use bench_schema::{Fact, Known, SloVerdict};
+use bench_schema::{Fact, GroupRecord, Known, Metric, SloVerdict};
 
 use super::{fact, figures, found, load, near};
 
@@ -96,4 +96,27 @@ fn cpu_study_would_miss_a_target_that_is_too_high() {
         ]
     );
     assert_eq!(outcomes[1].measured, None);
+}
+
+/// A group keeps latencies from the origin of its cell's headline: one that is asked for from another is not answered with it.
+#[test]
+fn a_target_from_due_is_not_met_by_what_a_group_took_from_sent() {
+    let mut run = load::run("gpt2-cpu");
+    let cell = &mut run.cells[0];
+    let e2e = cell.metrics[&Metric::E2e].clone();
+    cell.groups.push(GroupRecord {
+        by: "use_case".to_owned(),
+        name: "mail".to_owned(),
+        counts: bench_schema::Counts::default(),
+        metrics: [(Metric::E2e, e2e)].into(),
+        slos: Vec::new(),
+    });
+    let gates = [
+        "use_case=mail:e2e.max<1000s",
+        "use_case=mail:e2e_due.max<1000s",
+    ];
+    let outcomes = targets(&gates, &run.cells[..1]).unwrap();
+    assert!(outcomes[0].met, "{outcomes:?}");
+    assert_eq!(outcomes[1].measured, None);
+    assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
 }

@@ -214,6 +214,7 @@ fn told_apart(mut cells: Vec<Cell>) -> Vec<Cell> {
 fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
     let is_factor = |name: &str| cells.iter().any(|cell| cell.factors.contains_key(name));
+    let open = cells.iter().any(|cell| cell.load.is_open());
     let written = settings.objectives.target.iter();
     let targets = written.filter_map(|text| Some((text, Target::parse(text).ok()?)));
     let problems = targets.filter_map(|(text, target)| {
@@ -221,7 +222,7 @@ fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
             let help = format!("the cells are {}", ids.join(", "));
             (format!("there is no cell `{cell}`"), help)
         } else {
-            let label = target.asks_too_much_of(is_factor)?;
+            let label = target.asks_too_much_of(is_factor, open)?;
             let help = "groups have counts, success_rate, tail_ratio, lengths, speed, and ttft, tpot, itl and e2e; ask the rest of the cell, without the label";
             (
                 format!("`{text}`: requests of one {label} have no such figure of their own"),
@@ -390,7 +391,12 @@ mod tests {
             said.contains("no cell `c9`") && said.contains("the cells are c2"),
             "{said}"
         );
-        for kept_of_cells in ["decode.p95<1s", "requests_per_s>1", "attainment>0.9"] {
+        for kept_of_cells in [
+            "decode.p95<1s",
+            "requests_per_s>1",
+            "attainment>0.9",
+            "e2e_due.p95<1s",
+        ] {
             let said = of(&format!("use_case=a:{kept_of_cells}")).unwrap_err();
             assert!(said.to_string().contains("one use_case"), "{said}");
         }
