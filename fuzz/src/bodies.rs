@@ -224,7 +224,7 @@ pub fn config(bytes: &[u8]) {
 struct Nothing;
 
 impl config::Surroundings for Nothing {
-    fn variable(&self, _: &str) -> Option<String> {
+    fn variable(&self, _: &str) -> Option<std::ffi::OsString> {
         None
     }
 

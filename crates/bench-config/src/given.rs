@@ -78,8 +78,8 @@ type Entries = BTreeMap<String, Entry>;
 
 /// What may be asked of the surroundings: environment variables and files that hold keys.
 pub trait Surroundings {
-    /// The environment variable of this name.
-    fn variable(&self, name: &str) -> Option<String>;
+    /// The environment variable of this name, whether or not it is text.
+    fn variable(&self, name: &str) -> Option<OsString>;
     /// The text of a file.
     ///
     /// # Errors
@@ -97,8 +97,9 @@ pub struct Flags {
 impl Flags {
     /// The configuration file: the flag's, else the environment's.
     pub fn config(&self, around: &dyn Surroundings) -> Option<PathBuf> {
-        let told = || told(&keys::variable("config"), around).map(PathBuf::from);
-        self.config.clone().or_else(told)
+        let told = || around.variable(&keys::variable("config"));
+        let path = self.config.clone().or_else(|| told().map(PathBuf::from));
+        path.filter(|path| !path.as_os_str().is_empty())
     }
 }
 
@@ -183,11 +184,13 @@ impl Given {
         around: &dyn Surroundings,
     ) -> Result<Self, Vec<Problem>> {
         let mut command = keys::typed();
-        let (mut entries, problems) = match file {
+        let (mut entries, mut problems) = match file {
             Some((path, text)) => from_toml(text, path, benchmark, &command),
             None => (Entries::new(), Vec::new()),
         };
-        entries.extend(from_environment(benchmark, &command, around));
+        let (told, unreadable) = from_environment(benchmark, &command, around);
+        entries.extend(told);
+        problems.extend(unreadable);
         entries.extend(flags.entries);
         let mut given = Self::of(benchmark, &mut command, entries, problems)?;
         given.cross_check();
@@ -389,7 +392,8 @@ impl Given {
             let names = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
             let proxies = names.into_iter().filter_map(|name| {
                 let capitals = name.to_ascii_uppercase();
-                let found = told(name, around).or_else(|| around.variable(&capitals))?;
+                let told = |name: &str| told(name, around).ok().flatten();
+                let found = told(name).or_else(|| told(&capitals))?;
                 Some((name.to_owned(), Secret::new(found)))
             });
             self.settings.credentials.proxies = proxies.collect();
@@ -426,7 +430,7 @@ impl Given {
     /// What the environment's variable holds whose name `key` has.
     fn variable(&mut self, key: &str, name: &str, around: &dyn Surroundings) -> Option<String> {
         let value = told(name, around);
-        if value.is_none() {
+        if !matches!(value, Ok(Some(_))) {
             // somebody may have given the key itself
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let shown = if name.chars().all(is_name) {
@@ -434,10 +438,14 @@ impl Given {
             } else {
                 "***"
             };
-            let wrong = format!("the environment has no variable `{shown}`, or it is empty");
+            let wrong = match value {
+                Err(NotText) => format!("the value of the variable `{shown}` is not UTF-8"),
+                Ok(_) => format!("the environment has no variable `{shown}`, or it is empty"),
+            };
             self.complain(key, wrong, None);
+            return None;
         }
-        value
+        value.ok().flatten()
     }
 }
 
@@ -482,29 +490,56 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
     }
 }
 
+/// A variable that is set and is not UTF-8: read as nothing, something else would be measured than was meant.
+struct NotText;
+
 /// A variable of the environment; one that is empty says nothing, as `${X:-}` in a container's file leaves it.
-fn told(name: &str, around: &dyn Surroundings) -> Option<String> {
-    around.variable(name).filter(|text| !text.trim().is_empty())
+fn told(name: &str, around: &dyn Surroundings) -> Result<Option<String>, NotText> {
+    let Some(value) = around.variable(name) else {
+        return Ok(None);
+    };
+    let text = value.into_string().map_err(|_| NotText)?;
+    Ok(Some(text).filter(|text| !text.trim().is_empty()))
 }
 
 /// What the environment says of the keys that this benchmark takes. Those of the others are no mistake here: one environment may serve all three.
-fn from_environment(benchmark: Benchmark, command: &Command, around: &dyn Surroundings) -> Entries {
-    let said = command.get_arguments().filter_map(|key| {
+fn from_environment(
+    benchmark: Benchmark,
+    command: &Command,
+    around: &dyn Surroundings,
+) -> (Entries, Vec<Problem>) {
+    let mut entries = Entries::new();
+    let mut problems = Vec::new();
+    let keys = command
+        .get_arguments()
+        .filter(|key| keys::takers(key.get_id().as_str()).contains(&benchmark));
+    for key in keys {
         let id = key.get_id().as_str();
         let name = keys::variable(id);
-        let text = keys::takers(id)
-            .contains(&benchmark)
-            .then(|| told(&name, around))??;
+        let text = told(&name, around);
+        let place = Place::Variable(name);
+        let text = match text {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            Err(NotText) => {
+                problems.push(Problem {
+                    place,
+                    key: String::new(),
+                    message: "its value is not UTF-8".to_owned(),
+                    help: Some("write it in UTF-8, or unset it".to_owned()),
+                });
+                continue;
+            }
+        };
         let texts = match keys::shape(key) {
             Shape::List => split(&text),
             // their values may hold commas
             Shape::Repeat => parts(&text, '\n'),
             Shape::One | Shape::Switch => vec![text.trim().to_owned()],
         };
-        let place = Place::Variable(name);
-        Some((id.to_owned(), Entry { texts, place }))
-    });
-    said.collect()
+        entries.insert(id.to_owned(), Entry { texts, place });
+    }
+    (entries, problems)
 }
 
 /// Read the keys of a TOML text; `file` only names it in messages.

@@ -14,11 +14,11 @@ use clap::{Arg, ArgAction};
 struct Desk;
 
 impl Surroundings for Desk {
-    fn variable(&self, name: &str) -> Option<String> {
+    fn variable(&self, name: &str) -> Option<OsString> {
         match name {
-            "KEY" => Some("sk-secret".to_owned()),
-            "TOKEN" => Some("Basic cHJvbTpwYXNz".to_owned()),
-            "http_proxy" => Some("http://me:hunter2@proxy:3128".to_owned()),
+            "KEY" => Some("sk-secret".into()),
+            "TOKEN" => Some("Basic cHJvbTpwYXNz".into()),
+            "http_proxy" => Some("http://me:hunter2@proxy:3128".into()),
             _ => None,
         }
     }
@@ -329,10 +329,10 @@ impl Environment {
 }
 
 impl Surroundings for Environment {
-    fn variable(&self, name: &str) -> Option<String> {
+    fn variable(&self, name: &str) -> Option<OsString> {
         let mut variables = self.0.iter();
         let here = variables.find(|(known, _)| known == name);
-        here.map(|(_, text)| text.clone())
+        here.map(|(_, text)| text.into())
             .or_else(|| Desk.variable(name))
     }
 
@@ -414,6 +414,36 @@ fn surrounded(variables: &[(&str, &str)], file: &str, args: &[&str]) -> Result<S
             let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
             said.join("\n")
         })
+}
+
+/// Read as nothing, another server or load would be measured than was meant.
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_no_text_is_refused_by_name() {
+    use std::os::unix::ffi::OsStringExt as _;
+
+    struct NoText;
+    impl Surroundings for NoText {
+        fn variable(&self, name: &str) -> Option<OsString> {
+            let broken = ["BENCH_URL", "TOKEN", "LS_COLORS"].contains(&name);
+            broken.then(|| OsString::from_vec(vec![b'h', 0xff]))
+        }
+
+        fn read(&self, file: &Path) -> Result<String, String> {
+            Desk.read(file)
+        }
+    }
+
+    let flags = flagged(&["--api-key-env", "TOKEN"]);
+    let given = Given::read(Benchmark::Throughput, flags, None, &NoText);
+    let problems = given.and_then(Given::finish).unwrap_err();
+    let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let names = |name: &str| {
+        let of_name = |line: &&String| line.contains(name) && line.contains("not UTF-8");
+        said.iter().filter(of_name).count()
+    };
+    assert_eq!([names("BENCH_URL"), names("TOKEN")], [1, 1], "{said:?}");
+    assert_eq!(said.len(), 2, "{said:?}");
 }
 
 #[test]

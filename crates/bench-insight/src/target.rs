@@ -73,14 +73,30 @@ impl Target {
         }
     }
 
-    /// The label of the groups that it is about, where groups have no such figure: nothing that is measured can meet it.
-    /// `is_factor` tells a cell's factors from labels of its requests; latencies from `due` are those of groups of an open loop.
-    pub fn asks_too_much_of(&self, is_factor: impl Fn(&str) -> bool, open: bool) -> Option<&str> {
+    /// What is wrong with it and what could be asked, where it asks groups for a figure that they do not have: nothing that is
+    /// measured can meet it. `is_factor` tells a cell's factors from labels of its requests; latencies from `due` are those of
+    /// groups of an open loop.
+    pub fn asks_too_much(
+        &self,
+        is_factor: impl Fn(&str) -> bool,
+        open: bool,
+    ) -> Option<(String, String)> {
         let Scope::Where(selector) = &self.scope else {
             return None;
         };
-        let label = selector.iter().find(|(name, _)| !is_factor(name))?;
-        (!self.quantity.is_told_of_groups(open)).then_some(label.0.as_str())
+        let (label, _) = selector.iter().find(|(name, _)| !is_factor(name))?;
+        (!self.quantity.is_told_of_groups(open)).then(|| {
+            (
+                format!(
+                    "`{}`: requests of one {label} have no such figure of their own",
+                    self.text
+                ),
+                format!(
+                    "they have {}; ask the rest of the cell, without the label",
+                    quantity::names_of_groups(open)
+                ),
+            )
+        })
     }
 
     /// How it came out.

@@ -12,7 +12,7 @@ use bench_schema::{Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, Tru
 use bench_workload::{DatasetSpec, LengthSpec};
 
 use crate::RunError;
-use crate::config::{self, Amount, Lengths, Place, Problem, Settings, Stdout, Surroundings};
+use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
 use crate::redact::{self, Secrets};
 use crate::run::{self, Outcome};
 use crate::stop::was_interrupted;
@@ -200,10 +200,6 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunError> {
-    let unreadable = not_utf8(std::env::vars_os());
-    if !unreadable.is_empty() {
-        return Err(RunError::Config(unreadable));
-    }
     let path = flags.config(&Process);
     let text = path.as_ref().map(|path| {
         read_bounded(path).map_err(|source| RunError::ConfigFile {
@@ -216,20 +212,6 @@ fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunErro
     config::settings(program.benchmark, flags, file, &Process).map_err(RunError::Config)
 }
 
-/// Variables that are for flags and are no text: read as nothing, another server or load would be measured than was meant.
-fn not_utf8(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<Problem> {
-    let ours = variables.filter(|(name, _)| name.to_string_lossy().starts_with("BENCH_"));
-    let wrong = ours.filter(|(_, text)| text.to_str().is_none());
-    wrong
-        .map(|(name, _)| Problem {
-            place: Place::Variable(name.to_string_lossy().into_owned()),
-            key: String::new(),
-            message: "its value is not UTF-8".to_owned(),
-            help: Some("write it in UTF-8, or unset it".to_owned()),
-        })
-        .collect()
-}
-
 /// The process's own environment and file system.
 struct Process;
 
@@ -238,8 +220,8 @@ impl Surroundings for Process {
         clippy::disallowed_methods,
         reason = "this is where the environment enters: flags' variables, and those that --api-key-env and its like name"
     )]
-    fn variable(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
     }
 
     fn read(&self, file: &Path) -> Result<String, String> {
@@ -313,7 +295,7 @@ pub fn settings_for_tests(benchmark: Benchmark, args: &[&str]) -> Settings {
     /// Files, and none of the variables of whoever runs the tests.
     struct Files;
     impl Surroundings for Files {
-        fn variable(&self, _name: &str) -> Option<String> {
+        fn variable(&self, _name: &str) -> Option<OsString> {
             None
         }
         fn read(&self, file: &Path) -> Result<String, String> {
@@ -326,28 +308,4 @@ pub fn settings_for_tests(benchmark: Benchmark, args: &[&str]) -> Settings {
     let flags = config::flags(benchmark, "", args).unwrap_or_else(|error| panic!("{error}"));
     config::settings(benchmark, flags, None, &Files)
         .unwrap_or_else(|problems| panic!("{problems:?}"))
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::os::unix::ffi::OsStringExt as _;
-
-    use super::*;
-
-    #[test]
-    fn a_variable_for_a_flag_that_is_no_text_is_refused_by_name() {
-        let broken = || OsString::from_vec(vec![b'h', 0xff]);
-        let all = [
-            ("BENCH_URL", broken()),
-            ("BENCH_MODEL", "m".into()),
-            ("LS_COLORS", broken()),
-        ];
-        let problems = not_utf8(all.into_iter().map(|(name, text)| (name.into(), text)));
-        let said: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(
-            said[0].contains("BENCH_URL") && said[0].contains("not UTF-8"),
-            "{said:?}"
-        );
-    }
 }

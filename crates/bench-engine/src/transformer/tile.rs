@@ -1,8 +1,9 @@
 //! The inner loop: dot products of a few rows of weights with a few inputs at a time.
 //!
 //! The compiler's own vectorisation of the plain loop is several times slower once there are four inputs, and the engine's
-//! batching would then not pay (bytes are widened to floats once for a whole batch); so this one module uses AVX2 and FMA by name where the processor has them. Each product
-//! is summed in the same order whatever else is in the tile, so a batch gives bit for bit what its sequences alone give.
+//! batching would then not pay; so this one module uses AVX2 and FMA by name where the processor has them. Bytes are widened
+//! to floats once for a whole batch. Each product is summed in the same order whatever else is in the tile, so a batch gives
+//! bit for bit what its sequences alone give.
 #![expect(
     unsafe_code,
     reason = "vector loads take pointers, and calling an AVX2 function needs the check that `has_avx2` makes"
@@ -52,6 +53,15 @@ fn widen(bytes: &[i8], out: &mut [f32]) {
         unsafe { avx2::widen(bytes, out) };
         return;
     }
+    plainly_widen(bytes, out);
+}
+
+#[expect(
+    clippy::inline_always,
+    reason = "only inside a function that may use wider instructions is it compiled with them"
+)]
+#[inline(always)]
+fn plainly_widen(bytes: &[i8], out: &mut [f32]) {
     for (out, value) in out.iter_mut().zip(bytes) {
         *out = f32::from(*value);
     }
@@ -84,10 +94,19 @@ pub(crate) fn weighted(rows: &[f32], shares: &[f32], out: &mut [f32]) {
         unsafe { avx2::weighted(rows, shares, out) };
         return;
     }
+    plainly_weighted(rows, shares, out);
+}
+
+#[expect(
+    clippy::inline_always,
+    reason = "only inside a function that may use wider instructions is it compiled with them"
+)]
+#[inline(always)]
+fn plainly_weighted(rows: &[f32], shares: &[f32], out: &mut [f32]) {
     for (row, share) in rows.chunks_exact(out.len().max(1)).zip(shares) {
-        out.iter_mut()
-            .zip(row)
-            .for_each(|(out, value)| *out += share * value);
+        for (out, value) in out.iter_mut().zip(row) {
+            *out += share * value;
+        }
     }
 }
 
@@ -114,9 +133,7 @@ mod avx2 {
     /// Needs AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn widen(bytes: &[i8], out: &mut [f32]) {
-        for (out, value) in out.iter_mut().zip(bytes) {
-            *out = f32::from(*value);
-        }
+        super::plainly_widen(bytes, out);
     }
 
     /// All rows against all inputs.
@@ -226,34 +243,13 @@ mod avx2 {
         out
     }
 
-    /// Adds each row times its share to `out`, sixty-four columns at a time, whose sums stay in registers.
+    /// Adds each row times its share to `out`.
     ///
     /// # Safety
     /// Needs AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn weighted(rows: &[f32], shares: &[f32], out: &mut [f32]) {
-        const COLUMNS: usize = 64;
-        let width = out.len();
-        for (at, out) in out.chunks_mut(COLUMNS).enumerate() {
-            let rows = rows
-                .chunks_exact(width)
-                .map(|row| &row[at * COLUMNS..][..out.len()]);
-            let mut sums = [0.0f32; COLUMNS];
-            for (row, share) in rows.zip(shares) {
-                match <&[f32; COLUMNS]>::try_from(row) {
-                    Ok(row) => {
-                        for k in 0..COLUMNS {
-                            sums[k] = share.mul_add(row[k], sums[k]);
-                        }
-                    }
-                    Err(_) => sums
-                        .iter_mut()
-                        .zip(row)
-                        .for_each(|(sum, value)| *sum = share.mul_add(*value, *sum)),
-                }
-            }
-            out.iter_mut().zip(sums).for_each(|(out, sum)| *out += sum);
-        }
+        super::plainly_weighted(rows, shares, out);
     }
 
     /// The sum of the eight lanes.

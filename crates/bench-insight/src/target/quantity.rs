@@ -1,8 +1,8 @@
 //! What a gate can be about.
 
 use bench_schema::{
-    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Rates, SloVerdict,
-    Unit,
+    CellRecord, Counts, Distribution, Goodput, GroupRecord, Interval, Metric, Origin, Rates,
+    SloVerdict, Unit,
 };
 
 use crate::view;
@@ -53,6 +53,7 @@ const COUNTS: &[&str] = &[
     "without_answer",
 ];
 const FIGURES: &[&str] = &["attainment", "success_rate", "tail_ratio", "mean_in_flight"];
+const FIGURES_OF_GROUPS: &[&str] = &["success_rate", "tail_ratio"];
 
 impl Quantity {
     /// By name.
@@ -98,7 +99,7 @@ impl Quantity {
         match self {
             Self::Rate(_) => false,
             Self::Count(_) => true,
-            Self::Figure(name) => matches!(name, "success_rate" | "tail_ratio"),
+            Self::Figure(name) => FIGURES_OF_GROUPS.contains(&name),
             Self::Metric(metric, _) => metric.is_told_of_groups() && (open || !is_from_due(metric)),
         }
     }
@@ -159,11 +160,22 @@ impl Measured {
 }
 
 fn all_names() -> String {
-    let fixed: Vec<&str> = [RATES, COUNTS, FIGURES].concat();
-    let metrics: Vec<&str> = Metric::ALL.iter().map(|m| m.key()).collect();
+    names(&[RATES, COUNTS, FIGURES], |_| true)
+}
+
+/// What groups of a cell of an open loop, or of a closed one, have.
+pub(super) fn names_of_groups(open: bool) -> String {
+    names(&[COUNTS, FIGURES_OF_GROUPS], |metric| {
+        Quantity::Metric(metric, Statistic::Mean).is_told_of_groups(open)
+    })
+}
+
+fn names(fixed: &[&[&str]], wanted: impl Fn(Metric) -> bool) -> String {
+    let metrics = Metric::ALL.iter().filter(|metric| wanted(**metric));
+    let metrics: Vec<&str> = metrics.map(|metric| metric.key()).collect();
     format!(
         "{}, and METRIC.p95 (or .mean, .min, .max, .sd, .cov) with METRIC one of {}",
-        fixed.join(", "),
+        fixed.concat().join(", "),
         metrics.join(", ")
     )
 }
@@ -281,8 +293,9 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// Whether a latency is named with the origin `due`.
 fn is_from_due(metric: Metric) -> bool {
-    matches!(metric, Metric::TtftDue | Metric::E2eDue | Metric::TtfaDue)
+    metric.from_origin(Origin::Sent) != metric
 }
 
 fn rate(subject: &Subject<'_>, name: &str) -> Option<Measured> {

@@ -216,19 +216,16 @@ fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let is_factor = |name: &str| cells.iter().any(|cell| cell.factors.contains_key(name));
     let open = cells.iter().any(|cell| cell.load.is_open());
     let written = settings.objectives.target.iter();
-    let targets = written.filter_map(|text| Some((text, Target::parse(text).ok()?)));
-    let problems = targets.filter_map(|(text, target)| {
-        let (message, help) = if let Some(cell) = target.cell().filter(|cell| !ids.contains(cell)) {
+    let targets = written.filter_map(|text| Target::parse(text).ok());
+    let problems = targets.filter_map(|target| {
+        let unknown = target.cell().filter(|cell| !ids.contains(cell));
+        let no_cell = |cell| {
             let help = format!("the cells are {}", ids.join(", "));
             (format!("there is no cell `{cell}`"), help)
-        } else {
-            let label = target.asks_too_much_of(is_factor, open)?;
-            let help = "groups have counts, success_rate, tail_ratio, lengths, speed, and ttft, tpot, itl and e2e; ask the rest of the cell, without the label";
-            (
-                format!("`{text}`: requests of one {label} have no such figure of their own"),
-                help.to_owned(),
-            )
         };
+        let (message, help) = unknown
+            .map(no_cell)
+            .or_else(|| target.asks_too_much(is_factor, open))?;
         Some(Problem {
             place: Place::Flag("target".to_owned()),
             key: "target".to_owned(),

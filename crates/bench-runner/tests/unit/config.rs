@@ -3,10 +3,10 @@ use super::*;
 struct Desk;
 
 impl Surroundings for Desk {
-    fn variable(&self, name: &str) -> Option<String> {
+    fn variable(&self, name: &str) -> Option<std::ffi::OsString> {
         match name {
-            "http_proxy" => Some("http://me:hunter2@proxy:3128".to_owned()),
-            "no_proxy" => Some("near".to_owned()),
+            "http_proxy" => Some("http://me:hunter2@proxy:3128".into()),
+            "no_proxy" => Some("near".into()),
             _ => None,
         }
     }
