@@ -11,6 +11,8 @@ use bench_schema::{
     TrustVerdict,
 };
 
+use serde_json::Value;
+
 use crate::Done;
 use crate::arguments::Merge;
 use crate::error::CommandError;
@@ -124,27 +126,25 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
     run.host
         .facts
         .insert("shards".to_owned(), shards.len().to_string());
+    // older results do not say: what they were asked for was in flight in each of them
+    let each_whole = first.config.get("per_shard") != Some(&Value::Bool(false));
     for cell in &mut run.cells {
         let same: Vec<_> = shards
             .iter()
             .filter_map(|shard| shard.record.cell(&cell.id))
             .collect();
-        if let Load::Closed {
-            concurrency, ramp, ..
-        } = &mut cell.load
-        {
-            // Every shard keeps the whole number in flight: together they keep the sum.
-            let alone = *concurrency;
-            let count = u32::try_from(shards.len()).unwrap_or(u32::MAX);
-            *concurrency = alone.saturating_mul(count);
-            *ramp = ramp.take().map(|ramp| ramp.times(count));
-            let total = Factor::from(*concurrency);
-            if let Some(factor) = cell.factors.get_mut("concurrency")
-                && *factor == Factor::from(alone)
-            {
-                *factor = total;
+        // each says what it kept in flight itself, whether that was its part or the whole number
+        let loads = same.iter().map(|cell| cell.load.clone());
+        if let Some(together) = loads.reduce(|all, more| all.beside(&more)) {
+            cell.load = together;
+        }
+        if let Load::Closed { concurrency, .. } = cell.load {
+            if let Some(factor) = cell.factors.get_mut("concurrency") {
+                *factor = Factor::from(concurrency);
             }
-            cell.label = format!("{} × {} shards", cell.label, shards.len());
+            if each_whole {
+                cell.label = format!("{} × {} shards", cell.label, shards.len());
+            }
         }
         cell.plan.hash = plan_hash(&same);
         cell.plan.requests = same.iter().map(|cell| cell.plan.requests).sum();

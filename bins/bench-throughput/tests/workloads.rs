@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use bench_engine::{EngineConfig, Server};
-use bench_schema::{Phase, PlanHash, RequestRecord, RunRecord};
+use bench_schema::{Load, Phase, PlanHash, RequestRecord, RunRecord};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -242,11 +242,11 @@ fn a_ramp_over_time_ends_with_it() -> Result {
 
 #[test]
 fn shards_ask_together_what_one_program_asks() -> Result {
-    let hash = |shard: &str| -> Result<PlanHash> {
+    let part = |shard: &str| -> Result<(PlanHash, Load)> {
         let folder = tempfile::tempdir()?;
         let args = [
             "--concurrency",
-            "2",
+            "4",
             "--requests",
             "20",
             "--output-tokens",
@@ -254,13 +254,40 @@ fn shards_ask_together_what_one_program_asks() -> Result {
         ];
         let (run, _) = run(folder.path(), &[&args[..], &["--shard", shard]].concat())?;
         let cell = run.cells.first().ok_or("no cell")?;
-        Ok(cell.plan.hash.parse()?)
+        assert_eq!((cell.id.as_str(), cell.counts.failed), ("c4", 0));
+        Ok((cell.plan.hash.parse()?, cell.load.clone()))
     };
     let mut sum = PlanHash::default();
-    for shard in ["0/3", "1/3", "2/3"] {
-        sum += hash(shard)?;
+    for (shard, in_flight) in [("0/3", 2), ("1/3", 1), ("2/3", 1)] {
+        let (hash, load) = part(shard)?;
+        assert_eq!(load, Load::closed(in_flight), "{shard}");
+        sum += hash;
     }
-    assert_eq!(sum, hash("0/1")?);
+    assert_eq!((sum, Load::closed(4)), part("0/1")?);
+    Ok(())
+}
+
+#[test]
+fn fewer_slots_than_shards_are_refused_unless_each_shard_is_to_have_them_all() -> Result {
+    let shown = |args: &[&str]| -> Result<(Option<i32>, String)> {
+        let fixed = ["--dry-run", "--concurrency", "8,2", "--shard", "1/3"];
+        let output = bench(&[&fixed[..], args].concat())?;
+        let text = [output.stdout, output.stderr].concat();
+        Ok((output.status.code(), String::from_utf8(text)?))
+    };
+    let (code, said) = shown(&[])?;
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("3 shards cannot share the 2 in flight of cell c2")
+            && said.contains("per_shard"),
+        "{said}"
+    );
+    let (code, said) = shown(&["--per-shard"])?;
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("closed loop, 2 in flight") && said.contains("this is shard 1/3"),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -379,6 +406,7 @@ fn a_bad_line_far_into_a_file_is_named_or_passed_over() -> Result {
         "100000",
         "--shard",
         "99999/100000",
+        "--per-shard",
     ];
     let folder = tempfile::tempdir()?;
     let out = folder.path().join("stopped").display().to_string();

@@ -308,16 +308,7 @@ impl Given {
                 self.complain(key, wrong, None);
             }
         }
-        for key in [
-            "prometheus_gpus",
-            "prometheus_query",
-            "prometheus_token_env",
-        ] {
-            if self.has(key) && !self.has("prometheus") {
-                let help = "add `prometheus`, the address of that server";
-                self.complain(key, "there is no Prometheus server to ask", Some(help));
-            }
-        }
+        self.check_companions();
         if self.has("client_cert") != self.has("client_key") {
             let wrong = "a client certificate and its key go together";
             self.complain(
@@ -336,6 +327,30 @@ impl Given {
             self.complain("cancel_after", wrong, Some("take it out"));
         }
         self.check_lengths();
+    }
+
+    /// Keys that say nothing without another.
+    fn check_companions(&mut self) {
+        let server = (
+            "prometheus",
+            "there is no Prometheus server to ask",
+            "add `prometheus`, the address of that server",
+        );
+        let shards = (
+            "shard",
+            "there are no shards",
+            "add `shard`, which part this is",
+        );
+        for (key, (other, wrong, help)) in [
+            ("prometheus_gpus", server),
+            ("prometheus_query", server),
+            ("prometheus_token_env", server),
+            ("per_shard", shards),
+        ] {
+            if self.has(key) && !self.has(other) {
+                self.complain(key, wrong, Some(help));
+            }
+        }
     }
 
     /// Grids take lists, everything else distributions.

@@ -31,6 +31,7 @@ const ONLY: &[(&[Benchmark], &[&str])] = &[
             "duration",
             "precision",
             "shard",
+            "per_shard",
         ],
     ),
 ];

@@ -237,8 +237,8 @@ pub enum BadLines {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Load")]
 pub struct LoadSettings {
-    /// Closed loop: requests in flight, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1 to 64
-    /// in powers of two for bench-throughput (to 8 on the embedded engine and with --quick), 1 for bench-seqlen.
+    /// Closed loop: requests in flight, of all shards together, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1 to
+    /// 64 in powers of two for bench-throughput (to 8 on the embedded engine and with --quick), 1 for bench-seqlen.
     #[arg(
         long,
         value_name = "N|RAMP",
@@ -247,7 +247,7 @@ pub struct LoadSettings {
     )]
     #[serde(serialize_with = "shown")]
     pub concurrency: Vec<Concurrency>,
-    /// Open loop: requests per second, one cell each.
+    /// Open loop: requests per second, of all shards together, one cell each.
     #[arg(long, value_name = "PER_S", alias = "request-rate", value_delimiter = ',', value_parser = rate)]
     pub rate: Vec<f64>,
     /// When requests of an open loop are due: poisson, constant, gamma:COV, burst:SIZE, ramp:FROM:TO, steps:A:B:…, series:FILE, trace, trace:SPEED or
@@ -259,17 +259,17 @@ pub struct LoadSettings {
     #[arg(long, value_name = "TIME", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub think_time: Option<Nanos>,
-    /// Open loop: most requests in flight; beyond it they are recorded as unsent.
+    /// Open loop: most requests in flight, of all shards together; beyond it they are recorded as unsent.
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 10_000_000))]
     pub in_flight_cap: Option<u32>,
-    /// Measured requests per cell; default 32 × concurrency and at least 100, fewer with --quick and on the embedded engine.
+    /// Measured requests per cell, of all shards together; default 32 × concurrency and at least 100, fewer with --quick and on the embedded engine.
     #[arg(long, value_name = "N", aliases = ["num-prompts", "request-count"], value_parser = whole(1_u64, 1_000_000_000))]
     pub requests: Option<u64>,
     /// Measured time per cell; with requests, the first reached ends it.
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub duration: Option<Nanos>,
-    /// End a cell when a quantile is known this well: p99:ttft=5%.
+    /// End a cell when a quantile is known this well: p99:ttft=5%. Each shard ends its own part by its own requests.
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub precision: Vec<Precision>,
@@ -341,10 +341,13 @@ pub struct ClientSettings {
     /// Read a little late and several streams at once where the kernel stamps arrivals: this saves CPU and costs no accuracy (docs/method.md).
     #[arg(long, default_value_t = true)]
     pub late_read: bool,
-    /// Take part I (from 0) of N of the plan.
+    /// Take part I (from 0) of N of the load: of its requests, and of what is in flight at once (docs/scale.md).
     #[arg(long, value_name = "I/N", value_parser = shard)]
     #[serde(serialize_with = "shown")]
     pub shard: Option<(u32, u32)>,
+    /// Keep all of `concurrency` (or `in_flight_cap`) in flight in each shard, instead of in all of them together.
+    #[arg(long)]
+    pub per_shard: bool,
     /// Wait for this instant before the first cell, so that shards start together.
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     pub start_at: Option<String>,

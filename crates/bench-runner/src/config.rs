@@ -11,9 +11,10 @@ use serde_json::Value;
 use bench_config::Given;
 pub(crate) use bench_config::flags;
 pub use bench_config::{
-    Address, Amount, BadLines, Concurrency, Connections, Flags, Lengths, LimitSettings,
-    LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place, Problem, Settings,
-    Stdout, Surroundings, TargetSettings, WorkloadSettings, carries_its_rate, command,
+    Address, Amount, BadLines, ClientSettings, Concurrency, Connections, Flags, Lengths,
+    LimitSettings, LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place,
+    Problem, Settings, Stdout, Surroundings, TargetSettings, WorkloadSettings, carries_its_rate,
+    command,
 };
 
 #[doc(hidden)]

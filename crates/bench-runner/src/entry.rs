@@ -216,10 +216,7 @@ fn settings(program: &Program, flags: config::Flags) -> Result<Settings, RunErro
 struct Process;
 
 impl Surroundings for Process {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is where the environment enters: flags' variables, and those that --api-key-env and its like name"
-    )]
+    /// This is where the environment enters: flags' variables, and those that `--api-key-env` and its like name.
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }

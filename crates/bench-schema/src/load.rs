@@ -73,6 +73,80 @@ impl Load {
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
     }
+
+    /// What one of `count` programs keeps in flight, the first being 0: an even share, and of what is left over one more in the first of them. A rate stays that of
+    /// all: its requests are dealt out, each with its due time.
+    #[must_use]
+    pub fn part(&self, index: u32, count: u32) -> Self {
+        self.each(|all| {
+            let left_over = all.checked_rem(count).unwrap_or(0);
+            all.checked_div(count).unwrap_or(all) + u32::from(index < left_over)
+        })
+    }
+
+    /// What `count` programs keep in flight that each keep this.
+    #[must_use]
+    pub fn times(&self, count: u32) -> Self {
+        self.each(|one| one.saturating_mul(count))
+    }
+
+    /// What is in flight when both are offered at once, at the rate of one of them.
+    #[must_use]
+    pub fn beside(&self, other: &Self) -> Self {
+        let sum = |a: Option<u32>, b: Option<u32>| Some(a?.saturating_add(b?));
+        let mut both = self.clone();
+        match (&mut both, other) {
+            (
+                Self::Closed {
+                    concurrency, ramp, ..
+                },
+                Self::Closed {
+                    concurrency: more,
+                    ramp: other,
+                    ..
+                },
+            ) => {
+                *concurrency = concurrency.saturating_add(*more);
+                *ramp = ramp.as_ref().zip(other.as_ref()).map(|(a, b)| a.beside(b));
+            }
+            (
+                Self::Open { in_flight_cap, .. },
+                Self::Open {
+                    in_flight_cap: more,
+                    ..
+                },
+            ) => *in_flight_cap = sum(*in_flight_cap, *more),
+            _ => {}
+        }
+        both
+    }
+
+    /// The fewest that it ever lets be in flight at once; absent where it sets no number.
+    pub fn fewest_in_flight(&self) -> Option<u32> {
+        match self {
+            Self::Closed {
+                ramp: Some(ramp), ..
+            } => ramp.levels().min(),
+            Self::Closed { concurrency, .. } => Some(*concurrency),
+            Self::Open { in_flight_cap, .. } => *in_flight_cap,
+        }
+    }
+
+    /// The same load with each number in flight replaced.
+    fn each(&self, to: impl Fn(u32) -> u32) -> Self {
+        let mut load = self.clone();
+        match &mut load {
+            Self::Closed {
+                concurrency, ramp, ..
+            } => {
+                *concurrency = to(*concurrency);
+                *ramp = (ramp.as_ref())
+                    .map(|ramp| ConcurrencyRamp::of(ramp.levels().map(to).collect()));
+            }
+            Self::Open { in_flight_cap, .. } => *in_flight_cap = in_flight_cap.map(to),
+        }
+        load
+    }
 }
 
 /// A number of requests in flight that moves over a cell: over its duration where it has one, else over its requests.
@@ -131,18 +205,31 @@ impl ConcurrencyRamp {
         }
     }
 
-    /// The same shape with every number multiplied: what several programs with this ramp come to together.
-    #[must_use]
-    pub fn times(&self, factor: u32) -> Self {
-        match self {
-            Self::Line { from, to } => Self::Line {
-                from: from.saturating_mul(factor),
-                to: to.saturating_mul(factor),
-            },
-            Self::Steps { levels } => Self::Steps {
-                levels: levels.iter().map(|n| n.saturating_mul(factor)).collect(),
-            },
+    /// The number of each stretch, in order.
+    fn levels(&self) -> impl Iterator<Item = u32> {
+        (0..self.stretches()).map(|stretch| self.level(stretch))
+    }
+
+    /// With these numbers, each for an equal share of the cell: a line where they go one by one.
+    fn of(levels: Vec<u32>) -> Self {
+        let goes = |step: fn(u32) -> Option<u32>| {
+            let mut pairs = levels.windows(2).peekable();
+            pairs.peek().is_some()
+                && pairs.all(|pair| matches!(pair, &[a, b] if step(a) == Some(b)))
+        };
+        match levels.as_slice() {
+            &[from, .., to] if goes(|a| a.checked_add(1)) || goes(|a| a.checked_sub(1)) => {
+                Self::Line { from, to }
+            }
+            _ => Self::Steps { levels },
         }
+    }
+
+    /// Both at once, stretch by stretch.
+    fn beside(&self, other: &Self) -> Self {
+        let longest = self.stretches().max(other.stretches());
+        let both = (0..longest).map(|at| self.level(at).saturating_add(other.level(at)));
+        Self::of(both.collect())
     }
 }
 

@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 use bench_schema::{
-    Cause, Channel, Code, Event, EventLog, Evidence, Experiment, Finding, GroupRecord,
-    HardwareSummary, Known, Metric, Nanos, PlanHash, Secret, Stamp, Unit, to_json,
+    ArrivalKind, Cause, Channel, Code, ConcurrencyRamp, Event, EventLog, Evidence, Experiment,
+    Finding, GroupRecord, HardwareSummary, Known, Load, Metric, Nanos, PlanHash, Secret, Stamp,
+    Unit, to_json,
 };
 use serde_json::{Value, json};
 
@@ -49,6 +50,42 @@ fn a_secret_is_redacted_in_every_text_form() {
         "*** *** \"***\""
     );
     assert_eq!(secret.expose(), "sk-123");
+}
+
+#[test]
+fn the_parts_of_a_load_are_the_whole_of_it() {
+    let moving = |ramp: ConcurrencyRamp| Load::Closed {
+        concurrency: ramp.peak(),
+        think_time: None,
+        ramp: Some(ramp),
+    };
+    let steps = |levels: &[u32]| ConcurrencyRamp::Steps {
+        levels: levels.to_vec(),
+    };
+    let capped = Load::Open {
+        rate_per_s: Some(20.0),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: Some(10),
+    };
+    let line = ConcurrencyRamp::Line { from: 3, to: 9 };
+    for whole in [
+        Load::closed(7),
+        moving(line.clone()),
+        moving(steps(&[4, 32, 8])),
+        capped.clone(),
+    ] {
+        let parts = (0..3).map(|index| whole.part(index, 3));
+        let together = parts.reduce(|all, more| all.beside(&more));
+        assert_eq!(together.as_ref(), Some(&whole));
+        assert_eq!(whole.part(0, 1), whole);
+        assert_eq!(whole.times(3).part(2, 3), whole);
+    }
+    assert_eq!(Load::closed(7).part(0, 3), Load::closed(3));
+    assert_eq!(Load::closed(7).part(2, 3), Load::closed(2));
+    let first = moving(steps(&[1, 2, 2, 2, 3, 3, 3]));
+    assert_eq!(moving(line.clone()).part(0, 3), first);
+    assert_eq!(moving(line).fewest_in_flight(), Some(3));
+    assert_eq!(capped.fewest_in_flight(), Some(10));
 }
 
 fn hash(text: &str) -> PlanHash {

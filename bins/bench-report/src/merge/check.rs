@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use bench_schema::RunRecord;
+use bench_schema::{Load, RunRecord};
 use serde_json::Value;
 
 use crate::error::CommandError;
@@ -142,7 +142,7 @@ fn design(run: &RunRecord) -> Vec<(String, Value)> {
     for cell in &run.cells {
         let of = |key: &str, value| (format!("cells.{}/{key}", cell.id), value);
         all.extend([
-            of("load", value(&cell.load)),
+            of("load", value(&at_no_level(&cell.load))),
             of("factors", value(&cell.factors)),
             of("stop", value(&cell.stop)),
             of("repeats", cell.repeats.into()),
@@ -151,6 +151,18 @@ fn design(run: &RunRecord) -> Vec<(String, Value)> {
         ]);
     }
     all
+}
+
+/// A load without what is in flight: shards of a number that cannot be divided evenly differ in it by one.
+fn at_no_level(load: &Load) -> Load {
+    let mut load = load.clone();
+    match &mut load {
+        Load::Closed {
+            concurrency, ramp, ..
+        } => (*concurrency, *ramp) = (0, None),
+        Load::Open { in_flight_cap, .. } => *in_flight_cap = None,
+    }
+    load
 }
 
 fn value(of: &impl serde::Serialize) -> Value {

@@ -214,6 +214,36 @@ fn merged_shards_are_the_whole_run() {
     assert!(again.err.contains("is not empty"));
 }
 
+/// Since `per_shard` is stored a shard's load is its part of what was asked for.
+#[test]
+fn merged_parts_of_a_load_are_what_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let shards = [(0, 3), (1, 2)].map(|(index, in_flight)| {
+        let at = shard(folder.path(), index, Nanos::ZERO);
+        let text = fs::read_to_string(at.join("run.json")).unwrap();
+        let mut run: Value = serde_json::from_str(&text).unwrap();
+        run["config"]["per_shard"] = false.into();
+        run["cells"][1]["load"]["concurrency"] = in_flight.into();
+        run["cells"][1]["factors"]["concurrency"] = 5.into();
+        fs::write(at.join("run.json"), run.to_string()).unwrap();
+        at
+    });
+    let out = folder.path().join("whole");
+    let said = command(&[
+        "merge",
+        text(&shards[0]),
+        text(&shards[1]),
+        "--out",
+        text(&out),
+    ]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let found = stored(&out);
+    let cell = &found.cells[1];
+    assert_eq!(cell.load, bench_schema::Load::closed(5));
+    assert_eq!(cell.factors["concurrency"].as_number(), Some(5.0));
+    assert!(!cell.label.contains("shards"), "{}", cell.label);
+}
+
 #[test]
 fn merge_refuses_what_is_no_shard_of_the_same_run_and_names_the_key() {
     let folder = tempfile::tempdir().unwrap();

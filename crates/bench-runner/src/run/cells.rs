@@ -9,7 +9,6 @@ use bench_insight::{Asked, CellConclusion, CellEvidence};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
-use super::conclude::{blank_cell, plan_record};
 use super::phases::{Design, WarmUp};
 use crate::folder::RunDirectory;
 use crate::health::Health;
@@ -146,7 +145,7 @@ impl Run<'_> {
         };
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();
-        let mut record = blank_cell(cell, plan_record(self, cell));
+        let mut record = self.blank_cell(cell);
         let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
         tools
             .recorder

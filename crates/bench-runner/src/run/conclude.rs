@@ -47,10 +47,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         clock,
         host: bench_hardware::host_record(&surroundings(settings)),
         server: run.server.record.clone(),
-        cells: cells
-            .iter()
-            .map(|cell| blank_cell(cell, plan_record(run, cell)))
-            .collect(),
+        cells: cells.iter().map(|cell| run.blank_cell(cell)).collect(),
         analysis: Analysis::default(),
         targets: Vec::new(),
         findings: Vec::new(),
@@ -89,7 +86,7 @@ fn title(run: &Run<'_>) -> String {
     format!("{} of {what} on {at}", run.settings.benchmark.as_str())
 }
 
-pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
+fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
     PlanRecord {
         hash: String::new(),
         requests: 0,
@@ -109,6 +106,11 @@ pub(super) fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
 }
 
 impl Run<'_> {
+    /// A cell's record before anything was measured, with what this program keeps in flight.
+    pub(super) fn blank_cell(&self, cell: &Cell) -> CellRecord {
+        blank_cell(cell, self.part(&cell.load), plan_record(self, cell))
+    }
+
     /// What the client knows of itself after the phases of a cell.
     pub(super) fn own_facts(
         &self,
@@ -205,12 +207,12 @@ pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunEr
 }
 
 /// A cell's record before anything was measured: its design.
-pub(super) fn blank_cell(cell: &Cell, plan: PlanRecord) -> CellRecord {
+fn blank_cell(cell: &Cell, load: Load, plan: PlanRecord) -> CellRecord {
     CellRecord {
         id: cell.id.clone(),
         label: cell.label.clone(),
         factors: cell.factors.clone(),
-        load: cell.load.clone(),
+        load,
         stop: cell.stop.clone(),
         repeats: cell.repeats,
         plan,

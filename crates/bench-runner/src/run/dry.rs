@@ -31,6 +31,13 @@ impl Run<'_> {
             self.settings.seed,
             self.token_counter.name(),
         );
+        if let Some((index, count)) = self.settings.client.shard {
+            // writing to a String cannot fail
+            let _written = writeln!(
+                text,
+                "this is shard {index}/{count}: requests and times are those of all shards together, what is in flight is this one's"
+            );
+        }
         for cell in cells {
             self.describe(&mut text, cell)?;
         }
@@ -56,7 +63,7 @@ impl Run<'_> {
             "\n{}  {}: {}, {requests}{repeats}, {}",
             cell.id,
             cell.label,
-            load(&cell.load),
+            load(&self.part(&cell.load)),
             cell.dataset
         );
         for line in lines(&summary).chain([time(cell, &summary)]) {

@@ -43,6 +43,7 @@ impl Run<'_> {
             Some(warmup) if !design.measure => &warmup.load,
             _ => &cell.load,
         };
+        let load = self.part(load);
         let (warmup, measure) = self.parts(design, ends, tools)?;
         let parts = || warmup.iter().chain(&measure);
         let requests = parts().map(|part| part.requests).sum();
@@ -54,13 +55,14 @@ impl Run<'_> {
             }
         }
         let start = self.clock.now() + if load.is_open() { LEAD } else { Nanos::ZERO };
+        let shards = u64::from(self.settings.client.part().1);
         let of_all = measure.as_ref().and_then(|part| part.requests).unwrap_or(0);
         let limiter = load.ramp().map(|ramp| {
-            ConcurrencyLimiter::new(ramp, start, cell.stop.duration, of_all / self.shards())
+            ConcurrencyLimiter::new(ramp, start, cell.stop.duration, of_all / shards.max(1))
         });
         let ramp_up = self.settings.load.ramp_up.filter(|_| warmup.is_some());
         let phase = Arc::new(Phase {
-            load: load.clone(),
+            load,
             start,
             ramp_up: ramp_up.unwrap_or(Nanos::ZERO),
             warmup,
@@ -87,21 +89,23 @@ impl Run<'_> {
         let (cell, repeat) = (design.cell, design.repeat);
         let warmup = design.warmup.map(|warmup| {
             let plan = self.warmup_plan(cell, repeat, warmup)?;
-            self.part(&plan, warmup.length, ends, tools)
+            self.made_ready(&plan, warmup.length, ends, tools)
         });
         let measure = design.measure.then(|| {
             let plan = self.plan(cell, repeat)?;
-            self.part(&plan, cell.stop.duration, ends, tools)
+            self.made_ready(&plan, cell.stop.duration, ends, tools)
         });
         Ok((warmup.transpose()?, measure.transpose()?))
     }
 
-    fn shards(&self) -> u64 {
-        u64::from(self.settings.client.part().1).max(1)
+    /// What of a cell's load this program makes.
+    pub(super) fn part(&self, load: &Load) -> Load {
+        let (index, count) = self.settings.client.part();
+        load.part(index, count)
     }
 
     /// A plan's requests on their way to the workers: one queue for all slots of a closed loop, one for each worker of an open one.
-    fn part(
+    fn made_ready(
         &self,
         plan: &Plan,
         length: Option<Nanos>,
@@ -117,10 +121,10 @@ impl Run<'_> {
                 .try_for_each(|planned| planned.map(drop))
                 .map_err(RunError::Workload)?;
         }
-        let (queues, depth) = match &spec.load {
+        let (queues, depth) = match self.part(&spec.load) {
             Load::Open { .. } => (tools.pool.count(), AHEAD),
             Load::Closed { concurrency, .. } => {
-                let slots = usize::try_from(*concurrency).unwrap_or(usize::MAX);
+                let slots = usize::try_from(concurrency).unwrap_or(usize::MAX);
                 (1, 2 * slots.max(FEWEST_AHEAD))
             }
         };
@@ -182,8 +186,7 @@ impl Run<'_> {
 
     fn warmup_plan(&self, cell: &Cell, repeat: u32, warmup: &WarmUp) -> Result<Plan, RunError> {
         let slots = match &warmup.load {
-            // every shard has slots of its own
-            Load::Closed { concurrency, .. } => u64::from(*concurrency) * self.shards(),
+            Load::Closed { concurrency, .. } => u64::from(*concurrency),
             Load::Open { .. } => 0,
         };
         self.plan_of(PlanSpec {

@@ -11,7 +11,7 @@ use bench_workload::{DatasetSpec, HfTokenizer, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Run;
-use crate::config::{self, Place, Problem, Settings};
+use crate::config::{self, ClientSettings, Place, Problem, Settings};
 use crate::entry::Program;
 use crate::progress::Progress;
 use crate::recorder::Recorder;
@@ -53,6 +53,7 @@ impl<'a> Run<'a> {
             Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
         let cells = told_apart((program.design)(settings, server.context()));
+        let cells = of_all_shards(cells, &settings.client)?;
         targets_are_of(&cells, settings)?;
         objectives_are_of(&cells, settings)?;
         secrets.hide_in_server(&mut server.record);
@@ -210,6 +211,33 @@ fn told_apart(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
+/// The cells with the load of all shards together, of which each has at least one slot.
+fn of_all_shards(mut cells: Vec<Cell>, client: &ClientSettings) -> Result<Vec<Cell>, RunError> {
+    let (_, count) = client.part();
+    if client.per_shard {
+        for cell in &mut cells {
+            cell.load = cell.load.times(count);
+        }
+    }
+    let fewest = |cell: &Cell| cell.load.fewest_in_flight().filter(|&least| least < count);
+    let short = cells
+        .iter()
+        .find_map(|cell| Some((cell, fewest(cell)?)))
+        .map(|(cell, least)| Problem {
+            place: Place::Flag("shard".to_owned()),
+            key: "shard".to_owned(),
+            message: format!(
+                "{count} shards cannot share the {least} in flight of cell {} ({})",
+                cell.id, cell.label
+            ),
+            help: Some(
+                "take fewer shards or more in flight; with `per_shard` each shard keeps the whole number".to_owned(),
+            ),
+        });
+    refused(short.into_iter())?;
+    Ok(cells)
+}
+
 /// That the cells which targets name are there, and have the figures: a run of hours is no place to find a misspelt one.
 fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
@@ -316,7 +344,9 @@ fn make_room_for(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
         Err(_) => limit.current,
     };
     let shares_connections = settings.target.http2;
-    let streams = cells.iter().filter_map(streams).max().unwrap_or(0);
+    let (index, count) = settings.client.part();
+    let loads = cells.iter().map(|cell| cell.load.part(index, count));
+    let streams = loads.filter_map(|load| streams(&load)).max().unwrap_or(0);
     match short(streams, allowed) {
         Some(problem) if !shares_connections && !settings.limits.keep_going => {
             Err(RunError::Client(problem))
@@ -325,9 +355,9 @@ fn make_room_for(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     }
 }
 
-/// The most streams that a cell has at once, where it says so.
-fn streams(cell: &Cell) -> Option<u64> {
-    match &cell.load {
+/// The most streams that a load has at once, where it says so.
+fn streams(load: &Load) -> Option<u64> {
+    match load {
         Load::Closed { concurrency, .. } => Some(u64::from(*concurrency)),
         Load::Open { in_flight_cap, .. } => in_flight_cap.map(u64::from),
     }
