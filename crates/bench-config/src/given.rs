@@ -14,6 +14,7 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, Shape};
+use crate::rank::Rank;
 use crate::{Amount, Settings, carries_its_rate};
 
 /// Where a value comes from.
@@ -169,6 +170,8 @@ pub struct Given {
     pub settings: Settings,
     entries: Entries,
     problems: Vec<Problem>,
+    /// What the environment says of the shard, where it was asked.
+    rank: Option<Rank>,
 }
 
 impl Given {
@@ -192,7 +195,9 @@ impl Given {
         entries.extend(told);
         problems.extend(unreadable);
         entries.extend(flags.entries);
+        let rank = shard_by_itself(&mut entries, &mut problems, around);
         let mut given = Self::of(benchmark, &mut command, entries, problems)?;
+        given.rank = rank;
         given.cross_check();
         given.ask(around);
         Ok(given)
@@ -240,6 +245,7 @@ impl Given {
             settings,
             entries,
             problems,
+            rank: None,
         })
     }
 
@@ -392,6 +398,13 @@ impl Given {
     /// Ask the surroundings for keys and scenarios.
     fn ask(&mut self, around: &dyn Surroundings) {
         self.api_key(around);
+        if let Some(rank) = self.rank {
+            self.settings.client.shard_told = Some(rank.to_string());
+            let below = self.settings.output.out.as_mut().zip(rank.folder());
+            if let Some((out, folder)) = below {
+                out.push(folder);
+            }
+        }
         if let Some(name) = self.settings.machines.prometheus_token_env.clone()
             && let Some(token) = self.variable("prometheus_token_env", &name, around)
         {
@@ -515,6 +528,37 @@ fn told(name: &str, around: &dyn Surroundings) -> Result<Option<String>, NotText
     };
     let text = value.into_string().map_err(|_| NotText)?;
     Ok(Some(text).filter(|text| !text.trim().is_empty()))
+}
+
+/// `shard = auto` becomes what the environment says; where it does not, that is a problem.
+fn shard_by_itself(
+    entries: &mut Entries,
+    problems: &mut Vec<Problem>,
+    around: &dyn Surroundings,
+) -> Option<Rank> {
+    let entry = entries.get_mut("shard")?;
+    if entry.texts != ["auto"] {
+        return None;
+    }
+    // what is not UTF-8 is no number
+    let told = |name: &str| told(name, around).unwrap_or_else(|_| Some("\u{fffd}".to_owned()));
+    match Rank::find(told) {
+        Ok(rank) => {
+            entry.texts = vec![rank.text()];
+            Some(rank)
+        }
+        Err((message, help)) => {
+            problems.push(Problem {
+                place: entry.place.clone(),
+                key: "shard".to_owned(),
+                message,
+                help: Some(help.to_owned()),
+            });
+            // read as the whole, so that nothing else is said of it
+            entry.texts.clear();
+            None
+        }
+    }
 }
 
 /// What the environment says of the keys that this benchmark takes. Those of the others are no mistake here: one environment may serve all three.

@@ -6,6 +6,7 @@
 
 mod given;
 mod keys;
+mod rank;
 mod settings;
 mod values;
 

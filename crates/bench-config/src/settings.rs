@@ -341,10 +341,15 @@ pub struct ClientSettings {
     /// Read a little late and several streams at once where the kernel stamps arrivals: this saves CPU and costs no accuracy (docs/method.md).
     #[arg(long, default_value_t = true)]
     pub late_read: bool,
-    /// Take part I (from 0) of N of the load: of its requests, and of what is in flight at once (docs/scale.md).
-    #[arg(long, value_name = "I/N", value_parser = shard)]
+    /// Take part I (from 0) of N of the load: of its requests, and of what is in flight at once; auto: as Slurm, MPI or a Kubernetes Indexed Job says in the
+    /// environment, each in a folder of its own below `out` (docs/scale.md).
+    #[arg(long, value_name = "I/N|auto", value_parser = shard)]
     #[serde(serialize_with = "shown")]
     pub shard: Option<(u32, u32)>,
+    /// Which variables say which shard this is, and what they say, where that was asked for.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub shard_told: Option<String>,
     /// Keep all of `concurrency` (or `in_flight_cap`) in flight in each shard, instead of in all of them together.
     #[arg(long)]
     pub per_shard: bool,

@@ -366,7 +366,7 @@ pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
 pub(crate) fn shard(text: &str) -> Result<(u32, u32), String> {
     let (index, count) = text
         .split_once('/')
-        .ok_or_else(|| format!("must be written I/N, such as 0/4 (got `{text}`)"))?;
+        .ok_or_else(|| format!("must be written I/N, such as 0/4, or auto (got `{text}`)"))?;
     let count = whole(1, 100_000)(count)?;
     Ok((whole(0, count - 1)(index)?, count))
 }

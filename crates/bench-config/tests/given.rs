@@ -366,7 +366,7 @@ fn sample(flag: &Arg) -> &'static str {
         (_, "TIME") => "7s",
         (_, "X") => "0.5",
         (_, "JSON") => "{\"a\":1}",
-        (_, "I/N") => "1/4",
+        (_, "I/N|auto") => "1/4",
         (_, "RFC3339") => "2031-01-01T00:00:00Z",
         _ => "7",
     }
@@ -414,6 +414,93 @@ fn surrounded(variables: &[(&str, &str)], file: &str, args: &[&str]) -> Result<S
             let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
             said.join("\n")
         })
+}
+
+/// What `--shard auto` comes to with these variables: the shard, what says so, and where it writes.
+fn placed(variables: &[(&str, &str)], args: &[&str]) -> Result<(u32, u32, String, String), String> {
+    let args = [&["--shard", "auto", "--out", "all"], args].concat();
+    let settings = surrounded(variables, "", &args)?;
+    let (index, count) = settings.client.shard.unwrap();
+    let told = settings.client.shard_told.unwrap();
+    let out = settings.output.out.unwrap().display().to_string();
+    Ok((index, count, told, out))
+}
+
+#[test]
+fn a_shard_is_what_its_launcher_says() {
+    for (index, count) in [
+        ("JOB_COMPLETION_INDEX", "BENCH_SHARDS"),
+        ("SLURM_PROCID", "SLURM_NTASKS"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+    ] {
+        let told = format!("{index} is 2 and {count} is 8");
+        let found = placed(&[(index, "2"), (count, "8")], &[]);
+        let expected = (2, 8, told, "all/shard-2-of-8".to_owned());
+        assert_eq!(found, Ok(expected));
+        for (variables, said) in [
+            (
+                &[(index, "2")][..],
+                format!("{index} is set and {count} is not"),
+            ),
+            (
+                &[(count, "8")],
+                format!("{count} is set and {index} is not"),
+            ),
+            (
+                &[(index, "2"), (count, "")],
+                format!("{index} is set and {count} is not"),
+            ),
+            (&[(index, "two"), (count, "8")], format!("{index} is `two`")),
+            (&[(index, "2"), (count, "-8")], format!("{count} is `-8`")),
+            (
+                &[(index, "8"), (count, "8")],
+                format!("{index} is 8 and {count} is 8"),
+            ),
+            (
+                &[(index, "0"), (count, "0")],
+                format!("{index} is 0 and {count} is 0"),
+            ),
+        ] {
+            let refused = placed(variables, &[]).unwrap_err();
+            assert!(refused.contains(&said), "{refused}");
+            assert_eq!(refused.matches("help:").count(), 1, "{refused}");
+        }
+    }
+    // one process alone has the folder to itself
+    let alone = placed(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")], &[]).unwrap();
+    assert_eq!((alone.0, alone.1, alone.3.as_str()), (0, 1, "all"));
+    let nobody = placed(&[], &["--per-shard"]).unwrap_err();
+    assert!(
+        nobody.contains("SLURM_PROCID") && nobody.contains("JOB_COMPLETION_INDEX"),
+        "{nobody}"
+    );
+    assert_eq!(nobody.matches("help:").count(), 1, "{nobody}");
+    // as it is written, it needs no environment, and writes where it is told
+    let args = ["--shard", "1/4", "--out", "all"];
+    let settings = surrounded(&[("SLURM_PROCID", "x")], "", &args).unwrap();
+    assert_eq!(settings.client.shard, Some((1, 4)));
+    assert_eq!(settings.output.out.as_deref(), Some(Path::new("all")));
+}
+
+/// `mpirun` in a job of Slurm has both; one that the job's shell left behind says nothing.
+#[test]
+fn launchers_that_disagree_are_refused_by_name() {
+    let of_mpi = [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "4")];
+    let both = |index, count| {
+        let slurm = [("SLURM_PROCID", index), ("SLURM_NTASKS", count)];
+        placed(&[&slurm[..], &of_mpi].concat(), &[])
+    };
+    for (index, count) in [("0", "4"), ("1", "8")] {
+        let refused = both(index, count).unwrap_err();
+        assert!(
+            refused.contains("SLURM_PROCID") && refused.contains("OMPI_COMM_WORLD_RANK"),
+            "{refused}"
+        );
+    }
+    assert!(both("1", "4").is_ok());
+    let half = [&[("SLURM_NTASKS", "9")][..], &of_mpi].concat();
+    assert_eq!(placed(&half, &[]).map(|it| (it.0, it.1)), Ok((1, 4)));
 }
 
 /// Read as nothing, another server or load would be measured than was meant.

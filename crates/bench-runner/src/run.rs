@@ -90,6 +90,12 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.preflight(&pool).await?;
     let directory = RunDirectory::create(settings, run.started, run.progress.clone())?;
     let directory = Arc::new(directory);
+    if let (Some(told), (index, count)) = (&settings.client.shard_told, settings.client.part()) {
+        run.progress.note(&format!(
+            "{told}: this is shard {index}/{count}, and writes to {}",
+            directory.name().display()
+        ));
+    }
     let mut record = conclude::blank(&run, &cells);
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;

@@ -1,0 +1,113 @@
+//! `--shard auto`: which of how many this process is, as whoever started it says in the environment.
+
+/// The variables of a launcher: whose they are, this process's number from 0, and how many there are.
+const LAUNCHERS: [(&str, &str, &str); 4] = [
+    (
+        "a Kubernetes Indexed Job",
+        "JOB_COMPLETION_INDEX",
+        "BENCH_SHARDS",
+    ),
+    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI", "PMI_RANK", "PMI_SIZE"),
+];
+
+/// Shards of one plan, as `--shard I/N` takes them.
+const MOST: u32 = 100_000;
+
+/// Which of how many, and which variables say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rank {
+    pub(crate) index: u32,
+    pub(crate) count: u32,
+    names: (&'static str, &'static str),
+}
+
+impl Rank {
+    /// From the environment; what is wrong with it and what to do, where it does not say, or not clearly.
+    pub(crate) fn find(
+        told: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, (String, &'static str)> {
+        let mut found: Option<Self> = None;
+        let mut half = None;
+        for (launcher, index, count) in LAUNCHERS {
+            let (here, lacking) = match (told(index), told(count)) {
+                (Some(index_told), Some(count_told)) => {
+                    let rank = Self::of((index, count), (&index_told, &count_told))?;
+                    if let Some(other) = found.filter(|other| !other.agrees(rank)) {
+                        return Err((
+                            format!("{other} and {rank}: they disagree"),
+                            "unset those of the launcher that did not start this process, or write `--shard I/N`",
+                        ));
+                    }
+                    found = Some(rank);
+                    continue;
+                }
+                (Some(_), None) => (index, count),
+                (None, Some(_)) => (count, index),
+                (None, None) => continue,
+            };
+            half = half.or(Some(format!(
+                "{here} is set and {lacking} is not: {launcher} needs both"
+            )));
+        }
+        let nothing = || {
+            let pairs = LAUNCHERS
+                .map(|(launcher, index, count)| format!("{index} and {count} ({launcher})"));
+            format!(
+                "the environment does not say which shard this is: neither {}",
+                pairs.join(", nor ")
+            )
+        };
+        found.ok_or_else(|| {
+            let help = "start it with srun, mpirun or as an Indexed Job (docs/scale.md), or write `--shard I/N`";
+            (half.unwrap_or_else(nothing), help)
+        })
+    }
+
+    fn of(
+        names: (&'static str, &'static str),
+        texts: (&str, &str),
+    ) -> Result<Self, (String, &'static str)> {
+        let number = |name: &str, text: &str| {
+            let wrong = || format!("{name} is `{text}`, which is no whole number up to {MOST}");
+            let read = text.trim().parse::<u32>().ok();
+            read.filter(|number| *number <= MOST)
+                .ok_or_else(|| (wrong(), "set it to one, or write `--shard I/N`"))
+        };
+        let (index, count) = (number(names.0, texts.0)?, number(names.1, texts.1)?);
+        let rank = Self {
+            index,
+            count,
+            names,
+        };
+        if index < count {
+            return Ok(rank);
+        }
+        Err((
+            format!("{rank}: shards are numbered from 0 and below their count"),
+            "set them so, or write `--shard I/N`",
+        ))
+    }
+
+    fn agrees(self, other: Self) -> bool {
+        (self.index, self.count) == (other.index, other.count)
+    }
+
+    /// As `--shard` is written.
+    pub(crate) fn text(self) -> String {
+        format!("{}/{}", self.index, self.count)
+    }
+
+    /// The folder of this one below that of all; none where it is the only one.
+    pub(crate) fn folder(self) -> Option<String> {
+        (self.count > 1).then(|| format!("shard-{}-of-{}", self.index, self.count))
+    }
+}
+
+impl std::fmt::Display for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (index, count) = self.names;
+        write!(f, "{index} is {} and {count} is {}", self.index, self.count)
+    }
+}
