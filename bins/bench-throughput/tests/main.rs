@@ -9,4 +9,6 @@ mod endings;
 #[path = "faults/main.rs"]
 mod faults;
 mod secrets;
+
+mod watched;
 mod workloads;

@@ -1,6 +1,7 @@
 //! Every key there is. The sections only group them: in the file, on the command line and in `run.json` the keys stand side by side.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bench_insight::ScenarioSet;
@@ -12,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, number, path,
-    positive_time, rate, salt, shard, shown, slo, study, tag, target, time, whole,
+    Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, listen, number,
+    path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time, whole,
 };
 
 /// Everything a run is asked for.
@@ -273,8 +274,8 @@ pub struct LoadSettings {
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub precision: Vec<Precision>,
-    /// Requests, or time, of the same load before each measurement, which follows without a pause; default: one for each slot and at least 2, in an open
-    /// loop 2s.
+    /// Requests, or time, of the same load before each measurement, which follows without a pause; a number is at least one for each slot of a closed loop;
+    /// default: that and at least 2, in an open loop 2s.
     #[arg(long, value_name = "N|TIME", aliases = ["num-warmups", "warmup-requests", "warmup-request-count"])]
     #[serde(serialize_with = "shown")]
     pub warmup: Option<Amount>,
@@ -439,6 +440,9 @@ pub struct OutputSettings {
     /// Show progress on stderr, where that is a terminal.
     #[arg(long, default_value_t = true)]
     pub progress: bool,
+    /// Serve what is counted while the run goes, as OpenMetrics at `/metrics`: 127.0.0.1:9464; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
+    pub metrics_listen: Option<SocketAddr>,
     /// One line of result, no progress.
     #[arg(long)]
     pub quiet: bool,

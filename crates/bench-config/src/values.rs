@@ -1,6 +1,7 @@
 //! The small languages of single values: how they are read, and how the result stores them. What is stored reads back as the same value.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -431,6 +432,13 @@ pub(crate) fn instant(text: &str) -> Result<String, String> {
     let read = humantime::parse_rfc3339(text);
     read.map(|_| text.to_owned())
         .map_err(|_| format!("must be an instant such as 2026-01-31T12:00:00Z (got `{text}`)"))
+}
+
+/// An address of this host to listen on, and a port.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        format!("must be an address of this host and a port, such as 127.0.0.1:9464 or [::1]:0 (got `{text}`)")
+    })
 }
 
 /// `poisson`, `constant`, `gamma:COV`, … as in `docs/workloads.md`.

@@ -13,6 +13,7 @@ mod error;
 mod folder;
 mod health;
 mod journal;
+mod live_metrics;
 mod open_record;
 mod phase;
 mod planner;

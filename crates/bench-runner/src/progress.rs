@@ -1,8 +1,8 @@
 //! Live progress on stderr: what runs, how far, how fast; nothing where nobody watches.
 
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bench_schema::RequestRecord;
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::redact::Secrets;
 
-/// Counters that the recorder moves and the bar shows.
+/// What the workers count while a run goes, from its beginning.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressCounters {
     started: AtomicU64,
@@ -22,20 +22,17 @@ pub(crate) struct ProgressCounters {
     ttft_n: AtomicU64,
 }
 
-impl ProgressCounters {
-    pub(crate) fn reset(&self) {
-        for counter in [
-            &self.started,
-            &self.ended,
-            &self.without_answer,
-            &self.events,
-            &self.ttft_us,
-            &self.ttft_n,
-        ] {
-            counter.store(0, Ordering::Relaxed);
-        }
-    }
+/// The counters at one instant, or what was counted between two.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    ended: u64,
+    without_answer: u64,
+    events: u64,
+    ttft_us: u64,
+    ttft_n: u64,
+}
 
+impl ProgressCounters {
     /// A request begins.
     pub(crate) fn started(&self) {
         self.started.fetch_add(1, Ordering::Relaxed);
@@ -57,10 +54,36 @@ impl ProgressCounters {
         }
     }
 
-    fn line(&self, seconds: f64) -> String {
+    /// Requests that were taken up and are not over.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let ended = self.ended.load(Ordering::Relaxed);
+        self.started.load(Ordering::Relaxed).saturating_sub(ended)
+    }
+
+    fn counted(&self) -> Counted {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (ended, failed) = (get(&self.ended), get(&self.without_answer));
-        let in_flight = get(&self.started).saturating_sub(ended);
+        Counted {
+            ended: get(&self.ended),
+            without_answer: get(&self.without_answer),
+            events: get(&self.events),
+            ttft_us: get(&self.ttft_us),
+            ttft_n: get(&self.ttft_n),
+        }
+    }
+}
+
+impl Counted {
+    fn since(self, before: Self) -> Self {
+        Self {
+            ended: self.ended.saturating_sub(before.ended),
+            without_answer: self.without_answer.saturating_sub(before.without_answer),
+            events: self.events.saturating_sub(before.events),
+            ttft_us: self.ttft_us.saturating_sub(before.ttft_us),
+            ttft_n: self.ttft_n.saturating_sub(before.ttft_n),
+        }
+    }
+
+    fn line(self, in_flight: u64, seconds: f64) -> String {
         let per_s = |count: u64| {
             if seconds > 0.0 {
                 count as f64 / seconds
@@ -68,13 +91,13 @@ impl ProgressCounters {
                 0.0
             }
         };
-        let (rate, chunks) = (per_s(ended), per_s(get(&self.events)));
+        let (rate, chunks) = (per_s(self.ended), per_s(self.events));
         let mut line = format!("{in_flight} in flight · {rate:.1} req/s · {chunks:.0} chunks/s");
-        let answered = get(&self.ttft_n);
-        let ttft = (answered > 0).then(|| {
-            let mean_ms = get(&self.ttft_us) as f64 / 1e3 / answered as f64;
+        let ttft = (self.ttft_n > 0).then(|| {
+            let mean_ms = self.ttft_us as f64 / 1e3 / self.ttft_n as f64;
             format!(" · TTFT {mean_ms:.0} ms")
         });
+        let failed = self.without_answer;
         let trouble = (failed > 0).then(|| format!(" · {failed} without answer"));
         line.extend(ttft.into_iter().chain(trouble));
         line
@@ -87,6 +110,8 @@ pub(crate) struct Progress {
     secrets: Secrets,
     bar: ProgressBar,
     counters: Arc<ProgressCounters>,
+    /// What they were when the phase began.
+    before: Arc<Mutex<Counted>>,
 }
 
 impl Progress {
@@ -106,7 +131,8 @@ impl Progress {
         Self {
             secrets,
             bar,
-            counters: Arc::new(ProgressCounters::default()),
+            counters: Arc::default(),
+            before: Arc::default(),
         }
     }
 
@@ -117,7 +143,7 @@ impl Progress {
 
     /// A new phase begins: its name and, where known, how many requests it has.
     pub(crate) fn begin(&self, name: &str, requests: Option<u64>) {
-        self.counters.reset();
+        *self.before() = self.counters.counted();
         // One line whatever the terminal's width: what does not fit of the counters is cut.
         let template = if requests.is_some() {
             "{prefix} [{bar:12}] {pos}/{len} {elapsed} (ETA {eta}) {wide_msg}"
@@ -138,9 +164,14 @@ impl Progress {
     /// Draw the counters as they stand.
     pub(crate) fn tick(&self) {
         let seconds = self.bar.elapsed().as_secs_f64();
-        self.bar
-            .set_position(self.counters.ended.load(Ordering::Relaxed));
-        self.bar.set_message(self.counters.line(seconds));
+        let counted = self.counters.counted().since(*self.before());
+        self.bar.set_position(counted.ended);
+        let in_flight = self.counters.in_flight();
+        self.bar.set_message(counted.line(in_flight, seconds));
+    }
+
+    fn before(&self) -> MutexGuard<'_, Counted> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How often [`Progress::tick`] is worth calling.
@@ -162,18 +193,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_shows_only_what_has_happened() {
-        let counters = ProgressCounters::default();
-        counters.started.store(3, Ordering::Relaxed);
-        counters.ended.store(1, Ordering::Relaxed);
-        assert_eq!(counters.line(2.0), "2 in flight · 0.5 req/s · 0 chunks/s");
-        counters.ttft_us.store(5_000, Ordering::Relaxed);
-        counters.ttft_n.store(1, Ordering::Relaxed);
-        counters.without_answer.store(1, Ordering::Relaxed);
-        assert!(
-            counters
-                .line(2.0)
-                .ends_with("· TTFT 5 ms · 1 without answer")
-        );
+    fn the_line_shows_only_what_has_happened_since_the_phase_began() {
+        let mut counted = Counted {
+            ended: 5,
+            ..Counted::default()
+        };
+        let before = Counted {
+            ended: 4,
+            ttft_n: 4,
+            ttft_us: 4_000_000,
+            ..Counted::default()
+        };
+        let line = |counted: Counted| counted.since(before).line(2, 2.0);
+        assert_eq!(line(counted), "2 in flight · 0.5 req/s · 0 chunks/s");
+        counted.ttft_us = before.ttft_us + 5_000;
+        counted.ttft_n = before.ttft_n + 1;
+        counted.without_answer = 1;
+        assert!(line(counted).ends_with("· TTFT 5 ms · 1 without answer"));
     }
 }

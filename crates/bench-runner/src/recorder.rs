@@ -14,6 +14,7 @@ use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, Reque
 use crate::RunError;
 use crate::folder::RunDirectory;
 use crate::journal::{Journal, JournalError};
+use crate::live_metrics::LiveMetrics;
 use crate::open_record::AnswerTexts;
 use crate::redact::Secrets;
 
@@ -155,12 +156,13 @@ impl Kept {
 }
 
 impl RecorderThread {
-    /// Create the journals in `directory` and start; trouble is said there as it happens. `secrets` are taken out of what servers said.
+    /// Create the journals in `directory` and start; trouble is said there as it happens. `secrets` are taken out of what servers said; `live` counts what is recorded.
     pub(crate) fn start(
         directory: &Arc<RunDirectory>,
         clock: Clock,
         secrets: Secrets,
         texts: AnswerTexts,
+        live: Option<Arc<LiveMetrics>>,
     ) -> Result<Self, RunError> {
         let folder = directory.path()?;
         let requests = Journal::create(&folder, JournalFile::Requests, PART_BYTES)?;
@@ -176,6 +178,7 @@ impl RecorderThread {
             readings,
             secrets,
             texts,
+            live,
             aggregator: None,
             latest: VecDeque::new(),
             flushed: clock.now(),
@@ -210,6 +213,7 @@ struct RecorderLoop {
     readings: Journal,
     secrets: Secrets,
     texts: AnswerTexts,
+    live: Option<Arc<LiveMetrics>>,
     aggregator: Option<Box<CellAggregator>>,
     /// Readings of the last [`LEAD`], for the cell that begins next.
     latest: VecDeque<Arc<Reading>>,
@@ -257,6 +261,9 @@ impl RecorderLoop {
                 self.texts.settle(&mut record);
                 self.secrets.hide_in(&mut record);
                 self.requests.append(&record);
+                if let Some(live) = &self.live {
+                    live.ended(&record);
+                }
                 if let Some(aggregator) = &mut self.aggregator {
                     aggregator.request(&record);
                 }

@@ -14,11 +14,14 @@ use std::time::SystemTime;
 use bench_client::{Clock, RequestEncoder};
 use bench_insight::Asked;
 use bench_schema::RunRecord;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use crate::RunError;
 use crate::config::Settings;
 use crate::entry::{Engine, Program};
 use crate::folder::RunDirectory;
+use crate::live_metrics::{self, LiveMetrics};
 use crate::open_record::AnswerTexts;
 use crate::planner::Planner;
 use crate::progress::Progress;
@@ -56,6 +59,8 @@ pub(crate) struct Run<'a> {
     clock: Clock,
     stop: Stop,
     progress: Progress,
+    /// Where somebody may scrape it.
+    live: Option<Arc<LiveMetrics>>,
 }
 
 /// Carry out what the settings ask for.
@@ -81,6 +86,10 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     if settings.output.dry_run {
         return run.plan_as_text(&cells).map(Outcome::Planned);
     }
+    let listener = match settings.output.metrics_listen {
+        Some(address) => Some(live_metrics::listen(address).await?),
+        None => None,
+    };
     let mut pool = WorkerPool::start(
         (run.worker_count(), settings.client.part().0),
         &run.server.target,
@@ -99,14 +108,20 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let mut record = conclude::blank(&run, &cells);
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;
+    let _serving = listener.map(|listener| run.serve_metrics(listener, &record));
 
     let workload = &settings.workload;
     let texts = AnswerTexts {
         counter: (workload.tokenizer.as_ref()).map(|_| Arc::clone(&run.token_counter)),
         keep: workload.keep_text,
     };
-    let recorder =
-        RecorderThread::start(&directory, run.clock.clone(), run.secrets.clone(), texts)?;
+    let recorder = RecorderThread::start(
+        &directory,
+        run.clock.clone(),
+        run.secrets.clone(),
+        texts,
+        run.live.clone(),
+    )?;
     let sampler = run.start_sampler(&recorder.recorder)?;
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
@@ -190,6 +205,18 @@ fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError>
 }
 
 impl Run<'_> {
+    /// Let whoever wants scrape what is counted, until what this returns is dropped.
+    fn serve_metrics(&mut self, listener: TcpListener, record: &RunRecord) -> JoinSet<()> {
+        if let Some(url) = live_metrics::url(&listener) {
+            self.progress.note(&format!("metrics of this run: {url}"));
+        }
+        let live = Arc::new(LiveMetrics::new(record, &self.progress.counters()));
+        self.live = Some(Arc::clone(&live));
+        let mut serving = JoinSet::new();
+        serving.spawn_local(live.serve(listener));
+        serving
+    }
+
     /// Shards that are to start together wait for their instant.
     async fn wait_for_the_start(&self) {
         let told = self.settings.client.start_at.as_deref();

@@ -104,6 +104,9 @@ impl Run<'_> {
                         *place = cell_record;
                     }
                     evidence.push(cell_evidence);
+                    if let Some(live) = &self.live {
+                        live.cell_ended();
+                    }
                 }
                 Err(error) => {
                     record.cells.truncate(index);

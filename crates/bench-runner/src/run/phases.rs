@@ -48,6 +48,9 @@ impl Run<'_> {
         let parts = || warmup.iter().chain(&measure);
         let requests = parts().map(|part| part.requests).sum();
         self.progress.begin(&name(design), requests);
+        if let Some(live) = &self.live {
+            live.begin(&cell.id, requests);
+        }
         for part in parts() {
             tokio::select! {
                 () = self.stop.reached(Ending::Draining) => {}

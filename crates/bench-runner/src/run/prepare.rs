@@ -71,6 +71,7 @@ impl<'a> Run<'a> {
             clock,
             stop: Stop::new(),
             progress,
+            live: None,
         };
         run.token_counter = run.choose_token_counter(&cells)?;
         Ok((run, cells))

@@ -58,7 +58,7 @@ fn more_records_than_the_queues_hold_are_all_kept() {
         keep: false,
     };
     let (clock, secrets) = (Clock::start(), Secrets::default());
-    let thread = RecorderThread::start(&Arc::new(directory), clock, secrets, texts).unwrap();
+    let thread = RecorderThread::start(&Arc::new(directory), clock, secrets, texts, None).unwrap();
     let many = u64::try_from(3 * CAPACITY).unwrap();
     let senders: Vec<_> = (0..2)
         .map(|sender| {
