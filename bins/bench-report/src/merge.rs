@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use bench_insight::conclude_run;
 use bench_schema::{
-    CellRecord, ClientRecord, Factor, JournalFile, Load, PlanHash, RunRecord, Seen, TrustReason,
-    TrustVerdict,
+    CellRecord, ClientRecord, Factor, JournalFile, KEYS_OF_EACH_SHARD, Load, Nanos, PlanHash,
+    RunRecord, Seen, TrustReason, TrustVerdict,
 };
 
 use serde_json::Value;
@@ -85,6 +85,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     conclude_run(&mut merged.record, done.evidence)?;
     merged.record.journal = vec![requests.part, readings.part];
     distrust(&mut merged.record, &spans, shards.len());
+    distrust_clocks(&mut merged.record, &spans, clocks);
     let damaged = shards
         .iter()
         .filter(|shard| journal::is_damaged(&shard.record));
@@ -101,7 +102,7 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
     run.journal = Vec::new();
     run.title = format!("{} in {} shards", first.title, shards.len());
     if let Some(config) = run.config.as_object_mut() {
-        for key in check::OWN {
+        for key in KEYS_OF_EACH_SHARD {
             config.remove(*key);
         }
     }
@@ -211,7 +212,7 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: usize) {
         };
         let share = overlap * 100.0;
         let message = format!("the shards measured together for {share:.0} % of the time only");
-        let next = "start them together with --start-at, and check the clocks of their hosts";
+        let next = "let them --meet, or start them together with --start-at and check the clocks of their hosts";
         TrustReason {
             next: Some(next.to_owned()),
             cell: Some(cell),
@@ -220,4 +221,35 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: usize) {
             ..TrustReason::new("shards_apart", verdict, message)
         }
     }));
+}
+
+/// Rates and requests in flight of a cell are right to what its shards' clocks are.
+fn distrust_clocks(run: &mut RunRecord, spans: &journals::Spans, clocks: &Clocks) {
+    let doubt = |code, what: String, next: &str, (measured, threshold): (f64, f64)| TrustReason {
+        next: Some(next.to_owned()),
+        measured: Some(measured),
+        threshold: Some(threshold),
+        ..TrustReason::new(code, TrustVerdict::Doubtful, what)
+    };
+    let reasons = spans.times().flat_map(|(cell, from, to, shortest)| {
+        let (bound, moved) = clocks.worst(from, to);
+        let share = bound.as_secs_f64() / shortest.as_secs_f64();
+        let wide = (share > journals::BOUND).then(|| {
+            let what = format!(
+                "the shards' clocks are known to {bound} only, {:.1} % of the time that was measured",
+                share * 100.0
+            );
+            doubt("clock_bound", what, "measure longer, or nearer to shard 0", (share, journals::BOUND))
+        });
+        let step = (moved > Nanos::ZERO).then(|| {
+            let what = format!("a shard's clock moved by {moved} more than clocks drift");
+            doubt("clocks_moved", what, "look for a host that was suspended or moved", (moved.as_secs_f64(), 0.0))
+        });
+        let of_cell = move |reason| TrustReason {
+            cell: Some(cell.to_owned()),
+            ..reason
+        };
+        wide.into_iter().chain(step).map(of_cell)
+    });
+    run.trust.add(reasons);
 }

@@ -9,6 +9,6 @@ mod endings;
 #[path = "faults/main.rs"]
 mod faults;
 mod secrets;
-
+mod shards;
 mod watched;
 mod workloads;

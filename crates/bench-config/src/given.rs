@@ -352,6 +352,7 @@ impl Given {
             ("prometheus_query", server),
             ("prometheus_token_env", server),
             ("per_shard", shards),
+            ("meet", shards),
         ] {
             if self.has(key) && !self.has(other) {
                 self.complain(key, wrong, Some(help));
@@ -404,6 +405,17 @@ impl Given {
             if let Some((out, folder)) = below {
                 out.push(folder);
             }
+        }
+        if self.settings.client.meet.is_some() {
+            let token = self.variable("meet", MEET_TOKEN, around);
+            if (token.as_ref()).is_some_and(|token| token.trim().len() < SHORTEST_TOKEN) {
+                let wrong = format!(
+                    "`{MEET_TOKEN}` has fewer than {SHORTEST_TOKEN} characters: it could be guessed"
+                );
+                let help = "make one with `openssl rand -hex 16`, and give it to every shard";
+                self.complain("meet", wrong, Some(help));
+            }
+            self.settings.credentials.meet = token.map(|token| Secret::new(token.trim()));
         }
         if let Some(name) = self.settings.machines.prometheus_token_env.clone()
             && let Some(token) = self.variable("prometheus_token_env", &name, around)
@@ -517,6 +529,10 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
         _ => format!("has a value that cannot be read (got `{text}`)"),
     }
 }
+
+/// The variable with the secret of shards that meet, and its fewest characters.
+const MEET_TOKEN: &str = "BENCH_MEET_TOKEN";
+const SHORTEST_TOKEN: usize = 16;
 
 /// A variable that is set and is not UTF-8: read as nothing, something else would be measured than was meant.
 struct NotText;

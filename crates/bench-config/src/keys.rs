@@ -32,6 +32,7 @@ const ONLY: &[(&[Benchmark], &[&str])] = &[
             "precision",
             "shard",
             "per_shard",
+            "meet",
         ],
     ),
 ];

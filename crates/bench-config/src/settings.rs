@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, listen, number,
-    path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time, whole,
+    Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, listen, meeting,
+    number, path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time, whole,
 };
 
 /// Everything a run is asked for.
@@ -354,6 +354,10 @@ pub struct ClientSettings {
     /// Keep all of `concurrency` (or `in_flight_cap`) in flight in each shard, instead of in all of them together.
     #[arg(long)]
     pub per_shard: bool,
+    /// Where shards meet: shard 0 listens there, the others call it. They refuse to differ, begin each phase together, and compare their clocks; the variable
+    /// `BENCH_MEET_TOKEN` has the secret that they share (docs/scale.md).
+    #[arg(long, value_name = "HOST:PORT", value_parser = meeting)]
+    pub meet: Option<String>,
     /// Wait for this instant before the first cell, so that shards start together.
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     pub start_at: Option<String>,
@@ -473,6 +477,8 @@ pub struct Credentials {
     pub api_key: Option<Secret>,
     /// The whole `authorization` header for the Prometheus server.
     pub prometheus: Option<Secret>,
+    /// What shards show each other where they meet.
+    pub meet: Option<Secret>,
     /// The environment's proxy variables, by their names in small letters; empty unless a proxy was asked for.
     pub proxies: BTreeMap<String, Secret>,
 }

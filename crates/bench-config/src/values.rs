@@ -372,6 +372,18 @@ pub(crate) fn shard(text: &str) -> Result<(u32, u32), String> {
     Ok((whole(0, count - 1)(index)?, count))
 }
 
+/// `HOST:PORT`, kept as it is written.
+pub(crate) fn meeting(text: &str) -> Result<String, String> {
+    let wrong = || format!("must be written HOST:PORT, such as node-1:7077 (got `{text}`)");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let bare = host.starts_with('[') || !host.contains([':', '/', '@']);
+    let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
+    if host.is_empty() || !bare || !is_port {
+        return Err(wrong());
+    }
+    Ok(text.to_owned())
+}
+
 /// A JSON object.
 pub(crate) fn body(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))

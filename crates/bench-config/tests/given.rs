@@ -368,6 +368,7 @@ fn sample(flag: &Arg) -> &'static str {
         (_, "JSON") => "{\"a\":1}",
         (_, "I/N|auto") => "1/4",
         (_, "ADDRESS:PORT") => "127.0.0.1:9464",
+        (_, "HOST:PORT") => "node-1:7077",
         (_, "RFC3339") => "2031-01-01T00:00:00Z",
         _ => "7",
     }
@@ -482,6 +483,35 @@ fn a_shard_is_what_its_launcher_says() {
     let settings = surrounded(&[("SLURM_PROCID", "x")], "", &args).unwrap();
     assert_eq!(settings.client.shard, Some((1, 4)));
     assert_eq!(settings.output.out.as_deref(), Some(Path::new("all")));
+}
+
+#[test]
+fn shards_meet_with_a_token_that_cannot_be_guessed() {
+    let met = |token: &str, args: &[&str]| {
+        let args = [&["--meet", "node-1:7077"], args].concat();
+        surrounded(&[("BENCH_MEET_TOKEN", token)], "", &args)
+    };
+    let secret = "0123456789abcdef";
+    let settings = met(secret, &["--shard", "1/4"]).unwrap();
+    assert_eq!(settings.client.meet.as_deref(), Some("node-1:7077"));
+    let token = settings.credentials.meet.as_ref().unwrap();
+    assert_eq!(token.expose(), secret);
+    assert!(!settings.stored().to_string().contains(secret));
+    for (token, args, wrong) in [
+        (
+            "",
+            &["--shard", "1/4"][..],
+            "no variable `BENCH_MEET_TOKEN`",
+        ),
+        ("0123456789abcde", &["--shard", "1/4"], "could be guessed"),
+        (secret, &[], "there are no shards"),
+    ] {
+        let refused = met(token, args).unwrap_err();
+        assert!(
+            refused.contains(wrong) && !refused.contains("0123456789abcde"),
+            "{refused}"
+        );
+    }
 }
 
 /// `mpirun` in a job of Slurm has both; one that the job's shell left behind says nothing.

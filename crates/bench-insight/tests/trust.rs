@@ -21,6 +21,7 @@ fn clock(arrival: ClockKind) -> ClockRecord {
         fallback_reason: None,
         monotonic_epoch_ns: None,
         unix_epoch_ns: None,
+        met: Vec::new(),
     }
 }
 

@@ -63,6 +63,9 @@ pub enum RunError {
     /// Another run, or a recovery, is at work in the run directory.
     #[error("{0} is in use by another run; choose another folder with --out")]
     OutInUse(PathBuf),
+    /// The shards do not come together.
+    #[error("{0}")]
+    Meet(String),
     /// No request of the run got a whole answer.
     #[error(
         "no request got a whole answer: {0}\n  help: the run directory has every request with its outcome"

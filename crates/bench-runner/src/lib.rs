@@ -14,6 +14,7 @@ mod folder;
 mod health;
 mod journal;
 mod live_metrics;
+mod meet;
 mod open_record;
 mod phase;
 mod planner;

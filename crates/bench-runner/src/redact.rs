@@ -47,7 +47,9 @@ impl Secrets {
     /// Every value that came as a secret: keys, all header values, and of every address and proxy the user, the password and the query's values.
     pub(crate) fn of(settings: &Settings) -> Self {
         let credentials = &settings.credentials;
-        let keys = credentials.api_key.iter().chain(&credentials.prometheus);
+        let keys = (credentials.api_key.iter())
+            .chain(&credentials.prometheus)
+            .chain(&credentials.meet);
         let headers = settings.target.header.iter().map(|header| &header.value);
         let mut whole: Vec<String> = keys
             .chain(headers)
@@ -93,7 +95,9 @@ impl Secrets {
 
     /// Something to know, to stderr.
     pub(crate) fn note(&self, line: &str) {
-        let _nobody_reads = writeln!(io::stderr().lock(), "{}", self.hidden(line));
+        // in one piece: beside other programs that write to the same place
+        let line = self.hidden(line) + "\n";
+        let _nobody_reads = io::stderr().lock().write_all(line.as_bytes());
     }
 
     /// What others said of things that have our names.

@@ -3,6 +3,7 @@
 mod cells;
 mod conclude;
 mod dry;
+mod meeting;
 mod phases;
 mod preflight;
 mod prepare;
@@ -30,6 +31,8 @@ use crate::redact::{self, Secrets};
 use crate::server::Server;
 use crate::stop::{self, Signals, Stop, was_interrupted};
 use crate::worker_pool::WorkerPool;
+
+use meeting::exchanges;
 
 /// What came of it.
 pub(crate) enum Outcome {
@@ -97,6 +100,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         settings.client.late_read,
     )?;
     run.preflight(&pool).await?;
+    let mut meeting = run.roll_call(&cells).await?;
     let directory = RunDirectory::create(settings, run.started, run.progress.clone())?;
     let directory = Arc::new(directory);
     if let (Some(told), (index, count)) = (&settings.client.shard_told, settings.client.part()) {
@@ -106,6 +110,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         ));
     }
     let mut record = conclude::blank(&run, &cells);
+    record.clock.met = exchanges(meeting.as_ref());
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;
     let _serving = listener.map(|listener| run.serve_metrics(listener, &record));
@@ -137,6 +142,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
                 planner: planner.handle(),
                 recorder: &recorder.recorder,
                 sampler: sampler.as_ref(),
+                meeting: meeting.as_mut(),
                 cells: cells.len(),
                 // The settings were checked; what cannot be read all the same is told when the run is concluded.
                 asked: Asked::of(&record.config).unwrap_or_default(),
@@ -146,6 +152,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         )
         .await;
 
+    if let (Some(meeting), Ok(_)) = (&mut meeting, &measured) {
+        meeting.end(directory.name().display().to_string()).await;
+    }
     let signals = Signals::listen();
     drop(ending);
     pool.finish();
@@ -158,7 +167,12 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),
     };
+    record.clock.met = exchanges(meeting.as_ref());
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
+    let ids: Vec<String> = record.cells.iter().map(|cell| cell.id.clone()).collect();
+    record
+        .trust
+        .add(meeting.iter().flat_map(|met| met.doubts(&ids)));
     conclude::recorder_trust(&mut record, held_up, &lost);
     run.progress.finish();
     run.secrets.hide_in_run(&mut record);
@@ -168,6 +182,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let stored = stored.map_err(|error| RunError::NotStored(folder.clone(), Box::new(error)));
     let record = Arc::new(record);
     run.write_reports(&record, &directory, signals).await?;
+    if let Some(meeting) = &meeting {
+        run.say_how_to_merge(meeting);
+    }
     let mut troubles = failed.into_iter().chain(stored.err()).chain(lost);
     let trouble = troubles
         .next()

@@ -55,8 +55,9 @@ pub use metric::{Direction, Distribution, FailureView, Interval, Metric, Origin,
 pub use process::{outlive_file_limits, print_result};
 pub use record::{Phase, RequestRecord};
 pub use run::{
-    Analysis, Benchmark, ClockKind, ClockRecord, FitRecord, HostRecord, RunRecord, SCHEMA_MAJOR,
-    SCHEMA_MINOR, SCHEMA_NAME, ScalingRow, Schema, SchemaError, ServerRecord, ToolRecord,
+    Analysis, Benchmark, ClockExchange, ClockKind, ClockRecord, FitRecord, HostRecord,
+    KEYS_OF_EACH_SHARD, RunRecord, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, ScalingRow, Schema,
+    SchemaError, ServerRecord, ToolRecord,
 };
 pub use slo::{Goodput, Slo, SloOutcome, SloVerdict, TargetOutcome};
 #[cfg(feature = "json-schema")]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CellRecord, Finding, Interval, JournalPart, Nanos, PartMeter, TargetOutcome, Trust};
+use crate::{
+    CellRecord, Finding, Interval, JournalPart, Nanos, PartMeter, Stamp, TargetOutcome, Trust,
+};
 
 /// Everything about a run but its single requests and readings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -166,7 +168,43 @@ pub struct ClockRecord {
     /// The run's epoch on the wall clock, nanoseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix_epoch_ns: Option<i64>,
+    /// This shard's clock against shard 0's, in order: when they met (`--meet`), before each phase and at the end. Empty where they did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub met: Vec<ClockExchange>,
 }
+
+/// One comparison of a shard's clock with shard 0's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct ClockExchange {
+    /// When, on this shard's clock.
+    pub at: Stamp,
+    /// What is to be added to a stamp of this shard for one of shard 0.
+    pub offset: Nanos,
+    /// How wrong the offset can be, to either side; 0 for shard 0 itself.
+    pub bound: Nanos,
+}
+
+/// Keys of the configuration that are each shard's own business: those of one run may differ in them.
+pub const KEYS_OF_EACH_SHARD: &[&str] = &[
+    "shard",
+    "start_at",
+    "meet",
+    "metrics_listen",
+    "out",
+    "output",
+    "progress",
+    "quiet",
+    "verbose",
+    "html",
+    "workers",
+    "server_pid",
+    "nvml",
+    "hardware",
+    "dcgm",
+    "prometheus",
+    "tag",
+];
 
 /// The client's host and surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

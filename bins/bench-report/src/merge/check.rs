@@ -2,30 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use bench_schema::{Load, RunRecord};
+use bench_schema::{KEYS_OF_EACH_SHARD, Load, RunRecord};
 use serde_json::Value;
 
 use crate::error::CommandError;
 use crate::run_folder::RunFolder;
-
-/// Keys that are each shard's own business.
-pub(super) const OWN: &[&str] = &[
-    "shard",
-    "start_at",
-    "out",
-    "output",
-    "progress",
-    "quiet",
-    "verbose",
-    "html",
-    "workers",
-    "server_pid",
-    "nvml",
-    "hardware",
-    "dcgm",
-    "prometheus",
-    "tag",
-];
 
 /// Its place among the shards; runs without one come last, in the order given.
 pub(super) fn index(run: &RunRecord) -> u64 {
@@ -134,7 +115,7 @@ fn design(run: &RunRecord) -> Vec<(String, Value)> {
         ("seed".to_owned(), run.seed.into()),
     ];
     let config = run.config.as_object().into_iter().flatten();
-    let config = config.filter(|(key, _)| !OWN.contains(&key.as_str()));
+    let config = config.filter(|(key, _)| !KEYS_OF_EACH_SHARD.contains(&key.as_str()));
     all.extend(config.map(|(key, value)| (format!("config.{key}"), value.clone())));
     all.push(("number of shards".to_owned(), shards.into()));
     all.push(("server.model".to_owned(), value(&run.server.model)));

@@ -6,8 +6,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use bench_schema::{
-    Entry, JournalFile, JournalPart, Nanos, PartMeter, Phase, Reading, ReadingSource,
-    RequestRecord, RunRecord, Stamp,
+    ClockExchange, Entry, JournalFile, JournalPart, Nanos, PartMeter, Phase, Reading,
+    ReadingSource, RequestRecord, RunRecord, Stamp,
 };
 use serde::Serialize;
 
@@ -35,7 +35,7 @@ pub(super) fn requests(
 ) -> Result<Joined, CommandError> {
     let first_workers = first_workers(shards);
     let place = |shard, mut record: RequestRecord| {
-        record.shift(clocks.offset(shard));
+        record.shift(clocks.offset(shard, record.last_instant()));
         // Worker 0 of one shard is not worker 0 of another.
         let before = first_workers.get(shard).copied().unwrap_or(0);
         record.worker = record.worker.map(|worker| worker.saturating_add(before));
@@ -55,7 +55,7 @@ pub(super) fn readings(
         .map(|shard| check::name(&shard.record))
         .collect();
     let place = |shard, mut reading: Reading| {
-        let by = clocks.offset(shard);
+        let by = clocks.offset(shard, reading.from);
         (reading.from, reading.to) = (reading.from + by, reading.to + by);
         if let Some(name) = names.get(shard) {
             reading.instance = instance(reading.source, &reading.instance, name);
@@ -162,19 +162,68 @@ fn join<T: Entry + Serialize>(
 
 /// Shards that measure together for this share of a cell are one load.
 pub(super) const FULL: f64 = 0.9;
+/// Clocks that are known to this share of a cell do not move its rates.
+pub(super) const BOUND: f64 = 0.01;
 /// Below this they are not.
 pub(super) const HALF: f64 = 0.5;
 
-/// Each shard's epoch on the merged clock, whose epoch is the earliest shard's.
+/// What brings each shard's stamps onto the merged clock: that of shard 0 where the shards compared theirs with it, else the wall clock, counted from the earliest epoch.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    offsets: Vec<Nanos>,
+    shards: Vec<Comparison>,
     epoch_ns: i64,
     /// Whether all shards ran on one host, as far as its name tells.
     one_host: bool,
-    /// Wall minus monotonic clock of shards on one host, largest minus smallest.
+    /// How far the clocks may be apart after all, where that is known: by the shards' exchanges, or on one host by wall minus monotonic clock, largest minus smallest.
     disagreement: Option<Nanos>,
+    /// Whether the shards compared their clocks.
+    met: bool,
 }
+
+/// One shard's clock against the merged one.
+#[derive(Debug)]
+enum Comparison {
+    /// By its epoch on the wall clock.
+    Wall(Nanos),
+    /// By exchanges with shard 0, in order, at least one.
+    Met(Vec<ClockExchange>),
+}
+
+impl Comparison {
+    /// What is to be added to a stamp; between two exchanges on the line from one to the other.
+    fn offset(&self, at: Stamp) -> Nanos {
+        let all = match self {
+            Self::Wall(by) => return *by,
+            Self::Met(all) => all,
+        };
+        let after = all.partition_point(|exchange| exchange.at <= at);
+        match (
+            after.checked_sub(1).and_then(|before| all.get(before)),
+            all.get(after),
+        ) {
+            (Some(a), Some(b)) => {
+                let share = (at - a.at).as_f64() / (b.at - a.at).as_f64();
+                let by = (b.offset - a.offset).as_secs_f64() * share;
+                a.offset + Nanos::from_secs_f64(by)
+            }
+            (Some(one), None) | (None, Some(one)) => one.offset,
+            (None, None) => Nanos::ZERO,
+        }
+    }
+
+    /// The exchanges around a time on the merged clock: the last before it to the first after it.
+    fn around(&self, from: Stamp, to: Stamp) -> &[ClockExchange] {
+        let Self::Met(all) = self else { return &[] };
+        let at = |exchange: &ClockExchange| exchange.at + exchange.offset;
+        let first = all.partition_point(|exchange| at(exchange) <= from);
+        let last = all.partition_point(|exchange| at(exchange) < to);
+        let around = first.saturating_sub(1)..(last + 1).min(all.len());
+        all.get(around).unwrap_or_default()
+    }
+}
+
+/// How far a clock may run from another without being said to have moved: more than any crystal.
+const DRIFT: f64 = 200e-6;
 
 impl Clocks {
     pub(super) fn of(shards: &[RunFolder]) -> Result<Self, CommandError> {
@@ -185,10 +234,32 @@ impl Clocks {
                 epoch.ok_or_else(|| CommandError::NoEpoch(shard.path.clone()))
             })
             .collect::<Result<_, _>>()?;
-        let epoch_ns = epochs.iter().copied().min().unwrap_or(0);
         let names: Vec<_> = shards.iter().map(|shard| &shard.record.host.name).collect();
         let one_host = names.iter().all(|name| names.first() == Some(name))
             && names.iter().all(|name| name.is_some());
+        let all = shards.iter().map(|shard| &shard.record.clock.met);
+        let met = all.clone().all(|exchanges| !exchanges.is_empty());
+        if met {
+            let shards: Vec<_> = all
+                .map(|exchanges| Comparison::Met(exchanges.clone()))
+                .collect();
+            let first = shards
+                .first()
+                .map_or(Nanos::ZERO, |first| first.offset(Stamp::EPOCH));
+            let epoch = epochs.first().copied().unwrap_or(0);
+            let bounds = shards.iter().flat_map(|shard| match shard {
+                Comparison::Met(all) => all.as_slice(),
+                Comparison::Wall(_) => &[],
+            });
+            return Ok(Self {
+                epoch_ns: epoch.saturating_sub(first.get()),
+                one_host,
+                disagreement: bounds.map(|exchange| exchange.bound).max(),
+                shards,
+                met,
+            });
+        }
+        let epoch_ns = epochs.iter().copied().min().unwrap_or(0);
         let boots: Option<Vec<i64>> = shards
             .iter()
             .zip(&epochs)
@@ -197,50 +268,72 @@ impl Clocks {
         let spread = boots
             .filter(|_| one_host)
             .and_then(|boots| Some(boots.iter().max()?.saturating_sub(*boots.iter().min()?)));
+        let by_wall = |epoch: &i64| Comparison::Wall(Nanos::new(epoch.saturating_sub(epoch_ns)));
         Ok(Self {
-            offsets: epochs
-                .iter()
-                .map(|epoch| Nanos::new(epoch.saturating_sub(epoch_ns)))
-                .collect(),
+            shards: epochs.iter().map(by_wall).collect(),
             epoch_ns,
             one_host,
             disagreement: spread.map(Nanos::new),
+            met,
         })
     }
 
-    /// What is to be added to a stamp of this shard.
-    pub(super) fn offset(&self, shard: usize) -> Nanos {
-        self.offsets.get(shard).copied().unwrap_or(Nanos::ZERO)
+    /// What is to be added to this stamp of this shard.
+    pub(super) fn offset(&self, shard: usize, at: Stamp) -> Nanos {
+        let shard = self.shards.get(shard);
+        shard.map_or(Nanos::ZERO, |clock| clock.offset(at))
+    }
+
+    /// The worst that is known of the clocks over a time of the merged clock: how wrong an offset can be, and how far one moved beyond its bounds and what clocks drift.
+    pub(super) fn worst(&self, from: Stamp, to: Stamp) -> (Nanos, Nanos) {
+        let mut worst = (Nanos::ZERO, Nanos::ZERO);
+        for around in self.shards.iter().map(|shard| shard.around(from, to)) {
+            let bounds = around.iter().map(|exchange| exchange.bound);
+            worst.0 = worst.0.max(bounds.max().unwrap_or(Nanos::ZERO));
+            let moved = around.windows(2).filter_map(|pair| {
+                let [a, b] = pair else { return None };
+                let by = (b.offset - a.offset).get().saturating_abs();
+                let drift = Nanos::from_secs_f64((b.at - a.at).as_secs_f64() * DRIFT);
+                Some(Nanos::new(by) - a.bound - b.bound - drift)
+            });
+            worst.1 = worst.1.max(moved.max().unwrap_or(Nanos::ZERO));
+        }
+        worst
     }
 
     /// The merged run's clock, and in the host's facts how far the shards were apart.
     pub(super) fn write(&self, run: &mut RunRecord) {
         run.clock.unix_epoch_ns = Some(self.epoch_ns);
+        run.clock.met = Vec::new();
         if !self.one_host {
             run.clock.monotonic_epoch_ns = None;
         } else if let Some(monotonic) = run.clock.monotonic_epoch_ns {
-            let first = self.offset(0).get();
+            let first = self.offset(0, Stamp::EPOCH).get();
             run.clock.monotonic_epoch_ns = Some(monotonic.saturating_sub(first));
         }
         let facts = &mut run.host.facts;
         facts.insert("shards.epochs_apart".to_owned(), self.apart().to_string());
         facts.insert(
             "shards.clock_disagreement".to_owned(),
-            self.disagreement.map_or_else(
-                || "unknown: different hosts".to_owned(),
-                |by| by.to_string(),
-            ),
+            match (self.disagreement, self.met) {
+                (Some(by), true) => format!("at most {by}"),
+                (Some(by), false) => by.to_string(),
+                (None, _) => "unknown: different hosts".to_owned(),
+            },
         );
     }
 
     fn apart(&self) -> Nanos {
-        self.offsets.iter().copied().max().unwrap_or(Nanos::ZERO)
+        let offsets = self.shards.iter().map(|shard| shard.offset(Stamp::EPOCH));
+        let least = offsets.clone().min().unwrap_or(Nanos::ZERO);
+        offsets.max().unwrap_or(Nanos::ZERO) - least
     }
 
     pub(super) fn notes(&self) -> Vec<String> {
-        let agreement = match self.disagreement {
-            Some(by) => format!("they ran on one host, whose wall clock moved by {by} against its monotonic clock between them"),
-            None => "they ran on different hosts, whose clocks' disagreement the results do not tell: latencies are each taken on one clock and do not depend on it, rates and requests in flight do; keep the hosts on NTP or PTP".to_owned(),
+        let agreement = match (self.disagreement, self.met) {
+            (Some(by), true) => format!("they compared their clocks, which is right to {by}"),
+            (Some(by), false) => format!("they ran on one host, whose wall clock moved by {by} against its monotonic clock between them"),
+            (None, _) => "they ran on different hosts, whose clocks' disagreement the results do not tell: latencies are each taken on one clock and do not depend on it, rates and requests in flight do; let them --meet, or keep the hosts on NTP or PTP".to_owned(),
         };
         vec![format!(
             "the shards' epochs are {} apart; {agreement}",
@@ -274,6 +367,16 @@ impl Spans {
             let span = spans.entry((record.repeat, shard)).or_insert((from, to));
             *span = (span.0.min(from), span.1.max(to));
         }
+    }
+
+    /// First and last instant of each cell, over all shards and repeats, and the shortest time that a shard measured a repeat of it.
+    pub(super) fn times(&self) -> impl Iterator<Item = (&str, Stamp, Stamp, Nanos)> {
+        self.cells.iter().filter_map(|(cell, spans)| {
+            let from = spans.values().map(|span| span.0).min()?;
+            let to = spans.values().map(|span| span.1).max()?;
+            let shortest = spans.values().map(|span| span.1 - span.0).min()?;
+            Some((cell.as_str(), from, to, shortest))
+        })
     }
 
     /// Of each cell the worst repeat's share of time in which all shards measured; 0 where one of them did not.

@@ -214,6 +214,54 @@ fn merged_shards_are_the_whole_run() {
     assert!(again.err.contains("is not empty"));
 }
 
+/// The wall clock of the second host is an hour wrong: what counts is how the shards compared theirs.
+#[test]
+fn shards_that_met_are_put_beside_each_other_by_their_own_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = Nanos::from_millis(5_250);
+    let of = |index: u64, bound: i64| {
+        let at = shard(
+            folder.path(),
+            index,
+            if index == 0 { Nanos::ZERO } else { late },
+        );
+        let text = fs::read_to_string(at.join("run.json")).unwrap();
+        let mut run: Value = serde_json::from_str(&text).unwrap();
+        let mut met = serde_json::json!([{"at": 1, "offset": 0, "bound": 0}, {"at": 60_000_000_000_i64, "offset": 0, "bound": 0}]);
+        if index == 1 {
+            run["clock"]["unix_epoch_ns"] = (support::EPOCH + 3_600_000_000_000).into();
+            run["host"]["name"] = "elsewhere".into();
+            for exchange in met.as_array_mut().unwrap() {
+                exchange["offset"] = late.get().into();
+                exchange["bound"] = bound.into();
+            }
+        }
+        run["clock"]["met"] = met;
+        fs::write(at.join("run.json"), run.to_string()).unwrap();
+        at
+    };
+    for (bound, doubted) in [(20_000, false), (900_000_000, true)] {
+        let (zero, one) = (of(0, bound), of(1, bound));
+        let out = folder.path().join(format!("whole-{bound}"));
+        let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.err.contains("compared their clocks"), "{}", said.err);
+        let found = stored(&out);
+        assert_eq!(found.clock.unix_epoch_ns, Some(support::EPOCH));
+        assert!(found.clock.met.is_empty());
+        let whole = expected("c4", 8, &both_cells(1.0), None);
+        assert_cell_is(found.cell("c4").unwrap(), &whole);
+        let codes: Vec<&str> = found
+            .trust
+            .reasons
+            .iter()
+            .map(|reason| reason.code.as_str())
+            .collect();
+        assert!(!codes.contains(&"shards_apart"), "{codes:?}");
+        assert_eq!(codes.contains(&"clock_bound"), doubted, "{codes:?}");
+    }
+}
+
 /// Since `per_shard` is stored a shard's load is its part of what was asked for.
 #[test]
 fn merged_parts_of_a_load_are_what_was_asked_for() {

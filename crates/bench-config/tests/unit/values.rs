@@ -110,6 +110,21 @@ fn every_stored_text_reads_back() {
     reads_back(str::parse::<Amount>, &["5", "5s"]);
     reads_back(str::parse::<Concurrency>, &["8", "ramp:1:4", "steps:1:2:9"]);
     reads_back(shard, &["3/4"]);
+    for right in ["node-1:7077", "[::1]:7077", "10.0.0.1:65535"] {
+        assert_eq!(meeting(right).as_deref(), Ok(right));
+    }
+    for wrong in [
+        "node-1",
+        "node-1:",
+        ":7077",
+        "node-1:0",
+        "node-1:70777",
+        "http://node-1:7077",
+        "::1:7077",
+        "me@node:1",
+    ] {
+        assert!(meeting(wrong).is_err(), "{wrong}");
+    }
     let arrivals = "poisson constant gamma:0.5 burst:4 ramp:1:2.5 steps:1:2 series:/a:b.csv trace:2 users:3:1500ms";
     reads_back(arrival, &arrivals.split(' ').collect::<Vec<_>>());
     reads_back(str::parse::<Lengths>, &["256", "normal:5:1", "1..4"]);

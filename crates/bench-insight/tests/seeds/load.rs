@@ -118,6 +118,7 @@ pub(crate) fn run(fixture: &str) -> RunRecord {
             fallback_reason: None,
             monotonic_epoch_ns: None,
             unix_epoch_ns: None,
+            met: Vec::new(),
         },
         host: HostRecord::default(),
         server: ServerRecord::default(),

@@ -9,9 +9,11 @@ use bench_insight::{Asked, CellConclusion, CellEvidence};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
+use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
 use crate::folder::RunDirectory;
 use crate::health::Health;
+use crate::meet::{Meeting, Place};
 use crate::phase::Phase;
 use crate::planner::PlannerHandle;
 use crate::recorder::{CellAggregator, Recorder};
@@ -25,6 +27,8 @@ pub(super) struct Tools<'a> {
     pub(super) planner: &'a PlannerHandle,
     pub(super) recorder: &'a Recorder,
     pub(super) sampler: Option<&'a Sampler>,
+    /// Where shards wait for each other.
+    pub(super) meeting: Option<&'a mut Meeting>,
     /// How many cells there are.
     pub(super) cells: usize,
     /// What the results are held against.
@@ -36,6 +40,11 @@ pub(super) struct Tools<'a> {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Tools<'_> {
+    /// When all shards begin this phase together, where they meet and it is known.
+    pub(super) async fn meet(&mut self, place: Place) -> Option<Stamp> {
+        self.meeting.as_mut()?.at(place).await
+    }
+
     /// Read every machine where a measurement begins or ends, so that no counter's share in it is guessed from ticks beside it.
     pub(super) fn read(sampler: Option<&Sampler>) {
         if let Some(sampler) = sampler {
@@ -54,6 +63,8 @@ pub(super) type Measured = Result<Vec<CellEvidence>, (Vec<CellEvidence>, RunErro
 pub(super) struct Ends {
     pub(super) enough: Arc<AtomicBool>,
     pub(super) health: Arc<Health>,
+    /// Which cell it is, of all.
+    pub(super) cell: usize,
 }
 
 /// What the phases of a cell add up to.
@@ -116,6 +127,7 @@ impl Run<'_> {
             let now = self.clock.now();
             if written.is_none_or(|before| now - before >= WRITE_EVERY) {
                 written = Some(now);
+                record.clock.met = exchanges(tools.meeting.as_deref());
                 if let Err(error) = directory.write_run(record) {
                     self.progress.note(&format!("warning: {error}"));
                 }
@@ -145,6 +157,7 @@ impl Run<'_> {
                 self.settings.limits.keep_going,
                 self.secrets.clone(),
             )),
+            cell: before.len(),
         };
         let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();

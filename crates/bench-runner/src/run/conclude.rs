@@ -26,6 +26,7 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
         fallback_reason,
         monotonic_epoch_ns: Some(run.clock.monotonic_epoch_ns()),
         unix_epoch_ns: Some(run.clock.unix_epoch_ns()),
+        met: Vec::new(),
     };
     RunRecord {
         schema: Schema::current(),

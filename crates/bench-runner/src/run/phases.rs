@@ -8,6 +8,7 @@ use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 use super::Run;
 use super::cells::{Ends, Tools};
 use crate::config::{Amount, BadLines, LoadSettings};
+use crate::meet::Place;
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{ConcurrencyLimiter, Part, Phase, PhaseCounts, Window};
 use crate::stop::Ending;
@@ -57,7 +58,11 @@ impl Run<'_> {
                 () = part.primed() => {}
             }
         }
-        let start = self.clock.now() + if load.is_open() { LEAD } else { Nanos::ZERO };
+        let place = Place::of(ends.cell, design.repeat, design.measure);
+        let agreed = tools.meet(place).await;
+        let now = self.clock.now();
+        let alone = now + if load.is_open() { LEAD } else { Nanos::ZERO };
+        let start = agreed.map_or(alone, |start| start.max(now));
         let shards = u64::from(self.settings.client.part().1);
         let of_all = measure.as_ref().and_then(|part| part.requests).unwrap_or(0);
         let limiter = load.ramp().map(|ramp| {

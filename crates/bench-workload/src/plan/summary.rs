@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Nanos, Prompt};
+use bench_schema::{Nanos, PlanHash, Prompt};
 
 use super::{Plan, PlanIter};
 use crate::WorkloadError;
@@ -23,6 +23,8 @@ pub struct PlanSummary {
     pub requests: Option<u64>,
     /// Requests that these figures are of.
     pub looked_at: u64,
+    /// The sum of their hashes.
+    pub hash: PlanHash,
     /// Prompt lengths that were asked for.
     pub asked_input: Option<LengthSummary>,
     /// Prompt lengths by the tokenizer.
@@ -97,6 +99,7 @@ pub(super) fn summarise(
             break;
         };
         summary.looked_at += 1;
+        summary.hash += planned.hash();
         seen.add(&planned, &mut summary);
     }
     summary.skipped_lines = all.skipped_lines();

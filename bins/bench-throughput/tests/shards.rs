@@ -1,0 +1,226 @@
+//! Shards that meet: they ask what one program asks, refuse to differ, and go on without one that is lost.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output, Stdio};
+
+use bench_engine::{EngineConfig, Entry, Server};
+use bench_schema::{Nanos, Phase, PlanHash, RunRecord, Stamp, TrustVerdict};
+
+use crate::common::{Killed, Result, bench, lines, quick, records, stderr, stored};
+
+const SHARDS: usize = 3;
+const ASKED: [&str; 6] = [
+    "--dataset",
+    "random",
+    "--output-tokens",
+    "4",
+    "--server-metrics",
+    "none",
+];
+
+/// Shard `index` of [`SHARDS`] that meets the others, with these arguments too.
+fn shard(server: &Server, index: usize, at: &str, run: &Path, more: &[&str]) -> Result<Child> {
+    let (url, shard) = (server.url(), format!("{index}/{SHARDS}"));
+    let args = ["--url", &url, "--shard", &shard, "--meet", at, "--quiet"];
+    let child = bench(&args)
+        .args(ASKED)
+        .args(more)
+        .arg("--out")
+        .arg(run)
+        .env("BENCH_MEET_TOKEN", "a token of the tests")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    Ok(child)
+}
+
+/// An address that was free a moment ago.
+fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// All shards, each with arguments of its own, and what they said.
+fn all(
+    server: &Server,
+    folder: &Path,
+    more: impl Fn(usize) -> Vec<&'static str>,
+) -> Result<Vec<(PathBuf, Output)>> {
+    let at = free_address()?;
+    let started: Result<Vec<_>> = (0..SHARDS)
+        .map(|index| {
+            let run = folder.join(format!("shard-{index}"));
+            let child = shard(server, index, &at, &run, &more(index))?;
+            Ok((run, child))
+        })
+        .collect();
+    let ended = started?
+        .into_iter()
+        .map(|(run, child)| Ok((run, child.wait_with_output()?)));
+    ended.collect()
+}
+
+/// What the server saw of each measured request, in the order of their names.
+fn seen(server: Server) -> Vec<(String, u64, u64)> {
+    let of = |entry: Entry| (entry.id, entry.prompt_tokens, entry.completion_tokens);
+    let asked = |(id, ..): &(String, u64, u64)| !id.starts_with("preflight");
+    let mut seen: Vec<_> = server
+        .shutdown()
+        .into_iter()
+        .map(of)
+        .filter(asked)
+        .collect();
+    seen.sort();
+    seen
+}
+
+/// A busy machine may make its stamps untrusted: that is not what is looked at here.
+fn came_to_the_end(output: &Output) {
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 3)), "{code:?}: {}", stderr(output));
+}
+
+/// When a shard sent its first measured request of a cell, on shard 0's clock.
+fn began(run: &Path, shard: &RunRecord, cell: &str) -> Result<Stamp> {
+    let records = records(run)?;
+    let mine = records
+        .iter()
+        .filter(|record| record.cell == cell && record.phase == Phase::Measure);
+    let first = mine
+        .filter_map(|record| record.wire.sent)
+        .min()
+        .ok_or("nothing was sent")?;
+    let met = shard.clock.met.last().ok_or("no exchange")?;
+    Ok(first + met.offset)
+}
+
+#[test]
+fn shards_that_meet_ask_what_one_program_asks_and_begin_together() -> Result {
+    let folder = tempfile::tempdir()?;
+    let args = ["--concurrency", "4,6", "--requests", "60", "--warmup-drain"];
+    let server = quick(EngineConfig::default())?;
+    let shards = all(&server, folder.path(), |_| args.to_vec())?;
+    let asked = seen(server);
+
+    let server = quick(EngineConfig::default())?;
+    let one = folder.path().join("one");
+    let url = server.url();
+    let all = [&["--url", &url][..], &ASKED, &args].concat();
+    let output = bench(&all).arg("--out").arg(&one).output()?;
+    came_to_the_end(&output);
+    assert_eq!(asked, seen(server));
+
+    let found: Result<Vec<_>> = shards.iter().map(|(run, _)| stored(run)).collect();
+    let found = found?;
+    for (cell, of_all) in stored(&one)?.cells.iter().enumerate() {
+        let mut sum = PlanHash::default();
+        for shard in &found {
+            sum += shard.cells[cell].plan.hash.parse()?;
+        }
+        assert_eq!(of_all.plan.hash.parse::<PlanHash>()?, sum);
+        let starts: Result<Vec<_>> = shards
+            .iter()
+            .zip(&found)
+            .map(|((run, _), shard)| began(run, shard, &of_all.id))
+            .collect();
+        let starts = starts?;
+        // on a machine that has other things to do, too: they were let go at one instant
+        let apart = starts
+            .iter()
+            .max()
+            .zip(starts.iter().min())
+            .map(|(last, first)| *last - *first);
+        assert!(apart < Some(Nanos::from_secs(1)), "{starts:?}");
+    }
+    for (shard, (_, output)) in found.iter().zip(&shards) {
+        came_to_the_end(output);
+        // at the roll call, before a warm-up and a measurement of two cells, and at the end
+        assert_eq!(shard.clock.met.len(), 6);
+        assert!(
+            !shard
+                .trust
+                .reasons
+                .iter()
+                .any(|reason| reason.code == "shard_lost")
+        );
+    }
+    let said = stderr(&shards[0].1);
+    assert!(
+        said.contains("3 of 3 shards came to the end") && said.contains("bench-report merge"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_shard_that_would_ask_something_else_is_refused_before_any_load() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = quick(EngineConfig::default())?;
+    let shards = all(&server, folder.path(), |index| {
+        let requests = if index == 2 { "31" } else { "30" };
+        vec!["--concurrency", "3", "--requests", requests]
+    })?;
+    for (run, output) in &shards {
+        let said = stderr(output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("shard 2 is about to do something else than shard 0: `requests` is 31 there, and 30 in shard 0"), "{said}");
+        assert!(!run.exists(), "nothing was measured");
+    }
+    assert_eq!(seen(server), []);
+    Ok(())
+}
+
+#[test]
+fn the_others_go_on_without_a_shard_that_was_killed() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = quick(EngineConfig::default())?;
+    let at = free_address()?;
+    let run = |index| folder.path().join(format!("shard-{index}"));
+    let args = ["--concurrency", "3,6", "--requests", "900"];
+    let start = |index| shard(&server, index, &at, &run(index), &args);
+    let mut killed = Killed(start(2)?);
+    let others = [start(0)?, start(1)?];
+    while lines(&run(2))?.is_empty() {
+        assert!(killed.0.try_wait()?.is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(killed);
+    for (index, child) in others.into_iter().enumerate() {
+        let output = child.wait_with_output()?;
+        came_to_the_end(&output);
+        let found = stored(&run(index))?;
+        let lost = found
+            .trust
+            .reasons
+            .iter()
+            .find(|reason| reason.code == "shard_lost");
+        let lost = lost.ok_or("nobody misses it")?;
+        assert!(
+            lost.message.contains("shard 2 of 3 was lost"),
+            "{}",
+            lost.message
+        );
+        assert!(
+            lost.concerns("c3") && lost.concerns("c6") && lost.verdict == TrustVerdict::Doubtful
+        );
+        for cell in &found.cells {
+            assert_eq!(
+                (cell.counts.planned, cell.counts.completed),
+                (300, 300),
+                "{}",
+                cell.id
+            );
+        }
+    }
+    // it has what it asked, each request once
+    let kept = records(&run(2))?;
+    let mut ids: Vec<_> = kept
+        .iter()
+        .map(|record| (record.phase, record.id))
+        .collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), kept.len());
+    assert!(!stored(&run(2))?.complete);
+    Ok(())
+}

@@ -1,0 +1,569 @@
+//! Shards of one load that agree on what they are, and begin each phase together. No request and no token passes here.
+//!
+//! Shard 0 listens, the others call. Before any load there is a roll call: each tells what it is about to do, and who differs is refused by name. Then they meet before
+//! each phase and once at the end. Meanwhile nobody listens, so nothing of this is there while load is measured.
+//!
+//! A meeting is a *place* in the run, and places have an order: who has left one out (its cell was ended early) is not waited for there.
+
+mod link;
+mod offset;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bench_client::Clock;
+use bench_schema::{ClockExchange, Nanos, Secret, Stamp, TrustReason, TrustVerdict};
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::RunError;
+use crate::progress::Progress;
+use crate::stop::{Ending, Stop};
+
+use link::{Link, LinkError, Side};
+use offset::FourStamps;
+
+/// How long the others are waited for: until all are there, and at each meeting. Shards have equal parts of a load, so who is this far behind is lost.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// How long shard 0 is waited for: it may itself wait for another, after its own part.
+const LONGER: Duration = Duration::from_mins(21);
+/// For a stranger to show that it is a shard.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Callers that are looked at at once.
+const MOST_STRANGERS: usize = 64;
+/// Refused callers that are told of one by one.
+const MOST_TOLD: usize = 8;
+/// Between two calls of a shard 0 that is not there yet.
+const CALL_AGAIN: Duration = Duration::from_millis(100);
+/// Once it is known that the run is refused: for the others to come and hear why.
+const AFTER_REFUSAL: Duration = Duration::from_secs(5);
+/// Exchanges of stamps at a meeting; the tightest counts.
+const EXCHANGES: usize = 8;
+/// From the word to the phase, beside the time that the word takes.
+const LEAD: Nanos = Nanos::from_millis(20);
+/// Most that is added for a slow way.
+const MOST_LEAD: Nanos = Nanos::from_secs(1);
+
+/// What shards have to have in common, by name.
+pub(crate) type Facts = BTreeMap<String, String>;
+
+/// Where in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Place {
+    cell: u32,
+    repeat: u32,
+    measures: bool,
+}
+
+impl Place {
+    const START: Self = Self {
+        cell: 0,
+        repeat: 0,
+        measures: false,
+    };
+    const END: Self = Self {
+        cell: u32::MAX,
+        repeat: 0,
+        measures: false,
+    };
+
+    /// Before a phase of a cell (they are counted from 0): its warm-up or its measurement.
+    pub(crate) fn of(cell: usize, repeat: u32, measures: bool) -> Self {
+        Self {
+            cell: u32::try_from(cell).map_or(u32::MAX, |cell| cell.saturating_add(1)),
+            repeat,
+            measures,
+        }
+    }
+}
+
+/// Who this is, and where all meet.
+#[derive(Clone, Debug)]
+pub(crate) struct Invitation {
+    pub(crate) index: u32,
+    pub(crate) count: u32,
+    /// Shard 0's address.
+    pub(crate) at: String,
+    pub(crate) token: Secret,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+enum Message {
+    /// A shard is there, and this is what it is about to do.
+    Here { index: u32, facts: Facts },
+    /// All are there and agree.
+    Agreed,
+    /// The run is off.
+    Refused { why: String },
+    /// What does your clock say?
+    Ping { sent: Stamp },
+    Pong {
+        sent: Stamp,
+        came: Stamp,
+        left: Stamp,
+    },
+    /// Ready for this phase.
+    Ready {
+        at: Place,
+        bound: Nanos,
+        folder: Option<String>,
+    },
+    /// It begins then, on shard 0's clock; these are lost.
+    Go { start: Stamp, lost: Vec<u32> },
+}
+
+/// A run's part in what its shards agree on.
+pub(crate) struct Meeting {
+    index: u32,
+    count: u32,
+    clock: Clock,
+    stop: Stop,
+    part: Part,
+    met: Vec<ClockExchange>,
+    /// Where they met last.
+    before: Place,
+    /// After which meeting each of these was lost.
+    lost: BTreeMap<u32, Place>,
+    folders: BTreeMap<u32, String>,
+}
+
+enum Part {
+    /// Shard 0's: everybody else, by index.
+    First(BTreeMap<u32, Other>),
+    /// Another shard's, with the connection to shard 0; without one it goes on alone.
+    Other(Option<Box<Link>>),
+}
+
+/// Another shard, as shard 0 sees it.
+struct Other {
+    link: Link,
+    /// What it is ready for, where that is still to come.
+    ready: Option<Ready>,
+}
+
+/// What a shard says when it is ready.
+#[derive(Clone)]
+struct Ready {
+    at: Place,
+    bound: Nanos,
+    folder: Option<String>,
+}
+
+impl Meeting {
+    /// The roll call.
+    ///
+    /// # Errors
+    /// [`RunError::Meet`] where somebody does not come, cannot be reached, or is about to do something else.
+    pub(crate) async fn begin(
+        invitation: &Invitation,
+        facts: Facts,
+        (clock, stop, progress): (&Clock, &Stop, &Progress),
+    ) -> Result<Self, RunError> {
+        let part = if invitation.index == 0 {
+            first(invitation, &facts, progress).await?
+        } else {
+            other(invitation, facts, progress).await?
+        };
+        Ok(Self::of(invitation, part, clock, stop).await)
+    }
+
+    /// The first meeting of those who are there.
+    async fn of(invitation: &Invitation, part: Part, clock: &Clock, stop: &Stop) -> Self {
+        let mut meeting = Self {
+            index: invitation.index,
+            count: invitation.count,
+            clock: clock.clone(),
+            stop: stop.clone(),
+            part,
+            met: Vec::new(),
+            before: Place::START,
+            lost: BTreeMap::new(),
+            folders: BTreeMap::new(),
+        };
+        meeting.at(Place::START).await;
+        meeting
+    }
+
+    /// Wait for the others, and learn when all of them begin, on this clock. Who is alone, or is to end, begins when it likes.
+    pub(crate) async fn at(&mut self, place: Place) -> Option<Stamp> {
+        self.meet(place, None).await
+    }
+
+    /// The last meeting, so that the clocks are compared after the last cell too.
+    pub(crate) async fn end(&mut self, folder: String) {
+        self.meet(Place::END, Some(folder)).await;
+    }
+
+    async fn meet(&mut self, place: Place, folder: Option<String>) -> Option<Stamp> {
+        let stop = self.stop.clone();
+        let start = tokio::select! {
+            biased;
+            // the connections are in the middle of something from then on: nobody is met any more
+            () = stop.reached(Ending::Draining) => None,
+            start = self.wait(place, folder) => start,
+        };
+        self.before = place;
+        start
+    }
+
+    async fn wait(&mut self, place: Place, folder: Option<String>) -> Option<Stamp> {
+        let heard = match &mut self.part {
+            Part::First(others) => call_together(others, place, folder, &self.clock).await,
+            Part::Other(link) => {
+                let asked = ask(link.as_mut()?, place, folder, &self.clock);
+                let heard = timeout(LONGER, asked).await.ok().and_then(Result::ok);
+                heard.unwrap_or_else(|| {
+                    *link = None;
+                    Heard::without_first()
+                })
+            }
+        };
+        self.met.extend(heard.exchange);
+        self.folders.extend(heard.folders);
+        for index in heard.lost {
+            self.lost.entry(index).or_insert(self.before);
+        }
+        heard.start
+    }
+
+    /// This clock against shard 0's, at each meeting so far.
+    pub(crate) fn exchanges(&self) -> &[ClockExchange] {
+        &self.met
+    }
+
+    /// Where the results of those lie that came to the end, for shard 0 to say.
+    pub(crate) fn folders(&self) -> Vec<&str> {
+        self.folders.values().map(String::as_str).collect()
+    }
+
+    /// What there is to say against cells in which shards were lost; `cells` are their ids, in order.
+    pub(crate) fn doubts(&self, cells: &[String]) -> Vec<TrustReason> {
+        let reason = |(&shard, after): (&u32, &Place)| {
+            let since = usize::try_from(after.cell.saturating_sub(1)).unwrap_or(usize::MAX);
+            let mut without = cells.iter().skip(since).cloned();
+            let count = self.count;
+            let (what, next) = if shard == 0 && self.index > 0 {
+                (
+                    format!(
+                        "shard 0 of {count}, at which the others meet, was lost: from here on they did not begin together"
+                    ),
+                    "look into shard 0's own output",
+                )
+            } else {
+                (
+                    format!(
+                        "shard {shard} of {count} was lost: from here on its part of the load is missing"
+                    ),
+                    "look into that shard's own output, and measure again",
+                )
+            };
+            TrustReason {
+                next: Some(next.to_owned()),
+                cell: without.next(),
+                also_in: without.collect(),
+                ..TrustReason::new("shard_lost", TrustVerdict::Doubtful, what)
+            }
+        };
+        self.lost.iter().map(reason).collect()
+    }
+}
+
+impl Other {
+    /// Answer it until it is ready for this place or a later one. Where it is behind it is let go on: what it waits for has been left out here.
+    async fn until(&mut self, place: Place, clock: &Clock) -> Result<Ready, LinkError> {
+        loop {
+            if let Some(ready) = &self.ready {
+                if ready.at >= place {
+                    return Ok(ready.clone());
+                }
+                let (start, lost) = (clock.now(), Vec::new());
+                self.link.send(&Message::Go { start, lost }).await?;
+                self.ready = None;
+            }
+            match self.link.receive().await? {
+                Message::Ping { sent } => {
+                    let came = clock.now();
+                    let left = clock.now();
+                    let pong = Message::Pong { sent, came, left };
+                    self.link.send(&pong).await?;
+                }
+                Message::Ready { at, bound, folder } => {
+                    self.ready = Some(Ready { at, bound, folder });
+                }
+                _ => return Err(LinkError::Nonsense),
+            }
+        }
+    }
+}
+
+/// What comes of a meeting.
+struct Heard {
+    exchange: Option<ClockExchange>,
+    /// When all begin, on this clock.
+    start: Option<Stamp>,
+    lost: Vec<u32>,
+    folders: Vec<(u32, String)>,
+}
+
+impl Heard {
+    fn without_first() -> Self {
+        Self {
+            exchange: None,
+            start: None,
+            lost: vec![0],
+            folders: Vec::new(),
+        }
+    }
+}
+
+/// Shard 0: wait until the others are ready, and tell those who are there when to begin. Who is not there in time is lost, and is not in `others` any more.
+async fn call_together(
+    others: &mut BTreeMap<u32, Other>,
+    place: Place,
+    folder: Option<String>,
+    clock: &Clock,
+) -> Heard {
+    let waits = others.iter_mut().map(async |(index, other)| {
+        let ready = timeout(PATIENCE, other.until(place, clock)).await;
+        (*index, ready.ok().and_then(Result::ok))
+    });
+    let (mut bound, mut lost) = (Nanos::ZERO, Vec::new());
+    let mut folders: Vec<_> = folder.map(|at| (0, at)).into_iter().collect();
+    for (index, ready) in join_all(waits).await {
+        if let Some(ready) = ready {
+            bound = bound.max(ready.bound);
+            folders.extend(ready.folder.map(|at| (index, at)));
+        } else {
+            lost.push(index);
+        }
+    }
+    others.retain(|index, _| !lost.contains(index));
+    let now = clock.now();
+    let start = now + LEAD + Nanos::new(bound.get().saturating_mul(4)).min(MOST_LEAD);
+    for other in others.values_mut() {
+        if other.ready.take_if(|ready| ready.at == place).is_some() {
+            let lost = lost.clone();
+            // who does not hear it is missed at the next one
+            let _gone = other.link.send(&Message::Go { start, lost }).await;
+        }
+    }
+    let exchange = ClockExchange {
+        at: now,
+        offset: Nanos::ZERO,
+        bound: Nanos::ZERO,
+    };
+    Heard {
+        exchange: Some(exchange),
+        start: Some(start),
+        lost,
+        folders,
+    }
+}
+
+/// Another shard: compare clocks with shard 0, tell it that this one is ready, and wait for its word.
+async fn ask(
+    link: &mut Link,
+    at: Place,
+    folder: Option<String>,
+    clock: &Clock,
+) -> Result<Heard, LinkError> {
+    let mut stamps = Vec::with_capacity(EXCHANGES);
+    for _ in 0..EXCHANGES {
+        link.send(&Message::Ping { sent: clock.now() }).await?;
+        let Message::Pong { sent, came, left } = link.receive().await? else {
+            return Err(LinkError::Nonsense);
+        };
+        let back = clock.now();
+        stamps.push(FourStamps {
+            sent,
+            came,
+            left,
+            back,
+        });
+    }
+    let exchange = offset::best(stamps.into_iter()).ok_or(LinkError::Nonsense)?;
+    let bound = exchange.bound;
+    link.send(&Message::Ready { at, bound, folder }).await?;
+    match link.receive().await? {
+        Message::Go { start, lost } => Ok(Heard {
+            exchange: Some(exchange),
+            start: Some(start + -exchange.offset),
+            lost,
+            folders: Vec::new(),
+        }),
+        _ => Err(LinkError::Nonsense),
+    }
+}
+
+/// Shard 0: listen until all others are there and agree.
+async fn first(
+    invitation: &Invitation,
+    facts: &Facts,
+    progress: &Progress,
+) -> Result<Part, RunError> {
+    let at = &invitation.at;
+    let listener = TcpListener::bind(at.as_str()).await.map_err(|error| {
+        RunError::Meet(format!(
+            "shard 0 cannot listen at {at}: {error}\n  help: --meet has to name this host and a free port"
+        ))
+    })?;
+    gather(listener, invitation, facts, progress).await
+}
+
+async fn gather(
+    listener: TcpListener,
+    invitation: &Invitation,
+    facts: &Facts,
+    progress: &Progress,
+) -> Result<Part, RunError> {
+    let (at, count) = (&invitation.at, invitation.count);
+    progress.note(&format!("waiting for {} other shards at {at}", count - 1));
+    let mut others = BTreeMap::<u32, Other>::new();
+    let mut strangers = JoinSet::new();
+    let (mut refused, mut told) = (None::<String>, 0);
+    let mut patience = Box::pin(sleep(PATIENCE));
+    while others.len() + 1 < count as usize {
+        tokio::select! {
+            () = &mut patience => break,
+            came = listener.accept(), if strangers.len() < MOST_STRANGERS => {
+                if let Ok((stream, from)) = came {
+                    let token = invitation.token.clone();
+                    strangers.spawn_local(async move { (from, introduced(stream, &token).await) });
+                }
+            }
+            Some(Ok((from, introduced))) = strangers.join_next() => match introduced {
+                Ok((link, index, theirs)) => {
+                    let wrong = unlike(index, count, facts, &theirs)
+                        .or_else(|| others.contains_key(&index).then(|| format!("there are two shards {index} of {count}")));
+                    if let Some(wrong) = wrong {
+                        refused.get_or_insert(wrong);
+                        patience.set(sleep(AFTER_REFUSAL));
+                    }
+                    // of two with one index each has to hear of it
+                    let index = if others.contains_key(&index) { u32::MAX } else { index };
+                    others.insert(index, Other { link, ready: None });
+                }
+                Err(error) if told < MOST_TOLD => {
+                    told += 1;
+                    progress.note(&format!("warning: {from} was turned away: {error}"));
+                }
+                Err(_) => {}
+            },
+        }
+    }
+    if refused.is_none() && others.len() + 1 < count as usize {
+        let missing: Vec<String> = (1..count)
+            .filter(|index| !others.contains_key(index))
+            .map(|index| index.to_string())
+            .collect();
+        let wait = PATIENCE.as_secs() / 60;
+        refused = Some(format!(
+            "of {count} shards these did not come to {at} within {wait} minutes: {}",
+            missing.join(", ")
+        ));
+    }
+    for other in others.values_mut() {
+        let message = match &refused {
+            Some(why) => Message::Refused { why: why.clone() },
+            None => Message::Agreed,
+        };
+        // who is gone by now is missed at the first meeting
+        let _gone = other.link.send(&message).await;
+    }
+    refused.map_or(Ok(Part::First(others)), |why| Err(RunError::Meet(why)))
+}
+
+/// What a caller is, as far as it can show it.
+async fn introduced(stream: TcpStream, token: &Secret) -> Result<(Link, u32, Facts), LinkError> {
+    let introduction = async {
+        let mut link = Link::open(stream, Side::Listens, token).await?;
+        match link.receive().await {
+            Ok(Message::Here { index, facts }) => Ok((link, index, facts)),
+            Ok(_) => Err(LinkError::Nonsense),
+            Err(error) => {
+                // it sees by the code that the tokens differ
+                let why = error.to_string();
+                let _gone = link.send(&Message::Refused { why }).await;
+                Err(error)
+            }
+        }
+    };
+    timeout(HANDSHAKE, introduction)
+        .await
+        .unwrap_or(Err(LinkError::NoShard))
+}
+
+/// In what another shard differs from this one, where it does.
+fn unlike(index: u32, count: u32, ours: &Facts, theirs: &Facts) -> Option<String> {
+    if index == 0 || index >= count {
+        return Some(format!(
+            "there is a shard {index} among {count} that were to meet"
+        ));
+    }
+    let mut keys = ours.keys().chain(theirs.keys());
+    let key = keys.find(|key| ours.get(*key) != theirs.get(*key))?;
+    let shown = |facts: &Facts| {
+        facts
+            .get(key)
+            .map_or("not there", String::as_str)
+            .to_owned()
+    };
+    let (ours, theirs) = (shown(ours), shown(theirs));
+    Some(format!(
+        "shard {index} is about to do something else than shard 0: {key} is {theirs} there, and {ours} in shard 0"
+    ))
+}
+
+/// Another shard: call until shard 0 answers, and hear whether all agree.
+async fn other(
+    invitation: &Invitation,
+    facts: Facts,
+    progress: &Progress,
+) -> Result<Part, RunError> {
+    let (at, index) = (&invitation.at, invitation.index);
+    progress.note(&format!("calling shard 0 at {at}"));
+    let wrong = |what: &dyn std::fmt::Display| {
+        RunError::Meet(format!("shard {index} called shard 0 at {at}: {what}"))
+    };
+    let stream = timeout(PATIENCE, call(at)).await.map_err(|_| {
+        wrong(&format!(
+            "nobody answered within {} minutes",
+            PATIENCE.as_secs() / 60
+        ))
+    })?;
+    let answer = async {
+        let mut link = Link::open(stream, Side::Calls, &invitation.token).await?;
+        link.send(&Message::Here { index, facts }).await?;
+        let answer = link.receive().await?;
+        Ok::<_, LinkError>((link, answer))
+    };
+    let answer = timeout(LONGER, answer).await;
+    match answer.map_err(|_| wrong(&"it did not say that all are there"))? {
+        Ok((link, Message::Agreed)) => Ok(Part::Other(Some(Box::new(link)))),
+        Ok((_, Message::Refused { why })) => Err(RunError::Meet(why)),
+        Ok(_) => Err(wrong(&LinkError::Nonsense)),
+        Err(error) => Err(wrong(&error)),
+    }
+}
+
+/// Until somebody is there. A name may not be known yet, either.
+async fn call(at: &str) -> TcpStream {
+    loop {
+        if let Ok(found) = lookup_host(at).await {
+            for address in found {
+                if let Ok(stream) = TcpStream::connect(address).await {
+                    return stream;
+                }
+            }
+        }
+        sleep(CALL_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/meet.rs"]
+mod tests;

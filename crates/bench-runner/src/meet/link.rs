@@ -1,0 +1,156 @@
+//! One connection between two shards: both prove that they know the token, then each message carries a code that nobody else can make.
+//!
+//! Each side begins with a mark and 32 random bytes. From then on a message is its length (four bytes, most significant first), an HMAC-SHA256, and JSON. The code is
+//! over both sides' random bytes, who sends, how many messages that side has sent, and the text: one that was made up, changed, sent again or sent back does not fit.
+//! The token itself is never sent. Messages are not secret.
+
+use std::io;
+use std::time::Duration;
+
+use bench_schema::Secret;
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustix::net::sockopt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// What a connection begins with: whoever says something else is no shard.
+const MARK: [u8; 8] = *b"bmeet\0\0\x01";
+const NONCE: usize = 32;
+const CODE: usize = 32;
+/// Bytes of a message: the facts of a thousand cells fit.
+const LONGEST: u32 = 1 << 20;
+
+/// A machine that is gone without a word is noticed after half a minute.
+const QUIET: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_secs(5);
+const TIMES: u32 = 3;
+
+/// Which side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// Shard 0.
+    Listens,
+    /// Another shard.
+    Calls,
+}
+
+/// Why nothing more comes over a connection.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    #[error("it does not speak as a shard does")]
+    NoShard,
+    #[error("its BENCH_MEET_TOKEN is another one")]
+    OtherToken,
+    #[error("it sent what no shard sends")]
+    Nonsense,
+    #[error("the connection ended: {0}")]
+    Ended(#[from] io::Error),
+}
+
+/// A connection to another shard.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: TcpStream,
+    side: Side,
+    key: hmac::Key,
+    /// The random bytes of the side that calls, then those of the one that listens.
+    nonces: [u8; 2 * NONCE],
+    sent: u64,
+    received: u64,
+}
+
+impl Link {
+    /// Exchange marks and random bytes. That the other side knows the token is known with its first message.
+    pub(super) async fn open(
+        mut stream: TcpStream,
+        side: Side,
+        token: &Secret,
+    ) -> Result<Self, LinkError> {
+        stream.set_nodelay(true)?;
+        notice_who_is_gone(&stream)?;
+        let mut own = [0; NONCE];
+        SystemRandom::new()
+            .fill(&mut own)
+            .map_err(|_| io::Error::other("the system has no random bytes"))?;
+        let mut theirs = [0; MARK.len() + NONCE];
+        if side == Side::Calls {
+            stream.write_all(&[&MARK[..], &own].concat()).await?;
+        }
+        stream.read_exact(&mut theirs).await?;
+        let Some(theirs) = theirs.strip_prefix(&MARK) else {
+            return Err(LinkError::NoShard);
+        };
+        if side == Side::Listens {
+            stream.write_all(&[&MARK[..], &own].concat()).await?;
+        }
+        let mut nonces = [0; 2 * NONCE];
+        let (calls, listens) = nonces.split_at_mut(NONCE);
+        let (first, second) = match side {
+            Side::Calls => (&own[..], theirs),
+            Side::Listens => (theirs, &own[..]),
+        };
+        calls.copy_from_slice(first);
+        listens.copy_from_slice(second);
+        Ok(Self {
+            stream,
+            side,
+            key: hmac::Key::new(hmac::HMAC_SHA256, token.expose().as_bytes()),
+            nonces,
+            sent: 0,
+            received: 0,
+        })
+    }
+
+    /// Send a message.
+    pub(super) async fn send(&mut self, message: &impl Serialize) -> Result<(), LinkError> {
+        let body = serde_json::to_vec(message).map_err(io::Error::from)?;
+        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        if length > LONGEST {
+            let wrong = format!("a message of {length} bytes is longer than {LONGEST}");
+            return Err(io::Error::other(wrong).into());
+        }
+        let code = hmac::sign(&self.key, &self.signed(self.side, self.sent, &body));
+        self.sent += 1;
+        let whole = [&length.to_be_bytes()[..], code.as_ref(), &body].concat();
+        Ok(self.stream.write_all(&whole).await?)
+    }
+
+    /// The next message. Dropped before it is there, the connection is of no use any more.
+    pub(super) async fn receive<M: DeserializeOwned>(&mut self) -> Result<M, LinkError> {
+        let length = self.stream.read_u32().await?;
+        if length > LONGEST {
+            return Err(LinkError::Nonsense);
+        }
+        let mut code = [0; CODE];
+        self.stream.read_exact(&mut code).await?;
+        // room is made as it comes: a length alone costs nothing
+        let mut body = Vec::new();
+        let mut rest = (&mut self.stream).take(length.into());
+        if rest.read_to_end(&mut body).await? != length as usize {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        let other = match self.side {
+            Side::Listens => Side::Calls,
+            Side::Calls => Side::Listens,
+        };
+        let signed = self.signed(other, self.received, &body);
+        hmac::verify(&self.key, &signed, &code).map_err(|_| LinkError::OtherToken)?;
+        self.received += 1;
+        serde_json::from_slice(&body).map_err(|_| LinkError::Nonsense)
+    }
+
+    fn signed(&self, by: Side, number: u64, body: &[u8]) -> Vec<u8> {
+        let by = [u8::from(by == Side::Calls)];
+        [&self.nonces[..], &by, &number.to_be_bytes(), body].concat()
+    }
+}
+
+fn notice_who_is_gone(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, QUIET)?;
+    sockopt::set_tcp_keepintvl(stream, AGAIN)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, TIMES)?)
+}
