@@ -64,6 +64,28 @@ fn wide_intervals_cannot_tell_and_narrow_ones_find_nothing() {
 }
 
 #[test]
+fn nobody_becomes_more_than_100_per_cent_quicker_however_wide() {
+    let options = CompareOptions::default();
+    let base = Estimate::bounded(10.0, 2.0, 50.0, 0.95);
+    let new = Estimate::bounded(12.0, 3.0, 60.0, 0.95);
+    let found = compare_estimates(&base, &new, LOWER, &options);
+    let (low, high) = found.relative().unwrap().bounds().unwrap();
+    assert!(low > -1.0 && low < 0.0 && high > 1.0, "{low} {high}");
+    // Turned round it is the other ratio: nothing is more certain one way than the other.
+    let turned = compare_estimates(&new, &base, LOWER, &options);
+    let (back, _) = turned.relative().unwrap().bounds().unwrap();
+    assert!(((1.0 + back) * (1.0 + high) - 1.0).abs() < 1e-9);
+    assert!((found.p - turned.p).abs() < 1e-9);
+    // A figure of 0, or a bound there, has no ratio.
+    let none = Estimate::bounded(0.0, 0.0, 1.0, 0.95);
+    let (low, _) = compare_estimates(&base, &none, LOWER, &options)
+        .difference
+        .bounds()
+        .unwrap();
+    assert!(low.is_finite());
+}
+
+#[test]
 fn an_estimate_without_bounds_decides_nothing() {
     let options = CompareOptions::default();
     let bare = Estimate::unbounded(100.0, 0.95);
