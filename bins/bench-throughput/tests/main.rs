@@ -10,5 +10,6 @@ mod endings;
 mod faults;
 mod secrets;
 mod shards;
+mod versus;
 mod watched;
 mod workloads;

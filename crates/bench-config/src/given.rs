@@ -347,15 +347,58 @@ impl Given {
             "there are no shards",
             "add `shard`, which part this is",
         );
+        let sides = (
+            "versus",
+            "there is no second side",
+            "add `versus`, the second server",
+        );
         for (key, (other, wrong, help)) in [
             ("prometheus_gpus", server),
             ("prometheus_query", server),
             ("prometheus_token_env", server),
             ("per_shard", shards),
             ("meet", shards),
+            ("blocks", sides),
+            ("margin", sides),
         ] {
-            if self.has(key) && !self.has(other) {
+            let is_there = match other {
+                "versus" => self.settings.versus.is_asked(),
+                _ => self.has(other),
+            };
+            if self.has(key) && !is_there {
                 self.complain(key, wrong, Some(help));
+            }
+        }
+        self.check_sides();
+    }
+
+    /// What two sides in turns cannot do.
+    fn check_sides(&mut self) {
+        let versus = &self.settings.versus;
+        if !versus.is_asked() {
+            return;
+        }
+        let keys = ["versus", "versus_model", "versus_body"];
+        let key = keys
+            .into_iter()
+            .find(|key| self.has(key))
+            .unwrap_or("versus");
+        let one_server = versus
+            .versus
+            .iter()
+            .all(|other| self.settings.target.url.contains(other));
+        if self.settings.target.url.is_empty() {
+            let help = "add `url`; `bench-engine serve` starts the embedded engine";
+            self.complain(key, "needs a first side that is running", Some(help));
+        }
+        if one_server && self.settings.workload.salt == bench_workload::Salt::Never {
+            let wrong = "both sides are one server, whose prefix cache would know each prompt from its first turn";
+            self.complain("salt", wrong, Some("take `salt = \"never\"` out"));
+        }
+        for other in ["shard", "meet", "start_at", "metrics_listen"] {
+            if self.has(other) {
+                let help = format!("take `{other}` or `{key}` out");
+                self.complain(other, "does not go with two sides in turns", Some(&help));
             }
         }
     }

@@ -47,6 +47,10 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub load: LoadSettings,
+    /// What to measure in turns with it.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub versus: VersusSettings,
     /// When to give up.
     #[command(flatten)]
     #[serde(flatten)]
@@ -219,6 +223,10 @@ pub struct WorkloadSettings {
     /// Object merged into each request body, over everything else.
     #[arg(long, value_name = "JSON", alias = "extra-request-body", value_parser = body)]
     pub extra_body: Option<Map<String, Value>>,
+    /// Which of several wordings of the same plan prompts have; 0 is that of a run by itself.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub wording: u32,
     /// Keep the first 2,000 characters of each answer in requests.jsonl.
     #[arg(long)]
     pub keep_text: bool,
@@ -456,6 +464,35 @@ pub struct OutputSettings {
     /// Print the plan and stop.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Which of two is better: the same load on both in turns, so that what drifts meanwhile cancels.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Which of two")]
+pub struct VersusSettings {
+    /// Measure this server and the one of `url` in turns, and say which is better (docs/comparing.md); its own `url` again is the test of the
+    /// test.
+    #[arg(long, value_name = "URL")]
+    pub versus: Option<Address>,
+    /// Model to ask the second side for; default: that of the first.
+    #[arg(long, value_name = "NAME")]
+    pub versus_model: Option<String>,
+    /// Object merged into the second side's request bodies, over everything else.
+    #[arg(long, value_name = "JSON", value_parser = body)]
+    pub versus_body: Option<Map<String, Value>>,
+    /// Blocks of four turns, two of each side; at least 4, default 6.
+    #[arg(long, value_name = "N", value_parser = whole(4_u32, 1_000))]
+    pub blocks: Option<u32>,
+    /// Difference between the two, in percent, that does not matter; default 2.
+    #[arg(long, value_name = "X", value_parser = number(0.0, 100.0))]
+    pub margin: Option<f64>,
+}
+
+impl VersusSettings {
+    /// Whether there is a second side.
+    pub fn is_asked(&self) -> bool {
+        self.versus.is_some() || self.versus_model.is_some() || self.versus_body.is_some()
+    }
 }
 
 /// What stdout gets.

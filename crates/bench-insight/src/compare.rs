@@ -75,7 +75,7 @@ pub struct ComparisonRow {
     pub detectable: Option<f64>,
     /// What it comes to.
     pub verdict: ComparisonVerdict,
-    /// How it was tested: `welch over runs`, `permutation of runs`, `paired requests`, `permutation of blocks of time`, `intervals`.
+    /// How it was tested: `welch over runs`, `permutation of runs`, `runs in turns`, `paired requests`, `permutation of blocks of time`, `intervals`.
     pub test: String,
     /// What both sides are taken over: `pairs` (the requests that both answered), `all requests`, `steady part`.
     #[serde(default)]
@@ -131,7 +131,8 @@ pub struct ComparedSamples<'a> {
 ///
 /// Rates, and P50, P95 and P99 of TTFT, ITL, TPOT and E2E from the headline origin (P99 where both sides have the values for it),
 /// and the success rate where something failed. Two or more runs on both sides: one figure a run, Welch's t or a permutation of
-/// runs, so that what changes between runs counts as noise. A single run against another of the same plan: the same requests are
+/// runs, so that what changes between runs counts as noise; where both sides were measured in turns ([`BLOCK`]), block by block, so that what
+/// drifts cancels. A single run against another of the same plan: the same requests are
 /// paired where `samples` hold them, so that what their lengths and prompts do cancels (`e2e.paired`, and the quantiles too).
 /// Single runs of different plans: a permutation of blocks of time, else the stored intervals. Tests on single runs are blind to
 /// what changes between runs, and the result says so. Each row names the requests that both of its sides are taken over. The
@@ -144,42 +145,20 @@ pub fn compare(
     samples: ComparedSamples<'_>,
     options: &CompareOptions,
 ) -> Option<RunComparison> {
+    let turns = Turns::of(base, new);
+    let (base, new) = turns
+        .as_ref()
+        .map_or((base, new), |t| (t.base.as_slice(), t.new.as_slice()));
+    let in_turns = turns.as_ref().map(|turns| turns.each);
     let (before, after) = (base.first()?, new.first()?);
-    let mut drafts: Vec<Draft<'_>> = Vec::new();
-    for cell in &before.cells {
-        let Some(other) = after.cell(&cell.id) else {
-            continue;
-        };
-        let sides = figures::Sides {
-            base: base.iter().filter_map(|run| run.cell(&cell.id)).collect(),
-            new: new.iter().filter_map(|run| run.cell(&cell.id)).collect(),
-            samples,
-            same_plan: same_requests(before, after, (cell, other), samples),
-        };
-        let other_lengths = figures::other_lengths(&sides, options.margin);
-        for quantity in figures::common(&sides) {
-            let follows_lengths = quantity == figures::Quantity::OutputTokensPerS;
-            if let Some((tested, population)) = figures::test(&quantity, &sides, options) {
-                drafts.push(Draft {
-                    quantity,
-                    cell,
-                    tested,
-                    population,
-                    other_lengths: other_lengths.filter(|_| follows_lengths),
-                });
-            }
-        }
-    }
-    let mut family: Vec<Tested> = drafts.iter().map(|draft| draft.tested).collect();
-    settle(&mut family);
-    for (draft, settled) in drafts.iter_mut().zip(family) {
-        draft.tested = settled;
-    }
+    let drafts = drafts((base, new), samples, in_turns, options);
     let rows = drafts.iter().filter_map(|draft| row(draft, options));
     let rows: Vec<ComparisonRow> = rows.collect();
     let other_plans = other_plans(before, after, samples);
     let mut cautions = cautions(base, new, &other_plans);
     cautions.extend(without_interval(&rows));
+    let blocks = in_turns.map(|each| base.len() / each);
+    cautions.extend(blocks.and_then(|blocks| found_by_blocks(blocks, &rows)));
     cautions.extend(drafts.iter().filter_map(of_other_lengths));
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
         let absent = from
@@ -200,6 +179,101 @@ pub fn compare(
         cautions,
         alpha: options.alpha,
     })
+}
+
+/// Every quantity of every cell that both sides have, tested, and settled together.
+fn drafts<'a>(
+    (base, new): (&[&'a RunRecord], &[&'a RunRecord]),
+    samples: ComparedSamples<'a>,
+    in_turns: Option<usize>,
+    options: &CompareOptions,
+) -> Vec<Draft<'a>> {
+    let mut drafts: Vec<Draft<'_>> = Vec::new();
+    let firsts = base.first().zip(new.first());
+    for (before, after, cell) in firsts
+        .into_iter()
+        .flat_map(|(a, b)| a.cells.iter().map(move |cell| (a, b, cell)))
+    {
+        let Some(other) = after.cell(&cell.id) else {
+            continue;
+        };
+        let sides = figures::Sides {
+            base: base.iter().filter_map(|run| run.cell(&cell.id)).collect(),
+            new: new.iter().filter_map(|run| run.cell(&cell.id)).collect(),
+            samples,
+            same_plan: same_requests(before, after, (cell, other), samples),
+            in_turns,
+        };
+        let other_lengths = figures::other_lengths(&sides, options.margin);
+        for quantity in figures::common(&sides) {
+            let follows_lengths = quantity == figures::Quantity::OutputTokensPerS;
+            if let Some((tested, population)) = figures::test(&quantity, &sides, options) {
+                drafts.push(Draft {
+                    quantity,
+                    cell,
+                    tested,
+                    population,
+                    other_lengths: other_lengths.filter(|_| follows_lengths),
+                });
+            }
+        }
+    }
+    let mut family: Vec<Tested> = drafts.iter().map(|draft| draft.tested).collect();
+    settle(&mut family);
+    for (draft, settled) in drafts.iter_mut().zip(family) {
+        draft.tested = settled;
+    }
+    drafts
+}
+
+/// The tag that the runs of a block of turns share: as many of each side, made in turns one after the other.
+pub const BLOCK: &str = "block";
+
+/// Runs of two sides that were made in turns, block by block.
+struct Turns<'a> {
+    base: Vec<&'a RunRecord>,
+    new: Vec<&'a RunRecord>,
+    /// How many runs of a side a block has.
+    each: usize,
+}
+
+impl<'a> Turns<'a> {
+    /// Where every run is tagged. A block of which a run is missing is left out.
+    fn of(base: &[&'a RunRecord], new: &[&'a RunRecord]) -> Option<Self> {
+        let by_block = |runs: &[&'a RunRecord]| {
+            let mut blocks: BTreeMap<&'a str, Vec<&'a RunRecord>> = BTreeMap::new();
+            for run in runs {
+                blocks.entry(run.tags.get(BLOCK)?).or_default().push(run);
+            }
+            Some(blocks)
+        };
+        let (base, new) = (by_block(base)?, by_block(new)?);
+        let each = base.values().chain(new.values()).map(Vec::len).max()?;
+        let whole = |(block, runs): (&'a str, Vec<&'a RunRecord>)| {
+            let others = new.get(block)?;
+            (runs.len() == each && others.len() == each).then(|| (runs, others.clone()))
+        };
+        let (base, new): (Vec<_>, Vec<_>) = base.into_iter().filter_map(whole).unzip();
+        (base.len() > 1).then(|| Self {
+            base: base.concat(),
+            new: new.concat(),
+            each,
+        })
+    }
+}
+
+/// How small a difference so many blocks find.
+fn found_by_blocks(blocks: usize, rows: &[ComparisonRow]) -> Option<String> {
+    let found = rows.iter().filter_map(|row| Some((row.detectable?, row)));
+    let (least, row) = found.clone().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (most, other) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!(
+        "made in turns: {blocks} blocks would find a difference of {} ({}) to {} ({}) four times in five, before the correction for many rows; twice as small a one takes four times as many",
+        text::percent(least),
+        row.title,
+        text::percent(most),
+        other.title
+    ))
 }
 
 /// Why some rows can tell nothing.
@@ -276,6 +350,7 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
             Test::PermutedRuns => "permutation of runs",
             Test::PermutedBlocks => "permutation of blocks of time",
             Test::PairedRequests => "paired requests",
+            Test::RunsInTurns => "runs in turns",
             Test::Intervals => "intervals",
         }
         .to_owned(),
@@ -295,7 +370,16 @@ fn same_requests(
     if a.load != b.load {
         return false;
     }
-    if a.plan.hash == b.plan.hash {
+    // those that one command made in turns differ in their words alone
+    let of_one_command = |run: &RunRecord| {
+        let keys = ["versus", "versus_model", "versus_body"];
+        let versus = keys.map(|key| run.config.get(key).filter(|told| !told.is_null()).cloned());
+        let asked = versus.iter().any(Option::is_some);
+        asked.then_some((run.seed, versus))
+    };
+    if a.plan.hash == b.plan.hash
+        || of_one_command(before).is_some_and(|one| of_one_command(after) == Some(one))
+    {
         return true;
     }
     let by_time = |cell: &CellRecord| cell.stop.duration.is_some();
@@ -380,24 +464,36 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
     all
 }
 
+/// The runs of a side that are not trusted, those alike together.
+fn doubts(side: &str, runs: &[&RunRecord]) -> Vec<String> {
+    let mut doubted: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    for run in runs
+        .iter()
+        .filter(|run| run.trust.verdict > TrustVerdict::Trusted)
+    {
+        let mut why: Vec<String> = run.trust.reasons.iter().map(|r| r.code.clone()).collect();
+        why.sort_unstable();
+        why.dedup();
+        let alike = doubted.entry((run.trust.verdict, why)).or_default();
+        alike.push(&run.title);
+    }
+    let told = doubted.into_iter().map(|((verdict, why), titles)| {
+        let which = match titles.as_slice() {
+            [title] => format!("the {side} run `{title}` is"),
+            several => format!("{} of {} {side} runs are", several.len(), runs.len()),
+        };
+        format!("{which} {} ({})", verdict.as_str(), text::list(&why))
+    });
+    told.collect()
+}
+
 fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     let (Some(before), Some(after)) = (base.first(), new.first()) else {
         return all;
     };
     for (side, runs) in [("base", base), ("new", new)] {
-        for run in runs
-            .iter()
-            .filter(|run| run.trust.verdict > TrustVerdict::Trusted)
-        {
-            let why: Vec<String> = run.trust.reasons.iter().map(|r| r.code.clone()).collect();
-            all.push(format!(
-                "the {side} run `{}` is {} ({})",
-                run.title,
-                run.trust.verdict.as_str(),
-                text::list(&why)
-            ));
-        }
+        all.extend(doubts(side, runs));
     }
     if base.len() < 2 || new.len() < 2 {
         all.push("one run on a side: what changes from run to run is not seen; repeat each at least twice, better five times".to_owned());

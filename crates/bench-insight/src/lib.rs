@@ -31,8 +31,8 @@ mod view;
 pub use analysis::{analyse_run, scaling_by_tag};
 pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
-    ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict, RegressionRule,
-    RunComparison, compare, gate,
+    BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,
+    RegressionRule, RunComparison, compare, gate,
 };
 pub use conclude::{Asked, CellConclusion, CellEvidence, Concluded, Conclusion, conclude_run};
 pub use error::InsightError;

@@ -13,7 +13,7 @@ use crate::quantile::quantile_in_time;
 use crate::sample::Sample;
 use crate::tables::{normal_cdf, t_critical, t_quantile, t_two_sided, z_critical};
 
-pub use paired::{compare_paired_quantiles, compare_pairs};
+pub use paired::{compare_paired_quantiles, compare_pairs, compare_runs_in_turns};
 use permutation::{arrangements, permutation_p, time_blocks};
 
 /// What is asked of a comparison.
@@ -84,6 +84,8 @@ pub enum Test {
     PermutedBlocks,
     /// The same requests on both sides, request by request. Blind to what changes from run to run.
     PairedRequests,
+    /// One figure of each side per block of turns.
+    RunsInTurns,
     /// Two published estimates with their intervals. Blind to what changes from run to run, too.
     Intervals,
 }

@@ -57,7 +57,8 @@ pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summ
 pub use change::{Segment, bin_by_time, change_points};
 pub use compare::{
     CompareOptions, Comparison, Test, Verdict, compare_estimates, compare_means,
-    compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs, settle,
+    compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
+    compare_runs_in_turns, settle,
 };
 pub use counts::CountKeeper;
 pub use error::MetricsError;

@@ -41,6 +41,8 @@ pub const fn program(
             table: |run, folder| bench_report::terminal::render(run, Some(folder)),
             tables: |run, folder| bench_report::terminal::render_all(run, Some(folder)),
             markdown: |run| bench_report::markdown::render(run, &[]),
+            versus: bench_report::compare::terminal,
+            versus_markdown: bench_report::compare::changes_markdown,
             html: |run, folder| {
                 bench_report::html::render(run, &bench_report::RunFiles::in_dir(folder))
                     .map_err(|error| error.to_string())

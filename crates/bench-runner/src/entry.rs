@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
+use bench_insight::RunComparison;
 use bench_schema::{Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict};
 use bench_workload::{DatasetSpec, LengthSpec};
 
@@ -16,6 +17,7 @@ use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
 use crate::redact::{self, Secrets};
 use crate::run::{self, Outcome};
 use crate::stop::was_interrupted;
+use crate::versus::{self, Compared};
 
 /// One of the three benchmarks. The runner knows neither the engine nor the reports: the binary brings them together.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +117,10 @@ pub struct Reports {
     pub tables: fn(&RunRecord, &Path) -> String,
     /// For `report.md`.
     pub markdown: fn(&RunRecord) -> String,
+    /// For the terminal: what two sides in turns came to.
+    pub versus: fn(&RunComparison) -> String,
+    /// The same as Markdown.
+    pub versus_markdown: fn(&RunComparison) -> String,
     /// For `report.html`, which also shows single requests and readings from the directory.
     pub html: fn(&RunRecord, &Path) -> Result<String, String>,
 }
@@ -152,6 +158,24 @@ pub fn main(program: &Program) -> ExitCode {
         secrets.note(&redact::told(error));
         ExitCode::from(FAILED)
     };
+    if settings.versus.is_asked() && !settings.output.dry_run {
+        return match versus::run(program, &settings) {
+            Ok(compared) => {
+                let shown = print(&show_versus(program, &settings, &compared));
+                match &compared.trouble {
+                    Some(error) => failed(error),
+                    None if shown == ExitCode::SUCCESS => compared_code(&compared),
+                    None => shown,
+                }
+            }
+            // without trouble of its own only somebody who ends it leaves so few
+            Err(error @ RunError::TooFewBlocks(_)) => {
+                failed(&error);
+                ExitCode::from(INTERRUPTED)
+            }
+            Err(error) => failed(&error),
+        };
+    }
     match run::run(program, &settings) {
         Ok(Outcome::Planned(plan)) => print(&secrets.hidden(&plan)),
         Ok(Outcome::Done {
@@ -247,6 +271,17 @@ fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Pat
     }
 }
 
+fn show_versus(program: &Program, settings: &Settings, compared: &Compared) -> String {
+    let found = &compared.comparison;
+    let folder = compared.folder.display();
+    match settings.output.output {
+        _ if settings.output.quiet => format!("{}; results in {folder}\n", found.summary()),
+        Stdout::Table => format!("{}  Results in {folder}\n", (program.reports.versus)(found)),
+        Stdout::Markdown => (program.reports.versus_markdown)(found),
+        Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
+    }
+}
+
 fn one_line(record: &RunRecord, folder: &Path) -> String {
     let (completed, planned) = record.cells.iter().fold((0, 0), |(done, all), cell| {
         (done + cell.counts.completed, all + cell.counts.planned)
@@ -276,6 +311,21 @@ fn code(record: &RunRecord) -> ExitCode {
         TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),
         _ if missed => ExitCode::from(MISSED),
         _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Both sides have to be believed.
+fn compared_code(compared: &Compared) -> ExitCode {
+    if compared.runs.all().any(was_interrupted) {
+        ExitCode::from(INTERRUPTED)
+    } else if compared
+        .runs
+        .all()
+        .any(|run| run.trust.verdict == TrustVerdict::Untrusted)
+    {
+        ExitCode::from(UNTRUSTED)
+    } else {
+        ExitCode::SUCCESS
     }
 }
 

@@ -66,6 +66,9 @@ pub enum RunError {
     /// The shards do not come together.
     #[error("{0}")]
     Meet(String),
+    /// Two sides in turns that have not had turns enough.
+    #[error("fewer than 4 whole blocks of turns are no comparison; what was measured is in {0}")]
+    TooFewBlocks(PathBuf),
     /// No request of the run got a whole answer.
     #[error(
         "no request got a whole answer: {0}\n  help: the run directory has every request with its outcome"

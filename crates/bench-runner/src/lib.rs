@@ -24,6 +24,7 @@ mod redact;
 mod run;
 mod server;
 mod stop;
+mod versus;
 mod worker;
 mod worker_pool;
 

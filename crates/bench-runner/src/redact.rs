@@ -57,7 +57,8 @@ impl Secrets {
             .collect();
         let (target, machines) = (&settings.target, &settings.machines);
         let pages = machines.server_metrics.iter().chain(&machines.dcgm);
-        let addresses = target.url.iter().chain(pages).chain(&machines.prometheus);
+        let addresses = target.url.iter().chain(&settings.versus.versus);
+        let addresses = addresses.chain(pages).chain(&machines.prometheus);
         let addresses = addresses.map(|address| address.expose().to_owned());
         let proxies = credentials
             .proxies

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_metrics::{
     CompareOptions, Comparison as Tested, Estimate, compare_estimates, compare_paired_quantiles,
-    compare_pairs, compare_quantiles, compare_runs, wilson,
+    compare_pairs, compare_quantiles, compare_runs, compare_runs_in_turns, wilson,
 };
 use bench_schema::{CellRecord, Direction, Metric, Origin, Rates, Unit};
 
@@ -166,6 +166,8 @@ pub(super) struct Sides<'a> {
     pub(super) samples: ComparedSamples<'a>,
     /// Whether both sides sent the same requests under the same load.
     pub(super) same_plan: bool,
+    /// Where the runs were made in turns, how many of each side are a block; the n-th block of the one belongs to the n-th of the other.
+    pub(super) in_turns: Option<usize>,
 }
 
 /// What a row is about: which requests or part of the run, and how many requests on each side.
@@ -279,7 +281,12 @@ pub(super) fn test(
             figures.map(|e| e.value).collect()
         };
         let (base, new) = (per_run(&sides.base), per_run(&sides.new));
-        let tested = compare_runs(&base, &new, direction, options)?;
+        let whole = base.len() == sides.base.len() && new.len() == sides.new.len();
+        let in_turns = sides.in_turns.filter(|_| whole).and_then(|each| {
+            let of = |figures: &[f64]| figures.chunks(each).map(geometric_mean).collect::<Vec<_>>();
+            compare_runs_in_turns(&of(&base), &of(&new), direction, options)
+        });
+        let tested = in_turns.or_else(|| compare_runs(&base, &new, direction, options))?;
         return Some((tested, sides.stored(steady)));
     }
     if let Quantity::Quantile(metric, q) = quantity {
@@ -304,6 +311,11 @@ pub(super) fn test(
         options,
     );
     Some((tested, sides.stored(steady)))
+}
+
+fn geometric_mean(figures: &[f64]) -> f64 {
+    let logs: f64 = figures.iter().map(|figure| figure.ln()).sum();
+    (logs / figures.len().max(1) as f64).exp()
 }
 
 /// Fewest requests of a side for a test on single requests.

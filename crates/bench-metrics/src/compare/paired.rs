@@ -13,8 +13,10 @@ use crate::tables::{t_critical, t_quantile};
 
 /// Blocks of consecutive pairs that are resampled together, because neighbours share batches and queues.
 const BLOCKS: usize = 20;
-/// Fewest pairs for a comparison.
+/// Fewest pairs of requests for a comparison.
 const FEWEST: usize = 20;
+/// Fewest blocks of turns: of fewer a single odd one decides.
+const FEWEST_BLOCKS: usize = 4;
 
 /// How much longer the same requests take, on average over requests: the geometric mean of new over base, pairs in time order.
 ///
@@ -26,7 +28,7 @@ pub fn compare_pairs(
     direction: Direction,
     options: &CompareOptions,
 ) -> Option<Comparison> {
-    let ratios = log_ratios(base, new)?;
+    let ratios = log_ratios(base, new, FEWEST)?;
     let found = BlockMean::of_values(&ratios)?;
     let logs: Vec<f64> = base.iter().map(|x| x.ln()).collect();
     let level = mean(&logs)?.exp();
@@ -47,7 +49,7 @@ pub fn compare_paired_quantiles(
     direction: Direction,
     options: &CompareOptions,
 ) -> Option<Comparison> {
-    let n = log_ratios(base, new)?.len();
+    let n = log_ratios(base, new, FEWEST)?.len();
     let at = |values: &[f64]| Some(Sample::of(values)?.quantile(q));
     let (before, after) = (at(base)?, at(new)?);
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
@@ -74,9 +76,36 @@ pub fn compare_paired_quantiles(
     ))
 }
 
-fn log_ratios(base: &[f64], new: &[f64]) -> Option<Vec<f64>> {
+/// Two sides that were measured in turns, by one figure of each side per block of turns: the geometric mean of new over base within the
+/// blocks.
+///
+/// What drifts slowly changes both sides of a block (ABBA: a steady drift changes them alike) and cancels; what changes from turn to turn
+/// counts as noise. t over the logarithms, whose unit is the block. `None` below 4 blocks, where the sides have not as many, or where a
+/// value is not positive.
+pub fn compare_runs_in_turns(
+    base: &[f64],
+    new: &[f64],
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    let ratios = log_ratios(base, new, FEWEST_BLOCKS)?;
+    let logs: Vec<f64> = base.iter().map(|x| x.ln()).collect();
+    let std_err = (variance(&ratios)? / float(ratios.len())).sqrt();
+    let compared = of_log_ratio(
+        (mean(&logs)?.exp(), mean(&ratios)?),
+        (std_err, float(ratios.len() - 1)),
+        direction,
+        options,
+    );
+    Some(Comparison {
+        test: Test::RunsInTurns,
+        ..compared
+    })
+}
+
+fn log_ratios(base: &[f64], new: &[f64], fewest: usize) -> Option<Vec<f64>> {
     let positive = |values: &[f64]| values.iter().all(|x| *x > 0.0 && x.is_finite());
-    if base.len() != new.len() || base.len() < FEWEST || !positive(base) || !positive(new) {
+    if base.len() != new.len() || base.len() < fewest || !positive(base) || !positive(new) {
         return None;
     }
     Some(base.iter().zip(new).map(|(a, b)| (b / a).ln()).collect())

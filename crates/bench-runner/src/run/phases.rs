@@ -250,6 +250,7 @@ impl Run<'_> {
             },
             calibration: self.server.calibration.unwrap_or_default(),
             salt: workload.salt,
+            wording: workload.wording,
             cycle: workload.cycle,
             ..PlanSpec::default()
         }

@@ -46,6 +46,9 @@ pub struct PlanSpec {
     pub chat: bool,
     /// Whether prompts are made unique.
     pub salt: Salt,
+    /// Plans that differ in nothing else have the same lengths, use cases and due times, and other words and salts: for two sides
+    /// that may be one server, whose prefix cache must not know the one's prompts from the other's.
+    pub wording: u32,
     /// What to do at a bad line of a file.
     pub on_bad_line: OnBadLine,
     /// Whether a file is read again from its start when it ends; without it the plan ends there.
@@ -178,6 +181,7 @@ impl Default for PlanSpec {
             options: RequestOptions::default(),
             chat: true,
             salt: Salt::Auto,
+            wording: 0,
             on_bad_line: OnBadLine::Stop,
             cycle: true,
             calibration: Calibration::default(),
@@ -197,7 +201,11 @@ impl PlanSpec {
 
     /// What the streams of prompts are keyed by.
     pub(crate) fn text_key(&self) -> String {
-        format!("{}/{}", self.cell, self.shape_key())
+        let wording = match self.wording {
+            0 => String::new(),
+            other => format!("/wording {other}"),
+        };
+        format!("{}/{}{wording}", self.cell, self.shape_key())
     }
 
     /// Speed of a replay, where due times come from the dataset.
