@@ -200,6 +200,10 @@ diagnose *args="":
     cargo build --quiet --release --bins
     {{release}} --bin diagnose -- {{args}}
 
+# one load as one process and as four ranks of Open MPI that meet, against the embedded engine's ledger; needs openmpi-bin (docs/scale.md)
+verify-mpi programs="":
+    bash scripts/verify-mpi {{programs}}
+
 # the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
 verify-llama benches="":
     bash scripts/verify-llama {{benches}}

@@ -128,6 +128,7 @@ pub(crate) struct Meeting {
     before: Place,
     /// After which meeting each of these was lost.
     lost: BTreeMap<u32, Place>,
+    /// Where results lie: this shard's, and those that shard 0 heard of.
     folders: BTreeMap<u32, String>,
 }
 
@@ -188,32 +189,34 @@ impl Meeting {
         meeting
     }
 
-    /// Wait for the others, and learn when all of them begin, on this clock. Who is alone, or is to end, begins when it likes.
-    pub(crate) async fn at(&mut self, place: Place) -> Option<Stamp> {
-        self.meet(place, None).await
+    /// Where this shard's results lie, for shard 0 to know from the next meeting on.
+    pub(crate) fn writes_to(&mut self, folder: String) {
+        self.folders.insert(self.index, folder);
     }
 
     /// The last meeting, so that the clocks are compared after the last cell too.
-    pub(crate) async fn end(&mut self, folder: String) {
-        self.meet(Place::END, Some(folder)).await;
+    pub(crate) async fn end(&mut self) {
+        self.at(Place::END).await;
     }
 
-    async fn meet(&mut self, place: Place, folder: Option<String>) -> Option<Stamp> {
+    /// Wait for the others, and learn when all of them begin, on this clock. Who is alone, or is to end, begins when it likes.
+    pub(crate) async fn at(&mut self, place: Place) -> Option<Stamp> {
         let stop = self.stop.clone();
         let start = tokio::select! {
             biased;
             // the connections are in the middle of something from then on: nobody is met any more
             () = stop.reached(Ending::Draining) => None,
-            start = self.wait(place, folder) => start,
+            start = self.wait(place) => start,
         };
         self.before = place;
         start
     }
 
-    async fn wait(&mut self, place: Place, folder: Option<String>) -> Option<Stamp> {
+    async fn wait(&mut self, place: Place) -> Option<Stamp> {
         let heard = match &mut self.part {
-            Part::First(others) => call_together(others, place, folder, &self.clock).await,
+            Part::First(others) => call_together(others, place, &self.clock).await,
             Part::Other(link) => {
+                let folder = self.folders.get(&self.index).cloned();
                 let asked = ask(link.as_mut()?, place, folder, &self.clock);
                 let heard = timeout(LONGER, asked).await.ok().and_then(Result::ok);
                 heard.unwrap_or_else(|| {
@@ -235,9 +238,14 @@ impl Meeting {
         &self.met
     }
 
-    /// Where the results of those lie that came to the end, for shard 0 to say.
+    /// Where the shards' results lie as far as this one knows, in their order: shard 0 knows of all that met once load began.
     pub(crate) fn folders(&self) -> Vec<&str> {
         self.folders.values().map(String::as_str).collect()
+    }
+
+    /// How many were there to the end.
+    pub(crate) fn remaining(&self) -> usize {
+        (self.count as usize).saturating_sub(self.lost.len())
     }
 
     /// What there is to say against cells in which shards were lost; `cells` are their ids, in order.
@@ -321,18 +329,12 @@ impl Heard {
 }
 
 /// Shard 0: wait until the others are ready, and tell those who are there when to begin. Who is not there in time is lost, and is not in `others` any more.
-async fn call_together(
-    others: &mut BTreeMap<u32, Other>,
-    place: Place,
-    folder: Option<String>,
-    clock: &Clock,
-) -> Heard {
+async fn call_together(others: &mut BTreeMap<u32, Other>, place: Place, clock: &Clock) -> Heard {
     let waits = others.iter_mut().map(async |(index, other)| {
         let ready = timeout(PATIENCE, other.until(place, clock)).await;
         (*index, ready.ok().and_then(Result::ok))
     });
-    let (mut bound, mut lost) = (Nanos::ZERO, Vec::new());
-    let mut folders: Vec<_> = folder.map(|at| (0, at)).into_iter().collect();
+    let (mut bound, mut lost, mut folders) = (Nanos::ZERO, Vec::new(), Vec::new());
     for (index, ready) in join_all(waits).await {
         if let Some(ready) = ready {
             bound = bound.max(ready.bound);
@@ -406,12 +408,31 @@ async fn first(
     progress: &Progress,
 ) -> Result<Part, RunError> {
     let at = &invitation.at;
-    let listener = TcpListener::bind(at.as_str()).await.map_err(|error| {
+    let mut listener = Err(std::io::ErrorKind::InvalidInput.into());
+    for place in places_to_listen(at) {
+        listener = TcpListener::bind(&place).await;
+        if listener.is_ok() {
+            break;
+        }
+    }
+    let listener = listener.map_err(|error| {
         RunError::Meet(format!(
             "shard 0 cannot listen at {at}: {error}\n  help: --meet has to name this host and a free port"
         ))
     })?;
     gather(listener, invitation, facts, progress).await
+}
+
+/// An address is listened at as it is. A host's own idea of its name may be another one than everybody else's (`127.0.1.1`, or nothing yet): for a name it is all
+/// of its addresses.
+fn places_to_listen(at: &str) -> Vec<String> {
+    let (host, port) = at.rsplit_once(':').unwrap_or((at, ""));
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok() {
+        return vec![at.to_owned()];
+    }
+    // the first takes IPv4 too, where there is IPv6 at all
+    vec![format!("[::]:{port}"), format!("0.0.0.0:{port}")]
 }
 
 async fn gather(

@@ -111,6 +111,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     }
     let mut record = conclude::blank(&run, &cells);
     record.clock.met = exchanges(meeting.as_ref());
+    if let Some(meeting) = &mut meeting {
+        meeting.writes_to(directory.name().display().to_string());
+    }
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;
     let _serving = listener.map(|listener| run.serve_metrics(listener, &record));
@@ -153,7 +156,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         .await;
 
     if let (Some(meeting), Ok(_)) = (&mut meeting, &measured) {
-        meeting.end(directory.name().display().to_string()).await;
+        meeting.end().await;
     }
     let signals = Signals::listen();
     drop(ending);

@@ -233,7 +233,7 @@ impl PlanIter {
         };
         self.unit += 1;
         self.index += u64::from(turns);
-        if self.shard.has(unit) {
+        if self.shard.has(plan.spec.dealt(unit)) {
             let parts = plan.source.parts(&plan.composer, row.as_ref(), unit)?;
             let made = plan.finish(parts, first, due);
             let most = if unit < plan.spec.fewest_units {

@@ -126,6 +126,32 @@ fn a_plan_of_one_shard_alone_is_that_part_of_the_whole() -> Result<(), Problem> 
     Ok(())
 }
 
+/// Else a shard with one slot more would be done, and idle, while the others go on.
+#[test]
+fn shards_of_a_closed_loop_have_requests_for_their_slots() -> Result<(), Problem> {
+    for (slots, parts) in [(6, [20, 20, 10, 10]), (4, [15; 4]), (7, [17, 17, 17, 9])] {
+        let load = bench_schema::Load::closed(slots);
+        let plan = plan(PlanSpec {
+            load: load.clone(),
+            ..spec("mixed")?
+        })?;
+        for (index, requests) in (0..).zip(parts) {
+            let part = part(&plan, index, 4)?;
+            assert_eq!(part.len(), requests, "{slots} slots, shard {index}");
+            // its first ones are for its own slots
+            let own = load
+                .part(u32::try_from(index)?, 4)
+                .fewest_in_flight()
+                .ok_or("a number")?;
+            let first = part
+                .iter()
+                .filter(|planned| planned.index < u64::from(slots));
+            assert_eq!(first.count(), own as usize);
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn later_turns_wait_for_the_answer_before_and_stay_in_one_shard() -> Result<(), Problem> {
     let plan = plan(spec("multiturn:3:40:10:think=1.5")?)?;

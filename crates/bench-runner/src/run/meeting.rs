@@ -98,10 +98,11 @@ impl Run<'_> {
 
     /// Where the shards' results are, and what makes one of them: for shard 0 to say.
     pub(super) fn say_how_to_merge(&self, meeting: &Meeting) {
-        let folders = meeting.folders();
-        if folders.is_empty() {
+        let (index, count) = self.settings.client.part();
+        if index > 0 {
             return;
         }
+        let folders = meeting.folders();
         let parents: Vec<_> = folders
             .iter()
             .map(|folder| Path::new(folder).parent())
@@ -109,10 +110,9 @@ impl Run<'_> {
         let parent = parents.iter().all(|parent| parents.first() == Some(parent));
         let parent = parents.first().copied().flatten().filter(|_| parent);
         let out = parent.unwrap_or_else(|| Path::new("")).join("merged");
-        let (_, count) = self.settings.client.part();
         self.progress.note(&format!(
             "{} of {count} shards came to the end. One result of theirs, where their folders are in reach:\n  bench-report merge {} --out {}",
-            folders.len(),
+            meeting.remaining(),
             folders.join(" "),
             out.display()
         ));

@@ -63,10 +63,11 @@ impl Run<'_> {
         let now = self.clock.now();
         let alone = now + if load.is_open() { LEAD } else { Nanos::ZERO };
         let start = agreed.map_or(alone, |start| start.max(now));
-        let shards = u64::from(self.settings.client.part().1);
         let of_all = measure.as_ref().and_then(|part| part.requests).unwrap_or(0);
         let limiter = load.ramp().map(|ramp| {
-            ConcurrencyLimiter::new(ramp, start, cell.stop.duration, of_all / shards.max(1))
+            let peak = |load: &Load| load.ramp().map_or(1, |ramp| u64::from(ramp.peak()).max(1));
+            let own = of_all * peak(&load) / peak(&cell.load);
+            ConcurrencyLimiter::new(ramp, start, cell.stop.duration, own)
         });
         let ramp_up = self.settings.load.ramp_up.filter(|_| warmup.is_some());
         let phase = Arc::new(Phase {

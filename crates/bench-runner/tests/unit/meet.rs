@@ -88,6 +88,17 @@ fn doubts(of: &Meeting) -> Vec<(Option<String>, usize, String)> {
 }
 
 #[test]
+fn a_name_is_listened_for_at_all_addresses_and_an_address_at_itself() {
+    for itself in ["127.0.0.1:7077", "[::1]:7077", "localhost:7077"] {
+        assert_eq!(places_to_listen(itself), [itself]);
+    }
+    assert_eq!(
+        places_to_listen("node-1:7077"),
+        ["[::]:7077", "0.0.0.0:7077"]
+    );
+}
+
+#[test]
 fn all_begin_a_phase_at_one_instant_of_shard_0s_clock() {
     meet(async {
         let mut all = shards(4).await;
@@ -108,8 +119,10 @@ fn all_begin_a_phase_at_one_instant_of_shard_0s_clock() {
             );
             assert!(starts[0].1 == Nanos::ZERO && starts[1].1 > Nanos::ZERO);
         }
-        let folders = (0..4).map(|index| format!("shard-{index}"));
-        join_all(all.iter_mut().zip(folders).map(|(shard, at)| shard.end(at))).await;
+        for (index, shard) in all.iter_mut().enumerate() {
+            shard.writes_to(format!("shard-{index}"));
+        }
+        join_all(all.iter_mut().map(Meeting::end)).await;
         assert_eq!(
             all[0].folders(),
             ["shard-0", "shard-1", "shard-2", "shard-3"]
@@ -265,6 +278,9 @@ fn strangers_are_turned_away_and_the_run_goes_on() {
 fn the_others_go_on_without_a_shard_that_is_lost_and_its_cells_are_doubtful() {
     meet(async {
         let mut all = shards(3).await;
+        for (index, shard) in all.iter_mut().enumerate() {
+            shard.writes_to(format!("shard-{index}"));
+        }
         let place = Place::of(0, 0, true);
         join_all(all.iter_mut().map(|shard| shard.at(place))).await;
         let place = Place::of(1, 0, true);
@@ -274,8 +290,10 @@ fn the_others_go_on_without_a_shard_that_is_lost_and_its_cells_are_doubtful() {
         let place = Place::of(2, 0, true);
         let starts = join_all(all.iter_mut().map(|shard| shard.at(place))).await;
         assert!(starts.iter().all(Option::is_some));
-        join_all(all.iter_mut().map(|shard| shard.end("here".to_owned()))).await;
-        assert_eq!(all[0].folders().len(), 2);
+        join_all(all.iter_mut().map(Meeting::end)).await;
+        assert_eq!(all[0].remaining(), 2);
+        // the lost one's too
+        assert_eq!(all[0].folders(), ["shard-0", "shard-1", "shard-2"]);
         for shard in &all {
             let doubts = doubts(shard);
             assert_eq!(doubts.len(), 1);
@@ -331,13 +349,13 @@ fn whoever_has_ended_a_cell_early_is_not_waited_for_and_does_not_wait() {
             for &place in way {
                 starts.push(shard.at(place).await);
             }
-            shard.end("here".to_owned()).await;
+            shard.end().await;
             starts
         });
         let starts = join_all(walks).await;
         assert!(starts.iter().flatten().all(Option::is_some), "{starts:?}");
         assert!(all.iter().all(|shard| doubts(shard).is_empty()));
-        assert_eq!(all[0].folders().len(), 3);
+        assert_eq!(all[0].remaining(), 3);
     });
 }
 

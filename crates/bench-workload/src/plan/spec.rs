@@ -57,7 +57,7 @@ pub struct PlanSpec {
     pub calibration: Calibration,
 }
 
-/// One of a number of equal parts of a plan. Conversations stay whole.
+/// One of a number of parts of a plan, of a closed loop by its slots: with fewer of those than parts, some have nothing. Conversations stay whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// Which, from 0.
@@ -128,9 +128,9 @@ impl Shard {
     /// The whole plan.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Whether a unit belongs to it.
-    pub fn has(self, unit: u64) -> bool {
-        unit.checked_rem(self.count) == Some(self.index)
+    /// Whether it is this one's turn.
+    pub(crate) fn has(self, turn: u64) -> bool {
+        turn.checked_rem(self.count) == Some(self.index)
     }
 
     pub(crate) fn check(self) -> Result<(), WorkloadError> {
@@ -190,6 +190,15 @@ impl Default for PlanSpec {
 }
 
 impl PlanSpec {
+    /// The number by which shards take turns at a unit: in a closed loop that of the slot which would have it if all were as quick, so that shards whose parts of the
+    /// slots are not equal are done at the same time.
+    pub(crate) fn dealt(&self, unit: u64) -> u64 {
+        match self.load {
+            Load::Closed { concurrency, .. } => unit % u64::from(concurrency.max(1)),
+            Load::Open { .. } => unit,
+        }
+    }
+
     /// What the streams of lengths, use cases and arrivals are keyed by: not the cell.
     pub(crate) fn shape_key(&self) -> String {
         let phase = match self.phase {
