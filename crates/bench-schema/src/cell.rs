@@ -184,6 +184,11 @@ impl Counts {
         all == Some(self.planned)
     }
 
+    /// Requests without a whole answer, but for those that the client stopped on purpose.
+    pub fn lost(&self) -> u64 {
+        self.without_answer().saturating_sub(self.cancelled)
+    }
+
     /// Requests without a whole answer that were sent or should have been.
     pub fn without_answer(&self) -> u64 {
         self.planned.saturating_sub(self.completed)

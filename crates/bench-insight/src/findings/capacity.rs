@@ -73,7 +73,7 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     if counts.completed < FEWEST {
         doubts.push(format!("only {} requests were answered", counts.completed));
     }
-    let lost = counts.without_answer().saturating_sub(counts.cancelled);
+    let lost = counts.lost();
     if lost as f64 > MOST_LOST * counts.planned as f64 {
         doubts.push(format!(
             "{lost} of {} requests got no answer",

@@ -87,7 +87,7 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
     /// Failures in a row that are no accident.
     const IN_A_ROW: u64 = 5;
     let counts = &scene.cell.counts;
-    let lost = counts.without_answer().saturating_sub(counts.cancelled);
+    let lost = counts.lost();
     if answered(scene) == 0 || lost == 0 {
         return None;
     }

@@ -418,10 +418,13 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
             verdicts(cell, group)
         })
         .count("n", |row| {
-            of_group(row, Metric::E2e.from_origin(row.0.headline)).map_or(0, |d| d.n)
+            // of answers that were stopped as asked only the beginning is known
+            let known = [Metric::E2e, Metric::Ttft].into_iter();
+            let mut known = known.filter_map(|m| of_group(row, m.from_origin(row.0.headline)));
+            known.next().map_or(0, |d| d.n)
         })
         .count("no answer, of planned", |(_, group)| {
-            Some(group.counts.without_answer()).filter(|n| *n > 0)
+            Some(group.counts.lost()).filter(|n| *n > 0)
         })
         .text("in + out", |(_, group)| {
             category_bounds(group).map(str::to_owned)
@@ -449,8 +452,12 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
         .number(("speed", "tok/s"), |row| {
             of_group(row, Metric::TokensPerSUser)?.p50()
         })
-        .number(("P95 factor", "×"), |(_, group)| {
-            Some(scaling_of_group(run, group)?.scaling_factor)
+        .column(Column::number("P95 factor", "×"), |row| {
+            let p95 = of_group(row, Metric::E2e.from_origin(row.0.headline))
+                .and_then(|seen| seen.quantile_entry(0.95));
+            let few = p95.filter(|entry| entry.few_samples);
+            Cell::number(scaling_of_group(run, row.1).map(|row| row.scaling_factor))
+                .marked(few.map(|_| Mark::FewSamples))
         })
         .rows(format!("{}, {}", words(by), population_words(run)), rows)
 }
