@@ -49,5 +49,5 @@ pub use scenario::{
 };
 pub use server_phases::server_phases;
 pub use signals::{Level, Signal};
-pub use target::{Target, targets};
+pub use target::{PlannedCell, Target, targets};
 pub use trust::trust;

@@ -11,7 +11,11 @@
 mod parse;
 mod quantity;
 
-use bench_schema::{CellRecord, Factor, Interval, Metric, SloVerdict, TargetOutcome, Unit};
+use std::collections::{BTreeMap, BTreeSet};
+
+use bench_schema::{
+    CellRecord, Factor, GroupRecord, Interval, Metric, SloVerdict, TargetOutcome, Unit,
+};
 
 use crate::{InsightError, text};
 use parse::Operator;
@@ -41,6 +45,17 @@ enum Scope {
     Where(Vec<(String, String)>),
 }
 
+/// A cell before it is measured, as far as targets name it.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedCell<'a> {
+    /// As in [`CellRecord::id`].
+    pub id: &'a str,
+    /// As in [`CellRecord::factors`].
+    pub factors: &'a BTreeMap<String, Factor>,
+    /// Whether its load is an open loop, whose latencies are told from `due` as well.
+    pub open: bool,
+}
+
 /// A target in one cell.
 struct Line {
     cell: String,
@@ -65,32 +80,92 @@ impl Target {
         }
     }
 
-    /// The cell that it names, if it names one.
-    pub fn cell(&self) -> Option<&str> {
-        match &self.scope {
-            Scope::Cell(id) => Some(id),
-            _ => None,
-        }
-    }
-
-    /// What is wrong with it and what could be asked, where it asks groups for a figure that they do not have: nothing that is
-    /// measured can meet it. `is_factor` tells a cell's factors from labels of its requests; latencies from `due` are those of
-    /// groups of an open loop.
-    pub fn asks_too_much(
-        &self,
-        is_factor: impl Fn(&str) -> bool,
-        open: bool,
-    ) -> Option<(String, String)> {
+    /// The level of a factor, or the name of a group, that its scope asks for.
+    pub fn level(&self, name: &str) -> Option<&str> {
         let Scope::Where(selector) = &self.scope else {
             return None;
         };
-        let (label, _) = selector.iter().find(|(name, _)| !is_factor(name))?;
+        let asked = selector.iter().find(|(known, _)| known == name);
+        asked.map(|(_, level)| level.as_str())
+    }
+
+    /// Whether only a run with objectives can have its quantity.
+    pub fn needs_objectives(&self) -> bool {
+        self.quantity.needs_objectives()
+    }
+
+    /// What is wrong with it and what could be asked, where nothing that these cells will measure can meet it: no cell has that id or these levels, the
+    /// scope names what is neither a factor nor a label, or groups do not have the figure.
+    pub fn misplaced(&self, cells: &[PlannedCell<'_>]) -> Option<(String, String)> {
+        let (message, help) = match &self.scope {
+            Scope::Every | Scope::Any => return None,
+            Scope::Cell(id) => {
+                if cells.iter().any(|cell| cell.id == *id) {
+                    return None;
+                }
+                let ids: Vec<&str> = cells.iter().map(|cell| cell.id).collect();
+                (
+                    format!("there is no cell `{id}`"),
+                    format!("the cells are {}", ids.join(", ")),
+                )
+            }
+            Scope::Where(selector) => self.misplaced_in(selector, cells)?,
+        };
+        Some((format!("`{}`: {message}", self.text), help))
+    }
+
+    fn misplaced_in(
+        &self,
+        selector: &[(String, String)],
+        cells: &[PlannedCell<'_>],
+    ) -> Option<(String, String)> {
+        let factors: BTreeMap<&str, BTreeSet<String>> = levels(cells);
+        let is_factor = |(name, _): &&(String, String)| factors.contains_key(name.as_str());
+        let (levels, labels): (Vec<_>, Vec<_>) = selector.iter().partition(is_factor);
+        let is_label = |name: &str| GroupRecord::LABELS.contains(&name);
+        if let Some((name, _)) = labels.iter().find(|(name, _)| !is_label(name)) {
+            let known: Vec<&str> = factors.keys().copied().chain(GroupRecord::LABELS).collect();
+            return Some((
+                format!("there is neither a factor nor a label `{name}`"),
+                format!("known are {}", known.join(", ")),
+            ));
+        }
+        if let [(one, _), (other, _), ..] = labels.as_slice() {
+            return Some((
+                format!("requests are told apart by one label, not by {one} and {other}"),
+                "write a target for each".to_owned(),
+            ));
+        }
+        let has = |cell: &PlannedCell<'_>, (name, wanted): &(String, String)| {
+            cell.factors.get(name).is_some_and(|own| same(own, wanted))
+        };
+        let meant = cells
+            .iter()
+            .filter(|cell| levels.iter().all(|level| has(cell, level)));
+        let meant: Vec<_> = meant.collect();
+        if meant.is_empty() {
+            let asked = levels.iter().map(|(name, level)| format!("{name}={level}"));
+            let there = levels.iter().filter_map(|(name, _)| {
+                let own: Vec<&str> = factors
+                    .get(name.as_str())?
+                    .iter()
+                    .map(String::as_str)
+                    .collect();
+                Some(format!("{name} {}", own.join(", ")))
+            });
+            return Some((
+                format!(
+                    "there is no cell with {}",
+                    asked.collect::<Vec<_>>().join(" and ")
+                ),
+                format!("cells have {}", there.collect::<Vec<_>>().join("; ")),
+            ));
+        }
+        let (label, _) = labels.first()?;
+        let open = meant.iter().any(|cell| cell.open);
         (!self.quantity.is_told_of_groups(open)).then(|| {
             (
-                format!(
-                    "`{}`: requests of one {label} have no such figure of their own",
-                    self.text
-                ),
+                format!("requests of one {label} have no such figure of their own"),
                 format!(
                     "they have {}; ask the rest of the cell, without the label",
                     quantity::names_of_groups(open)
@@ -354,6 +429,15 @@ fn subjects<'a>(cell: &'a CellRecord, selector: &[(String, String)]) -> Vec<(Str
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// The factors of all cells with their levels as text.
+fn levels<'a>(cells: &[PlannedCell<'a>]) -> BTreeMap<&'a str, BTreeSet<String>> {
+    let mut all = BTreeMap::<&str, BTreeSet<String>>::new();
+    for (name, level) in cells.iter().flat_map(|cell| cell.factors) {
+        all.entry(name).or_default().insert(level.to_string());
+    }
+    all
 }
 
 fn same(factor: &Factor, wanted: &str) -> bool {

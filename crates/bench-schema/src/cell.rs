@@ -289,7 +289,7 @@ pub struct Rates {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct GroupRecord {
-    /// What they are grouped by: `use_case`, `category`, `endpoint`, `turn`.
+    /// What they are grouped by, one of [`GroupRecord::LABELS`].
     pub by: String,
     /// The label; of an endpoint its URL.
     pub name: String,
@@ -313,6 +313,9 @@ pub struct GroupRecord {
 }
 
 impl GroupRecord {
+    /// The names of the labels that requests are grouped by.
+    pub const LABELS: [&str; 4] = ["use_case", "category", "endpoint", "turn"];
+
     /// Whether it has every request that a cell with these counts has on record.
     pub fn is_all_of(&self, cell: &Counts) -> bool {
         let ended = |counts: &Counts| {

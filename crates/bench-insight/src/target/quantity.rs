@@ -95,13 +95,22 @@ impl Quantity {
     }
 
     /// Whether groups of a cell of an open loop, or of a closed one, have it.
+    ///
+    /// A group that happens to have all requests of its cell could answer for any figure, by the cell's. It does not: whether it has all is known only
+    /// afterwards, and the same target would be met in one run and without an answer in the next.
     pub(super) fn is_told_of_groups(self, open: bool) -> bool {
         match self {
             Self::Rate(_) => false,
             Self::Count(_) => true,
             Self::Figure(name) => FIGURES_OF_GROUPS.contains(&name),
-            Self::Metric(metric, _) => metric.is_told_of_groups() && (open || !is_from_due(metric)),
+            Self::Metric(metric, _) => is_told_of_groups(metric, open),
         }
+    }
+
+    /// Whether it is about what the objectives ask for.
+    pub(super) fn needs_objectives(self) -> bool {
+        matches!(self, Self::Figure("attainment"))
+            || matches!(self, Self::Rate(name) if name.starts_with("goodput"))
     }
 
     /// Of a quantile: whether it is at most the limit, by the share within; `None` where that is unknown.
@@ -273,6 +282,7 @@ impl<'a> Subject<'a> {
             // A metric named with its origin is meant so; without one, the cell's headline decides.
             Self::Cell(cell) if is_from_due(metric) => cell.metrics.get(&metric),
             Self::Cell(cell) => cell.headline(metric),
+            Self::Group(cell, _) if !is_told_of_groups(metric, cell.load.is_open()) => None,
             Self::Group(cell, group) if is_from_due(metric) => cell.metrics_of(group).get(&metric),
             Self::Group(cell, group) => view::of_group(cell, group, metric),
         }
@@ -291,6 +301,10 @@ impl<'a> Subject<'a> {
             Self::Group(..) => None,
         }
     }
+}
+
+fn is_told_of_groups(metric: Metric, open: bool) -> bool {
+    metric.is_told_of_groups() && (open || !is_from_due(metric))
 }
 
 /// Whether a latency is named with the origin `due`.

@@ -120,3 +120,24 @@ fn a_target_from_due_is_not_met_by_what_a_group_took_from_sent() {
     assert_eq!(outcomes[1].measured, None);
     assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
 }
+
+/// Whether a group has all requests of its cell is known only afterwards: what groups do not have, none of them answers, and the cell does.
+#[test]
+fn a_group_that_has_all_requests_of_its_cell_answers_for_no_figure_that_groups_do_not_have() {
+    let mut run = load::run("gpt2-cpu");
+    let cell = &mut run.cells[0];
+    let e2e = cell.metrics[&Metric::E2e].clone();
+    cell.metrics.insert(Metric::Decode, e2e);
+    cell.groups.push(GroupRecord {
+        by: "use_case".to_owned(),
+        name: "mail".to_owned(),
+        counts: cell.counts.clone(),
+        metrics: [].into(),
+        slos: Vec::new(),
+    });
+    let gates = ["e2e", "decode"].map(|metric| format!("use_case=mail:{metric}.max<1000s"));
+    let outcomes = targets(&gates, &run.cells[..1]).unwrap();
+    assert!(outcomes[0].met, "{outcomes:?}");
+    assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
+    assert!(targets(&["decode.max<1000s"], &run.cells[..1]).unwrap()[0].met);
+}

@@ -53,11 +53,12 @@ impl GroupTable {
             .map(str::to_owned);
         let endpoint = Some(record.wire.connection.endpoint.to_string());
         let turn = record.turn.map(|t| t.to_string());
+        let [by_use_case, by_category, by_endpoint, by_turn] = GroupRecord::LABELS;
         let labels = [
-            ("use_case", record.use_case.clone()),
-            ("category", category),
-            ("endpoint", endpoint),
-            ("turn", turn),
+            (by_use_case, record.use_case.clone()),
+            (by_category, category),
+            (by_endpoint, endpoint),
+            (by_turn, turn),
         ];
         let ids = labels.map(|(by, name)| {
             let id = name.map_or(NONE, |name| self.id(by, name));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
-use bench_insight::Target;
+use bench_insight::{PlannedCell, Target};
 use bench_schema::Load;
 use bench_workload::{DatasetSpec, HfTokenizer, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
         };
         let cells = told_apart((program.design)(settings, server.context()));
         let cells = of_all_shards(cells, &settings.client)?;
-        targets_are_of(&cells, settings)?;
+        targets_are_of(&cells, server.target.endpoints.len(), settings)?;
         objectives_are_of(&cells, settings)?;
         secrets.hide_in_server(&mut server.record);
         if !output.dry_run {
@@ -239,30 +239,59 @@ fn of_all_shards(mut cells: Vec<Cell>, client: &ClientSettings) -> Result<Vec<Ce
     Ok(cells)
 }
 
-/// That the cells which targets name are there, and have the figures: a run of hours is no place to find a misspelt one.
-fn targets_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
-    let ids: Vec<&str> = cells.iter().map(|cell| cell.id.as_str()).collect();
+/// That targets name cells, levels and groups that are there, and figures that they have: a run of hours is no place to find a misspelt one.
+fn targets_are_of<'a>(
+    cells: &'a [Cell],
+    endpoints: usize,
+    settings: &Settings,
+) -> Result<(), RunError> {
+    let planned = |cell: &'a Cell| {
+        let Cell {
+            id, factors, load, ..
+        } = cell;
+        let open = load.is_open();
+        PlannedCell { id, factors, open }
+    };
+    let planned: Vec<_> = cells.iter().map(planned).collect();
+    let has_objectives = !settings.objectives.slo.is_empty();
     let is_factor = |name: &str| cells.iter().any(|cell| cell.factors.contains_key(name));
-    let open = cells.iter().any(|cell| cell.load.is_open());
     let written = settings.objectives.target.iter();
-    let targets = written.filter_map(|text| Target::parse(text).ok());
-    let problems = targets.filter_map(|target| {
-        let unknown = target.cell().filter(|cell| !ids.contains(cell));
-        let no_cell = |cell| {
-            let help = format!("the cells are {}", ids.join(", "));
-            (format!("there is no cell `{cell}`"), help)
+    let targets = written.filter_map(|text| Some((text, Target::parse(text).ok()?)));
+    let problems = targets.filter_map(|(text, target)| {
+        let of_group = |label| target.level(label).filter(|_| !is_factor(label));
+        let no_objectives = || {
+            (target.needs_objectives() && !has_objectives).then(|| {
+                let message = format!("`{text}`: there are no objectives to be met");
+                (message, "name them with --slo".to_owned())
+            })
         };
-        let (message, help) = unknown
-            .map(no_cell)
-            .or_else(|| target.asks_too_much(is_factor, open))?;
-        Some(Problem {
-            place: Place::Flag("target".to_owned()),
-            key: "target".to_owned(),
-            message,
-            help: Some(help),
-        })
+        let one_endpoint = || {
+            of_group("endpoint").filter(|_| endpoints < 2)?;
+            let message = format!("`{text}`: there is one endpoint, which has all requests");
+            Some((message, "leave it out".to_owned()))
+        };
+        let no_use_case = || {
+            let known = use_cases(cells)?;
+            no_use_case(of_group("use_case")?, &known)
+        };
+        let (message, help) = target
+            .misplaced(&planned)
+            .or_else(no_objectives)
+            .or_else(one_endpoint)
+            .or_else(no_use_case)?;
+        Some(problem("target", message, help))
     });
     refused(problems)
+}
+
+/// Something wrong in a flag.
+fn problem(flag: &str, message: String, help: String) -> Problem {
+    Problem {
+        place: Place::Flag(flag.to_owned()),
+        key: flag.to_owned(),
+        message,
+        help: Some(help),
+    }
 }
 
 /// What speaks against beginning at all.
@@ -282,6 +311,15 @@ fn objectives_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError
     if named.peek().is_none() {
         return Ok(());
     }
+    let Some(known) = use_cases(cells) else {
+        return Ok(());
+    };
+    let unknown = named.filter_map(|name| no_use_case(name, &known));
+    refused(unknown.map(|(message, help)| problem("slo", message, help)))
+}
+
+/// The use cases that requests can be of, where the datasets tell.
+fn use_cases(cells: &[Cell]) -> Option<BTreeSet<String>> {
     let mut datasets: Vec<&DatasetSpec> = Vec::new();
     for cell in cells {
         if !datasets.contains(&&cell.dataset) {
@@ -289,21 +327,24 @@ fn objectives_are_of(cells: &[Cell], settings: &Settings) -> Result<(), RunError
         }
     }
     let known: Option<Vec<_>> = datasets.iter().map(|dataset| dataset.use_cases()).collect();
-    let Some(known) = known else { return Ok(()) };
-    let known: BTreeSet<String> = known.into_iter().flatten().collect();
+    Some(known?.into_iter().flatten().collect())
+}
+
+/// That no request can be of a use case, and what could be asked instead.
+fn no_use_case(name: &str, known: &BTreeSet<String>) -> Option<(String, String)> {
     let (few, more) = (known.iter().take(MOST_NAMED), known.len() > MOST_NAMED);
     let few: Vec<&str> = few.map(String::as_str).collect();
     let help = match few.as_slice() {
-        [] => "the requests of this dataset have no use cases; an objective without @ is about all of them".to_owned(),
-        few => format!("they are {}{}", few.join(", "), if more { ", …" } else { "" }),
+        [] => "the requests of this dataset have no use cases; without one it is about all of them"
+            .to_owned(),
+        few => format!(
+            "they are {}{}",
+            few.join(", "),
+            if more { ", …" } else { "" }
+        ),
     };
-    let unknown = named.filter(|name| !known.contains(*name));
-    refused(unknown.map(|name| Problem {
-        place: Place::Flag("slo".to_owned()),
-        key: "slo".to_owned(),
-        message: format!("there are no requests of the use case `{name}`"),
-        help: Some(help.clone()),
-    }))
+    let message = format!("there are no requests of the use case `{name}`");
+    (!known.contains(name)).then_some((message, help))
 }
 
 /// Use cases that are named for help.
@@ -393,41 +434,70 @@ mod tests {
     }
 
     #[test]
-    fn a_target_of_a_cell_that_is_not_there_is_refused_before_anything_is_measured() {
-        let of = |target: &str| {
-            let args = ["--concurrency", "2", "--target", target];
+    fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measured() {
+        let of = |targets: &str, dataset: DatasetSpec, more: &[&str]| {
+            let args = [&["--target", targets], more].concat();
             let settings = config::for_tests(bench_schema::Benchmark::Throughput, &args);
-            let mut cell = Cell::of(&settings, Load::closed(2), DatasetSpec::Mixed);
-            cell.id = "c2".to_owned();
-            let concurrency = ("concurrency".to_owned(), bench_schema::Factor::Number(2.0));
-            cell.factors.extend([concurrency]);
-            targets_are_of(&[cell], &settings)
+            let cells = [2, 8].map(|concurrency| {
+                let mut cell = Cell::of(&settings, Load::closed(concurrency), dataset.clone());
+                cell.id = format!("c{concurrency}");
+                let level = bench_schema::Factor::from(concurrency);
+                cell.factors.extend([("concurrency".to_owned(), level)]);
+                cell
+            });
+            targets_are_of(&cells, 1, &settings)
         };
         for fine in [
             "c2:failed==0",
             "failed==0",
             "any:failed==0",
             "concurrency=2:failed==0",
-            "concurrency=2:decode.p95<1s",
-            "use_case=a:failed==0",
-            "use_case=a:e2e.p95<1s",
+            "concurrency=8.0:decode.p95<1s",
+            "use_case=short-qa:failed==0",
+            "use_case=short-qa+concurrency=2:e2e.p95<1s",
+            "category=tiny:failed==0",
+            "turn=2:failed==0",
         ] {
-            assert!(of(fine).is_ok(), "{fine}");
+            let outcome = of(fine, DatasetSpec::Mixed, &[]);
+            assert!(outcome.is_ok(), "{fine}: {outcome:?}");
         }
-        let said = of("c9:failed==0").unwrap_err().to_string();
-        assert!(
-            said.contains("no cell `c9`") && said.contains("the cells are c2"),
-            "{said}"
-        );
-        for kept_of_cells in [
-            "decode.p95<1s",
-            "requests_per_s>1",
-            "attainment>0.9",
-            "e2e_due.p95<1s",
+        assert!(of("attainment>0.9", DatasetSpec::Mixed, &["--slo", "ttft=1s"]).is_ok());
+        for (wrong, what, help) in [
+            ("c9:failed==0", "no cell `c9`", "the cells are c2, c8"),
+            (
+                "concurency=8:ttft.p99<1s",
+                "neither a factor nor a label `concurency`",
+                "concurrency, use_case",
+            ),
+            (
+                "concurrency=9:failed==0",
+                "no cell with concurrency=9",
+                "cells have concurrency 2, 8",
+            ),
+            (
+                "use_case=short-qa+turn=2:failed==0",
+                "one label, not by use_case and turn",
+                "a target for each",
+            ),
+            (
+                "use_case=shortqa:failed==0",
+                "no requests of the use case `shortqa`",
+                "short-qa",
+            ),
+            ("endpoint=a:failed==0", "one endpoint", "leave it out"),
+            ("attainment>0.9", "no objectives", "--slo"),
+            ("goodput_requests_per_s>1", "no objectives", "--slo"),
+            ("use_case=short-qa:decode.p95<1s", "one use_case", "tpot"),
+            ("use_case=short-qa:requests_per_s>1", "one use_case", "e2e"),
+            ("use_case=short-qa:attainment>0.9", "one use_case", "e2e"),
+            ("use_case=short-qa:e2e_due.p95<1s", "one use_case", "e2e"),
         ] {
-            let said = of(&format!("use_case=a:{kept_of_cells}")).unwrap_err();
-            assert!(said.to_string().contains("one use_case"), "{said}");
+            let said = of(wrong, DatasetSpec::Mixed, &[]).unwrap_err().to_string();
+            let named = said.contains(what) && said.contains(help);
+            assert!(named, "{wrong}: {said}");
         }
+        let said = of("use_case=a:failed==0", DatasetSpec::Random, &[]);
+        assert!(said.unwrap_err().to_string().contains("no use cases"));
     }
 
     #[test]
@@ -451,7 +521,7 @@ mod tests {
         for (dataset, wrong, hint) in [
             (DatasetSpec::Mixed, "ttft=1s@chat", "short-qa"),
             (labelled(), "ttft=1s@short-qa", "they are mail"),
-            (DatasetSpec::Random, "ttft=1s@chat", "without @"),
+            (DatasetSpec::Random, "ttft=1s@chat", "without one"),
         ] {
             let said = of(dataset, wrong).unwrap_err().to_string();
             assert!(
