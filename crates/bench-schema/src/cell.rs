@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// One cell of an experiment: its design and its aggregates.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CellRecord {
@@ -45,23 +46,19 @@ pub struct CellRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupRecord>,
     /// Where the time of a request goes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<PhaseShares>,
     /// Derived figures of this cell.
     pub analysis: CellAnalysis,
     /// What the client knows of itself during this cell.
     pub client: ClientRecord,
     /// Why it was ended before its plan was (nearly all of its requests failed); absent where it was not. Since 1.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early: Option<String>,
     /// What machines and server did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareSummary>,
     /// Objectives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slos: Vec<SloOutcome>,
     /// Requests that met every objective; absent where none was set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput: Option<Goodput>,
 }
 
@@ -102,6 +99,7 @@ impl CellRecord {
 }
 
 /// The plan of a cell.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PlanRecord {
@@ -110,7 +108,6 @@ pub struct PlanRecord {
     pub hash: String,
     /// Tokens that the server adds to a prompt (chat template), learned before the first cell and taken off the asked lengths; absent
     /// where it was not learned.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_tokens: Option<u64>,
     /// Measured requests planned, over all repeats; in a closed loop that ends by time, those that were started.
     pub requests: u64,
@@ -119,13 +116,10 @@ pub struct PlanRecord {
     /// How prompt lengths were made: `tokenizer`, `server /tokenize`, `words`.
     pub sized_by: String,
     /// Rate the schedule asks for, requests per second; absent in a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_rate_per_s: Option<f64>,
     /// Rate at which requests were really sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_rate_per_s: Option<f64>,
     /// Kolmogorov–Smirnov distance between planned and real gaps; absent in a closed loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gaps_ks: Option<f64>,
 }
 
@@ -218,18 +212,16 @@ impl Window {
 }
 
 /// Rates over the windows of a cell.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct WindowRates {
     /// First due to last end, requests that never connected included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Rates>,
     /// The part in which a closed loop's load was whole; the headline where it exists, and there only where it holds more than 80 % of
     /// the requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Rates>,
     /// Whether the steady part is stationary, or why there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stationarity: Option<Stationarity>,
 }
 
@@ -245,6 +237,7 @@ pub struct Stationarity {
 }
 
 /// What fell inside a window, over its length.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Rates {
@@ -253,29 +246,22 @@ pub struct Rates {
     /// Its length in seconds, over all repeats.
     pub seconds: f64,
     /// Requests that started in it, those without an answer included: the population of every table over this window. Since 2.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// Completed requests per second: in the steady part of a closed loop by Little's law, in an open loop what was served, else completions over
     /// the window.
     pub requests_per_s: f64,
     /// Interval of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests_per_s_interval: Option<Interval>,
     /// Open loop: requests due per second, from the first due to the last. Since 2.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_requests_per_s: Option<f64>,
     /// Open loop: the same requests' completions per second, followed to their ends: what was offered over one plus the growth of the time that they
     /// take, times the share that completed; lower than what was offered where the queue grew. Since 2.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_requests_per_s: Option<f64>,
     /// Output tokens per second; absent where token counts are unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens_per_s: Option<f64>,
     /// Interval of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens_per_s_interval: Option<Interval>,
     /// Input and output tokens per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens_per_s: Option<f64>,
     /// Content events per second.
     pub chunks_per_s: f64,
@@ -366,6 +352,7 @@ impl PhaseShares {
 }
 
 /// Figures that relate a cell to itself and to its baseline.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CellAnalysis {
@@ -374,23 +361,19 @@ pub struct CellAnalysis {
     pub precision: Vec<PrecisionOutcome>,
     /// Mean in flight by Little's law (arrival rate × mean E2E) over the measured one; absent where fewer than 20 waves make it a
     /// matter of where the window was cut.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub littles_law_ratio: Option<f64>,
     /// Mean of (E2E − TTFT − (n−1)·ITL) / E2E.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode_identity_residual: Option<f64>,
     /// P95 over P50 of E2E.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail_ratio: Option<f64>,
     /// Milliseconds of E2E per output token (mean over mean).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms_per_token: Option<f64>,
     /// Spread between repeats: sd of the repeats' mean E2E over their mean; absent for one repeat.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_repeats_cov: Option<f64>,
 }
 
 /// How well a figure is known whose precision was asked for.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PrecisionOutcome {
@@ -399,38 +382,30 @@ pub struct PrecisionOutcome {
     /// Whether it was met when the cell ended.
     pub reached: bool,
     /// Relative half-width of the interval; absent where it has an open end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
     /// About how many requests it would take in all; absent where the data cannot say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<u64>,
 }
 
 /// What the client knows of itself.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ClientRecord {
     /// Read-return minus arrival, over content events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag: Option<LagRecord>,
     /// The longest pause that a worker made on purpose before it read (late reading), a part of the lag; absent where it made none.
     /// Since 1.1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Nanos>,
     /// Time in which something that had arrived waited for 20 ms or more to be read, each instant once; absent where nothing did. Since 2.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<Nanos>,
     /// How exact the stamps are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamps: Option<StampRecord>,
     /// CPU seconds of the worker threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
     /// The busiest worker thread's CPU time over wall time, 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_worker: Option<f64>,
     /// Time the worker threads were runnable but not running, over their wall time (`schedstat`'s second field).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_queue_wait: Option<f64>,
     /// Worker threads.
     pub workers: u32,
@@ -438,13 +413,10 @@ pub struct ClientRecord {
     #[serde(default)]
     pub cap_hits: u64,
     /// Requests that were due when none was ready: prompts were not made fast enough. Absent where it was not counted. Since 1.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved: Option<u64>,
     /// CPU seconds per million content events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds_per_million_events: Option<f64>,
     /// Steps of the real-time clock against the monotonic one that were noticed, nanoseconds, the largest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_step: Option<Nanos>,
 }
 
@@ -463,6 +435,7 @@ pub struct LagRecord {
 }
 
 /// How exact the stamps of content events are.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct StampRecord {
@@ -471,9 +444,7 @@ pub struct StampRecord {
     /// Events whose stamp is a bound.
     pub bounded: u64,
     /// Median width of those bounds; absent where all are exact.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width_p50: Option<Nanos>,
     /// 99th percentile of the width.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width_p99: Option<Nanos>,
 }

@@ -34,13 +34,12 @@ pub struct Event {
 /// In JSON, `first` is the first arrival and `gaps` the differences that follow, so that a long answer costs about eight
 /// characters a token. `bounds` and `channels` are sparse: most stamps are exact and most answers have one channel.
 /// In memory an event costs 16 bytes (12 without token counts).
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct EventLog {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     first: Option<Stamp>,
     /// The last arrival; redundant, and handy for readers of one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Stamp>,
     /// Nanoseconds between consecutive arrivals; one fewer than events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -5,23 +5,20 @@ use serde::{Deserialize, Serialize};
 use crate::{EventLog, Nanos, Stamp};
 
 /// What the wire told about one request. The client fills it; every latency is derived from it later.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Exchange {
     /// When the connection was ready; absent where the request never got one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connected: Option<Stamp>,
     /// When the last byte of the request was handed to the socket: the clock just before the system call that took it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Stamp>,
     /// Arrival of the response head.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Stamp>,
     /// Content events.
     #[serde(default, skip_serializing_if = "EventLog::is_empty")]
     pub events: EventLog,
     /// When the response was over: its last byte arrived, or the client gave up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<Stamp>,
     /// How it ended.
     pub outcome: Outcome,
@@ -29,19 +26,14 @@ pub struct Exchange {
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub streamed: bool,
     /// HTTP status, once there was one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// How long a refusal asked to wait (`Retry-After`). Since 1.2.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Nanos>,
     /// The server's finish reason (`stop`, `length`, …).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
     /// The server's own token counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// Timings that the server put in the response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerTimings>,
     /// Bytes of the request body.
     pub request_bytes: u64,
@@ -50,7 +42,6 @@ pub struct Exchange {
     /// Characters of answer text, all channels.
     pub text_chars: u64,
     /// The first characters of the answer, kept only where asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Reads of the socket that carried this response.
     pub reads: u64,
@@ -198,38 +189,32 @@ names! {
 }
 
 /// The server's own token counts for one answer.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Prompt tokens, chat template included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_tokens: Option<u64>,
     /// Generated tokens, reasoning included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_tokens: Option<u64>,
     /// Prompt tokens found in the prefix cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_tokens: Option<u64>,
     /// Generated tokens that were reasoning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
 }
 
 /// Timings that some servers put into the response (llama.cpp `timings`, TGI headers, Ollama durations).
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ServerTimings {
     /// Time in the server's queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Nanos>,
     /// Time to process the prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<Nanos>,
     /// Time to generate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decode: Option<Nanos>,
     /// The server's own total.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Nanos>,
 }
 
@@ -245,6 +230,7 @@ names! {
 }
 
 /// What the connection cost and how it was got.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ConnectionFacts {
@@ -256,13 +242,10 @@ pub struct ConnectionFacts {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replaced: u32,
     /// Name look-up; absent on a reused connection or an address.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<Nanos>,
     /// TCP (or Unix) connect; absent on a reused connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect: Option<Nanos>,
     /// TLS handshake; absent on a reused or plain connection.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Nanos>,
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Unit;
 
 /// Something that the numbers say. A cause is a hypothesis, and is worded as one.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Finding {
@@ -28,10 +29,9 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advice: Vec<Advice>,
     /// The measurement that would refute it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refute: Option<Experiment>,
     /// The sentence of a file written before 1.3, or of a statement whose words depend on more than its numbers.
-    #[serde(default, alias = "claim", skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "claim")]
     pub message: Option<String>,
 }
 
@@ -183,6 +183,7 @@ names! {
 }
 
 /// One number behind a finding.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(from = "StoredEvidence")]
@@ -194,10 +195,8 @@ pub struct Evidence {
     /// Its unit.
     pub unit: Unit,
     /// The cell it comes from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
     /// What it is of, where there are several: an endpoint, a level, a percentile.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
 }
 

@@ -55,33 +55,26 @@ names! {
 }
 
 /// Sampling parameters; what is absent is left to the server.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Sampling {
     /// 0 is greedy.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Nucleus.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
     /// The k most likely.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<i64>,
     /// Least probability relative to the best.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_p: Option<f64>,
     /// Frequency penalty.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency_penalty: Option<f64>,
     /// Presence penalty.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub presence_penalty: Option<f64>,
     /// Repetition penalty.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition_penalty: Option<f64>,
     /// The server's sampling seed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// Texts that end the answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -89,17 +82,15 @@ pub struct Sampling {
 }
 
 /// How long a prompt is, in each unit that is known.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PromptSize {
     /// Tokens that the plan asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_tokens: Option<u64>,
     /// Tokens by the client's tokenizer of what was really sent, template excluded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_tokens: Option<u64>,
     /// Whitespace-separated words; absent for token ids.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<u64>,
 }
 

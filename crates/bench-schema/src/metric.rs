@@ -176,6 +176,7 @@ fn is_usual(confidence: &f64) -> bool {
 }
 
 /// A sample of at least one value, summarised.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
@@ -184,18 +185,14 @@ pub struct Distribution {
     /// How many values.
     pub n: u64,
     /// How many independent values these are worth; absent where it was not estimated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_n: Option<f64>,
     /// Arithmetic mean.
     pub mean: f64,
     /// Interval of the mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_interval: Option<Interval>,
     /// Standard deviation with n − 1; absent for one value.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd: Option<f64>,
     /// sd / mean; absent for one value or a mean that is not positive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cov: Option<f64>,
     /// Smallest value.
     pub min: f64,
@@ -204,13 +201,10 @@ pub struct Distribution {
     /// p50, p90, p95, p99, p99.9, in this order, and whatever else was asked for.
     pub quantiles: Vec<Quantile>,
     /// The same with each failed request as +∞; absent where nothing failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with_failures: Option<FailureView>,
     /// Share of values that rest on a stamp that is not exact.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounded_share: Option<f64>,
     /// Largest relative error of the values, where a histogram stood in for the exact sample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<f64>,
 }
 
@@ -234,6 +228,7 @@ impl Distribution {
 }
 
 /// One quantile of a sample.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Quantile {
@@ -242,16 +237,14 @@ pub struct Quantile {
     /// Type 7 (linear interpolation between order statistics).
     pub value: f64,
     /// Its interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// Fewer than 10 / (1 − q) values stand behind it: to be printed with a mark. Not stored where `n` tells.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few_samples: bool,
     /// The least it can be within the bounds of its stamps; absent where it can be no less.
-    #[serde(default, alias = "other_end", skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "other_end")]
     pub at_least: Option<f64>,
     /// The most it can be within the bounds of its stamps; absent where it can be no more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
 }
 

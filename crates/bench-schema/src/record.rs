@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Exchange, Nanos, PromptSize, Stamp, TokenSource};
 
 /// One planned request and everything that is known of it. Every latency is derived from it by `bench-metrics`.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RequestRecord {
@@ -18,30 +19,23 @@ pub struct RequestRecord {
     /// Warm-up or measured.
     pub phase: Phase,
     /// Label of the kind of request (`short-qa`, `code`, …).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub use_case: Option<String>,
     /// Conversation it is part of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
     /// Turn within the conversation, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u32>,
     /// Worker thread that carried it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<u32>,
     /// When the schedule wanted it to start; in a closed loop, when its slot became free.
     pub due: Stamp,
     /// When a worker took it up; absent for a request that was never sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatched: Option<Stamp>,
     /// Prompt length, asked and sent. What the server counted is in `usage`.
     #[serde(default)]
     pub prompt: PromptSize,
     /// Output tokens that were asked for (`max_tokens`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_output_tokens: Option<u64>,
     /// Output tokens, `n`; absent where unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
     /// How `output_tokens` is known.
     #[serde(default)]

@@ -154,19 +154,17 @@ names! {
 }
 
 /// How time was measured.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ClockRecord {
     /// What arrival stamps are.
     pub arrival: ClockKind,
     /// Why they are not the kernel's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback_reason: Option<String>,
     /// The run's epoch on the machine's monotonic clock (`CLOCK_MONOTONIC`), nanoseconds; absent off Linux.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monotonic_epoch_ns: Option<i64>,
     /// The run's epoch on the wall clock, nanoseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unix_epoch_ns: Option<i64>,
     /// This shard's clock against shard 0's, in order: when they met (`--meet`), before each phase and at the end. Empty where they did not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -207,26 +205,21 @@ pub const KEYS_OF_EACH_SHARD: &[&str] = &[
 ];
 
 /// The client's host and surroundings.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct HostRecord {
     /// Host name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Operating system and version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
     /// Kernel version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
     /// CPU model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
     /// Logical CPUs this process may use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<u32>,
     /// Memory in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// GPUs, driver and CUDA versions, container, orchestrator, git commit and the like, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -237,6 +230,7 @@ pub struct HostRecord {
 }
 
 /// The measured server.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ServerRecord {
@@ -247,16 +241,13 @@ pub struct ServerRecord {
     /// Protocol.
     pub api: String,
     /// Model that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Models it lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
     /// What it is: `vllm`, `llama.cpp`, …, where it tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Its version, where it tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// What it tells of itself in its own words, which are those of its flags: `block_size`, `gpu_memory_utilization`,
     /// `max_model_len`; `gpus` and `gpu_driver` of an exporter beside it. Since 1.2.
@@ -266,7 +257,6 @@ pub struct ServerRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tls_unverified: bool,
     /// The proxy that requests went through, credentials removed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
 }
 
@@ -283,6 +273,7 @@ pub struct Analysis {
 }
 
 /// One row of a scaling table.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ScalingRow {
@@ -297,16 +288,12 @@ pub struct ScalingRow {
     /// Value over the baseline's.
     pub scaling_factor: f64,
     /// Scaling factor over level ratio; absent for lengths.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
     /// Throughput gain over the baseline, a share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput_gain: Option<f64>,
     /// Growth of mean E2E over the baseline, a share.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_penalty: Option<f64>,
     /// Gain over penalty; absent where the penalty is not positive.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tradeoff_ratio: Option<f64>,
 }
 

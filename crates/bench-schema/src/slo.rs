@@ -29,16 +29,15 @@ names! {
 }
 
 /// One objective in one cell.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SloOutcome {
     /// The objective.
     pub slo: Slo,
     /// What was measured at its quantile, failures counted as +∞; absent where that is +∞ or nothing was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
     /// Interval of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: SloVerdict,
@@ -49,16 +48,15 @@ pub struct SloOutcome {
 }
 
 /// Requests that met every objective, over planned ones.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Goodput {
     /// Requests per second that met every objective, from the first due to the last end.
     pub requests_per_s: f64,
     /// Planned requests that the attainment is over. Since 2.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<u64>,
     /// Length of that window in seconds, over all repeats. Since 2.0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// Output tokens per second in them.
     pub tokens_per_s: f64,
@@ -71,26 +69,22 @@ pub struct Goodput {
 }
 
 /// One `--target` gate, such as `output_tokens_per_s>=20`.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TargetOutcome {
     /// The gate as written.
     pub target: String,
     /// What was measured; absent where it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
     /// The cell that decided it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
     /// Whether it was met: it holds in every cell that it is about, with the whole interval of what was measured there.
     pub met: bool,
     /// Interval of what was measured; absent for what is no estimate, and where there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
     /// Pass, fail, or cannot tell, which is not met either; absent in results of versions before it was told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<SloVerdict>,
     /// Where it was not met, what else there is to know: in how many cells it holds, or what would decide it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }

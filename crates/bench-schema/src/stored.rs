@@ -138,6 +138,7 @@ pub(crate) struct SourceSummary {
 }
 
 /// One series over the cell's window.
+#[serde_with::skip_serializing_none]
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 struct SeriesSummary {
@@ -149,13 +150,10 @@ struct SeriesSummary {
     /// Time-weighted mean, or the mean rate of a counter.
     mean: f64,
     /// Smallest; absent where it is the mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     min: Option<f64>,
     /// Largest; absent where it is the mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     peak: Option<f64>,
     /// Increase of a counter over the window; absent for a gauge.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     increase: Option<f64>,
 }
 

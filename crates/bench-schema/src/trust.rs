@@ -47,6 +47,7 @@ names! {
 }
 
 /// One reason not to believe the numbers.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TrustReason {
@@ -58,19 +59,15 @@ pub struct TrustReason {
     /// What was seen, with numbers. In results of before this had a field of its own, the next step stands behind it.
     pub message: String,
     /// What to do about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// The cell it is about; absent means the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
     /// Other cells of which the same is true, to a lesser degree. Results of before this was a field say only how many there are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also_in: Vec<String>,
     /// What was measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<f64>,
     /// The threshold it crossed, in the same unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
 }
 
