@@ -218,32 +218,57 @@ fn falls_short(repeat: &Repeat<'_>, load: &Load, served: f64, levels: &[f64]) ->
         return false;
     };
     let least = levels.iter().copied().fold(f64::INFINITY, f64::min);
-    let busy = mean(levels).is_some_and(|mean| least >= (0.5 * mean).max(2.0));
+    // Never fewer than half of the usual number; or than Little's law needs for what was served by a server that keeps nobody waiting, since a queue
+    // that grows all the time begins small.
+    let usual = mean(levels).map(|mean| 0.5 * mean);
+    let needed = unhindered(repeat.rows).map(|seconds| served * seconds);
+    let enough = usual
+        .into_iter()
+        .chain(needed)
+        .fold(f64::INFINITY, f64::min);
+    let busy = least >= enough.max(2.0);
     // Long answers fill a server for as long as they take, without being slower for it.
     served < SHORT * rate_per_s && busy && grows_slower(repeat.rows)
 }
 
+fn quantile_of(rows: &[Row], metric: Metric, q: f64) -> Option<f64> {
+    let values: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| row.instants().value(metric))
+        .collect();
+    crate::Sample::of(&values).map(|sample| sample.quantile(q))
+}
+
+/// What requests take on average, in seconds, if their first tokens come as soon as those of the quick quarter and the others at the median gap.
+fn unhindered(rows: &[Row]) -> Option<f64> {
+    let first = quantile_of(rows, Metric::Ttft, 0.25)?;
+    let gap = quantile_of(rows, Metric::Tpot, 0.5).unwrap_or(0.0);
+    let answered = rows.iter().filter(|row| row.completed());
+    let times: Vec<f64> = answered.map(|row| by_length(row, first, gap)).collect();
+    mean(&times).map(|time| time / 1e9)
+}
+
+/// What an answer of so many tokens takes with this first token and this gap.
+fn by_length(row: &Row, first: f64, gap: f64) -> f64 {
+    let tokens = row.instants().tokens.unwrap_or(0).saturating_sub(1);
+    first + tokens as f64 * gap
+}
+
 fn grows_slower(rows: &[Row]) -> bool {
-    let median = |values: Vec<f64>| crate::Sample::of(&values).map(|s| s.quantile(0.5));
-    let of = |metric| {
-        median(
-            rows.iter()
-                .filter_map(|row| row.instants().value(metric))
-                .collect(),
-        )
-    };
-    let gap = of(Metric::Tpot).unwrap_or(0.0);
-    let Some(first) = of(Metric::Ttft).or_else(|| of(Metric::E2e)) else {
+    let gap = quantile_of(rows, Metric::Tpot, 0.5).unwrap_or(0.0);
+    let first =
+        quantile_of(rows, Metric::Ttft, 0.5).or_else(|| quantile_of(rows, Metric::E2e, 0.5));
+    let Some(first) = first else {
         return false;
     };
+    let median = |values: Vec<f64>| crate::Sample::of(&values).map(|s| s.quantile(0.5));
     let slow = |rows: Option<&[Row]>| {
         let answered = rows
             .unwrap_or_default()
             .iter()
             .filter(|row| row.completed());
         let times = answered.filter_map(|row| {
-            let tokens = row.instants().tokens.unwrap_or(0).saturating_sub(1);
-            Some(row.instants().value(Metric::E2eDue)? / (first + tokens as f64 * gap))
+            Some(row.instants().value(Metric::E2eDue)? / by_length(row, first, gap))
         });
         median(times.collect())
     };

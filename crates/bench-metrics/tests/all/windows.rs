@@ -363,6 +363,36 @@ fn a_queue_that_grows_shows_as_less_served_than_offered_and_a_burst_does_not() {
 }
 
 #[test]
+fn a_queue_that_begins_small_and_not_evenly_grows_all_the_same() {
+    // 17 a second were asked for, and six at a time of 400 ms are served: 15. As measured, few more than that came in the first half.
+    let came = [
+        15, 12, 11, 15, 16, 16, 17, 15, 18, 11, 16, 22, 22, 17, 12, 22, 18, 27, 20, 18,
+    ];
+    let mut free = [0.0_f64; 6];
+    let due = came.iter().enumerate().flat_map(|(second, n)| {
+        (0..*n).map(move |i| 1e3 * (second as f64 + f64::from(i) / f64::from(*n)))
+    });
+    let records: Vec<RequestRecord> = due
+        .enumerate()
+        .map(|(id, due)| {
+            free.sort_by(f64::total_cmp);
+            let begun = due.max(free[0]);
+            free[0] = begun + 400.0;
+            even(id as u64, due, begun - due + 10.0, 10.0, 40)
+        })
+        .collect();
+    let cell = summarise_cell(&records, open_at(17.0));
+    let rates = headline(&cell);
+    // The second half is served at 15/s; in the first, less was asked for.
+    assert_near(rates.served_requests_per_s, 14.7, 0.02);
+    assert!(
+        rates
+            .output_tokens_per_s
+            .is_some_and(|rate| rate < 15.0 * 40.0)
+    );
+}
+
+#[test]
 fn the_time_that_the_last_answers_take_moves_no_open_loop_s_rate() {
     // Two a second, no queue; answers of 5 to 104 tokens take 0.07 to 10.3 s, so that the last end comes long after the last start.
     let records: Vec<RequestRecord> = (0..60)
