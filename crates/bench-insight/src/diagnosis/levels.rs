@@ -8,6 +8,10 @@ use bench_metrics::{Memory, bin_by_time, change_points};
 
 /// Least difference of two levels, over the smaller.
 pub(super) const STEP: f64 = 0.25;
+/// The same where it stands out of what requests differ by anyway: what trust calls a trend has a name too.
+const CLEAR_STEP: f64 = 0.1;
+/// From so many standard deviations of the requests around their levels on it stands out: then the step makes more of their spread than all else.
+const STANDS_OUT: f64 = 2.0;
 
 /// Least difference of two levels, in standard errors. Five rather than two, because the segmentation looked for the largest ones.
 const ERRORS: f64 = 5.0;
@@ -22,6 +26,14 @@ pub(super) struct Level {
     /// Values in it.
     pub(super) n: usize,
     pub(super) mean: f64,
+}
+
+/// Whether the last level is nearer to the first than to what lies farthest from it.
+pub(super) fn comes_back(levels: &[Level]) -> bool {
+    let means = || levels.iter().map(|level| level.mean);
+    let range = means().fold(0.0, f64::max) - means().fold(f64::INFINITY, f64::min);
+    let ends = levels.first().zip(levels.last());
+    ends.is_some_and(|(first, last)| (last.mean - first.mean).abs() < 0.5 * range)
 }
 
 /// Whether two levels are two.
@@ -131,12 +143,16 @@ fn memory(points: &[(f64, f64)], spans: &[Span]) -> f64 {
     Memory::of(&residuals).of_mean()
 }
 
-/// Variance of a span's mean: that of its values, inflated by `memory`.
-fn error(points: &[(f64, f64)], s: &Span, memory: f64) -> Option<f64> {
+/// Variance of a span's values.
+fn spread(points: &[(f64, f64)], s: &Span) -> f64 {
     let own = values(points, s.from, s.to);
-    let n = own.len() as f64;
-    let spread = own.iter().map(|v| (v - s.mean).powi(2)).sum::<f64>() / (n - 1.0);
-    (own.len() > 1).then_some(spread / n * memory)
+    let squares: f64 = own.iter().map(|v| (v - s.mean).powi(2)).sum();
+    squares / own.len().saturating_sub(1).max(1) as f64
+}
+
+/// Variance of a span's mean: that of its values, inflated by `memory`.
+fn error(points: &[(f64, f64)], s: &Span, memory: f64) -> f64 {
+    spread(points, s) / (s.to - s.from) as f64 * memory
 }
 
 /// The first span of the pair whose difference holds least; `None` where all hold.
@@ -155,11 +171,10 @@ fn strength(points: &[(f64, f64)], a: &Span, b: &Span, memory: f64) -> f64 {
     if (a.to - a.from).min(b.to - b.from) < FEWEST {
         return 0.0;
     }
-    let step = apart(a.mean, b.mean) / STEP;
-    let Some(errors) = error(points, a, memory).zip(error(points, b, memory)) else {
-        return 0.0;
-    };
-    let noise = (errors.0 + errors.1).sqrt();
+    let is_clear =
+        (a.mean - b.mean).powi(2) >= STANDS_OUT.powi(2) * spread(points, a).max(spread(points, b));
+    let step = apart(a.mean, b.mean) / if is_clear { CLEAR_STEP } else { STEP };
+    let noise = (error(points, a, memory) + error(points, b, memory)).sqrt();
     if noise <= 0.0 {
         return step;
     }
@@ -212,6 +227,24 @@ mod tests {
         assert!(alarms(0.0, 300) <= 2);
         assert!(alarms(0.5, 300) <= 4);
         assert!(alarms(0.8, 300) <= 8);
+    }
+
+    #[test]
+    fn a_small_step_is_found_where_requests_hardly_differ_and_not_where_they_do() {
+        let found = |sigma: f64, factor: f64| {
+            let at = |(i, e): (usize, f64)| {
+                let level = if i < 90 { 1.0 } else { factor };
+                (i as f64 / 10.0, level * (sigma * e).exp())
+            };
+            let is_found = |seed: &u64| {
+                let points: Vec<(f64, f64)> =
+                    normals(*seed).take(180).enumerate().map(at).collect();
+                of(&points).len() == 2
+            };
+            (1..=50).filter(is_found).count()
+        };
+        assert!(found(0.02, 1.15) >= 48 && found(0.02, 1.2) >= 48);
+        assert!(found(0.02, 1.05) == 0 && found(0.3, 1.15) <= 2);
     }
 
     #[test]

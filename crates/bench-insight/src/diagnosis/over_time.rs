@@ -46,7 +46,7 @@ pub(super) fn levels_change(look: &Look<'_>) -> Option<Finding> {
     if !cold && !of_the_server(look) {
         return falls(look, &points);
     }
-    let comes_back = !cold && !levels::differ(first.mean, last.mean);
+    let comes_back = !cold && levels::comes_back(found);
     if comes_back && !rises_and_falls(look, &points) {
         return None;
     }
@@ -75,7 +75,7 @@ fn movement(cause: Cause, points: &[(f64, f64)], found: &[Level]) -> Vec<(Known,
     };
     let means = || found.iter().map(|l| l.mean);
     let at = (Known::At, first.to);
-    let comes_back = !levels::differ(first.mean, last.mean);
+    let comes_back = levels::comes_back(found);
     let (mut told, (before, after)) = match cause {
         Cause::ColdStart => {
             let calm = mean(rest.iter().map(|l| l.mean));
