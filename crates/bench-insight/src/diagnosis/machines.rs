@@ -36,12 +36,23 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
         (Known::HostSteal, Some(cores)) if cores < COMPUTES => 0.0,
         _ => value.min(1.0),
     };
+    let usage = Signal::Cpu
+        .of(cell)
+        .filter(|_| local || Signal::Cpu.is_of_server(cell));
+    // All cores full, and by the server.
+    let full = usage
+        .zip(cores.zip(cpus))
+        .is_some_and(|(used, (cores, cpus))| used.mean >= 0.95 && cores >= 0.8 * cpus);
     let lost = |share: f64| beyond_the_usual(cell, share, cores).unwrap_or(1.0);
     let mut draft: Option<(f64, Draft)> = None;
     for (name, figure, least) in KEPT {
         let Some(value) = told(name).filter(|value| *value >= least) else {
             continue;
         };
+        // Threads of a server that has all cores to itself wait for each other.
+        if full && figure == Known::ServerRunQueue {
+            continue;
+        }
         // The wait is that of all threads together; what requests lose by it their own gaps say.
         let share = share_of(figure, value);
         let cost = share.min(lost(share));
@@ -52,14 +63,7 @@ pub(super) fn server_starved(run: &RunRecord, cell: &CellRecord) -> Option<Findi
             draft.unwrap_or((0.0, Draft::in_cell(Cause::ServerStarved, cost, cell)));
         draft = Some((most.max(cost), so_far.because(figure, value)));
     }
-    let usage = Signal::Cpu
-        .of(cell)
-        .filter(|_| local || Signal::Cpu.is_of_server(cell));
-    // All cores full, and by the server.
-    let full = usage
-        .zip(cores.zip(cpus))
-        .filter(|(used, (cores, cpus))| used.mean >= 0.95 && *cores >= 0.8 * cpus);
-    if draft.is_none() && full.is_some() {
+    if draft.is_none() && full {
         let cost = lost(1.0).min(0.3);
         draft = Some((cost, Draft::in_cell(Cause::ServerStarved, cost, cell)));
     }

@@ -108,6 +108,25 @@ fn a_host_that_is_busy_with_other_programs_is_not_called_the_servers_limit() {
 }
 
 #[test]
+fn threads_of_a_server_that_fills_every_cpu_wait_for_each_other() {
+    let with = |server_cores: f64| {
+        let all = of_a_host(&[
+            ("host_cpu_share", 0.99),
+            ("server_cpu_cores", server_cores),
+            ("server_run_queue_wait", 1.2),
+        ]);
+        let starved = named(&all, &Cause::ServerStarved.into());
+        (
+            figures(starved, Known::ServerRunQueue),
+            figures(starved, Known::HostCpu),
+        )
+    };
+    assert_eq!(with(1.9), (vec![], vec![0.99]));
+    // Where others take half of them it is these that it waits for.
+    assert_eq!(with(1.0), (vec![1.2], vec![0.99]));
+}
+
+#[test]
 fn a_container_with_too_small_a_quota_is_found_on_an_idle_host() {
     let all = of_a_host(&[
         ("host_cpu_share", 0.3),
