@@ -67,6 +67,10 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
             let of_beginnings = |advice: &Advice| advice.action == Action::CachePrefixes;
             finding.advice.retain(|advice| !of_beginnings(advice));
         }
+        if finding.cause() == Some(Cause::DecodeSlowsWithLoad) && load::serves_more(run, finding) {
+            let fewer = |advice: &Advice| advice.action == Action::RunFewerAtOnce;
+            finding.advice.retain(|advice| !fewer(advice));
+        }
     }
     let calm = !found.iter().any(|f| f.cause() != Some(Cause::PrefixCache))
         && !looks
@@ -134,6 +138,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
             first_token::waiting_or_prefill(look, quiet.as_ref()),
             load::decode_slows(look, quiet.as_ref(), all),
             first_token::head_of_line(look),
+            unexplained::interrupted(look),
             first_token::prefix_cache(look),
             machines::server_starved(look.run, look.cell),
             machines::slow_replica(look),
@@ -171,6 +176,7 @@ const WAITING: &[Cause] = &[Cause::Queueing, Cause::WaitingOrPrefill];
 const LEVELS: &[Cause] = &[Cause::Step, Cause::Drift, Cause::ColdStart];
 const STANDSTILL: &[Cause] = &[Cause::Frozen, Cause::PeriodicStall];
 const UNEXPLAINED: &[Cause] = &[Cause::SlowRequests, Cause::DecodeInterrupted, Cause::Pauses];
+const INTERRUPTED: &[Cause] = &[Cause::DecodeInterrupted];
 const PREFILL: &[Cause] = &[Cause::Prefill];
 const DECODE: &[Cause] = &[Cause::DecodeSlowsWithLoad];
 const OVERLOAD: &[Cause] = &[Cause::Overload];
@@ -220,7 +226,7 @@ const EXPLAINS: &[Explains] = &[
     ),
     explains(
         Cause::HeadOfLine,
-        &[WAITING, LEVELS, PREFILL, DECODE, STANDSTILL],
+        &[WAITING, LEVELS, PREFILL, DECODE, STANDSTILL, INTERRUPTED],
     ),
     Explains {
         at_most: 4.0,
@@ -229,6 +235,14 @@ const EXPLAINS: &[Explains] = &[
     Explains {
         at_most: 4.0,
         ..explains(Cause::Frozen, BY_STANDSTILL)
+    },
+    // Prompts that hold up answers hold up each other's first tokens too.
+    Explains {
+        at_most: 2.5,
+        ..explains(
+            Cause::DecodeInterrupted,
+            &[STANDSTILL, &[Cause::WaitingOrPrefill]],
+        )
     },
     explains(
         Cause::MemoryPressure,
@@ -328,11 +342,10 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
         let completed: u64 = run.cells.iter().map(|cell| cell.counts.completed).sum();
         return draft.because(Known::Completed, completed as f64).done();
     };
-    let rate = |cell: &CellRecord| view::tokens_per_s(cell).or(view::requests_per_s(cell));
     // The first step that brought nearly nothing: the limit lies at its lower end.
     let limit = members.windows(2).find_map(|pair| {
         let (before, after) = (pair.first()?, pair.last()?);
-        let gain = rate(after.1)? / rate(before.1)? - 1.0;
+        let gain = load::throughput(after.1)? / load::throughput(before.1)? - 1.0;
         let added = after.0 / before.0 - 1.0;
         (gain < 0.25 * added).then_some(*before)
     });

@@ -317,6 +317,10 @@ const FEWEST: usize = 5;
 
 /// Short requests beside a long prompt in prefill, against short requests at other times.
 pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
+    // Behind a queue that grows, long prompts wait as all do: their time to the first token is not that of their prefill.
+    if view::behind(look.cell).is_some() {
+        return None;
+    }
     let lengths = look.seen.iter().filter_map(|s| s.request.input_tokens);
     let typical = median(lengths.map(|n| n as f64).collect())?;
     let is_long = |tokens: Option<u64>| tokens.is_some_and(|n| n as f64 >= LONG * typical);

@@ -1,6 +1,8 @@
 //! What load does: a queue that grows, token gaps that grow, a GPU that has nothing left.
 
-use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, Unit};
+use bench_schema::{
+    Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
+};
 
 use super::look::{Look, mean, median};
 use super::quiet::Quiet;
@@ -74,9 +76,45 @@ pub(super) fn decode_slows(
         .because(Known::Tpot, now)
         .because(Known::QuietTpot, quiet_gap)
         .because(Known::SlowDown, now / quiet_gap)
+        .because(Known::ScalingFactor, served_more(look))
         .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerConcurrency)
         .done()
+}
+
+/// Throughput over that of the lowest level, where no lower level serves as much: slower tokens are what more of them cost then.
+fn served_more(look: &Look<'_>) -> Option<f64> {
+    /// As much, within what rates of equal cells differ by.
+    const AS_MUCH: f64 = 1.05;
+    let (_, series) = view::load_series(&look.run.cells)?;
+    let is_own = |(_, cell): &(f64, &CellRecord)| cell.id == look.cell.id;
+    let lower = series
+        .iter()
+        .find_map(|members| members.get(..members.iter().position(is_own)?))?;
+    let own = throughput(look.cell)?;
+    let least = throughput(lower.first()?.1)?;
+    let most = lower.iter().filter_map(|(_, cell)| throughput(cell));
+    (own > AS_MUCH * most.fold(0.0, f64::max)).then(|| own / least)
+}
+
+/// Output tokens per second, or requests where tokens are not known.
+pub(super) fn throughput(cell: &CellRecord) -> Option<f64> {
+    view::tokens_per_s(cell).or(view::requests_per_s(cell))
+}
+
+/// Whether fewer at once would only serve less: in an open loop requests wait for their turn then, and in a closed one throughput rises with the load.
+/// Where an objective is missed there is a reason to.
+pub(super) fn serves_more(run: &RunRecord, finding: &Finding) -> bool {
+    let mut cells = run
+        .cells
+        .iter()
+        .filter(|cell| finding.cells.contains(&cell.id));
+    let is_missed = |cell: &CellRecord| {
+        let mut judged = crate::objectives_of(cell).into_iter();
+        judged.any(|(_, outcome)| outcome.verdict == SloVerdict::Fail)
+    };
+    let rises = finding.figure(&Known::ScalingFactor.into()).is_some();
+    cells.all(|cell| (rises || cell.load.is_open()) && !is_missed(cell))
 }
 
 /// Whether another cell of the series decodes about as quickly as at low load, at more load than this one.
@@ -126,8 +164,7 @@ pub(super) fn gpu(cells: &[CellRecord]) -> Option<Finding> {
         };
         Some((*before, *last, Signal::GpuUse.of(last.1)?.mean))
     })?;
-    let rate = |cell: &CellRecord| view::tokens_per_s(cell).or(view::requests_per_s(cell));
-    let gain = rate(last.1)? / rate(before.1)? - 1.0;
+    let gain = throughput(last.1)? / throughput(before.1)? - 1.0;
     let added = last.0 / before.0 - 1.0;
     if gain > FLAT * added {
         return None;

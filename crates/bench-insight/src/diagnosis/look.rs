@@ -164,8 +164,8 @@ impl<'a> Look<'a> {
         mean(self.seen.iter().filter_map(|seen| value(seen.request)))
     }
 
-    /// When each prompt was worked on, up to its first token: for as long as the quick quarter of prompts of about its length takes, for
-    /// what is beyond that it waited.
+    /// When each prompt was worked on, up to its first token: for as long as the quick quarter of prompts of about its length takes, and as the tokens
+    /// of others cost whose first tokens came at the same moment, since one step worked on all of them; for what is beyond that it waited.
     pub(super) fn prefills(&self) -> &[Prefill] {
         self.prefills.get_or_init(|| prefills(&self.seen))
     }
@@ -241,15 +241,39 @@ fn prefills(seen: &[Seen<'_>]) -> Vec<Prefill> {
         .into_iter()
         .filter_map(|(length, of)| Some((length, quantile(of, 0.25)?)))
         .collect();
-    told()
+    let each = Line::of(
+        &told()
+            .map(|(n, .., ttft)| (n as f64, ttft))
+            .collect::<Vec<_>>(),
+    )
+    .slope;
+    let mut alone: Vec<(Prefill, f64)> = told()
         .map(|(tokens, sent, first, ttft)| {
             let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
-            Prefill {
+            let prefill = Prefill {
                 tokens,
                 quick,
-                from: sent.max(first - 1.2 * quick),
+                from: sent,
                 to: first,
-            }
+            };
+            (prefill, quick)
+        })
+        .collect();
+    let mut by_end: Vec<&mut (Prefill, f64)> = alone.iter_mut().collect();
+    by_end.sort_by(|a, b| a.0.to.total_cmp(&b.0.to));
+    // Within a tenth of what the quicker one takes it is one moment.
+    let at_once = |a: &Prefill, b: &Prefill| b.to - a.to <= 0.1 * a.quick.min(b.quick);
+    for step in by_end.chunk_by_mut(|a, b| at_once(&a.0, &b.0)) {
+        let all: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
+        for (prefill, takes) in step {
+            *takes += each * (all - prefill.tokens as f64);
+        }
+    }
+    alone
+        .into_iter()
+        .map(|(prefill, takes)| Prefill {
+            from: prefill.from.max(prefill.to - 1.2 * takes),
+            ..prefill
         })
         .collect()
 }

@@ -423,13 +423,20 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
     let is_one = |stall: &Standstill| stall.length >= STANDS_OUT * usual && !of_prompts(stall);
     let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
+    // A job takes about as long each time: what is much shorter or longer is something else, and hides no period.
+    let typical = median(rest.iter().map(|s| s.length).collect()).unwrap_or(0.0);
+    let is_alike = |s: &&Standstill| (0.5..=2.0).contains(&(s.length / typical));
+    let alike: Vec<Standstill> = rest.iter().filter(is_alike).copied().collect();
     // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
-    let period = period(&rest).filter(|_| rest.len() >= 3 && rest.len() * 2 >= n);
+    let period = period(&alike).filter(|_| alike.len() >= 3 && alike.len() * 2 >= n);
     // What comes again and again does so for most of the time.
     let whole = look.whole();
-    let lasted = rest.first().zip(rest.last()).map(|(a, b)| b.from - a.from);
-    let period = period.filter(|_| lasted.is_some_and(|lasted| lasted >= MOST * whole));
-    (rest, period)
+    let lasted = alike.first().zip(alike.last());
+    let lasted = lasted.is_some_and(|(a, b)| b.from - a.from >= MOST * whole);
+    match period.filter(|_| lasted) {
+        Some(period) => (alike, Some(period)),
+        None => (rest, None),
+    }
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.

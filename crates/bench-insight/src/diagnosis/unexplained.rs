@@ -36,7 +36,7 @@ pub(super) fn cost(look: &Look<'_>) -> f64 {
     // Arrivals by chance wait for each other on any server.
     let by_chance = before_first(look).filter(|_| look.is_open()).unwrap_or(0.0);
     let slow = slow(look).map_or(0.0, |slow| slow.cost * (1.0 - by_chance));
-    slow.max(pauses_of(look).map_or(0.0, |(cost, _)| cost))
+    slow.max(pauses_of(look).map_or(0.0, |stood| stood.cost))
 }
 
 /// What slow requests come to.
@@ -226,21 +226,55 @@ fn before_first(look: &Look<'_>) -> Option<f64> {
     (first + rest > 0.0).then(|| first / (first + rest))
 }
 
-/// Gaps of four times the usual and more: their share of the users' time, and of that the part beside somebody's prompt.
-fn pauses_of(look: &Look<'_>) -> Option<(f64, f64)> {
+/// Gaps of four times the usual and more.
+struct Stood {
+    /// Their share of the users' time.
+    cost: f64,
+    /// Of that the part beside somebody's prompt.
+    beside: f64,
+    /// Of that the part in pauses that ended as somebody else's first token came.
+    until_first: f64,
+}
+
+fn pauses_of(look: &Look<'_>) -> Option<Stood> {
     if view::in_bundles(look.cell) || look.seen.len() < FEWEST {
         return None;
     }
     let taken = look.taken();
     let prompts = look.prefilling();
-    let stalls = look.seen.iter().flat_map(|s| &s.request.stalls);
-    let (mut stood, mut beside) = (0.0, 0.0);
-    for (at, length) in stalls {
-        let from = look.ns(*at);
+    let mut firsts: Vec<f64> = look.seen.iter().filter_map(|s| s.first).collect();
+    firsts.sort_by(f64::total_cmp);
+    let usual = look.tpot().unwrap_or(0.0);
+    let (mut stood, mut beside, mut until_first) = (0.0, 0.0, 0.0);
+    for (at, length) in look.seen.iter().flat_map(|s| &s.request.stalls) {
+        let (from, to) = (look.ns(*at), look.ns(*at) + length);
         stood += length;
-        beside += prompts.within(from, from + length);
+        beside += prompts.within(from, to);
+        // One step makes the tokens of all: within half a gap they are of one.
+        let after = firsts.partition_point(|first| *first < to - 0.5 * usual);
+        let met = firsts
+            .get(after)
+            .is_some_and(|first| *first <= to + 0.5 * usual);
+        until_first += if met { *length } else { 0.0 };
     }
-    (stood > 0.0).then(|| (stood / taken, beside / stood))
+    (stood > 0.0).then(|| Stood {
+        cost: stood / taken,
+        beside: beside / stood,
+        until_first: until_first / stood,
+    })
+}
+
+/// Pauses that others' prompts make, whatever else was found: as long as these take, and over as their first tokens come. Where requests are always
+/// waiting a prompt is beside every pause, so that alone says nothing.
+pub(super) fn interrupted(look: &Look<'_>) -> Option<Finding> {
+    let stood = pauses_of(look).filter(|s| s.cost >= COSTS)?;
+    (stood.beside >= OF_PROMPTS && stood.until_first >= OF_PROMPTS).then_some(())?;
+    told(
+        Cause::DecodeInterrupted,
+        look,
+        &stood,
+        Experiment::OneAtATime,
+    )
 }
 
 /// Answers that stand still while others go on, again and again.
@@ -307,16 +341,24 @@ fn pauses(look: &Look<'_>) -> Option<Finding> {
     if let Some(interrupted) = Interrupted::of(look) {
         return interrupted.finding(look, usual);
     }
-    let (cost, prompts) = pauses_of(look).filter(|(cost, _)| *cost >= COSTS)?;
-    let (cause, experiment) = if prompts >= OF_PROMPTS {
-        (Cause::DecodeInterrupted, Experiment::OneAtATime)
+    let stood = pauses_of(look).filter(|stood| stood.cost >= COSTS)?;
+    if stood.beside >= OF_PROMPTS {
+        told(
+            Cause::DecodeInterrupted,
+            look,
+            &stood,
+            Experiment::OneAtATime,
+        )
     } else {
-        (Cause::Pauses, Experiment::AgainWithLog)
-    };
-    Draft::in_cell(cause, cost, look.cell)
-        .because(Known::PauseShare, cost)
-        .because(Known::PausePrompts, prompts)
-        .because(Known::Itl, usual)
+        told(Cause::Pauses, look, &stood, Experiment::AgainWithLog)
+    }
+}
+
+fn told(cause: Cause, look: &Look<'_>, stood: &Stood, experiment: Experiment) -> Option<Finding> {
+    Draft::in_cell(cause, stood.cost, look.cell)
+        .because(Known::PauseShare, stood.cost)
+        .because(Known::PausePrompts, stood.beside)
+        .because(Known::Itl, view::quantile(look.cell, Metric::Icl, 0.5))
         .refuted_by(experiment)
         .done()
 }

@@ -6,7 +6,7 @@
 )]
 
 use bench_insight::findings;
-use bench_schema::{Action, Cause, Finding, Known};
+use bench_schema::{Action, Cause, Finding, Known, SloOutcome, SloVerdict};
 
 mod sim;
 
@@ -22,6 +22,10 @@ fn mixed(_: usize, draw: &mut Draw) -> (u64, u64) {
 
 fn long_prompts(_: usize, draw: &mut Draw) -> (u64, u64) {
     (draw.whole(2000.0, 8000.0), 16)
+}
+
+fn of_all_lengths(_: usize, draw: &mut Draw) -> (u64, u64) {
+    (draw.whole(60.0, 2500.0), 50)
 }
 
 fn one_in_ten_long(i: usize, _: &mut Draw) -> (u64, u64) {
@@ -326,6 +330,18 @@ fn faulty() -> Vec<Situation> {
             Cause::PeriodicStall,
         ),
         of(
+            "the same every 4 s, and four shorter stops of something else",
+            Asks::Closed(4),
+            equal,
+            with(|s| {
+                s.freezes = (0..20)
+                    .map(|i| (f64::from(i) * 4000.0 + 700.0, 200.0))
+                    .chain([5_300.0, 13_900.0, 22_500.0, 31_600.0].map(|at| (at, 80.0)))
+                    .collect();
+            }),
+            Cause::PeriodicStall,
+        ),
+        of(
             "frozen for 4 s, few under way",
             Asks::Poisson(2.0),
             short_answers,
@@ -407,6 +423,35 @@ fn faulty() -> Vec<Situation> {
             mixed,
             with(|s| s.pace = |t| 1.0 + t / 40_000.0),
             Cause::Drift,
+        ),
+        of(
+            "a seventh slower from 20 s on",
+            Asks::Closed(8),
+            equal,
+            with(|s| s.pace = |t| if t < 20_000.0 { 1.0 } else { 1.15 }),
+            Cause::Step,
+        ),
+        of(
+            "prompts of all lengths that hold up answers",
+            Asks::Poisson(1.4),
+            of_all_lengths,
+            with(|s| {
+                s.blocking = true;
+                s.step = 8.0;
+                s.prefill_token = 0.3;
+            }),
+            Cause::DecodeInterrupted,
+        ),
+        of(
+            "the same in a closed loop",
+            Asks::Closed(5),
+            of_all_lengths,
+            with(|s| {
+                s.blocking = true;
+                s.step = 8.0;
+                s.prefill_token = 0.2;
+            }),
+            Cause::DecodeInterrupted,
         ),
         of(
             "half the speed from 20 s on",
@@ -655,6 +700,24 @@ fn an_overload_is_told_with_the_rates_of_the_table() {
 }
 
 #[test]
+fn requests_that_a_gauge_counts_as_waiting_are_a_queue_where_they_are_enough() {
+    let one = cell(Asks::Closed(8), equal, Server::default());
+    let (mut run, samples) = run(&[one], true, 2);
+    let mut told = |waiting: f64, running: f64| {
+        let derived = &mut run.cells[0].hardware.as_mut().unwrap().derived;
+        derived.get_mut("waiting_mean").unwrap().value = waiting;
+        derived.get_mut("running_mean").unwrap().value = running;
+        let found = findings(&run, &samples);
+        let queue = found.iter().find(|f| f.cause() == Some(Cause::Queueing));
+        queue.map(|queue| (queue.severity, queue.figure(&Known::Waiting.into())))
+    };
+    // Half of those that are there wait; half a request on average, and a tenth of all, is where it begins.
+    assert_eq!(told(4.0, 4.0), Some((0.5, Some(4.0))));
+    assert!(told(0.6, 4.0).is_some());
+    assert_eq!((told(0.4, 0.4), told(1.0, 11.0)), (None, None));
+}
+
+#[test]
 fn a_server_s_own_count_of_its_queue_rules_nothing_out() {
     // All prompts alike, four at a time, each waits for the prefill of three others, and the server says that none waits.
     let server = Server {
@@ -693,6 +756,46 @@ fn a_server_that_tells_wrong_lengths_has_no_slow_requests_by_its_word_alone() {
     }
     let found = named(&samples);
     assert!(!found.contains(&Cause::SlowRequests), "{found:?}");
+}
+
+#[test]
+fn fewer_at_once_are_advised_only_where_they_serve_as_much_or_an_objective_is_missed() {
+    let advised = |step: f64, step_each: f64, verdict: Option<SloVerdict>| {
+        let server = Server {
+            step,
+            step_each,
+            ..Server::default()
+        };
+        let (mut run, samples) = run(&sweep(&[1, 4, 16], equal, &server), false, 2);
+        let cell = run.cells.last_mut().unwrap();
+        cell.slos = verdict.map(missed_or_met).into_iter().collect();
+        let found = findings(&run, &samples);
+        let slow = |f: &&Finding| f.cause() == Some(Cause::DecodeSlowsWithLoad);
+        let found = found.iter().find(slow).unwrap();
+        let fewer = found
+            .advice
+            .iter()
+            .any(|a| a.action == Action::RunFewerAtOnce);
+        (fewer, found.figure(&Known::ScalingFactor.into()))
+    };
+    // Steps of 10 ms that 16 at once make 23 ms long give seven times the tokens.
+    let (fewer, scaling) = advised(10.0, 0.8, None);
+    assert!(
+        !fewer && scaling.is_some_and(|x| (6.0..8.0).contains(&x)),
+        "{scaling:?}"
+    );
+    assert!(!advised(10.0, 0.8, Some(SloVerdict::Pass)).0);
+    assert!(advised(10.0, 0.8, Some(SloVerdict::Fail)).0);
+    // Steps as long as the requests in them are many give nothing.
+    assert_eq!(advised(0.1, 10.0, None), (true, None));
+}
+
+fn missed_or_met(verdict: SloVerdict) -> SloOutcome {
+    serde_json::from_value(serde_json::json!({
+        "slo": {"metric": "itl", "q": 0.95, "limit": 2e7}, "measured": 2.3e7, "attainment": 0.5,
+        "attainment_interval": {"low": 0.4, "high": 0.6, "confidence": 0.95}, "verdict": verdict,
+    }))
+    .unwrap()
 }
 
 #[test]

@@ -88,3 +88,40 @@ fn overload_is_told_with_both_rates() {
         "overload in r20: 2.84 requests/s served of 20 requests/s offered, so the queue grows for as long as it lasts"
     );
 }
+
+#[test]
+fn a_server_is_kept_from_its_cpu_by_others_or_uses_all_of_it_itself() {
+    let told = |numbers: &[(Known, f64)]| {
+        let mut found = Finding::new(Cause::ServerStarved, 0.5);
+        let evidence =
+            |(figure, n): &(Known, f64)| Evidence::new((*figure).into(), *n, Unit::Ratio);
+        found.evidence.extend(numbers.iter().map(evidence));
+        headline(&found)
+    };
+    let by_itself = told(&[(Known::HostCpu, 0.98), (Known::ServerCores, 1.9)]);
+    assert_eq!(
+        by_itself,
+        "the server uses all of its CPUs: they are 98.0 % used"
+    );
+    let by_others = told(&[(Known::HostSteal, 0.2), (Known::HostCpu, 0.98)]);
+    assert!(by_others.starts_with("the server is kept from its CPU: the hypervisor"));
+}
+
+#[test]
+fn slower_decoding_is_told_with_what_it_buys() {
+    let mut found = Finding::new(Cause::DecodeSlowsWithLoad, 0.5);
+    let number = |figure: Known, n, unit| Evidence::new(figure.into(), n, unit);
+    found.evidence = vec![
+        number(Known::Tpot, 5.49e6, Unit::Ns),
+        number(Known::QuietTpot, 1.16e6, Unit::Ns),
+    ];
+    let slower = "decoding slows with load: 5.49 ms a token, 1.16 ms at low load";
+    assert_eq!(headline(&found), slower);
+    found
+        .evidence
+        .push(number(Known::ScalingFactor, 2.0, Unit::Count));
+    assert_eq!(
+        headline(&found),
+        format!("{slower}; throughput is 2× that at low load")
+    );
+}
