@@ -59,6 +59,7 @@ fn actions(finding: &Finding) -> Vec<Action> {
         Cause::ColdStart => vec![Action::WarmUp],
         Cause::Drift => vec![Action::MeasureLonger, Action::LookAtServerLog],
         Cause::RateLimited => vec![Action::StayBelowLimit],
+        Cause::NewConnections => vec![Action::KeepConnections],
         Cause::MemoryPressure => vec![
             Action::MoreCacheMemory,
             Action::SmallerCacheFormat,

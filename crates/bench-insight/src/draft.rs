@@ -85,9 +85,13 @@ pub(crate) fn of_cell(figure: Known, value: f64, cell: &str) -> Evidence {
 fn unit_of(figure: Known) -> Unit {
     use Known as K;
     match figure {
-        K::At | K::Lasted | K::StallPeriod | K::StallLength | K::ClientLateness | K::Limit => {
-            Unit::Ns
-        }
+        K::At
+        | K::Lasted
+        | K::ConnectTime
+        | K::StallPeriod
+        | K::StallLength
+        | K::ClientLateness
+        | K::Limit => Unit::Ns,
         K::Ttft | K::QuietTtft | K::CachedTtft | K::ServerTtft | K::TtftPerToken => Unit::Ns,
         K::Itl | K::Tpot | K::QuietTpot | K::TpotAtMore | K::TimePerOutputToken => Unit::Ns,
         K::E2eMean | K::E2eP50 | K::E2eP95 | K::QueueTimeP50 | K::GenerationTimeP50 => Unit::Ns,

@@ -134,6 +134,7 @@ names! {
         RateLimited "rate_limited" "The server refuses work by its own limit (429).";
         Failing "failing" "Requests fail while the server is there.";
         ServerGone "server_gone" "The server could not be reached for a while, or any more.";
+        NewConnections "new_connections" "Requests pay for a connection of their own, because the server closes those before.";
         MemoryPressure "memory_pressure" "KV cache or memory is full, and requests wait or are preempted because of it.";
         PrefixCache "prefix_cache" "Prompts whose beginnings the server knew already were quicker.";
         GpuLow "gpu_low" "The GPU has capacity left while throughput no longer rises.";
@@ -337,6 +338,9 @@ names! {
         Failed "failed" "Requests that failed so.";
         FailedShare "failed_share" "Their share of the planned.";
         Status "status" "HTTP status.";
+        NewShare "new_share" "Share of the requests that opened a connection.";
+        ConnectTime "connect_time" "Mean time to open one.";
+        ReplacedShare "replaced_share" "Share of the requests that were sent again, because their connection had been closed.";
         KvCachePeak "kv_cache_peak" "Peak use of the KV cache.";
         Preemptions "preemptions" "Preempted requests.";
         CachedShare "cached_share" "Share of prompt tokens found in the prefix cache.";
@@ -429,6 +433,7 @@ names! {
         LookAtServerLog "look_at_server_log" "Look into the server's log at that time.";
         WarmUp "warm_up" "Warm the server up before measuring.";
         MeasureLonger "measure_longer" "Measure for longer.";
+        KeepConnections "keep_connections" "Let connections stay open between requests.";
         StayBelowLimit "stay_below_limit" "Stay below the limit, or have it raised.";
         ReadServerMetrics "read_server_metrics" "Read the server's metrics.";
         MeasureAlone "measure_alone" "Measure the same prompts alone.";
@@ -455,6 +460,7 @@ names! {
         ReplicaAlone "replica_alone" "That endpoint alone.";
         Longer "longer" "The same for longer.";
         LongerWarmUp "longer_warm_up" "The same with a longer warm-up.";
+        KeptConnections "kept_connections" "The same over connections that stay open.";
         BelowTheLimit "below_the_limit" "The same below the limit.";
         AgainWithLog "again_with_log" "The same again, with the server's log.";
         HalfConcurrency "half_concurrency" "Half the concurrency: pressure goes away.";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Nanos, Unit};
+use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, Nanos, Unit};
 
 use super::look::Look;
 use crate::draft::Draft;
@@ -53,6 +53,43 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Requests that open a connection of their own, because the server closed the one before: what that takes is in no latency, and its users wait
+/// for it. Nobody says so of a client that was asked for it, nor of as many connections as requests were in flight at once.
+pub(super) fn new_connections(look: &Look<'_>) -> Option<Finding> {
+    /// Part of the requests, and multiple of those in flight at once.
+    const PART: f64 = 0.5;
+    const TIMES: f64 = 2.0;
+    let (run, cell) = (look.run, look.cell);
+    let asked = run.config.get("connections").and_then(|kind| kind.as_str());
+    let (opened, all) = (
+        cell.metrics.get(&Metric::Connect)?,
+        cell.metrics.get(&Metric::E2e)?,
+    );
+    let at_once = cell.windows.whole.as_ref()?.peak_in_flight as f64;
+    let (n, of) = (opened.n as f64, all.n as f64);
+    if asked == Some("per-request") || n < PART * of || n < TIMES * at_once {
+        return None;
+    }
+    let connecting = opened.mean * n;
+    let replaced = cell.counts.replaced_connections as f64 / cell.counts.completed.max(1) as f64;
+    // What it costs to find a connection closed is not known: at least something.
+    let least = if replaced > super::LEAST {
+        super::LEAST
+    } else {
+        0.0
+    };
+    let cost = connecting / (connecting + all.mean * of);
+    Draft::in_cell(Cause::NewConnections, cost.max(least), cell)
+        .because(Known::NewShare, n / of)
+        .because(Known::ConnectTime, opened.mean)
+        .because(
+            Known::ReplacedShare,
+            Some(replaced).filter(|share| *share > 0.0),
+        )
+        .refuted_by(Experiment::KeptConnections)
+        .done()
 }
 
 fn share(cell: &CellRecord, lost: u64) -> Option<f64> {

@@ -6,7 +6,7 @@
 )]
 
 use bench_insight::findings;
-use bench_schema::{Action, Cause, Finding, Known, SloOutcome, SloVerdict};
+use bench_schema::{Action, Cause, Finding, Known, Metric, SloOutcome, SloVerdict};
 
 mod sim;
 
@@ -796,6 +796,33 @@ fn missed_or_met(verdict: SloVerdict) -> SloOutcome {
         "attainment_interval": {"low": 0.4, "high": 0.6, "confidence": 0.95}, "verdict": verdict,
     }))
     .unwrap()
+}
+
+#[test]
+fn connections_that_the_server_closes_are_told_with_what_they_cost() {
+    let one = cell(Asks::Closed(4), equal, Server::default());
+    let (mut run, samples) = run(&[one], false, 2);
+    let e2e = run.cells[0].metrics[&Metric::E2e].clone();
+    let mut told = |part: u64, each: f64, replaced: u64, asked: &str| {
+        run.config = serde_json::json!({ "connections": asked });
+        run.cells[0].counts.replaced_connections = replaced;
+        let mut opened = e2e.clone();
+        opened.n = e2e.n / part;
+        opened.mean = each * e2e.mean;
+        run.cells[0].metrics.insert(Metric::Connect, opened);
+        let found = findings(&run, &samples);
+        let first = found[0].cause().unwrap();
+        (first, found[0].severity)
+    };
+    let (cause, cost) = told(1, 0.1, 0, "reuse");
+    assert_eq!(cause, Cause::NewConnections);
+    assert!((cost - 0.1 / 1.1).abs() < 1e-3, "{cost}");
+    // Those that cost nobody anything, that were asked for, or that as many requests at once need.
+    assert_eq!(told(1, 0.001, 0, "reuse").0, Cause::Healthy);
+    assert_eq!(told(1, 0.1, 0, "per-request").0, Cause::Healthy);
+    assert_eq!(told(50, 0.1, 0, "reuse").0, Cause::Healthy);
+    // Closed without a word, so that requests are sent again.
+    assert_eq!(told(1, 0.001, e2e.n, "reuse").0, Cause::NewConnections);
 }
 
 #[test]
