@@ -202,7 +202,11 @@ diagnose *args="":
 
 # one load as one process and as four ranks of Open MPI that meet, against the embedded engine's ledger; needs openmpi-bin (docs/scale.md)
 verify-mpi programs="":
-    bash scripts/verify-mpi {{programs}}
+    bash scripts/verify-shards mpi {{programs}}
+
+# the same as four tasks of a Slurm of its own, one controller and four node daemons; needs slurm-wlm and root (docs/scale.md)
+verify-slurm programs="":
+    bash scripts/verify-shards slurm {{programs}}
 
 # the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
 verify-llama benches="":

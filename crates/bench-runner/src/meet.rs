@@ -15,7 +15,7 @@ use bench_client::Clock;
 use bench_schema::{ClockExchange, Nanos, Secret, Stamp, TrustReason, TrustVerdict};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -38,6 +38,8 @@ const MOST_STRANGERS: usize = 64;
 const MOST_TOLD: usize = 8;
 /// Between two calls of a shard 0 that is not there yet.
 const CALL_AGAIN: Duration = Duration::from_millis(100);
+/// Calls after which that is told.
+const TOLD_AFTER: u32 = 50;
 /// Once it is known that the run is refused: for the others to come and hear why.
 const AFTER_REFUSAL: Duration = Duration::from_secs(5);
 /// Exchanges of stamps at a meeting; the tightest counts.
@@ -550,12 +552,14 @@ async fn other(
     let wrong = |what: &dyn std::fmt::Display| {
         RunError::Meet(format!("shard {index} called shard 0 at {at}: {what}"))
     };
-    let stream = timeout(PATIENCE, call(at)).await.map_err(|_| {
-        wrong(&format!(
-            "nobody answered within {} minutes",
-            PATIENCE.as_secs() / 60
-        ))
-    })?;
+    let mut why = String::new();
+    let stream = call(at, progress, &mut why);
+    let Ok(stream) = timeout(PATIENCE, stream).await else {
+        let minutes = PATIENCE.as_secs() / 60;
+        return Err(wrong(&format!(
+            "nobody answered within {minutes} minutes: {why}"
+        )));
+    };
     let answer = async {
         let mut link = Link::open(stream, Side::Calls, &invitation.token).await?;
         link.send(&Message::Here { index, facts }).await?;
@@ -571,15 +575,17 @@ async fn other(
     }
 }
 
-/// Until somebody is there. A name may not be known yet, either.
-async fn call(at: &str) -> TcpStream {
+/// Until somebody is there; meanwhile `why` has what came of the last call. A name may not be known yet, either.
+async fn call(at: &str, progress: &Progress, why: &mut String) -> TcpStream {
+    let mut calls = 0_u32;
     loop {
-        if let Ok(found) = lookup_host(at).await {
-            for address in found {
-                if let Ok(stream) = TcpStream::connect(address).await {
-                    return stream;
-                }
-            }
+        match TcpStream::connect(at).await {
+            Ok(stream) => return stream,
+            Err(error) => *why = error.to_string(),
+        }
+        calls += 1;
+        if calls == TOLD_AFTER {
+            progress.note(&format!("shard 0 is not at {at} yet: {why}"));
         }
         sleep(CALL_AGAIN).await;
     }
