@@ -104,7 +104,7 @@ impl FromBaseline {
     pub(crate) fn sides(&self, paths: &[PathBuf]) -> Result<(PathBuf, Vec<PathBuf>), CommandError> {
         match (&self.baseline, paths) {
             (Some(name), [_, ..]) => {
-                let (_, folder) = Store::at(&self.place.baselines).find(name)?;
+                let (_, folder) = Store::at(&self.place.baselines).whole(name)?;
                 Ok((folder, paths.to_vec()))
             }
             (None, [base, new @ ..]) if !new.is_empty() => Ok((base.clone(), new.to_vec())),
@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &Baseline) -> Result<Done, CommandError> {
             output,
             place,
         } => {
-            let (manifest, folder) = Store::at(&place.baselines).find(name)?;
+            let (manifest, folder) = Store::at(&place.baselines).whole(name)?;
             let runs = open_group(&folder, Reads::default())?;
             let output = match output {
                 Output::Json => json(&show::Whole::of(&manifest, &runs)),

@@ -58,7 +58,7 @@ fn write(run: &mut RunFolder, format: Format, out: &Path) -> Result<Vec<PathBuf>
         }
         Format::Json => {
             let path = out.join("run.json");
-            files::write_run(&path, &run.record)?;
+            files::write_json(&path, &run.record)?;
             Ok(vec![path])
         }
     }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
-use bench_schema::RunRecord;
+use bench_schema::with_digest;
 
 use crate::error::CommandError;
 
@@ -50,20 +50,10 @@ pub(crate) fn scratch(folder: &Path) -> Result<File, CommandError> {
         .map_err(CommandError::write(&path))
 }
 
-/// The same for a `run.json`.
-pub(crate) fn write_run(path: &Path, run: &RunRecord) -> Result<(), CommandError> {
-    let text = run
-        .to_json()
-        .map_err(|e| CommandError::write(path)(e.into()))?;
-    write_whole(path, text.as_bytes())
-}
-
-/// The same for a value as JSON.
+/// The same for a `run.json`, or another value as JSON, with a digest as its last key.
 pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), CommandError> {
-    let mut bytes =
-        serde_json::to_vec_pretty(value).map_err(|e| CommandError::write(path)(e.into()))?;
-    bytes.push(b'\n');
-    write_whole(path, &bytes)
+    let text = bench_schema::to_json(value).map_err(|e| CommandError::write(path)(e.into()))?;
+    write_whole(path, with_digest(text).as_bytes())
 }
 
 /// `name` if it is a plain file name: a result may come from anywhere, and its ids must not lead out of the folder.

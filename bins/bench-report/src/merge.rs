@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
             std::fs::remove_file(part).ok();
         }
     })?;
-    files::write_run(&arguments.out.join("run.json"), &merged.record)?;
+    files::write_json(&arguments.out.join("run.json"), &merged.record)?;
     render::reports(&merged, None)?;
     let output = bench_report::terminal::render(&merged.record, Some(&arguments.out));
     Ok(Done::well(output, merged.notes))

@@ -54,7 +54,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<Done, CommandError> {
         // from now on nothing may change any more
         run.record.journal = journal::parts(&run.path)?;
     }
-    files::write_run(&run.path.join("run.json"), &run.record)?;
+    files::write_json(&run.path.join("run.json"), &run.record)?;
     reports(&run, None)?;
     let output = bench_report::terminal::render(&run.record, Some(&run.path));
     Ok(Done::well(output, run.notes))

@@ -77,7 +77,8 @@ impl RunFolder {
             return Err(CommandError::Begun(file));
         }
         if !file.exists() {
-            return Err(match run_dirs(path).first() {
+            let within = run_dirs(path);
+            return Err(match within.iter().find(|one| *one != path) {
                 Some(one) => CommandError::SeveralRuns(path.to_owned(), one.clone()),
                 None if path.join(BEGIN_FILE).is_file() => {
                     CommandError::LostRecord(path.to_owned())

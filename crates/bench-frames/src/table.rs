@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{CellRecord, Entries, Entry, JournalFile, Load, RunRecord};
+use bench_schema::{BEGIN_FILE, CellRecord, Entries, Entry, JournalFile, Load, RunRecord};
 use polars::prelude::{Column as Series, DataFrame, PlSmallStr};
 
 use crate::FramesError;
@@ -149,9 +149,12 @@ pub(crate) fn open_all(dirs: &[impl AsRef<Path>]) -> Result<Vec<Run<'static>>, F
     dirs.iter().map(|dir| Run::open(dir.as_ref())).collect()
 }
 
-/// The run directories directly within a folder, by name; the folder itself where it is one.
+/// The run directories directly within a folder, by name; the folder itself where it is one. One that lost its `run.json` is among them, so that whoever
+/// reads them finds out.
 pub fn run_dirs(folder: &Path) -> Vec<PathBuf> {
-    let is_run = |path: &PathBuf| path.join("run.json").is_file();
+    let requests = JournalFile::Requests.part_name(0);
+    let own = ["run.json", BEGIN_FILE, &requests];
+    let is_run = |path: &PathBuf| own.iter().any(|name| path.join(name).is_file());
     if is_run(&folder.to_owned()) {
         return vec![folder.to_owned()];
     }

@@ -57,7 +57,7 @@ pub use record::{Phase, RequestRecord};
 pub use run::{
     Analysis, Benchmark, ClockExchange, ClockKind, ClockRecord, FitRecord, HostRecord,
     KEYS_OF_EACH_SHARD, RunRecord, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, ScalingRow, Schema,
-    SchemaError, ServerRecord, ToolRecord,
+    SchemaError, ServerRecord, ToolRecord, check_digest, with_digest,
 };
 pub use slo::{Goodput, Slo, SloOutcome, SloVerdict, TargetOutcome};
 #[cfg(feature = "json-schema")]

@@ -11,7 +11,7 @@ use crate::{
 /// Everything about a run but its single requests and readings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "json-schema", schemars(transform = with_digest))]
+#[cfg_attr(feature = "json-schema", schemars(transform = tell_digest))]
 pub struct RunRecord {
     /// The format.
     pub schema: Schema,
@@ -69,18 +69,10 @@ impl RunRecord {
         #[derive(Deserialize)]
         struct Head {
             schema: Schema,
-            #[serde(default)]
-            digest: Option<String>,
         }
         let head: Head = serde_json::from_str(text).map_err(SchemaError::Json)?;
         head.schema.check()?;
-        let before = text.rfind("\"digest\"").and_then(|at| text.get(..at));
-        if head
-            .digest
-            .is_some_and(|told| before.map(digest) != Some(told))
-        {
-            return Err(SchemaError::Changed);
-        }
+        check_digest(text)?;
         serde_json::from_str(text).map_err(SchemaError::Json)
     }
 
@@ -89,18 +81,42 @@ impl RunRecord {
     /// # Errors
     /// As there.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        const END: &str = "\n}\n";
-        let mut text = crate::to_json(self)?;
-        text.truncate(text.len() - END.len());
-        text.push_str(",\n ");
-        let digest = digest(&text);
-        text.extend(["\"digest\":\"", &digest, "\"", END]);
-        Ok(text)
+        crate::to_json(self).map(with_digest)
     }
 
     /// The cell with this id.
     pub fn cell(&self, id: &str) -> Option<&CellRecord> {
         self.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// A JSON object that ends in a line of its own, with a `digest` of all bytes before it as its last key; any other text as it is.
+pub fn with_digest(mut text: String) -> String {
+    const END: &str = "\n}\n";
+    if text.ends_with(END) {
+        text.truncate(text.len() - END.len());
+        text.push_str(",\n ");
+        let digest = digest(&text);
+        text.extend(["\"digest\":\"", &digest, "\"", END]);
+    }
+    text
+}
+
+/// That the text of a JSON object is what [`with_digest`] made. One without a digest is taken as it is.
+///
+/// # Errors
+/// [`SchemaError::Changed`] where it is not, [`SchemaError::Json`] where it is no object.
+pub fn check_digest(text: &str) -> Result<(), SchemaError> {
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(default)]
+        digest: Option<String>,
+    }
+    let told: Told = serde_json::from_str(text).map_err(SchemaError::Json)?;
+    let before = text.rfind("\"digest\"").and_then(|at| text.get(..at));
+    match told.digest {
+        Some(told) if before.map(digest).as_ref() != Some(&told) => Err(SchemaError::Changed),
+        _ => Ok(()),
     }
 }
 
@@ -113,7 +129,7 @@ fn digest(text: &str) -> String {
 
 /// Says in the schema what [`RunRecord::to_json`] adds.
 #[cfg(feature = "json-schema")]
-fn with_digest(schema: &mut schemars::Schema) {
+fn tell_digest(schema: &mut schemars::Schema) {
     let told = "FNV-1a of all bytes of the file before this, its last key: guards against damage, not against forgery. Absent before 2.0.";
     if let Some(properties) = schema
         .get_mut("properties")

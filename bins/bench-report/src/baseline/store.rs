@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use bench_schema::{JournalFile, TrustVerdict, read_file};
+use bench_frames::run_dirs;
+use bench_schema::{JournalFile, TrustVerdict, check_digest, read_file};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -106,8 +107,8 @@ impl<'a> Store<'a> {
         };
         files::write_json(&beside.join(MANIFEST), &manifest)?;
         if place.exists() {
-            // Only a baseline is ever replaced here.
-            self.find(name)?;
+            // Only a baseline is ever replaced here, damaged or not.
+            self.place(name)?;
         }
         put(&beside, &place).map_err(CommandError::write(&place))?;
         discard(&beside)?;
@@ -116,11 +117,16 @@ impl<'a> Store<'a> {
 
     /// The baseline of that name, and its folder.
     pub(super) fn find(&self, name: &str) -> Result<(Manifest, PathBuf), CommandError> {
+        let folder = self.place(name)?;
+        Ok((read(&folder.join(MANIFEST))?, folder))
+    }
+
+    /// The folder of the baseline of that name, which nobody has read.
+    fn place(&self, name: &str) -> Result<PathBuf, CommandError> {
         files::plain_name(name, self.folder)
             .map_err(|_| CommandError::BaselineName(name.to_owned()))?;
         let folder = self.folder.join(name);
-        let path = folder.join(MANIFEST);
-        if !path.is_file() {
+        if !folder.join(MANIFEST).is_file() {
             let (known, _) = self.list().unwrap_or_default();
             return Err(CommandError::NoBaseline {
                 name: name.to_owned(),
@@ -128,7 +134,38 @@ impl<'a> Store<'a> {
                 known: known.into_iter().map(|one| one.name).collect(),
             });
         }
-        Ok((read(&path)?, folder))
+        Ok(folder)
+    }
+
+    /// The baseline of that name with all of its runs, and its folder.
+    ///
+    /// # Errors
+    /// [`CommandError::BadBaseline`] where a run is missing, is another one than was saved, or was not saved.
+    pub(super) fn whole(&self, name: &str) -> Result<(Manifest, PathBuf), CommandError> {
+        let (manifest, folder) = self.find(name)?;
+        let mut there = run_dirs(&folder);
+        for kept in &manifest.runs {
+            let path = folder.join(files::plain_name(&kept.folder, &folder)?);
+            there.retain(|other| *other != path);
+            let run = RunFolder::stored(&path)?.record;
+            if (&run.started_at, &run.title) != (&kept.started_at, &kept.title) {
+                let problem = format!(
+                    "its run {} is not the one of {} that was saved",
+                    kept.folder, kept.started_at
+                );
+                return Err(CommandError::BadBaseline {
+                    path: folder,
+                    problem,
+                });
+            }
+        }
+        match there.first() {
+            Some(other) => Err(CommandError::BadBaseline {
+                problem: format!("{} was not saved with it", other.display()),
+                path: folder,
+            }),
+            None => Ok((manifest, folder)),
+        }
     }
 
     /// Every baseline by name, and what could not be read. A folder that is not there holds none.
@@ -141,7 +178,13 @@ impl<'a> Store<'a> {
         for entry in entries.filter_map(Result::ok) {
             let path = entry.path().join(MANIFEST);
             let hidden = entry.file_name().to_string_lossy().starts_with('.');
-            if hidden || !path.is_file() {
+            if hidden {
+                continue;
+            }
+            if !path.is_file() {
+                let holds_runs = !run_dirs(&entry.path()).is_empty();
+                let told = || format!("{} holds runs, and no {MANIFEST}", entry.path().display());
+                notes.extend(holds_runs.then(told));
                 continue;
             }
             match read(&path) {
@@ -154,8 +197,7 @@ impl<'a> Store<'a> {
     }
 
     pub(super) fn remove(&self, name: &str) -> Result<(), CommandError> {
-        let (_, folder) = self.find(name)?;
-        discard(&folder)
+        discard(&self.place(name)?)
     }
 }
 
@@ -165,7 +207,11 @@ fn read(path: &Path) -> Result<Manifest, CommandError> {
         path: path.to_owned(),
         problem,
     };
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|e| bad(e.to_string()))?;
+    let text = String::from_utf8_lossy(&text);
+    let manifest: Manifest = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
+    check_digest(&text).map_err(|_| {
+        bad("it was changed or damaged after it was written (where that was on purpose, take out its last key, `digest`)".to_owned())
+    })?;
     if manifest.major != MAJOR {
         return Err(bad(format!(
             "it is of version {}, and this program reads version {MAJOR}",
@@ -252,7 +298,7 @@ fn copy(run: &RunFolder, index: usize, into: &Path, small: bool) -> Result<Kept,
         duplicate(&run.path, &folder, "run.json")?;
     } else {
         // it lists what is kept
-        files::write_run(&folder.join("run.json"), &record)?;
+        files::write_json(&folder.join("run.json"), &record)?;
     }
     if requests {
         for part in JournalFile::Requests.parts_in(&run.path) {

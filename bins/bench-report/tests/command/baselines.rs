@@ -302,6 +302,111 @@ fn repeats_make_one_baseline_and_different_benchmarks_do_not() {
     assert!(said.err.contains("different benchmarks"), "{}", said.err);
 }
 
+/// What a comparison rests on is what was saved: a baseline that lost a repeat has other medians and other intervals.
+#[test]
+fn a_baseline_whose_runs_or_goals_are_not_those_that_were_saved_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, repeats) = (folder.path().join("kept"), folder.path().join("repeats"));
+    for (i, stretch) in [1.0, 1.02, 0.99].into_iter().enumerate() {
+        ended(&repeats.join(i.to_string()), &blank(), &both_cells(stretch));
+    }
+    let new = ended(&folder.path().join("new"), &blank(), &both_cells(1.1));
+    let three = store.join("three");
+    let spoilt = |spoil: &dyn Fn()| {
+        let save = ["baseline", "save", "three", text(&repeats), "--replace"];
+        let save = [&save[..], &["--goal", "failed<=1000"]].concat();
+        assert_eq!(with_store(&store, &save).code, Some(0));
+        spoil();
+        let compare = ["compare", "--baseline", "three", text(&new)];
+        [&compare[..], &["baseline", "show", "three"]].map(|command| with_store(&store, command))
+    };
+    for whole in spoilt(&|| ()) {
+        assert_eq!(whole.code, Some(0), "{}", whole.err);
+    }
+    let manifest = three.join("baseline.json");
+    let edit = |from: &str, to: &str| {
+        let said = fs::read_to_string(&manifest).unwrap();
+        let changed = said.replace(from, to);
+        assert_ne!(changed, said);
+        fs::write(&manifest, changed).unwrap();
+    };
+    let faults: [(&dyn Fn(), &str); 5] = [
+        (&|| fs::remove_dir_all(three.join("02-1")).unwrap(), "02-1"),
+        (
+            &|| fs::remove_file(three.join("02-1/run.json")).unwrap(),
+            "02-1",
+        ),
+        (
+            &|| fs::rename(three.join("03-2"), three.join("04-2")).unwrap(),
+            "03-2",
+        ),
+        (
+            &|| edit("failed<=1000", "failed<=2000"),
+            "changed or damaged",
+        ),
+        (
+            &|| {
+                let (from, to) = (three.join("03-2"), three.join("04-2"));
+                fs::create_dir(&to).unwrap();
+                fs::copy(from.join("run.json"), to.join("run.json")).unwrap();
+            },
+            "04-2 was not saved with it",
+        ),
+    ];
+    for (fault, named) in faults {
+        for refused in spoilt(fault) {
+            assert_eq!(refused.code, Some(1), "{named}: {}", refused.err);
+            assert!(refused.err.contains(named), "{named}: {}", refused.err);
+        }
+    }
+    let on_purpose = || {
+        let said = fs::read_to_string(&manifest).unwrap();
+        let (before, _) = said.rsplit_once(",\n").unwrap();
+        fs::write(&manifest, format!("{before}\n}}\n")).unwrap();
+        edit("failed<=1000", "failed<=2000");
+    };
+    for taken in spoilt(&on_purpose) {
+        assert_eq!(taken.code, Some(0), "{}", taken.err);
+        assert!(taken.out.contains("failed<=2000"), "{}", taken.out);
+    }
+    fs::remove_file(&manifest).unwrap();
+    let listed = with_store(&store, &["baseline", "list"]);
+    assert!(listed.err.contains("no baseline.json"), "{}", listed.err);
+}
+
+/// A folder of repeats with one that lost its run.json is not a folder of fewer repeats.
+#[test]
+fn a_repeat_that_lost_its_run_json_is_named_and_not_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let repeats = folder.path().join("repeats");
+    for (i, stretch) in [1.0, 1.02, 0.99].into_iter().enumerate() {
+        ended(&repeats.join(i.to_string()), &blank(), &both_cells(stretch));
+    }
+    let new = ended(&folder.path().join("new"), &blank(), &both_cells(1.1));
+    fs::remove_file(repeats.join("1/run.json")).unwrap();
+    let commands: [&[&str]; 3] = [
+        &["compare", text(&repeats), text(&new)],
+        &["pivot", text(&repeats)],
+        &[
+            "gate",
+            "--max-regression",
+            "e2e:5%",
+            text(&repeats),
+            text(&new),
+        ],
+    ];
+    for arguments in commands {
+        let said = command(arguments);
+        assert_eq!(said.code, Some(1), "{arguments:?}: {}", said.err);
+        let lost = repeats.join("1");
+        assert!(
+            said.err.contains(text(&lost)),
+            "{arguments:?}: {}",
+            said.err
+        );
+    }
+}
+
 #[test]
 fn capacity_follows_from_the_measured_rate_and_the_given_assumptions() {
     let folder = tempfile::tempdir().unwrap();
