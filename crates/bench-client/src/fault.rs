@@ -82,7 +82,9 @@ impl Fault {
                 (FailureKind::Closed, format!("{peer} {why}"))
             }
             Break::TooLarge => {
-                let why = format!("the response head of {peer} is larger than the client's limit");
+                let why = format!(
+                    "the response head of {peer} is too large (more than 100 headers, or more bytes than the client reads), or its content-length is"
+                );
                 (FailureKind::TooLarge, why)
             }
             Break::NotHttp(why) => (FailureKind::Http, not_http(&why, log, peer)),

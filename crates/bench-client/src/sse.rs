@@ -40,9 +40,7 @@ pub trait SseDecoder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// One event, or one line, is longer than the limit.
-    #[error(
-        "an event of the stream is larger than the limit of {limit} bytes; raise the limit if the server means it"
-    )]
+    #[error("an event of the stream is larger than the client's limit of {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,

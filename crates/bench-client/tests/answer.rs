@@ -147,6 +147,19 @@ fn bytes_of_a_merged_read_are_never_exact() {
     assert_eq!(events.bounds(), [(0, Nanos::new(70))]);
 }
 
+/// An answer that a proxy sends twice has its tokens once, whether both come in one read or apart.
+#[test]
+fn content_after_the_end_marker_is_of_no_answer() {
+    let once = format!("{TOKEN}{TOKEN}{FINISH}data: [DONE]\n\n");
+    let together = answer(&[(&once.repeat(2), mark(0, 1, 2))], StreamEnd::Eof);
+    let apart = [(once.as_str(), mark(0, 1, 2)), (&once, mark(2, 3, 4))];
+    for twice in [together, answer(&apart, StreamEnd::Eof)] {
+        assert_eq!(twice.outcome, Outcome::Completed);
+        assert_eq!(twice.events.len(), 2);
+        assert_eq!(twice.events.last(), Some(Stamp::new(1)));
+    }
+}
+
 #[test]
 fn progress_says_what_each_push_brought() {
     let mut decoder = decoder(AnswerLimits::default());

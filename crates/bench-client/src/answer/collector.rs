@@ -229,7 +229,9 @@ impl Collector {
     fn take(&mut self, end: usize) {
         self.documents += 1;
         let taken = self.delta.take();
-        if let Some((channel, tokens)) = taken.content {
+        // what follows the end marker is of no answer
+        let content = taken.content.filter(|_| !self.is_done());
+        if let Some((channel, tokens)) = content {
             self.events_of_read += 1;
             if let Some(earlier) = &mut self.pending {
                 earlier.exact = false;
