@@ -793,9 +793,14 @@ fn json(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// A comma-separated text as its parts.
+/// A comma-separated text as its parts; one that has none is itself one, so that `--rate "$RATE"` without such a variable is refused and not passed over.
 fn split(text: &str) -> Vec<String> {
-    parts(text, ',')
+    let parts = parts(text, ',');
+    if parts.is_empty() {
+        vec![String::new()]
+    } else {
+        parts
+    }
 }
 
 /// The parts of a text, blanks trimmed.

@@ -230,6 +230,20 @@ fn tags_are_not_split_at_commas_and_numbers_may_be_negative() {
 }
 
 #[test]
+fn a_list_with_nothing_in_it_is_refused_and_not_passed_over() {
+    for name in ["rate", "concurrency", "slo", "target", "url"] {
+        let flag = format!("--{name}");
+        for empty in ["", " ", ","] {
+            let said = configured("", &[&flag, empty]).unwrap_err().join("\n");
+            assert!(said.contains(&flag), "{flag} `{empty}`: {said}");
+            let said = refused(&format!("{name} = \"{empty}\"\n"));
+            assert!(said.contains(name), "{name} `{empty}`: {said}");
+        }
+    }
+    assert!(configured("rate = []\n", &[]).is_ok());
+}
+
+#[test]
 fn a_rate_and_a_precision_go_together() {
     let settings = configured("rate = 5\nprecision = \"p99:ttft=5%\"\n", &[]).unwrap();
     assert_eq!(settings.stop_rule(Some(10)).precision, ["p99:ttft=5%"]);

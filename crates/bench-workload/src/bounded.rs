@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use crate::WorkloadError;
@@ -13,6 +14,14 @@ pub(crate) const TEXT_BYTES: u64 = 64 << 20;
 /// Largest tokenizer.
 pub(crate) const TOKENIZER_BYTES: u64 = 128 << 20;
 
+/// A file to be read. No pipe: opening one waits for whoever writes to it, where no signal is heard, and it can be read once, where each cell begins anew.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    if std::fs::metadata(path)?.file_type().is_fifo() {
+        return Err(io::Error::other("it is a pipe; write it to a file first"));
+    }
+    File::open(path)
+}
+
 /// A whole file of at most so many bytes.
 pub(crate) fn read(path: &Path, doing: &'static str, limit: u64) -> Result<Vec<u8>, WorkloadError> {
     let failed = |cause| WorkloadError::File {
@@ -21,7 +30,7 @@ pub(crate) fn read(path: &Path, doing: &'static str, limit: u64) -> Result<Vec<u
         cause,
     };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
+    let file = open(path).map_err(failed)?;
     let read = file.take(limit + 1).read_to_end(&mut bytes);
     if read.map_err(failed)? as u64 > limit {
         return Err(too_large(path, "the file", limit));

@@ -389,3 +389,26 @@ fn a_path_that_never_ends_is_refused() {
         assert!(message.contains("larger than"), "{format}: {message}");
     }
 }
+
+/// Opening one waits until somebody writes to it.
+#[test]
+fn a_pipe_is_refused_by_name_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let tokenizer = bench_workload::HfTokenizer::open(&pipe).unwrap_err();
+    let dataset = spec(&format!("jsonl:{}", pipe.display())).unwrap();
+    let dataset = match Plan::new(dataset, Arc::new(Words)) {
+        Ok(plan) => plan.iter().find_map(Result::err),
+        Err(error) => Some(error),
+    };
+    for error in [tokenizer, dataset.unwrap()] {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let said = format!("{error}: {}", cause.unwrap_or_default());
+        assert!(
+            said.contains("pipe") && said.contains("to a file"),
+            "{said}"
+        );
+    }
+}

@@ -451,7 +451,6 @@ mod tests {
             "c2:failed==0",
             "failed==0",
             "any:failed==0",
-            "concurrency=2:failed==0",
             "concurrency=8.0:decode.p95<1s",
             "use_case=short-qa:failed==0",
             "use_case=short-qa+concurrency=2:e2e.p95<1s",
@@ -486,9 +485,7 @@ mod tests {
             ),
             ("endpoint=a:failed==0", "one endpoint", "leave it out"),
             ("attainment>0.9", "no objectives", "--slo"),
-            ("goodput_requests_per_s>1", "no objectives", "--slo"),
             ("use_case=short-qa:decode.p95<1s", "one use_case", "tpot"),
-            ("use_case=short-qa:requests_per_s>1", "one use_case", "e2e"),
             ("use_case=short-qa:attainment>0.9", "one use_case", "e2e"),
             ("use_case=short-qa:e2e_due.p95<1s", "one use_case", "e2e"),
         ] {

@@ -3,7 +3,6 @@
 mod prompts;
 mod trace;
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 
 use crate::WorkloadError;
-use crate::bounded::{Rows, row_error};
+use crate::bounded::{self, Rows, row_error};
 use crate::dataset::FileFormat;
 use crate::length::MAX_LENGTH;
 use crate::source::{Body, Row};
@@ -258,7 +257,7 @@ fn usable(row: Row, bad: impl Fn(String) -> WorkloadError) -> Result<Row, Worklo
 
 /// The bytes of a file, unpacked where its name ends in `.gz`.
 pub(crate) fn bytes(path: &Path) -> Result<Rows, WorkloadError> {
-    let file = File::open(path).map_err(|cause| WorkloadError::File {
+    let file = bounded::open(path).map_err(|cause| WorkloadError::File {
         path: path.to_owned(),
         doing: "opening a dataset",
         cause,
