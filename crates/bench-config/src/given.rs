@@ -215,18 +215,24 @@ impl Given {
         for (key, entry) in &entries {
             for text in &entry.texts {
                 let arg = OsString::from(format!("--{}={text}", key.replace('_', "-")));
-                match command.try_get_matches_from_mut([name(), arg.clone()]) {
-                    Ok(_) => right.push(arg),
-                    Err(error) => {
-                        let meant = command.get_arguments().find(|arg| arg.get_id() == key);
-                        problems.push(Problem {
-                            place: entry.place.clone(),
-                            key: key.clone(),
-                            message: message(&error, meant, text),
-                            help: meant.map(keys::help),
-                        });
+                let read = command.try_get_matches_from_mut([name(), arg.clone()]);
+                let meant = command.get_arguments().find(|arg| arg.get_id() == key);
+                // to the parser it would be a list of nothing
+                let is_list = meant.is_some_and(|key| keys::shape(key) == Shape::List);
+                let message = match read {
+                    Ok(_) if text.is_empty() && is_list => "is given, and empty".to_owned(),
+                    Ok(_) => {
+                        right.push(arg);
+                        continue;
                     }
-                }
+                    Err(error) => message(&error, meant, text),
+                };
+                problems.push(Problem {
+                    place: entry.place.clone(),
+                    key: key.clone(),
+                    message,
+                    help: meant.map(keys::help),
+                });
             }
         }
         let read = command

@@ -26,7 +26,7 @@ pub enum JournalError {
     },
     /// Some lines never reached the disk.
     #[error(
-        "{lost_lines} lines of {path} could not be written; run.json counts them, and what was on disk before is there"
+        "{lost_lines} lines of {path} could not be written; the result counts them, and what was on disk before is there"
     )]
     Lost {
         /// The part that was being written.
@@ -38,7 +38,7 @@ pub enum JournalError {
     },
     /// Somebody else wrote to it.
     #[error(
-        "{0} was changed by somebody else while it was written; run.json counts every request, and those in the file are not whole"
+        "{0} was changed by somebody else while it was written; the result counts every request, and those in the file are not whole"
     )]
     Changed(PathBuf),
 }

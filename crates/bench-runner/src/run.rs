@@ -271,7 +271,8 @@ impl Run<'_> {
         let reports = self.program.reports;
         let note = |error: String| {
             self.progress.note(&format!(
-                "warning: a report could not be written: {error}; run.json has everything"
+                "warning: a report could not be written: {error}; with room there, `bench-report render {}` makes it",
+                directory.name().display()
             ));
         };
         let markdown = directory.write("report.md", &(reports.markdown)(record));
