@@ -37,6 +37,33 @@ fn instant() -> Result<Server> {
     Ok(Server::start(EngineConfig::profile("instant")?)?)
 }
 
+#[test]
+fn each_endpoint_is_asked_before_any_load() -> Result {
+    let server = instant()?;
+    let gone = TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("http://{}", gone.local_addr()?);
+    drop(gone);
+    let urls = format!("{},{address}", server.url());
+    let folder = tempfile::tempdir()?;
+    let args = ["--url", &urls, "--requests", "20", "--no-hardware"];
+    let output = bench(&args)
+        .arg("--out")
+        .arg(folder.path().join("run"))
+        .output()?;
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&address) && said.contains("--keep-going"),
+        "{said}"
+    );
+    let asked = server.ledger().take();
+    assert!(
+        asked.iter().all(|entry| entry.id == "preflight"),
+        "{asked:?}"
+    );
+    Ok(())
+}
+
 fn valid_against_schema(name: &str, value: &serde_json::Value) -> Result {
     let schema = json_schemas()
         .into_iter()

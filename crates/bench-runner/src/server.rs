@@ -248,7 +248,21 @@ fn cannot_measure(
     } else {
         "check the URL, and the server's own log"
     };
-    let mut what = format!("{} cannot be measured: {error}", urls.join(", "));
+    let mut what = match error {
+        bench_client::ClientError::NotReady {
+            url,
+            waited_s,
+            last,
+        } => {
+            let why = last.strip_prefix(&format!("{url}: ")).unwrap_or(last);
+            let waited = match settings.target.wait.get() {
+                0 => String::new(),
+                _ => format!(" after {waited_s:.0} s"),
+            };
+            format!("{url} cannot be measured{waited}: {why}")
+        }
+        other => format!("{} cannot be measured: {other}", urls.join(", ")),
+    };
     redact::Secrets::of(settings).hide(&mut what);
     RunError::Server {
         what,
@@ -300,6 +314,29 @@ mod tests {
     use bench_client::protocol_by_name;
 
     use super::*;
+
+    #[test]
+    fn a_server_that_is_not_there_is_named_once_with_the_reason() {
+        let said = |args: &[&str]| {
+            let settings = config::for_tests(bench_schema::Benchmark::Throughput, args);
+            let error = bench_client::ClientError::NotReady {
+                url: "http://h:1".to_owned(),
+                waited_s: 61.2,
+                last: "http://h:1: nobody listens there".to_owned(),
+            };
+            let urls = ["http://h:1".to_owned()];
+            cannot_measure(&error, &settings, &urls).to_string()
+        };
+        let first = |text: String| text.lines().next().map(str::to_owned).unwrap();
+        assert_eq!(
+            first(said(&["--url", "http://h:1"])),
+            "http://h:1 cannot be measured: nobody listens there"
+        );
+        assert_eq!(
+            first(said(&["--url", "http://h:1", "--wait", "60s"])),
+            "http://h:1 cannot be measured after 61 s: nobody listens there"
+        );
+    }
 
     #[test]
     fn what_a_protocol_says_makes_it_a_chat_and_not_its_files_name() {

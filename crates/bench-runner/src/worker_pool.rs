@@ -41,6 +41,7 @@ enum Order {
 
 /// One request beside the plan.
 struct Question {
+    endpoint: usize,
     request: GenerationRequest,
     name: String,
     reply: oneshot::Sender<Result<Exchange, RunError>>,
@@ -111,14 +112,16 @@ impl WorkerPool {
         Ok(reports)
     }
 
-    /// Have the first worker ask one thing. Its connection is then there for that worker's first request of the plan.
+    /// Have the first worker ask one endpoint one thing. Its connection is then there for that worker's requests of the plan.
     pub(crate) async fn ask(
         &self,
+        endpoint: usize,
         request: GenerationRequest,
         name: &str,
     ) -> Result<Exchange, RunError> {
         let (reply, answer) = oneshot::channel();
         let question = Box::new(Question {
+            endpoint,
             request,
             name: name.to_owned(),
             reply,
@@ -184,6 +187,7 @@ impl WorkerContext {
                         let answer = match &equipment {
                             Ok((worker, _)) => {
                                 let client = &worker.io.client;
+                                client.begin_with(question.endpoint);
                                 Ok(client.send(&question.request, &question.name).await)
                             }
                             Err(error) => Err(unusable(error)),

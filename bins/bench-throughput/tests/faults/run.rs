@@ -210,6 +210,8 @@ fn measure(urls: &[String], connections: &str, run: &Path, limit_ms: u64) -> Res
     let mut child = Killed(
         bench(&["--connections", connections])
             .args(arguments(urls, limit_ms))
+            // a second endpoint that is at fault from its first connection is measured all the same
+            .args((urls.len() > 1).then_some("--keep-going"))
             .arg("--out")
             .arg(run)
             .stdout(Stdio::null())

@@ -1,4 +1,4 @@
-//! One real request before anything else: what is wrong with the address, the key or the model is said once, and not a thousand times.
+//! One real request to each endpoint before anything else: what is wrong with the address, the key or the model is said once, and not a thousand times.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ const PAUSE: Nanos = Nanos::from_millis(500);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(10);
 
 impl Run<'_> {
-    /// Have a worker ask one small question as the cells will, and learn from its usage what the server adds to a prompt (the chat template), so that asked
-    /// lengths are those that the server counts.
+    /// Have a worker ask each endpoint one small question as the cells will, and learn from the first usage what the server adds to a prompt (the chat
+    /// template), so that asked lengths are those that the server counts.
     pub(super) async fn preflight(&mut self, pool: &WorkerPool) -> Result<(), RunError> {
         let request = self.question();
         let protocol = &self.server.target.protocol;
@@ -35,28 +35,50 @@ impl Run<'_> {
                 left_out.join(", ")
             ));
         }
-        let mut answer = pool.ask(request.clone(), "preflight").await?;
+        let urls = self.server.record.urls.clone();
+        for (endpoint, url) in urls.iter().enumerate() {
+            let answer = self.answer_of(pool, endpoint, &request).await?;
+            match refusal(&answer) {
+                Some((mut what, help)) => {
+                    if urls.len() > 1 && !what.contains(url) {
+                        what = format!("{url}: {what}");
+                    }
+                    self.secrets.hide(&mut what);
+                    if !self.settings.limits.keep_going {
+                        let help = format!("{help}; --keep-going measures all the same");
+                        return Err(RunError::Server { what, help });
+                    }
+                    self.progress.note(&format!("warning: {what}"));
+                }
+                None if endpoint == 0 => self.learn(&answer)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What an endpoint answers, asked again where the trouble may pass.
+    async fn answer_of(
+        &self,
+        pool: &WorkerPool,
+        endpoint: usize,
+        request: &GenerationRequest,
+    ) -> Result<Exchange, RunError> {
+        let name = match endpoint {
+            0 => "preflight".to_owned(),
+            other => format!("preflight-url{other}"),
+        };
+        let mut answer = pool.ask(endpoint, request.clone(), &name).await?;
         for again in 1..TRIES {
             if !is_worth_another_try(&answer) {
                 break;
             }
             let pause = answer.retry_after.unwrap_or(PAUSE).min(LONGEST_PAUSE);
             tokio::time::sleep(pause.to_duration()).await;
-            let name = format!("preflight-{again}");
-            answer = pool.ask(request.clone(), &name).await?;
+            let name = format!("{name}-{again}");
+            answer = pool.ask(endpoint, request.clone(), &name).await?;
         }
-        match refusal(&answer) {
-            Some((mut what, help)) => {
-                self.secrets.hide(&mut what);
-                if !self.settings.limits.keep_going {
-                    let help = format!("{help}; --keep-going measures all the same");
-                    return Err(RunError::Server { what, help });
-                }
-                self.progress.note(&format!("warning: {what}"));
-            }
-            None => self.learn(&answer)?,
-        }
-        Ok(())
+        Ok(answer)
     }
 
     fn question(&self) -> GenerationRequest {
