@@ -261,7 +261,6 @@ fn records_of(runs: &[RunFolder]) -> Vec<&RunRecord> {
     runs.iter().map(|run| &run.record).collect()
 }
 
-/// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

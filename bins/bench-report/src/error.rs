@@ -7,9 +7,7 @@ use bench_insight::InsightError;
 use bench_report::ReportError;
 use bench_schema::{SchemaError, UnreadablePart};
 
-/// The command failed.
 const FAILED: u8 = 1;
-/// Wrong usage.
 const USAGE: u8 = 2;
 /// The numbers cannot be believed.
 pub(crate) const UNTRUSTED: u8 = 3;
@@ -139,13 +137,11 @@ impl From<UnreadablePart> for CommandError {
 }
 
 impl CommandError {
-    /// Builds a [`CommandError::Read`] for a path.
     pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Read { path, source }
     }
 
-    /// Builds a [`CommandError::Write`] for a path.
     pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Write { path, source }

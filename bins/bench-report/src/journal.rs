@@ -134,7 +134,6 @@ impl Known {
         })
     }
 
-    /// Its parts of one journal.
     fn of_file(&self, file: JournalFile) -> Vec<&JournalPart> {
         let own = |part: &&JournalPart| part.file.starts_with(file.stem());
         self.parts.iter().filter(own).collect()

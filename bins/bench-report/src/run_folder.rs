@@ -29,7 +29,6 @@ type Spans = BTreeMap<String, (Stamp, Stamp)>;
 /// A run and where it lies.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
-    /// The run directory.
     pub(crate) path: PathBuf,
     /// What is known of the run.
     pub(crate) record: RunRecord,
@@ -189,7 +188,6 @@ impl RunFolder {
                 || (&a.started_at, &a.clock) == (&b.started_at, &b.clock) && a.cells == b.cells)
     }
 
-    /// Whether its records are there.
     pub(crate) fn has_requests(&self) -> bool {
         !JournalFile::Requests.parts_in(&self.path).is_empty()
     }
@@ -203,7 +201,6 @@ impl RunFolder {
         }
     }
 
-    /// Its records, one at a time.
     pub(crate) fn requests(&self) -> Values<RequestRecord> {
         Values::open(&self.path, JournalFile::Requests, self.damaged_ok)
     }

@@ -26,7 +26,6 @@ const PROMPTS: LengthSpec = LengthSpec::Uniform {
 /// Context that such prompts and the longest answers of the mixed workload need.
 const CONTEXT: u64 = 2048;
 
-/// The cells of the sweep.
 fn cells(settings: &Settings, context: Option<u64>) -> Vec<Cell> {
     let mut cells = by_load(settings);
     let workload = &settings.workload;

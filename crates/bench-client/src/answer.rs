@@ -17,7 +17,6 @@ use collector::Collector;
 enum Framer {
     /// Server-sent events.
     Sse(SseSplitter),
-    /// A line each.
     Lines(LineSplitter),
     /// One document; also a JSON document that came where a stream was asked for.
     Whole(Whole),

@@ -20,7 +20,6 @@ pub struct Endpoint {
     prefix: String,
 }
 
-/// What to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
     Tcp { name: String, port: u16 },
@@ -265,7 +264,6 @@ fn without_credentials(url: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct Proxy {
     endpoint: Endpoint,
-    /// The value of `proxy-authorization`.
     authorization: Option<Secret>,
 }
 

@@ -19,7 +19,6 @@ use crate::timer::{Deadline, Recall};
 use crate::transfer::{Break, Connection, Http1, Step, Transfer};
 use crate::{AnswerDecoder, AnswerLimits, Clock, ReadMark, StreamEnd, Target};
 
-/// One request on its way.
 pub(crate) struct RequestExecution<'a> {
     target: &'a Target,
     clock: &'a Clock,

@@ -44,7 +44,6 @@ impl Fault {
         Self::new(stage, kind, message)
     }
 
-    /// An error of the TLS handshake.
     pub(crate) fn tls(error: &io::Error, peer: &str) -> Self {
         let rustls = error
             .get_ref()

@@ -79,7 +79,6 @@ enum VersionPage {
     Hangs,
 }
 
-/// One look at a server.
 enum Look {
     Ready(Option<Fetched>),
     NotYet(String),

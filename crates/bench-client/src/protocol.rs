@@ -177,7 +177,6 @@ pub struct ProtocolOptions {
     pub max_completion_tokens: bool,
 }
 
-/// Every API.
 const APIS: [&Api; 12] = [
     &openai::CHAT,
     &openai::COMPLETIONS,

@@ -215,7 +215,6 @@ pub(crate) struct HttpRequest<'a> {
 }
 
 impl HttpRequest<'_> {
-    /// For HTTP/1.1.
     pub(crate) fn over_http1(self) -> Request<Full<Bytes>> {
         let body = Full::new(self.prepared.body.clone());
         let mut request = self.with_body(body, &self.route.target, Version::HTTP_11);

@@ -105,7 +105,6 @@ impl Socket {
         Peek(Rc::clone(&self.fd))
     }
 
-    /// Read once.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut Context<'_>,
@@ -442,7 +441,6 @@ impl ReadLog {
         }
     }
 
-    /// The latest read.
     pub(crate) fn mark(&self) -> ReadMark {
         self.mark.get()
     }
@@ -505,7 +503,6 @@ fn copy_of(error: &io::Error) -> io::Error {
 /// Bytes that are looked at for the end of the first event.
 const LOOK: usize = 2048;
 
-/// Where a piece ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PieceEnd {
     /// At the end of a segment: its stamp is the piece's arrival.

@@ -136,7 +136,6 @@ pub struct SseSplitter {
 /// What is known of the open event.
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenFrame {
-    /// Lines that have ended.
     lines: usize,
     /// The line that has not ended has bytes in `frame`.
     line_begun: bool,

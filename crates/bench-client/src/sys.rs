@@ -151,7 +151,6 @@ impl TcpState {
 
 /// The same; absent as for [`arrived`].
 pub(crate) fn tcp_state(fd: BorrowedFd<'_>) -> Option<TcpState> {
-    /// `TCP_CLOSE`.
     const CLOSED: u8 = 7;
     let info = TcpInfo::of(fd)?;
     let [state] = info.member(TcpInfo::STATE)?;
@@ -208,7 +207,6 @@ pub(crate) fn ask_for_stamps(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Read once.
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
     recv_with(fd, buffer, 0)
 }

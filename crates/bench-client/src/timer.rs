@@ -229,7 +229,6 @@ impl Deadline {
         }
     }
 
-    /// Move it.
     pub(crate) fn set(&mut self, due: Stamp) {
         self.due = due;
         if due < self.armed {
@@ -237,7 +236,6 @@ impl Deadline {
         }
     }
 
-    /// Whether it has passed at `now`.
     pub(crate) fn has_passed(&self, now: Stamp) -> bool {
         now >= self.due
     }

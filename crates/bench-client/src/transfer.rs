@@ -36,7 +36,6 @@ pub(crate) enum Step {
     Data(ReadMark),
     /// The body ended properly.
     End(Stamp),
-    /// The exchange broke.
     Broken(Break),
 }
 

@@ -37,7 +37,6 @@ const ONLY: &[(&[Benchmark], &[&str])] = &[
     ),
 ];
 
-/// The benchmarks that take a key.
 pub(crate) fn takers(key: &str) -> &'static [Benchmark] {
     let named = ONLY.iter().find(|(_, keys)| keys.contains(&key));
     named.map_or(
@@ -51,7 +50,6 @@ pub(crate) fn takers(key: &str) -> &'static [Benchmark] {
 pub(crate) enum Shape {
     /// `true` or `false`; on the command line `--name` or `--no-name`.
     Switch,
-    /// One value.
     One,
     /// Several values: an array in the file, commas on the command line.
     List,

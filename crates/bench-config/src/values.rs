@@ -510,7 +510,6 @@ pub(crate) trait Shown {
     fn shown(&self) -> Value;
 }
 
-/// For `#[serde(serialize_with = "shown")]`.
 pub(crate) fn shown<T: Shown, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     value.shown().serialize(serializer)
 }

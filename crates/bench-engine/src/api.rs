@@ -21,7 +21,6 @@ use parameters::{Asked, body};
 pub(crate) enum Answer {
     /// An answer that is known now.
     Ready(Reply),
-    /// Tokens.
     Generate(Job),
 }
 
@@ -176,7 +175,6 @@ pub(crate) struct Piece<'a> {
     pub(crate) usage: Usage,
 }
 
-/// A generation that is over.
 #[derive(Debug)]
 pub(crate) struct Whole {
     /// Text, ids and end of each choice; of a stream only the ends are kept.
@@ -210,10 +208,8 @@ pub(crate) trait Dialect {
     /// What opens a choice; it goes out together with its first token.
     fn open(&mut self, _events: &mut Events, _choice: usize, _usage: Usage) {}
 
-    /// One content event.
     fn piece(&mut self, events: &mut Events, piece: &Piece<'_>);
 
-    /// What closes the stream.
     fn close(&mut self, _events: &mut Events, _whole: &Whole) {}
 
     /// The answer in one piece.

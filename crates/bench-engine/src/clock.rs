@@ -134,7 +134,6 @@ impl Pacer {
         Poll::Pending
     }
 
-    /// Waits until `at`.
     pub(crate) async fn until(&self, at: u64) {
         let mut registered = 0;
         std::future::poll_fn(|cx| self.poll_until(at, &mut registered, cx)).await;

@@ -72,7 +72,6 @@ async fn whole(
     send(generation.local, reply, faults, peer, entry).await
 }
 
-/// One sequence of an answer.
 pub(crate) struct Choice {
     generation: Option<Gen>,
     decoder: Decoder,
@@ -113,13 +112,8 @@ pub(crate) struct Generation<'a> {
     keep: bool,
 }
 
-/// What comes next.
 pub(crate) enum Next {
-    Step {
-        choice: usize,
-        step: Step,
-    },
-    /// All choices are over.
+    Step { choice: usize, step: Step },
     Over,
     Gone,
 }

@@ -86,12 +86,10 @@ impl Events {
         }
     }
 
-    /// One event of JSON.
     pub(crate) fn json(&mut self, value: &serde_json::Value) {
         self.data(value.to_string().as_bytes());
     }
 
-    /// One event of data.
     pub(crate) fn data(&mut self, payload: &[u8]) {
         self.named("", payload);
     }
@@ -162,7 +160,6 @@ impl Events {
         self.wire.extend_from_slice(b"\r\n");
     }
 
-    /// The end of the body.
     pub(crate) fn end(&mut self) {
         if self.chunked {
             self.wire.extend_from_slice(b"0\r\n\r\n");
@@ -192,7 +189,6 @@ pub(crate) struct Written {
     pub(crate) after_ns: u64,
 }
 
-/// A response head.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) status: u16,

@@ -128,7 +128,6 @@ impl Phases {
 }
 
 impl Metrics {
-    /// Sequences that wait.
     pub(crate) fn waiting(&self) -> usize {
         usize::try_from(self.waiting.load(Relaxed)).unwrap_or(0)
     }

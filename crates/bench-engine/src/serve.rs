@@ -33,7 +33,6 @@ pub(crate) async fn at_accept(local: &Local, io: Io, number: u64) -> Option<Io> 
     Some(io)
 }
 
-/// Serves one HTTP/1 connection until it ends.
 pub(crate) async fn connection(local: Rc<Local>, io: Io, number: u64) {
     let mut conn = Conn::new(io, number);
     let mut carried = 0;

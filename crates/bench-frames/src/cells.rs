@@ -44,7 +44,6 @@ pub fn cells_of(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError>
     frame(&named.collect::<Vec<_>>())
 }
 
-/// A cell and its run.
 type Of<'a> = (&'a Run<'a>, &'a CellRecord);
 
 pub(crate) fn frame(runs: &[Run<'_>]) -> Result<DataFrame, FramesError> {
@@ -105,16 +104,8 @@ type Count = fn(&Counts) -> u64;
 type Rate = fn(&Rates) -> Option<f64>;
 
 fn counts<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
-    let all: [(&str, Count); 7] = [
-        ("planned", |c| c.planned),
-        ("completed", |c| c.completed),
-        ("failed", |c| c.failed),
-        ("timed_out", |c| c.timed_out),
-        ("truncated", |c| c.truncated),
-        ("cancelled", |c| c.cancelled),
-        ("unsent", |c| c.unsent),
-    ];
-    for (name, of) in all {
+    let planned: (&str, Count) = ("planned", |c| c.planned);
+    for (name, of) in [planned].into_iter().chain(Counts::ENDS) {
         table = table.whole(name, move |(_, cell)| Some(of(&cell.counts)));
     }
     table

@@ -44,7 +44,6 @@ pub(crate) struct Request<'a> {
     instants: Instants,
 }
 
-/// The cells of a run.
 pub(crate) type ById<'a> = BTreeMap<&'a str, &'a CellRecord>;
 
 pub(crate) fn by_id<'a>(run: &'a Run<'_>) -> ById<'a> {
@@ -63,7 +62,6 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The columns of requests.
 pub(crate) fn request_table<'a>(runs: &'a [Run<'_>]) -> Requests<'a> {
     let mut table = wire(ending(identity(Table::new())));
     let lengths = |metric: &&Metric| matches!(metric, Metric::InputTokens | Metric::OutputTokens);
@@ -262,10 +260,8 @@ pub fn readings(dir: impl AsRef<Path>) -> Result<DataFrame, FramesError> {
     table.frame()
 }
 
-/// A reading, and one of its values.
 pub(crate) type Read = (Reading, String, f64);
 
-/// The columns of readings.
 pub(crate) fn reading_table() -> Table<'static, Read> {
     Table::new()
         .whole("from_ns", |(reading, ..): &Read| Some(reading.from.get()))
@@ -278,7 +274,6 @@ pub(crate) fn reading_table() -> Table<'static, Read> {
         .number("value", |(.., value)| Some(*value))
 }
 
-/// Each value of a reading.
 pub(crate) fn values(mut reading: Reading, mut each: impl FnMut(&Read)) {
     let values = std::mem::take(&mut reading.values);
     let mut row = (reading, String::new(), 0.0);

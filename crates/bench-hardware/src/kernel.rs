@@ -120,9 +120,7 @@ fn times(fields: &str, per_s: f64) -> Option<CpuTimes> {
 /// Since boot, over all disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct DiskTotals {
-    /// Bytes read.
     pub(crate) read: f64,
-    /// Bytes written.
     pub(crate) written: f64,
     /// Seconds in which a disk was busy, summed over disks.
     pub(crate) busy: f64,
@@ -166,7 +164,6 @@ fn is_virtual(name: &str) -> bool {
 pub(crate) struct Traffic {
     /// Received by all interfaces but the loopback.
     pub(crate) received: f64,
-    /// Sent by them.
     pub(crate) sent: f64,
     /// Received over the loopback, which is what was sent over it.
     pub(crate) loopback: f64,

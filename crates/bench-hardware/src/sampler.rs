@@ -297,7 +297,6 @@ struct Worker {
     sources: Vec<Box<dyn Source>>,
 }
 
-/// The workers that `config` asks for.
 fn wanted(config: &SamplerConfig, fetch: &Arc<dyn Fetch>) -> Vec<Worker> {
     let mut host: Vec<Box<dyn Source>> = vec![
         Box::new(HostSource::new()),

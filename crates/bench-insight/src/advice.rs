@@ -5,7 +5,6 @@ use bench_schema::{Action, Advice, Cause, Evidence, Finding, Known};
 /// How each kind of server names what an action changes.
 const PARAMETERS: &str = include_str!("parameters.txt");
 
-/// The cells of a row.
 fn row(name: &str) -> Option<impl Iterator<Item = &'static str>> {
     let rows = PARAMETERS.lines().filter(|line| !line.starts_with('#'));
     let mut rows = rows.filter_map(|line| line.split_once(": "));

@@ -72,7 +72,6 @@ impl Draft {
     }
 }
 
-/// A number of one cell.
 pub(crate) fn of_cell(figure: Known, value: f64, cell: &str) -> Evidence {
     Evidence {
         cell: Some(cell.to_owned()),

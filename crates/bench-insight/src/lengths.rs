@@ -28,7 +28,6 @@ pub(crate) fn category_tokens(cell: &CellRecord, group: &GroupRecord) -> Option<
 pub(crate) struct LengthPoint {
     /// Prompt class it was measured with; empty where there is only one.
     pub(crate) class: String,
-    /// Output tokens.
     pub(crate) tokens: f64,
     /// Mean E2E, ns.
     pub(crate) e2e: f64,

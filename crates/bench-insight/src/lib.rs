@@ -50,4 +50,5 @@ pub use scenario::{
 pub use server_phases::server_phases;
 pub use signals::{Level, Signal};
 pub use target::{PlannedCell, Target, targets};
+pub use text::rounded;
 pub use trust::trust;

@@ -86,7 +86,7 @@ pub(crate) fn count(n: usize, noun: &str) -> String {
 }
 
 /// A whole number that is not known to its last digit: three significant figures, grouped.
-pub(crate) fn rounded(x: f64) -> String {
+pub fn rounded(x: f64) -> String {
     let digits = x.abs().max(1.0).log10().floor();
     let step = 10_f64.powf((digits - 2.0).max(0.0));
     grouped((x / step).round() * step)

@@ -6,7 +6,6 @@ use bench_schema::{Counts, FailureKind, Outcome, Phase, RequestRecord, Stage};
 
 /// Messages kept at most, so that a server that numbers its errors cannot fill the memory.
 const MESSAGES: usize = 64;
-/// Messages reported.
 const REPORTED: usize = 10;
 
 /// Counts requests as they end.

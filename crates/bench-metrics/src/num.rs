@@ -40,7 +40,6 @@ pub(crate) fn sum(values: impl IntoIterator<Item = f64>) -> f64 {
     total + lost
 }
 
-/// Sum of squared deviations from `centre`.
 pub(crate) fn squared_deviations(values: &[f64], centre: f64) -> f64 {
     sum(values.iter().map(|x| (x - centre).powi(2)))
 }

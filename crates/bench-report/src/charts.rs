@@ -119,7 +119,6 @@ fn cells_axis(run: &RunRecord, cells: &[&CellRecord]) -> Axis {
     }
 }
 
-/// The cells that have something, and what they have.
 fn cells_with<'a, T>(
     run: &'a RunRecord,
     of: impl Fn(&'a CellRecord) -> Option<T>,

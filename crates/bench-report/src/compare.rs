@@ -100,13 +100,11 @@ impl<'a> Study<'a> {
         common.map_or_else(|| "its best cell".to_owned(), label)
     }
 
-    /// The comparisons with it.
     fn held(&self) -> impl Iterator<Item = (&Point<'a>, &RunComparison)> {
         let points = self.points.iter();
         points.filter_map(|point| Some((point, point.held.as_ref()?)))
     }
 
-    /// The first run of each point.
     fn firsts(&self) -> Vec<&'a RunRecord> {
         let points = self.points.iter();
         points

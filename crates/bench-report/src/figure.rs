@@ -180,7 +180,6 @@ impl Plot {
         self
     }
 
-    /// A second y axis at the right.
     pub(crate) fn second_y(mut self, axis: Axis) -> Self {
         self.chart = self.chart.y_axis(axis.name_location(NameLocation::End));
         self.linear()
@@ -330,7 +329,6 @@ impl Plot {
             .with("labelLayout", json!({"hideOverlap": true}))
     }
 
-    /// Points.
     pub(crate) fn points(mut self, name: &str, color: &str, points: &[(f64, f64)]) -> Self {
         self.saw(points.iter().map(|p| p.1));
         let style = ItemStyle::new().color(color).opacity(0.75);

@@ -142,7 +142,7 @@ impl<'a> Numbers<'a> {
         Some(match how {
             "of" => text::shortened(first.of.as_deref()?, 60),
             "bare" => number::short(first.value),
-            "grouped" => grouped(first.value),
+            "grouped" => bench_insight::rounded(first.value),
             "each" => {
                 let each = |e: &&Evidence| {
                     Some(format!("{} {}", amount(e), text::plain(e.of.as_deref()?)))
@@ -384,21 +384,6 @@ fn tightest(n: &Numbers<'_>) -> Option<String> {
     let (m, limit, _) = used.max_by(|a, b| a.2.total_cmp(&b.2))?;
     let name = text::plain(m.of.as_deref()?);
     Some(format!("{name} with {} of {}", amount(m), amount(limit)))
-}
-
-/// `397,000`: what follows from a rate of three figures has no more.
-fn grouped(x: f64) -> String {
-    let digits = x.abs().max(1.0).log10().floor();
-    let step = 10_f64.powf((digits - 2.0).max(0.0));
-    let plain = format!("{:.0}", (x / step).round() * step);
-    let mut out = String::new();
-    for (i, digit) in plain.chars().enumerate() {
-        if i > 0 && (plain.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// What stands under a finding besides its evidence: what follows from it, what was ruled out and by which number, what would refute it.

@@ -54,7 +54,6 @@ pub fn render(run: &RunRecord, files: &RunFiles) -> Result<String, ReportError> 
 const CSS: &str = include_str!("html/page.css");
 const PAGE: &str = include_str!("html/page.js");
 
-/// A page under construction.
 pub(crate) struct Page {
     title: String,
     facts: Vec<String>,
@@ -81,7 +80,6 @@ impl Page {
         self.push(&html! { section.card { (part) } });
     }
 
-    /// Lines of words as a list.
     pub(crate) fn list(&mut self, lines: &[String]) {
         self.card(&html! { ul { @for line in lines { li { (with_code(line)) } } } });
     }
@@ -92,7 +90,6 @@ impl Page {
         self.push(&html! { h2 id=(id) { (title) } });
     }
 
-    /// A section of charts.
     pub(crate) fn charts(&mut self, section: &Section) {
         let all = &section.figures;
         if !all.is_empty() {
@@ -103,7 +100,6 @@ impl Page {
         }
     }
 
-    /// The whole page.
     pub(crate) fn finish(self) -> String {
         let scripts = [ECHARTS, DRAW, PAGE];
         let hashes = scripts.map(|script| format!("'sha256-{}'", hash(script)));

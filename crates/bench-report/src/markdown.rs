@@ -303,7 +303,6 @@ fn links(figures: &[FigureLink]) -> String {
     figures.iter().map(link).collect()
 }
 
-/// `12.3 ms`.
 fn ms(ns: f64) -> String {
     format!("{} ms", number::short(ns / 1e6))
 }

@@ -105,7 +105,6 @@ impl Column {
         }
     }
 
-    /// Without its unit.
     fn name(&self) -> String {
         format!("{} {}", self.group, self.title)
             .trim_start()

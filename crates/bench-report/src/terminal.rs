@@ -117,7 +117,6 @@ fn head(run: &RunRecord) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// One word for each verdict.
 pub(crate) fn verdict_word(verdict: TrustVerdict) -> &'static str {
     match verdict {
         TrustVerdict::Trusted => "TRUSTED",
@@ -126,7 +125,6 @@ pub(crate) fn verdict_word(verdict: TrustVerdict) -> &'static str {
     }
 }
 
-/// What the verdict means, in a sentence.
 pub(crate) fn verdict_meaning(verdict: TrustVerdict) -> &'static str {
     match verdict {
         TrustVerdict::Trusted => {

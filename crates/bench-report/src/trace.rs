@@ -127,7 +127,6 @@ impl Trace {
         self.values(cell, Row::e2e_ms)
     }
 
-    /// The requests of a cell.
     pub(crate) fn of_cell(&self, cell: u32) -> impl Iterator<Item = &Row> + Clone {
         self.rows.iter().filter(move |row| row.cell == cell)
     }

@@ -264,7 +264,6 @@ impl Part {
         self.written.part(&name.to_string_lossy())
     }
 
-    /// Bytes written so far.
     fn bytes(&self) -> u64 {
         self.written.bytes()
     }

@@ -152,7 +152,6 @@ impl LiveMetrics {
         live
     }
 
-    /// A phase begins.
     pub(crate) fn begin(&self, cell: &str, requests: Option<u64>) {
         self.planned.clear();
         if let Some(requests) = requests.and_then(|requests| i64::try_from(requests).ok()) {
@@ -195,7 +194,6 @@ impl LiveMetrics {
         }
     }
 
-    /// The page as it stands.
     fn page(&self) -> String {
         let in_flight = i64::try_from(self.counters.in_flight()).unwrap_or(i64::MAX);
         self.in_flight.set(in_flight);

@@ -103,7 +103,6 @@ impl OpenRecord {
         }
     }
 
-    /// What became of it.
     pub(crate) fn end(mut self, wire: Exchange) {
         if let Some(record) = &mut self.record {
             (record.output_tokens, record.token_source) =

@@ -338,7 +338,6 @@ struct Stock {
 
 /// What there is to take.
 pub(crate) enum Next<T> {
-    /// This.
     Ready(T),
     /// Nothing yet.
     Later,

@@ -136,7 +136,6 @@ impl Progress {
         }
     }
 
-    /// The counters behind it.
     pub(crate) fn counters(&self) -> Arc<ProgressCounters> {
         Arc::clone(&self.counters)
     }

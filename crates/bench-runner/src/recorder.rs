@@ -39,7 +39,6 @@ pub(crate) struct CellAggregator {
 }
 
 impl CellAggregator {
-    /// An empty one.
     pub(crate) fn new(conclusion: CellConclusion, enough: Arc<AtomicBool>) -> Self {
         Self { conclusion, enough }
     }
@@ -57,7 +56,6 @@ impl CellAggregator {
         self.conclusion.push_reading(reading);
     }
 
-    /// What it came to.
     pub(crate) fn into_conclusion(self) -> CellConclusion {
         self.conclusion
     }
@@ -88,12 +86,10 @@ pub(crate) struct RecorderThread {
 }
 
 impl Recorder {
-    /// Keep a request.
     pub(crate) fn request(&self, record: Box<RequestRecord>) {
         self.push(Message::Request(record));
     }
 
-    /// Keep a reading.
     pub(crate) fn reading(&self, reading: Reading) {
         self.push(Message::Reading(Box::new(reading)));
     }

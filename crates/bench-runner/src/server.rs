@@ -30,7 +30,6 @@ pub(crate) struct Server {
     pub(crate) record: ServerRecord,
     /// For the workers.
     pub(crate) target: Arc<Target>,
-    /// Whether requests are chats.
     pub(crate) chat: bool,
     /// What it adds to a prompt.
     pub(crate) calibration: Option<Calibration>,

@@ -31,7 +31,6 @@ const MARGIN: f64 = 0.02;
 /// Turns of each side in a block.
 const EACH: u32 = 2;
 
-/// One of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     A,
@@ -59,7 +58,6 @@ pub(crate) struct Compared {
     pub(crate) comparison: RunComparison,
     /// Where the runs lie, in `a` and `b`.
     pub(crate) folder: PathBuf,
-    /// The runs that were made.
     pub(crate) runs: Runs,
     /// What ended it before all turns were made.
     pub(crate) trouble: Option<RunError>,

@@ -32,7 +32,6 @@ const NO_ANSWER_BEFORE: &str = "the answer that it waits for did not come as a w
 
 /// Clock and client of a worker.
 pub(crate) trait WorkerIo: 'static {
-    /// Now.
     fn now(&self) -> Stamp;
     /// Send, and follow the answer to its end.
     fn send(&self, request: &PreparedRequest) -> impl Future<Output = Exchange>;
@@ -40,13 +39,11 @@ pub(crate) trait WorkerIo: 'static {
     fn recall(&self);
 }
 
-/// The one timer of a worker.
 pub(crate) trait WorkerTimer {
     /// Wait until this instant; never shorter. Dropping the future is safe.
     fn wait_until(&mut self, due: Stamp) -> impl Future<Output = ()>;
 }
 
-/// One worker thread.
 pub(crate) struct Worker<G> {
     /// Which one of how many.
     pub(crate) index: u32,
@@ -326,7 +323,6 @@ impl TimerQueue {
         woken.await.ok();
     }
 
-    /// The earliest of them.
     pub(crate) fn next(&self) -> Option<Stamp> {
         self.waiting.borrow().peek().map(|entry| entry.0.at)
     }

@@ -22,7 +22,6 @@ const MOST_LATE: Nanos = Nanos::from_millis(1);
 /// The timer is woken as much before an instant as the kernel is wont to be late, at most this, and spins the rest.
 const SPIN: Nanos = Nanos::from_micros(100);
 
-/// All workers.
 pub(crate) struct WorkerPool {
     members: Vec<Member>,
     reports: mpsc::Receiver<Result<PhaseReport, RunError>>,
@@ -91,7 +90,6 @@ impl WorkerPool {
         Ok(Self { members, reports })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.members.len()).unwrap_or(u32::MAX)
     }

@@ -164,18 +164,25 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// What can become of a planned request: its name as stored, and how many.
+    pub const ENDS: [(&'static str, fn(&Self) -> u64); 6] = [
+        ("completed", |c| c.completed),
+        ("failed", |c| c.failed),
+        ("timed_out", |c| c.timed_out),
+        ("truncated", |c| c.truncated),
+        ("cancelled", |c| c.cancelled),
+        ("unsent", |c| c.unsent),
+    ];
+
     /// Whether every planned request is accounted for.
     pub fn add_up(&self) -> bool {
-        let ends = [
-            self.completed,
-            self.failed,
-            self.timed_out,
-            self.truncated,
-            self.cancelled,
-            self.unsent,
-        ];
-        let all = ends.into_iter().try_fold(0_u64, u64::checked_add);
-        all == Some(self.planned)
+        let mut ends = Self::ENDS.iter().map(|(_, of)| of(self));
+        ends.try_fold(0_u64, u64::checked_add) == Some(self.planned)
+    }
+
+    /// Requests that were sent and did not end well: failed, timed out, truncated.
+    pub fn lost(&self) -> u64 {
+        self.failed + self.timed_out + self.truncated
     }
 
     /// Requests without a whole answer, but for those that the client stopped on purpose.

@@ -119,11 +119,6 @@ impl Stamp {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
-
-    /// Time since the epoch.
-    pub const fn since_epoch(self) -> Nanos {
-        Nanos(self.0)
-    }
 }
 
 impl Sub for Stamp {

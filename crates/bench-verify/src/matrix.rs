@@ -35,7 +35,6 @@ struct Special {
     dropped: (Dropped, &'static str),
 }
 
-/// A plain row, as specials have it.
 const PLAIN: Special = Special {
     name: "",
     levels: &[SLOTS],

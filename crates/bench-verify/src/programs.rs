@@ -187,7 +187,6 @@ impl Engines {
         self.0.iter().flat_map(both).collect()
     }
 
-    /// Ends them.
     pub(crate) fn end(self) -> Result<Known, VerifyError> {
         let mut known = Known::default();
         for (at, child) in self.0.into_iter().enumerate() {

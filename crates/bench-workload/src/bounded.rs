@@ -11,7 +11,6 @@ use crate::WorkloadError;
 pub(crate) const ROW_BYTES: u64 = 32 << 20;
 /// Largest file of lengths, rates or a single prompt.
 pub(crate) const TEXT_BYTES: u64 = 64 << 20;
-/// Largest tokenizer.
 pub(crate) const TOKENIZER_BYTES: u64 = 128 << 20;
 
 /// A file to be read. No pipe: opening one waits for whoever writes to it, where no signal is heard, and it can be read once, where each cell begins anew.
@@ -38,7 +37,6 @@ pub(crate) fn read(path: &Path, doing: &'static str, limit: u64) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// A whole file of text.
 pub(crate) fn read_text(path: &Path, doing: &'static str) -> Result<String, WorkloadError> {
     let bytes = read(path, doing, TEXT_BYTES)?;
     String::from_utf8(bytes).map_err(|cause| WorkloadError::File {
@@ -82,7 +80,6 @@ impl Rows {
         }
     }
 
-    /// Another row begins.
     pub(crate) fn begin_row(&mut self) {
         self.left = ROW_BYTES;
     }

@@ -91,7 +91,6 @@ impl Composer {
         self.shape.at(unit)
     }
 
-    /// Words of this unit.
     pub(crate) fn words(&self, unit: u64) -> Draw {
         self.text.at(unit)
     }

@@ -493,7 +493,6 @@ fn in_turn(items: &[u64], index: u64) -> u64 {
     items.get(at).copied().unwrap_or(1)
 }
 
-/// Running sums of weights.
 pub(crate) fn running(weights: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut sum = 0.0;
     let add = |weight: f64| {

@@ -68,7 +68,6 @@ impl fmt::Debug for Source {
     }
 }
 
-/// The source of a dataset.
 pub(crate) fn open(spec: &PlanSpec, with: &Composer) -> Result<Source, WorkloadError> {
     if let DatasetSpec::File { format, path } = &spec.dataset {
         return rows::FileSource::new(*format, path, spec).map(Source::File);

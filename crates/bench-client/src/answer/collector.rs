@@ -34,7 +34,6 @@ pub(super) struct Collector {
     events_of_read: usize,
     /// The last content event's arrival, where that is exact.
     last_exact: Option<Stamp>,
-    /// Documents that were understood.
     documents: u64,
     bytes: u64,
     /// The first bytes of the body, to show what came instead of events.

@@ -12,7 +12,6 @@ use crate::protocol::{DecodeError, Delta, Document, Framing, Protocol, ProtocolO
 /// What is particular about an API that asks with one JSON object and answers with JSON documents.
 #[derive(Debug)]
 pub(crate) struct Api {
-    /// The name in `--api`.
     pub(crate) name: &'static str,
     /// Of an answer in one piece, and of a stream; `{model}` is the model's name.
     pub(crate) paths: [&'static str; 2],
@@ -38,7 +37,6 @@ pub(crate) struct Api {
 /// Where a prompt is put. Token ids and conversations take the form of text where they have none of their own, and are reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PromptForm {
-    /// `messages`.
     Messages,
     /// `messages`, and the system's turns under `system`.
     MessagesAndSystem,
@@ -292,7 +290,6 @@ pub(crate) fn is_conversation(prompt: &Prompt) -> bool {
     matches!(prompt, Prompt::Messages(messages) if messages.len() > 1)
 }
 
-/// The prompt as a conversation.
 pub(crate) fn messages(prompt: &Prompt) -> Cow<'_, [Message]> {
     let content = match prompt {
         Prompt::Messages(messages) => return Cow::Borrowed(messages),
@@ -353,7 +350,6 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A member.
     pub(crate) fn set<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) {
         if self.extra.is_some_and(|extra| extra.contains_key(key)) {
             return;
@@ -368,7 +364,6 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A nested object.
     pub(crate) fn nest(&mut self, key: &'static str, fill: impl FnOnce(&mut Object<'_>)) {
         let inner = match self.extra.and_then(|extra| extra.get(key)) {
             Some(Value::Object(inner)) => Some(inner),

@@ -11,7 +11,6 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 use crate::protocol::{DecodeError, Delta};
 
-/// Parses a document.
 pub(crate) fn parse<'a, T: Deserialize<'a>>(data: &'a [u8]) -> Result<T, DecodeError> {
     Ok(serde_json::from_slice(data)?)
 }
@@ -32,7 +31,6 @@ impl Text<'_> {
         self.get().filter(|text| !text.is_empty())
     }
 
-    /// Present, and empty.
     pub(crate) fn is_empty_string(&self) -> bool {
         self.get() == Some("")
     }

@@ -245,7 +245,6 @@ fn check_body(body: &Value) -> Result<(), ProtocolError> {
     })
 }
 
-/// The body of one request.
 fn fill_body(template: &Value, request: &GenerationRequest, model: &str) -> Vec<u8> {
     let mut body = fill(template, request, model).unwrap_or(Value::Null);
     if let (Value::Object(body), Some(extra)) = (&mut body, &request.extra_body) {

@@ -21,7 +21,6 @@ pub(super) enum Body {
 pub(super) enum Part {
     /// Bytes of the body, at this place.
     Piece(Range<usize>),
-    /// The end of the body.
     End,
     /// Nothing of the body, nor its end.
     Nothing,

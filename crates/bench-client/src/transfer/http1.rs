@@ -61,7 +61,6 @@ impl Http1 {
     }
 }
 
-/// An HTTP/1.1 exchange.
 pub(crate) struct Http1Transfer {
     connection: Http1,
     /// The request, and how much of it is written; empty once all of it is.

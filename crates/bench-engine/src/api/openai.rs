@@ -12,7 +12,6 @@ use crate::fault::{FaultKind, FaultSet, mix};
 use crate::http::{Events, escape};
 use crate::text::Text;
 
-/// A message of a conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     #[serde(default)]

@@ -49,7 +49,6 @@ impl Transport for TlsStream<Io> {
 /// Bytes read ahead of what a client may send while it is being answered.
 const READ_AHEAD: usize = 1 << 20;
 
-/// One HTTP/1 connection.
 pub(crate) struct Conn {
     pub(crate) io: Io,
     /// Read and not yet used.
@@ -105,7 +104,6 @@ impl Conn {
         rustix::net::sockopt::set_socket_linger(self.io.fd(), Some(Duration::ZERO)).ok();
     }
 
-    /// Ends the sending side.
     pub(crate) async fn shut(&mut self) {
         self.io.shutdown().await.ok();
     }

@@ -35,7 +35,6 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Here {
     }
 }
 
-/// Serves one HTTP/2 connection until it ends.
 pub(crate) async fn connection(local: Rc<Local>, io: Io, number: u64) {
     let carried = Rc::new(std::cell::Cell::new(0));
     let unflushed = Arc::<Unflushed>::default();

@@ -51,7 +51,6 @@ impl Operator {
     }
 }
 
-/// Reads one gate.
 pub(super) fn gate(text: &str) -> Result<Target, InsightError> {
     let bad = |problem: String| InsightError::BadTarget {
         target: text.to_owned(),

@@ -56,7 +56,6 @@ const FIGURES: &[&str] = &["attainment", "success_rate", "tail_ratio", "mean_in_
 const FIGURES_OF_GROUPS: &[&str] = &["success_rate", "tail_ratio"];
 
 impl Quantity {
-    /// By name.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
         let known = |list: &'static [&'static str]| list.iter().find(|known| **known == name);
         if let Some(rate) = known(RATES) {
@@ -365,15 +364,11 @@ fn rate(subject: &Subject<'_>, name: &str) -> Option<Measured> {
 }
 
 fn count(counts: &Counts, name: &str) -> u64 {
+    let end = Counts::ENDS.iter().find(|(known, _)| *known == name);
     match name {
         "planned" => counts.planned,
-        "completed" => counts.completed,
-        "failed" => counts.failed + counts.timed_out + counts.truncated,
-        "timed_out" => counts.timed_out,
-        "truncated" => counts.truncated,
-        "cancelled" => counts.cancelled,
-        "unsent" => counts.unsent,
-        _ => counts.without_answer(),
+        "failed" => counts.lost(),
+        _ => end.map_or_else(|| counts.without_answer(), |(_, of)| of(counts)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The answers: are they all there, are they of what was asked, and did the server keep its level while they came.
 
 use bench_metrics::values_needed;
-use bench_schema::{Load, Metric, Nanos};
+use bench_schema::{Counts, Load, Metric, Nanos};
 
 use super::{Limits, Scene, Seen};
 use crate::text;
@@ -15,12 +15,7 @@ const TEMPLATE_TOKENS: f64 = 40.0;
 )]
 pub(super) fn counts(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
-    let ended = counts.completed
-        + counts.failed
-        + counts.timed_out
-        + counts.truncated
-        + counts.cancelled
-        + counts.unsent;
+    let ended: u64 = Counts::ENDS.iter().map(|(_, of)| of(counts)).sum();
     let what = format!(
         "{} requests were planned but {} are accounted for",
         text::grouped(counts.planned as f64),

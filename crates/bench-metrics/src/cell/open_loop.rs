@@ -35,7 +35,6 @@ pub(super) fn planned_seconds(context: &CellContext, n: usize) -> Option<f64> {
     ((requests - float(n)).abs() < 0.5).then_some(seconds)
 }
 
-/// A rate with its interval.
 pub(super) type Rate = (f64, Option<Interval>);
 
 /// What an open loop offered, and what of it was served; nothing of a closed one.

@@ -209,7 +209,6 @@ impl Row {
             || self.ended == Ended::Stopped && is_first && self.instants().value(metric).is_some()
     }
 
-    /// Which repeat of the cell.
     pub(crate) fn repeat(&self) -> u32 {
         u32::from(self.repeat)
     }

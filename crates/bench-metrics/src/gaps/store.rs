@@ -27,10 +27,8 @@ pub(crate) struct ExactGaps {
     ends: Vec<(i64, i64)>,
 }
 
-/// The gaps of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum GapStore {
-    /// Every gap.
     Exact(ExactGaps),
     /// Histograms by blocks.
     Coarse(CoarseGaps),
@@ -43,7 +41,6 @@ impl Default for GapStore {
 }
 
 impl GapStore {
-    /// Whether the exact store is full.
     pub(crate) fn is_full(&self, limit: usize) -> bool {
         matches!(self, Self::Exact(exact) if exact.lengths.len() > limit)
     }
@@ -61,7 +58,6 @@ impl GapStore {
 }
 
 impl ExactGaps {
-    /// Adds the gaps of a request.
     pub(crate) fn push(&mut self, record: &RequestRecord) -> GapRange {
         let start = self.lengths.len();
         for gap in gaps(record) {
@@ -81,7 +77,6 @@ impl ExactGaps {
         }
     }
 
-    /// The gaps of one request.
     pub(crate) fn batch(&self, range: GapRange) -> GapBatch {
         GapBatch::of(self.of(range))
     }

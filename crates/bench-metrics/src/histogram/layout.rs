@@ -38,7 +38,6 @@ impl Layout {
         self.bucket(u64::MAX) + 1
     }
 
-    /// The bucket of a value.
     pub(crate) fn bucket(self, value: u64) -> usize {
         let top = (value | 1).ilog2();
         let shift = top.saturating_sub(self.bits);
@@ -59,12 +58,10 @@ impl Layout {
         self.lower(bucket) + ((1_u64 << shift) - 1)
     }
 
-    /// The middle of a bucket.
     pub(crate) fn middle(self, bucket: usize) -> f64 {
         f64::midpoint(self.lower(bucket) as f64, self.upper(bucket) as f64)
     }
 
-    /// Whether two layouts can be combined.
     pub(crate) fn same_as(self, other: Self) -> Result<(), MetricsError> {
         if self == other {
             return Ok(());

@@ -262,7 +262,6 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
     Some(figure.table(tables::sweep(run)))
 }
 
-/// A point with words on it.
 pub(crate) fn labelled((x, y): (f64, f64), words: &str) -> serde_json::Value {
     let label = json!({"show": true, "formatter": words, "position": "top", "fontSize": 10, "color": "@soft"});
     json!({"value": [rounded(x), rounded(y)], "label": label})

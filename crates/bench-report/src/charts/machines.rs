@@ -160,7 +160,6 @@ pub(super) fn areas(spans: &[bench_schema::Window], style: &Value) -> Value {
     json!({"silent": true, "itemStyle": style, "data": data})
 }
 
-/// Series shown.
 const SHOWN: usize = 6;
 
 /// A series: its question, its rank within that, its name.

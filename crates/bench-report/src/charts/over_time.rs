@@ -135,7 +135,6 @@ pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     Some(figure.note(note).table(table))
 }
 
-/// A row for each request.
 fn bars(data: &[Value]) -> Plot {
     let names = (1..=data.len()).map(|i| i.to_string());
     let x = value_axis("time since the run began (s)").scale(true);
@@ -172,7 +171,6 @@ fn bar(i: usize, row: &Row) -> Value {
 
 const COLUMNS: usize = 60;
 const ROWS: usize = 24;
-/// Rows of the table.
 const TABLE_ROWS: usize = 12;
 
 /// Latency as a heat map: how many requests ended when, and how long they took.

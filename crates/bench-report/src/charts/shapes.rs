@@ -1,7 +1,7 @@
 //! How far requests of a cell differ: percentiles, classes of the coefficient of variation, shapes of distributions (cumulative, histograms, violins), and how
 //! speed and tails move over time.
 
-use bench_metrics::Sample;
+use bench_metrics::{CovClass, Sample};
 use bench_schema::{CellRecord, Distribution, Metric, RunRecord};
 use charming::component::Axis;
 use serde_json::{Value, json};
@@ -79,7 +79,6 @@ fn percentile_marks() -> Value {
 
 /// Outlines that can be told apart.
 const OUTLINES: usize = 4;
-/// Bars of each.
 const BARS: usize = 30;
 
 /// Outlines of E2E's histograms over the same bars, from the 0.5th to the 99.5th percentile of all shown.
@@ -302,7 +301,6 @@ fn violin(index: usize, sample: &Sample, is_log: bool) -> Value {
     json!({"value": [index, rounded(back(low)), rounded(back(high))], "median": rounded(sample.median()), "shape": shape, "color": format!("@{index}")})
 }
 
-/// Order statistics of each.
 pub(crate) fn order_statistics(unit: &str, seen: &[Named]) -> Option<Table> {
     let mut sheet = Sheet::new()
         .text("of", |(name, _): &&Named| name.clone())
@@ -453,12 +451,12 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
     Some(figure.note(note).table(table))
 }
 
-/// Upper ends of the classes in percent, their words and the roles of their colours.
-const CLASSES: [(f64, &str, &str); 4] = [
-    (5.0, "consistent", "@good"),
-    (10.0, "mostly consistent", "@5"),
-    (20.0, "noticeable variation", "@warn"),
-    (f64::INFINITY, "unstable", "@bad"),
+/// Upper ends of the classes in percent, and the roles of their colours.
+const CLASSES: [(f64, CovClass, &str); 4] = [
+    (5.0, CovClass::Consistent, "@good"),
+    (10.0, CovClass::Mostly, "@5"),
+    (20.0, CovClass::Noticeable, "@warn"),
+    (f64::INFINITY, CovClass::Unstable, "@bad"),
 ];
 
 /// Mean E2E ± one standard deviation.
@@ -497,20 +495,20 @@ pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
     let worst = covs.iter().copied().reduce(f64::max)?;
     let mut plot = Plot::new(cells_axis(run, &cells), value_axis("CoV of E2E (%)"));
     // A series for each class, so that the legend says what the colours mean; they share one place.
-    for (_, words, color) in CLASSES {
-        let of_class = |&cov: &f64| Some(cov).filter(|&cov| class(cov) == words);
+    for (_, wanted, color) in CLASSES {
+        let of_class = |&cov: &f64| Some(cov).filter(|&cov| class(cov) == wanted);
         let values: Vec<Option<f64>> = covs.iter().map(of_class).collect();
         if values.iter().any(Option::is_some) {
             plot = plot
-                .bars(words, color, &values)
+                .bars(wanted.as_str(), color, &values)
                 .with("barGap", json!("-100%"));
         }
     }
-    for (end, words, color) in CLASSES.into_iter().take(2) {
-        let words = format!("{words} below {end} %");
+    for (end, class, color) in CLASSES.into_iter().take(2) {
+        let words = format!("{} below {end} %", class.as_str());
         plot = plot.level_line(end, &words, color, 0.0);
     }
-    let (said, of_worst) = (short(worst), class(worst));
+    let (said, of_worst) = (short(worst), class(worst).as_str());
     let title = match covs.iter().filter(|&&cov| cov >= 5.0).count() {
         _ if covs.len() == 1 => format!("E2E is {of_worst}: CoV {said} %"),
         0 => format!("Every cell is consistent: CoV at most {said} %"),
@@ -524,9 +522,9 @@ pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
     Some(figure.note(note).table(consistency(run)))
 }
 
-fn class(cov: f64) -> &'static str {
-    let found = CLASSES.iter().find(|(end, ..)| cov < *end);
-    found.map_or("unstable", |(_, words, _)| words)
+/// The class of a CoV in percent.
+fn class(cov: f64) -> CovClass {
+    CovClass::of(cov / 100.0)
 }
 
 fn consistency(run: &RunRecord) -> Option<Table> {
@@ -539,7 +537,7 @@ fn consistency(run: &RunRecord) -> Option<Table> {
         .number(("sd", "ms"), |(_, seen)| seen.sd.map(|sd| sd / 1e6))
         .number(("CoV", "%"), |(_, seen)| seen.cov.map(|cov| cov * 100.0))
         .text("class", |(_, seen)| {
-            seen.cov.map(|cov| class(cov * 100.0).to_owned())
+            seen.cov.map(|cov| CovClass::of(cov).as_str().to_owned())
         })
         .rows("Consistency of E2E", cells.into_iter().zip(seen))
 }

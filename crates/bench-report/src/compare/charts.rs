@@ -337,7 +337,6 @@ fn utilisation(study: &Study<'_>) -> Option<Figure> {
     )
 }
 
-/// What was kept of each run's requests.
 struct Traces<'a>(Vec<(&'a RunRecord, Option<Trace>)>);
 
 impl<'a> Traces<'a> {

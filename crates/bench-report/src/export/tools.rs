@@ -288,7 +288,6 @@ fn error(outcome: &Outcome) -> String {
     }
 }
 
-/// The members of an object.
 fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,

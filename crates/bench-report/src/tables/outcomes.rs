@@ -14,18 +14,7 @@ use crate::number::{percent, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::text::shortened;
 
-/// A count of requests.
 type Pick = fn(&Counts) -> u64;
-
-/// What can become of a planned request.
-const ENDS: [(&str, Pick); 6] = [
-    ("completed", |c| c.completed),
-    ("failed", |c| c.failed),
-    ("timed out", |c| c.timed_out),
-    ("truncated", |c| c.truncated),
-    ("cancelled", |c| c.cancelled),
-    ("unsent", |c| c.unsent),
-];
 
 /// One row for each cell, where some request of the run has no whole answer; else nothing.
 pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
@@ -36,8 +25,9 @@ pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
     let mut sheet = of_cells(run);
     let planned: (&str, Pick) = ("planned", |c| c.planned);
     let warmup: (&str, Pick) = ("warm-up", |c| c.warmup);
-    for (title, of) in [planned].into_iter().chain(ENDS).chain([warmup]) {
-        sheet = sheet.count(title, move |cell| of(&cell.counts));
+    let ends = [planned].into_iter().chain(Counts::ENDS);
+    for (name, of) in ends.chain([warmup]) {
+        sheet = sheet.count(&name.replace('_', " "), move |cell| of(&cell.counts));
     }
     let title = "Requests: planned is always the sum of the rest, warm-up apart";
     sheet.rows(title, &run.cells)
@@ -82,7 +72,10 @@ pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
 /// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`.
 pub(crate) fn summary_line(run: &RunRecord) -> String {
     let sum = |of: Pick| run.cells.iter().map(|cell| of(&cell.counts)).sum::<u64>();
-    let ends = ENDS.map(|(word, of)| (sum(of), word.replace("unsent", "never sent")));
+    let ends = Counts::ENDS.map(|(name, of)| {
+        let words = name.replace("unsent", "never sent").replace('_', " ");
+        (sum(of), words)
+    });
     let said = ends
         .iter()
         .filter(|(n, word)| *n > 0 || word == "completed");
@@ -194,7 +187,6 @@ pub(crate) fn quantile_words(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
 }
 
-/// One or two words.
 fn verdict_words(verdict: SloVerdict) -> &'static str {
     match verdict {
         SloVerdict::Pass => "pass",

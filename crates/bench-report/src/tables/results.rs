@@ -106,7 +106,6 @@ pub(crate) fn peak(run: &RunRecord, signal: Signal) -> Option<f64> {
     peaks.reduce(f64::max)
 }
 
-/// A figure of a distribution.
 type Pick = fn(&Distribution) -> Option<f64>;
 
 /// What more load changes.
@@ -330,7 +329,6 @@ fn factor_column(run: &RunRecord, name: &str) -> Column {
     }
 }
 
-/// The level of a factor as a cell.
 fn factor_cell(factor: Option<&Factor>) -> Cell {
     match factor {
         Some(Factor::Number(n)) => Cell::text(n.to_string()),
@@ -391,7 +389,6 @@ pub(crate) fn groups_in_order<'a>(cell: &'a CellRecord, by: &str) -> Vec<&'a Gro
     groups
 }
 
-/// A group and its cell.
 type Row<'a> = (&'a CellRecord, &'a GroupRecord);
 
 fn of_group<'a>((cell, group): &Row<'a>, metric: Metric) -> Option<&'a Distribution> {

@@ -36,7 +36,6 @@ pub struct Judged {
     pub numbers: Vec<(String, Check)>,
 }
 
-/// Judges a run.
 pub(super) fn judge(trial: &Trial, ran: &Ran, known: &Known) -> Judged {
     let situation = &trial.situation;
     let claims: Vec<(Cause, &Finding)> = claims(&ran.run).collect();

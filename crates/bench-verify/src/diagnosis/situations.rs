@@ -19,7 +19,6 @@ pub struct Situation {
     /// The profiles themselves.
     #[serde(skip)]
     pub(super) profiles: Vec<EngineConfig>,
-    /// The program that runs.
     #[serde(default = "throughput")]
     pub(super) program: String,
     /// The command line, without servers, seed and output.

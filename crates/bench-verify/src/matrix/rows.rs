@@ -65,7 +65,6 @@ impl Row {
         ][self.0[4]]
     }
 
-    /// Worker threads.
     pub(super) fn workers(self) -> usize {
         self.0[5] + 1
     }
@@ -75,7 +74,6 @@ impl Row {
         self.0[6] + 1
     }
 
-    /// Whether reads are batched.
     pub(super) fn batching(self) -> bool {
         self.0[7] == 0
     }

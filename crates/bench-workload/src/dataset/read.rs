@@ -18,7 +18,6 @@ use crate::source::{Body, Row};
 /// Reads a file row by row, never the whole of it: gives the next row, `None` at the end. After a bad line the next call goes on behind it.
 pub(crate) type RowReader = Box<dyn FnMut() -> Result<Option<Row>, WorkloadError> + Send>;
 
-/// A reader from the start of the file.
 pub(crate) fn open(format: FileFormat, path: &Path) -> Result<RowReader, WorkloadError> {
     match format {
         FileFormat::ShareGpt => prompts::share_gpt(path, 1),

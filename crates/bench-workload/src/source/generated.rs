@@ -86,7 +86,6 @@ fn mixed() -> Single {
     })
 }
 
-/// Random words.
 fn random() -> Single {
     Box::new(|with, unit| {
         let (input, output) = with.lengths(unit);
@@ -95,7 +94,6 @@ fn random() -> Single {
     })
 }
 
-/// Prose.
 fn prose() -> Single {
     Box::new(|with, unit| {
         let (input, output) = with.lengths(unit);
@@ -236,7 +234,6 @@ impl SharedPrefix {
     }
 }
 
-/// Conversations.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     turns: LengthSampler,
@@ -271,7 +268,6 @@ impl Conversation {
         u32::try_from(self.turns.draw(shape, unit)).unwrap_or(u32::MAX)
     }
 
-    /// The requests of a unit.
     pub(super) fn unit(&self, with: &Composer, unit: u64) -> Result<Vec<Parts>, WorkloadError> {
         let mut shape = with.shape(unit);
         let turns = self.turns_from(&mut shape, unit);

@@ -26,7 +26,6 @@ pub(crate) struct Row {
 
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// A prompt.
     Prompt(Prompt),
     /// A prompt that is sent as it is, with all that its own request says.
     Request(Prompt, Own),
