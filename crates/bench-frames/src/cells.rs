@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use bench_schema::{CellRecord, Counts, Metric, Origin, Rates, RunRecord};
+use bench_schema::{CellRecord, CountOf, Counts, Metric, Origin, Rates, RunRecord};
 use polars::prelude::DataFrame;
 
 use crate::FramesError;
@@ -100,11 +100,10 @@ fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
         })
 }
 
-type Count = fn(&Counts) -> u64;
 type Rate = fn(&Rates) -> Option<f64>;
 
 fn counts<'a>(mut table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
-    let planned: (&str, Count) = ("planned", |c| c.planned);
+    let planned: (&str, CountOf) = ("planned", |c| c.planned);
     for (name, of) in [planned].into_iter().chain(Counts::ENDS) {
         table = table.whole(name, move |(_, cell)| Some(of(&cell.counts)));
     }

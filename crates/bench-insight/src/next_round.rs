@@ -195,7 +195,7 @@ fn lost_share(run: &RunRecord, of: Option<&str>) -> Option<f64> {
         cells().map(|cell| count(&cell.counts)).sum()
     };
     let planned = sum(|c| c.planned);
-    let lost = sum(bench_schema::Counts::lost);
+    let lost = sum(bench_schema::Counts::went_wrong);
     (planned > 0).then(|| lost as f64 / planned as f64)
 }
 

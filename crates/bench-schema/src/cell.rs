@@ -163,9 +163,12 @@ pub struct Counts {
     pub messages: Vec<(String, u64)>,
 }
 
+/// One of the counts of requests.
+pub type CountOf = fn(&Counts) -> u64;
+
 impl Counts {
     /// What can become of a planned request: its name as stored, and how many.
-    pub const ENDS: [(&'static str, fn(&Self) -> u64); 6] = [
+    pub const ENDS: [(&'static str, CountOf); 6] = [
         ("completed", |c| c.completed),
         ("failed", |c| c.failed),
         ("timed_out", |c| c.timed_out),
@@ -180,8 +183,8 @@ impl Counts {
         ends.try_fold(0_u64, u64::checked_add) == Some(self.planned)
     }
 
-    /// Requests that were sent and did not end well: failed, timed out, truncated.
-    pub fn lost(&self) -> u64 {
+    /// Requests that were sent and went wrong: failed, timed out, truncated.
+    pub fn went_wrong(&self) -> u64 {
         self.failed + self.timed_out + self.truncated
     }
 

@@ -29,7 +29,7 @@ mod trust;
 mod units;
 
 pub use cell::{
-    CellAnalysis, CellRecord, ClientRecord, Counts, GroupRecord, LagRecord, PhaseShares,
+    CellAnalysis, CellRecord, ClientRecord, CountOf, Counts, GroupRecord, LagRecord, PhaseShares,
     PlanRecord, PrecisionOutcome, Rates, StampRecord, Stationarity, Window, WindowRates,
 };
 pub use entries::{BadLine, Entries, Entry, Problem, Seen};

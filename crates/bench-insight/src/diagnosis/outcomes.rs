@@ -162,7 +162,7 @@ fn failing_of(
 /// The same from counts alone.
 fn of_counts(cell: &CellRecord) -> Option<Finding> {
     let counts = &cell.counts;
-    let lost = counts.lost();
+    let lost = counts.went_wrong();
     let share = share(cell, lost)?;
     let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
     for (stage, kind, n) in &counts.failures {

@@ -367,7 +367,7 @@ fn count(counts: &Counts, name: &str) -> u64 {
     let end = Counts::ENDS.iter().find(|(known, _)| *known == name);
     match name {
         "planned" => counts.planned,
-        "failed" => counts.lost(),
+        "failed" => counts.went_wrong(),
         _ => end.map_or_else(|| counts.without_answer(), |(_, of)| of(counts)),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    Cause, CellRecord, Code, Counts, Finding, Metric, PhaseShares, RunRecord, SloOutcome,
+    Cause, CellRecord, Code, CountOf, Counts, Finding, Metric, PhaseShares, RunRecord, SloOutcome,
     SloVerdict,
 };
 
@@ -14,8 +14,6 @@ use crate::number::{percent, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::text::shortened;
 
-type Pick = fn(&Counts) -> u64;
-
 /// One row for each cell, where some request of the run has no whole answer; else nothing.
 pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
     let mut counts = run.cells.iter().map(|cell| &cell.counts);
@@ -23,8 +21,8 @@ pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
         .any(|counts| counts.without_answer() > 0)
         .then_some(())?;
     let mut sheet = of_cells(run);
-    let planned: (&str, Pick) = ("planned", |c| c.planned);
-    let warmup: (&str, Pick) = ("warm-up", |c| c.warmup);
+    let planned: (&str, CountOf) = ("planned", |c| c.planned);
+    let warmup: (&str, CountOf) = ("warm-up", |c| c.warmup);
     let ends = [planned].into_iter().chain(Counts::ENDS);
     for (name, of) in ends.chain([warmup]) {
         sheet = sheet.count(&name.replace('_', " "), move |cell| of(&cell.counts));
@@ -71,7 +69,7 @@ pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
 
 /// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`.
 pub(crate) fn summary_line(run: &RunRecord) -> String {
-    let sum = |of: Pick| run.cells.iter().map(|cell| of(&cell.counts)).sum::<u64>();
+    let sum = |of: CountOf| run.cells.iter().map(|cell| of(&cell.counts)).sum::<u64>();
     let ends = Counts::ENDS.map(|(name, of)| {
         let words = name.replace("unsent", "never sent").replace('_', " ");
         (sum(of), words)
