@@ -178,6 +178,7 @@ names! {
         Consistency "consistency" "How far equal requests differ.";
         AllAnswered "all_answered" "Every request got a whole answer.";
         TokensPerChunk "tokens_per_chunk" "A chunk is not a token.";
+        Bundles "bundles" "Tokens come several at a time.";
         ServerDisagrees "server_disagrees" "Client and server tell different times.";
         RepeatsDiffer "repeats_differ" "Repeats of one cell differ.";
     }
@@ -300,6 +301,7 @@ names! {
         QuietTpot "quiet_tpot" "Time per token at the lowest load.";
         TpotAtMore "tpot_at_more" "Time per token of a cell at more load.";
         Itl "itl" "Median gap between tokens.";
+        MeanGap "mean_gap" "Mean gap between content events.";
         SlowDown "slow_down" "Ratio of two times.";
         BesideLong "beside_long" "TTFT of short requests beside a long prompt, over that of the others.";
         LongPrompts "long_prompts" "Long prompts that were seen.";

@@ -5,6 +5,7 @@ use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
 use super::levels::{self, Level};
 use super::load::gap;
 use super::look::{Look, mean, median, quantile};
+use super::machines::is_local;
 use super::rhythm::Rhythm;
 use crate::draft::Draft;
 use crate::outages::{Standstill, standstills, stretches};
@@ -319,6 +320,11 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     };
     let client = &look.cell.client;
     let paused = client.lag.as_ref().map(|lag| lag.max.as_f64());
+    // A machine that holds up the client for about as long holds up the server on it too: that is no stop of the server's own making.
+    let of_the_machine = is_local(look.run) && period.is_none();
+    if of_the_machine && paused.is_some_and(|pause| pause >= 0.5 * longest) {
+        return None;
+    }
     let exact = look.run.clock.arrival == ClockKind::Kernel;
     if !exact
         && paused.is_none_or(|pause| pause >= 0.5 * length)

@@ -29,6 +29,7 @@ pub(super) fn all(run: &RunRecord, samples: &[CellSamples], analysis: &Analysis)
         consistency(cells),
         all_answered(cells),
         tokens_per_chunk(cells),
+        bundles(cells),
         server_disagrees(cells),
         repeats_differ(cells),
     ]
@@ -322,6 +323,19 @@ fn tokens_per_chunk(cells: &[CellRecord]) -> Option<Finding> {
     Draft::in_cell(Fact::TokensPerChunk, 0.0, cell)
         .push(of_cell(Known::TokensPerChunk, mean, &cell.id))
         .done()
+}
+
+/// The first cell whose tokens come several at a time.
+fn bundles(cells: &[CellRecord]) -> Option<Finding> {
+    let cell = cells.iter().find(|cell| view::in_bundles(cell))?;
+    let gaps = cell.headline(Metric::Icl)?;
+    let mut found = Draft::in_cell(Fact::Bundles, 0.0, cell)
+        .push(of_cell(Known::Itl, gaps.quantile(0.5)?, &cell.id))
+        .push(of_cell(Known::MeanGap, gaps.mean, &cell.id))
+        .done()?;
+    let all = cells.iter().filter(|cell| view::in_bundles(cell));
+    found.cells = all.map(|cell| cell.id.clone()).collect();
+    Some(found)
 }
 
 /// The server's own mean TTFT against the client's, where the server tells.

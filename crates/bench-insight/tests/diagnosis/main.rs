@@ -6,7 +6,9 @@
 )]
 
 use bench_insight::findings;
-use bench_schema::{Action, Cause, Finding, Known, Metric, SloOutcome, SloVerdict};
+use bench_schema::{
+    Action, Cause, Finding, Known, LagRecord, Metric, Nanos, SloOutcome, SloVerdict,
+};
 
 mod sim;
 
@@ -823,6 +825,27 @@ fn connections_that_the_server_closes_are_told_with_what_they_cost() {
     assert_eq!(told(50, 0.1, 0, "reuse").0, Cause::Healthy);
     // Closed without a word, so that requests are sent again.
     assert_eq!(told(1, 0.001, e2e.n, "reuse").0, Cause::NewConnections);
+}
+
+#[test]
+fn a_stop_that_the_client_on_the_same_machine_had_too_is_the_machine_s() {
+    let server = Server {
+        freezes: vec![(20_000.0, 700.0)],
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Closed(4), equal, server)], false, 2);
+    let mut frozen = |url: &str, held_up_ms: i64| {
+        run.server.urls = vec![url.to_owned()];
+        run.cells[0].client.lag = Some(LagRecord {
+            n: 1000,
+            p50: Nanos::ZERO,
+            p99: Nanos::ZERO,
+            max: Nanos::from_millis(held_up_ms),
+        });
+        causes(&findings(&run, &samples)).contains(&Cause::Frozen)
+    };
+    assert!(frozen("http://127.0.0.1:8000", 20) && frozen("http://server:8000", 600));
+    assert!(!frozen("http://127.0.0.1:8000", 600));
 }
 
 #[test]
