@@ -42,17 +42,16 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
         look.epoch,
     );
     let gone = gone.filter(|outage| outage.refused >= REFUSED);
+    let away = gone.as_ref().and_then(|outage| server_gone(look, outage));
+    // of one that is too short to be told its requests failed like others
+    let gone = gone.filter(|_| away.is_some());
     let of_gone = |lost: &LostSample| gone.as_ref().is_some_and(|gone| is_of(look, gone, lost));
     let failed = sent.iter().filter(|lost| !limited(lost) && !of_gone(lost));
     let failed: Vec<&LostSample> = failed.copied().collect();
-    [
-        gone.as_ref().and_then(|outage| server_gone(look, outage)),
-        rate_limited(look.cell, refused as u64),
-        failing(look, &failed),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [away, rate_limited(look, refused), failing(look, &failed)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Requests that open a connection of their own, because the server closed the one before: what that takes is in no latency, and its users wait
@@ -92,15 +91,24 @@ pub(super) fn new_connections(look: &Look<'_>) -> Option<Finding> {
         .done()
 }
 
+/// How many lost requests of the cell so many of those that are looked at stand for: of long runs every second, fourth, … is kept, and of several
+/// repeats one is looked at.
+fn in_all(look: &Look<'_>, lost: usize) -> u64 {
+    let (kept, all) = (look.lost.len() as u64, look.cell.counts.lost());
+    let of = |kept: u64| u128::from(lost as u64) * u128::from(all.max(kept)) / u128::from(kept);
+    u64::try_from(of(kept.max(1))).unwrap_or(u64::MAX)
+}
+
 fn share(cell: &CellRecord, lost: u64) -> Option<f64> {
     let planned = cell.counts.planned.max(lost).max(1);
     let share = lost as f64 / planned as f64;
     (share >= LEAST && lost >= FEWEST).then_some(share)
 }
 
-fn rate_limited(cell: &CellRecord, refused: u64) -> Option<Finding> {
-    let share = share(cell, refused)?;
-    Draft::in_cell(Cause::RateLimited, share, cell)
+fn rate_limited(look: &Look<'_>, refused: usize) -> Option<Finding> {
+    let refused = in_all(look, refused);
+    let share = share(look.cell, refused)?;
+    Draft::in_cell(Cause::RateLimited, share, look.cell)
         .because(Known::Failed, refused as f64)
         .because(Known::FailedShare, share)
         .because(Known::Status, 429.0)
@@ -123,7 +131,8 @@ fn words(lost: &LostSample) -> String {
 }
 
 fn failing(look: &Look<'_>, lost: &[&LostSample]) -> Option<Finding> {
-    let share = share(look.cell, lost.len() as u64)?;
+    let all = in_all(look, lost.len());
+    let share = share(look.cell, all)?;
     // Of several endpoints the one that lost them all.
     let urls = &look.run.server.urls;
     let first = lost.first()?.endpoint;
@@ -132,11 +141,12 @@ fn failing(look: &Look<'_>, lost: &[&LostSample]) -> Option<Finding> {
     let at = at
         .filter(|_| one)
         .map_or_else(String::new, |url| format!(", all at {url}"));
-    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for lost in lost {
         *kinds.entry(words(lost) + &at).or_default() += 1;
     }
-    failing_of(look.cell, share, lost.len() as u64, kinds)
+    let kinds = kinds.into_iter().map(|(kind, n)| (kind, in_all(look, n)));
+    failing_of(look.cell, share, all, kinds.collect())
 }
 
 fn failing_of(
@@ -185,8 +195,9 @@ fn is_of(look: &Look<'_>, outage: &Outage, lost: &LostSample) -> bool {
 
 fn server_gone(look: &Look<'_>, outage: &Outage) -> Option<Finding> {
     let held = look.lost.iter().filter(|lost| is_of(look, outage, lost));
-    let lost = outage.failed.max(held.count() as u64);
-    let share = lost as f64 / look.cell.counts.planned.max(lost).max(1) as f64;
+    let failed = usize::try_from(outage.failed).unwrap_or(usize::MAX);
+    let lost = in_all(look, failed.max(held.count()));
+    let share = share(look.cell, lost)?;
     let lasted = outage.until.map(|until| (until - outage.from).as_f64());
     Draft::in_cell(Cause::ServerGone, share, look.cell)
         .because(Known::At, outage.from.as_f64())

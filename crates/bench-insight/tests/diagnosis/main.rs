@@ -603,6 +603,40 @@ fn what_was_put_in_comes_out_first() {
     assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// What is said of lost requests is of all of them: also of those in an outage that is too short to be told, and where few single requests were kept.
+#[test]
+fn lost_requests_are_counted_whole() {
+    let server = Server {
+        fails: Some(20),
+        away: Some((10_000.0, 10_800.0)),
+        ..Server::default()
+    };
+    let asked = Cell {
+        seconds: 300.0,
+        ..cell(Asks::Poisson(8.0), equal, server)
+    };
+    let (run, mut samples) = run(&[asked], false, 2);
+    let lost = run.cells[0].counts.lost();
+    for _ in 0..3 {
+        let found = findings(&run, &samples);
+        assert_eq!(causes(&found).first(), Some(&Cause::Failing), "{found:?}");
+        let failed =
+            |e: &&bench_schema::Evidence| e.figure == Known::Failed.into() && e.of.is_none();
+        let told = found[0].evidence.iter().find(failed).unwrap().value;
+        assert!((told - lost as f64).abs() < 0.5, "{told} of {lost}");
+        for kept in &mut samples {
+            let mut index = 0;
+            let mut second = || {
+                index += 1;
+                index % 2 == 0
+            };
+            kept.requests.retain(|_| second());
+            kept.lost.retain(|_| second());
+            kept.keep_every *= 2;
+        }
+    }
+}
+
 #[test]
 fn healthy_servers_are_called_healthy_and_nothing_else() {
     let wrong = misses(&healthy());
