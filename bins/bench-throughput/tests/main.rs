@@ -1,5 +1,6 @@
 //! The command as its users run it: one program, so that it is linked once.
 
+mod capacity;
 mod common;
 mod crash;
 mod deaths;

@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, Shape};
 use crate::rank::Rank;
-use crate::{Amount, Settings, carries_its_rate};
+use crate::{Amount, Settings, Wanted, carries_its_rate};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,8 +288,106 @@ impl Given {
         Err(self.problems)
     }
 
+    /// A search chooses the loads and how much is measured of each; without one, its keys mean nothing.
+    fn check_search(&mut self) {
+        let wanted = self.settings.load.precision.clone();
+        if !self.settings.load.find_capacity {
+            for key in ["closed", "attain", "budget"] {
+                if self.has(key) {
+                    let help = "add `find_capacity`, or take it out";
+                    self.complain(key, "belongs to the search for a capacity", Some(help));
+                }
+            }
+            if wanted.iter().any(|w| matches!(w, Wanted::Capacity(_))) {
+                let help = "name the figure, p99:ttft=5%, or add `find_capacity`";
+                self.complain("precision", "does not say of which figure", Some(help));
+            }
+            return;
+        }
+        let objectives = &self.settings.objectives;
+        if objectives.slo.is_empty() && objectives.scenarios.is_none() {
+            let help = "add `slo`, such as p99:ttft=500ms";
+            let wrong = "there is no objective that the capacity could be for";
+            self.complain("find_capacity", wrong, Some(help));
+        }
+        self.check_chosen_by_search();
+        if self.has("shard") {
+            let help = "search from one machine, or measure given rates with `shard`";
+            let wrong = "a search cannot be divided: its shards would not choose the same loads";
+            self.complain("shard", wrong, Some(help));
+        }
+        if carries_its_rate(&self.settings.load.arrival) {
+            let wrong = "these arrivals have a rate of their own, and a search chooses it";
+            self.complain(
+                "arrival",
+                wrong,
+                Some("write poisson, constant or gamma:COV"),
+            );
+        }
+        self.check_searched_load();
+        match wanted.as_slice() {
+            [] | [Wanted::Capacity(_)] => {}
+            _ => {
+                let wrong = "is that of the capacity, which is one figure";
+                self.complain("precision", wrong, Some("write one width, such as 5%"));
+            }
+        }
+        let budget = self.settings.load.budget;
+        if matches!(budget, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
+            let wrong = "must be more than 0: nothing would be measured";
+            self.complain("budget", wrong, Some("take it out"));
+        }
+    }
+
+    /// What a search chooses itself, or what its stages cannot have.
+    fn check_chosen_by_search(&mut self) {
+        for key in [
+            "rate",
+            "concurrency",
+            "requests",
+            "duration",
+            "repeat",
+            "ramp_up",
+            "in_flight_cap",
+            "warmup_drain",
+            "versus",
+            "versus_model",
+            "versus_body",
+        ] {
+            if self.has(key) {
+                let help = format!("take `{key}` or `find_capacity` out");
+                let wrong = match key {
+                    "in_flight_cap" => {
+                        "what it holds back would not be of the load that is searched"
+                    }
+                    "warmup_drain" => "the stages of a search follow their warm-up without a pause",
+                    "versus" | "versus_model" | "versus_body" => {
+                        "the two sides would not get the same load; search each in a run of its own"
+                    }
+                    _ => "a search chooses this itself",
+                };
+                self.complain(key, wrong, Some(&help));
+            }
+        }
+    }
+
+    /// A search is of rates, or of concurrencies.
+    fn check_searched_load(&mut self) {
+        if self.settings.load.closed {
+            if self.has("arrival") {
+                let help = "take `closed` or `arrival` out";
+                self.complain("arrival", "needs an open loop", Some(help));
+            }
+        } else if self.has("think_time") {
+            let wrong = "belongs to a closed loop; an open one does not wait for answers";
+            self.complain("think_time", wrong, Some("add `closed`"));
+        }
+    }
+
     /// Contradictions between keys that are each fine alone.
     fn cross_check(&mut self) {
+        self.check_search();
+        let searched = self.settings.load.find_capacity;
         let own_rate = carries_its_rate(&self.settings.load.arrival);
         if self.has("rate") && self.has("concurrency") {
             let help = "for an open loop with a cap in flight write `in_flight_cap`";
@@ -297,7 +395,7 @@ impl Given {
             self.complain("concurrency", wrong, Some(help));
         }
         for key in ["arrival", "in_flight_cap"] {
-            if self.has(key) && !self.has("rate") && !own_rate {
+            if self.has(key) && !self.has("rate") && !own_rate && !searched {
                 let help = "add `rate`, requests per second";
                 self.complain(key, "needs an open loop", Some(help));
             }

@@ -14,7 +14,15 @@ const ONLY: &[(&[Benchmark], &[&str])] = &[
     (&[Benchmark::Latency], &["prompts", "prompt_tokens"]),
     (
         &[Benchmark::Throughput],
-        &["rate", "arrival", "in_flight_cap"],
+        &[
+            "rate",
+            "arrival",
+            "in_flight_cap",
+            "find_capacity",
+            "closed",
+            "attain",
+            "budget",
+        ],
     ),
     (&[Benchmark::Seqlen], &["categories", "grid"]),
     (

@@ -17,4 +17,4 @@ pub use settings::{
     MachineSettings, ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings,
     WorkloadSettings,
 };
-pub use values::{Address, Amount, Concurrency, Header, Lengths, carries_its_rate};
+pub use values::{Address, Amount, Concurrency, Header, Lengths, Wanted, carries_its_rate};

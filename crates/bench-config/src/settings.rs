@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bench_insight::ScenarioSet;
-use bench_metrics::Precision;
 use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
 use bench_workload::{DatasetSpec, LengthCategory, Salt, Study};
 use clap::{Args, ValueEnum};
@@ -13,8 +12,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, api, arrival, body, instant, listen, meeting,
-    number, path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time, whole,
+    Address, Amount, Concurrency, Header, Lengths, Wanted, api, arrival, body, instant, listen,
+    meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time,
+    whole,
 };
 
 /// Everything a run is asked for.
@@ -278,10 +278,23 @@ pub struct LoadSettings {
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub duration: Option<Nanos>,
-    /// End a cell when a quantile is known this well: p99:ttft=5%. Each shard ends its own part by its own requests.
+    /// End a cell when a quantile is known this well: p99:ttft=5%; each shard ends its own part by its own requests. With `find_capacity` a width alone, that of the capacity (default 5%).
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
-    pub precision: Vec<Precision>,
+    pub precision: Vec<Wanted>,
+    /// Search the highest load at which the objectives hold, instead of measuring given loads: a Poisson rate, or with `closed` a concurrency.
+    #[arg(long)]
+    pub find_capacity: bool,
+    /// Search a concurrency: each request waits for the answer before it.
+    #[arg(long)]
+    pub closed: bool,
+    /// Share of values that have to be within each objective, instead of the quantiles that the objectives name: 0.99.
+    #[arg(long, value_name = "SHARE", value_parser = number(0.5, 0.9999))]
+    pub attain: Option<f64>,
+    /// Most that a search may spend, warm-ups and draining included: a time, or requests; default 20m.
+    #[arg(long, value_name = "TIME|N")]
+    #[serde(serialize_with = "shown")]
+    pub budget: Option<Amount>,
     /// Requests, or time, of the same load before each measurement, which follows without a pause; a number is at least one for each slot of a closed loop;
     /// default: that and at least 2, in an open loop 2s.
     #[arg(long, value_name = "N|TIME", aliases = ["num-warmups", "warmup-requests", "warmup-request-count"])]
@@ -547,7 +560,10 @@ impl Settings {
                 requests
             },
             duration: load.duration,
-            precision: load.precision.iter().map(ToString::to_string).collect(),
+            precision: (load.precision.iter())
+                .filter(|wanted| matches!(wanted, Wanted::Figure(_)))
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 }

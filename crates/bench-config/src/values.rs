@@ -137,6 +137,41 @@ impl FromStr for Amount {
     }
 }
 
+/// How well something is to be known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Wanted {
+    /// A figure of each cell.
+    Figure(Precision),
+    /// The capacity that is searched: the relative half-width of its interval.
+    Capacity(f64),
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some(percent) = text
+            .trim()
+            .strip_suffix('%')
+            .filter(|text| !text.contains('='))
+        else {
+            let rule = text.parse().map(Self::Figure);
+            return rule.map_err(|error: bench_metrics::MetricsError| error.to_string());
+        };
+        let width = number(0.5, 50.0)(percent.trim())?;
+        Ok(Self::Capacity(width / 100.0))
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Figure(rule) => rule.fmt(f),
+            Self::Capacity(width) => write!(f, "{}%", (width * 1e8).round() / 1e6),
+        }
+    }
+}
+
 /// Lengths in tokens: a distribution, or the values of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
@@ -542,7 +577,7 @@ shown_as! {
     DatasetSpec: |it| it.to_string();
     LengthSpec: |it| it.to_string();
     LengthCategory: |it| it.to_string();
-    Precision: |it| it.to_string();
+    Wanted: |it| it.to_string();
     Study: |it| it.name();
     Slo: |it| slo_text(it);
     ArrivalKind: |it| arrival_text(it);

@@ -368,6 +368,7 @@ fn sample(flag: &Arg) -> &'static str {
         ("bad_lines", _) => "skip",
         ("salt", _) => "never",
         ("precision", _) => "p99:ttft=5%",
+        ("attain", _) => "0.99",
         ("slo", _) => "ttft=1s,p99:itl=5ms",
         ("target", _) => "failed==0",
         ("scenarios", _) => "scenarios",

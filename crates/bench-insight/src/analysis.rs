@@ -28,6 +28,7 @@ pub fn analyse_run(run: &RunRecord, samples: &[CellSamples]) -> Analysis {
         Benchmark::Latency | Benchmark::Seqlen => by_length().or_else(by_load),
     };
     Analysis {
+        capacity: None,
         scaling: rows.unwrap_or_default(),
         fits: fits::all(cells, samples),
     }

@@ -16,7 +16,8 @@ use bench_schema::{
 };
 
 use crate::facts::{CellFacts, FactKeeper, TrustFacts};
-use crate::{CapacityAssumptions, CellSamples, InsightError, SampleKeeper};
+use crate::search;
+use crate::{CapacityAssumptions, CellSamples, InsightError, SampleKeeper, SearchAsked};
 use machines::Thinned;
 
 pub use asked::Asked;
@@ -30,8 +31,9 @@ pub struct CellConclusion {
     samples: SampleKeeper,
     facts: FactKeeper,
     precision: Vec<Precision>,
+    search: Option<SearchAsked>,
     next_look: usize,
-    precise: bool,
+    enough: bool,
     measured: usize,
     workers: u32,
     span: Option<(Stamp, Stamp)>,
@@ -56,10 +58,16 @@ impl CellConclusion {
             .iter()
             .filter_map(|text| text.parse().ok())
             .collect();
+        let slos = asked.all_slos();
         let fewest = precision.iter().map(Precision::fewest).max();
+        let searched = asked
+            .search
+            .filter(|_| cell.load.is_open() || asked.search.is_some_and(|s| s.closed));
+        let fewest = fewest.or_else(|| Some(searched?.fewest(&slos)));
         Self {
+            search: searched,
             accumulator: CellAccumulator::new(CellContext {
-                slos: asked.all_slos(),
+                slos,
                 stop: cell.stop.clone(),
                 ..CellContext::new(cell.load.clone())
             }),
@@ -68,7 +76,7 @@ impl CellConclusion {
             facts: FactKeeper::default(),
             precision,
             next_look: fewest.unwrap_or(usize::MAX),
-            precise: false,
+            enough: false,
             measured: 0,
             workers: 0,
             span: None,
@@ -99,7 +107,7 @@ impl CellConclusion {
         self.facts.push(record);
         self.samples.push(record);
         if self.measured >= self.next_look {
-            self.look_at_precision();
+            self.look();
         }
     }
 
@@ -108,9 +116,9 @@ impl CellConclusion {
         self.readings.push(reading);
     }
 
-    /// Whether every rule of `--precision` was met when it was last looked at.
-    pub fn is_precise(&self) -> bool {
-        self.precise
+    /// Whether, when it was last looked at, every rule of `--precision` was met, or the stage of a search was plainly beyond the capacity.
+    pub fn is_enough(&self) -> bool {
+        self.enough
     }
 
     /// Whether there was no request, warm-up included.
@@ -119,9 +127,14 @@ impl CellConclusion {
     }
 
     /// Looking often raises the chance of stopping on a lucky streak, so the looks get rarer.
-    fn look_at_precision(&mut self) {
+    fn look(&mut self) {
+        if let Some(search) = self.search {
+            self.enough = search.is_over(&self.accumulator.objectives());
+            self.next_look = self.measured + self.measured / 4 + 1;
+            return;
+        }
         let outcomes = self.precision();
-        self.precise = outcomes.iter().all(|outcome| outcome.reached);
+        self.enough = outcomes.iter().all(|outcome| outcome.reached);
         let next = self
             .precision
             .iter()
@@ -201,7 +214,6 @@ fn per_million_events(cell: &CellRecord) -> Option<f64> {
 /// [`InsightError`] where something that was asked cannot be read.
 pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<(), InsightError> {
     let asked = Asked::of(&run.config)?;
-    run.targets = crate::targets(&asked.targets, &run.cells)?;
     let mut samples: Vec<CellSamples> = Vec::with_capacity(evidence.len());
     let mut facts: BTreeMap<String, CellFacts> = BTreeMap::new();
     for of in evidence {
@@ -209,6 +221,8 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         samples.push(of.samples);
     }
     run.analysis = crate::analyse_run(run, &samples);
+    run.analysis.capacity =
+        (asked.search).map(|search| search.found(&asked.all_slos(), &run.cells));
     let quantiles = asked.quantiles(&run.cells);
     let facts = TrustFacts {
         complete: run.complete,
@@ -219,13 +233,28 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         asked_quantiles: &quantiles,
         ..TrustFacts::of(&run.clock, &facts)
     };
-    run.trust = crate::trust(&facts, &run.cells);
+    run.targets = crate::targets(&asked.targets, &run.cells, run.analysis.capacity.as_ref())?;
     let assumptions = CapacityAssumptions {
         price_per_hour: asked.price_per_hour,
         ..CapacityAssumptions::default()
     };
-    run.findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions)?;
-    crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
+    // of a search only the stages that its answer rests on are judged: others are overloaded on purpose, or left out
+    let all = run.cells.clone();
+    if let Some(found) = &run.analysis.capacity {
+        run.cells
+            .retain(|cell| search::answer_rests_on(found, cell));
+    }
+    let trust = crate::trust(&facts, &run.cells);
+    run.trust = match run.analysis.capacity {
+        Some(_) => search::without_what_it_does(trust),
+        None => trust,
+    };
+    let findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions);
+    run.cells = all;
+    run.findings = findings?;
+    if run.analysis.capacity.is_none() {
+        crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);
+    }
     Ok(())
 }
 

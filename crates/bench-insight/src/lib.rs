@@ -21,6 +21,7 @@ mod outages;
 mod progress;
 mod samples;
 mod scenario;
+mod search;
 mod server_phases;
 mod signals;
 mod target;
@@ -47,6 +48,7 @@ pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper, St
 pub use scenario::{
     Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,
 };
+pub use search::{NextStage, SearchAsked};
 pub use server_phases::server_phases;
 pub use signals::{Level, Signal};
 pub use target::{PlannedCell, Target, targets};

@@ -13,8 +13,10 @@ mod quantity;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bench_metrics::LEVEL;
 use bench_schema::{
-    CellRecord, Factor, GroupRecord, Interval, Metric, SloVerdict, TargetOutcome, Unit,
+    CapacityRecord, CellRecord, Factor, GroupRecord, Interval, Metric, SearchEnd, SloVerdict,
+    TargetOutcome, Unit,
 };
 
 use crate::{InsightError, text};
@@ -239,6 +241,54 @@ impl Target {
         }
     }
 
+    /// Whether it is about what a search found, and not about cells.
+    pub fn is_of_capacity(&self) -> bool {
+        self.quantity == Quantity::Capacity
+    }
+
+    /// The same of the capacity that a search found, where this is about that.
+    fn outcome_of(&self, found: Option<&CapacityRecord>) -> Option<TargetOutcome> {
+        if self.quantity != Quantity::Capacity {
+            return None;
+        }
+        let holds = |value: f64| self.operator.holds(value, self.limit);
+        let (low, high) = found.map_or((None, None), |found| (found.low, found.high));
+        let none = found.is_some_and(|found| found.stopped == SearchEnd::MissedAlone);
+        // a bound that is absent is as far as can be; where there is no capacity it is 0
+        let ends = match (low, high) {
+            (None, None) if none => (0.0, 0.0),
+            _ => (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY)),
+        };
+        let verdict = match (holds(ends.0), holds(ends.1)) {
+            (true, true) => SloVerdict::Pass,
+            (false, false) => SloVerdict::Fail,
+            _ => SloVerdict::CannotTell,
+        };
+        let said = match (verdict, found) {
+            (SloVerdict::Pass, _) => None,
+            (_, None) => Some("no capacity was searched; add --find-capacity".to_owned()),
+            (SloVerdict::CannotTell, Some(_)) if low.is_some() && high.is_some() => {
+                let why =
+                    "the interval of the capacity holds the limit; a narrower --precision decides";
+                Some(why.to_owned())
+            }
+            (_, Some(found)) => found.why.clone(),
+        };
+        Some(TargetOutcome {
+            target: self.text.clone(),
+            measured: found.and_then(|found| found.value),
+            interval: low.zip(high).map(|(low, high)| Interval {
+                low,
+                high,
+                confidence: LEVEL,
+            }),
+            cell: None,
+            met: verdict == SloVerdict::Pass,
+            verdict: Some(verdict),
+            note: said,
+        })
+    }
+
     fn line(&self, cell: &str, measured: Option<Measured>, of: Option<&Subject<'_>>) -> Line {
         let by_value = measured.map_or(SloVerdict::CannotTell, |m| self.judge(&m));
         let by_share = || {
@@ -382,20 +432,25 @@ pub(crate) fn times_as_much(value: f64, interval: &Interval, limit: f64) -> Opti
     (factor.is_finite() && factor < 1e4).then_some(factor.max(1.0))
 }
 
-/// How each target came out, in the order given; a text may hold several, separated by commas.
+/// How each target came out, in the order given; a text may hold several, separated by commas. `capacity` is what a search found.
 ///
 /// # Errors
 /// [`InsightError::BadTarget`] for the first target that cannot be read.
 pub fn targets<S: AsRef<str>>(
     gates: &[S],
     cells: &[CellRecord],
+    capacity: Option<&CapacityRecord>,
 ) -> Result<Vec<TargetOutcome>, InsightError> {
     gates
         .iter()
         .flat_map(|text| text.as_ref().split(','))
         .map(str::trim)
         .filter(|text| !text.is_empty())
-        .map(|text| Ok(Target::parse(text)?.outcome(cells)))
+        .map(|text| {
+            let target = Target::parse(text)?;
+            let of_search = target.outcome_of(capacity);
+            Ok(of_search.unwrap_or_else(|| target.outcome(cells)))
+        })
         .collect()
 }
 

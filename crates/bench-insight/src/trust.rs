@@ -5,8 +5,10 @@ mod client;
 mod sending;
 mod stamps;
 
+use std::collections::BTreeMap;
+
 use bench_schema::{
-    Cause, CellRecord, ClockKind, Finding, Known, Trust, TrustReason, TrustVerdict,
+    Cause, CellRecord, ClockKind, ClockRecord, Finding, Known, Trust, TrustReason, TrustVerdict,
 };
 
 use crate::diagnosis;
@@ -206,6 +208,36 @@ const RULES: &[Rule] = rules! {
     answers::warm_cache Share(0.1, NEVER);
     answers::few_samples Plain(ANY, NEVER);
 };
+
+/// What of a cell's sending makes it untrustworthy by the rules, as far as the cell itself tells: its figures are the client's, not the server's.
+pub(crate) fn client_limit(cell: &CellRecord) -> Option<String> {
+    const CODES: &[&str] = &[
+        "lateness",
+        "slots_idle",
+        "stood_still",
+        "offered_rate",
+        "starved",
+        "client_throttled",
+    ];
+    let clock = ClockRecord {
+        arrival: ClockKind::ReadReturn,
+        fallback_reason: None,
+        monotonic_epoch_ns: None,
+        unix_epoch_ns: None,
+        met: Vec::new(),
+    };
+    let cells = BTreeMap::new();
+    let facts = TrustFacts::of(&clock, &cells);
+    let rules = RULES.iter().filter(|rule| CODES.contains(&rule.code));
+    let reasons = rules.filter_map(|rule| {
+        rule.judge(&Scene {
+            facts: &facts,
+            cell,
+        })
+    });
+    let mut fatal = reasons.filter(|reason| reason.verdict == TrustVerdict::Untrusted);
+    fatal.next().map(|reason| reason.message)
+}
 
 /// Adds that a cell is not stationary where a cause says so that the trend tests of its window did not see.
 pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {

@@ -320,6 +320,12 @@ impl CellAccumulator {
         self.counts.finish()
     }
 
+    /// How the objectives stand with the requests that have ended so far, in the order they ended. Those that take longest are not among them, so that
+    /// a miss is one, and what holds need not. Cost: as of that part of [`CellAccumulator::finish`].
+    pub fn objectives(&self) -> Vec<SloOutcome> {
+        slo::Judge::new(self).outcomes()
+    }
+
     /// The values of a request metric so far, completed requests in the order they ended: what a precision rule looks at.
     pub fn values(&self, metric: Metric) -> Vec<f64> {
         let completed = self.rows.iter().filter(|r| r.completed());

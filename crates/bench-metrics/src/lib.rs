@@ -46,6 +46,7 @@ mod quantile;
 pub mod readings;
 mod sample;
 mod scaling;
+mod search;
 mod steady;
 mod summary;
 mod tables;
@@ -69,7 +70,7 @@ pub use histogram::{Histogram, Layout, Recorder};
 pub use in_flight::InFlight;
 pub use latency::{Instants, Within, latency};
 pub use memory::Memory;
-pub use objective::{verdict, verdict_of_distribution};
+pub use objective::{share_interval, share_within, verdict, verdict_of_distribution};
 pub use precision::{Figure, Precision, Progress};
 pub use proportion::wilson;
 pub use quantile::{QuantileEstimate, quantile_in_time};
@@ -77,6 +78,7 @@ pub use sample::{CovClass, Sample, values_needed};
 pub use scaling::{
     decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,
 };
+pub use search::{Budget, Crossing, Found, Next, Search, Stage, Why};
 pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
 pub use timeline::{TimeCounts, Timeline};

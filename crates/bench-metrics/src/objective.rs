@@ -1,11 +1,13 @@
 //! The one rule of verdicts on "quantile q is at most a limit": it is where at least q of the values are within the limit, so the share
 //! of those within decides with its interval, all of it on one side of q. That has an answer where the quantile has no bound.
 
-use bench_schema::{Distribution, Interval, SloVerdict};
+use bench_schema::{Distribution, Interval, Share, SloVerdict};
 
+use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
+use crate::num::is_zero;
 use crate::proportion::wilson_share;
-use crate::quantile::tail_effect;
+use crate::quantile::{Dependence, below, tail_effect};
 
 /// What the interval of the share within a limit says of the quantile `q`.
 pub fn verdict(share_within: &Interval, q: f64) -> SloVerdict {
@@ -57,6 +59,55 @@ pub fn verdict_of_distribution(d: &Distribution, q: f64, limit: f64) -> Option<S
         confidence: LEVEL,
     };
     Some(verdict(&shown, q))
+}
+
+/// The share of values in time order that are within `limit`; +∞ is a value that never came, and counts. `q` is the quantile of interest:
+/// where all or none are within, the share is worth as many values as it would be if it were `q`. `None` without values.
+pub fn share_within(in_time_order: &[f64], limit: f64, q: f64) -> Option<Share> {
+    let at = halfway(in_time_order.iter().copied(), limit);
+    let dependence = BlockMean::of_parts(&below(in_time_order, at));
+    let dependence = dependence.map(|b| Dependence::of_share(&b));
+    share_of_parts(&below(in_time_order, limit), dependence, q)
+}
+
+/// Wilson's interval of a share, for as many values as it is worth; all of 0 to 1 where it is worth none.
+pub fn share_interval(share: &Share) -> Interval {
+    let bounds = wilson_share(share.value, share.effective, LEVEL).and_then(|w| w.bounds());
+    let (low, high) = bounds.unwrap_or((0.0, 1.0));
+    Interval {
+        low,
+        high,
+        confidence: LEVEL,
+    }
+}
+
+/// The share within, worth as many independent values as its parts: where all or none are within, as many as they were worth if the share
+/// were `q`. Without a dependence, that of the parts themselves.
+pub(crate) fn share_of_parts(
+    parts: &[Part],
+    dependence: Option<Dependence>,
+    q: f64,
+) -> Option<Share> {
+    let n: f64 = parts.iter().map(|p| p.den).sum();
+    let hits: f64 = parts.iter().map(|p| p.num).sum();
+    let value = hits / n;
+    let seen = BlockMean::of_parts(parts);
+    let dependence = dependence.or_else(|| seen.as_ref().map(Dependence::of_share));
+    let effective = match (seen.filter(|b| !is_zero(b.std_err)), dependence) {
+        (Some(seen), Some(dependence)) => dependence.effective(n, value, &seen, LEVEL),
+        (None, Some(dependence)) => dependence.effective_unseen(n, q),
+        _ => n,
+    };
+    (n > 0.0).then_some(Share { value, effective })
+}
+
+/// Halfway from the median to the limit: how alike neighbours are is seen there. At the median it is that of the smallest jitter, at the limit
+/// few are on one side.
+pub(crate) fn halfway(values: impl Iterator<Item = f64>, limit: f64) -> f64 {
+    let mut sorted: Vec<f64> = values.filter(|x| x.is_finite()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let median = sorted.get(sorted.len() / 2).copied();
+    f64::midpoint(median.unwrap_or(limit), limit)
 }
 
 #[cfg(test)]

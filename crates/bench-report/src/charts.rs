@@ -5,6 +5,7 @@ pub(crate) mod load;
 mod machines;
 mod over_time;
 pub(crate) mod phases;
+mod search;
 pub(crate) mod shapes;
 
 use bench_schema::{CellRecord, Distribution, Metric, Origin, RunRecord};
@@ -31,6 +32,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
     };
     let figures = |all: Vec<Figure>| all.into_iter().map(Some);
     let mut load = vec![
+        search::attainment(run),
         load::throughput(run, true),
         load::throughput(run, false),
         load::speedup(run),
@@ -78,7 +80,8 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
 }
 
 /// The charts that answer a benchmark's question, the most telling first.
-const FIRST: [&str; 6] = [
+const FIRST: [&str; 7] = [
+    "capacity",
     "throughput",
     "length-latency",
     "categories",
@@ -170,6 +173,10 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
     let kinds = run.cells.iter().map(|cell| cell.load.is_open());
     let mixed = kinds.clone().any(|open| open) && !kinds.clone().all(|open| open);
     let ramps = run.cells.iter().any(|cell| cell.load.ramp().is_some());
+    // The stages of a search have a figure of their own.
+    if run.analysis.capacity.is_some() {
+        return None;
+    }
     if seen.len() < 2 || repeated || mixed || ramps {
         return None;
     }

@@ -203,7 +203,8 @@ fn failed<E: ToString>(figure: &str) -> impl Fn(E) -> ReportError {
 }
 
 /// Charts by what they are worth at a glance, where the time goes among them; the first six that exist are shown.
-const BEST: [&str; 14] = [
+const BEST: [&str; 15] = [
+    "capacity",
     "throughput",
     "length-latency",
     "percentiles",

@@ -202,7 +202,11 @@ impl Draft {
         if let Some(table) = tables::objectives(run) {
             let all = run.cells.iter().flat_map(bench_insight::objectives_of);
             let verdicts: Vec<SloVerdict> = all.map(|(_, outcome)| outcome.verdict).collect();
-            let said = tables::verdict_counts(&verdicts).unwrap_or_default();
+            let said = match run.analysis.capacity {
+                Some(_) => tables::capacity_words(run),
+                None => tables::verdict_counts(&verdicts),
+            };
+            let said = said.unwrap_or_default();
             out.push_str(&format!("{said}.\n\n"));
             out.push_str(&self.gravest(table, verdicts));
         }

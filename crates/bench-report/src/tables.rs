@@ -3,6 +3,7 @@
 mod details;
 mod outcomes;
 mod results;
+mod search;
 
 pub(crate) use details::{
     QUANTILES, client, distributions, first_phase, hardware, phases, scale_of, significant,
@@ -15,6 +16,7 @@ pub(crate) use outcomes::{
 pub(crate) use results::{
     grid, groups, groups_in_order, peak, scaling, scaling_of, scaling_row, sweep,
 };
+pub(crate) use search::{capacity_words, nearest_stage, slo_words, stages, unit as capacity_unit};
 
 use details::{derived, fits};
 use results::{group_labels, origins};
@@ -30,6 +32,7 @@ use crate::{number, text};
 /// The tables that answer the benchmark's own question, the most telling first.
 pub(crate) fn results(run: &RunRecord) -> Vec<Table> {
     let by_cell = match run.experiment {
+        _ if run.analysis.capacity.is_some() => search::table(run),
         Benchmark::Throughput => sweep(run),
         Benchmark::Latency | Benchmark::Seqlen => grid(run),
     };
@@ -43,7 +46,7 @@ pub(crate) fn results(run: &RunRecord) -> Vec<Table> {
     };
     tables.splice(place..place, by_cell);
     tables.extend(origins(run));
-    tables.extend(scaling(run));
+    tables.extend(scaling(run).filter(|_| run.analysis.capacity.is_none()));
     tables
 }
 

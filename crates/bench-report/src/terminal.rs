@@ -46,7 +46,7 @@ pub fn render(run: &RunRecord, dir: Option<&Path>) -> String {
 
 /// Every table and every finding.
 pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
-    let mut blocks = vec![head(run), trust(run, usize::MAX)];
+    let mut blocks = vec![head(run) + &capacity(run), trust(run, usize::MAX)];
     blocks.extend(tables::results(run).iter().map(Table::to_terminal));
     blocks.push(outcomes(run));
     let counted = [tables::counts(run), tables::failures(run)];
@@ -61,9 +61,15 @@ pub fn render_all(run: &RunRecord, dir: Option<&Path>) -> String {
     blocks.join("\n")
 }
 
+/// The answer to what was searched; nothing where nothing was.
+fn capacity(run: &RunRecord) -> String {
+    let found = tables::capacity_words(run);
+    found.map_or_else(String::new, |found| paragraph("Capacity  ", &found))
+}
+
 fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
     let [most_tables, reasons, rows, most] = room;
-    let mut blocks = vec![head(run), trust(run, reasons)];
+    let mut blocks = vec![head(run) + &capacity(run), trust(run, reasons)];
     for mut table in tables::results(run).into_iter().take(most_tables) {
         table.of_most_load();
         let left_out = table.thin_out(rows);
@@ -183,7 +189,11 @@ fn trust(run: &RunRecord, most: usize) -> String {
 /// How objectives and targets came out, what became of the requests, what machines and server reached: a line each.
 fn outcomes(run: &RunRecord) -> String {
     let lines = [
-        ("Objectives  ", objectives(run)),
+        // the stages of a search miss on purpose
+        (
+            "Objectives  ",
+            objectives(run).filter(|_| run.analysis.capacity.is_none()),
+        ),
         ("Targets     ", targets(run)),
         ("Requests    ", Some(tables::summary_line(run))),
         ("Failures    ", failures(run)),

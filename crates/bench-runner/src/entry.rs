@@ -302,10 +302,14 @@ fn code(record: &RunRecord) -> ExitCode {
             .iter()
             .chain(cell.groups.iter().flat_map(|group| &group.slos))
     });
-    let missed = missed_target
-        || failed_slo
+    // the stages of a search miss on purpose
+    let missed_slo = match &record.analysis.capacity {
+        Some(found) => found.value.is_none(),
+        None => failed_slo
             .into_iter()
-            .any(|slo| slo.verdict != SloVerdict::Pass);
+            .any(|slo| slo.verdict != SloVerdict::Pass),
+    };
+    let missed = missed_target || missed_slo;
     match record.trust.verdict {
         _ if was_interrupted(record) => ExitCode::from(INTERRUPTED),
         TrustVerdict::Untrusted => ExitCode::from(UNTRUSTED),

@@ -46,7 +46,7 @@ impl CellAggregator {
     /// One request is over.
     pub(crate) fn request(&mut self, record: &RequestRecord) {
         self.conclusion.push(record);
-        if self.conclusion.is_precise() {
+        if self.conclusion.is_enough() {
             self.enough.store(true, Ordering::Relaxed);
         }
     }

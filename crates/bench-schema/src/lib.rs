@@ -55,11 +55,12 @@ pub use metric::{Direction, Distribution, FailureView, Interval, Metric, Origin,
 pub use process::{outlive_file_limits, print_result};
 pub use record::{Phase, RequestRecord};
 pub use run::{
-    Analysis, Benchmark, ClockExchange, ClockKind, ClockRecord, FitRecord, HostRecord,
-    KEYS_OF_EACH_SHARD, RunRecord, SCHEMA_MAJOR, SCHEMA_MINOR, SCHEMA_NAME, ScalingRow, Schema,
-    SchemaError, ServerRecord, ToolRecord, check_digest, with_digest,
+    Analysis, Benchmark, CapacityRecord, ClockExchange, ClockKind, ClockRecord, FitRecord,
+    HostRecord, KEYS_OF_EACH_SHARD, ObjectiveCapacity, RunRecord, SCHEMA_MAJOR, SCHEMA_MINOR,
+    SCHEMA_NAME, ScalingRow, Schema, SchemaError, SearchEnd, ServerRecord, ToolRecord,
+    check_digest, with_digest,
 };
-pub use slo::{Goodput, Slo, SloOutcome, SloVerdict, TargetOutcome};
+pub use slo::{Goodput, Share, Slo, SloOutcome, SloVerdict, TargetOutcome};
 #[cfg(feature = "json-schema")]
 pub use stored::json_schemas;
 pub use stored::to_json;

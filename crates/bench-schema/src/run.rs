@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CellRecord, Finding, Interval, JournalPart, Nanos, PartMeter, Stamp, TargetOutcome, Trust,
+    CellRecord, Finding, Interval, JournalPart, Nanos, PartMeter, Slo, Stamp, TargetOutcome, Trust,
 };
 
 /// Everything about a run but its single requests and readings.
@@ -286,6 +286,79 @@ pub struct Analysis {
     /// Fits by name: `usl`, `latency_by_output_tokens`, `latency_power_law`, …
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fits: BTreeMap<String, FitRecord>,
+    /// The capacity, where it was searched. Since 2.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<CapacityRecord>,
+}
+
+/// The highest load at which the objectives hold, as a search found it; its stages are the run's cells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct CapacityRecord {
+    /// What the load is: `rate` in requests per second, or `concurrency`.
+    pub factor: String,
+    /// Why the search ended.
+    pub stopped: SearchEnd,
+    /// What there is to say of that end: what was missed, or what stood in the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The capacity; absent where nobody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Its 95 % interval: the lower bound, absent where no stage gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The upper bound, absent where no stage gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// The relative half-width that was asked for.
+    pub precision: f64,
+    /// The objective that is missed first, as a place in `objectives`; absent where none is known to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<u32>,
+    /// How far each objective alone would let the load go.
+    pub objectives: Vec<ObjectiveCapacity>,
+    /// Stages that tell nothing of the server, since the client was late, starved or did not offer their load, by cell, with what was seen.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, String>,
+    /// Requests of all stages, their warm-ups included.
+    pub requests: u64,
+    /// Seconds from the first request to the end of the last, warm-ups included.
+    pub seconds: f64,
+}
+
+/// Where the share of values within one objective falls below what it asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct ObjectiveCapacity {
+    /// The objective.
+    pub slo: Slo,
+    /// The load; absent where no stage tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// The lower bound of its 95 % interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The upper bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// The fitted curve near it: the log odds of being within are those of the asked share, less this times load / value − 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slope: Option<f64>,
+}
+
+names! {
+    /// Why the search for a capacity ended.
+    SearchEnd {
+        Precise "precise" "The capacity is known as well as was asked.";
+        Budget "budget" "What might be measured has been.";
+        MissedAlone "missed_alone" "An objective is missed at a load so low that nothing waits.";
+        NeverMissed "never_missed" "No load was found that misses an objective.";
+        Unsteady "unsteady" "Alike loads came out differently by more than chance.";
+        NotMonotone "not_monotone" "An objective is missed at one load and met at a higher one.";
+        ClientLimit "client_limit" "The client could not offer the load.";
+        Ended "ended" "The run ended before the search did.";
+    }
 }
 
 /// One row of a scaling table.
@@ -336,7 +409,7 @@ pub const SCHEMA_NAME: &str = "llm-bench-run";
 /// A change that old readers cannot survive raises this.
 pub const SCHEMA_MAJOR: u32 = 2;
 /// An addition raises this.
-pub const SCHEMA_MINOR: u32 = 0;
+pub const SCHEMA_MINOR: u32 = 1;
 
 /// What a file says of its own format: first key of `run.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,6 +28,16 @@ names! {
     }
 }
 
+/// A share of values that followed each other in time, lost requests' among those that are not in it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct Share {
+    /// The share, 0 to 1.
+    pub value: f64,
+    /// How many independent values it is worth.
+    pub effective: f64,
+}
+
 /// One objective in one cell.
 #[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +51,9 @@ pub struct SloOutcome {
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: SloVerdict,
+    /// The share of values within the limit that the verdict rests on; absent where nothing was measured. Since 2.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<Share>,
     /// Share of planned requests that met it.
     pub attainment: f64,
     /// Wilson interval of the attainment.

@@ -153,7 +153,11 @@ pub(super) fn document(
         out.push('\n');
     }
     let goals = match runs.first() {
-        Some(first) => targets(&manifest.goals, &first.record.cells)?,
+        Some(first) => targets(
+            &manifest.goals,
+            &first.record.cells,
+            first.record.analysis.capacity.as_ref(),
+        )?,
         None => Vec::new(),
     };
     let goals = goals.into_iter().map(|outcome| {
@@ -223,7 +227,11 @@ pub(super) fn unmeasured(
 ) -> Result<Vec<String>, CommandError> {
     let mut notes = Vec::new();
     for run in runs {
-        for outcome in targets(goals, &run.record.cells)? {
+        for outcome in targets(
+            goals,
+            &run.record.cells,
+            run.record.analysis.capacity.as_ref(),
+        )? {
             if outcome.measured.is_none() {
                 notes.push(format!(
                     "goal {}: {} has no such figure, or failures make it unbounded",
@@ -242,8 +250,8 @@ impl Goals {
         base: &RunRecord,
         new: &RunRecord,
     ) -> Result<Self, CommandError> {
-        let before = targets(own, &base.cells)?;
-        let now = targets(own, &new.cells)?;
+        let before = targets(own, &base.cells, base.analysis.capacity.as_ref())?;
+        let now = targets(own, &new.cells, new.analysis.capacity.as_ref())?;
         let joined = |(before, now): (TargetOutcome, TargetOutcome)| OwnGoal {
             before: before.measured,
             now: now.measured,

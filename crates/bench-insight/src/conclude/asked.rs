@@ -6,6 +6,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::InsightError;
+use crate::SearchAsked;
 use crate::scenario::{ScenarioSet, parse_slo};
 use crate::target::Target;
 
@@ -16,6 +17,10 @@ pub struct Asked {
     pub slos: Vec<Slo>,
     /// Named sets of objectives.
     pub scenarios: ScenarioSet,
+    /// The share that has to be within each objective, where it is not the objective's own.
+    pub attain: Option<f64>,
+    /// The search for a capacity, where one was asked for.
+    pub search: Option<SearchAsked>,
     /// Gates, as written.
     pub targets: Vec<String>,
     /// Price of the server per hour, in any currency.
@@ -45,6 +50,10 @@ impl Asked {
                 .transpose()
                 .map_err(|error| bad("scenario_set", error.to_string()))?
                 .unwrap_or_default(),
+            attain: texts(config, "attain")
+                .first()
+                .and_then(|text| text.parse().ok()),
+            search: crate::search::asked(|key| texts(config, key).into_iter().next()),
             targets: texts(config, "target"),
             price_per_hour: texts(config, "price_per_hour")
                 .first()
@@ -56,9 +65,14 @@ impl Asked {
     }
 
     /// Objectives that were given one by one, and those of the scenarios.
-    pub(super) fn all_slos(&self) -> Vec<Slo> {
+    pub fn all_slos(&self) -> Vec<Slo> {
         let mut all = self.slos.clone();
         all.extend(self.scenarios.slos().unwrap_or_default());
+        if let Some(attain) = self.attain {
+            for slo in &mut all {
+                slo.q = attain;
+            }
+        }
         all
     }
 

@@ -14,6 +14,8 @@ pub(super) enum Quantity {
     Count(&'static str),
     Figure(&'static str),
     Metric(Metric, Statistic),
+    /// What a search found, in its own unit.
+    Capacity,
 }
 
 /// Which number of a distribution.
@@ -52,12 +54,17 @@ const COUNTS: &[&str] = &[
     "unsent",
     "without_answer",
 ];
+/// What is of no cell.
+const CAPACITY: &str = "capacity";
 const FIGURES: &[&str] = &["attainment", "success_rate", "tail_ratio", "mean_in_flight"];
 const FIGURES_OF_GROUPS: &[&str] = &["success_rate", "tail_ratio"];
 
 impl Quantity {
     pub(super) fn parse(name: &str) -> Result<Self, String> {
         let known = |list: &'static [&'static str]| list.iter().find(|known| **known == name);
+        if name == CAPACITY {
+            return Ok(Self::Capacity);
+        }
         if let Some(rate) = known(RATES) {
             return Ok(Self::Rate(rate));
         }
@@ -81,7 +88,7 @@ impl Quantity {
     pub(super) fn unit(self) -> Unit {
         match self {
             Self::Rate(name) if name.contains("tokens") => Unit::TokensPerS,
-            Self::Rate(_) => Unit::RequestsPerS,
+            Self::Rate(_) | Self::Capacity => Unit::RequestsPerS,
             Self::Count(_) => Unit::Count,
             Self::Figure(_) | Self::Metric(_, Statistic::Cov) => Unit::Ratio,
             Self::Metric(metric, _) => metric.unit(),
@@ -99,7 +106,7 @@ impl Quantity {
     /// afterwards, and the same target would be met in one run and without an answer in the next.
     pub(super) fn is_told_of_groups(self, open: bool) -> bool {
         match self {
-            Self::Rate(_) => false,
+            Self::Rate(_) | Self::Capacity => false,
             Self::Count(_) => true,
             Self::Figure(name) => FIGURES_OF_GROUPS.contains(&name),
             Self::Metric(metric, _) => is_told_of_groups(metric, open),
@@ -127,6 +134,7 @@ impl Quantity {
             Self::Count(name) => Some(Measured::exact(count(subject.counts(), name) as f64)),
             Self::Figure(name) => figure(subject, name),
             Self::Metric(metric, statistic) => statistic.of(subject.distribution(metric)?),
+            Self::Capacity => None,
         }
         .filter(|measured| !measured.value.is_nan())
     }
@@ -168,7 +176,7 @@ impl Measured {
 }
 
 fn all_names() -> String {
-    names(&[RATES, COUNTS, FIGURES], |_| true)
+    names(&[RATES, COUNTS, FIGURES, &[CAPACITY]], |_| true)
 }
 
 /// What groups of a cell of an open loop, or of a closed one, have.

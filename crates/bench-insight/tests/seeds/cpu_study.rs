@@ -64,7 +64,7 @@ fn cpu_study_meets_its_five_targets() {
         "any:requests_per_s>1.0",
         "c4:output_tokens_per_s>30, failed==0",
     ];
-    let outcomes = targets(&gates, &run.cells).unwrap();
+    let outcomes = targets(&gates, &run.cells, None).unwrap();
     let measured: Vec<f64> = outcomes.iter().filter_map(|o| o.measured).collect();
     for (got, table) in measured.iter().zip([0.84, 25.24, 1.38, 41.46, 0.0]) {
         near(*got, table, 1e-9);
@@ -83,7 +83,7 @@ fn cpu_study_would_miss_a_target_that_is_too_high() {
         "completed>=17",
         "requests_per_s>0.5",
     ];
-    let outcomes = targets(&gates, &run.cells).unwrap();
+    let outcomes = targets(&gates, &run.cells, None).unwrap();
     let verdicts: Vec<_> = outcomes.iter().filter_map(|o| o.verdict).collect();
     // TTFT was not measured there; 5 + 6 + 6 requests; a rate without an interval is not known to be above anything.
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_target_from_due_is_not_met_by_what_a_group_took_from_sent() {
         "use_case=mail:e2e.max<1000s",
         "use_case=mail:e2e_due.max<1000s",
     ];
-    let outcomes = targets(&gates, &run.cells[..1]).unwrap();
+    let outcomes = targets(&gates, &run.cells[..1], None).unwrap();
     assert!(outcomes[0].met, "{outcomes:?}");
     assert_eq!(outcomes[1].measured, None);
     assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
@@ -136,8 +136,8 @@ fn a_group_that_has_all_requests_of_its_cell_answers_for_no_figure_that_groups_d
         slos: Vec::new(),
     });
     let gates = ["e2e", "decode"].map(|metric| format!("use_case=mail:{metric}.max<1000s"));
-    let outcomes = targets(&gates, &run.cells[..1]).unwrap();
+    let outcomes = targets(&gates, &run.cells[..1], None).unwrap();
     assert!(outcomes[0].met, "{outcomes:?}");
     assert_eq!(outcomes[1].verdict, Some(SloVerdict::CannotTell));
-    assert!(targets(&["decode.max<1000s"], &run.cells[..1]).unwrap()[0].met);
+    assert!(targets(&["decode.max<1000s"], &run.cells[..1], None).unwrap()[0].met);
 }

@@ -373,6 +373,7 @@ fn objective(from: &Cell, wanted: &Objective) -> Option<SloOutcome> {
         measured,
         interval,
         verdict,
+        within: None,
         attainment: wanted.q,
         attainment_interval: attainment,
     })

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{Distribution, Goodput, Interval, Metric, Origin, Slo, SloOutcome, SloVerdict};
+use bench_schema::{
+    Distribution, Goodput, Interval, Metric, Origin, Share, Slo, SloOutcome, SloVerdict,
+};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::gaps::GapStore;
 use crate::latency::Within;
 use crate::num::{ceil_count, float, is_zero, mean};
-use crate::objective::verdict;
-use crate::proportion::{wilson, wilson_share};
-use crate::quantile::{Dependence, Ranks, below, clusters_below};
+use crate::objective::{halfway, share_interval, share_of_parts, share_within, verdict};
+use crate::proportion::wilson;
+use crate::quantile::{Dependence, Ranks, clusters_below};
 use crate::sample::Sample;
 use crate::summary::interval_of;
 
@@ -139,10 +141,11 @@ impl<'a> Judge<'a> {
         let rows: Vec<&Row> = self.rows.iter().filter(|r| self.is_for(slo, r)).collect();
         let share = |rows: &[&Row]| {
             let values: Vec<f64> = rows.iter().map(|row| self.decisive(slo, row)).collect();
-            let (share, interval) = share_of_values(&values, slo);
+            let share = share_within(&values, slo.limit, slo.q);
+            let interval = share.map_or_else(anything, |share| share_interval(&share));
             (share, without_lost(interval, rows))
         };
-        let (attainment, attainment_interval) = share(&rows);
+        let (attained, attainment_interval) = share(&rows);
         // What the client stopped on purpose says nothing of how long the rest would have taken.
         let tells = |r: &&Row| r.lost || r.tells(self.metric(slo));
         let told: Vec<&Row> = rows.iter().copied().filter(tells).collect();
@@ -164,13 +167,13 @@ impl<'a> Judge<'a> {
                     count_lost_in_full(&mut clusters);
                     share_of_clusters(&clusters, slo)
                 } else {
-                    Some(share(&told))
+                    share(&told).0
                 };
                 (quantile_seen(&clusters, slo.q), within)
             }
         };
         let verdict = match (&seen, within) {
-            (Some(_), Some((_, interval))) => verdict(&without_lost(interval, &told), slo.q),
+            (Some(_), Some(share)) => verdict(&without_lost(share_interval(&share), &told), slo.q),
             _ => SloVerdict::CannotTell,
         };
         SloOutcome {
@@ -178,7 +181,8 @@ impl<'a> Judge<'a> {
             measured: seen.as_ref().map(|s| s.value).filter(|x| x.is_finite()),
             interval: seen.as_ref().and_then(|s| s.told(verdict, slo.limit)),
             verdict,
-            attainment,
+            within,
+            attainment: attained.map_or(0.0, |share| share.value),
             attainment_interval,
         }
     }
@@ -311,24 +315,8 @@ fn without_lost(interval: Interval, rows: &[&Row]) -> Interval {
     }
 }
 
-/// Halfway from the median to the limit: how alike neighbours are is seen there. At the median it is that of the smallest jitter, at the limit
-/// few are on one side.
-fn halfway(values: impl Iterator<Item = f64>, limit: f64) -> f64 {
-    let mut sorted: Vec<f64> = values.filter(|x| x.is_finite()).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let median = sorted.get(sorted.len() / 2).copied();
-    f64::midpoint(median.unwrap_or(limit), limit)
-}
-
-/// The share of requests within the limit.
-fn share_of_values(values: &[f64], slo: &Slo) -> (f64, Interval) {
-    let at = halfway(values.iter().copied(), slo.limit);
-    let dependence = BlockMean::of_parts(&below(values, at)).map(|b| Dependence::of_share(&b));
-    share_of_parts(&below(values, slo.limit), dependence, slo.q).unwrap_or((0.0, anything()))
-}
-
 /// The share of gaps within the limit, request by request; where none is beyond halfway, a request counts once.
-fn share_of_clusters(clusters: &[Vec<f64>], slo: &Slo) -> Option<(f64, Interval)> {
+fn share_of_clusters(clusters: &[Vec<f64>], slo: &Slo) -> Option<Share> {
     let parts = clusters_below(clusters, slo.limit);
     let at = halfway(clusters.iter().flatten().copied(), slo.limit);
     let seen = BlockMean::of_parts(&clusters_below(clusters, at));
@@ -343,34 +331,6 @@ fn share_of_clusters(clusters: &[Vec<f64>], slo: &Slo) -> Option<(f64, Interval)
     share_of_parts(&parts, Some(dependence), slo.q)
 }
 
-/// The share within, with Wilson's interval for as many independent values as the parts are worth: where all or none are within,
-/// as many as they were worth if the share were `q`. Without a dependence, that of the parts themselves.
-fn share_of_parts(
-    parts: &[Part],
-    dependence: Option<Dependence>,
-    q: f64,
-) -> Option<(f64, Interval)> {
-    let n: f64 = parts.iter().map(|p| p.den).sum();
-    let hits: f64 = parts.iter().map(|p| p.num).sum();
-    let share = hits / n;
-    let seen = BlockMean::of_parts(parts);
-    let dependence = dependence.or_else(|| seen.as_ref().map(Dependence::of_share));
-    let effective = match (seen.filter(|b| !is_zero(b.std_err)), dependence) {
-        (Some(seen), Some(dependence)) => dependence.effective(n, share, &seen, LEVEL),
-        (None, Some(dependence)) => dependence.effective_unseen(n, q),
-        _ => n,
-    };
-    let (low, high) = wilson_share(share, effective, LEVEL)?.bounds()?;
-    Some((
-        share,
-        Interval {
-            low,
-            high,
-            confidence: LEVEL,
-        },
-    ))
-}
-
 /// The share of `true`, with Wilson's interval for the effective number of requests; 0 within 0…1 where there are none.
 fn attainment(met: &[bool]) -> (f64, Interval) {
     let part = |m: &bool| Part {
@@ -378,7 +338,9 @@ fn attainment(met: &[bool]) -> (f64, Interval) {
         den: 1.0,
     };
     let parts: Vec<Part> = met.iter().map(part).collect();
-    share_of_parts(&parts, None, 0.5).unwrap_or((0.0, anything()))
+    share_of_parts(&parts, None, 0.5).map_or((0.0, anything()), |share| {
+        (share.value, share_interval(&share))
+    })
 }
 
 fn anything() -> Interval {

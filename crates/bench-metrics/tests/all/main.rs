@@ -10,6 +10,7 @@ mod properties;
 mod records;
 mod reference;
 mod scipy;
+mod search;
 mod seeds;
 mod steadiness;
 mod trends;

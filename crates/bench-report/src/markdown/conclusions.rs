@@ -60,6 +60,9 @@ pub(crate) fn fastest<'a>(
 }
 
 fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
+    if let Some(found) = tables::capacity_words(run) {
+        return Some(format!("Capacity: {}", (dress.name)(&found)));
+    }
     let cell = fastest(&run.cells)?;
     let rates = cell.headline_rates()?;
     let label = (dress.name)(&tables::label(cell));
@@ -209,7 +212,9 @@ fn finding(finding: &Finding, longest: usize) -> String {
 /// The key figures, and which cell they are of: the fastest of a load sweep, the one with the longest answers of a grid.
 pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
     let is_sweep = run.experiment == Benchmark::Throughput;
-    let cell = if is_sweep {
+    let cell = if run.analysis.capacity.is_some() {
+        tables::nearest_stage(run)
+    } else if is_sweep {
         fastest(&run.cells)
     } else {
         slowest(run)

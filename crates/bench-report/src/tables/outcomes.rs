@@ -109,6 +109,10 @@ fn in_tables(cell: &CellRecord) -> Option<u64> {
 /// One row for each objective in each cell; the verdict stands first, where no screen is too narrow for it.
 pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
     type Row<'a> = (&'a CellRecord, &'a str, &'a SloOutcome);
+    // The stages of a search miss on purpose.
+    if run.analysis.capacity.is_some() {
+        return super::search::objectives(run);
+    }
     let rows = run.cells.iter().flat_map(|cell| {
         let own = bench_insight::objectives_of(cell).into_iter();
         own.map(move |(whom, outcome)| (cell, whom, outcome))

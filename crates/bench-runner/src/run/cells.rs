@@ -5,12 +5,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bench_hardware::Sampler;
-use bench_insight::{Asked, CellConclusion, CellEvidence};
+use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
 use super::Run;
 use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
+use crate::config::{Amount, Concurrency};
 use crate::folder::RunDirectory;
 use crate::health::Health;
 use crate::meet::{Meeting, Place};
@@ -89,7 +90,8 @@ impl Sums {
 }
 
 impl Run<'_> {
-    /// Run every cell. `run.json` is written again after one of them, every ten seconds at most: the journal has what came since.
+    /// Run every cell, those of the design, or those that a search asks for one by one. `run.json` is written again after one of them, every ten
+    /// seconds at most: the journal has what came since. Of a search it is written before each stage, since nobody else knows of that.
     pub(super) async fn all_cells(
         &self,
         cells: &[Cell],
@@ -99,16 +101,30 @@ impl Run<'_> {
     ) -> Measured {
         let mut evidence = Vec::new();
         let mut written: Option<Stamp> = None;
-        for (index, cell) in cells.iter().enumerate() {
+        for index in 0.. {
             if self.stop.is_draining() {
                 record.cells.truncate(index);
                 break;
+            }
+            let found = match tools.asked.search {
+                Some(search) => {
+                    let so_far = record.cells.get(..index).unwrap_or_default();
+                    self.stage(&search, &tools.asked, so_far)
+                }
+                None => cells.get(index).cloned(),
+            };
+            let Some(cell) = found else { break };
+            if record.cells.len() == index {
+                record.cells.push(self.blank_cell(&cell));
+                if let Err(error) = directory.write_run(record) {
+                    self.progress.note(&format!("warning: {error}"));
+                }
             }
             if index > 0 {
                 self.cool_down().await;
             }
             let before = record.cells.get(..index).unwrap_or_default();
-            let measured = self.one_cell(cell, before, &mut tools).await;
+            let measured = self.one_cell(&cell, before, &mut tools).await;
             match measured {
                 Ok((cell_record, cell_evidence)) => {
                     if let Some(place) = record.cells.get_mut(index) {
@@ -134,6 +150,60 @@ impl Run<'_> {
             }
         }
         Ok(evidence)
+    }
+
+    /// The stage that a search asks for after these cells: the cell that the design has for this load.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a concurrency is a whole number, and bounded here"
+    )]
+    pub(super) fn stage(
+        &self,
+        search: &SearchAsked,
+        asked: &Asked,
+        so_far: &[CellRecord],
+    ) -> Option<Cell> {
+        let mut settings = self.settings.clone();
+        let load = &mut settings.load;
+        load.find_capacity = false;
+        let (level, warmup) = match search.next(&asked.all_slos(), so_far)? {
+            NextStage::Alone(requests) => {
+                load.requests = Some(requests);
+                load.concurrency = vec![Concurrency::from(1)];
+                (None, None)
+            }
+            NextStage::Measure {
+                load: level,
+                requests,
+                warmup,
+                seconds,
+            } => {
+                load.requests = Some(requests);
+                load.duration = seconds.map(Nanos::from_secs_f64);
+                let warmup = if search.closed {
+                    let level = level.round().clamp(1.0, f64::from(u32::MAX)) as u32;
+                    load.concurrency = vec![Concurrency::from(level)];
+                    Amount::Count(warmup)
+                } else {
+                    load.rate = vec![level];
+                    Amount::Time(Nanos::from_secs_f64(warmup as f64 / level))
+                };
+                (Some(level), Some(warmup))
+            }
+        };
+        let cells = (self.program.design)(&settings, self.server.context());
+        let mut cell = cells.into_iter().next()?;
+        cell.warmup = self.settings.load.warmup.or(warmup);
+        if level.is_none() {
+            // it is no point of the curve
+            cell.factors.clear();
+            "alone".clone_into(&mut cell.id);
+            "one at a time".clone_into(&mut cell.label);
+        } else {
+            cell.id = format!("s{}-{}", so_far.len(), cell.id);
+        }
+        Some(cell)
     }
 
     async fn cool_down(&self) {

@@ -41,6 +41,11 @@ impl Run<'_> {
         for cell in cells {
             self.describe(&mut text, cell)?;
         }
+        if self.settings.load.find_capacity {
+            text.push_str(
+                "\nthis is where the search begins: each stage is chosen from those before it\n",
+            );
+        }
         text.push_str("nothing was sent (--dry-run)\n");
         Ok(text)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
-use bench_insight::{PlannedCell, Target};
+use bench_insight::{Asked, PlannedCell, Target};
 use bench_schema::Load;
 use bench_workload::{DatasetSpec, HfTokenizer, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -53,10 +53,12 @@ impl<'a> Run<'a> {
             Server::find(settings, &settings.target.urls(), &clock, &progress).await?
         };
         let cells = told_apart((program.design)(settings, server.context()));
-        let cells = of_all_shards(cells, &settings.client)?;
+        let mut cells = of_all_shards(cells, &settings.client)?;
         targets_are_of(&cells, server.target.endpoints.len(), settings)?;
         objectives_are_of(&cells, settings)?;
         secrets.hide_in_server(&mut server.record);
+        // The settings were checked; what cannot be read all the same is told when the run is concluded.
+        let asked = Asked::of(&settings.stored()).unwrap_or_default();
         if !output.dry_run {
             make_room_for(&cells, settings)?;
         }
@@ -73,6 +75,9 @@ impl<'a> Run<'a> {
             progress,
             live: None,
         };
+        if let Some(search) = &asked.search {
+            cells = run.stage(search, &asked, &[]).into_iter().collect();
+        }
         run.token_counter = run.choose_token_counter(&cells)?;
         Ok((run, cells))
     }
@@ -265,6 +270,19 @@ fn targets_are_of<'a>(
                 (message, "name them with --slo".to_owned())
             })
         };
+        let of_search = || match (settings.load.find_capacity, target.is_of_capacity()) {
+            (true, false) => {
+                let message = format!(
+                    "`{text}`: it would be judged at every stage of the search, and some are overloaded on purpose"
+                );
+                Some((message, "write capacity>=LOAD, or take it out".to_owned()))
+            }
+            (false, true) => {
+                let message = format!("`{text}`: no capacity is searched");
+                Some((message, "add --find-capacity".to_owned()))
+            }
+            _ => None,
+        };
         let one_endpoint = || {
             of_group("endpoint").filter(|_| endpoints < 2)?;
             let message = format!("`{text}`: there is one endpoint, which has all requests");
@@ -276,6 +294,7 @@ fn targets_are_of<'a>(
         };
         let (message, help) = target
             .misplaced(&planned)
+            .or_else(of_search)
             .or_else(no_objectives)
             .or_else(one_endpoint)
             .or_else(no_use_case)?;

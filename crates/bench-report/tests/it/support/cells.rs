@@ -194,6 +194,7 @@ pub(crate) fn slo(metric: Metric, limit_ms: f64, seen: f64, verdict: SloVerdict)
             confidence: 0.95,
         }),
         verdict,
+        within: None,
         attainment,
         attainment_interval: Interval {
             low: attainment - 0.02,

@@ -1,0 +1,124 @@
+//! The search for a capacity, over sockets.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::common::{Result, bench, stderr, stored};
+use bench_engine::config::{EngineKind, Fixed};
+use bench_engine::{EngineConfig, Server};
+use bench_schema::SearchEnd;
+
+/// Two requests at a time, 21 ms each: at most 96 requests/s, whatever the machine does beside it.
+fn two_at_a_time() -> Result<Server> {
+    let fixed = Fixed {
+        ttft_ms: 20.0,
+        itl_ms: 1.0,
+        jitter: 0.0,
+        max_num_seqs: Some(2),
+        ..Fixed::default()
+    };
+    Ok(Server::start(EngineConfig {
+        engine: EngineKind::Fixed(fixed),
+        ..EngineConfig::default()
+    })?)
+}
+
+fn search(url: &str, out: &Path, more: &[&str]) -> Result<Output> {
+    let args = ["--url", url, "--find-capacity", "--no-hardware"];
+    let shape = [
+        "--dataset",
+        "random",
+        "--input-tokens",
+        "4",
+        "--output-tokens",
+        "2",
+    ];
+    let mut command = bench(&[&args[..], &shape, more].concat());
+    Ok(command.arg("--out").arg(out).output()?)
+}
+
+#[test]
+fn a_search_stays_within_its_budget_and_what_it_found_does_not_contradict_the_server() -> Result {
+    let server = two_at_a_time()?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let asked = ["--slo", "p95:e2e=400ms", "--budget", "700"];
+    let gate = ["--target", "capacity>=100000"];
+    let output = search(&server.url(), &out, &[&asked[..], &gate].concat())?;
+    let run = stored(&out)?;
+    let found = run.analysis.capacity.as_ref().ok_or("no capacity")?;
+    assert!(found.requests <= 700, "{found:?}");
+    assert!(run.cells.len() >= 3, "{}", stderr(&output));
+    // on a machine that is too busy to offer a load it says that instead
+    let known = [SearchEnd::Budget, SearchEnd::ClientLimit];
+    assert!(known.contains(&found.stopped), "{found:?}");
+    // nobody serves more than 100 requests/s of it
+    assert!(found.low.is_none_or(|low| low < 110.0), "{found:?}");
+    assert_ne!(output.status.code(), Some(0), "the target is not met");
+    let said = String::from_utf8(output.stdout)?;
+    assert!(said.contains("Capacity  "), "{said}");
+    assert!(
+        said.contains(&format!("{} requests", found.requests)),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn an_objective_that_nothing_meets_is_said_at_once() -> Result {
+    let server = two_at_a_time()?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let output = search(
+        &server.url(),
+        &out,
+        &[
+            "--slo",
+            "p95:e2e=5ms",
+            "--closed",
+            "--target",
+            "capacity>=1",
+        ],
+    )?;
+    let run = stored(&out)?;
+    let found = run.analysis.capacity.as_ref().ok_or("no capacity")?;
+    assert_eq!(found.stopped, SearchEnd::MissedAlone, "{found:?}");
+    assert_eq!(found.value, None);
+    // which of the codes it is, trust has a say in
+    assert_ne!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stdout)?;
+    assert!(
+        said.contains("Capacity  none; already missed at 1 in flight"),
+        "{said}"
+    );
+    Ok(())
+}
+
+#[test]
+fn what_does_not_go_with_a_search_is_refused_by_name() -> Result {
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let refused = |more: &[&str]| -> Result<String> {
+        let output = search("http://127.0.0.1:9", &out, more)?;
+        assert_eq!(output.status.code(), Some(2), "{more:?}");
+        Ok(stderr(&output))
+    };
+    assert!(refused(&[])?.contains("slo"));
+    for (key, flag) in [
+        ("rate", &["--rate", "3"][..]),
+        ("concurrency", &["--concurrency", "3"]),
+        ("requests", &["--requests", "3"]),
+        ("duration", &["--duration", "3s"]),
+        ("repeat", &["--repeat", "3"]),
+        ("shard", &["--shard", "0/2"]),
+        ("versus", &["--versus", "http://127.0.0.1:8"]),
+        ("in_flight_cap", &["--in-flight-cap", "3"]),
+        ("precision", &["--precision", "p99:ttft=5%"]),
+        ("arrival", &["--arrival", "ramp:1:4"]),
+        ("budget", &["--budget", "0"]),
+    ] {
+        let said = refused(&[&["--slo", "p95:e2e=1s"], flag].concat())?;
+        assert!(said.contains(key), "{flag:?}: {said}");
+    }
+    Ok(())
+}

@@ -1,0 +1,365 @@
+//! The search for a capacity, from what was asked and the cells so far: which stage comes next, and what is known.
+//!
+//! A stage is an ordinary cell. What is found is a function of the cells that are stored, so that a live run and whoever reads its journals
+//! come to the same.
+
+use std::collections::BTreeMap;
+
+use bench_metrics::{Budget, Crossing, Found, Next, Search, Stage, Why};
+use bench_schema::{
+    CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, SearchEnd, Slo,
+    SloOutcome, Trust,
+};
+
+use crate::text;
+use crate::trust;
+use crate::view;
+
+/// What a search is asked for, as the run's configuration stores it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SearchAsked {
+    /// Whether a concurrency is searched, and not a rate.
+    pub closed: bool,
+    /// The relative half-width at which the answer is known well enough.
+    pub precision: f64,
+    /// What may be measured.
+    pub budget: Budget,
+}
+
+impl Default for SearchAsked {
+    fn default() -> Self {
+        Self {
+            closed: false,
+            precision: 0.05,
+            budget: Budget::Seconds(1200.0),
+        }
+    }
+}
+
+/// The stage to carry out next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NextStage {
+    /// One request at a time, so many of them: a search for a rate begins with what that suggests.
+    Alone(u64),
+    /// This load, with so many requests.
+    Measure {
+        /// Requests per second, or requests in flight.
+        load: f64,
+        /// Measured requests.
+        requests: u64,
+        /// Requests of the same load right before them.
+        warmup: u64,
+        /// The most seconds to spend on them, where time is what may be spent.
+        seconds: Option<f64>,
+    },
+}
+
+/// Requests one at a time that tell where to begin.
+const ALONE: u64 = 5;
+const NO_BEGINNING: &str = "requests sent one at a time got no answer, so that there is nowhere to begin; see the failures";
+/// Stages near a crossing before it is told.
+const ENOUGH: usize = 2;
+/// So many stages in a row in which the client was the limit, and it is no accident.
+const IN_A_ROW: usize = 2;
+/// The part of a time limit that may be the client's own lateness.
+const LATE: f64 = 0.1;
+
+impl SearchAsked {
+    /// The next stage; `None` where the search is over, of which [`SearchAsked::found`] says why.
+    pub fn next(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<NextStage> {
+        let Some(search) = self.search(slos, cells) else {
+            return cells.is_empty().then_some(NextStage::Alone(ALONE));
+        };
+        match self.next_of(&search, cells) {
+            Ok(Next::Measure {
+                load,
+                requests,
+                warmup,
+                seconds,
+            }) => Some(NextStage::Measure {
+                load,
+                requests,
+                warmup,
+                seconds,
+            }),
+            _ => None,
+        }
+    }
+
+    /// What the cells come to.
+    pub fn found(&self, slos: &[Slo], cells: &[CellRecord]) -> CapacityRecord {
+        let search = self.search(slos, cells);
+        let stages = self.stages(cells);
+        let told: Vec<Stage> = (stages.iter())
+            .filter(|stage| stage.shares.iter().any(Option::is_some))
+            .cloned()
+            .collect();
+        let found = search.as_ref().and_then(|search| search.found(&told));
+        let enough = |own: &&Crossing| own.stages >= ENOUGH;
+        let capacity = found.as_ref().and_then(Found::capacity).filter(enough);
+        let capacity = capacity.map(|own| own.load);
+        let (stopped, why) = match search.as_ref().map(|search| self.next_of(search, cells)) {
+            Some(Err(why)) => (SearchEnd::ClientLimit, Some(why)),
+            Some(Ok(Next::Stop(why))) => {
+                let bracketed = capacity.is_some_and(|c| c.bounds().is_some());
+                (end_of(why), self.why(why, bracketed, slos, cells))
+            }
+            // an answer to not even one request is no beginning
+            None if !cells.is_empty() => (SearchEnd::Ended, Some(NO_BEGINNING.to_owned())),
+            _ => (SearchEnd::Ended, None),
+        };
+        let objectives = slos.iter().enumerate().map(|(i, slo)| {
+            let own = found.as_ref().and_then(|found| *found.objectives.get(i)?);
+            let own = own.filter(|own| enough(&own));
+            ObjectiveCapacity {
+                slo: slo.clone(),
+                value: own
+                    .filter(|own| own.load.bounds().is_some())
+                    .map(|own| own.load.value),
+                low: own.and_then(|own| own.load.low),
+                high: own.and_then(|own| own.load.high),
+                slope: own
+                    .filter(|own| own.load.bounds().is_some())
+                    .map(|own| own.slope),
+            }
+        });
+        // stages that contradict each other bound nothing
+        let capacity =
+            capacity.filter(|_| !matches!(stopped, SearchEnd::Unsteady | SearchEnd::NotMonotone));
+        // a value is one where both sides are known, and nobody broke off
+        let is_told = matches!(stopped, SearchEnd::Precise | SearchEnd::Budget);
+        let whole = |load: f64| if self.closed { load.floor() } else { load };
+        CapacityRecord {
+            factor: self.factor().to_owned(),
+            stopped,
+            why,
+            value: capacity
+                .filter(|c| is_told && c.bounds().is_some())
+                .map(|c| whole(c.value)),
+            low: capacity.and_then(|c| c.low).map(whole),
+            high: capacity.and_then(|c| c.high).map(whole),
+            precision: self.precision,
+            binding: (found.as_ref())
+                .filter(|_| capacity.is_some_and(|c| c.high.is_some()))
+                .and_then(|found| u32::try_from(found.binding).ok()),
+            objectives: objectives.collect(),
+            left_out: self.left_out(cells),
+            requests: stages.iter().map(|stage| stage.cost).sum(),
+            seconds: stages.iter().map(|stage| stage.seconds).sum(),
+        }
+    }
+
+    /// Whether a stage with these outcomes so far is so plainly beyond the capacity that going on with it tells nothing.
+    pub fn is_over(&self, outcomes: &[SloOutcome]) -> bool {
+        let slos: Vec<Slo> = outcomes.iter().map(|o| o.slo.clone()).collect();
+        let shares: Vec<_> = outcomes.iter().map(|outcome| outcome.within).collect();
+        self.searching(&slos, 1.0).is_over(&shares)
+    }
+
+    /// Requests of a stage before it can be plainly beyond the capacity.
+    pub fn fewest(&self, slos: &[Slo]) -> usize {
+        usize::try_from(self.searching(slos, 1.0).fewest()).unwrap_or(usize::MAX)
+    }
+
+    /// `rate` or `concurrency`: the factor of its stages.
+    pub fn factor(&self) -> &'static str {
+        if self.closed { "concurrency" } else { "rate" }
+    }
+
+    fn searching(&self, slos: &[Slo], first: f64) -> Search {
+        Search {
+            attain: slos.iter().map(|slo| slo.q).collect(),
+            first,
+            whole: self.closed,
+            precision: self.precision,
+            budget: self.budget,
+        }
+    }
+
+    /// The search, once it is known where it begins.
+    fn search(&self, slos: &[Slo], cells: &[CellRecord]) -> Option<Search> {
+        let first = if self.closed {
+            1.0
+        } else {
+            let alone = cells.first().filter(|cell| !cell.load.is_open())?;
+            1e9 / view::positive(alone.metrics.get(&Metric::E2e)?.mean)?
+        };
+        Some(self.searching(slos, first))
+    }
+
+    /// What comes next, or why nobody can go on: the client was the limit of one stage after the other.
+    fn next_of(&self, search: &Search, cells: &[CellRecord]) -> Result<Next, String> {
+        let last: Vec<String> = cells
+            .iter()
+            .rev()
+            .map_while(|cell| self.client_limit(cell))
+            .take(IN_A_ROW)
+            .collect();
+        match last.first() {
+            Some(why) if last.len() == IN_A_ROW => Err(format!(
+                "the client is the limit, not the server: {why}; give it more CPU (`--workers`), or a machine of its own"
+            )),
+            _ => Ok(search.next(&self.stages(cells))),
+        }
+    }
+
+    /// Every cell, the one that tells where to begin too: it tells of no objective, and costs.
+    fn stages(&self, cells: &[CellRecord]) -> Vec<Stage> {
+        let mut end = None;
+        let mut stage = |cell: &CellRecord| {
+            let whole = cell.windows.whole.as_ref()?;
+            let from = end.unwrap_or(whole.window.from);
+            end = Some(whole.window.to);
+            let load = self.load_of(cell);
+            let tells = load.is_some() && self.client_limit(cell).is_none();
+            let share = |outcome: &SloOutcome| outcome.within.filter(|_| tells);
+            Some(Stage {
+                load: load.unwrap_or(1.0),
+                shares: cell.slos.iter().map(share).collect(),
+                requests: cell.counts.planned,
+                cost: cell.counts.planned + cell.counts.warmup,
+                seconds: (whole.window.to - from).as_secs_f64(),
+            })
+        };
+        cells.iter().filter_map(&mut stage).collect()
+    }
+
+    /// The load of a stage; of a cell that is none, nothing.
+    pub fn load_of(&self, cell: &CellRecord) -> Option<f64> {
+        match &cell.load {
+            Load::Open { rate_per_s, .. } if !self.closed => *rate_per_s,
+            Load::Closed { concurrency, .. } if self.closed => Some(f64::from(*concurrency)),
+            _ => None,
+        }
+    }
+
+    /// Why a stage says nothing of the server, by its cell; each of them is left out.
+    fn left_out(&self, cells: &[CellRecord]) -> BTreeMap<String, String> {
+        let why = |cell: &CellRecord| Some((cell.id.clone(), self.client_limit(cell)?));
+        cells.iter().filter_map(why).collect()
+    }
+
+    /// What kept the client from offering a stage's load, or what of its times is the client's own; `None` where nothing of that matters.
+    fn client_limit(&self, cell: &CellRecord) -> Option<String> {
+        self.load_of(cell)?;
+        let slos = cell.slos.iter().map(|outcome| &outcome.slo);
+        let mut of_time = slos.filter(|slo| cell.load.is_open() && from_due(slo.metric));
+        let own = of_time.find_map(|slo| {
+            let late = view::quantile(cell, Metric::Lateness, slo.q);
+            let late = late.or_else(|| view::quantile(cell, Metric::Lateness, 0.99))?;
+            (late > LATE * slo.limit).then(|| {
+                format!(
+                    "requests left up to {} late, more than {} of the limit of {}",
+                    text::time(late),
+                    text::percent(LATE),
+                    text::time(slo.limit)
+                )
+            })
+        });
+        own.or_else(|| trust::client_limit(cell))
+    }
+
+    fn why(&self, why: Why, bracketed: bool, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
+        match why {
+            Why::Precise => None,
+            Why::Budget if bracketed => Some("the budget is spent: with more `--budget` the interval gets narrower".to_owned()),
+            Why::Budget => Some("the budget was spent before the capacity was seen from both sides: give it more `--budget`".to_owned()),
+            Why::MissedAlone => {
+                let lowest = cells.iter().filter_map(|cell| Some((self.load_of(cell)?, cell)));
+                let (load, cell) = lowest.min_by(|a, b| a.0.total_cmp(&b.0))?;
+                let missed = cell.slos.iter().filter(|o| slos.contains(&o.slo));
+                let missed = missed.filter(|o| o.within.is_some_and(|w| w.value < o.slo.q));
+                let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
+                Some(format!(
+                    "already missed at {} {}, where next to nothing waits: {}; give them room with `--slo`, or the server shorter requests",
+                    if self.closed { text::grouped(load) } else { text::number(load) },
+                    self.unit(),
+                    text::list(&missed)
+                ))
+            }
+            Why::NeverMissed => Some("no load that was tried misses an objective: set stricter ones with `--slo`".to_owned()),
+            Why::Unsteady => Some(
+                "alike loads came out differently by more than chance: the server changes with time; see over time what it does, and search again once it is steady".to_owned(),
+            ),
+            Why::NotMonotone => Some(
+                "an objective is missed at one load and met at a higher one, so that there is no highest load at which it holds; measure it with `--rate` at several loads".to_owned(),
+            ),
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.closed {
+            "in flight"
+        } else {
+            "requests/s"
+        }
+    }
+}
+
+fn end_of(why: Why) -> SearchEnd {
+    match why {
+        Why::Precise => SearchEnd::Precise,
+        Why::Budget => SearchEnd::Budget,
+        Why::MissedAlone => SearchEnd::MissedAlone,
+        Why::NeverMissed => SearchEnd::NeverMissed,
+        Why::Unsteady => SearchEnd::Unsteady,
+        Why::NotMonotone => SearchEnd::NotMonotone,
+    }
+}
+
+/// Whether a time can be from when its request was due.
+fn from_due(metric: Metric) -> bool {
+    metric.from_origin(Origin::Due) != metric.from_origin(Origin::Sent)
+}
+
+/// Whether the answer rests on this cell: neither what is left out, nor what is beyond the capacity, which is overloaded on purpose. Where no capacity was
+/// found, any cell.
+pub(crate) fn answer_rests_on(found: &CapacityRecord, cell: &CellRecord) -> bool {
+    let Some(value) = found.value else {
+        return true;
+    };
+    let load = match &cell.load {
+        _ if !cell.factors.contains_key(&found.factor) => return false,
+        Load::Open { rate_per_s, .. } => *rate_per_s,
+        Load::Closed { concurrency, .. } => Some(f64::from(*concurrency)),
+    };
+    let high = found.high.unwrap_or(value);
+    load.is_some_and(|load| load <= high) && !found.left_out.contains_key(&cell.id)
+}
+
+/// Without what a search does on purpose: stages too short for a quantile, of which only the share within is used; loads at which queues come and go.
+pub(crate) fn without_what_it_does(trust: Trust) -> Trust {
+    let on_purpose = ["few_samples", "not_stationary"];
+    let reasons = trust.reasons.into_iter();
+    Trust::from_reasons(
+        reasons
+            .filter(|reason| !on_purpose.contains(&reason.code.as_str()))
+            .collect(),
+    )
+}
+
+/// A number of requests, or a time as configurations store it: a number and its unit.
+fn budget(text: &str) -> Option<Budget> {
+    if let Ok(requests) = text.parse() {
+        return Some(Budget::Requests(requests));
+    }
+    let units = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let mut read = units.iter().filter_map(|(unit, seconds)| {
+        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+        Some(Budget::Seconds(number * seconds))
+    });
+    read.next()
+}
+
+/// From the texts of a stored configuration; nothing where no search was asked for.
+pub(crate) fn asked(text: impl Fn(&str) -> Option<String>) -> Option<SearchAsked> {
+    let is = |key| text(key).as_deref() == Some("true");
+    let usual = SearchAsked::default();
+    let width = text("precision").and_then(|text| text.strip_suffix('%')?.parse::<f64>().ok());
+    let budget = text("budget").and_then(|text| budget(&text));
+    is("find_capacity").then(|| SearchAsked {
+        closed: is("closed"),
+        precision: width.map_or(usual.precision, |percent| percent / 100.0),
+        budget: budget.unwrap_or(usual.budget),
+    })
+}

@@ -1,0 +1,630 @@
+//! The search for a capacity: the highest load at which objectives hold, and what load to measure next to know it better.
+//!
+//! Everything here is a function of the stages so far: which load each had, what share of its values were within each objective, and
+//! what that cost. Whoever carries a stage out asks [`Search::next`] again, and who only reads stored stages asks [`Search::found`];
+//! both come to the same.
+//!
+//! Around its crossing the share within an objective is taken as logistic in the logarithm of the load: logit A = logit q − b·(ln load − c),
+//! where c is the logarithm of the capacity. What the stages say of c and b is a likelihood on a grid, each stage counting for as many
+//! values as its own dependence in time leaves, less where stages scatter about the curve more than that, and less the further it is
+//! from the crossing, where no line holds. The interval of c is that of its marginal distribution with b free (log-uniform). With all
+//! values within, or all beyond, the same likelihood has one open side, which is how the search knows where to go: twice, or half.
+//! `docs/metrics.md` has what it covers, and an architecture decision record why it is no bisection and no isotonic regression.
+
+use bench_schema::Share;
+
+use crate::estimate::{Estimate, LEVEL};
+use crate::num::{ceil_count, float};
+use crate::objective::share_interval;
+
+/// What is searched for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Search {
+    /// The share of values that each objective asks for, 0 to 1, in the order in which stages tell them; an objective without a share to
+    /// ask for has none.
+    pub attain: Vec<f64>,
+    /// The load of one request after the other.
+    pub first: f64,
+    /// Whether loads are whole numbers, as concurrencies are.
+    pub whole: bool,
+    /// The relative half-width of the interval at which the answer is known well enough.
+    pub precision: f64,
+    /// What may be spent.
+    pub budget: Budget,
+}
+
+/// What a search may spend, on everything: warm-ups, stages, and the time that they take to drain. No stage begins that there is nothing left for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    /// Requests.
+    Requests(u64),
+    /// Seconds.
+    Seconds(f64),
+}
+
+/// One stage: a stretch of one load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Requests per second, or requests in flight.
+    pub load: f64,
+    /// The share within each objective; absent where the stage does not tell. One that tells of none only costs.
+    pub shares: Vec<Option<Share>>,
+    /// Measured requests.
+    pub requests: u64,
+    /// Requests that were sent for it: those, and its warm-up.
+    pub cost: u64,
+    /// The time that it took, from the end of the stage before it.
+    pub seconds: f64,
+}
+
+impl Stage {
+    fn tells(&self) -> bool {
+        self.shares.iter().any(Option::is_some)
+    }
+}
+
+/// What to do after the stages so far.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Measure this load with so many requests.
+    Measure {
+        /// Requests per second, or requests in flight.
+        load: f64,
+        /// Measured requests.
+        requests: u64,
+        /// Requests of the same load right before them.
+        warmup: u64,
+        /// The most seconds that are left for it, where time is what may be spent.
+        seconds: Option<f64>,
+    },
+    /// Nothing more.
+    Stop(Why),
+}
+
+/// Why a search ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// The answer is known as well as was asked.
+    Precise,
+    /// What could be spent is spent.
+    Budget,
+    /// An objective is missed at a load so low that nothing waits.
+    MissedAlone,
+    /// No load was found at which an objective is missed.
+    NeverMissed,
+    /// Stages of alike loads differ by more than chance: the server drifts, or what is asked of it does.
+    Unsteady,
+    /// An objective is missed at one load and met at a higher one.
+    NotMonotone,
+}
+
+/// What the stages know of one objective, or of all of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crossing {
+    /// The load at which the share within is what was asked, with its interval; a bound that no stage gives is absent.
+    pub load: Estimate,
+    /// By how much the log odds of being within fall as the load grows e-fold.
+    pub slope: f64,
+    /// How many stages, long enough for a queue to build, are near it. With fewer than two all that is known are sides, of short stages, which are
+    /// within more often than long ones would be: that bounds nothing.
+    pub stages: usize,
+    /// How much more stages scatter about the curve than their own errors explain, as a variance ratio; 1 or more.
+    pub scatter: f64,
+}
+
+/// What is known after the stages so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The objective that is missed first, as a place in [`Search::attain`].
+    pub binding: usize,
+    /// Each objective's own crossing; absent where no stage tells of it.
+    pub objectives: Vec<Option<Crossing>>,
+}
+
+impl Found {
+    /// That of the binding objective: the capacity.
+    pub fn capacity(&self) -> Option<&Crossing> {
+        self.objectives.get(self.binding)?.as_ref()
+    }
+}
+
+/// A stage that only tells a side has so many values that may be beyond an objective.
+const MAY_MISS: f64 = 1.5;
+/// The first stage, as a multiple of what one request after the other would be: most servers serve several at a time, and low loads take long.
+const START: f64 = 4.0;
+/// Loads below the first, as parts of it, at which nothing waits for anything.
+const ALONE: f64 = 1.0 / 8.0;
+/// Warm-up requests of a stage for each measured one: the load is the same, and its queue has time to build.
+const WARM: f64 = 0.15;
+/// Least time to warm an open loop up, unless the stage itself has fewer requests.
+const WARM_SECONDS: f64 = 2.0;
+/// Beyond the first by so much, nobody looks any further.
+const HIGHEST: f64 = 1e6;
+/// Stages near the crossing before an answer can be precise.
+const FEWEST: usize = 4;
+/// Half-width of the kernel around the crossing, in ln load, in log odds: beyond it the curve is no line.
+const REACH_ODDS: f64 = 2.5;
+/// Its bounds in ln load.
+const REACH: (f64, f64) = (0.08, 0.35);
+/// What a stage that is out of reach, or too short, can say at most of the side on which it is, in log odds.
+const MOST_FAR: f64 = 3.0;
+/// Stages of fewer requests than so many times [`Search::fewest`] are too short to be in their steady state.
+const LONG: u64 = 12;
+/// How far from the crossing stages are placed, in log odds.
+const ARM: f64 = 0.6;
+/// Scatter from which on the curve does not describe the stages.
+const UNSTEADY: f64 = 20.0;
+
+impl Search {
+    /// The next stage, or why there is none.
+    pub fn next(&self, stages: &[Stage]) -> Next {
+        let told: Vec<Stage> = stages.iter().filter(|s| s.tells()).cloned().collect();
+        let Some(found) = self.found(&told) else {
+            let start = if self.whole { 1.0 } else { START };
+            return self.measure(start * self.first, self.fewest(), stages);
+        };
+        if let Some(why) = self.hopeless(&told) {
+            return Next::Stop(why);
+        }
+        let Some(crossing) = found.capacity() else {
+            return Next::Stop(Why::NeverMissed);
+        };
+        let near = self.near(&told, crossing);
+        let width = half_width(&crossing.load);
+        let is_unsteady = crossing.scatter > UNSTEADY;
+        // one stage with bad luck is none of many
+        if near.len() >= 2 * FEWEST && is_unsteady {
+            return Next::Stop(Why::Unsteady);
+        }
+        let is_precise = width.is_some_and(|w| w <= self.precision);
+        if near.len() >= FEWEST && is_precise && !is_unsteady {
+            return Next::Stop(Why::Precise);
+        }
+        let (load, requests) = self.place(&told, crossing, &near);
+        self.measure(load, requests, stages)
+    }
+
+    /// What the stages know; `None` where they tell of no objective.
+    pub fn found(&self, stages: &[Stage]) -> Option<Found> {
+        let objectives: Vec<Option<Crossing>> = (0..self.attain.len())
+            .map(|i| crossing(stages, i, *self.attain.get(i)?, LONG * self.fewest()))
+            .collect();
+        let known = objectives.iter().enumerate();
+        let known = known.filter_map(|(i, found)| Some((i, found.as_ref()?.load.value)));
+        let (binding, _) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(Found {
+            binding,
+            objectives,
+        })
+    }
+
+    /// Whether a stage is so plainly beyond the capacity that going on with it tells nothing: at least four times as many values as
+    /// may be are beyond an objective.
+    pub fn is_over(&self, shares: &[Option<Share>]) -> bool {
+        self.attain.iter().zip(shares).any(|(attain, share)| {
+            let high = share.map(|share| share_interval(&share).high);
+            high.is_some_and(|high| 1.0 - high > 4.0 * (1.0 - attain))
+        })
+    }
+
+    /// Requests before a stage of so many: a part of them, and at least those of two seconds or of every slot.
+    pub fn warmup(&self, load: f64, requests: u64) -> u64 {
+        let least = self.least_warmup(load).min(if self.whole {
+            f64::INFINITY
+        } else {
+            requests as f64
+        });
+        count((WARM * requests as f64).max(least))
+    }
+
+    fn least_warmup(&self, load: f64) -> f64 {
+        if self.whole {
+            load
+        } else {
+            load * WARM_SECONDS
+        }
+    }
+
+    /// Requests of a stage that only tells on which side of the crossing it is.
+    pub fn fewest(&self) -> u64 {
+        let strictest = self.attain.iter().copied().fold(0.5, f64::max);
+        count((MAY_MISS / (1.0 - strictest)).min(1e6))
+    }
+
+    /// A stage as long as is wanted, or as is left; of what is too little for a stage, none.
+    fn measure(&self, load: f64, requests: u64, stages: &[Stage]) -> Next {
+        let load = if self.whole {
+            load.round().max(1.0)
+        } else {
+            three_digits(load)
+        };
+        let (left, seconds) = match self.budget {
+            Budget::Requests(most) => {
+                let spent: u64 = stages.iter().map(|s| s.cost).sum();
+                (most.saturating_sub(spent) as f64, None)
+            }
+            Budget::Seconds(most) => {
+                let left = most - stages.iter().map(|s| s.seconds).sum::<f64>();
+                // how many requests a closed loop makes in it is known once it has made some
+                let rate = if self.whole {
+                    let rates = stages.iter().map(|s| s.cost as f64 / s.seconds);
+                    rates
+                        .filter(|rate| rate.is_finite())
+                        .reduce(f64::max)
+                        .unwrap_or(f64::INFINITY)
+                } else {
+                    load
+                };
+                let left = left.max(0.0);
+                let of_it = left / (1.0 + WARM);
+                let requests = if left > 0.0 { left * rate } else { 0.0 };
+                (requests, Some(of_it))
+            }
+        };
+        let least = self.least_warmup(load);
+        let half = if self.whole { 0.0 } else { left / 2.0 };
+        let left = (left / (1.0 + WARM)).min(half.max(left - least));
+        let left = count(left.clamp(0.0, 1e12).floor());
+        if left < self.fewest() {
+            return Next::Stop(Why::Budget);
+        }
+        let requests = requests.min(left);
+        Next::Measure {
+            load,
+            requests,
+            warmup: self.warmup(load, requests),
+            seconds,
+        }
+    }
+
+    /// Missed at next to no load, met at any, or missed at less and met at more.
+    fn hopeless(&self, stages: &[Stage]) -> Option<Why> {
+        let lowest = if self.whole { 1.0 } else { self.first * ALONE };
+        let missed = |stage: &&Stage| {
+            let mut all = self.attain.iter().zip(&stage.shares);
+            all.any(|(attain, share)| {
+                let high = share.map(|share| share_interval(&share).high);
+                high.is_some_and(|high| high < *attain)
+            })
+        };
+        let slack = lowest * 1.01;
+        if stages
+            .iter()
+            .filter(|s| s.load <= slack)
+            .any(|s| missed(&s))
+        {
+            return Some(Why::MissedAlone);
+        }
+        let long = LONG * self.fewest();
+        let upside_down = (0..self.attain.len())
+            .any(|i| (self.attain.get(i)).is_some_and(|q| is_upside_down(stages, i, *q, long)));
+        if upside_down {
+            return Some(Why::NotMonotone);
+        }
+        let most = stages.iter().map(|s| s.load).fold(0.0, f64::max);
+        (most >= self.first * HIGHEST).then_some(Why::NeverMissed)
+    }
+
+    /// The stages that tell of the crossing, by their distance from it in ln load.
+    fn near<'a>(&self, stages: &'a [Stage], crossing: &Crossing) -> Vec<(f64, &'a Stage)> {
+        let reach = reach(crossing.slope);
+        let at = crossing.load.value.ln();
+        let long = LONG * self.fewest();
+        let with_distance = stages
+            .iter()
+            .filter(|s| s.requests >= long)
+            .map(|stage| (stage.load.ln() - at, stage));
+        with_distance.filter(|(d, _)| d.abs() < reach).collect()
+    }
+
+    /// Where to measure, and how much.
+    fn place(&self, stages: &[Stage], crossing: &Crossing, near: &[(f64, &Stage)]) -> (f64, u64) {
+        let fewest = self.fewest();
+        let load = &crossing.load;
+        let loads = || stages.iter().map(|s| s.load);
+        let (most, least) = (
+            loads().fold(0.0, f64::max),
+            loads().fold(f64::INFINITY, f64::min),
+        );
+        let alone = if self.whole { 1.0 } else { self.first * ALONE };
+        match (load.low, load.high) {
+            (_, None) if load.low.is_some() || load.value >= most => return (2.0 * most, fewest),
+            (None, _) => return ((least / 2.0).max(alone), fewest),
+            _ => {}
+        }
+        let width = half_width(load).unwrap_or(f64::INFINITY);
+        if width > 0.25 {
+            // a stage that is too short for its queue has told nothing: the next is twice as long
+            let doublings = i32::try_from(stages.len())
+                .unwrap_or(i32::MAX)
+                .saturating_sub(3)
+                .clamp(0, 6);
+            return (load.value.max(alone), fewest << doublings);
+        }
+        // the two sides in turn: an error of the slope then moves the crossing nowhere
+        let below: u64 = near
+            .iter()
+            .filter(|(d, _)| *d < 0.0)
+            .map(|(_, s)| s.requests)
+            .sum();
+        let above: u64 = near
+            .iter()
+            .filter(|(d, _)| *d >= 0.0)
+            .map(|(_, s)| s.requests)
+            .sum();
+        let arm = (ARM / crossing.slope).clamp(0.01, 0.1);
+        let side = if above < below { arm } else { -arm };
+        let spent = below + above;
+        let more = (width / self.precision).powi(2) - 1.0;
+        let wanted = spent as f64 * more.max(0.25) / 2.0;
+        let (low, high) = (LONG * fewest, (5 * LONG * fewest).max(spent / 4));
+        let requests = wanted.clamp(low as f64, high as f64);
+        (load.value * side.exp(), count(requests))
+    }
+}
+
+/// Whether an objective is plainly missed at one load and plainly met at one that is plainly higher. Both stages are long enough for queues to build,
+/// else that of the higher load is only too short.
+fn is_upside_down(stages: &[Stage], objective: usize, attain: f64, long: u64) -> bool {
+    const HIGHER: f64 = 1.25;
+    /// Standard errors between the two.
+    const APART: f64 = 5.0;
+    let told = |stage: &Stage| Some((stage.load, (*stage.shares.get(objective)?)?));
+    let long: Vec<(f64, Share)> = (stages.iter().filter(|s| s.requests >= long))
+        .filter_map(told)
+        .collect();
+    let variance = |share: &Share| {
+        let value = share.value.clamp(1e-6, 1.0 - 1e-6);
+        value * (1.0 - value) / share.effective
+    };
+    let pairs = long
+        .iter()
+        .flat_map(|low| long.iter().map(move |high| (low, high)));
+    let mut pairs = pairs.filter(|(low, high)| high.0 > HIGHER * low.0);
+    pairs.any(|((_, low), (_, high))| {
+        let apart = APART * (variance(low) + variance(high)).sqrt();
+        share_interval(low).high < attain
+            && share_interval(high).low > attain
+            && high.value - low.value > apart
+    })
+}
+
+/// A number of requests.
+fn count(requests: f64) -> u64 {
+    ceil_count(requests) as u64
+}
+
+fn half_width(load: &Estimate) -> Option<f64> {
+    let (low, high) = load.bounds()?;
+    Some((high / low).ln() / 2.0)
+}
+
+fn reach(slope: f64) -> f64 {
+    (REACH_ODDS / slope).clamp(REACH.0, REACH.1)
+}
+
+/// A load for people: three digits.
+fn three_digits(load: f64) -> f64 {
+    let scale = 10_f64.powf(2.0 - load.log10().floor());
+    (load * scale).round() / scale
+}
+
+/// One stage as the likelihood sees it.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// ln load.
+    x: f64,
+    share: f64,
+    effective: f64,
+    requests: f64,
+    /// Whether it was long enough to say more than on which side it is.
+    tells: bool,
+    /// On which side it is.
+    within: bool,
+    /// How near it is to the crossing, 0 to 1.
+    near: f64,
+    /// Independent values that it counts for.
+    worth: f64,
+}
+
+/// Where the share within an objective crosses `attain`; `None` where no stage tells.
+fn crossing(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Option<Crossing> {
+    let mut points: Vec<Point> = stages
+        .iter()
+        .filter_map(|stage| {
+            let share = (*stage.shares.get(objective)?)?;
+            Some(Point {
+                x: stage.load.ln(),
+                share: share.value,
+                effective: share.effective,
+                requests: stage.requests as f64,
+                tells: stage.requests >= long,
+                within: share.value >= attain,
+                near: 0.0,
+                worth: 0.0,
+            })
+        })
+        .collect();
+    if points.is_empty() {
+        return None;
+    }
+    let odds = (attain / (1.0 - attain)).ln();
+    let mut found = marginal(&points, odds);
+    let mut scatter = 1.0;
+    for _ in 0..4 {
+        let reach = reach(found.slope);
+        for p in &mut points {
+            let d = ((p.x - found.at) / reach).abs().min(1.0);
+            p.near = if p.tells {
+                (1.0 - d.powi(3)).powi(3)
+            } else {
+                0.0
+            };
+        }
+        let dependence = dependence(&points);
+        for p in &mut points {
+            p.worth = p.requests / dependence * p.near;
+        }
+        scatter = scatter_of(&points, &found, odds);
+        for p in &mut points {
+            p.worth /= scatter;
+        }
+        found = marginal(&points, odds);
+    }
+    Some(Crossing {
+        load: Estimate {
+            value: found.at.exp(),
+            low: found.low.map(f64::exp),
+            high: found.high.map(f64::exp),
+            level: LEVEL,
+        },
+        slope: found.slope,
+        stages: points.iter().filter(|p| p.near > 0.0).count(),
+        scatter,
+    })
+}
+
+/// How many values of the stages that tell are worth one, on average over them. Each one's own dependence is seen badly, and best by stages with bad
+/// luck: a lucky one would count for more.
+fn dependence(points: &[Point]) -> f64 {
+    let weight = |p: &Point| p.requests * p.near;
+    let all: f64 = points.iter().map(weight).sum();
+    let sum: f64 = points
+        .iter()
+        .map(|p| weight(p) * p.requests / p.effective)
+        .sum();
+    if all > 0.0 { (sum / all).max(1.0) } else { 1.0 }
+}
+
+/// The variance of near stages about the curve over what they should have.
+fn scatter_of(points: &[Point], found: &Marginal, odds: f64) -> f64 {
+    let near: Vec<&Point> = points.iter().filter(|p| p.near > 0.0).collect();
+    if near.len() < FEWEST {
+        return 1.0;
+    }
+    let squares = near.iter().map(|p| {
+        let expected = logistic(odds - found.slope * (p.x - found.at).exp_m1());
+        let variance = expected * (1.0 - expected) / p.worth;
+        (p.share - expected).powi(2) / variance
+    });
+    (squares.sum::<f64>() / float(near.len() - 2)).max(1.0)
+}
+
+fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// What a likelihood says of the crossing, in ln load.
+#[derive(Clone, Copy, Debug)]
+struct Marginal {
+    at: f64,
+    low: Option<f64>,
+    high: Option<f64>,
+    slope: f64,
+}
+
+/// Points of the grid: of the crossing, and of the slope.
+const GRID: (usize, usize) = (161, 33);
+/// The slopes that are considered.
+const SLOPES: (f64, f64) = (1.0, 400.0);
+/// How far beyond the stages a crossing is looked for, in ln load.
+const MARGIN: f64 = 1.4;
+
+fn marginal(points: &[Point], odds: f64) -> Marginal {
+    let xs = || points.iter().map(|p| p.x);
+    let (least, most) = (
+        xs().fold(f64::INFINITY, f64::min),
+        xs().fold(f64::NEG_INFINITY, f64::max),
+    );
+    let whole = (least - MARGIN, most + MARGIN);
+    let coarse = grid(points, odds, whole);
+    // the ends hold what lies beyond them
+    let edge = (1.0 - LEVEL) / 2.0;
+    let zoomed = (coarse.quantile(1e-4), coarse.quantile(1.0 - 1e-4));
+    let fine = grid(points, odds, zoomed);
+    let cell = (whole.1 - whole.0) / float(GRID.0 - 1);
+    let (low, high) = (fine.quantile(edge), fine.quantile(1.0 - edge));
+    Marginal {
+        at: fine.quantile(0.5),
+        low: (low > whole.0 + 2.0 * cell && low > least - MARGIN / 2.0).then_some(low),
+        high: (high < whole.1 - 2.0 * cell && high < most + MARGIN / 2.0).then_some(high),
+        slope: fine.slope,
+    }
+}
+
+struct Grid {
+    from: f64,
+    step: f64,
+    mass: Vec<f64>,
+    slope: f64,
+}
+
+impl Grid {
+    fn quantile(&self, p: f64) -> f64 {
+        let all: f64 = self.mass.iter().sum();
+        let mut sum = 0.0;
+        for (i, mass) in self.mass.iter().enumerate() {
+            if sum + mass >= p * all {
+                let within = if *mass > 0.0 {
+                    (p * all - sum) / mass
+                } else {
+                    0.5
+                };
+                return self.from + self.step * (float(i) + within - 0.5);
+            }
+            sum += mass;
+        }
+        self.from + self.step * float(self.mass.len())
+    }
+}
+
+fn grid(points: &[Point], odds: f64, (from, to): (f64, f64)) -> Grid {
+    let step = ((to - from) / float(GRID.0 - 1)).max(1e-9);
+    let slopes: Vec<f64> = (0..GRID.1)
+        .map(|j| SLOPES.0 * (SLOPES.1 / SLOPES.0).powf(float(j) / float(GRID.1 - 1)))
+        .collect();
+    let mut logs = Vec::with_capacity(GRID.0 * GRID.1);
+    for i in 0..GRID.0 {
+        let at = from + step * float(i);
+        let beyond: Vec<f64> = points.iter().map(|p| (p.x - at).exp_m1()).collect();
+        for slope in &slopes {
+            let log = points.iter().zip(&beyond).map(|(p, beyond)| {
+                // ln A = −ln(1 + e^−z), ln (1 − A) = −ln(1 + e^z)
+                let z = odds - slope * beyond;
+                let counted = if p.worth > 0.0 {
+                    p.share * softplus(-z) + (1.0 - p.share) * softplus(z)
+                } else {
+                    0.0
+                };
+                let side = (slope * beyond).clamp(-MOST_FAR, MOST_FAR);
+                let side = softplus(if p.within { side } else { -side });
+                -p.worth * counted - (1.0 - p.near) * side
+            });
+            logs.push(log.sum::<f64>());
+        }
+    }
+    let best = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logs.iter().map(|log| (log - best).exp()).collect();
+    let mass: Vec<f64> = weights.chunks(GRID.1).map(|row| row.iter().sum()).collect();
+    let all: f64 = mass.iter().sum();
+    let slope = (0..GRID.1).map(|j| {
+        let column: f64 = weights.iter().skip(j).step_by(GRID.1).sum();
+        column * slopes.get(j).copied().unwrap_or(1.0).ln()
+    });
+    Grid {
+        from,
+        step,
+        mass,
+        slope: (slope.sum::<f64>() / all).exp(),
+    }
+}
+
+fn softplus(x: f64) -> f64 {
+    if x > 30.0 {
+        x
+    } else if x < -30.0 {
+        0.0
+    } else {
+        x.exp().ln_1p()
+    }
+}

@@ -1,0 +1,602 @@
+//! The search for a capacity in virtual time: servers whose truth is known by exhaustive simulation.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::too_many_lines,
+    clippy::too_many_arguments,
+    clippy::allow_attributes,
+    clippy::expect_used,
+    reason = "counts of a simulation, and a server that is one loop"
+)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bench_metrics::{Budget, Next, Search, Stage, Why, share_within};
+use bench_schema::Share;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// A server in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Server {
+    /// One server, first come first served; service times of this mean and squared coefficient of variation (gamma-like, two phases).
+    Queue { squared_cov: f64 },
+    /// Continuous batching: a step takes `base + per_slot · running + per_token · prompt tokens that join it`; at most `slots` run, as far as
+    /// their tokens fit into `cache`.
+    Batch {
+        slots: usize,
+        cache: f64,
+        base: f64,
+        per_slot: f64,
+        per_token: f64,
+        prompt: f64,
+        output: f64,
+    },
+}
+
+/// An objective of such a server: what is limited, to what, and which share has to be within.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Objective {
+    pub(crate) of: Of,
+    pub(crate) limit: f64,
+    pub(crate) attain: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Of {
+    FirstToken,
+    Gap,
+    Whole,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Times {
+    first: f64,
+    gap: f64,
+    whole: f64,
+}
+
+impl Of {
+    fn pick(self, times: &Times) -> f64 {
+        match self {
+            Self::FirstToken => times.first,
+            Self::Gap => times.gap,
+            Self::Whole => times.whole,
+        }
+    }
+}
+
+fn exponential(rng: &mut ChaCha8Rng) -> f64 {
+    -(1.0 - rng.random::<f64>()).ln()
+}
+
+impl Server {
+    /// Times of requests due at these instants, in that order.
+    pub(crate) fn serve(&self, due: &[f64], rng: &mut ChaCha8Rng) -> Vec<Times> {
+        match *self {
+            Self::Queue { squared_cov } => {
+                let mut free = 0.0_f64;
+                due.iter()
+                    .map(|due| {
+                        // two-point mixture of exponentials, or an Erlang-like sum below 1
+                        let service = if squared_cov >= 1.0 {
+                            let p =
+                                0.5 * (1.0 + ((squared_cov - 1.0) / (squared_cov + 1.0)).sqrt());
+                            let mean = if rng.random::<f64>() < p {
+                                0.5 / p
+                            } else {
+                                0.5 / (1.0 - p)
+                            };
+                            mean * exponential(rng)
+                        } else {
+                            let k = (1.0 / squared_cov.max(0.01)).round();
+                            (0..k as u32).map(|_| exponential(rng)).sum::<f64>() / k
+                        };
+                        free = free.max(*due) + service;
+                        Times {
+                            first: free - due,
+                            gap: service,
+                            whole: free - due,
+                        }
+                    })
+                    .collect()
+            }
+            Self::Batch {
+                slots,
+                cache,
+                base,
+                per_slot,
+                per_token,
+                prompt,
+                output,
+            } => {
+                let lengths: Vec<(f64, f64)> = due
+                    .iter()
+                    .map(|_| {
+                        (
+                            (prompt * (0.25 + 1.5 * rng.random::<f64>())).ceil(),
+                            (output * (0.25 + 1.5 * rng.random::<f64>()))
+                                .ceil()
+                                .max(2.0),
+                        )
+                    })
+                    .collect();
+                let mut times = vec![Times::default(); due.len()];
+                let (mut now, mut steps, mut next) = (0.0_f64, 0_u64, 0_usize);
+                let mut held = 0.0;
+                // by the step at which they end
+                let mut running: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+                while next < due.len() || !running.is_empty() {
+                    if running.is_empty() && due[next] > now {
+                        now = due[next];
+                    }
+                    let mut joined = 0.0;
+                    let from = next;
+                    while next < due.len()
+                        && due[next] <= now
+                        && running.len() < slots
+                        && held + lengths[next].0 + lengths[next].1 <= cache
+                    {
+                        let (input, tokens) = lengths[next];
+                        joined += input;
+                        held += input + tokens;
+                        running.push(Reverse((steps + tokens as u64, next)));
+                        next += 1;
+                        // at most one long prompt a step
+                        if joined > 4.0 * prompt {
+                            break;
+                        }
+                    }
+                    now += base + per_slot * running.len() as f64 + per_token * joined;
+                    steps += 1;
+                    for i in from..next {
+                        times[i].first = now - due[i];
+                    }
+                    while let Some(Reverse((end, i))) = running.peek().copied()
+                        && end <= steps
+                    {
+                        running.pop();
+                        held -= lengths[i].0 + lengths[i].1;
+                        times[i].whole = now - due[i];
+                        times[i].gap = (times[i].whole - times[i].first) / (lengths[i].1 - 1.0);
+                    }
+                }
+                times
+            }
+        }
+    }
+
+    /// What one request alone takes.
+    pub(crate) fn alone(&self) -> f64 {
+        match *self {
+            Self::Queue { .. } => 1.0,
+            Self::Batch {
+                base,
+                per_slot,
+                per_token,
+                prompt,
+                output,
+                ..
+            } => output * (base + per_slot) + per_token * prompt,
+        }
+    }
+}
+
+/// A stage of Poisson arrivals, after a warm-up at the same load.
+pub(crate) fn stage(
+    server: &Server,
+    objectives: &[Objective],
+    load: f64,
+    (requests, warmup): (u64, u64),
+    rng: &mut ChaCha8Rng,
+    cut: Option<&Search>,
+) -> (Stage, u64) {
+    let warm = warmup as usize;
+    let mut at = 0.0;
+    let due: Vec<f64> = (0..warm + requests as usize)
+        .map(|_| {
+            at += exponential(rng) / load;
+            at
+        })
+        .collect();
+    let all = server.serve(&due, rng);
+    let mut times = &all[warm..];
+    let shares = |times: &[Times]| -> Vec<Option<Share>> {
+        objectives
+            .iter()
+            .map(|o| {
+                let values: Vec<f64> = times.iter().map(|t| o.of.pick(t)).collect();
+                share_within(&values, o.limit, o.attain)
+            })
+            .collect()
+    };
+    if let Some(search) = cut {
+        let mut look = search.fewest() as usize;
+        while look < times.len() {
+            if search.is_over(&shares(&times[..look])) {
+                times = &times[..look];
+                break;
+            }
+            look += look / 4 + 1;
+        }
+    }
+    let used = times.len() as u64;
+    let stage = Stage {
+        load,
+        shares: shares(times),
+        requests: used,
+        cost: used + warm as u64,
+        seconds: due.get(warm + times.len() - 1).copied().unwrap_or(0.0),
+    };
+    (stage, used + warm as u64)
+}
+
+pub(crate) struct Outcome {
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) why: Why,
+    pub(crate) asked: u64,
+}
+
+pub(crate) fn search(
+    server: &Server,
+    objectives: &[Objective],
+    search: &Search,
+    seed: u64,
+) -> Outcome {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (mut stages, mut asked) = (Vec::new(), 0);
+    loop {
+        match search.next(&stages) {
+            Next::Stop(why) => return Outcome { stages, why, asked },
+            Next::Measure {
+                load,
+                requests,
+                warmup,
+                ..
+            } => {
+                let (done, cost) = stage(
+                    server,
+                    objectives,
+                    load,
+                    (requests, warmup),
+                    &mut rng,
+                    Some(search),
+                );
+                asked += cost;
+                stages.push(done);
+            }
+        }
+        assert!(
+            stages.len() < 500,
+            "no end: {:?}",
+            stages
+                .iter()
+                .rev()
+                .take(9)
+                .map(|s| (s.load, s.requests))
+                .collect::<Vec<_>>()
+        );
+    }
+}
+
+/// The capacity by exhaustive simulation: bisected, then read off a line through the log odds at five loads around it, a million requests each.
+pub(crate) fn truth(server: &Server, objectives: &[Objective], near: f64) -> f64 {
+    let of = |o: &Objective| {
+        let share = |load: f64, n: u32, seed: u64| {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut at = 0.0;
+            let due: Vec<f64> = (0..n)
+                .map(|_| {
+                    at += exponential(&mut rng) / load;
+                    at
+                })
+                .collect();
+            let times = server.serve(&due, &mut rng);
+            let times = &times[times.len() / 20..];
+            let within = times.iter().filter(|t| o.of.pick(t) <= o.limit).count();
+            within as f64 / times.len() as f64
+        };
+        let (mut low, mut high) = (near / 3.0, near * 3.0);
+        for seed in 0..12 {
+            let middle = f64::sqrt(low * high);
+            if share(middle, 100_000, seed) >= o.attain {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let odds = |share: f64| (share / (1.0 - share)).ln();
+        let steps = [-0.04, -0.02, 0.0, 0.02, 0.04];
+        let points: Vec<(f64, f64)> = (steps.iter().zip(100..))
+            .map(|(step, seed)| (low * (1.0 + step), seed))
+            .map(|(load, seed)| (load, odds(share(load, 1_000_000, seed))))
+            .collect();
+        let line = bench_metrics::linear_fit(&points, 0.95).expect("a line");
+        (odds(o.attain) - line.intercept.value) / line.slope.value
+    };
+    objectives.iter().map(of).fold(f64::INFINITY, f64::min)
+}
+
+pub(crate) fn scenarios() -> Vec<(&'static str, Server, Vec<Objective>)> {
+    let e2e = |limit, attain| Objective {
+        of: Of::Whole,
+        limit,
+        attain,
+    };
+    let ttft = |limit, attain| Objective {
+        of: Of::FirstToken,
+        limit,
+        attain,
+    };
+    let gap = |limit, attain| Objective {
+        of: Of::Gap,
+        limit,
+        attain,
+    };
+    let batch = Server::Batch {
+        slots: 16,
+        cache: f64::INFINITY,
+        base: 0.02,
+        per_slot: 0.0005,
+        per_token: 2e-5,
+        prompt: 100.0,
+        output: 24.0,
+    };
+    vec![
+        (
+            "M/M/1, p95 E2E",
+            Server::Queue { squared_cov: 1.0 },
+            vec![e2e(10.0, 0.95)],
+        ),
+        (
+            "M/G/1 (CoV 2), p90 E2E",
+            Server::Queue { squared_cov: 4.0 },
+            vec![e2e(12.0, 0.9)],
+        ),
+        ("batch-limited, p95 TTFT", batch, vec![ttft(0.25, 0.95)]),
+        (
+            "KV-limited, p95 TTFT",
+            Server::Batch {
+                slots: 64,
+                cache: 1500.0,
+                base: 0.02,
+                per_slot: 0.0005,
+                per_token: 2e-5,
+                prompt: 100.0,
+                output: 24.0,
+            },
+            vec![ttft(0.25, 0.95)],
+        ),
+        (
+            "prefill-heavy, p99 TTFT, p95 TPOT",
+            Server::Batch {
+                slots: 64,
+                cache: f64::INFINITY,
+                base: 0.02,
+                per_slot: 0.0003,
+                per_token: 1e-4,
+                prompt: 600.0,
+                output: 16.0,
+            },
+            vec![ttft(0.6, 0.99), gap(0.09, 0.95)],
+        ),
+    ]
+}
+
+pub(crate) fn asked(server: &Server, objectives: &[Objective]) -> Search {
+    Search {
+        attain: objectives.iter().map(|o| o.attain).collect(),
+        first: 1.0 / server.alone(),
+        whole: false,
+        precision: 0.05,
+        budget: Budget::Requests(2_000_000),
+    }
+}
+
+#[test]
+fn a_search_finds_the_capacity_of_a_batching_server() {
+    let (_, server, objectives) = scenarios().remove(2);
+    let ask = asked(&server, &objectives);
+    let done = search(&server, &objectives, &ask, 7);
+    assert_eq!(done.why, Why::Precise);
+    let found = ask.found(&done.stages).unwrap();
+    let load = found.capacity().unwrap().load;
+    // by exhaustive simulation: 17.5 requests/s
+    assert!((load.value / 17.5).ln().abs() < 0.1, "{load:?}");
+    let (low, high) = load.bounds().unwrap();
+    assert!((high / low).ln() / 2.0 <= 0.05, "{load:?}");
+}
+
+#[test]
+fn a_search_says_why_it_cannot_tell() {
+    let server = Server::Queue { squared_cov: 1.0 };
+    let why = |limit: f64, requests: u64| {
+        let objectives = [Objective {
+            of: Of::Whole,
+            limit,
+            attain: 0.95,
+        }];
+        let ask = Search {
+            budget: Budget::Requests(requests),
+            ..asked(&server, &objectives)
+        };
+        let done = search(&server, &objectives, &ask, 3);
+        (done.why, ask.found(&done.stages))
+    };
+    // a request alone takes 1 on average, and nobody waits so little
+    assert_eq!(why(0.5, 50_000).0, Why::MissedAlone);
+    let (spent, found) = why(10.0, 300);
+    assert_eq!(spent, Why::Budget);
+    // by then no stage was long enough to tell more than a side
+    let found = found.unwrap();
+    assert_eq!(found.capacity().unwrap().stages, 0, "{found:?}");
+}
+
+/// A server that is half as fast from some instant on.
+#[test]
+fn a_server_that_changes_is_no_capacity() {
+    let server = Server::Queue { squared_cov: 1.0 };
+    let objectives = [Objective {
+        of: Of::Whole,
+        limit: 10.0,
+        attain: 0.95,
+    }];
+    let ask = asked(&server, &objectives);
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut stages: Vec<Stage> = Vec::new();
+    let why = loop {
+        match ask.next(&stages) {
+            Next::Stop(why) => break why,
+            Next::Measure {
+                load,
+                requests,
+                warmup,
+                ..
+            } => {
+                // every other long stage meets the slower server
+                let slow = if stages.len().is_multiple_of(2) {
+                    1.0
+                } else {
+                    1.4
+                };
+                let (mut done, _) = stage(
+                    &server,
+                    &objectives,
+                    load * slow,
+                    (requests, warmup),
+                    &mut rng,
+                    Some(&ask),
+                );
+                done.load = load;
+                stages.push(done);
+            }
+        }
+        assert!(stages.len() < 500, "no end");
+    };
+    assert_eq!(why, Why::Unsteady);
+}
+
+#[test]
+fn an_objective_that_more_load_meets_has_no_capacity() {
+    let told = |load: f64, value: f64| Stage {
+        load,
+        shares: vec![Some(Share {
+            value,
+            effective: 1000.0,
+        })],
+        requests: 5000,
+        cost: 5000,
+        seconds: 1.0,
+    };
+    let ask = asked(
+        &Server::Queue { squared_cov: 1.0 },
+        &[Objective {
+            of: Of::Whole,
+            limit: 10.0,
+            attain: 0.95,
+        }],
+    );
+    let upside_down = [told(0.5, 0.80), told(1.0, 0.99)];
+    assert_eq!(ask.next(&upside_down), Next::Stop(Why::NotMonotone));
+    let usual = [told(0.5, 0.99), told(1.0, 0.80)];
+    assert!(matches!(ask.next(&usual), Next::Measure { .. }));
+}
+
+#[test]
+fn warm_ups_and_stages_that_tell_nothing_are_paid_from_the_budget() {
+    let server = Server::Queue { squared_cov: 1.0 };
+    let objectives = [Objective {
+        of: Of::Whole,
+        limit: 10.0,
+        attain: 0.95,
+    }];
+    for seed in 0..5 {
+        let ask = Search {
+            budget: Budget::Requests(5_000),
+            ..asked(&server, &objectives)
+        };
+        let done = search(&server, &objectives, &ask, seed);
+        assert_eq!(done.why, Why::Budget);
+        assert!((4_000..=5_000).contains(&done.asked), "{}", done.asked);
+    }
+    let silent = Stage {
+        load: 1.0,
+        shares: vec![None],
+        requests: 10,
+        cost: 4_990,
+        seconds: 100.0,
+    };
+    let ask = |budget| Search {
+        budget,
+        ..asked(&server, &objectives)
+    };
+    let stages = [silent];
+    let left = |budget| ask(budget).next(&stages);
+    assert_eq!(left(Budget::Requests(5_000)), Next::Stop(Why::Budget));
+    assert_eq!(left(Budget::Seconds(101.0)), Next::Stop(Why::Budget));
+    assert!(matches!(left(Budget::Seconds(1000.0)), Next::Measure { load, .. } if load > 1.0));
+}
+
+/// The table of docs/verification.md: `cargo test --release -p bench-metrics --test all -- --ignored --nocapture capacity_searches`.
+#[test]
+#[ignore = "minutes of simulation"]
+fn capacity_searches_cover_the_truth() {
+    const SEEDS: u32 = 30;
+    for (name, server, objectives) in scenarios() {
+        let ask = asked(&server, &objectives);
+        let found = |done: &Outcome| {
+            let found = ask.found(&done.stages).unwrap();
+            found.capacity().unwrap().load
+        };
+        let near = found(&search(&server, &objectives, &ask, 12_345)).value;
+        let truth = truth(&server, &objectives, near);
+        let (mut covered, mut precise, mut bias, mut requests) = (0, 0, 0.0, 0);
+        for seed in 0..SEEDS {
+            let done = search(&server, &objectives, &ask, u64::from(seed));
+            let load = found(&done);
+            precise += u32::from(done.why == Why::Precise);
+            covered += u32::from(load.covers(truth));
+            bias += (load.value / truth).ln() / f64::from(SEEDS);
+            requests += done.asked / u64::from(SEEDS);
+        }
+        println!(
+            "{name}: truth {truth:.3}, covered {covered} of {SEEDS}, precise {precise}, bias {:+.2} %, {requests} requests",
+            bias * 100.0
+        );
+        assert!(covered * 10 >= SEEDS * 9, "{name}: {covered} of {SEEDS}");
+        assert!(bias.abs() < 0.02, "{name}: {bias}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_stages_say_there_is_a_load_to_measure_or_a_reason_to_stop(
+        told in proptest::collection::vec((0.01_f64..100.0, 0.0_f64..=1.0, 1.0_f64..1000.0, 1_u64..5000), 0..12),
+        whole: bool,
+    ) {
+        let ask = Search {
+            attain: vec![0.95],
+            first: 1.0,
+            whole,
+            precision: 0.05,
+            budget: Budget::Requests(1_000_000),
+        };
+        let stages = told.into_iter().map(|(load, value, effective, requests)| Stage {
+            load: if whole { load.ceil() } else { load },
+            shares: vec![Some(Share { value, effective })],
+            requests,
+            cost: requests,
+            seconds: 1.0,
+        });
+        let stages: Vec<Stage> = stages.collect();
+        if let Next::Measure { load, requests, .. } = ask.next(&stages) {
+            proptest::prop_assert!(load.is_finite() && load > 0.0 && requests > 0);
+            proptest::prop_assert!(!whole || (load.fract() == 0.0 && load >= 1.0), "{load}");
+        }
+        if let Some(found) = ask.found(&stages).as_ref().and_then(|found| found.capacity().copied()) {
+            let load = found.load;
+            proptest::prop_assert!(load.value.is_finite() && load.covers(load.value), "{load:?}");
+        }
+    }
+}

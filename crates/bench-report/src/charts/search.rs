@@ -1,0 +1,135 @@
+//! The search for a capacity: the share within each objective against load, with what was fitted and the capacity.
+
+use bench_schema::{CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord};
+use serde_json::json;
+
+use crate::figure::{Figure, Plot, log_axis, value_axis};
+use crate::number::{rounded, short};
+use crate::tables;
+
+/// Loads that a fitted line is drawn through.
+const STEPS: u32 = 60;
+
+/// Attainment against load; absent where no capacity was searched, or no stage tells.
+pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
+    let found = run.analysis.capacity.as_ref()?;
+    let stages: Vec<(f64, &CellRecord)> = tables::stages(run, found)
+        .filter_map(|cell| Some((tables::load_level(&cell.load).0?, cell)))
+        .collect();
+    let loads = || stages.iter().map(|(load, _)| *load);
+    let (least, most) = (
+        loads().reduce(f64::min)? / 1.15,
+        loads().reduce(f64::max)? * 1.15,
+    );
+    let unit = tables::capacity_unit(found);
+    let axis = match found.factor.as_str() {
+        "rate" => log_axis("requests/s asked for"),
+        _ => log_axis("concurrency"),
+    };
+    let mut plot = Plot::new(
+        axis.min(rounded(least)).max(rounded(most)),
+        value_axis("% within").min(0.0).max(100.0),
+    )
+    .height(380)
+    .linear()
+    .point_at_items();
+    let told: Vec<(f64, &CellRecord)> = (stages.iter().copied())
+        .filter(|(_, cell)| !found.left_out.contains_key(&cell.id))
+        .collect();
+    for (i, own) in found.objectives.iter().enumerate() {
+        let role = format!("@{i}");
+        let name = tables::slo_words(&own.slo);
+        plot = points(plot, (&name, &role), i, &told);
+        if let Some(curve) = fitted(own, least, most) {
+            plot = plot.dashed(&name, &role, &curve);
+        }
+    }
+    plot = what_is_asked(plot, found, least);
+    let title = match (found.value, found.low, found.high) {
+        (Some(value), Some(low), Some(high)) => {
+            plot = mark(plot, value, (low, high), unit);
+            format!(
+                "The objectives hold up to {} {unit} (95 %: {} to {})",
+                short(value),
+                short(low),
+                short(high)
+            )
+        }
+        _ => "No capacity was found: what each stage had within the objectives".to_owned(),
+    };
+    let left_out = match found.left_out.len() {
+        0 => "",
+        _ => " Stages in which the client was the limit are left out.",
+    };
+    let note = format!(
+        "A point is a stage of the search, its whisker a 95 % interval; dashed, the curve fitted near the crossing; the band is the capacity's interval.{left_out}"
+    );
+    Some(Figure::new("capacity", title, plot).note(note))
+}
+
+/// A line at each share that is asked for.
+fn what_is_asked(mut plot: Plot, found: &CapacityRecord, least: f64) -> Plot {
+    let mut asked: Vec<f64> = found.objectives.iter().map(|own| own.slo.q).collect();
+    asked.sort_by(f64::total_cmp);
+    asked.dedup();
+    for q in asked {
+        plot = plot.level_line(
+            q * 100.0,
+            &format!("{} % asked for", short(q * 100.0)),
+            "@muted",
+            least,
+        );
+    }
+    plot
+}
+
+fn points(
+    plot: Plot,
+    (name, role): (&str, &str),
+    objective: usize,
+    told: &[(f64, &CellRecord)],
+) -> Plot {
+    let seen: Vec<(f64, f64, f64, f64)> = told
+        .iter()
+        .filter_map(|(load, cell)| {
+            let share = cell.slos.get(objective)?.within?;
+            let interval = bench_metrics::share_interval(&share);
+            Some((
+                *load,
+                share.value * 100.0,
+                interval.low * 100.0,
+                interval.high * 100.0,
+            ))
+        })
+        .collect();
+    let values: Vec<(f64, f64)> = seen.iter().map(|s| (s.0, s.1)).collect();
+    let spans: Vec<(f64, f64, f64)> = seen.iter().map(|s| (s.0, s.2, s.3)).collect();
+    plot.points(name, role, &values)
+        .whiskers(name, role, &spans, (0, 1))
+}
+
+/// The curve of an objective where it is more than a guess: near its crossing.
+fn fitted(own: &ObjectiveCapacity, least: f64, most: f64) -> Option<Vec<(f64, f64)>> {
+    let (value, slope) = (own.value?, own.slope?);
+    let odds = (own.slo.q / (1.0 - own.slo.q)).ln();
+    let (from, to) = ((value / 1.5).max(least), (value * 1.5).min(most));
+    let at = |step: u32| from * (to / from).powf(f64::from(step) / f64::from(STEPS));
+    let share = |load: f64| 100.0 / (1.0 + (slope * (load / value - 1.0) - odds).exp());
+    (from < to).then(|| {
+        (0..=STEPS)
+            .map(at)
+            .map(|load| (load, share(load)))
+            .collect()
+    })
+}
+
+/// The capacity as a line, its interval as a band.
+fn mark(plot: Plot, value: f64, (low, high): (f64, f64), unit: &str) -> Plot {
+    let words = format!("{} {unit}", short(value));
+    let line = json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@bad", "type": "solid", "width": 1.5},
+        "label": {"formatter": words, "color": "@bad", "position": "end"}, "data": [{"xAxis": rounded(value)}]});
+    let band = json!({"silent": true, "itemStyle": {"color": "@bad", "opacity": 0.1}, "data": [[{"xAxis": rounded(low)}, {"xAxis": rounded(high)}]]});
+    plot.curve("", "@bad", &[])
+        .with("markLine", line)
+        .with("markArea", band)
+}

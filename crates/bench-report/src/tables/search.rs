@@ -1,0 +1,204 @@
+//! The search for a capacity: what it found in a sentence, its stages, and how far each objective would go.
+
+use bench_schema::{
+    CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord, SearchEnd, Slo, Unit,
+};
+
+use super::{load_level, quantile_words};
+use crate::number::{percent, short};
+use crate::table::{Cell, Column, Sheet, Table, Tone};
+use crate::text::{SENTENCE, shortened};
+
+/// `p95 TTFT ≤ 200 ms for chat`.
+pub(crate) fn slo_words(slo: &Slo) -> String {
+    let limit = match slo.metric.unit() {
+        Unit::Ns => format!("{} ms", short(slo.limit / 1e6)),
+        _ => short(slo.limit),
+    };
+    let whose = slo
+        .use_case
+        .as_deref()
+        .map_or_else(String::new, |case| format!(" for {}", shortened(case, 30)));
+    format!(
+        "{} {} ≤ {limit}{whose}",
+        quantile_words(slo.q),
+        slo.metric.title()
+    )
+}
+
+/// `requests/s`, or `in flight`.
+pub(crate) fn unit(found: &CapacityRecord) -> &'static str {
+    if found.factor == "rate" {
+        "requests/s"
+    } else {
+        "in flight"
+    }
+}
+
+/// The stages of a search: its cells, but the one that only told where to begin.
+pub(crate) fn stages<'a>(
+    run: &'a RunRecord,
+    found: &'a CapacityRecord,
+) -> impl Iterator<Item = &'a CellRecord> {
+    let cells = run.cells.iter();
+    cells.filter(|cell| cell.factors.contains_key(&found.factor))
+}
+
+/// The stage that is nearest to the capacity, of those that do not lie beyond it; none where none was found.
+pub(crate) fn nearest_stage(run: &RunRecord) -> Option<&CellRecord> {
+    let found = run.analysis.capacity.as_ref()?;
+    let value = found.value?;
+    let load = |cell: &CellRecord| load_level(&cell.load).0.filter(|load| *load <= value);
+    let told = stages(run, found).filter(|cell| !found.left_out.contains_key(&cell.id));
+    let at = told.filter_map(|cell| Some((cell, load(cell)?)));
+    at.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(cell, _)| cell)
+}
+
+/// What a search found, in sentences: the capacity with its interval, what binds, why it ended, and what it cost; absent where none was asked for.
+pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
+    let found = run.analysis.capacity.as_ref()?;
+    let unit = unit(found);
+    let mut said = match (found.value, found.low, found.high) {
+        (Some(value), Some(low), Some(high)) => format!(
+            "{} {unit} (95 %: {} to {})",
+            short(value),
+            short(low),
+            short(high)
+        ),
+        _ if found.stopped == SearchEnd::MissedAlone => "none".to_owned(),
+        (_, Some(low), Some(high)) => {
+            format!(
+                "not found, between {} and {} {unit}",
+                short(low),
+                short(high)
+            )
+        }
+        (_, Some(low), None) => format!("cannot tell: at least {} {unit}", short(low)),
+        (_, None, Some(high)) => format!("cannot tell: at most {} {unit}", short(high)),
+        _ => "cannot tell".to_owned(),
+    };
+    let binding = found
+        .binding
+        .and_then(|i| found.objectives.get(usize::try_from(i).ok()?));
+    if let Some(binding) = binding.filter(|_| found.value.is_some()) {
+        said += &match found.objectives.len() {
+            1 => format!(" for {}", slo_words(&binding.slo)),
+            _ => format!("; the first to be missed is {}", slo_words(&binding.slo)),
+        };
+    }
+    said += &match found.stopped {
+        SearchEnd::Precise => format!("; known to ± {} % as asked", percent(found.precision)),
+        SearchEnd::Ended if found.why.is_none() => {
+            "; the run ended before the search did: run it again".to_owned()
+        }
+        _ => (found.why.as_deref())
+            .map_or_else(String::new, |why| format!("; {}", shortened(why, SENTENCE))),
+    };
+    let stages = stages(run, found).count();
+    said += &format!(
+        ". {} requests in {} and {} s",
+        found.requests,
+        counted(stages, "stage"),
+        short(found.seconds)
+    );
+    if let Some(why) = found.left_out.values().next() {
+        said += &format!(
+            "; {} left out, since the client was the limit: {}",
+            counted(found.left_out.len(), "stage"),
+            shortened(why, SENTENCE)
+        );
+    }
+    Some(said)
+}
+
+fn counted(n: usize, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
+/// A share within an objective in percent, with its interval.
+fn share_words(cell: &CellRecord, objective: usize) -> Option<String> {
+    let share = cell.slos.get(objective)?.within?;
+    let interval = bench_metrics::share_interval(&share);
+    Some(format!(
+        "{} ({} to {})",
+        percent(share.value),
+        percent(interval.low),
+        percent(interval.high)
+    ))
+}
+
+/// One row for each stage, in the order in which they were measured.
+pub(crate) fn table(run: &RunRecord) -> Option<Table> {
+    let found = run.analysis.capacity.as_ref()?;
+    let load = match found.factor.as_str() {
+        "rate" => Column::number("rate", "req/s"),
+        _ => Column::number("concurrency", ""),
+    };
+    let mut sheet = Sheet::new()
+        .column(load, |cell: &&CellRecord| {
+            Cell::number(load_level(&cell.load).0)
+        })
+        .count("n", |cell| cell.counts.planned)
+        .count("warm-up", |cell| cell.counts.warmup)
+        .count("without answer", |cell| {
+            Some(cell.counts.without_answer()).filter(|n| *n > 0)
+        });
+    for (i, objective) in found.objectives.iter().enumerate() {
+        let title = format!("% within {} ms", short(objective.slo.limit / 1e6));
+        let title = match objective.slo.metric.unit() {
+            Unit::Ns => title,
+            _ => format!("% within {}", short(objective.slo.limit)),
+        };
+        let asked = objective.slo.q;
+        let column = Column {
+            group: objective.slo.metric.title().to_owned(),
+            ..Column::text(title)
+        };
+        sheet = sheet.column(column, move |cell| {
+            let tone = cell.slos.get(i).and_then(|o| o.within).map(|share| {
+                if share.value >= asked {
+                    Tone::Good
+                } else {
+                    Tone::Bad
+                }
+            });
+            let words = share_words(cell, i).map_or_else(Cell::default, Cell::text);
+            match tone {
+                Some(tone) => words.toned(tone),
+                None => words,
+            }
+        });
+    }
+    let left_out = |cell: &&CellRecord| found.left_out.get(&cell.id).map(|_| label_left_out());
+    sheet.text("left out", left_out).rows(
+        "Stages of the search, with the share within each objective (95 %)",
+        stages(run, found),
+    )
+}
+
+fn label_left_out() -> String {
+    "yes: the client was the limit".to_owned()
+}
+
+/// How far each objective alone would let the load go.
+pub(super) fn objectives(run: &RunRecord) -> Option<Table> {
+    let found = run.analysis.capacity.as_ref()?;
+    let unit = match found.factor.as_str() {
+        "rate" => "req/s",
+        _ => "in flight",
+    };
+    let binding = found.binding.and_then(|i| usize::try_from(i).ok());
+    let rows = found.objectives.iter().enumerate();
+    Sheet::new()
+        .text("objective", |(_, own): &(usize, &ObjectiveCapacity)| {
+            slo_words(&own.slo)
+        })
+        .number(("holds up to", unit), |(_, own)| own.value)
+        .number(("95 % from", unit), |(_, own)| own.low)
+        .number(("to", unit), |(_, own)| own.high)
+        .text("", move |(i, _)| {
+            (binding == Some(*i)).then(|| "missed first".to_owned())
+        })
+        .rows("Highest load for each objective alone", rows)
+}
