@@ -157,7 +157,7 @@ fn of_cell_alone(look: &Look<'_>, all: &[Look<'_>]) -> Vec<Finding> {
     // Slow requests whose connection had been closed say so themselves.
     let told = |f: &Finding| f.figure(&Known::SlowReplaced.into()).is_some();
     if !found.iter().any(told) {
-        let pays = outcomes::new_connections(look);
+        let pays = outcomes::new_connections(look, found.is_empty());
         found.extend(pays.filter(|f| f.severity >= least(f)));
     }
     found

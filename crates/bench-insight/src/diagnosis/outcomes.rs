@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_schema::{Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, Nanos, Unit};
 
+use super::first_token;
 use super::look::Look;
 use crate::draft::Draft;
 use crate::facts::Outage;
@@ -55,8 +56,9 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
 }
 
 /// Requests that open a connection of their own, because the server closed the one before: what that takes is in no latency, and its users wait
-/// for it. Nobody says so of a client that was asked for it, nor of as many connections as requests were in flight at once.
-pub(super) fn new_connections(look: &Look<'_>) -> Option<Finding> {
+/// for it. Nobody says so of a client that was asked for it, nor of as many connections as requests were in flight at once. What the server does for
+/// each before it answers lies in TTFT: it is told where that is long and nothing else was found.
+pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Finding> {
     /// Part of the requests, and multiple of those in flight at once.
     const PART: f64 = 0.5;
     const TIMES: f64 = 2.0;
@@ -73,8 +75,12 @@ pub(super) fn new_connections(look: &Look<'_>) -> Option<Finding> {
     }
     let connecting = opened.mean * n;
     let replaced = cell.counts.replaced_connections as f64 / cell.counts.completed.max(1) as f64;
-    // What it costs to find a connection closed is not known: at least something.
-    let least = if replaced > super::LEAST {
+    let late = (look.mean(|r| r.ttft))
+        .zip(look.mean(|r| Some(r.e2e)))
+        .map(|(ttft, e2e)| ttft / e2e)
+        .filter(|_| nothing_else && first_token::is_long(look));
+    // What it costs to find a connection closed, or to have the server open one, is not known: at least something.
+    let least = if replaced > super::LEAST || late.is_some() {
         super::LEAST
     } else {
         0.0
@@ -83,6 +89,7 @@ pub(super) fn new_connections(look: &Look<'_>) -> Option<Finding> {
     Draft::in_cell(Cause::NewConnections, cost.max(least), cell)
         .because(Known::NewShare, n / of)
         .because(Known::ConnectTime, opened.mean)
+        .because(Known::TtftShare, late)
         .because(
             Known::ReplacedShare,
             Some(replaced).filter(|share| *share > 0.0),

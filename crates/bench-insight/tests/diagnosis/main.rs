@@ -5,9 +5,10 @@
     reason = "helpers of tests fail by panicking, as tests do"
 )]
 
-use bench_insight::findings;
+use bench_insight::{CellSamples, findings};
 use bench_schema::{
-    Action, Cause, Finding, Known, LagRecord, Metric, Nanos, SloOutcome, SloVerdict,
+    Action, Cause, Distribution, Finding, Known, LagRecord, Metric, Nanos, RunRecord, SloOutcome,
+    SloVerdict,
 };
 
 mod sim;
@@ -782,7 +783,7 @@ fn overload_from_half_to_twice_of_what_a_server_can_do() {
 #[test]
 fn a_server_that_tells_wrong_lengths_has_no_slow_requests_by_its_word_alone() {
     let (run, mut samples) = run(&[cell(Asks::Closed(8), mixed, Server::default())], false, 3);
-    let named = |samples: &[bench_insight::CellSamples]| causes(&findings(&run, samples));
+    let named = |samples: &[CellSamples]| causes(&findings(&run, samples));
     assert!(!named(&samples).contains(&Cause::SlowRequests));
     // of every second answer it tells a quarter of the tokens
     for request in samples[0].requests.iter_mut().step_by(2) {
@@ -857,8 +858,31 @@ fn connections_that_the_server_closes_are_told_with_what_they_cost() {
     assert_eq!(told(1, 0.001, 0, "reuse").0, Cause::Healthy);
     assert_eq!(told(1, 0.1, 0, "per-request").0, Cause::Healthy);
     assert_eq!(told(50, 0.1, 0, "reuse").0, Cause::Healthy);
+    let (run, samples) = with_late_first_tokens(&e2e);
+    let found = &findings(&run, &samples)[0];
+    let share = found.figure(&Known::TtftShare.into());
+    assert_eq!(found.cause(), Some(Cause::NewConnections));
+    assert!(share.is_some_and(|share| share > 0.25), "{found:?}");
     // Closed without a word, so that requests are sent again.
     assert_eq!(told(1, 0.001, e2e.n, "reuse").0, Cause::NewConnections);
+}
+
+/// Four at a time whose first tokens take 120 ms of 420 ms, each on a connection of its own that is opened at once.
+fn with_late_first_tokens(like: &Distribution) -> (RunRecord, Vec<CellSamples>) {
+    let server = Server {
+        prefill: 105.0,
+        ..Server::default()
+    };
+    let one = cell(Asks::Closed(4), |_, _| (100, 32), server);
+    let (mut run, samples) = run(&[one], false, 2);
+    let cell = &mut run.cells[0];
+    let opened = Distribution {
+        n: cell.metrics[&Metric::E2e].n,
+        mean: 1e5,
+        ..like.clone()
+    };
+    cell.metrics.insert(Metric::Connect, opened);
+    (run, samples)
 }
 
 #[test]
