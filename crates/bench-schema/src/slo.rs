@@ -65,11 +65,11 @@ pub struct SloOutcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Goodput {
-    /// Requests per second that met every objective, from the first due to the last end.
+    /// Requests per second that met every objective: the requests/s of the table times the share of the whole answers that did.
     pub requests_per_s: f64,
     /// Planned requests that the attainment is over. Since 2.0.
     pub planned: Option<u64>,
-    /// Length of that window in seconds, over all repeats. Since 2.0.
+    /// The seconds that these are over: those in which the whole answers came at the requests/s of the table, over all repeats. Since 2.0.
     pub seconds: Option<f64>,
     /// Output tokens per second in them.
     pub tokens_per_s: f64,
