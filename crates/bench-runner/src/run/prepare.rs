@@ -453,10 +453,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(
-        clippy::too_many_lines,
-        reason = "a list of targets, each with its answer"
-    )]
     fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measured() {
         let of = |targets: &str, dataset: DatasetSpec, more: &[&str]| {
             let args = [&["--target", targets], more].concat();
