@@ -35,6 +35,8 @@ pub(super) struct Collector {
     /// The last content event's arrival, where that is exact.
     last_exact: Option<Stamp>,
     documents: u64,
+    /// A document before this one brought the end marker.
+    ended: bool,
     bytes: u64,
     /// The first bytes of the body, to show what came instead of events.
     head: Vec<u8>,
@@ -53,6 +55,7 @@ impl Collector {
             events_of_read: 0,
             last_exact: None,
             documents: 0,
+            ended: false,
             bytes: 0,
             head: Vec::new(),
             whole,
@@ -228,8 +231,9 @@ impl Collector {
     fn take(&mut self, end: usize) {
         self.documents += 1;
         let taken = self.delta.take();
-        // what follows the end marker is of no answer
-        let content = taken.content.filter(|_| !self.is_done());
+        // what follows the end marker is of no answer; in some protocols the last content brings it
+        let content = taken.content.filter(|_| !self.ended);
+        self.ended = self.is_done();
         if let Some((channel, tokens)) = content {
             self.events_of_read += 1;
             if let Some(earlier) = &mut self.pending {
