@@ -99,8 +99,9 @@ impl Flags {
     /// The configuration file: the flag's, else the environment's.
     pub fn config(&self, around: &dyn Surroundings) -> Option<PathBuf> {
         let told = || around.variable(&keys::variable("config"));
-        let path = self.config.clone().or_else(|| told().map(PathBuf::from));
-        path.filter(|path| !path.as_os_str().is_empty())
+        let says = |text: &OsString| text.to_str().is_none_or(|text| !text.trim().is_empty());
+        let told = || told().filter(says).map(PathBuf::from);
+        self.config.clone().or_else(told)
     }
 }
 

@@ -579,6 +579,14 @@ fn a_variable_that_is_no_text_is_refused_by_name() {
     assert_eq!(said.len(), 2, "{said:?}");
 }
 
+/// As that of any other flag.
+#[test]
+fn a_blank_variable_names_no_configuration() {
+    let of = |told: &str| flagged(&[]).config(&Environment::of(&[("BENCH_CONFIG", told)]));
+    assert_eq!((of(" "), of("")), (None, None));
+    assert_eq!(of("a.toml").as_deref(), Some(Path::new("a.toml")));
+}
+
 #[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
     let all = [("BENCH_SEED", "2"), ("BENCH_TAG", "a=1,2\nb=3\n")];
