@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bench_insight::ScenarioSet;
+use bench_metrics::FEWEST_BLOCKS;
 use bench_schema::{ArrivalKind, Benchmark, Nanos, Sampling, Secret, Slo, StopRule};
 use bench_workload::{DatasetSpec, LengthCategory, Salt, Study};
 use clap::{Args, ValueEnum};
@@ -494,7 +495,7 @@ pub struct VersusSettings {
     #[arg(long, value_name = "JSON", value_parser = body)]
     pub versus_body: Option<Map<String, Value>>,
     /// Blocks of four turns, two of each side; at least 4, default 6.
-    #[arg(long, value_name = "N", value_parser = whole(4_u32, 1_000))]
+    #[arg(long, value_name = "N", value_parser = whole(FEWEST_BLOCKS as u32, 1_000))]
     pub blocks: Option<u32>,
     /// Difference between the two, in percent, that does not matter; default 2.
     #[arg(long, value_name = "X", value_parser = number(0.0, 100.0))]

@@ -5,7 +5,7 @@ mod gate;
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{CompareOptions, Comparison as Tested, Test, settle};
+use bench_metrics::{CompareOptions, Comparison as Tested, FEWEST_BLOCKS, Test, settle};
 use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustReason, TrustVerdict, Unit};
 use serde::{Deserialize, Serialize};
 
@@ -189,11 +189,10 @@ fn drafts<'a>(
     options: &CompareOptions,
 ) -> Vec<Draft<'a>> {
     let mut drafts: Vec<Draft<'_>> = Vec::new();
-    let firsts = base.first().zip(new.first());
-    for (before, after, cell) in firsts
-        .into_iter()
-        .flat_map(|(a, b)| a.cells.iter().map(move |cell| (a, b, cell)))
-    {
+    let (Some(before), Some(after)) = (base.first(), new.first()) else {
+        return drafts;
+    };
+    for cell in &before.cells {
         let Some(other) = after.cell(&cell.id) else {
             continue;
         };
@@ -238,7 +237,7 @@ struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Where every run is tagged. A block of which a run is missing is left out.
+    /// Where every run is tagged and there are blocks enough to compare. A block of which a run is missing is left out.
     fn of(base: &[&'a RunRecord], new: &[&'a RunRecord]) -> Option<Self> {
         let by_block = |runs: &[&'a RunRecord]| {
             let mut blocks: BTreeMap<&'a str, Vec<&'a RunRecord>> = BTreeMap::new();
@@ -254,7 +253,7 @@ impl<'a> Turns<'a> {
             (runs.len() == each && others.len() == each).then(|| (runs, others.clone()))
         };
         let (base, new): (Vec<_>, Vec<_>) = base.into_iter().filter_map(whole).unzip();
-        (base.len() > 1).then(|| Self {
+        (base.len() >= FEWEST_BLOCKS).then(|| Self {
             base: base.concat(),
             new: new.concat(),
             each,

@@ -205,3 +205,44 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
             .any(|why| why.contains("other requests"))
     );
 }
+
+/// Blocks are compared as such from four whole ones on; a block that lacks a run is left out.
+#[test]
+fn runs_in_turns_are_compared_by_whole_blocks() {
+    let stored = include_str!("../../../fixtures/results/v1.2/run.json");
+    let run = RunRecord::from_json(stored).unwrap();
+    let of = |block: usize, factor: f64| {
+        let mut run = run.clone();
+        run.tags.insert("block".to_owned(), block.to_string());
+        for cell in &mut run.cells {
+            for rates in [&mut cell.windows.whole, &mut cell.windows.steady]
+                .into_iter()
+                .flatten()
+            {
+                rates.requests_per_s *= factor * (1.0 + 0.1 * block as f64);
+            }
+        }
+        run
+    };
+    let tested = |blocks: usize| {
+        let base: Vec<RunRecord> = (0..2 * blocks).map(|i| of(i / 2, 1.0)).collect();
+        let mut new: Vec<RunRecord> = (0..2 * blocks).map(|i| of(i / 2, 1.25)).collect();
+        // a last block of which one run was made
+        new.push(of(blocks, 9.0));
+        let [base, new]: [Vec<&RunRecord>; 2] = [base.iter().collect(), new.iter().collect()];
+        let options = bench_metrics::CompareOptions::default();
+        let samples = bench_insight::ComparedSamples::default();
+        let found = bench_insight::compare(&base, &new, samples, &options).unwrap();
+        let row = found
+            .row(&run.cells[0].id, "requests_per_s")
+            .unwrap()
+            .clone();
+        (row.test, row.relative.unwrap(), found.runs)
+    };
+    let (how, change, runs) = tested(4);
+    assert_eq!((how.as_str(), runs), ("runs in turns", (8, 8)));
+    assert!((change - 0.25).abs() < 1e-9, "{change}");
+    let (how, _, runs) = tested(3);
+    assert_ne!(how, "runs in turns");
+    assert_eq!(runs, (6, 7));
+}

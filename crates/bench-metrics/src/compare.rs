@@ -13,7 +13,7 @@ use crate::quantile::quantile_in_time;
 use crate::sample::Sample;
 use crate::tables::{normal_cdf, t_critical, t_quantile, t_two_sided, z_critical};
 
-pub use paired::{compare_paired_quantiles, compare_pairs, compare_runs_in_turns};
+pub use paired::{FEWEST_BLOCKS, compare_paired_quantiles, compare_pairs, compare_runs_in_turns};
 use permutation::{arrangements, permutation_p, time_blocks};
 
 /// What is asked of a comparison.

@@ -67,7 +67,10 @@ pub enum RunError {
     #[error("{0}")]
     Meet(String),
     /// Two sides in turns that have not had turns enough.
-    #[error("fewer than 4 whole blocks of turns are no comparison; what was measured is in {0}")]
+    #[error(
+        "fewer than {fewest} whole blocks of turns are no comparison; what was measured is in {0}",
+        fewest = bench_metrics::FEWEST_BLOCKS
+    )]
     TooFewBlocks(PathBuf),
     /// No request of the run got a whole answer.
     #[error(

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bench_insight::{BLOCK, ComparedSamples, RunComparison, compare};
-use bench_metrics::CompareOptions;
+use bench_metrics::{CompareOptions, FEWEST_BLOCKS};
 use bench_schema::RunRecord;
 use bench_workload::{Draw, Seed};
 
@@ -23,9 +23,6 @@ use crate::stop::was_interrupted;
 
 /// Blocks where nothing is said.
 const BLOCKS: u32 = 6;
-
-/// Of fewer blocks a single odd one decides.
-const FEWEST_BLOCKS: usize = 4;
 /// Difference that does not matter, a share.
 const MARGIN: f64 = 0.02;
 /// Turns of each side in a block.

@@ -15,8 +15,8 @@ use crate::tables::{t_critical, t_quantile};
 const BLOCKS: usize = 20;
 /// Fewest pairs of requests for a comparison.
 const FEWEST: usize = 20;
-/// Fewest blocks of turns: of fewer a single odd one decides.
-const FEWEST_BLOCKS: usize = 4;
+/// Fewest blocks of turns that are compared as such: of fewer a single odd one decides.
+pub const FEWEST_BLOCKS: usize = 4;
 
 /// How much longer the same requests take, on average over requests: the geometric mean of new over base, pairs in time order.
 ///
