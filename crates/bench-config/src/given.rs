@@ -14,7 +14,7 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, Shape};
-use crate::rank::Rank;
+use crate::rank::{self, Rank};
 use crate::{Amount, Settings, Wanted, carries_its_rate};
 
 /// Where a value comes from.
@@ -549,7 +549,12 @@ impl Given {
         self.api_key(around);
         if let Some(rank) = self.rank {
             self.settings.client.shard_told = Some(rank.to_string());
-            let below = self.settings.output.out.as_mut().zip(rank.folder());
+            let below = self
+                .settings
+                .output
+                .out
+                .as_mut()
+                .zip(rank::folder(rank.part()));
             if let Some((out, folder)) = below {
                 out.push(folder);
             }
@@ -617,23 +622,20 @@ impl Given {
 
     /// What the environment's variable holds whose name `key` has.
     fn variable(&mut self, key: &str, name: &str, around: &dyn Surroundings) -> Option<String> {
-        let value = told(name, around);
-        if !matches!(value, Ok(Some(_))) {
-            // somebody may have given the key itself
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            let shown = if name.chars().all(is_name) {
-                name
-            } else {
-                "***"
-            };
-            let wrong = match value {
-                Err(NotText) => format!("the value of the variable `{shown}` is not UTF-8"),
-                Ok(_) => format!("the environment has no variable `{shown}`, or it is empty"),
-            };
-            self.complain(key, wrong, None);
-            return None;
-        }
-        value.ok().flatten()
+        // somebody may have given the key itself
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let shown = if name.chars().all(is_name) {
+            name
+        } else {
+            "***"
+        };
+        let wrong = match told(name, around) {
+            Ok(Some(value)) => return Some(value),
+            Ok(None) => format!("the environment has no variable `{shown}`, or it is empty"),
+            Err(NotText) => format!("the value of the variable `{shown}` is not UTF-8"),
+        };
+        self.complain(key, wrong, None);
+        None
     }
 }
 

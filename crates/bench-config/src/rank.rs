@@ -15,6 +15,11 @@ const LAUNCHERS: [(&str, &str, &str); 4] = [
 /// Shards of one plan, as `--shard I/N` takes them.
 const MOST: u32 = 100_000;
 
+/// What the folder of one of several shards is called; nothing of the only one.
+pub(crate) fn folder((index, count): (u32, u32)) -> Option<String> {
+    (count > 1).then(|| format!("shard-{index}-of-{count}"))
+}
+
 /// Which of how many, and which variables say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rank {
@@ -94,14 +99,13 @@ impl Rank {
         (self.index, self.count) == (other.index, other.count)
     }
 
+    pub(crate) fn part(self) -> (u32, u32) {
+        (self.index, self.count)
+    }
+
     /// As `--shard` is written.
     pub(crate) fn text(self) -> String {
         format!("{}/{}", self.index, self.count)
-    }
-
-    /// The folder of this one below that of all; none where it is the only one.
-    pub(crate) fn folder(self) -> Option<String> {
-        (self.count > 1).then(|| format!("shard-{}-of-{}", self.index, self.count))
     }
 }
 

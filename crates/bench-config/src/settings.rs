@@ -606,6 +606,11 @@ impl ClientSettings {
     pub fn part(&self) -> (u32, u32) {
         self.shard.unwrap_or((0, 1))
     }
+
+    /// What the folder of this shard is called; nothing where it is the only one.
+    pub fn folder(&self) -> Option<String> {
+        crate::rank::folder(self.part())
+    }
 }
 
 impl MachineSettings {

@@ -239,18 +239,21 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         ..CapacityAssumptions::default()
     };
     // of a search only the stages that its answer rests on are judged: others are overloaded on purpose, or left out
-    let all = run.cells.clone();
-    if let Some(found) = &run.analysis.capacity {
+    let all = run.analysis.capacity.as_ref().map(|found| {
+        let all = run.cells.clone();
         run.cells
             .retain(|cell| search::answer_rests_on(found, cell));
-    }
+        all
+    });
     let trust = crate::trust(&facts, &run.cells);
     run.trust = match run.analysis.capacity {
         Some(_) => search::without_what_it_does(trust),
         None => trust,
     };
     let findings = crate::findings_with(run, &samples, &asked.scenarios, &assumptions);
-    run.cells = all;
+    if let Some(all) = all {
+        run.cells = all;
+    }
     run.findings = findings?;
     if run.analysis.capacity.is_none() {
         crate::trust::doubt_mixed_levels(&mut run.trust, &run.findings);

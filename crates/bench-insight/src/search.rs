@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bench_metrics::{Budget, Crossing, Found, Next, Search, Stage, Why};
 use bench_schema::{
     CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, SearchEnd, Slo,
-    SloOutcome, Trust,
+    SloOutcome, Trust, Unit,
 };
 
 use crate::text;
@@ -54,6 +54,9 @@ pub enum NextStage {
     },
 }
 
+/// The factor of the stages.
+const CONCURRENCY: &str = "concurrency";
+const RATE: &str = "rate";
 /// Requests one at a time that tell where to begin.
 const ALONE: u64 = 5;
 const NO_BEGINNING: &str = "requests sent one at a time got no answer, so that there is nowhere to begin; see the failures";
@@ -163,7 +166,7 @@ impl SearchAsked {
 
     /// `rate` or `concurrency`: the factor of its stages.
     pub fn factor(&self) -> &'static str {
-        if self.closed { "concurrency" } else { "rate" }
+        if self.closed { CONCURRENCY } else { RATE }
     }
 
     fn searching(&self, slos: &[Slo], first: f64) -> Search {
@@ -224,13 +227,8 @@ impl SearchAsked {
         cells.iter().filter_map(&mut stage).collect()
     }
 
-    /// The load of a stage; of a cell that is none, nothing.
-    pub fn load_of(&self, cell: &CellRecord) -> Option<f64> {
-        match &cell.load {
-            Load::Open { rate_per_s, .. } if !self.closed => *rate_per_s,
-            Load::Closed { concurrency, .. } if self.closed => Some(f64::from(*concurrency)),
-            _ => None,
-        }
+    fn load_of(&self, cell: &CellRecord) -> Option<f64> {
+        load_of(cell, self.closed)
     }
 
     /// Why a stage says nothing of the server, by its cell; each of them is left out.
@@ -296,6 +294,15 @@ impl SearchAsked {
     }
 }
 
+/// The load of a stage of a search for a concurrency, or else for a rate; of a cell that is none, nothing.
+fn load_of(cell: &CellRecord, closed: bool) -> Option<f64> {
+    match &cell.load {
+        Load::Open { rate_per_s, .. } if !closed => *rate_per_s,
+        Load::Closed { concurrency, .. } if closed => Some(f64::from(*concurrency)),
+        _ => None,
+    }
+}
+
 fn end_of(why: Why) -> SearchEnd {
     match why {
         Why::Precise => SearchEnd::Precise,
@@ -318,11 +325,7 @@ pub(crate) fn answer_rests_on(found: &CapacityRecord, cell: &CellRecord) -> bool
     let Some(value) = found.value else {
         return true;
     };
-    let load = match &cell.load {
-        _ if !cell.factors.contains_key(&found.factor) => return false,
-        Load::Open { rate_per_s, .. } => *rate_per_s,
-        Load::Closed { concurrency, .. } => Some(f64::from(*concurrency)),
-    };
+    let load = load_of(cell, found.factor == CONCURRENCY);
     let high = found.high.unwrap_or(value);
     load.is_some_and(|load| load <= high) && !found.left_out.contains_key(&cell.id)
 }
@@ -343,12 +346,8 @@ fn budget(text: &str) -> Option<Budget> {
     if let Ok(requests) = text.parse() {
         return Some(Budget::Requests(requests));
     }
-    let units = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let mut read = units.iter().filter_map(|(unit, seconds)| {
-        let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
-        Some(Budget::Seconds(number * seconds))
-    });
-    read.next()
+    let time = crate::target::limit(text, Unit::Ns).ok()?;
+    Some(Budget::Seconds(time / 1e9))
 }
 
 /// From the texts of a stored configuration; nothing where no search was asked for.

@@ -21,6 +21,7 @@ use bench_schema::{
 
 use crate::{InsightError, text};
 use parse::Operator;
+pub(crate) use parse::limit;
 use quantity::{Known, Measured, Quantity, Subject};
 
 /// One target, understood.

@@ -278,7 +278,7 @@ fn objectives(run: &RunRecord) -> Option<String> {
                 whom => format!(" for {}", text::shortened(whom, 30)),
             };
             if outcome.verdict == SloVerdict::Fail {
-                let cells = failed.entry(tables::objective_words(outcome) + &whom);
+                let cells = failed.entry(tables::objective_words(&outcome.slo) + &whom);
                 cells.or_default().push(cell.id.clone());
             }
         }

@@ -158,15 +158,17 @@ pub fn main(program: &Program) -> ExitCode {
         secrets.note(&redact::told(error));
         ExitCode::from(FAILED)
     };
+    // a result is shown whatever trouble there was, and trouble outranks what it comes to
+    let done = |shown, trouble: Option<&RunError>, code| match trouble {
+        Some(error) => failed(error),
+        None if shown == ExitCode::SUCCESS => code,
+        None => shown,
+    };
     if settings.versus.is_asked() && !settings.output.dry_run {
         return match versus::run(program, &settings) {
             Ok(compared) => {
                 let shown = print(&show_versus(program, &settings, &compared));
-                match &compared.trouble {
-                    Some(error) => failed(error),
-                    None if shown == ExitCode::SUCCESS => compared_code(&compared),
-                    None => shown,
-                }
+                done(shown, compared.trouble.as_ref(), compared_code(&compared))
             }
             // without trouble of its own only somebody who ends it leaves so few
             Err(error @ RunError::TooFewBlocks(_)) => {
@@ -184,11 +186,7 @@ pub fn main(program: &Program) -> ExitCode {
             trouble,
         }) => {
             let shown = print(&show(program, &settings, &record, &folder));
-            match trouble {
-                Some(error) => failed(&error),
-                None if shown == ExitCode::SUCCESS => code(&record),
-                None => shown,
-            }
+            done(shown, trouble.as_ref(), code(&record))
         }
         Err(error) => {
             let code = failed(&error);

@@ -48,11 +48,8 @@ impl RunDirectory {
     ) -> Result<Self, RunError> {
         let path = settings.output.out.clone().unwrap_or_else(|| {
             let started = rfc3339(started).replace(['-', ':'], "");
-            let shard = match settings.client.part() {
-                (_, 1) => String::new(),
-                (index, count) => format!("-shard-{index}-of-{count}"),
-            };
-            let name = format!("{started}-{}{shard}", settings.benchmark.as_str());
+            let mut name = format!("{started}-{}", settings.benchmark.as_str());
+            name.extend(settings.client.folder().map(|shard| format!("-{shard}")));
             let wanted = Path::new("results").join(name);
             let mut names = numbered(&wanted);
             names.find(|path| !path.exists()).unwrap_or_default()

@@ -292,6 +292,7 @@ pub struct Analysis {
 }
 
 /// The highest load at which the objectives hold, as a search found it; its stages are the run's cells.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct CapacityRecord {
@@ -300,21 +301,16 @@ pub struct CapacityRecord {
     /// Why the search ended.
     pub stopped: SearchEnd,
     /// What there is to say of that end: what was missed, or what stood in the way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The capacity; absent where nobody can tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Its 95 % interval: the lower bound, absent where no stage gives one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// The upper bound, absent where no stage gives one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// The relative half-width that was asked for.
     pub precision: f64,
     /// The objective that is missed first, as a place in `objectives`; absent where none is known to be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<u32>,
     /// How far each objective alone would let the load go.
     pub objectives: Vec<ObjectiveCapacity>,
@@ -328,22 +324,19 @@ pub struct CapacityRecord {
 }
 
 /// Where the share of values within one objective falls below what it asks for.
+#[serde_with::skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ObjectiveCapacity {
     /// The objective.
     pub slo: Slo,
     /// The load; absent where no stage tells.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// The lower bound of its 95 % interval.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
     /// The upper bound.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// The fitted curve near it: the log odds of being within are those of the asked share, less this times load / value − 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slope: Option<f64>,
 }
 

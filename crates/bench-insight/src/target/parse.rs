@@ -107,7 +107,7 @@ fn scope(selector: &str) -> Result<Scope, String> {
 }
 
 /// A limit in the quantity's own unit.
-fn limit(text: &str, unit: Unit) -> Result<f64, String> {
+pub(crate) fn limit(text: &str, unit: Unit) -> Result<f64, String> {
     let end = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_' | 'e' | 'E')))
         .unwrap_or(text.len());

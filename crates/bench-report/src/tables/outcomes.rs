@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bench_schema::{
-    Cause, CellRecord, Code, CountOf, Counts, Finding, Metric, PhaseShares, RunRecord, SloOutcome,
-    SloVerdict,
+    Cause, CellRecord, Code, CountOf, Counts, Finding, Metric, PhaseShares, RunRecord, Slo,
+    SloOutcome, SloVerdict,
 };
 
 use super::details::scale_of;
@@ -126,9 +126,9 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
     };
     Sheet::new()
         .column(Column::text("verdict"), verdict)
-        .text("objective", |(.., outcome)| objective_words(outcome))
+        .text("objective", |(.., outcome)| objective_words(&outcome.slo))
         .text("measured", |(.., outcome)| match outcome.measured {
-            Some(value) => amount(outcome, value),
+            Some(value) => amount(&outcome.slo, value),
             None if is_of_some(outcome) => "unbounded or none".to_owned(),
             None => "no such request".to_owned(),
         })
@@ -173,14 +173,15 @@ pub(crate) fn verdict_counts(verdicts: &[SloVerdict]) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-fn amount(outcome: &SloOutcome, value: f64) -> String {
-    let (scale, unit) = scale_of(outcome.slo.metric.unit());
+/// A value of the objective's metric.
+pub(super) fn amount(slo: &Slo, value: f64) -> String {
+    let (scale, unit) = scale_of(slo.metric.unit());
     format!("{} {unit}", short(value / scale))
 }
 
 /// `p95 TTFT ≤ 200 ms`.
-pub(crate) fn objective_words(outcome: &SloOutcome) -> String {
-    let (slo, limit) = (&outcome.slo, amount(outcome, outcome.slo.limit));
+pub(crate) fn objective_words(slo: &Slo) -> String {
+    let limit = amount(slo, slo.limit);
     format!("{} {} ≤ {limit}", quantile_words(slo.q), slo.metric.title())
 }
 

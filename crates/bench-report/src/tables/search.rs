@@ -1,29 +1,21 @@
 //! The search for a capacity: what it found in a sentence, its stages, and how far each objective would go.
 
-use bench_schema::{
-    CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord, SearchEnd, Slo, Unit,
-};
+use bench_schema::{CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord, SearchEnd, Slo};
 
-use super::{load_level, quantile_words};
+use super::outcomes::amount;
+use super::{load_level, objective_words};
+use crate::findings::plural;
 use crate::number::{percent, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::text::{SENTENCE, shortened};
 
 /// `p95 TTFT ≤ 200 ms for chat`.
 pub(crate) fn slo_words(slo: &Slo) -> String {
-    let limit = match slo.metric.unit() {
-        Unit::Ns => format!("{} ms", short(slo.limit / 1e6)),
-        _ => short(slo.limit),
-    };
     let whose = slo
         .use_case
         .as_deref()
         .map_or_else(String::new, |case| format!(" for {}", shortened(case, 30)));
-    format!(
-        "{} {} ≤ {limit}{whose}",
-        quantile_words(slo.q),
-        slo.metric.title()
-    )
+    objective_words(slo) + &whose
 }
 
 /// `requests/s`, or `in flight`.
@@ -112,8 +104,7 @@ pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
 }
 
 fn counted(n: usize, what: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{n} {what}{plural}")
+    format!("{n} {what}{}", plural(n))
 }
 
 /// A share within an objective in percent, with its interval.
@@ -145,11 +136,7 @@ pub(crate) fn table(run: &RunRecord) -> Option<Table> {
             Some(cell.counts.without_answer()).filter(|n| *n > 0)
         });
     for (i, objective) in found.objectives.iter().enumerate() {
-        let title = format!("% within {} ms", short(objective.slo.limit / 1e6));
-        let title = match objective.slo.metric.unit() {
-            Unit::Ns => title,
-            _ => format!("% within {}", short(objective.slo.limit)),
-        };
+        let title = format!("% within {}", amount(&objective.slo, objective.slo.limit));
         let asked = objective.slo.q;
         let column = Column {
             group: objective.slo.metric.title().to_owned(),
