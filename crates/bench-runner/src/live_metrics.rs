@@ -4,7 +4,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bench_metrics::{latency, token_gaps};
@@ -71,6 +71,8 @@ pub(crate) struct LiveMetrics {
     latencies: [Histograms; LATENCIES.len()],
     cells_ended: Gauge,
     planned: Family<Current, Gauge>,
+    /// Held while a request is counted and while a page is made, so that all figures of a page are of the same requests.
+    whole: Mutex<()>,
 }
 
 type Histograms = Family<During, Histogram, fn() -> Histogram>;
@@ -110,6 +112,7 @@ impl LiveMetrics {
             latencies: LATENCIES.map(|_| Histograms::new_with_constructor(histogram)),
             cells_ended: Gauge::default(),
             planned: Family::default(),
+            whole: Mutex::default(),
         };
         let cells = Gauge::<i64>::default();
         cells.set(i64::try_from(record.cells.len()).unwrap_or(i64::MAX));
@@ -169,6 +172,7 @@ impl LiveMetrics {
 
     /// A request is over.
     pub(crate) fn ended(&self, record: &RequestRecord) {
+        let _whole = self.whole.lock();
         let phase = record.phase.as_str();
         let outcome = record.wire.outcome.name();
         self.requests.get_or_create(&Ended { phase, outcome }).inc();
@@ -195,6 +199,7 @@ impl LiveMetrics {
     }
 
     fn page(&self) -> String {
+        let _whole = self.whole.lock();
         let in_flight = i64::try_from(self.counters.in_flight()).unwrap_or(i64::MAX);
         self.in_flight.set(in_flight);
         let mut page = String::new();

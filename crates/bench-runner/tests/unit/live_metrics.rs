@@ -158,3 +158,22 @@ fn the_shipped_dashboard_asks_for_nothing_that_is_not_on_the_page() {
         );
     }
 }
+
+#[test]
+fn all_figures_of_a_page_are_of_the_same_requests() {
+    const REQUESTS: u32 = 3000;
+    let live = live();
+    let answered = record(Outcome::Completed, &[50, 60, 80]);
+    std::thread::scope(|threads| {
+        threads.spawn(|| (0..REQUESTS).for_each(|_| live.ended(&answered)));
+        let mut requests = 0.0;
+        while requests < f64::from(REQUESTS) {
+            let page = live.page();
+            let of = |line: &str| value(&page, line).unwrap_or(0.0);
+            requests = of("bench_requests_total{phase=\"measure\",outcome=\"completed\"}");
+            let tokens = of("bench_output_tokens_total{phase=\"measure\"}");
+            let latencies = of("bench_request_latency_seconds_count{phase=\"measure\"}");
+            assert_eq!((tokens, latencies), (3.0 * requests, requests), "{page}");
+        }
+    });
+}
