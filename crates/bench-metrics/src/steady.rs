@@ -60,8 +60,8 @@ pub struct Steady {
 /// - *Open loop*: there is none, and every request counts.
 ///
 /// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
-/// latency, time per token and, in an open loop of one rate, number in flight test the full part for trends: a slope that is significant at 99.9 %
-/// and worth more than 10 % over the window makes it not stationary.
+/// latency, time per token and, in an open loop of one rate, number in flight test the full part for trends: a slope that is significant at 99.9 %, the likeness
+/// of neighbours and of requests that were under way together considered, and worth more than 10 % over the window makes it not stationary.
 pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Steady {
     let mut flights = flights.to_vec();
     flights.sort_by_key(|f| f.sent);
@@ -237,9 +237,16 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
         let level = bins.filter_map(|bin| Some((bin.from.as_secs_f64(), in_flight.mean(bin)?)));
         series.push(("number in flight", level.collect()));
     }
+    // Requests that are under way at the same time share what they find: bins narrower than a request say the same again.
+    let stays: Vec<f64> = started
+        .iter()
+        .map(|f| (f.ended - f.sent).as_f64())
+        .collect();
+    let width = window.length().as_f64() / BINS as f64;
+    let shared = mean(&stays).map_or(1.0, |stay| stay / width);
     let tested: Vec<Trend> = series
         .iter()
-        .map(|(name, points)| trend_of(name, points, to - from))
+        .map(|(name, points)| trend_of(name, points, to - from, shared))
         .collect();
     if tested.iter().all(|t| matches!(t, Trend::Untested)) {
         return Trend::Untested;
@@ -287,8 +294,8 @@ fn per_token(flight: &Flight) -> Option<f64> {
     (streamed > 0.0 && !flight.lost && !flight.cancelled).then(|| streamed / gaps as f64)
 }
 
-/// A line through the points that is steep and certain enough to be a trend.
-fn trend_of(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
+/// A line through the points that is steep and certain enough to be a trend; `shared` is how many points in a row are as good as one.
+fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64) -> Trend {
     let level = mean(&points.iter().map(|p| p.1).collect::<Vec<_>>()).filter(|m| *m > 0.0);
     let (Some(level), Some(fit)) = (level, linear_fit(points, TREND_LEVEL)) else {
         return Trend::Untested;
@@ -301,7 +308,7 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64) -> Trend {
     let Some(high) = fit.slope.high else {
         return Trend::Untested;
     };
-    let error = (high - fit.slope.value) * inflation(&residuals);
+    let error = (high - fit.slope.value) * inflation(&residuals).max(shared.sqrt());
     if fit.slope.value.abs() <= error || share.abs() <= TREND_SHARE {
         return Trend::Absent;
     }

@@ -156,6 +156,27 @@ fn steady_noise_is_seldom_called_a_trend() {
 }
 
 #[test]
+fn long_answers_that_lie_over_each_other_are_seldom_called_a_trend() {
+    // two a second of 10 s each for a minute, warmed up: 20 in flight, which bins of 3 s nearly all share
+    let mut noise = Noise::seeded(5);
+    let doubted = (0..1_000).filter(|_| {
+        let mut now = -50_000.0;
+        let all: Vec<Flight> = std::iter::from_fn(|| {
+            now += noise.exponential(500.0);
+            let stay = 10_000.0 * (0.5 * noise.normal() - 0.125).exp();
+            (now < 60_000.0).then(|| flight(now, stay, 50.0 + noise.normal()))
+        })
+        .collect();
+        let in_flight = InFlight::of(all.iter().map(|f| (f.sent, f.ended)));
+        let measured: Vec<Flight> = all.into_iter().filter(|f| f.sent >= Stamp::EPOCH).collect();
+        let found = find_steady(&measured, &in_flight, &open(2.0));
+        found.stationarity.stationary == Some(false)
+    });
+    let doubted = doubted.count();
+    assert!(doubted <= 12, "{doubted} of 1000 runs without a trend");
+}
+
+#[test]
 fn requests_cut_off_at_the_end_do_not_leave_only_the_short_ones() {
     let mut flights = closed_loop(8, 40, &mut Noise::seeded(6), |_| 50.0);
     // At 15 s everything in flight is cancelled, and one of them had been running for two seconds.
