@@ -26,7 +26,7 @@ const PROGRAMS: [Entry; 5] = [
 
 fn main() -> ExitCode {
     // started again by a benchmark, under the file's own name
-    if let Some(code) = bench_engine::child::run_if_requested() {
+    if let Some(code) = bench_program::started_again() {
         return code;
     }
     let mut arguments = std::env::args_os();

@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, Shape};
 use crate::rank::{self, Rank};
-use crate::{Amount, Settings, Wanted, carries_its_rate};
+use crate::{Amount, Settings, Wanted, carries_its_rate, placeholders};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -475,6 +475,53 @@ impl Given {
             }
         }
         self.check_sides();
+        self.check_server();
+    }
+
+    /// What a server that is to be started needs, and what it cannot have.
+    fn check_server(&mut self) {
+        let Some(command) = self.settings.server.server.clone() else {
+            if self.has("server_start_timeout") {
+                let help = "add `server`, the command that starts it";
+                self.complain(
+                    "server_start_timeout",
+                    "nothing is to be started",
+                    Some(help),
+                );
+            }
+            return;
+        };
+        let takes_port = placeholders(&command).contains(&PORT);
+        match (takes_port, self.settings.target.url.as_slice()) {
+            (false, []) => {
+                let help = "write {port} in the command where its port stands, or add `url`";
+                self.complain("server", "does not say where it listens", Some(help));
+            }
+            (true, [_, ..]) => {
+                let wrong =
+                    "the server is to listen on a free port ({port}), and `url` says another";
+                self.complain("url", wrong, Some("take {port} or `url` out"));
+            }
+            _ => {}
+        }
+        for other in [
+            "engine",
+            "versus",
+            "versus_model",
+            "versus_body",
+            "shard",
+            "meet",
+        ] {
+            if self.has(other) {
+                let help = format!("take `{other}` or `server` out");
+                let wrong = match other {
+                    "engine" => "the embedded engine is measured where no other server is",
+                    "shard" | "meet" => "each shard would start a server of its own",
+                    _ => "two sides in turns have to be running",
+                };
+                self.complain(other, wrong, Some(&help));
+            }
+        }
     }
 
     /// What two sides in turns cannot do.
@@ -679,6 +726,9 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
         _ => format!("has a value that cannot be read (got `{text}`)"),
     }
 }
+
+/// The placeholder that a free port is put in for.
+const PORT: &str = "port";
 
 /// The variable with the secret of shards that meet, and its fewest characters.
 const MEET_TOKEN: &str = "BENCH_MEET_TOKEN";

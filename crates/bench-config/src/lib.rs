@@ -14,7 +14,9 @@ pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
 pub use keys::{command, full_toml};
 pub use settings::{
     BadLines, ClientSettings, Connections, Credentials, LimitSettings, LoadSettings,
-    MachineSettings, ObjectiveSettings, OutputSettings, Settings, Stdout, TargetSettings,
-    WorkloadSettings,
+    MachineSettings, ObjectiveSettings, OutputSettings, ServerSettings, Settings, Stdout,
+    TargetSettings, WorkloadSettings,
 };
-pub use values::{Address, Amount, Concurrency, Header, Lengths, Wanted, carries_its_rate};
+pub use values::{
+    Address, Amount, Concurrency, Header, Lengths, Wanted, carries_its_rate, placeholders,
+};

@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, Wanted, api, arrival, body, instant, listen,
-    meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time,
-    whole,
+    Address, Amount, Concurrency, Header, Lengths, Wanted, api, arrival, body, command, instant,
+    listen, meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag,
+    target, time, whole,
 };
 
 /// Everything a run is asked for.
@@ -44,6 +44,10 @@ pub struct Settings {
     /// Seed of every draw: prompts, lengths, arrivals, bootstrap.
     #[arg(long, help_heading = "Workload", value_name = "N", default_value = "0", value_parser = whole(0_u64, u64::MAX))]
     pub seed: u64,
+    /// What to start, and with which settings.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub server: ServerSettings,
     /// How much, and when.
     #[command(flatten)]
     #[serde(flatten)]
@@ -509,6 +513,20 @@ impl VersusSettings {
     }
 }
 
+/// A server that is started for the measurement.
+#[derive(Clone, Debug, Args, Serialize)]
+#[command(next_help_heading = "Server to start")]
+pub struct ServerSettings {
+    /// Start this server, measure it and stop it: 'vllm serve MODEL --port {port}'; {port} becomes a free port of this machine, without it `url` says where it
+    /// listens. Split into words as a shell does, and run without one (docs/comparing.md).
+    #[arg(long, value_name = "COMMAND", value_parser = command)]
+    pub server: Option<String>,
+    /// How long it may take until it answers.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive_time)]
+    #[serde(serialize_with = "shown")]
+    pub server_start_timeout: Nanos,
+}
+
 /// What stdout gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -535,9 +553,14 @@ pub struct Credentials {
 }
 
 impl Settings {
+    /// Whether the embedded engine is measured: there is no other server.
+    pub fn is_embedded(&self) -> bool {
+        self.target.url.is_empty() && self.server.server.is_none()
+    }
+
     /// Whether the design should be a small one: asked for, or on the embedded engine, where a first look is what is wanted.
     pub fn small(&self) -> bool {
-        self.quick || self.target.url.is_empty()
+        self.quick || self.is_embedded()
     }
 
     /// Measured requests of a cell at this concurrency, where neither their number nor a duration was given.

@@ -316,6 +316,20 @@ fn a_stored_configuration_has_typed_values() {
 }
 
 #[test]
+fn a_server_that_is_to_be_started_says_where_it_listens_and_is_the_only_one() {
+    let started = configured("server = \"serve --json '{}' --port {port}\"\n", &[]).unwrap();
+    assert!(!started.small() && !started.is_embedded());
+    assert!(refused("server = \"serve\"\n").contains("does not say where it listens"));
+    assert!(refused("server = \"serve '\"\n").contains("quote"));
+    assert!(refused("server_start_timeout = \"4s\"\n").contains("nothing is to be started"));
+    let both =
+        refused("server = \"s {port}\"\nurl = \"http://h:1\"\nengine = \"7b\"\nshard = \"0/2\"\n");
+    for wrong in ["`url` says another", "`engine`", "each shard"] {
+        assert!(both.contains(wrong), "{both}");
+    }
+}
+
+#[test]
 fn the_shipped_full_toml_is_the_struct() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs/full.toml");
     #[expect(
@@ -378,6 +392,7 @@ fn sample(flag: &Arg) -> &'static str {
         (_, "FILE" | "PATH" | "DIR" | "PROFILE|FILE" | "MATCHERS") => "a-name",
         (_, "K: V") => "x-key: v",
         (_, "K=V" | "NAME=QUERY") => "a=b,c",
+        (_, "COMMAND") => "serve --port {port}",
         (_, "TIME") => "7s",
         (_, "X") => "0.5",
         (_, "JSON") => "{\"a\":1}",

@@ -53,9 +53,14 @@ pub const fn program(
 
 /// Run a benchmark as the process's command line says, and give the process's exit code.
 ///
-/// To be called first thing in `main`: the embedded engine is this same program, started again.
+/// To be called first thing in `main`: the embedded engine and the guard of a started server are this same program, started again.
 pub fn main(program: &Program) -> ExitCode {
-    child::run_if_requested().unwrap_or_else(|| bench_runner::main(program))
+    started_again().unwrap_or_else(|| bench_runner::main(program))
+}
+
+/// If this process is a benchmark's helper, the embedded engine or the guard of a server: does its work. `None` for an ordinary start.
+pub fn started_again() -> Option<ExitCode> {
+    child::run_if_requested().or_else(bench_runner::guard_if_requested)
 }
 
 /// The engine runs in a process of its own, so that the client's CPU time is the client's.

@@ -190,10 +190,10 @@ pub fn main(program: &Program) -> ExitCode {
         }
         Err(error) => {
             let code = failed(&error);
-            if matches!(error, RunError::Config(_)) {
-                ExitCode::from(USAGE)
-            } else {
-                code
+            match error {
+                RunError::Config(_) => ExitCode::from(USAGE),
+                RunError::Interrupted(_) => ExitCode::from(INTERRUPTED),
+                _ => code,
             }
         }
     }

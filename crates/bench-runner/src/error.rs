@@ -32,6 +32,9 @@ pub enum RunError {
         /// What to do.
         help: String,
     },
+    /// Somebody ended it before there was anything to keep.
+    #[error("{}, before anything was measured", crate::stop::ended_by(.0))]
+    Interrupted(&'static str),
     /// The client cannot be set up.
     #[error("{0}")]
     Client(String),

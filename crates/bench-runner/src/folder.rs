@@ -46,15 +46,7 @@ impl RunDirectory {
         started: SystemTime,
         progress: Progress,
     ) -> Result<Self, RunError> {
-        let path = settings.output.out.clone().unwrap_or_else(|| {
-            let started = rfc3339(started).replace(['-', ':'], "");
-            let mut name = format!("{started}-{}", settings.benchmark.as_str());
-            name.extend(settings.client.folder().map(|shard| format!("-{shard}")));
-            let wanted = Path::new("results").join(name);
-            let mut names = numbered(&wanted);
-            names.find(|path| !path.exists()).unwrap_or_default()
-        });
-        Self::at(path, progress)
+        Self::at(wanted(settings, started), progress)
     }
 
     /// The new or empty directory of this name.
@@ -171,6 +163,18 @@ impl Home {
     }
 }
 
+/// The one that was asked for, else a new one under `results/`.
+pub(crate) fn wanted(settings: &Settings, started: SystemTime) -> PathBuf {
+    settings.output.out.clone().unwrap_or_else(|| {
+        let started = rfc3339(started).replace(['-', ':'], "");
+        let mut name = format!("{started}-{}", settings.benchmark.as_str());
+        name.extend(settings.client.folder().map(|shard| format!("-{shard}")));
+        let wanted = Path::new("results").join(name);
+        let mut names = numbered(&wanted);
+        names.find(|path| !path.exists()).unwrap_or_default()
+    })
+}
+
 /// Make a directory and hold it; nothing where somebody else does, or it has something in it.
 fn taken(path: &Path) -> io::Result<Option<(PathBuf, Option<File>)>> {
     fs::create_dir_all(path)?;
@@ -184,7 +188,7 @@ fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(wanted.to_owned()).chain(more)
 }
 
-fn is_occupied(path: &Path) -> bool {
+pub(crate) fn is_occupied(path: &Path) -> bool {
     path.read_dir()
         .is_ok_and(|mut entries| entries.next().is_some())
 }

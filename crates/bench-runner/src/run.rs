@@ -20,8 +20,9 @@ use tokio::task::JoinSet;
 
 use crate::RunError;
 use crate::config::Settings;
-use crate::entry::{Engine, Program};
+use crate::entry::{Cell, Engine, Program};
 use crate::folder::RunDirectory;
+use crate::launch::Launched;
 use crate::live_metrics::{self, LiveMetrics};
 use crate::open_record::AnswerTexts;
 use crate::planner::Planner;
@@ -56,6 +57,10 @@ pub(crate) struct Run<'a> {
     secrets: Secrets,
     /// Kept alive: dropping it stops the engine.
     engine: Option<Engine>,
+    /// Likewise a server that was started for this run.
+    launched: Option<Launched>,
+    /// Where it listens, as it is connected to.
+    urls: Vec<String>,
     server: Server,
     token_counter: Arc<dyn bench_workload::TokenCounter>,
     started: SystemTime,
@@ -80,26 +85,50 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
     tokio::task::LocalSet::new().block_on(&runtime, whole)
 }
 
-#[expect(
-    clippy::too_many_lines,
-    reason = "the order of things, read from top to bottom"
-)]
-async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
+/// How far it is before there is a folder.
+enum Begun<'a> {
+    Planned(String),
+    Ready(Box<(Run<'a>, Vec<Cell>, WorkerPool, Option<TcpListener>)>),
+}
+
+/// Everything before the first folder: what has to be started, found and asked.
+async fn begin<'a>(program: &'a Program, settings: &'a Settings) -> Result<Begun<'a>, RunError> {
     let (mut run, cells) = Run::prepare(program, settings).await?;
     if settings.output.dry_run {
-        return run.plan_as_text(&cells).map(Outcome::Planned);
+        return run.plan_as_text(&cells).map(Begun::Planned);
     }
     let listener = match settings.output.metrics_listen {
         Some(address) => Some(live_metrics::listen(address).await?),
         None => None,
     };
-    let mut pool = WorkerPool::start(
+    let pool = WorkerPool::start(
         (run.worker_count(), settings.client.part().0),
         &run.server.target,
         &run.clock,
         settings.client.late_read,
     )?;
-    run.preflight(&pool).await?;
+    if let Err(error) = run.preflight(&pool).await {
+        return Err(run.told_by_the_server(error));
+    }
+    Ok(Begun::Ready(Box::new((run, cells, pool, listener))))
+}
+
+#[expect(
+    clippy::too_many_lines,
+    reason = "the order of things, read from top to bottom"
+)]
+async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
+    let mut signals = Signals::listen();
+    let begun = tokio::select! {
+        begun = begin(program, settings) => begun?,
+        // whatever was started ends with what is dropped here
+        who = signals.next() => return Err(RunError::Interrupted(who)),
+    };
+    drop(signals);
+    let (mut run, cells, mut pool, listener) = match begun {
+        Begun::Planned(plan) => return Ok(Outcome::Planned(plan)),
+        Begun::Ready(ready) => *ready,
+    };
     let mut meeting = run.roll_call(&cells).await?;
     let directory = RunDirectory::create(settings, run.started, run.progress.clone())?;
     let directory = Arc::new(directory);
@@ -170,6 +199,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),
     };
+    let failed = failed.or_else(|| run.server_ended());
     record.clock.met = exchanges(meeting.as_ref());
     run.conclude(&mut record, seen, cost.as_ref(), failed.as_ref());
     let ids: Vec<String> = record.cells.iter().map(|cell| cell.id.clone()).collect();
@@ -235,6 +265,24 @@ impl Run<'_> {
         let mut serving = JoinSet::new();
         serving.spawn_local(live.serve(listener));
         serving
+    }
+
+    /// That a server which was started for this run has ended by itself, if it has.
+    fn server_ended(&mut self) -> Option<RunError> {
+        let launched = self.launched.as_mut()?;
+        let error = launched.ended()?;
+        Some(launched.with_log(error))
+    }
+
+    /// An error with what a server that was started for this run said last.
+    fn told_by_the_server(&mut self, error: RunError) -> RunError {
+        match &mut self.launched {
+            Some(launched) => {
+                let error = launched.ended().unwrap_or(error);
+                launched.with_log(error)
+            }
+            None => error,
+        }
     }
 
     /// Shards that are to start together wait for their instant.

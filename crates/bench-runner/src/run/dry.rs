@@ -17,11 +17,10 @@ const HEAD: usize = 72;
 impl Run<'_> {
     /// What would be done: cells, requests, lengths, arrivals, the first prompts.
     pub(super) fn plan_as_text(&self, cells: &[Cell]) -> Result<String, RunError> {
-        let urls = self.settings.target.urls();
-        let target = if urls.is_empty() {
-            "the embedded engine".to_owned()
-        } else {
-            crate::server::shown(&urls).join(", ")
+        let target = match &self.settings.server.server {
+            Some(command) => format!("what `{command}` starts"),
+            None if self.urls.is_empty() => "the embedded engine".to_owned(),
+            None => crate::server::shown(&self.urls).join(", "),
         };
         let mut text = format!(
             "bench-{} would measure {target} ({}) in {} cells; seed {}, prompts sized by {}\n",

@@ -12,7 +12,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Run;
 use crate::config::{self, ClientSettings, Place, Problem, Settings};
-use crate::entry::Program;
+use crate::entry::{Engine, Program};
+use crate::folder;
+use crate::launch::{self, Launched};
 use crate::progress::Progress;
 use crate::recorder::Recorder;
 use crate::redact::Secrets;
@@ -22,6 +24,63 @@ use crate::{Cell, RunError};
 
 /// Requests of a cell up to which the server may be asked for the length of each prompt.
 const MOST_ASKED: u64 = 10_000;
+
+/// What is to be measured, and what keeps it alive.
+struct Found {
+    engine: Option<Engine>,
+    launched: Option<Launched>,
+    urls: Vec<String>,
+    server: Server,
+}
+
+impl Found {
+    /// Start it where it has to be started, and wait until it answers.
+    async fn by(
+        program: &Program,
+        settings: &Settings,
+        clock: &Clock,
+        progress: &Progress,
+    ) -> Result<Self, RunError> {
+        let urls = settings.target.urls();
+        let of = |urls, server| Self {
+            engine: None,
+            launched: None,
+            urls,
+            server,
+        };
+        if settings.output.dry_run {
+            return Ok(of(urls, Server::imagined(settings)?));
+        }
+        if settings.is_embedded() {
+            progress.note(&format!(
+                "no --url: starting the embedded engine ({})",
+                settings.engine
+            ));
+            let running = (program.start_engine)(&settings.engine).map_err(RunError::Engine)?;
+            let urls = vec![running.url.clone()];
+            let mut server = Server::find(settings, &urls, clock, progress).await?;
+            server.record.embedded = true;
+            let engine = Some(running);
+            return Ok(Self {
+                engine,
+                ..of(urls, server)
+            });
+        }
+        launch::refuse_a_taken_port(settings, clock, progress).await?;
+        let out = folder::wanted(settings, super::wall_clock());
+        let Some(mut starting) = Launched::start(settings, &out)? else {
+            let server = Server::find(settings, &urls, clock, progress).await?;
+            return Ok(of(urls, server));
+        };
+        let server = starting.ready(settings, clock, progress).await?;
+        let urls = starting.urls.clone();
+        let launched = Some(starting);
+        Ok(Self {
+            launched,
+            ..of(urls, server)
+        })
+    }
+}
 
 impl<'a> Run<'a> {
     /// Start what has to be started, find out what has to be known, and design the cells from it. A dry run touches no network.
@@ -35,23 +94,13 @@ impl<'a> Run<'a> {
         let progress = Progress::new(wanted, secrets.clone());
         let started = super::wall_clock();
         let clock = Clock::start();
-        let mut engine = None;
-        let mut server = if output.dry_run {
-            Server::imagined(settings)?
-        } else if settings.target.url.is_empty() {
-            progress.note(&format!(
-                "no --url: starting the embedded engine ({})",
-                settings.engine
-            ));
-            let running = (program.start_engine)(&settings.engine).map_err(RunError::Engine)?;
-            let urls = [running.url.clone()];
-            engine = Some(running);
-            let mut found = Server::find(settings, &urls, &clock, &progress).await?;
-            found.record.embedded = true;
-            found
-        } else {
-            Server::find(settings, &settings.target.urls(), &clock, &progress).await?
-        };
+        let found = Found::by(program, settings, &clock, &progress).await?;
+        let Found {
+            engine,
+            launched,
+            urls,
+            mut server,
+        } = found;
         let cells = told_apart((program.design)(settings, server.context()));
         let mut cells = of_all_shards(cells, &settings.client)?;
         targets_are_of(&cells, server.target.endpoints.len(), settings)?;
@@ -67,6 +116,8 @@ impl<'a> Run<'a> {
             settings,
             secrets,
             engine,
+            launched,
+            urls,
             server,
             token_counter: Arc::new(Words),
             started,
@@ -160,11 +211,7 @@ impl<'a> Run<'a> {
         if let Some(pages) = self.settings.machines.server_pages() {
             return pages;
         }
-        let urls = self.engine.as_ref().map_or_else(
-            || self.settings.target.urls(),
-            |engine| vec![engine.url.clone()],
-        );
-        usual_pages(&urls, self.server.record.kind.as_deref())
+        usual_pages(&self.urls, self.server.record.kind.as_deref())
     }
 
     /// Whether this host's GPUs may be the server's: it is ours, its process or the driver's library was named, or its address is

@@ -1,0 +1,153 @@
+//! A server that is started for a run: measured, stopped, and told about where it does not start.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const FILE: &str = env!("CARGO_BIN_EXE_serving-bench");
+
+/// The throughput benchmark of a server that it starts itself.
+fn bench(server: &str, out: &Path, more: &[&str]) -> Command {
+    let mut command = Command::new(FILE);
+    let load = ["--concurrency", "2", "--dataset", "random"];
+    let shape = ["--input-tokens", "4..9", "--output-tokens", "4..12"];
+    let quiet = ["--no-hardware", "--no-html", "--no-progress"];
+    command
+        .args(["throughput", "--server", server])
+        .args([load, shape].concat())
+        .args(quiet)
+        .args(more)
+        .arg("--out")
+        .arg(out)
+        .stdin(Stdio::null());
+    command
+}
+
+fn engine() -> String {
+    format!("'{FILE}' engine serve --profile instant --port {{port}}")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// `HOST:PORT` that the engine says it listens on.
+fn address(said: &str) -> &str {
+    said.trim().rsplit_once("http://").unwrap().1
+}
+
+fn until_nobody_listens(address: &str) {
+    // the guard ends it within its patience; a test that hangs here has failed
+    while TcpStream::connect(address).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_server_is_started_measured_and_stopped_with_its_log_beside_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let output = bench(&engine(), &out, &["--requests", "20"])
+        .output()
+        .unwrap();
+    assert!(
+        matches!(output.status.code(), Some(0 | 3)),
+        "{}",
+        stderr(&output)
+    );
+    let run = std::fs::read_to_string(out.join("run.json")).unwrap();
+    assert!(run.contains("--port {port}"), "the command as it was given");
+    assert!(
+        !run.contains("\"embedded\": true"),
+        "it is no engine of ours"
+    );
+    let log = std::fs::read_to_string(folder.path().join("run.server.log")).unwrap();
+    let refused = TcpStream::connect(address(&log));
+    assert!(refused.is_err(), "it was stopped before the program ended");
+}
+
+#[test]
+fn a_server_does_not_outlive_a_benchmark_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    // a shell between the two
+    let server = format!("sh -c '{}; true'", engine().replace('\'', ""));
+    let mut child = bench(&server, &out, &["--requests", "100000000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let journal = out.join("requests.jsonl");
+    while std::fs::metadata(&journal).map_or(0, |file| file.len()) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = std::fs::read_to_string(folder.path().join("run.server.log")).unwrap();
+    until_nobody_listens(address(&log));
+}
+
+#[test]
+fn a_server_that_does_not_start_is_told_with_the_last_that_it_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    for (server, said) in [
+        (
+            "sh -c 'echo no memory left >&2; exit 7' {port}",
+            &["ended by itself: exit status 7", "no memory left"][..],
+        ),
+        (
+            "no-such-server --port {port}",
+            &["could not be started: no-such-server: No such file"],
+        ),
+    ] {
+        let output = bench(server, &out, &[]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let told = stderr(&output);
+        assert!(said.iter().all(|said| told.contains(said)), "{told}");
+        assert!(!out.exists(), "there is nothing to keep");
+    }
+    let waited = ["--server-start-timeout", "300ms"];
+    let output = bench("sleep 1000 {port}", &out, &waited).output().unwrap();
+    assert!(
+        stderr(&output).contains("cannot be measured after"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+/// A process that ends with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn a_port_that_somebody_has_is_refused_before_anything_starts() {
+    let mut other = Command::new(FILE);
+    other.args(["engine", "serve", "--profile", "instant", "--port", "0"]);
+    let mut other = Killed(other.stdout(Stdio::piped()).spawn().unwrap());
+    let mut said = String::new();
+    let stdout = other.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut said).unwrap();
+    let url = format!("http://{}", address(&said));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let output = bench("sleep 1000", &out, &["--url", &url])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("answers at"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!folder.path().join("run.server.log").exists());
+}
