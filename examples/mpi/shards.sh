@@ -23,4 +23,5 @@ env -u SLURM_PROCID -u SLURM_NTASKS \
     bench-throughput --url "$url" "${load[@]}" --no-html --no-progress --quiet \
     --shard auto --meet "$first:${PORT:-7077}" --out "$out" || echo "a shard ended with code $?" >&2
 
-bench-report merge "$out"/shard-* --out "$out/merged"
+# Shard 0 has done this, unless a shard was lost.
+[ -e "$out/merged" ] || bench-report merge "$out"/shard-* --out "$out/merged"

@@ -183,10 +183,11 @@ pub fn main(program: &Program) -> ExitCode {
         Ok(Outcome::Done {
             record,
             folder,
+            is_part,
             trouble,
         }) => {
-            let shown = print(&show(program, &settings, &record, &folder));
-            done(shown, trouble.as_ref(), code(&record))
+            let (shown, code) = shown_and_judged(program, &settings, &record, &folder, is_part);
+            done(shown, trouble.as_ref(), code)
         }
         Err(error) => {
             let code = failed(&error);
@@ -197,6 +198,23 @@ pub fn main(program: &Program) -> ExitCode {
             }
         }
     }
+}
+
+/// What became of showing a result, and what it comes to. Of a part of a load that several shards carried shard 0 does both.
+fn shown_and_judged(
+    program: &Program,
+    settings: &Settings,
+    record: &RunRecord,
+    folder: &Path,
+    is_part: bool,
+) -> (ExitCode, ExitCode) {
+    if is_part {
+        return (ExitCode::SUCCESS, ExitCode::SUCCESS);
+    }
+    (
+        print(&show(program, settings, record, folder)),
+        code(record),
+    )
 }
 
 /// Help and version are results; everything else clap has to say is an error with code 2.

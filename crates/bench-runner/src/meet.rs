@@ -71,6 +71,16 @@ impl Place {
         repeat: 0,
         measures: false,
     };
+    /// Every shard's result is written.
+    const WRITTEN: Self = Self {
+        repeat: 1,
+        ..Self::END
+    };
+    /// Shard 0 has made one result of all; it comes here only then.
+    const MERGED: Self = Self {
+        repeat: 2,
+        ..Self::END
+    };
 
     /// Before a phase of a cell (they are counted from 0): its warm-up or its measurement.
     pub(crate) fn of(cell: usize, repeat: u32, measures: bool) -> Self {
@@ -199,6 +209,16 @@ impl Meeting {
     /// The last meeting, so that the clocks are compared after the last cell too.
     pub(crate) async fn end(&mut self) {
         self.at(Place::END).await;
+    }
+
+    /// Wait until every shard's result is written; false where that is not known of all of them.
+    pub(crate) async fn written(&mut self) -> bool {
+        self.at(Place::WRITTEN).await.is_some() && self.lost.is_empty()
+    }
+
+    /// Shard 0 says that it has made one result of all; the others wait until it does, and false is that it did not.
+    pub(crate) async fn merged(&mut self) -> bool {
+        self.at(Place::MERGED).await.is_some()
     }
 
     /// Wait for the others, and learn when all of them begin, on this clock. Who is alone, or is to end, begins when it likes.

@@ -33,7 +33,7 @@ use crate::server::Server;
 use crate::stop::{self, Signals, Stop, was_interrupted};
 use crate::worker_pool::WorkerPool;
 
-use meeting::exchanges;
+use meeting::{Together, exchanges};
 
 /// What came of it.
 pub(crate) enum Outcome {
@@ -45,6 +45,8 @@ pub(crate) enum Outcome {
         record: Arc<RunRecord>,
         /// Where they lie.
         folder: PathBuf,
+        /// Whether shard 0 shows and judges it, with the parts of the others.
+        is_part: bool,
         /// What went wrong although there are results.
         trouble: Option<RunError>,
     },
@@ -213,10 +215,14 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let stored = directory.write_run(&record);
     let folder = directory.name();
     let stored = stored.map_err(|error| RunError::NotStored(folder.clone(), Box::new(error)));
-    let record = Arc::new(record);
+    let (mut record, mut folder, mut is_part) = (Arc::new(record), folder, false);
     run.write_reports(&record, &directory, signals).await?;
-    if let Some(meeting) = &meeting {
-        run.say_how_to_merge(meeting);
+    if let Some(meeting) = meeting {
+        match run.together(meeting).await {
+            Together::Apart => {}
+            Together::Elsewhere => is_part = true,
+            Together::Merged(whole, at) => (record, folder) = (Arc::from(whole), at),
+        }
     }
     let mut troubles = failed.into_iter().chain(stored.err()).chain(lost);
     let trouble = troubles
@@ -226,6 +232,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     Ok(Outcome::Done {
         record,
         folder,
+        is_part,
         trouble,
     })
 }

@@ -1,8 +1,9 @@
-//! What shards have to have in common before they load a server together.
+//! What shards have to have in common before they load a server together, and the one result of theirs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use bench_schema::{ClockExchange, KEYS_OF_EACH_SHARD};
+use bench_schema::{ClockExchange, KEYS_OF_EACH_SHARD, MOST_RUN_BYTES, RunRecord, read_file};
 use serde_json::{Value, json};
 
 use super::Run;
@@ -96,27 +97,98 @@ impl Run<'_> {
         Ok(all.into_iter().map(told).collect())
     }
 
-    /// Where the shards' results are, and what makes one of them: for shard 0 to say.
-    pub(super) fn say_how_to_merge(&self, meeting: &Meeting) {
+    /// Shard 0 makes one result of all shards', where their folders are in reach, and else says what makes it; the others wait for it.
+    pub(super) async fn together(&self, mut meeting: Meeting) -> Together {
         let (index, count) = self.settings.client.part();
-        if index > 0 {
-            return;
+        if !meeting.written().await {
+            if index == 0 {
+                self.say_how_to_merge(&meeting);
+            }
+            return Together::Apart;
         }
+        if index > 0 {
+            return if meeting.merged().await {
+                self.progress.note(&format!(
+                    "shard {index} of {count} is done; shard 0 has made one result of all"
+                ));
+                Together::Elsewhere
+            } else {
+                Together::Apart
+            };
+        }
+        self.progress.note(&format!("merging {count} shards"));
+        match merge(meeting.folders().into_iter().map(str::to_owned).collect()).await {
+            Ok((record, folder)) => {
+                meeting.merged().await;
+                Together::Merged(record, folder)
+            }
+            Err(why) => {
+                self.progress.note(&format!("shard 0 cannot merge: {why}"));
+                self.say_how_to_merge(&meeting);
+                Together::Apart
+            }
+        }
+    }
+
+    /// Where the shards' results are, and what makes one of them.
+    fn say_how_to_merge(&self, meeting: &Meeting) {
         let folders = meeting.folders();
-        let parents: Vec<_> = folders
-            .iter()
-            .map(|folder| Path::new(folder).parent())
-            .collect();
-        let parent = parents.iter().all(|parent| parents.first() == Some(parent));
-        let parent = parents.first().copied().flatten().filter(|_| parent);
-        let out = parent.unwrap_or_else(|| Path::new("")).join("merged");
         self.progress.note(&format!(
-            "{} of {count} shards came to the end. One result of theirs, where their folders are in reach:\n  bench-report merge {} --out {}",
+            "{} of {} shards came to the end. One result of theirs, where their folders are in reach:\n  {MERGER} merge {} --out {}",
             meeting.remaining(),
+            self.settings.client.part().1,
             folders.join(" "),
-            out.display()
+            merged_folder(&folders).display()
         ));
     }
+}
+
+/// What became of the shards' results.
+pub(super) enum Together {
+    /// Each has its own.
+    Apart,
+    /// This is shard 0, with the result of all.
+    Merged(Box<RunRecord>, PathBuf),
+    /// Shard 0 has the result of all.
+    Elsewhere,
+}
+
+/// The program that merges.
+const MERGER: &str = "bench-report";
+
+/// Beside the shards' folders where these lie together, else in the working directory.
+fn merged_folder(folders: &[impl AsRef<Path>]) -> PathBuf {
+    let mut parents = folders.iter().map(|folder| folder.as_ref().parent());
+    let first = parents.next().flatten();
+    let parent = first.filter(|first| parents.all(|parent| parent == Some(first)));
+    parent.unwrap_or_else(|| Path::new("")).join("merged")
+}
+
+/// The result of these folders', by the program that merges: the one beside this program, else one of the `PATH`.
+async fn merge(folders: Vec<String>) -> Result<(Box<RunRecord>, PathBuf), String> {
+    let unseen = folders.iter().find(|folder| !Path::new(folder).is_dir());
+    if let Some(unseen) = unseen {
+        return Err(format!("{unseen} is not in reach from here"));
+    }
+    let beside = std::env::current_exe().map(|program| program.with_file_name(MERGER));
+    let program = beside.ok().filter(|program| program.is_file());
+    let program = program.unwrap_or_else(|| MERGER.into());
+    let out = merged_folder(&folders);
+    let mut merge = Command::new(&program);
+    merge.arg("merge").args(folders).arg("--out").arg(&out);
+    let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", program.display());
+    let ended = tokio::task::spawn_blocking(move || merge.output());
+    let ended = ended.await.map_err(|error| failed(&error))?;
+    let ended = ended.map_err(|error| failed(&error))?;
+    if !ended.status.success() {
+        return Err(failed(&String::from_utf8_lossy(&ended.stderr).trim()));
+    }
+    let path = out.join("run.json");
+    let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = read_file(&path, MOST_RUN_BYTES).map_err(|error| told(&error))?;
+    let record = RunRecord::from_json(&String::from_utf8_lossy(&text));
+    let record = record.map_err(|error| told(&error))?;
+    Ok((Box::new(record), out))
 }
 
 /// A shard's clock at each meeting; none where it met nobody.
