@@ -25,15 +25,18 @@
     charts.push(entry);
     draw(entry);
   });
-  var waiting = null;
-  window.addEventListener('resize', function () {
-    clearTimeout(waiting);
-    waiting = setTimeout(function () {
-      charts.forEach(function (entry) {
-        if (entry.width !== entry.host.clientWidth) { draw(entry); }
-      });
-    }, 120);
-  });
+  // The first change is followed at once, and a window that is being dragged every now and then.
+  var resting = false, again = false;
+  function fit() {
+    if (resting) { again = true; return; }
+    resting = true;
+    charts.forEach(function (entry) {
+      if (entry.width !== entry.host.clientWidth) { draw(entry); }
+    });
+    setTimeout(function () { resting = false; if (again) { again = false; fit(); } }, 120);
+  }
+  var widths = new ResizeObserver(fit);
+  charts.forEach(function (entry) { widths.observe(entry.host); });
   window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', function () { all(); });
   // On paper nothing can be opened: what explains a finding is printed with it.
   var closed = [];
