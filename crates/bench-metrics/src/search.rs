@@ -327,8 +327,13 @@ impl Search {
             loads().fold(f64::INFINITY, f64::min),
         );
         let alone = if self.whole { 1.0 } else { self.first * ALONE };
+        // one short stage cannot bound the crossing by itself, and yet there is nothing to learn above it
+        let is_beyond = |stage: &Stage| stage.load >= most && self.is_over(&stage.shares);
+        let beyond = stages.iter().any(is_beyond);
         match (load.low, load.high) {
-            (_, None) if load.low.is_some() || load.value >= most => return (2.0 * most, fewest),
+            (_, None) if !beyond && (load.low.is_some() || load.value >= most) => {
+                return (2.0 * most, fewest);
+            }
             (None, _) => return ((least / 2.0).max(alone), fewest),
             _ => {}
         }
@@ -339,7 +344,10 @@ impl Search {
                 .unwrap_or(i32::MAX)
                 .saturating_sub(3)
                 .clamp(0, 6);
-            return (load.value.max(alone), fewest << doublings);
+            return (
+                load.value.clamp(alone, most.max(alone)),
+                fewest << doublings,
+            );
         }
         // the two sides in turn: an error of the slope then moves the crossing nowhere
         let below: u64 = near

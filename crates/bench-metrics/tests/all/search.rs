@@ -503,6 +503,35 @@ fn an_objective_that_more_load_meets_has_no_capacity() {
     assert!(matches!(ask.next(&usual), Next::Measure { .. }));
 }
 
+/// Three stages as they came over sockets from a server that can do 43: a short one at 43 was within, one at 86 plainly beyond.
+#[test]
+fn nothing_is_measured_above_a_load_that_is_plainly_beyond() {
+    let told = |load: f64, value: f64, effective: f64| Stage {
+        load,
+        shares: vec![Some(Share { value, effective })],
+        requests: 150,
+        cost: 200,
+        seconds: 5.0,
+    };
+    let ask = Search {
+        attain: vec![0.99],
+        first: 5.37,
+        whole: false,
+        precision: 0.05,
+        budget: Budget::Seconds(90.0),
+    };
+    let stages = [
+        told(21.5, 1.0, 150.0),
+        told(43.0, 1.0, 10.0),
+        told(86.0, 0.0, 150.0),
+    ];
+    let next = ask.next(&stages);
+    assert!(
+        matches!(next, Next::Measure { load, .. } if load < 86.0),
+        "{next:?}"
+    );
+}
+
 #[test]
 fn warm_ups_and_stages_that_tell_nothing_are_paid_from_the_budget() {
     let server = Server::Queue { squared_cov: 1.0 };
