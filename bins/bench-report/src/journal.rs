@@ -16,6 +16,8 @@ use crate::error::CommandError;
 
 /// The reason of the trust's verdict.
 const DAMAGED: &str = "journal_damaged";
+/// That of a run of which nothing tells whether its journals are those that were written.
+const UNLISTED: &str = "journal_unlisted";
 /// The list of ten thousand parts, of 256 MiB each, is a tenth of it.
 const LONGEST_LIST: u64 = 16 << 20;
 /// Pieces of damage that are named; of more only the number is told.
@@ -28,6 +30,8 @@ pub(crate) struct Check {
     pub(crate) damage: Vec<String>,
     /// What could not be looked at.
     pub(crate) unchecked: Vec<String>,
+    /// Why nothing tells whether the journals are whole, where that is so.
+    pub(crate) unlisted: Option<String>,
     /// How many records each cell has; nothing where that is not known.
     pub(crate) records: BTreeMap<String, u64>,
     /// Which run they are of and which one is told beside them, where these are two.
@@ -57,8 +61,8 @@ pub(crate) fn check(run: &RunRecord, dir: &Path, begun: bool) -> Result<Check, C
     }
     let any = !JournalFile::Requests.parts_in(dir).is_empty();
     if any && !run.complete && !known.lists(JournalFile::Requests) {
-        found.unchecked.push(format!(
-            "{}: whether the ends of the journals, or their last parts, are missing cannot be told",
+        found.unlisted = Some(format!(
+            "{}: whether the journals were changed, or their ends are missing, cannot be told",
             known.problem
         ));
     }
@@ -355,6 +359,22 @@ pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
         next: Some("take them from a copy, or measure again".to_owned()),
         ..TrustReason::new(DAMAGED, TrustVerdict::Untrusted, message)
     }]);
+}
+
+/// Marks a run whose journals nothing was held against, also where that was said of it before: to have been recovered once proves nothing.
+pub(crate) fn doubt(run: &mut RunRecord, unlisted: Option<String>) {
+    if let Some(message) = unlisted {
+        run.trust.reasons.retain(|reason| reason.code != UNLISTED);
+        run.trust
+            .add([TrustReason::new(UNLISTED, TrustVerdict::Doubtful, message)]);
+    }
+}
+
+/// Why a run was marked so.
+pub(crate) fn unlisted(run: &RunRecord) -> Option<String> {
+    let mut reasons = run.trust.reasons.iter();
+    let reason = reasons.find(|reason| reason.code == UNLISTED)?;
+    Some(reason.message.clone())
 }
 
 /// Whether a run was read although its journals are damaged.

@@ -49,7 +49,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<Done, CommandError> {
     let damaged_ok = arguments.reads.damaged_ok || !run.record.complete;
     run.hold(Reads { damaged_ok })?;
     run.recover()?;
-    journal::distrust(&mut run.record, &run.damage);
+    run.distrust();
     if run.damage.is_empty() {
         // from now on nothing may change any more
         run.record.journal = journal::parts(&run.path)?;

@@ -38,6 +38,8 @@ pub(crate) struct RunFolder {
     records: BTreeMap<String, u64>,
     /// What is wrong with its journals, where that may be passed over.
     pub(crate) damage: Vec<String>,
+    /// Why nothing tells whether they are whole, where that is so.
+    unlisted: Option<String>,
     pub(crate) damaged_ok: bool,
     /// Whether it was read from what was written when it began.
     begun: bool,
@@ -61,8 +63,14 @@ impl RunFolder {
             }
             run.recover()?;
         }
-        journal::distrust(&mut run.record, &run.damage);
+        run.distrust();
         Ok(run)
+    }
+
+    /// Marks it for what is wrong with its journals, and for what could not be held against anything.
+    pub(crate) fn distrust(&mut self) {
+        journal::distrust(&mut self.record, &self.damage);
+        journal::doubt(&mut self.record, self.unlisted.clone());
     }
 
     /// What `run.json` says, as it stands.
@@ -139,6 +147,7 @@ impl RunFolder {
             notes,
             records: BTreeMap::new(),
             damage: Vec::new(),
+            unlisted: None,
             damaged_ok: false,
             begun: false,
         }
@@ -150,6 +159,7 @@ impl RunFolder {
         let journal::Check {
             damage,
             unchecked,
+            unlisted,
             records,
             foreign,
         } = journal::check(&self.record, &self.path, self.begun)?;
@@ -169,9 +179,11 @@ impl RunFolder {
         let named = damage
             .iter()
             .chain(&unchecked)
+            .chain(&unlisted)
             .map(|what| format!("{}: {what}", self.path.display()));
         self.notes.extend(named);
         self.damage = damage;
+        self.unlisted = unlisted.or_else(|| journal::unlisted(&self.record));
         Ok(())
     }
 

@@ -18,7 +18,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// A run of one open-loop cell, held against everything that can be asked.
-fn open_run() -> Value {
+pub(crate) fn open_run() -> Value {
     let mut run = blank();
     let mut cell = run["cells"][1].clone();
     cell["load"] = serde_json::to_value(Load::Open {
@@ -46,7 +46,7 @@ fn told(mut run: RunRecord) -> Value {
     }
     json!({
         "cells": run.cells, "analysis": run.analysis, "targets": run.targets, "findings": run.findings,
-        "trust": run.trust.reasons.iter().map(|reason| &reason.code).filter(|code| *code != "incomplete").collect::<Vec<_>>(),
+        "trust": run.trust.reasons.iter().map(|reason| &reason.code).filter(|code| !["incomplete", "journal_unlisted"].contains(&code.as_str())).collect::<Vec<_>>(),
     })
 }
 
@@ -184,7 +184,7 @@ fn read_again(run: &RunRecord) -> RunRecord {
 }
 
 /// What a part with this text is listed as.
-fn part(name: &str, text: &str) -> JournalPart {
+pub(crate) fn part(name: &str, text: &str) -> JournalPart {
     let mut meter = PartMeter::default();
     meter.update(text.as_bytes());
     meter.part(name)
@@ -818,6 +818,18 @@ fn a_killed_run_without_a_list_says_so_and_counts_the_requests_that_are_missing(
         "1 requests before the last ones have no record",
     ] {
         assert!(said.err.contains(what), "{}", said.err);
+    }
+    // recovering it lists what is there, which proves nothing of what was written
+    for again in [&["recover"][..], &["recover", "--anew"]] {
+        let doubts = |run: &RunRecord| {
+            let reasons = run.trust.reasons.iter();
+            reasons.filter(|r| r.code == "journal_unlisted").count()
+        };
+        let found = stored(&run);
+        assert_eq!(doubts(&found), 1, "{:?}", found.trust);
+        assert!(found.trust.verdict >= TrustVerdict::Doubtful);
+        let said = command(&[again, &[text(&run)]].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod baselines;
 mod journals;
+mod mutations;
 mod support;
 
 use std::fs;
