@@ -16,7 +16,7 @@ fn root() -> PathBuf {
 /// `figure:throughput` in backticks is a kind and a name.
 fn named(text: &str) -> Vec<(&str, &str)> {
     let kinds = [
-        "figure", "table", "column", "config", "recipe", "finding", "command",
+        "figure", "table", "column", "config", "example", "recipe", "finding", "command",
     ];
     let quoted = text.split('`').skip(1).step_by(2);
     let pairs = quoted.filter_map(|code| code.split_once(':'));
@@ -68,6 +68,7 @@ fn everything_that_the_page_on_the_studies_names_exists() {
         "table" => tables.iter().any(|title| title.starts_with(name)),
         "column" => columns.contains(name),
         "config" => root().join("examples/configs").join(name).is_file(),
+        "example" => root().join("examples").join(name).is_file(),
         "recipe" => recipes
             .lines()
             .any(|line| line.split([' ', ':']).next() == Some(name)),
