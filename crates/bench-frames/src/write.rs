@@ -48,8 +48,8 @@ pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
 }
 
 /// Rows of a batch.
-const REQUESTS: usize = 50_000;
-const VALUES: usize = 200_000;
+const REQUESTS: usize = 10_000;
+const VALUES: usize = 40_000;
 
 /// Write a run as files called `requests`, `tokens`, `readings` and, as Parquet, `cells`, into `out`; gives their paths.
 ///
