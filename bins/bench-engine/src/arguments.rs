@@ -74,6 +74,9 @@ pub(crate) struct Serve {
     /// Seed of everything that is drawn.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// One key of the configuration, as --print-config shows them: `engine.scheduler.max_num_seqs=32`; wins over the profile.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
     /// Print the configuration as TOML and stop.
     #[arg(long)]
     pub(crate) print_config: bool,
@@ -122,6 +125,42 @@ impl Serve {
             }
             _ => {}
         }
-        Ok(config)
+        let mut set = self.set.iter();
+        set.try_fold(config, |config, pair| changed(&config, pair))
     }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("must be written KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// The configuration with one key changed: its value as TOML has it, and what is none is a text.
+fn changed(
+    config: &EngineConfig,
+    (key, text): &(String, String),
+) -> Result<EngineConfig, EngineError> {
+    let refused = |reason: String| EngineError::Config {
+        key: format!("--set {key}"),
+        reason,
+    };
+    let table = toml::Table::try_from(config);
+    let mut table = table.map_err(|error| refused(error.to_string()))?;
+    let read = toml::from_str::<toml::Table>(&format!("value = {text}"));
+    let value = read.ok().and_then(|mut read| read.remove("value"));
+    let value = value.unwrap_or_else(|| toml::Value::String(text.clone()));
+    let mut place = &mut table;
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            place.insert(part.to_owned(), value);
+            break;
+        }
+        let inner = place.get_mut(part).and_then(toml::Value::as_table_mut);
+        place = inner.ok_or_else(|| refused(format!("there is no table `{part}`")))?;
+    }
+    let config: Result<EngineConfig, toml::de::Error> = table.try_into();
+    let config = config.map_err(|error| refused(error.message().to_owned()))?;
+    config.check()?;
+    Ok(config)
 }

@@ -31,6 +31,31 @@ fn ask(address: &str, request: &str) -> String {
 }
 
 #[test]
+fn single_keys_of_a_profile_are_set_and_unknown_ones_refused() {
+    let print = ["serve", "--profile", "tiny", "--print-config"];
+    let set = |key| output(&[&print[..], &["--set", key]].concat());
+    let (code, text, _) = set("engine.scheduler.max_num_seqs=3");
+    let config: EngineConfig = toml::from_str(&text).unwrap();
+    let mut expected = EngineConfig::profile("tiny").unwrap();
+    if let bench_engine::config::EngineKind::Transformer(engine) = &mut expected.engine {
+        engine.scheduler.max_num_seqs = 3;
+    }
+    assert_eq!((code, config.engine), (Some(0), expected.engine));
+    assert!(
+        set("model=llama 3").1.contains("llama 3"),
+        "what is no TOML is a text"
+    );
+    for wrong in [
+        "engine.scheduler.seqs=3",
+        "engine.nowhere.x=3",
+        "engine.scheduler.max_num_seqs=0",
+    ] {
+        let (code, _, error) = set(wrong);
+        assert_eq!(code, Some(2), "{error}");
+    }
+}
+
+#[test]
 fn a_child_says_where_it_listens_and_in_the_end_what_it_knew_and_is_gone() {
     let child =
         child::spawn_program(command(), &EngineConfig::profile("instant").unwrap()).unwrap();

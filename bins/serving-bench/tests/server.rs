@@ -151,3 +151,78 @@ fn a_port_that_somebody_has_is_refused_before_anything_starts() {
     );
     assert!(!folder.path().join("run.server.log").exists());
 }
+
+/// The settings of a small matrix: one that cannot start between two of known speeds.
+fn settings(out: &Path, more: &[&str]) -> Command {
+    let server = format!(
+        "'{FILE}' engine serve --profile fixed --set engine.itl_ms={{itl}} --port {{port}}"
+    );
+    let vary = [
+        "--vary",
+        "itl=1.0,never,4.0",
+        "--rounds",
+        "2",
+        "--requests",
+        "10",
+    ];
+    bench(&server, out, &[&vary[..], more].concat())
+}
+
+#[test]
+fn settings_are_measured_once_and_the_faster_one_is_best_whatever_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let first = settings(&out, &[]).output().unwrap();
+    assert!(
+        matches!(first.status.code(), Some(0 | 3)),
+        "{}",
+        stderr(&first)
+    );
+    let said = String::from_utf8_lossy(&first.stdout).into_owned();
+    // on a machine that is too busy nothing is believed
+    if first.status.code() == Some(0) {
+        assert!(
+            said.contains("itl=1.0 has the best output tokens/s"),
+            "{said}"
+        );
+    }
+    assert!(
+        said.contains("engine.itl_ms"),
+        "why the other failed: {said}"
+    );
+    for (setting, rounds) in [("itl=1.0", 2), ("itl=4.0", 2), ("itl=never", 0)] {
+        for round in 1..=2 {
+            let run = out.join(setting).join(format!("{round:03}/run.json"));
+            assert_eq!(run.exists(), round <= rounds, "{}", run.display());
+        }
+    }
+    // one of them was killed half way
+    let run = out.join("itl=4.0/002/run.json");
+    std::fs::remove_file(&run).unwrap();
+    let kept = out.join("itl=1.0/001/run.json");
+    let before = std::fs::metadata(&kept).unwrap().modified().unwrap();
+    let again = settings(&out, &[]).output().unwrap();
+    assert!(
+        matches!(again.status.code(), Some(0 | 3)),
+        "{}",
+        stderr(&again)
+    );
+    assert_eq!(
+        std::fs::metadata(&kept).unwrap().modified().unwrap(),
+        before
+    );
+    assert!(
+        stderr(&again).contains("was measured before"),
+        "{}",
+        stderr(&again)
+    );
+    assert!(run.exists() && out.join("itl=4.0/broken-off/002").exists());
+    assert!(!out.join("itl=1.0/broken-off").exists());
+    let other = settings(&out, &["--seed", "9"]).output().unwrap();
+    assert_eq!(other.status.code(), Some(2));
+    assert!(
+        stderr(&other).contains("another `seed`"),
+        "{}",
+        stderr(&other)
+    );
+}

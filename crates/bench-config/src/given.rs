@@ -15,7 +15,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::keys::{self, Shape};
 use crate::rank::{self, Rank};
-use crate::{Amount, Settings, Wanted, carries_its_rate, placeholders};
+use crate::settings::ServerSettings;
+use crate::vary::{MOST_SETTINGS, PORT, command, placeholders};
+use crate::{Amount, Only, Settings, Vary, Wanted, carries_its_rate};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -481,16 +483,15 @@ impl Given {
     /// What a server that is to be started needs, and what it cannot have.
     fn check_server(&mut self) {
         let Some(command) = self.settings.server.server.clone() else {
-            if self.has("server_start_timeout") {
-                let help = "add `server`, the command that starts it";
-                self.complain(
-                    "server_start_timeout",
-                    "nothing is to be started",
-                    Some(help),
-                );
+            for key in ["server_start_timeout", "vary", "only", "rounds", "in_order"] {
+                if self.has(key) {
+                    let help = "add `server`, the command that starts it";
+                    self.complain(key, "there is no server to start", Some(help));
+                }
             }
             return;
         };
+        self.check_vary(&command);
         let takes_port = placeholders(&command).contains(&PORT);
         match (takes_port, self.settings.target.url.as_slice()) {
             (false, []) => {
@@ -520,6 +521,85 @@ impl Given {
                     _ => "two sides in turns have to be running",
                 };
                 self.complain(other, wrong, Some(&help));
+            }
+        }
+    }
+
+    /// That each placeholder has values, and each value a place.
+    fn check_vary(&mut self, command: &str) {
+        let names = placeholders(command);
+        let asked = self.settings.server.clone();
+        let unknown =
+            |name: &&&str| **name != PORT && !asked.vary.iter().any(|vary| vary.name == **name);
+        if let Some(name) = names.iter().find(unknown) {
+            let wrong = format!("`{{{name}}}` has no values");
+            let help =
+                format!("add --vary {name}=VALUE,VALUE, or write the value into the command");
+            self.complain("server", wrong, Some(&help));
+        }
+        for (i, Vary { name, .. }) in asked.vary.iter().enumerate() {
+            let wrong = match name.as_str() {
+                PORT => "a free port is put in for {port}; it cannot be varied".to_owned(),
+                name if asked.vary.iter().take(i).any(|other| other.name == name) => {
+                    format!("`{name}` is varied twice")
+                }
+                name if !names.contains(&name) => format!("the command has no `{{{name}}}`"),
+                _ => continue,
+            };
+            self.complain(
+                "vary",
+                wrong,
+                Some("write {NAME} in `server` where its value stands"),
+            );
+        }
+        let known = |name: &str, value: &String| {
+            let mut varied = asked.vary.iter();
+            varied.any(|vary| vary.name == name && vary.values.contains(value))
+        };
+        for Only { of, with } in &asked.only {
+            let mut others = with.values.iter();
+            if !known(&of.0, &of.1) || !others.all(|value| known(&with.name, value)) {
+                let help = "a constraint is of names and values of `vary`";
+                self.complain("only", "no setting has one of these values", Some(help));
+            }
+        }
+        self.check_settings(&asked);
+    }
+
+    /// What several settings of a server cannot have.
+    fn check_settings(&mut self, asked: &ServerSettings) {
+        if asked.vary.is_empty() {
+            for key in ["only", "rounds", "in_order"] {
+                if self.has(key) {
+                    let help = "add `vary`, or take it out";
+                    self.complain(key, "there is only one setting", Some(help));
+                }
+            }
+            return;
+        }
+        let settings = asked.settings();
+        if settings.is_empty() {
+            self.complain("only", "no setting is left", Some("take a constraint out"));
+        }
+        if settings.len() > MOST_SETTINGS {
+            let wrong = format!("more than {MOST_SETTINGS} settings");
+            self.complain(
+                "vary",
+                wrong,
+                Some("give fewer values, or constraints with `only`"),
+            );
+            return;
+        }
+        let broken = settings.iter().filter_map(|one| asked.command_of(one));
+        let mut broken = broken.filter(|filled| command(filled).is_err());
+        if let Some(filled) = broken.next() {
+            let wrong = format!("`{filled}` has a quote that is not closed");
+            self.complain("vary", wrong, None);
+        }
+        for other in ["target", "start_at", "metrics_listen"] {
+            if self.has(other) {
+                let help = format!("take `{other}` or `vary` out");
+                self.complain(other, "belongs to a single run", Some(&help));
             }
         }
     }
@@ -727,9 +807,6 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
     }
 }
 
-/// The placeholder that a free port is put in for.
-const PORT: &str = "port";
-
 /// The variable with the secret of shards that meet, and its fewest characters.
 const MEET_TOKEN: &str = "BENCH_MEET_TOKEN";
 const SHORTEST_TOKEN: usize = 16;
@@ -899,7 +976,10 @@ fn texts(key: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, Complaint> {
         DeValue::Table(table) if shape == Shape::Repeat => {
             let separator = if name == "header" { ": " } else { "=" };
             let pairs = table.iter().map(|(k, v)| {
-                let value = scalar(v.get_ref())?;
+                let value = match v.get_ref() {
+                    list @ DeValue::Array(_) if name == "vary" => json(list).to_string(),
+                    other => scalar(other)?,
+                };
                 Some(format!("{}{separator}{value}", k.get_ref()))
             });
             let pairs: Option<_> = pairs.collect();

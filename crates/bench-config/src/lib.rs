@@ -9,6 +9,7 @@ mod keys;
 mod rank;
 mod settings;
 mod values;
+mod vary;
 
 pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
 pub use keys::{command, full_toml};
@@ -17,6 +18,5 @@ pub use settings::{
     MachineSettings, ObjectiveSettings, OutputSettings, ServerSettings, Settings, Stdout,
     TargetSettings, WorkloadSettings,
 };
-pub use values::{
-    Address, Amount, Concurrency, Header, Lengths, Wanted, carries_its_rate, placeholders,
-};
+pub use values::{Address, Amount, Concurrency, Header, Lengths, Wanted, carries_its_rate};
+pub use vary::{Only, Values, Vary};

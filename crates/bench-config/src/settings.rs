@@ -13,10 +13,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, Wanted, api, arrival, body, command, instant,
-    listen, meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag,
-    target, time, whole,
+    Address, Amount, Concurrency, Header, Lengths, Wanted, api, arrival, body, instant, listen,
+    meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time,
+    whole,
 };
+use crate::vary::{Only, Values, Vary, command, filled, settings_of};
 
 /// Everything a run is asked for.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -525,6 +526,32 @@ pub struct ServerSettings {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub server_start_timeout: Nanos,
+    /// Measure the server with each of these values in place of {NAME} in its command, several parameters crossed, and say which setting is best: `max_num_seqs=64,128`.
+    #[arg(long, value_name = "NAME=VALUES")]
+    #[serde(serialize_with = "shown")]
+    pub vary: Vec<Vary>,
+    /// Leave settings out: `tp=2:max_num_seqs=64,128` keeps those with `tp=2` only where `max_num_seqs` is one of these.
+    #[arg(long, value_name = "NAME=VALUE:NAME=VALUES")]
+    #[serde(serialize_with = "shown")]
+    pub only: Vec<Only>,
+    /// How often each setting is started and measured; default 3.
+    #[arg(long, value_name = "N", value_parser = whole(1_u32, 1_000))]
+    pub rounds: Option<u32>,
+    /// Measure the settings of each round in the order in which they are given, instead of a random one.
+    #[arg(long)]
+    pub in_order: bool,
+}
+
+impl ServerSettings {
+    /// Every setting that is asked for; one without values where nothing is varied.
+    pub fn settings(&self) -> Vec<Values> {
+        settings_of(&self.vary, &self.only)
+    }
+
+    /// The command in this setting; `{port}` stands in it still.
+    pub fn command_of(&self, values: &Values) -> Option<String> {
+        Some(filled(self.server.as_ref()?, values))
+    }
 }
 
 /// What stdout gets.

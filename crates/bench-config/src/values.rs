@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::vary::{Only, Vary};
 use bench_metrics::Precision;
 use bench_schema::{ArrivalKind, ConcurrencyRamp, Factor, Load, Nanos, Secret, Slo, Unit};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Salt, Study};
@@ -398,26 +399,6 @@ pub(crate) fn tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A command line that a shell would take for one.
-pub(crate) fn command(text: &str) -> Result<String, String> {
-    match shlex::split(text).as_deref() {
-        None => Err("has a quote that is not closed".to_owned()),
-        Some([]) => Err("is given, and empty".to_owned()),
-        Some(_) => Ok(text.to_owned()),
-    }
-}
-
-/// The names in braces of a command: `port` of `--port {port}`. Other braces, such as those of JSON, are text.
-pub fn placeholders(command: &str) -> Vec<&str> {
-    let is_name = |text: &&str| {
-        text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    let opened = command.split('{').skip(1);
-    let named = opened.filter_map(|rest| Some(rest.split_once('}')?.0));
-    named.filter(is_name).collect()
-}
-
 /// `I/N`: part I of N, from 0.
 pub(crate) fn shard(text: &str) -> Result<(u32, u32), String> {
     let (index, count) = text
@@ -598,6 +579,8 @@ shown_as! {
     LengthSpec: |it| it.to_string();
     LengthCategory: |it| it.to_string();
     Wanted: |it| it.to_string();
+    Vary: |it| it.to_string();
+    Only: |it| it.to_string();
     Study: |it| it.name();
     Slo: |it| slo_text(it);
     ArrivalKind: |it| arrival_text(it);

@@ -321,12 +321,50 @@ fn a_server_that_is_to_be_started_says_where_it_listens_and_is_the_only_one() {
     assert!(!started.small() && !started.is_embedded());
     assert!(refused("server = \"serve\"\n").contains("does not say where it listens"));
     assert!(refused("server = \"serve '\"\n").contains("quote"));
-    assert!(refused("server_start_timeout = \"4s\"\n").contains("nothing is to be started"));
+    assert!(refused("server_start_timeout = \"4s\"\n").contains("there is no server"));
     let both =
         refused("server = \"s {port}\"\nurl = \"http://h:1\"\nengine = \"7b\"\nshard = \"0/2\"\n");
     for wrong in ["`url` says another", "`engine`", "each shard"] {
         assert!(both.contains(wrong), "{both}");
     }
+}
+
+#[test]
+fn a_servers_settings_have_a_place_in_its_command_and_it_has_no_others() {
+    let of = |server: &str, more: &str| {
+        configured(&format!("server = \"{server} {{port}}\"\n{more}"), &[])
+    };
+    let refused = |server: &str, more: &str| of(server, more).unwrap_err().join("\n");
+    let table = of("s {n} {g}", "[vary]\nn = [8, 16]\ng = [\"0\", \"0,1\"]\n").unwrap();
+    assert_eq!(table.server.settings().len(), 4);
+    let flags = [
+        "--vary",
+        "n=8,16",
+        "--vary",
+        "g=[\"0\",\"0,1\"]",
+        "--server",
+        "s {n} {g} {port}",
+    ];
+    let flagged = configured("", &flags).unwrap().server.settings();
+    assert_eq!(
+        flagged.iter().collect::<std::collections::BTreeSet<_>>(),
+        table.server.settings().iter().collect()
+    );
+    assert!(refused("s {n}", "").contains("`{n}` has no values"));
+    assert!(refused("s", "vary = \"n=1,2\"\n").contains("the command has no `{n}`"));
+    assert!(refused("s {n}", "vary = [\"n=1\", \"n=2\"]\n").contains("varied twice"));
+    assert!(refused("s", "vary = \"port=1,2\"\n").contains("cannot be varied"));
+    let quote = "[vary]\nn = [\"'\"]\n";
+    assert!(refused("s {n}", quote).contains("not closed"));
+    let only = "vary = \"n=1,2\"\nonly = \"n=3:n=1\"\n";
+    assert!(refused("s {n}", only).contains("no setting has one of these"));
+    let none = "vary = \"n=1\"\nonly = \"n=1:m=2\"\n";
+    assert!(refused("s {n}", none).contains("no setting is left"));
+    assert!(refused("s", "rounds = 2\n").contains("only one setting"));
+    assert!(refused("s {n}", "vary = \"n=1\"\ntarget = \"failed==0\"\n").contains("single run"));
+    let many: Vec<String> = (0..200).map(|n| n.to_string()).collect();
+    let many = format!("vary = [\"a={0}\", \"b={0}\", \"c={0}\"]\n", many.join(","));
+    assert!(refused("s {a} {b} {c}", &many).contains("more than 10000"));
 }
 
 #[test]
@@ -393,6 +431,8 @@ fn sample(flag: &Arg) -> &'static str {
         (_, "K: V") => "x-key: v",
         (_, "K=V" | "NAME=QUERY") => "a=b,c",
         (_, "COMMAND") => "serve --port {port}",
+        (_, "NAME=VALUES") => "a=1,2",
+        (_, "NAME=VALUE:NAME=VALUES") => "a=1:b=2,3",
         (_, "TIME") => "7s",
         (_, "X") => "0.5",
         (_, "JSON") => "{\"a\":1}",

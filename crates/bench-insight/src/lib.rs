@@ -16,6 +16,7 @@ mod error;
 mod facts;
 mod findings;
 mod lengths;
+mod matrix;
 mod next_round;
 mod outages;
 mod progress;
@@ -41,6 +42,9 @@ pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{
     RATES_DIFFER, capacity_doubts, findings, findings_by_tag, findings_with, objectives_of,
     planning_findings, times_to_decide,
+};
+pub use matrix::{
+    Against, MeasuredSetting, ParameterEffect, ServerMatrix, SettingRow, server_matrix,
 };
 pub use next_round::{NextTarget, next_round};
 pub use progress::{ProgressOutcome, TargetProgress, progress};

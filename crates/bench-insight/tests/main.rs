@@ -7,6 +7,7 @@ mod diagnosis;
 mod fixtures;
 #[path = "seeds/load.rs"]
 mod load;
+mod matrix;
 mod properties;
 #[path = "seeds/main.rs"]
 mod seeds;

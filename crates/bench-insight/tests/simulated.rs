@@ -18,7 +18,7 @@ use bench_schema::{
 use proptest::prelude::*;
 
 /// Standard normal noise from a seed (splitmix64, Box and Muller).
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
     fn uniform(&mut self) -> f64 {
@@ -31,7 +31,7 @@ impl Noise {
         (f64::from(top) + 0.5) / 4_294_967_296.0
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let (u, v) = (self.uniform(), self.uniform());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }

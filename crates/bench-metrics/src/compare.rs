@@ -7,7 +7,7 @@ use bench_schema::Direction;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::BlockMean;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, LEVEL};
 use crate::num::{float, is_zero, mean, variance};
 use crate::quantile::quantile_in_time;
 use crate::sample::Sample;
@@ -228,6 +228,16 @@ pub fn compare_runs(
         (difference.p(), Test::WelchRuns)
     };
     Some(difference.comparison(p, test, direction, options))
+}
+
+/// The mean of one figure per run with its interval (Student's t), so that what changes from run to run is in it; without one of a single run, `None` of none.
+pub fn mean_of_runs(figures: &[f64]) -> Option<Estimate> {
+    let (n, value) = (float(figures.len()), mean(figures)?);
+    let Some(spread) = variance(figures) else {
+        return Some(Estimate::unbounded(value, LEVEL));
+    };
+    let arm = t_critical(LEVEL, n - 1.0) * (spread / n).sqrt();
+    Some(Estimate::bounded(value, value - arm, value + arm, LEVEL))
 }
 
 /// Compares two estimates of which only the intervals are known (from two result files).

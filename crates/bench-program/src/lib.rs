@@ -43,6 +43,8 @@ pub const fn program(
             markdown: |run| bench_report::markdown::render(run, &[]),
             versus: bench_report::compare::terminal,
             versus_markdown: bench_report::compare::changes_markdown,
+            matrix: bench_report::matrix::terminal,
+            matrix_markdown: bench_report::matrix::markdown,
             html: |run, folder| {
                 bench_report::html::render(run, &bench_report::RunFiles::in_dir(folder))
                     .map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 //! The verdicts are those of [`bench_insight::compare`], the same in every form; here they are only shown.
 
 mod charts;
-mod tables;
+pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 

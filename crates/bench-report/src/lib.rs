@@ -25,6 +25,7 @@ pub mod figures;
 pub mod findings;
 pub mod html;
 pub mod markdown;
+pub mod matrix;
 pub mod terminal;
 
 pub use files::RunFiles;

@@ -13,8 +13,8 @@ pub(crate) use bench_config::flags;
 pub use bench_config::{
     Address, Amount, BadLines, ClientSettings, Concurrency, Connections, Flags, Lengths,
     LimitSettings, LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place,
-    Problem, Settings, Stdout, Surroundings, TargetSettings, WorkloadSettings, carries_its_rate,
-    command,
+    Problem, Settings, Stdout, Surroundings, TargetSettings, Values, WorkloadSettings,
+    carries_its_rate, command,
 };
 
 #[doc(hidden)]

@@ -8,12 +8,13 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
-use bench_insight::RunComparison;
+use bench_insight::{RunComparison, ServerMatrix};
 use bench_schema::{Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict};
 use bench_workload::{DatasetSpec, LengthSpec};
 
 use crate::RunError;
 use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
+use crate::matrix::{self, Measured};
 use crate::redact::{self, Secrets};
 use crate::run::{self, Outcome};
 use crate::stop::was_interrupted;
@@ -121,6 +122,10 @@ pub struct Reports {
     pub versus: fn(&RunComparison) -> String,
     /// The same as Markdown.
     pub versus_markdown: fn(&RunComparison) -> String,
+    /// For the terminal: what the settings of a server came to.
+    pub matrix: fn(&ServerMatrix) -> String,
+    /// The same as Markdown.
+    pub matrix_markdown: fn(&ServerMatrix) -> String,
     /// For `report.html`, which also shows single requests and readings from the directory.
     pub html: fn(&RunRecord, &Path) -> Result<String, String>,
 }
@@ -154,29 +159,11 @@ pub fn main(program: &Program) -> ExitCode {
         }
     };
     let secrets = Secrets::of(&settings);
-    let failed = |error: &dyn std::error::Error| {
-        secrets.note(&redact::told(error));
-        ExitCode::from(FAILED)
-    };
-    // a result is shown whatever trouble there was, and trouble outranks what it comes to
-    let done = |shown, trouble: Option<&RunError>, code| match trouble {
-        Some(error) => failed(error),
-        None if shown == ExitCode::SUCCESS => code,
-        None => shown,
-    };
     if settings.versus.is_asked() && !settings.output.dry_run {
-        return match versus::run(program, &settings) {
-            Ok(compared) => {
-                let shown = print(&show_versus(program, &settings, &compared));
-                done(shown, compared.trouble.as_ref(), compared_code(&compared))
-            }
-            // without trouble of its own only somebody who ends it leaves so few
-            Err(error @ RunError::TooFewBlocks(_)) => {
-                failed(&error);
-                ExitCode::from(INTERRUPTED)
-            }
-            Err(error) => failed(&error),
-        };
+        return in_turns(program, &settings, &secrets);
+    }
+    if !settings.server.vary.is_empty() && !settings.output.dry_run {
+        return in_settings(program, &settings, &secrets);
     }
     match run::run(program, &settings) {
         Ok(Outcome::Planned(plan)) => print(&secrets.hidden(&plan)),
@@ -186,35 +173,66 @@ pub fn main(program: &Program) -> ExitCode {
             is_part,
             trouble,
         }) => {
-            let (shown, code) = shown_and_judged(program, &settings, &record, &folder, is_part);
-            done(shown, trouble.as_ref(), code)
+            let (shown, code) = if is_part {
+                (ExitCode::SUCCESS, ExitCode::SUCCESS)
+            } else {
+                (
+                    print(&show(program, &settings, &record, &folder)),
+                    code(&record),
+                )
+            };
+            done(shown, trouble.as_ref(), code, &secrets)
         }
-        Err(error) => {
-            let code = failed(&error);
-            match error {
-                RunError::Config(_) => ExitCode::from(USAGE),
-                RunError::Interrupted(_) => ExitCode::from(INTERRUPTED),
-                _ => code,
-            }
-        }
+        Err(error) => failed(&error, &secrets),
     }
 }
 
-/// What became of showing a result, and what it comes to. Of a part of a load that several shards carried shard 0 does both.
-fn shown_and_judged(
-    program: &Program,
-    settings: &Settings,
-    record: &RunRecord,
-    folder: &Path,
-    is_part: bool,
-) -> (ExitCode, ExitCode) {
-    if is_part {
-        return (ExitCode::SUCCESS, ExitCode::SUCCESS);
+fn in_turns(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCode {
+    match versus::run(program, settings) {
+        Ok(compared) => {
+            let shown = print(&show_versus(program, settings, &compared));
+            let interrupted = compared.runs.all().any(was_interrupted);
+            let code = several_code(interrupted, compared.runs.all());
+            done(shown, compared.trouble.as_ref(), code, secrets)
+        }
+        Err(error) => failed(&error, secrets),
     }
-    (
-        print(&show(program, settings, record, folder)),
-        code(record),
-    )
+}
+
+fn in_settings(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCode {
+    match matrix::run(program, settings) {
+        Ok(measured) => {
+            let shown = print(&show_matrix(program, settings, &measured));
+            let runs = measured.runs.iter().map(AsRef::as_ref);
+            let code = several_code(measured.interrupted, runs);
+            done(shown, measured.trouble.as_ref(), code, secrets)
+        }
+        Err(error) => failed(&error, secrets),
+    }
+}
+
+/// A result is shown whatever trouble there was, and trouble outranks what it comes to.
+fn done(
+    shown: ExitCode,
+    trouble: Option<&RunError>,
+    code: ExitCode,
+    secrets: &Secrets,
+) -> ExitCode {
+    match trouble {
+        Some(error) => failed(error, secrets),
+        None if shown == ExitCode::SUCCESS => code,
+        None => shown,
+    }
+}
+
+fn failed(error: &RunError, secrets: &Secrets) -> ExitCode {
+    secrets.note(&redact::told(error));
+    ExitCode::from(match error {
+        RunError::Config(_) | RunError::OtherMatrix(..) => USAGE,
+        // without trouble of its own only somebody who ends it leaves so few blocks
+        RunError::Interrupted(_) | RunError::TooFewBlocks(_) => INTERRUPTED,
+        _ => FAILED,
+    })
 }
 
 /// Help and version are results; everything else clap has to say is an error with code 2.
@@ -298,6 +316,17 @@ fn show_versus(program: &Program, settings: &Settings, compared: &Compared) -> S
     }
 }
 
+fn show_matrix(program: &Program, settings: &Settings, measured: &Measured) -> String {
+    let found = &measured.matrix;
+    let folder = measured.folder.display();
+    match settings.output.output {
+        _ if settings.output.quiet => format!("{}; results in {folder}\n", found.summary()),
+        Stdout::Table => format!("{}  Results in {folder}\n", (program.reports.matrix)(found)),
+        Stdout::Markdown => (program.reports.matrix_markdown)(found),
+        Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
+    }
+}
+
 fn one_line(record: &RunRecord, folder: &Path) -> String {
     let (completed, planned) = record.cells.iter().fold((0, 0), |(done, all), cell| {
         (done + cell.counts.completed, all + cell.counts.planned)
@@ -334,15 +363,11 @@ fn code(record: &RunRecord) -> ExitCode {
     }
 }
 
-/// Both sides have to be believed.
-fn compared_code(compared: &Compared) -> ExitCode {
-    if compared.runs.all().any(was_interrupted) {
+/// What several runs come to together: all have to be believed.
+fn several_code<'a>(interrupted: bool, mut runs: impl Iterator<Item = &'a RunRecord>) -> ExitCode {
+    if interrupted {
         ExitCode::from(INTERRUPTED)
-    } else if compared
-        .runs
-        .all()
-        .any(|run| run.trust.verdict == TrustVerdict::Untrusted)
-    {
+    } else if runs.any(|run| run.trust.verdict == TrustVerdict::Untrusted) {
         ExitCode::from(UNTRUSTED)
     } else {
         ExitCode::SUCCESS

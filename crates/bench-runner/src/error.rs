@@ -35,6 +35,14 @@ pub enum RunError {
     /// Somebody ended it before there was anything to keep.
     #[error("{}, before anything was measured", crate::stop::ended_by(.0))]
     Interrupted(&'static str),
+    /// The folder holds a matrix of settings that was asked for otherwise.
+    #[error(
+        "{0} holds a matrix with another `{1}`; go on with what it was begun with, or choose another folder with --out"
+    )]
+    OtherMatrix(PathBuf, String),
+    /// No setting of a matrix could be measured.
+    #[error("no setting could be measured; what each server said is in {0}")]
+    NoSetting(PathBuf),
     /// The client cannot be set up.
     #[error("{0}")]
     Client(String),

@@ -54,6 +54,11 @@ impl RunDirectory {
         if is_occupied(&path) {
             return Err(RunError::OutExists(path));
         }
+        Self::held(path, progress)
+    }
+
+    /// The directory of this name, whatever is in it.
+    pub(crate) fn held(path: PathBuf, progress: Progress) -> Result<Self, RunError> {
         let cannot = |source| cannot(&path, source);
         fs::create_dir_all(&path).map_err(cannot)?;
         let lock = hold_folder(&path).map_err(|_| RunError::OutInUse(path.clone()))?;
@@ -183,7 +188,7 @@ fn taken(path: &Path) -> io::Result<Option<(PathBuf, Option<File>)>> {
 }
 
 /// This name, and others like it.
-fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
     let more = (2_u16..).map(|n| PathBuf::from(format!("{}-{n}", wanted.display())));
     std::iter::once(wanted.to_owned()).chain(more)
 }
@@ -201,7 +206,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     bench_schema::replace_file(path, |file| file.write_all(text.as_bytes()))
 }
 
-fn cannot(path: &Path, source: io::Error) -> RunError {
+pub(crate) fn cannot(path: &Path, source: io::Error) -> RunError {
     let path = path.to_owned();
     RunError::Journal(JournalError::Create { path, source })
 }

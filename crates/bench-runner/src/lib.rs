@@ -15,6 +15,7 @@ mod health;
 mod journal;
 mod launch;
 mod live_metrics;
+mod matrix;
 mod meet;
 mod open_record;
 mod phase;

@@ -41,7 +41,7 @@ pub(super) fn changes(held: &RunComparison) -> Table {
             population(row),
         ];
         table.push(
-            std::iter::once(verdict(row))
+            std::iter::once(verdict(row.verdict))
                 .chain(words.map(Cell::text))
                 .collect(),
         );
@@ -117,7 +117,7 @@ fn population(row: &ComparisonRow) -> String {
 }
 
 /// `+12.3 %`; `37.5×` from ten times on.
-pub(super) fn signed(share: f64) -> String {
+pub(crate) fn signed(share: f64) -> String {
     let value = share * 100.0;
     if share >= 9.0 {
         return format!("{}×", short(share + 1.0));
@@ -126,9 +126,9 @@ pub(super) fn signed(share: f64) -> String {
     format!("{sign}{} %", fixed(value, usize::from(value.abs() < 99.95)))
 }
 
-fn verdict(row: &ComparisonRow) -> Cell {
-    let cell = Cell::text(row.verdict.as_str());
-    match row.verdict {
+pub(crate) fn verdict(verdict: ComparisonVerdict) -> Cell {
+    let cell = Cell::text(verdict.as_str());
+    match verdict {
         ComparisonVerdict::Better => cell.toned(Tone::Good),
         ComparisonVerdict::Worse => cell.toned(Tone::Bad),
         ComparisonVerdict::CannotTell | ComparisonVerdict::OtherLengths => cell.toned(Tone::Warn),

@@ -37,6 +37,18 @@ impl Run<'_> {
                 "this is shard {index}/{count}: requests and times are those of all shards together, what is in flight is this one's"
             );
         }
+        let server = &self.settings.server;
+        if !server.vary.is_empty() {
+            let (many, rounds) = (
+                server.settings().len(),
+                crate::matrix::rounds(self.settings),
+            );
+            // writing to a String cannot fail
+            let _written = writeln!(
+                text,
+                "once in each of {many} settings, in {rounds} rounds, the server started anew for each"
+            );
+        }
         for cell in cells {
             self.describe(&mut text, cell)?;
         }

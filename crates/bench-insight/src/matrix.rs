@@ -1,0 +1,508 @@
+//! What a matrix of server settings comes to: the figure of each, which is best and how certainly, and what each parameter does.
+
+use std::collections::BTreeMap;
+
+use bench_metrics::{
+    CompareOptions, Comparison, Estimate, FEWEST_BLOCKS, LEVEL, compare_estimates, compare_runs,
+    compare_runs_in_turns, mean_of_runs, settle,
+};
+use bench_schema::{
+    Benchmark, CellRecord, Direction, Interval, Metric, RunRecord, TrustVerdict, Unit,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::compare::ComparisonVerdict;
+use crate::view;
+
+/// One setting of the server as it was measured.
+#[derive(Clone, Debug)]
+pub struct MeasuredSetting<'a> {
+    /// The value of each parameter.
+    pub values: BTreeMap<String, String>,
+    /// Its runs, each with the round that it belongs to; those of a round have the same plan.
+    pub runs: Vec<(u32, &'a RunRecord)>,
+    /// Why it could not be measured, each time that it could not.
+    pub failures: Vec<String>,
+}
+
+/// What a matrix of server settings came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerMatrix {
+    /// What the settings are compared by: `output tokens/s at the best level`.
+    pub figure: String,
+    /// Unit of that figure.
+    pub unit: Unit,
+    /// Which way is better.
+    pub direction: Direction,
+    /// Every setting, in the order in which they were given.
+    pub settings: Vec<SettingRow>,
+    /// What each value of each parameter does, against the first that was given.
+    pub effects: Vec<ParameterEffect>,
+    /// Which of `settings` has the best figure; absent where none has one that can be believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<usize>,
+    /// Chance of a false alarm over all settings together, and over all effects together.
+    pub alpha: f64,
+}
+
+/// A setting with its figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettingRow {
+    /// The value of each parameter.
+    pub values: BTreeMap<String, String>,
+    /// Runs that were measured.
+    pub runs: usize,
+    /// The figure, the mean of its runs; absent where a run has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Its interval: over runs, of a single one its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// P95 of TTFT, ITL and E2E beside the figure, nanoseconds, the mean of its runs; absent for figures of several cells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub p95: BTreeMap<Metric, f64>,
+    /// How it stands against the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against_best: Option<Against>,
+    /// Whether no other setting has both a better figure and a lower P95 of E2E.
+    #[serde(default)]
+    pub on_front: bool,
+    /// The worst verdict on its runs.
+    pub trust: TrustVerdict,
+    /// Why it could not be measured, each time that it could not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+}
+
+/// A difference, a share of what it is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Against {
+    /// The change.
+    pub relative: f64,
+    /// Its interval, before the correction for their number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
+    /// What it comes to, after that correction.
+    pub verdict: ComparisonVerdict,
+}
+
+/// What one value of a parameter does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParameterEffect {
+    /// The parameter.
+    pub parameter: String,
+    /// The value that was given first.
+    pub from: String,
+    /// This one.
+    pub to: String,
+    /// Pairs of runs behind it, alike but for the parameter.
+    pub pairs: usize,
+    /// The change of the figure, on average over the other parameters (geometric mean).
+    pub change: Against,
+    /// The least and the most that it changes with the other parameters held; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<(f64, f64)>,
+}
+
+impl SettingRow {
+    /// `max_num_seqs=64, tp=2`.
+    pub fn name(&self) -> String {
+        let parts = self
+            .values
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl ServerMatrix {
+    /// One sentence: which is best, and of how many others that is certain.
+    pub fn summary(&self) -> String {
+        let Some(best) = self.best.and_then(|best| self.settings.get(best)) else {
+            return "no setting has a figure that can be believed".to_owned();
+        };
+        let others = self
+            .settings
+            .iter()
+            .filter(|row| row.against_best.is_some());
+        let worse = |row: &&SettingRow| {
+            (row.against_best).is_some_and(|held| held.verdict == ComparisonVerdict::Worse)
+        };
+        let (n, certain) = (others.clone().count(), others.clone().filter(worse).count());
+        let alike: Vec<String> = others
+            .filter(|row| !worse(row))
+            .map(SettingRow::name)
+            .collect();
+        let certainly = match (n, certain) {
+            (0, _) => "nothing to compare it with was measured".to_owned(),
+            (1, 1) => "better than the other".to_owned(),
+            (n, certain) if n == certain => format!("better than each of the {n} others"),
+            (n, certain) => format!(
+                "better than {certain} of {n} others; not by enough to matter, or not for certain, than {}",
+                crate::text::list(&alike)
+            ),
+        };
+        format!("{} has the best {}: {certainly}", best.name(), self.figure)
+    }
+}
+
+/// What the settings are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    CapacityRate,
+    CapacityInFlight,
+    OutputTokensPerS,
+    RequestsPerS,
+    E2e,
+}
+
+impl Figure {
+    /// What runs like this one are about.
+    fn of(run: &RunRecord) -> Self {
+        let closed = run.cells.iter().all(|cell| !cell.load.is_open());
+        match &run.analysis.capacity {
+            Some(found) if found.factor == "rate" => Self::CapacityRate,
+            Some(_) => Self::CapacityInFlight,
+            None if run.experiment != Benchmark::Throughput || !closed => Self::E2e,
+            None if run
+                .cells
+                .iter()
+                .any(|cell| view::tokens_per_s(cell).is_some()) =>
+            {
+                Self::OutputTokensPerS
+            }
+            None => Self::RequestsPerS,
+        }
+    }
+
+    fn words(self) -> (&'static str, Unit, Direction) {
+        match self {
+            Self::CapacityRate => ("capacity", Unit::RequestsPerS, Direction::Higher),
+            Self::CapacityInFlight => ("capacity in flight", Unit::Count, Direction::Higher),
+            Self::OutputTokensPerS => (
+                "output tokens/s at the best level",
+                Unit::TokensPerS,
+                Direction::Higher,
+            ),
+            Self::RequestsPerS => (
+                "requests/s at the best level",
+                Unit::RequestsPerS,
+                Direction::Higher,
+            ),
+            Self::E2e => (
+                "E2E p50 (geometric mean of the cells)",
+                Unit::Ns,
+                Direction::Lower,
+            ),
+        }
+    }
+
+    /// The figure of a run, with the cell that it is of where it is of one.
+    fn in_run(self, run: &RunRecord) -> Option<(Estimate, Option<&CellRecord>)> {
+        let best = |of: fn(&CellRecord) -> Option<Estimate>| {
+            let told = run.cells.iter().filter_map(|cell| Some((of(cell)?, cell)));
+            let best = told.max_by(|a, b| a.0.value.total_cmp(&b.0.value))?;
+            Some((best.0, Some(best.1)))
+        };
+        match self {
+            Self::CapacityRate | Self::CapacityInFlight => {
+                let found = run.analysis.capacity.as_ref()?;
+                let value = view::positive(found.value?)?;
+                let bounds = found.low.zip(found.high);
+                let told = bounds.map(|(low, high)| Estimate::bounded(value, low, high, LEVEL));
+                Some((told.unwrap_or(Estimate::unbounded(value, LEVEL)), None))
+            }
+            Self::OutputTokensPerS => best(|cell| {
+                let rates = cell.headline_rates()?;
+                let value = view::tokens_per_s(cell)?;
+                Some(view::estimate(value, rates.output_tokens_per_s_interval))
+            }),
+            Self::RequestsPerS => best(|cell| {
+                let rates = cell.headline_rates()?;
+                let value = view::requests_per_s(cell)?;
+                Some(view::estimate(value, rates.requests_per_s_interval))
+            }),
+            Self::E2e => {
+                if let [cell] = run.cells.as_slice() {
+                    let entry = cell.headline(Metric::E2e)?.quantile_entry(0.5)?;
+                    let value = view::positive(entry.value)?;
+                    return Some((view::estimate(value, entry.interval), Some(cell)));
+                }
+                let medians = run.cells.iter();
+                let medians = medians.map(|cell| view::quantile(cell, Metric::E2e, 0.5));
+                let medians: Vec<f64> = medians.collect::<Option<_>>()?;
+                let value = geometric_mean(medians.into_iter())?;
+                Some((Estimate::unbounded(value, LEVEL), None))
+            }
+        }
+    }
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let logs: Vec<f64> = values.map(f64::ln).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    (!logs.is_empty()).then(|| mean.exp())
+}
+
+/// The figures of a setting's runs, by round.
+type Figures = BTreeMap<u32, Estimate>;
+
+/// What the settings come to: each one's figure, the best, and what each parameter does.
+///
+/// The figure is the capacity where one was searched; output tokens/s (or requests/s, where tokens are unknown) at the level that has the most of them for closed loops of
+/// the throughput benchmark; else the median E2E. Runs of a round are pairs; four pairs and more are compared as such, two runs and more of a side as groups, single
+/// ones by their own intervals. Settings with untrusted runs are shown, and never called best. A setting that lacks a figure in one of its runs has none.
+/// Verdicts against the best are corrected for every two settings (Bonferroni), because the best is picked by its figure; those of effects for their number (Holm).
+///
+/// `None` where nothing was measured.
+pub fn server_matrix(
+    measured: &[MeasuredSetting<'_>],
+    options: &CompareOptions,
+) -> Option<ServerMatrix> {
+    let (_, first) = measured.iter().find_map(|setting| setting.runs.first())?;
+    let figure = Figure::of(first);
+    let (name, unit, direction) = figure.words();
+    let figures: Vec<Figures> = measured
+        .iter()
+        .map(|setting| figures_of(setting, figure))
+        .collect();
+    let mut settings: Vec<SettingRow> = measured
+        .iter()
+        .zip(&figures)
+        .map(|(setting, figures)| row(setting, figures, figure))
+        .collect();
+    let oriented = |value: f64| {
+        if direction == Direction::Higher {
+            value
+        } else {
+            -value
+        }
+    };
+    let believed = settings.iter().enumerate();
+    let believed = believed.filter(|(_, row)| row.trust != TrustVerdict::Untrusted);
+    let best = believed
+        .filter_map(|(i, row)| Some((i, oriented(row.value?))))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(i, _)| i);
+    if let Some(base) = best.and_then(|best| figures.get(best)) {
+        let others = figures.iter().enumerate().filter(|(i, _)| Some(*i) != best);
+        let held = others.filter_map(|(i, own)| Some((i, held(base, own, direction, options)?)));
+        // the best was picked among all of them, so that each two could have been these two
+        let many = figures.iter().filter(|own| !own.is_empty()).count() as f64;
+        for (place, mut held) in held {
+            held.adjusted_p = (held.p * many * (many - 1.0) / 2.0).min(1.0);
+            if let Some(row) = settings.get_mut(place) {
+                row.against_best = against(&held, options);
+            }
+        }
+    }
+    mark_front(&mut settings, oriented);
+    let effects = effects(measured, &figures, direction, options);
+    Some(ServerMatrix {
+        figure: name.to_owned(),
+        unit,
+        direction,
+        settings,
+        effects,
+        best,
+        alpha: options.alpha,
+    })
+}
+
+fn figures_of(setting: &MeasuredSetting<'_>, figure: Figure) -> Figures {
+    let of = |(round, run): &(u32, &RunRecord)| Some((*round, figure.in_run(run)?.0));
+    let all: Option<Figures> = setting.runs.iter().map(of).collect();
+    all.unwrap_or_default()
+}
+
+fn row(setting: &MeasuredSetting<'_>, figures: &Figures, figure: Figure) -> SettingRow {
+    let values: Vec<f64> = figures.values().map(|told| told.value).collect();
+    let told = match figures.values().collect::<Vec<_>>().as_slice() {
+        [one] => Some(**one),
+        _ => mean_of_runs(&values),
+    };
+    let runs = setting.runs.iter();
+    let cells: Vec<&CellRecord> = runs
+        .clone()
+        .filter_map(|(_, run)| figure.in_run(run)?.1)
+        .collect();
+    let p95 = [Metric::Ttft, Metric::Itl, Metric::E2e].into_iter();
+    let p95 = p95.filter_map(|metric| {
+        let values = cells.iter().map(|cell| view::quantile(cell, metric, 0.95));
+        let values: Vec<f64> = values.collect::<Option<_>>()?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (!values.is_empty()).then_some((metric, mean))
+    });
+    let worst = runs.map(|(_, run)| run.trust.verdict).max();
+    SettingRow {
+        values: setting.values.clone(),
+        runs: setting.runs.len(),
+        value: told.map(|told| told.value),
+        interval: told.and_then(|told| view::interval(&told)),
+        p95: p95.collect(),
+        against_best: None,
+        on_front: false,
+        trust: worst.unwrap_or(TrustVerdict::Trusted),
+        failures: setting.failures.clone(),
+    }
+}
+
+/// Two settings, or the same setting but for one parameter.
+fn held(
+    base: &Figures,
+    new: &Figures,
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    let common = base
+        .iter()
+        .filter_map(|(round, a)| Some((a.value, new.get(round)?.value)));
+    let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
+    if a.len() >= FEWEST_BLOCKS {
+        return compare_runs_in_turns(&a, &b, direction, options);
+    }
+    let values = |figures: &Figures| figures.values().map(|told| told.value).collect::<Vec<_>>();
+    compare_runs(&values(base), &values(new), direction, options).or_else(|| {
+        let (a, b) = (base.values().next()?, new.values().next()?);
+        Some(compare_estimates(a, b, direction, options))
+    })
+}
+
+/// What a comparison comes to, under its corrected p-value.
+fn against(held: &Comparison, options: &CompareOptions) -> Option<Against> {
+    let relative = held.relative()?;
+    Some(Against {
+        relative: relative.value,
+        interval: view::interval(&relative),
+        verdict: held.verdict(options)?,
+    })
+}
+
+/// Those than which no other has both a better figure and a lower P95 of E2E.
+fn mark_front(settings: &mut [SettingRow], oriented: impl Fn(f64) -> f64) {
+    let point = |row: &SettingRow| Some((oriented(row.value?), *row.p95.get(&Metric::E2e)?));
+    let points: Vec<_> = settings.iter().map(point).collect();
+    for (row, own) in settings.iter_mut().zip(&points) {
+        let Some((figure, e2e)) = *own else { continue };
+        let mut others = points.iter().flatten();
+        row.on_front = !others
+            .any(|&(other, time)| other >= figure && time <= e2e && (other > figure || time < e2e));
+    }
+}
+
+/// Each value of each parameter against the first one, over settings that are alike otherwise.
+fn effects(
+    measured: &[MeasuredSetting<'_>],
+    figures: &[Figures],
+    direction: Direction,
+    options: &CompareOptions,
+) -> Vec<ParameterEffect> {
+    let mut found = Vec::new();
+    for (parameter, values) in parameters(measured) {
+        let Some((from, others)) = values.split_first() else {
+            continue;
+        };
+        for to in others {
+            let pairs = pairs(measured, figures, &parameter, (from, to));
+            if let Some(held) = effect(&pairs, direction, options) {
+                found.push((
+                    parameter.clone(),
+                    (*from).clone(),
+                    (*to).clone(),
+                    pairs,
+                    held,
+                ));
+            }
+        }
+    }
+    let mut family: Vec<Comparison> = found.iter().map(|effect| effect.4).collect();
+    settle(&mut family);
+    let effects = found.into_iter().zip(family);
+    effects
+        .filter_map(|((parameter, from, to, pairs, _), held)| {
+            let ratio = |(a, b): &(Figures, Figures)| ratio(a, b);
+            let ratios: Vec<f64> = pairs.iter().filter_map(ratio).collect();
+            let least = ratios.iter().copied().reduce(f64::min);
+            let range = least.zip(ratios.iter().copied().reduce(f64::max));
+            Some(ParameterEffect {
+                parameter,
+                from,
+                to,
+                pairs: pairs.iter().map(|(a, b)| common(a, b).count()).sum(),
+                change: against(&held, options)?,
+                range: range
+                    .filter(|_| ratios.len() > 1)
+                    .map(|(least, most)| (least - 1.0, most - 1.0)),
+            })
+        })
+        .collect()
+}
+
+/// The parameters with their values, in the order in which they come.
+fn parameters(measured: &[MeasuredSetting<'_>]) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in measured.iter().flat_map(|setting| &setting.values) {
+        let values = all.entry(name.clone()).or_default();
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    all
+}
+
+/// The figures of settings that are alike but for the parameter: those of the one value, and of the other.
+fn pairs(
+    measured: &[MeasuredSetting<'_>],
+    figures: &[Figures],
+    parameter: &str,
+    (from, to): (&String, &String),
+) -> Vec<(Figures, Figures)> {
+    let of = |wanted: &BTreeMap<String, String>| {
+        let mut all = measured.iter().zip(figures);
+        all.find_map(|(setting, own)| (setting.values == *wanted).then(|| own.clone()))
+    };
+    let bases = measured.iter().zip(figures);
+    let bases = bases.filter(|(setting, _)| setting.values.get(parameter) == Some(from));
+    let pairs = bases.filter_map(|(setting, base)| {
+        let mut changed = setting.values.clone();
+        changed.insert(parameter.to_owned(), to.clone());
+        Some((base.clone(), of(&changed)?))
+    });
+    pairs
+        .filter(|(a, b)| common(a, b).next().is_some())
+        .collect()
+}
+
+/// The rounds that both have.
+fn common(a: &Figures, b: &Figures) -> impl Iterator<Item = (f64, f64)> {
+    let both = a
+        .iter()
+        .filter_map(|(round, a)| Some((a.value, b.get(round)?.value)));
+    both.collect::<Vec<_>>().into_iter()
+}
+
+fn ratio(a: &Figures, b: &Figures) -> Option<f64> {
+    geometric_mean(common(a, b).map(|(a, b)| b / a))
+}
+
+fn effect(
+    pairs: &[(Figures, Figures)],
+    direction: Direction,
+    options: &CompareOptions,
+) -> Option<Comparison> {
+    if let [(base, new)] = pairs {
+        return held(base, new, direction, options);
+    }
+    let all = pairs.iter().flat_map(|(a, b)| common(a, b));
+    let (a, b): (Vec<f64>, Vec<f64>) = all.unzip();
+    let told = compare_runs_in_turns(&a, &b, direction, options);
+    told.or_else(|| {
+        // too few for an interval
+        let (a, b) = (
+            geometric_mean(a.into_iter())?,
+            geometric_mean(b.into_iter())?,
+        );
+        let [a, b] = [a, b].map(|value| Estimate::unbounded(value, LEVEL));
+        Some(compare_estimates(&a, &b, direction, options))
+    })
+}

@@ -1,0 +1,192 @@
+//! What the settings of a server came to: each with its figures, what each parameter does, and what is best.
+
+use bench_insight::{Against, ParameterEffect, ServerMatrix, SettingRow};
+use bench_schema::{Direction, Interval, Metric, TrustVerdict};
+
+use crate::compare::tables::{signed, verdict};
+use crate::number::{percent, short};
+use crate::table::{Cell, Table, Tone};
+use crate::tables::scale_of;
+use crate::text;
+
+/// The tables for a terminal, with what was found first.
+pub fn terminal(matrix: &ServerMatrix) -> String {
+    let mut out = format!("{}\n\n", text::plain(&matrix.summary()));
+    for table in [settings(matrix), effects(matrix)] {
+        out += &table.section(false);
+    }
+    for note in notes(matrix) {
+        out += &format!("note: {}\n", text::plain(&note));
+    }
+    out.push('\n');
+    out
+}
+
+/// The same for a document.
+pub fn markdown(matrix: &ServerMatrix) -> String {
+    let mut out = format!(
+        "# Settings of a server\n\n{}\n",
+        text::markdown_sentence(&matrix.summary())
+    );
+    for table in [settings(matrix), effects(matrix)] {
+        out += &table.section(true);
+    }
+    out.push('\n');
+    for note in notes(matrix) {
+        out += &format!("- {}\n", text::markdown_sentence(&note));
+    }
+    out
+}
+
+/// The latencies beside the figure.
+const P95: [Metric; 3] = [Metric::Ttft, Metric::Itl, Metric::E2e];
+
+/// Every setting with its figures, the best first, those without a figure last.
+fn settings(matrix: &ServerMatrix) -> Table {
+    let (_, unit) = scale_of(matrix.unit);
+    let figure = if unit.is_empty() { "figure" } else { unit };
+    let named = matrix.settings.first();
+    let mut headings: Vec<String> = named
+        .iter()
+        .flat_map(|row| row.values.keys().cloned())
+        .collect();
+    let words = [figure, "95 %", "against best", "verdict", "95 %"];
+    headings.extend(words.map(str::to_owned));
+    headings.extend(P95.map(|metric| format!("{} p95 ms", metric.title())));
+    headings.extend(["front", "runs"].map(str::to_owned));
+    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
+    let title = format!("Settings by their {}, the best first", matrix.figure);
+    let mut table = Table::of_words(&title, &headings);
+    let mut rows: Vec<(bool, &SettingRow)> = (matrix.settings.iter().enumerate())
+        .map(|(place, row)| (Some(place) == matrix.best, row))
+        .collect();
+    let rank = |row: &SettingRow| match (row.value, matrix.direction) {
+        (None, _) => f64::INFINITY,
+        (Some(value), Direction::Higher) => -value,
+        (Some(value), _) => value,
+    };
+    rows.sort_by(|a, b| b.0.cmp(&a.0).then(rank(a.1).total_cmp(&rank(b.1))));
+    for (is_best, row) in rows {
+        let place = (table.rows.len(), row.values.len());
+        table.push(cells(matrix, row, is_best));
+        if row.trust != TrustVerdict::Trusted {
+            table.distrust(place, row.trust);
+        }
+    }
+    table
+}
+
+fn cells(matrix: &ServerMatrix, row: &SettingRow, is_best: bool) -> Vec<Cell> {
+    let (scale, _) = scale_of(matrix.unit);
+    let number = |value: f64| Cell::text(short(value));
+    let known = |value: Option<f64>| value.map_or_else(Cell::default, number);
+    let mut cells: Vec<Cell> = row
+        .values
+        .values()
+        .map(|value| Cell::text(value.as_str()))
+        .collect();
+    cells.push(known(row.value.map(|value| value / scale)));
+    cells.push(row.interval.map_or_else(Cell::default, |i| {
+        Cell::text(format!(
+            "{} to {}",
+            short(i.low / scale),
+            short(i.high / scale)
+        ))
+    }));
+    cells.extend(if is_best {
+        let best = Cell::text("the best").toned(Tone::Good);
+        [best, Cell::default(), Cell::default()]
+    } else {
+        against(row.against_best.as_ref())
+    });
+    cells.extend(P95.map(|metric| known(row.p95.get(&metric).map(|time| time / 1e6))));
+    cells.push(Cell::text(if row.on_front { "yes" } else { "" }));
+    let failed = match row.failures.len() {
+        0 => String::new(),
+        n => format!(", {n} failed"),
+    };
+    cells.push(Cell::text(format!("{}{failed}", row.runs)));
+    cells
+}
+
+fn against(held: Option<&Against>) -> [Cell; 3] {
+    held.map_or_else(Default::default, |held| {
+        [
+            Cell::text(signed(held.relative)),
+            verdict(held.verdict),
+            interval(held.interval.as_ref()),
+        ]
+    })
+}
+
+fn interval(interval: Option<&Interval>) -> Cell {
+    interval.map_or_else(Cell::default, |i| {
+        Cell::text(format!("{} to {}", signed(i.low.max(-1.0)), signed(i.high)))
+    })
+}
+
+/// What each parameter does.
+fn effects(matrix: &ServerMatrix) -> Table {
+    let headings = [
+        "parameter",
+        "from",
+        "to",
+        "change",
+        "95 %",
+        "verdict",
+        "over the others",
+        "pairs",
+    ];
+    let title = format!("What each parameter does to {}", matrix.figure);
+    let mut table = Table::of_words(&title, &headings);
+    for effect in &matrix.effects {
+        let ParameterEffect {
+            parameter,
+            from,
+            to,
+            pairs,
+            change,
+            range,
+        } = effect;
+        let mut cells = vec![parameter, from, to];
+        let mut cells: Vec<Cell> = cells
+            .drain(..)
+            .map(|word| Cell::text(word.as_str()))
+            .collect();
+        cells.extend(against(Some(change)));
+        cells.push(range.map_or_else(Cell::default, |(least, most)| {
+            Cell::text(format!("{} to {}", signed(least), signed(most)))
+        }));
+        cells.push(Cell::count(*pairs as u64));
+        table.push(cells);
+    }
+    table
+}
+
+/// What failed, and how the tables are to be read.
+fn notes(matrix: &ServerMatrix) -> Vec<String> {
+    let failed = matrix.settings.iter().flat_map(|row| {
+        let failures = row.failures.iter();
+        failures.map(move |failure| {
+            let mut lines = failure.lines().map(str::trim);
+            let (first, last) = (lines.next().unwrap_or_default(), lines.next_back());
+            let last = last.map_or_else(String::new, |last| format!(" ({last})"));
+            format!("{}: {first}{last}", row.name())
+        })
+    });
+    let mut all: Vec<String> = failed.collect();
+    if matrix.settings.iter().any(|row| row.runs == 1) {
+        all.push("a setting that was measured once does not show what changes from start to start; more with --rounds".to_owned());
+    }
+    if matrix.settings.iter().any(|row| row.on_front) {
+        all.push(
+            "front: no other setting has both a better figure and a lower P95 of E2E".to_owned(),
+        );
+    }
+    all.push(format!(
+        "intervals are of each row; verdicts are corrected for the number of pairs of settings, and of effects, so that one false alarm among all has a chance of {} %",
+        percent(matrix.alpha)
+    ));
+    all.push("the best of several alike settings is also the luckiest: its figure is told a little too high; measure it again before it is promised".to_owned());
+    all
+}

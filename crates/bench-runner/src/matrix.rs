@@ -1,0 +1,364 @@
+//! Which setting of a server is best (`--server` with `--vary`): one whole run for each setting in each round, laid beside each other.
+//!
+//! Each is a run like any other, of a server that was started for it, in a folder of its own with a tag for every parameter, so that everything that is known of a run
+//! is known of it. A round has every setting once, in an order drawn anew: what drifts from round to round falls on all of them alike, and their plans are the same.
+//! What was measured is not measured again where the same is asked for in the same folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bench_insight::{BLOCK, MeasuredSetting, ServerMatrix, server_matrix};
+use bench_metrics::CompareOptions;
+use bench_schema::{MOST_RUN_BYTES, RunRecord, read_file};
+use bench_workload::{Draw, Seed};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::RunError;
+use crate::config::{Settings, Values};
+use crate::entry::Program;
+use crate::folder::{self, RunDirectory};
+use crate::progress::Progress;
+use crate::redact::Secrets;
+use crate::run::{self, Outcome, wall_clock};
+use crate::stop::was_interrupted;
+
+/// Rounds where nothing is said.
+const ROUNDS: u32 = 3;
+/// What is asked for and what came of it.
+const FILE: &str = "matrix.json";
+/// Where runs of a setting go that were broken off: readers of a folder of repeats do not look there.
+const BROKEN_OFF: &str = "broken-off";
+/// Keys that change neither what is sent nor the server: the matrix may be gone on with under others.
+const FREE: [&str; 12] = [
+    "out",
+    "output",
+    "html",
+    "progress",
+    "quiet",
+    "verbose",
+    "dry_run",
+    "vary",
+    "only",
+    "rounds",
+    "in_order",
+    "server_start_timeout",
+];
+
+/// What a matrix came to.
+pub(crate) struct Measured {
+    pub(crate) matrix: ServerMatrix,
+    /// Where the runs lie, each in its setting's folder.
+    pub(crate) folder: PathBuf,
+    /// Of every setting.
+    pub(crate) runs: Vec<Arc<RunRecord>>,
+    /// Who ended it, where somebody did.
+    pub(crate) interrupted: bool,
+    /// What ended it before everything was measured.
+    pub(crate) trouble: Option<RunError>,
+}
+
+/// One setting on its way.
+struct Setting {
+    values: Values,
+    folder: PathBuf,
+    runs: Vec<(u32, Arc<RunRecord>)>,
+    failures: Vec<String>,
+}
+
+/// `matrix.json`.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    config: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<ServerMatrix>,
+}
+
+/// Measure every setting in every round, and say which is best.
+///
+/// # Errors
+/// [`RunError`] where the folder is another matrix's or cannot be written, or where no setting could be measured at all.
+pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Measured, RunError> {
+    let secrets = Secrets::of(settings);
+    let directory = directory(settings, &secrets)?;
+    let out = directory.name();
+    let mut all = all_settings(settings, &out);
+    let (interrupted, trouble) = measure_all(program, settings, &secrets, &mut all);
+    let measured: Vec<MeasuredSetting<'_>> = all.iter().map(Setting::measured).collect();
+    let Some(mut matrix) = server_matrix(&measured, &CompareOptions::default()) else {
+        return Err(match trouble {
+            Some(error) => error,
+            None if interrupted => RunError::Interrupted("a signal"),
+            None => RunError::NoSetting(out),
+        });
+    };
+    let failures = matrix.settings.iter_mut().flat_map(|row| &mut row.failures);
+    failures.for_each(|failure| secrets.hide(failure));
+    let stored = Stored {
+        config: asked(settings),
+        result: Some(matrix.clone()),
+    };
+    write(&directory, &stored, &secrets)?;
+    directory.write("matrix.md", &(program.reports.matrix_markdown)(&matrix))?;
+    let runs = all.into_iter().flat_map(|setting| setting.runs);
+    Ok(Measured {
+        runs: runs.map(|(_, run)| run).collect(),
+        matrix,
+        folder: out,
+        interrupted,
+        trouble,
+    })
+}
+
+/// Round after round; whether somebody ended it, and what else did.
+fn measure_all(
+    program: &Program,
+    settings: &Settings,
+    secrets: &Secrets,
+    all: &mut [Setting],
+) -> (bool, Option<RunError>) {
+    let (mut interrupted, mut trouble) = (false, None);
+    let rounds = rounds(settings);
+    let many = all.len() * rounds as usize;
+    let turns = order(settings, rounds, all.len());
+    for (turn, (round, index)) in turns.into_iter().enumerate() {
+        let Some(setting) = all.get_mut(index) else {
+            continue;
+        };
+        // what does not start once would take as long to fail again
+        if setting.runs.is_empty() && !setting.failures.is_empty() {
+            continue;
+        }
+        let say = |what: &str| {
+            if !settings.output.quiet {
+                let name = shown(&setting.values);
+                secrets.note(&format!(
+                    "{} of {many}: {name}, round {}{what}",
+                    turn + 1,
+                    round + 1
+                ));
+            }
+        };
+        let place = setting.folder.join(format!("{:03}", round + 1));
+        if let Some(done) = finished(&place) {
+            say(" was measured before");
+            setting.runs.push((round, Arc::new(done)));
+            continue;
+        }
+        say("");
+        match setting.measure(program, settings, (round, place)) {
+            Ok(()) => {}
+            Err(Ended::Failed(why)) => {
+                secrets.note(&format!("this setting failed: {why}"));
+                setting.failures.push(why);
+            }
+            Err(Ended::ByHand) => interrupted = true,
+            Err(Ended::By(error)) => trouble = Some(error),
+        }
+        if interrupted || trouble.is_some() {
+            break;
+        }
+    }
+    (interrupted, trouble)
+}
+
+/// How often each setting is measured.
+pub(crate) fn rounds(settings: &Settings) -> u32 {
+    settings.server.rounds.unwrap_or(ROUNDS)
+}
+
+/// Why a setting was not measured.
+enum Ended {
+    /// Its server failed, which is a result.
+    Failed(String),
+    /// Somebody wants the whole to end.
+    ByHand,
+    /// Nothing more can be measured.
+    By(RunError),
+}
+
+impl Setting {
+    fn measure(
+        &mut self,
+        program: &Program,
+        settings: &Settings,
+        (round, place): (u32, PathBuf),
+    ) -> Result<(), Ended> {
+        put_aside(&place).map_err(|error| Ended::By(folder::cannot(&place, error)))?;
+        let own = settings_of(settings, &self.values, round, place);
+        let done = match run::run(program, &own) {
+            Ok(Outcome::Planned(_)) => return Ok(()),
+            Ok(Outcome::Done { record, .. }) if was_interrupted(&record) => {
+                return Err(Ended::ByHand);
+            }
+            Ok(Outcome::Done {
+                record, trouble, ..
+            }) => trouble.map_or(Ok(record), Err),
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(record) => self.runs.push((round, record)),
+            Err(RunError::Server { what, .. }) => return Err(Ended::Failed(what)),
+            Err(error @ RunError::NothingAnswered(_)) => {
+                return Err(Ended::Failed(error.to_string()));
+            }
+            Err(RunError::Interrupted(_)) => return Err(Ended::ByHand),
+            Err(error) => return Err(Ended::By(error)),
+        }
+        Ok(())
+    }
+
+    fn measured(&self) -> MeasuredSetting<'_> {
+        let runs = self.runs.iter().map(|(round, run)| (*round, &**run));
+        MeasuredSetting {
+            values: self.values.clone(),
+            runs: runs.collect(),
+            failures: self.failures.clone(),
+        }
+    }
+}
+
+/// The folder of the whole: a new one, or one in which the same was begun before.
+fn directory(settings: &Settings, secrets: &Secrets) -> Result<RunDirectory, RunError> {
+    let path = folder::wanted(settings, wall_clock());
+    let progress = Progress::new(false, secrets.clone());
+    let config = asked(settings);
+    let before = fs::read_to_string(path.join(FILE)).ok();
+    let Some(before) = before.and_then(|text| serde_json::from_str::<Stored>(&text).ok()) else {
+        let directory = RunDirectory::at(path, progress)?;
+        let result = None;
+        write(&directory, &Stored { config, result }, secrets)?;
+        return Ok(directory);
+    };
+    if let Some(key) = differing(&before.config, &config) {
+        return Err(RunError::OtherMatrix(path, key));
+    }
+    RunDirectory::held(path, progress)
+}
+
+fn write(directory: &RunDirectory, stored: &Stored, secrets: &Secrets) -> Result<(), RunError> {
+    let mut json = serde_json::to_string_pretty(stored).unwrap_or_default() + "\n";
+    secrets.hide(&mut json);
+    directory.write(FILE, &json)
+}
+
+/// What is asked for, but for what may be changed on the way.
+fn asked(settings: &Settings) -> Value {
+    let mut config = settings.stored();
+    if let Some(keys) = config.as_object_mut() {
+        keys.retain(|key, _| !FREE.contains(&key.as_str()));
+    }
+    config
+}
+
+/// The first key in which two differ.
+fn differing(before: &Value, now: &Value) -> Option<String> {
+    let (before, now) = (before.as_object()?, now.as_object()?);
+    let mut keys = before.keys().chain(now.keys());
+    keys.find(|key| before.get(*key) != now.get(*key)).cloned()
+}
+
+fn all_settings(settings: &Settings, out: &Path) -> Vec<Setting> {
+    let mut names: Vec<String> = Vec::new();
+    let mut all = Vec::new();
+    for values in settings.server.settings() {
+        let wanted = folder_name(&values);
+        let mut numbered = (2..).map(|n| format!("{wanted}-{n}"));
+        let name = if names.contains(&wanted) {
+            numbered.find(|name| !names.contains(name))
+        } else {
+            None
+        };
+        let name = name.unwrap_or(wanted);
+        all.push(Setting {
+            folder: out.join(&name),
+            values,
+            runs: Vec::new(),
+            failures: Vec::new(),
+        });
+        names.push(name);
+    }
+    all
+}
+
+/// `max_num_seqs=64,tp=2`, short and without what a file's name cannot have.
+fn folder_name(values: &Values) -> String {
+    let parts = values.iter().map(|(name, value)| format!("{name}={value}"));
+    let name = parts.collect::<Vec<_>>().join(",");
+    let safe = |c: char| c.is_ascii_alphanumeric() || "=,.+-_".contains(c);
+    name.chars()
+        .map(|c| if safe(c) { c } else { '_' })
+        .take(120)
+        .collect()
+}
+
+fn shown(values: &Values) -> String {
+    let parts = values.iter().map(|(name, value)| format!("{name}={value}"));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// The settings of each round, in an order of its own.
+fn order(settings: &Settings, rounds: u32, many: usize) -> Vec<(u32, usize)> {
+    let mut draw = Draw::new(Seed::new(settings.seed).stream("settings", ""));
+    let mut round = |round| {
+        let mut order: Vec<usize> = (0..many).collect();
+        if !settings.server.in_order {
+            for last in (1..many).rev() {
+                let other = usize::try_from(draw.below(last as u64 + 1)).unwrap_or(last);
+                order.swap(last, other);
+            }
+        }
+        order.into_iter().map(move |index| (round, index))
+    };
+    (0..rounds)
+        .flat_map(|n| round(n).collect::<Vec<_>>())
+        .collect()
+}
+
+/// What one run is asked for: its setting's command, the seed of its round, a folder of its own and its tags.
+fn settings_of(settings: &Settings, values: &Values, round: u32, place: PathBuf) -> Settings {
+    let mut own = settings.clone();
+    own.seed = settings.seed.wrapping_add(u64::from(round));
+    own.server.server = settings.server.command_of(values);
+    own.server.vary.clear();
+    own.server.only.clear();
+    (own.server.rounds, own.server.in_order) = (None, false);
+    (own.output.html, own.output.progress) = (false, false);
+    own.output.out = Some(place);
+    let tags = &mut own.output.tag;
+    tags.retain(|(name, _)| name != BLOCK && !values.contains_key(name));
+    tags.extend(
+        values
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
+    tags.push((BLOCK.to_owned(), (round + 1).to_string()));
+    own
+}
+
+/// A run that was measured to its end.
+fn finished(place: &Path) -> Option<RunRecord> {
+    let bytes = read_file(&place.join("run.json"), MOST_RUN_BYTES).ok()?;
+    let run = RunRecord::from_json(&String::from_utf8_lossy(&bytes)).ok()?;
+    run.complete.then_some(run)
+}
+
+/// A run that was broken off is kept, where nobody takes it for one of its setting's.
+fn put_aside(place: &Path) -> std::io::Result<()> {
+    let (Some(setting), Some(name)) = (place.parent(), place.file_name()) else {
+        return Ok(());
+    };
+    if !folder::is_occupied(place) {
+        return Ok(());
+    }
+    let aside = setting.join(BROKEN_OFF);
+    fs::create_dir_all(&aside)?;
+    let wanted = aside.join(name);
+    let free = folder::numbered(&wanted).find(|path| !path.exists());
+    fs::rename(place, free.unwrap_or_default())
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/matrix.rs"]
+mod tests;

@@ -1,0 +1,86 @@
+use std::collections::BTreeSet;
+
+use bench_schema::Benchmark;
+
+use super::*;
+use crate::config::for_tests;
+
+fn settings(more: &[&str]) -> Settings {
+    let server = ["--server", "serve {n} {tp} --port {port}", "--tag", "gpu=x"];
+    let vary = ["--vary", "n=8,16", "--vary", "tp=1,2", "--seed", "7"];
+    for_tests(Benchmark::Throughput, &[&server[..], &vary, more].concat())
+}
+
+#[test]
+fn a_round_has_every_setting_once_in_an_order_of_its_own() {
+    let drawn = order(&settings(&[]), 50, 4);
+    let rounds: Vec<Vec<usize>> = drawn
+        .chunks(4)
+        .map(|round| round.iter().map(|(_, index)| *index).collect())
+        .collect();
+    assert!(
+        rounds
+            .iter()
+            .all(|round| round.iter().collect::<BTreeSet<_>>().len() == 4)
+    );
+    let orders: BTreeSet<_> = rounds.into_iter().collect();
+    assert!(orders.len() > 12, "24 orders, 50 draws: {}", orders.len());
+    let as_given = order(&settings(&["--in-order"]), 2, 2);
+    assert_eq!(as_given, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+}
+
+#[test]
+fn a_run_has_its_settings_command_tags_and_folder_and_its_rounds_seed() {
+    let asked = settings(&[]);
+    let all = all_settings(&asked, Path::new("out"));
+    let folders: Vec<_> = all
+        .iter()
+        .map(|one| one.folder.display().to_string())
+        .collect();
+    assert_eq!(
+        folders,
+        [
+            "out/n=8,tp=1",
+            "out/n=8,tp=2",
+            "out/n=16,tp=1",
+            "out/n=16,tp=2"
+        ]
+    );
+    let own = settings_of(&asked, &all[3].values, 2, "out/x/003".into());
+    assert_eq!(
+        own.server.server.as_deref(),
+        Some("serve 16 2 --port {port}")
+    );
+    assert_eq!(own.seed, 9);
+    let tags: Vec<String> = own
+        .output
+        .tag
+        .iter()
+        .map(|(k, v)| format!("{k}={v}"))
+        .collect();
+    assert_eq!(tags, ["gpu=x", "n=16", "tp=2", "block=3"]);
+    assert!(own.server.vary.is_empty() && own.server.rounds.is_none());
+}
+
+#[test]
+fn values_that_a_file_cannot_be_called_by_get_folders_of_their_own() {
+    let args = ["--server", "s {p} {port}", "--vary", "p=a/b,a:b,a b"];
+    let asked = for_tests(Benchmark::Throughput, &args);
+    let all = all_settings(&asked, Path::new("o"));
+    let folders: Vec<_> = all
+        .iter()
+        .map(|one| one.folder.display().to_string())
+        .collect();
+    assert_eq!(folders, ["o/p=a_b", "o/p=a_b-2", "o/p=a_b-3"]);
+}
+
+#[test]
+fn what_changes_the_measurement_makes_another_matrix_and_more_values_do_not() {
+    let (first, more) = (
+        asked(&settings(&[])),
+        asked(&settings(&["--rounds", "9", "--quiet"])),
+    );
+    assert_eq!(differing(&first, &more), None);
+    let other = asked(&settings(&["--requests", "9"]));
+    assert_eq!(differing(&first, &other).as_deref(), Some("requests"));
+}
