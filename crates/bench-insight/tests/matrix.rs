@@ -53,7 +53,9 @@ fn with(
         .enumerate()
         .map(|(place, (_, factors))| {
             let mut runs: Vec<_> = factors.iter().map(|factor| sweep(&base, *factor)).collect();
-            runs.iter_mut().for_each(|run| change(run, place));
+            for run in &mut runs {
+                change(run, place);
+            }
             runs
         })
         .collect();
@@ -165,7 +167,7 @@ fn settings_that_never_started_have_a_reason_and_no_figure() {
         failures: vec!["out of memory".to_owned()],
     };
     let options = CompareOptions::default();
-    assert_eq!(server_matrix(&[failed.clone()], &options), None);
+    assert_eq!(server_matrix(std::slice::from_ref(&failed), &options), None);
     let measured = MeasuredSetting {
         values,
         runs: vec![(0, &run)],
