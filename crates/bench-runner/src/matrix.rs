@@ -147,11 +147,15 @@ fn measure_all(
             continue;
         }
         say("");
-        match setting.measure(program, settings, (round, place)) {
+        match setting.measure(program, settings, (round, place.clone())) {
             Ok(()) => {}
             Err(Ended::Failed(why)) => {
                 secrets.note(&format!("this setting failed: {why}"));
                 setting.failures.push(why);
+                // its run may be whole, and is no measurement of this setting
+                trouble = put_aside(&place)
+                    .err()
+                    .map(|error| folder::cannot(&place, error));
             }
             Err(Ended::ByHand) => interrupted = true,
             Err(Ended::By(error)) => trouble = Some(error),
