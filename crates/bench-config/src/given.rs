@@ -274,6 +274,22 @@ impl Given {
         });
     }
 
+    /// Each of these keys that is given has something wrong with it; `{key}` in the help is its name.
+    fn refuse(&mut self, keys: &[&str], wrong: &str, help: Option<&str>) {
+        for key in keys {
+            if self.has(key) {
+                let help = help.map(|help| help.replace("{key}", key));
+                self.complain(key, wrong, help.as_deref());
+            }
+        }
+    }
+
+    /// Keys that are not given together with another.
+    fn exclude(&mut self, other: &str, keys: &[&str], wrong: &str) {
+        let help = format!("take `{{key}}` or `{other}` out");
+        self.refuse(keys, wrong, Some(&help));
+    }
+
     /// The settings, if nothing is wrong.
     ///
     /// # Errors
@@ -295,12 +311,9 @@ impl Given {
     fn check_search(&mut self) {
         let wanted = self.settings.load.precision.clone();
         if !self.settings.load.find_capacity {
-            for key in ["closed", "attain", "budget"] {
-                if self.has(key) {
-                    let help = "add `find_capacity`, or take it out";
-                    self.complain(key, "belongs to the search for a capacity", Some(help));
-                }
-            }
+            let help = Some("add `find_capacity`, or take it out");
+            let wrong = "belongs to the search for a capacity";
+            self.refuse(&["closed", "attain", "budget"], wrong, help);
             if wanted.iter().any(|w| matches!(w, Wanted::Capacity(_))) {
                 let help = "name the figure, p99:ttft=5%, or add `find_capacity`";
                 self.complain("precision", "does not say of which figure", Some(help));
@@ -313,27 +326,26 @@ impl Given {
             let wrong = "there is no objective that the capacity could be for";
             self.complain("find_capacity", wrong, Some(help));
         }
-        self.check_chosen_by_search();
-        if self.has("shard") {
-            let help = "search from one machine, or measure given rates with `shard`";
-            let wrong = "a search cannot be divided: its shards would not choose the same loads";
-            self.complain("shard", wrong, Some(help));
+        for (keys, wrong) in NOT_SEARCHED {
+            self.exclude("find_capacity", keys, wrong);
         }
+        let help = Some("search from one machine, or measure given rates with `shard`");
+        let wrong = "a search cannot be divided: its shards would not choose the same loads";
+        self.refuse(&["shard"], wrong, help);
         if carries_its_rate(&self.settings.load.arrival) {
+            let help = Some("write poisson, constant or gamma:COV");
             let wrong = "these arrivals have a rate of their own, and a search chooses it";
-            self.complain(
-                "arrival",
-                wrong,
-                Some("write poisson, constant or gamma:COV"),
-            );
+            self.complain("arrival", wrong, help);
         }
-        self.check_searched_load();
-        match wanted.as_slice() {
-            [] | [Wanted::Capacity(_)] => {}
-            _ => {
-                let wrong = "is that of the capacity, which is one figure";
-                self.complain("precision", wrong, Some("write one width, such as 5%"));
-            }
+        // A search is of rates, or of concurrencies.
+        if self.settings.load.closed {
+            self.exclude("closed", &["arrival"], "needs an open loop");
+        } else {
+            self.refuse(&["think_time"], OF_CLOSED_LOOPS, Some("add `closed`"));
+        }
+        if !matches!(wanted.as_slice(), [] | [Wanted::Capacity(_)]) {
+            let wrong = "is that of the capacity, which is one figure";
+            self.complain("precision", wrong, Some("write one width, such as 5%"));
         }
         let budget = self.settings.load.budget;
         if matches!(budget, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
@@ -342,97 +354,37 @@ impl Given {
         }
     }
 
-    /// What a search chooses itself, or what its stages cannot have.
-    fn check_chosen_by_search(&mut self) {
-        for key in [
-            "rate",
-            "concurrency",
-            "requests",
-            "duration",
-            "repeat",
-            "ramp_up",
-            "in_flight_cap",
-            "warmup_drain",
-            "versus",
-            "versus_model",
-            "versus_body",
-        ] {
-            if self.has(key) {
-                let help = format!("take `{key}` or `find_capacity` out");
-                let wrong = match key {
-                    "in_flight_cap" => {
-                        "what it holds back would not be of the load that is searched"
-                    }
-                    "warmup_drain" => "the stages of a search follow their warm-up without a pause",
-                    "versus" | "versus_model" | "versus_body" => {
-                        "the two sides would not get the same load; search each in a run of its own"
-                    }
-                    _ => "a search chooses this itself",
-                };
-                self.complain(key, wrong, Some(&help));
-            }
-        }
-    }
-
-    /// A search is of rates, or of concurrencies.
-    fn check_searched_load(&mut self) {
-        if self.settings.load.closed {
-            if self.has("arrival") {
-                let help = "take `closed` or `arrival` out";
-                self.complain("arrival", "needs an open loop", Some(help));
-            }
-        } else if self.has("think_time") {
-            let wrong = "belongs to a closed loop; an open one does not wait for answers";
-            self.complain("think_time", wrong, Some("add `closed`"));
-        }
-    }
-
     /// Contradictions between keys that are each fine alone.
     fn cross_check(&mut self) {
         self.check_search();
         let searched = self.settings.load.find_capacity;
         let own_rate = carries_its_rate(&self.settings.load.arrival);
-        if self.has("rate") && self.has("concurrency") {
-            let help = "for an open loop with a cap in flight write `in_flight_cap`";
+        if self.has("rate") {
+            let help = Some("for an open loop with a cap in flight write `in_flight_cap`");
             let wrong = "a cell is a closed loop (concurrency) or an open one (rate), not both";
-            self.complain("concurrency", wrong, Some(help));
+            self.refuse(&["concurrency"], wrong, help);
+        } else if !own_rate && !searched {
+            let help = Some("add `rate`, requests per second");
+            self.refuse(&["arrival", "in_flight_cap"], "needs an open loop", help);
         }
-        for key in ["arrival", "in_flight_cap"] {
-            if self.has(key) && !self.has("rate") && !own_rate && !searched {
-                let help = "add `rate`, requests per second";
-                self.complain(key, "needs an open loop", Some(help));
-            }
+        if own_rate {
+            let wrong = "these arrivals are an open loop, which has no concurrency";
+            self.exclude("arrival", &["concurrency"], wrong);
+            let wrong = "these arrivals have a rate of their own";
+            self.exclude("arrival", &["rate"], wrong);
         }
-        for (key, wrong) in [
-            (
-                "concurrency",
-                "these arrivals are an open loop, which has no concurrency",
-            ),
-            ("rate", "these arrivals have a rate of their own"),
-        ] {
-            if own_rate && self.has(key) {
-                let help = format!("take `arrival` or `{key}` out");
-                self.complain(key, wrong, Some(&help));
-            }
-        }
-        for key in ["think_time", "ramp_up"] {
-            if self.has(key) && (own_rate || self.has("rate")) {
-                let wrong = "belongs to a closed loop; an open one does not wait for answers";
-                self.complain(key, wrong, None);
-            }
+        if own_rate || self.has("rate") {
+            self.refuse(&["think_time", "ramp_up"], OF_CLOSED_LOOPS, None);
         }
         self.check_companions();
         if self.has("client_cert") != self.has("client_key") {
             let wrong = "a client certificate and its key go together";
-            self.complain(
-                "client_cert",
-                wrong,
-                Some("give client_cert and client_key"),
-            );
+            let help = Some("give client_cert and client_key");
+            self.complain("client_cert", wrong, help);
         }
-        if self.has("api_key_env") && self.has("api_key_file") {
+        if self.has("api_key_env") {
             let wrong = "the key comes from a variable or from a file, not from both";
-            self.complain("api_key_file", wrong, Some("take one of the two out"));
+            self.refuse(&["api_key_file"], wrong, Some("take one of the two out"));
         }
         let stops = self.settings.load.cancel_after;
         if matches!(stops, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
@@ -444,37 +396,23 @@ impl Given {
 
     /// Keys that say nothing without another.
     fn check_companions(&mut self) {
-        let server = (
-            "prometheus",
-            "there is no Prometheus server to ask",
-            "add `prometheus`, the address of that server",
-        );
-        let shards = (
-            "shard",
-            "there are no shards",
-            "add `shard`, which part this is",
-        );
-        let sides = (
-            "versus",
-            "there is no second side",
-            "add `versus`, the second server",
-        );
-        for (key, (other, wrong, help)) in [
-            ("prometheus_gpus", server),
-            ("prometheus_query", server),
-            ("prometheus_token_env", server),
-            ("per_shard", shards),
-            ("meet", shards),
-            ("blocks", sides),
-            ("margin", sides),
-        ] {
-            let is_there = match other {
-                "versus" => self.settings.versus.is_asked(),
-                _ => self.has(other),
-            };
-            if self.has(key) && !is_there {
-                self.complain(key, wrong, Some(help));
-            }
+        if !self.has("prometheus") {
+            let help = Some("add `prometheus`, the address of that server");
+            let wrong = "there is no Prometheus server to ask";
+            let keys = [
+                "prometheus_gpus",
+                "prometheus_query",
+                "prometheus_token_env",
+            ];
+            self.refuse(&keys, wrong, help);
+        }
+        if !self.has("shard") {
+            let help = Some("add `shard`, which part this is");
+            self.refuse(&["per_shard", "meet"], "there are no shards", help);
+        }
+        if !self.settings.versus.is_asked() {
+            let help = Some("add `versus`, the second server");
+            self.refuse(&["blocks", "margin"], "there is no second side", help);
         }
         self.check_sides();
         self.check_server();
@@ -483,12 +421,9 @@ impl Given {
     /// What a server that is to be started needs, and what it cannot have.
     fn check_server(&mut self) {
         let Some(command) = self.settings.server.server.clone() else {
-            for key in ["server_start_timeout", "vary", "only", "rounds", "in_order"] {
-                if self.has(key) {
-                    let help = "add `server`, the command that starts it";
-                    self.complain(key, "there is no server to start", Some(help));
-                }
-            }
+            let help = Some("add `server`, the command that starts it");
+            let keys = ["server_start_timeout", "vary", "only", "rounds", "in_order"];
+            self.refuse(&keys, "there is no server to start", help);
             return;
         };
         self.check_vary(&command);
@@ -505,23 +440,8 @@ impl Given {
             }
             _ => {}
         }
-        for other in [
-            "engine",
-            "versus",
-            "versus_model",
-            "versus_body",
-            "shard",
-            "meet",
-        ] {
-            if self.has(other) {
-                let help = format!("take `{other}` or `server` out");
-                let wrong = match other {
-                    "engine" => "the embedded engine is measured where no other server is",
-                    "shard" | "meet" => "each shard would start a server of its own",
-                    _ => "two sides in turns have to be running",
-                };
-                self.complain(other, wrong, Some(&help));
-            }
+        for (keys, wrong) in NOT_STARTED {
+            self.exclude("server", keys, wrong);
         }
     }
 
@@ -546,11 +466,8 @@ impl Given {
                 name if !names.contains(&name) => format!("the command has no `{{{name}}}`"),
                 _ => continue,
             };
-            self.complain(
-                "vary",
-                wrong,
-                Some("write {NAME} in `server` where its value stands"),
-            );
+            let help = Some("write {NAME} in `server` where its value stands");
+            self.complain("vary", wrong, help);
         }
         let known = |name: &str, value: &String| {
             let mut varied = asked.vary.iter();
@@ -569,12 +486,9 @@ impl Given {
     /// What several settings of a server cannot have.
     fn check_settings(&mut self, asked: &ServerSettings) {
         if asked.vary.is_empty() {
-            for key in ["only", "rounds", "in_order"] {
-                if self.has(key) {
-                    let help = "add `vary`, or take it out";
-                    self.complain(key, "there is only one setting", Some(help));
-                }
-            }
+            let help = Some("add `vary`, or take it out");
+            let keys = ["only", "rounds", "in_order"];
+            self.refuse(&keys, "there is only one setting", help);
             return;
         }
         let settings = asked.settings();
@@ -583,11 +497,8 @@ impl Given {
         }
         if settings.len() > MOST_SETTINGS {
             let wrong = format!("more than {MOST_SETTINGS} settings");
-            self.complain(
-                "vary",
-                wrong,
-                Some("give fewer values, or constraints with `only`"),
-            );
+            let help = Some("give fewer values, or constraints with `only`");
+            self.complain("vary", wrong, help);
             return;
         }
         let broken = settings.iter().filter_map(|one| asked.command_of(one));
@@ -596,12 +507,8 @@ impl Given {
             let wrong = format!("`{filled}` has a quote that is not closed");
             self.complain("vary", wrong, None);
         }
-        for other in ["target", "start_at", "metrics_listen"] {
-            if self.has(other) {
-                let help = format!("take `{other}` or `vary` out");
-                self.complain(other, "belongs to a single run", Some(&help));
-            }
-        }
+        let of_one = ["target", "start_at", "metrics_listen"];
+        self.exclude("vary", &of_one, "belongs to a single run");
     }
 
     /// What two sides in turns cannot do.
@@ -610,11 +517,8 @@ impl Given {
         if !versus.is_asked() {
             return;
         }
-        let keys = ["versus", "versus_model", "versus_body"];
-        let key = keys
-            .into_iter()
-            .find(|key| self.has(key))
-            .unwrap_or("versus");
+        let key = SIDES.iter().find(|key| self.has(key));
+        let key = *key.unwrap_or(&"versus");
         let one_server = versus
             .versus
             .iter()
@@ -627,27 +531,18 @@ impl Given {
             let wrong = "both sides are one server, whose prefix cache would know each prompt from its first turn";
             self.complain("salt", wrong, Some("take `salt = \"never\"` out"));
         }
-        for other in ["shard", "meet", "start_at", "metrics_listen"] {
-            if self.has(other) {
-                let help = format!("take `{other}` or `{key}` out");
-                self.complain(other, "does not go with two sides in turns", Some(&help));
-            }
-        }
+        let of_one = ["shard", "meet", "start_at", "metrics_listen"];
+        self.exclude(key, &of_one, "does not go with two sides in turns");
     }
 
     /// Grids take lists, everything else distributions.
     fn check_lengths(&mut self) {
         let workload = &self.settings.workload;
         let grid = workload.grid;
-        if grid && self.has("categories") {
-            let help = "take `grid` or `categories` out";
-            self.complain("categories", "a grid has no categories", Some(help));
-        }
-        for key in ["concurrency", "think_time", "ramp_up"] {
-            if grid && self.has(key) {
-                let help = format!("take `grid` or `{key}` out");
-                self.complain(key, "a grid is measured one at a time", Some(&help));
-            }
+        if grid {
+            self.exclude("grid", &["categories"], "a grid has no categories");
+            let of_load = ["concurrency", "think_time", "ramp_up"];
+            self.exclude("grid", &of_load, "a grid is measured one at a time");
         }
         let workload = self.settings.workload.clone();
         let of_grid = grid || self.settings.benchmark == Benchmark::Latency;
@@ -765,6 +660,51 @@ impl Given {
         None
     }
 }
+
+/// Keys that a search chooses itself, or that its stages cannot have.
+const NOT_SEARCHED: [(&[&str], &str); 4] = [
+    (
+        &[
+            "rate",
+            "concurrency",
+            "requests",
+            "duration",
+            "repeat",
+            "ramp_up",
+        ],
+        "a search chooses this itself",
+    ),
+    (
+        &["in_flight_cap"],
+        "what it holds back would not be of the load that is searched",
+    ),
+    (
+        &["warmup_drain"],
+        "the stages of a search follow their warm-up without a pause",
+    ),
+    (
+        SIDES,
+        "the two sides would not get the same load; search each in a run of its own",
+    ),
+];
+
+/// Keys that a server cannot have that is started for the measurement.
+const NOT_STARTED: [(&[&str], &str); 3] = [
+    (
+        &["engine"],
+        "the embedded engine is measured where no other server is",
+    ),
+    (SIDES, "two sides in turns have to be running"),
+    (
+        &["shard", "meet"],
+        "each shard would start a server of its own",
+    ),
+];
+
+/// The keys of a second side.
+const SIDES: &[&str] = &["versus", "versus_model", "versus_body"];
+
+const OF_CLOSED_LOOPS: &str = "belongs to a closed loop; an open one does not wait for answers";
 
 fn scenarios(file: &Path, around: &dyn Surroundings) -> Result<bench_insight::ScenarioSet, String> {
     let (text, name) = (around.read(file)?, file.display());
