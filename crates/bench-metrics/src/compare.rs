@@ -360,4 +360,5 @@ impl Difference {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/compare.rs"]
 mod tests;

@@ -126,4 +126,5 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/readings_derive.rs"]
 mod tests;
