@@ -9,6 +9,7 @@ use bench_schema::Stage;
 /// Why a client, a timer or a probe could not do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ClientError {
     /// A target without a URL.
     #[error("the target has no URL; name at least one, for example http://127.0.0.1:8000")]
@@ -18,13 +19,11 @@ pub enum ClientError {
     Url {
         /// As it was given, without credentials.
         url: String,
-        /// What is wrong, and what would be right.
         problem: String,
     },
     /// A header name or value that HTTP does not allow.
     #[error("header `{name}` is not allowed in HTTP: {problem}")]
     Header {
-        /// The header's name.
         name: String,
         /// What is wrong; never the value, which may be a secret.
         problem: String,
@@ -32,19 +31,13 @@ pub enum ClientError {
     /// A certificate, key or root store that could not be used.
     #[error("TLS: {what} from {path}: {problem}")]
     TlsFile {
-        /// What was wanted: certificates, a private key.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         problem: String,
     },
     /// The TLS configuration as a whole was refused.
     #[error("TLS: {problem}")]
-    Tls {
-        /// What is wrong.
-        problem: String,
-    },
+    Tls { problem: String },
     /// The kernel gave no timer for pacing.
     #[error("no timer for pacing; are there file descriptors left (ulimit -n)?")]
     Timer(#[source] io::Error),
@@ -53,30 +46,20 @@ pub enum ClientError {
     FetchThread(io::Error),
     /// A plain request (probe, scrape) that did not get an answer.
     #[error("{url}: {message}")]
-    Fetch {
-        /// The address.
-        url: String,
-        /// Where it stopped and why.
-        message: String,
-    },
+    Fetch { url: String, message: String },
     /// A plain request that had no answer in time.
     #[error("{url}: no answer within {waited:?} ({stage} stage)")]
     NoAnswer {
-        /// The address.
         url: String,
-        /// The limit.
         waited: Duration,
-        /// What it was waiting for.
         stage: Stage,
     },
     /// The server was not ready in time.
     #[error("{url} was not ready after {waited_s:.0} s (last answer: {last})")]
     NotReady {
-        /// The address.
         url: String,
         /// Seconds waited.
         waited_s: f64,
-        /// What the last attempt saw.
         last: String,
     },
 }

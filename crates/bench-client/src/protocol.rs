@@ -144,7 +144,6 @@ pub trait Protocol: fmt::Debug + Send + Sync {
     /// Reads one document of an answer. `[DONE]` does not come here: it means the same in every API that has it.
     ///
     /// # Errors
-    ///
     /// [`DecodeError`] if the document is not what the API promises. An error that the server reports is not one: it goes
     /// to [`Delta::error`].
     fn decode(&self, document: Document<'_>, out: &mut Delta) -> Result<(), DecodeError>;
@@ -206,7 +205,6 @@ pub const PROTOCOLS: [&str; APIS.len()] = {
 /// The protocol called `name`, with the usual options.
 ///
 /// # Errors
-///
 /// As for [`protocol_with_options`].
 pub fn protocol_by_name(name: &str) -> Result<Arc<dyn Protocol>, ProtocolError> {
     protocol_with_options(name, &ProtocolOptions::default())
@@ -215,7 +213,6 @@ pub fn protocol_by_name(name: &str) -> Result<Arc<dyn Protocol>, ProtocolError> 
 /// The protocol called `name`; `template:FILE` reads the file.
 ///
 /// # Errors
-///
 /// [`ProtocolError`] if there is none of that name, with the names there are; or if a template cannot be read or used.
 pub fn protocol_with_options(
     name: &str,
@@ -262,17 +259,13 @@ impl From<serde_json::Error> for DecodeError {
 
 /// Why there is no such protocol.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ProtocolError {
     /// The name is not known.
     #[error(
         "no protocol is called `{name}`; known are {known}; for anything else use `template:FILE`"
     )]
-    Unknown {
-        /// The name that was asked for.
-        name: String,
-        /// The names that there are.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// `template` was asked for without the file that describes it.
     #[error(
         "the protocol `template` needs a description: use `template:FILE` (docs/protocols.md shows one)"
@@ -281,18 +274,14 @@ pub enum ProtocolError {
     /// The template's file cannot be read.
     #[error("the template `{path}` cannot be read; check the path")]
     TemplateFile {
-        /// The path as given.
         path: String,
-        /// What the system said.
         #[source]
         source: std::io::Error,
     },
     /// The template's file is not a template.
     #[error("the template `{path}` is not one: {source}; docs/protocols.md lists its keys")]
     TemplateSyntax {
-        /// The path as given.
         path: String,
-        /// What the parser said.
         #[source]
         source: serde_json::Error,
     },
@@ -300,20 +289,10 @@ pub enum ProtocolError {
     #[error(
         "`{pointer}` in the template's `{key}` is no JSON pointer; it begins with `/`, as in `/choices/0/text`"
     )]
-    Pointer {
-        /// The template's key.
-        key: &'static str,
-        /// The path as given.
-        pointer: String,
-    },
+    Pointer { key: &'static str, pointer: String },
     /// The template's body uses a placeholder that does not exist.
     #[error(
         "the template's body has the placeholder `{{{{{name}}}}}`, which does not exist; known are {known}"
     )]
-    Placeholder {
-        /// The placeholder.
-        name: String,
-        /// The placeholders that there are.
-        known: String,
-    },
+    Placeholder { name: String, known: String },
 }

@@ -26,7 +26,6 @@ pub trait SseDecoder {
     /// Takes the next bytes, cut anywhere, and hands each event they complete to `sink`, in order.
     ///
     /// # Errors
-    ///
     /// [`SseError::TooLarge`] once an event passes the decoder's limit; the decoder is of no use afterwards.
     fn feed(&mut self, bytes: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) -> Result<(), SseError>;
 

@@ -3,27 +3,20 @@
 /// Why a sampler could not be started, or a page not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum HardwareError {
     /// The operating system refused a thread.
     #[error(
         "no thread for the sampler's `{worker}`; raise the limit on threads or turn that source off"
     )]
     Thread {
-        /// Which of the sampler's threads.
         worker: String,
-        /// What the system said.
         source: std::io::Error,
     },
     /// A page holds no metric at all.
     #[error("not a page of metrics in the Prometheus text format: {why}; check the address")]
-    NotMetrics {
-        /// What was found instead.
-        why: String,
-    },
+    NotMetrics { why: String },
     /// The answer of a Prometheus server's query API is not what it should be.
     #[error("not an answer of the Prometheus query API: {why}; check the address and the query")]
-    NotAQueryAnswer {
-        /// What was found instead.
-        why: String,
-    },
+    NotAQueryAnswer { why: String },
 }

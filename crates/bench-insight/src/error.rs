@@ -5,55 +5,28 @@ use thiserror::Error;
 /// A gate, an objective or a scenario that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum InsightError {
     /// A `--target` that is not one.
     #[error("target `{target}`: {problem}")]
-    BadTarget {
-        /// As written.
-        target: String,
-        /// The part, what is wrong with it, and what to write.
-        problem: String,
-    },
+    BadTarget { target: String, problem: String },
     /// A regression rule that is not one.
     #[error("regression rule `{rule}`: {problem}")]
-    BadRule {
-        /// As written.
-        rule: String,
-        /// The part, what is wrong with it, and what to write.
-        problem: String,
-    },
+    BadRule { rule: String, problem: String },
     /// A regression rule whose figure is not among what these two sides could be compared by.
     #[error("regression rule `{rule}`: {problem}")]
-    NotCompared {
-        /// As written.
-        rule: String,
-        /// What is missing, and what is there.
-        problem: String,
-    },
+    NotCompared { rule: String, problem: String },
     /// A scenario whose objectives cannot be checked.
     #[error("scenario `{scenario}`: {problem}")]
-    BadScenario {
-        /// Its name.
-        scenario: String,
-        /// The key, what is wrong with it, and what to write.
-        problem: String,
-    },
+    BadScenario { scenario: String, problem: String },
     /// An objective that cannot be read.
     #[error("objective `{objective}`: {problem}")]
-    BadObjective {
-        /// As written.
-        objective: String,
-        /// What is wrong with it, and what to write.
-        problem: String,
-    },
+    BadObjective { objective: String, problem: String },
     /// A price, a think time or another assumption that makes no sense.
     #[error("{name} is {value}; {next}")]
     BadAssumption {
-        /// What it is.
         name: String,
-        /// As given.
         value: String,
-        /// What to give instead.
         next: String,
     },
 }

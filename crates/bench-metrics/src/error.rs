@@ -7,34 +7,20 @@ use thiserror::Error;
 /// "Not enough data for an answer" is not an error: such functions return `Option`.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum MetricsError {
     /// A sample needs at least one value.
     #[error("a sample needs at least one value; keep it absent instead")]
     EmptySample,
     /// A value was NaN or infinite.
     #[error("value {index} of the sample is {value}; leave out what was not measured")]
-    NotFinite {
-        /// Position in the input.
-        index: usize,
-        /// The value found there.
-        value: f64,
-    },
+    NotFinite { index: usize, value: f64 },
     /// Two histograms with different bucket layouts were to be merged or subtracted.
     #[error(
         "histograms of {left} and {right} precision bits cannot be combined; record both with the same precision"
     )]
-    DifferentPrecision {
-        /// Precision bits of the one.
-        left: u32,
-        /// Precision bits of the other.
-        right: u32,
-    },
+    DifferentPrecision { left: u32, right: u32 },
     /// A precision rule could not be read.
     #[error("precision rule `{text}`: {problem}; write it as `p99:ttft=5%` or `mean:e2e=2%`")]
-    BadPrecision {
-        /// What was given.
-        text: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    BadPrecision { text: String, problem: String },
 }

@@ -150,7 +150,6 @@ impl Histogram {
     /// Adds the counts of another.
     ///
     /// # Errors
-    ///
     /// [`MetricsError::DifferentPrecision`] where the layouts differ.
     pub fn merge(&mut self, other: &Self) -> Result<(), MetricsError> {
         self.layout.same_as(other.layout)?;
@@ -174,7 +173,6 @@ impl Histogram {
     /// Min and max are known to the bucket only. Counts that would be negative (the order was wrong) are 0.
     ///
     /// # Errors
-    ///
     /// [`MetricsError::DifferentPrecision`] where the layouts differ.
     pub fn since(&self, earlier: &Self) -> Result<Self, MetricsError> {
         self.layout.same_as(earlier.layout)?;

@@ -13,7 +13,6 @@ impl Sample {
     /// Sorts the values. Cost: O(n log n), once.
     ///
     /// # Errors
-    ///
     /// [`MetricsError::EmptySample`] without values, [`MetricsError::NotFinite`] where one is NaN or infinite.
     pub fn new(mut values: Vec<f64>) -> Result<Self, MetricsError> {
         if values.is_empty() {

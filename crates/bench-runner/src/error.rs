@@ -9,29 +9,20 @@ use crate::journal::JournalError;
 /// Why a run could not be made, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum RunError {
     /// The configuration is wrong; every problem is here.
     #[error("{}", listed(.0))]
     Config(Vec<Problem>),
     /// The configuration file cannot be read.
     #[error("cannot read {path}; give a file of keys with --config or BENCH_CONFIG")]
-    ConfigFile {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    ConfigFile { path: PathBuf, source: io::Error },
     /// The embedded engine did not start.
     #[error("the embedded engine did not start: {0}")]
     Engine(String),
     /// The server cannot be measured.
     #[error("{what}\n  help: {help}")]
-    Server {
-        /// What was tried and what came.
-        what: String,
-        /// What to do.
-        help: String,
-    },
+    Server { what: String, help: String },
     /// Somebody ended it before there was anything to keep.
     #[error("{}, before anything was measured", crate::stop::ended_by(.0))]
     Interrupted(&'static str),

@@ -15,25 +15,19 @@ use serde::Serialize;
 
 /// What went wrong with a journal.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum JournalError {
     /// The file could not be made.
     #[error("cannot write {path}; choose another folder with --out")]
-    Create {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
+    Create { path: PathBuf, source: io::Error },
     /// Some lines never reached the disk.
     #[error(
         "{lost_lines} lines of {path} could not be written; the result counts them, and what was on disk before is there"
     )]
     Lost {
-        /// The part that was being written.
         path: PathBuf,
-        /// Lines that are only in memory, a torn one included.
+        /// Those that are only in memory, a torn one included.
         lost_lines: usize,
-        /// The system's reason.
         source: io::Error,
     },
     /// Somebody else wrote to it.

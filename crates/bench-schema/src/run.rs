@@ -446,25 +446,20 @@ impl Schema {
 /// A stored result that cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum SchemaError {
     /// The file is of some other format.
     #[error(
         "this is a `{found}` file, not a `{}` one; give a run directory or its run.json",
         SCHEMA_NAME
     )]
-    OtherFormat {
-        /// The name it gives.
-        found: String,
-    },
+    OtherFormat { found: String },
     /// The file was written by a newer tool.
     #[error(
         "written in schema version {found}, this program reads up to {}; use a newer bench-report",
         SCHEMA_MAJOR
     )]
-    TooNew {
-        /// Its major version.
-        found: u32,
-    },
+    TooNew { found: u32 },
     /// The text is not the one that was written.
     #[error(
         "it was changed or damaged after it was written: its digest is of another text; take it from a copy, or make it again with `bench-report recover` \

@@ -4,19 +4,15 @@ use std::path::PathBuf;
 
 /// Why something could not be run or read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says what each field is")]
 pub enum VerifyError {
     /// A program is not where it was looked for.
     #[error("{path} is not there; build it first: cargo build --release --bins", path = path.display())]
-    Missing {
-        /// Where it was looked for.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// A program could not be started or waited for.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
         what: String,
-        /// What the system said.
         source: std::io::Error,
     },
     /// The engine could not be started.
@@ -24,30 +20,17 @@ pub enum VerifyError {
     Engine(#[from] bench_engine::EngineError),
     /// Something that was read is not what it should be.
     #[error("{what}: {reason}")]
-    Read {
-        /// What was read.
-        what: String,
-        /// Why it cannot be used.
-        reason: String,
-    },
+    Read { what: String, reason: String },
     /// A benchmark ended without a result.
     #[error("{command} ended with {code:?} and no run.json: {said}")]
     NoResult {
-        /// The command line.
         command: String,
-        /// Its exit code.
         code: Option<i32>,
-        /// The end of what it said.
         said: String,
     },
     /// A name that there is not.
     #[error("there is no {name:?}; there are: {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
+    Unknown { name: String, known: String },
 }
 
 impl VerifyError {

@@ -58,7 +58,6 @@ impl Arrivals {
     /// distribution and their CoV. One that its duration ends first has rate × duration requests, the last of them due at its end.
     ///
     /// # Errors
-    ///
     /// Where a rate or a parameter is not above 0, where a moving rate has no extent, for a series whose file cannot be
     /// read, and for [`ArrivalKind::Trace`].
     pub fn new(
@@ -210,7 +209,6 @@ impl RateCurve {
     /// The same rate throughout, requests per second.
     ///
     /// # Errors
-    ///
     /// Where the rate is not a number above 0.
     pub fn constant(rate: f64) -> Result<Self, WorkloadError> {
         Self::lines(&[], rate)
@@ -219,7 +217,6 @@ impl RateCurve {
     /// From one rate to another in a straight line over the extent.
     ///
     /// # Errors
-    ///
     /// Where both rates are 0 or one is negative, and where the extent has no end.
     pub fn ramp((from, to): (f64, f64), extent: Extent) -> Result<Self, WorkloadError> {
         let length = length(extent, 0.5 * (from + to))?;
@@ -229,7 +226,6 @@ impl RateCurve {
     /// Equal steps over the extent.
     ///
     /// # Errors
-    ///
     /// Where there are no rates, one is negative or all are 0, and where the extent has no end.
     pub fn steps(rates: &[f64], extent: Extent) -> Result<Self, WorkloadError> {
         let count = rates.len() as f64;
@@ -241,7 +237,6 @@ impl RateCurve {
     /// From a CSV file of `seconds,requests_per_s`, with or without that header; each rate holds until the next row.
     ///
     /// # Errors
-    ///
     /// Where the file cannot be read, a row is not two numbers, or times do not grow from 0.
     pub fn from_file(path: &Path) -> Result<Self, WorkloadError> {
         let text = bounded::read_text(path, "reading a rate series")?;

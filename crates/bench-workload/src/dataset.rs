@@ -16,6 +16,7 @@ use crate::{JointSpec, LengthCategory, LengthSpec, WorkloadError, bounded};
 /// `docs/workloads.md` has the grammar and an example of each.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum DatasetSpec {
     /// `mixed`: the use cases of [`crate::USE_CASES`].
     Mixed,
@@ -34,35 +35,26 @@ pub enum DatasetSpec {
     Study(Study),
     /// `spread` or `spread:tiny,long`: total lengths in categories, in turn.
     Spread(Vec<LengthCategory>),
-    /// `prefix:GROUPS:PREFIX:OWN` or `prefix:GROUPS:PREFIX:OWN:zipf=S`: groups that share the start of their prompts.
+    /// `prefix:GROUPS:PREFIX:OWN` or `prefix:GROUPS:PREFIX:OWN:zipf=S`: groups that share the start of their prompts; the length of that start, and of what follows
+    /// it.
     Prefix {
-        /// How many different prefixes.
         groups: u64,
-        /// Length of each prefix.
         prefix: u64,
-        /// Length of what follows it.
         own: LengthSpec,
         /// Popularity of the groups: 0 is even, above it Zipf with this exponent.
         skew: f64,
     },
-    /// `multiturn:TURNS:FIRST:NEXT` or `…:think=SECONDS`: conversations whose next turn waits for the answer.
+    /// `multiturn:TURNS:FIRST:NEXT` or `…:think=SECONDS`: conversations whose next turn waits for the answer; their turns, the lengths of the first message and of the
+    /// later ones.
     MultiTurn {
-        /// Turns of each conversation.
         turns: LengthSpec,
-        /// Length of the first user message.
         first: LengthSpec,
-        /// Length of the later ones.
         next: LengthSpec,
         /// Seconds from an answer to the next turn.
         think_s: f64,
     },
-    /// `FORMAT:FILE`.
-    File {
-        /// How to read it.
-        format: FileFormat,
-        /// The file; a name that ends in `.gz` is unpacked while it is read.
-        path: PathBuf,
-    },
+    /// `FORMAT:FILE`; a file whose name ends in `.gz` is unpacked while it is read.
+    File { format: FileFormat, path: PathBuf },
 }
 
 /// Rows of a file that are read to learn its labels.

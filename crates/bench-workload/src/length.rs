@@ -37,44 +37,20 @@ pub(crate) const MAX_LENGTH: u64 = 1 << 24;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "a variant says what its fields are")]
 pub enum LengthSpec {
     /// Always this.
     Fixed(u64),
     /// Uniform, both ends included.
-    Uniform {
-        /// Least.
-        low: u64,
-        /// Most.
-        high: u64,
-    },
-    /// Normal.
-    Normal {
-        /// Mean.
-        mean: f64,
-        /// Standard deviation.
-        sd: f64,
-    },
-    /// The exponential of a normal.
-    LogNormal {
-        /// Mean of the logarithm.
-        mu: f64,
-        /// Standard deviation of the logarithm.
-        sigma: f64,
-    },
+    Uniform { low: u64, high: u64 },
+    /// Normal, by its mean and standard deviation.
+    Normal { mean: f64, sd: f64 },
+    /// The exponential of a normal, by that one's mean and standard deviation.
+    LogNormal { mu: f64, sigma: f64 },
     /// Gamma; its mean is `shape · scale`, its sd / mean is `1 / √shape`.
-    Gamma {
-        /// Shape.
-        shape: f64,
-        /// Scale.
-        scale: f64,
-    },
+    Gamma { shape: f64, scale: f64 },
     /// 1 to `max`, `k` with a probability in proportion to `k^−exponent`.
-    Zipf {
-        /// Most.
-        max: u64,
-        /// Exponent.
-        exponent: f64,
-    },
+    Zipf { max: u64, exponent: f64 },
     /// These in turn, by the index of the request.
     List(Vec<u64>),
     /// Drawn from the values in a file: whole numbers separated by blanks, or a trace, whose input or output lengths are taken.
@@ -83,11 +59,8 @@ pub enum LengthSpec {
     Mixture(Vec<(f64, LengthSpec)>),
     /// Drawn again while outside these bounds; after 64 draws the nearest bound.
     Within {
-        /// What is drawn.
         spec: Box<LengthSpec>,
-        /// Least.
         low: u64,
-        /// Most.
         high: u64,
     },
 }
@@ -360,7 +333,6 @@ impl LengthSampler {
     /// Ready to draw input lengths (`empirical` takes the input column of a trace).
     ///
     /// # Errors
-    ///
     /// Where a file of an empirical distribution cannot be read or holds no lengths.
     pub fn input(spec: &LengthSpec) -> Result<Self, WorkloadError> {
         Self::new(spec, Side::Input)
@@ -369,7 +341,6 @@ impl LengthSampler {
     /// Ready to draw output lengths (`empirical` takes the output column of a trace).
     ///
     /// # Errors
-    ///
     /// Where a file of an empirical distribution cannot be read or holds no lengths.
     pub fn output(spec: &LengthSpec) -> Result<Self, WorkloadError> {
         Self::new(spec, Side::Output)
@@ -442,7 +413,6 @@ impl JointSampler {
     /// Ready to draw pairs.
     ///
     /// # Errors
-    ///
     /// Where a file of an empirical distribution cannot be read or holds no lengths.
     pub fn new(spec: &JointSpec) -> Result<Self, WorkloadError> {
         let (mut pairs, mut sums, mut samplers) = (Vec::new(), Vec::new(), Vec::new());

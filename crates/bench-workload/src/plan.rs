@@ -40,7 +40,6 @@ impl Plan {
     /// Checks the spec, reads what it names and builds the tables; makes no request yet.
     ///
     /// # Errors
-    ///
     /// Where settings contradict each other, files cannot be read, or a tokenizer has no words to build prompts from.
     pub fn new(
         spec: PlanSpec,
@@ -86,7 +85,6 @@ impl Plan {
     /// What the plan looks like: from its first `at_most` requests, all shards.
     ///
     /// # Errors
-    ///
     /// Where a request cannot be made.
     pub fn summary(&self, at_most: u64) -> Result<PlanSummary, WorkloadError> {
         let all = PlanIter::new(Arc::clone(&self.inner)).of_shard(Shard::WHOLE);

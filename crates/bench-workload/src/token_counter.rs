@@ -32,14 +32,12 @@ pub trait TokenCounter: Send + Sync + fmt::Debug {
     /// The length of a text.
     ///
     /// # Errors
-    ///
     /// Where a tokenizer or a server fails.
     fn count(&self, text: &str) -> Result<u64, WorkloadError>;
 
     /// The length of a text, and where its first `length` tokens end.
     ///
     /// # Errors
-    ///
     /// Where a tokenizer or a server fails.
     fn measure(&self, text: &str, _length: u64) -> Result<Measured, WorkloadError> {
         Ok(Measured {
@@ -57,7 +55,6 @@ pub trait TokenCounter: Send + Sync + fmt::Debug {
     /// Words that add exactly one to the length where they follow a blank, to build prompts from.
     ///
     /// # Errors
-    ///
     /// Where a tokenizer fails.
     fn pool(&self) -> Result<Arc<WordPool>, WorkloadError> {
         Ok(Arc::new(WordPool::built_in()))
@@ -222,7 +219,6 @@ impl HfTokenizer {
     /// From a `tokenizer.json` or the folder that holds one. Nothing is downloaded.
     ///
     /// # Errors
-    ///
     /// Where there is no such file, or it is no tokenizer.
     pub fn open(path: &Path) -> Result<Self, WorkloadError> {
         let file = if path.is_dir() {

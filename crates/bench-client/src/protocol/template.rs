@@ -67,7 +67,6 @@ impl Template {
     /// Checks a description.
     ///
     /// # Errors
-    ///
     /// [`ProtocolError::Pointer`] and [`ProtocolError::Placeholder`], which name what is wrong.
     pub fn new(config: TemplateConfig) -> Result<Self, ProtocolError> {
         check_body(&config.body)?;
@@ -94,7 +93,6 @@ impl Template {
     /// Reads a description from a file.
     ///
     /// # Errors
-    ///
     /// [`ProtocolError::TemplateFile`] if it cannot be read, [`ProtocolError::TemplateSyntax`] if it is not one, and those of
     /// [`Template::new`].
     pub fn from_file(path: &str) -> Result<Self, ProtocolError> {
