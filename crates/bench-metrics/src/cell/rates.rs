@@ -7,7 +7,7 @@ use bench_schema::{Interval, Load, Metric, Rates, Stamp, Stationarity, Window, W
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
 use crate::in_flight::InFlight;
-use crate::num::{float, mean};
+use crate::num::float;
 use crate::sample::Sample;
 use crate::steady::{Flight, find_steady};
 use crate::summary::interval_of;
@@ -225,8 +225,12 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         offered_requests_per_s: offered,
         served_requests_per_s: served.map(|(rate, _)| rate),
         output_tokens_per_s: output,
-        output_tokens_per_s_interval: output
-            .and_then(|value| around(value, spans, timeline, &tokens_of)),
+        output_tokens_per_s_interval: output.and_then(|value| {
+            let closed = steady && !load.is_open();
+            let by_streams = closed.then(|| of_streams(value, spans, mean_in_flight));
+            let by_time = || around(value, spans, timeline, &tokens_of);
+            by_streams.flatten().or_else(by_time)
+        }),
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,
         mean_in_flight,
@@ -291,6 +295,36 @@ fn around(
     interval_of_rate(&BlockMean { value, ..error })
 }
 
+/// The interval of a steady closed loop's tokens/s: the mean in flight times what a stream gives in a second of its stay, whose error is that of
+/// requests. What arrives in a stretch of time depends on the few requests that are under way in it, so that stretches are no independent values. It
+/// reaches to `value`, what did arrive over the length of the window. `None` where the tokens of a request are not known.
+fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval> {
+    let rows = spans.iter().flat_map(Span::rows);
+    let sent = rows.filter(|row| row.instants().sent.is_some());
+    let parts = sent.map(|row| {
+        let instants = row.instants();
+        let tokens = instants.tokens.or((instants.events == 0).then_some(0))?;
+        let den = (instants.ended()? - instants.sent?).as_secs_f64();
+        let num = float(usize::try_from(tokens).ok()?);
+        Some(Part { num, den })
+    });
+    let parts: Vec<Part> = parts.collect::<Option<_>>()?;
+    let (stream, (low, high)) = per_stream(&parts)?;
+    let rate = in_flight * stream;
+    interval_of((rate * low).min(value), (rate * high).max(value), LEVEL)
+}
+
+/// What requests give for each second of their stay (Σ num / Σ den), and the factors between which it lies: its logarithm's error, within the least and the
+/// most that one of them gave, so that it never reaches 0. `None` where the error is as large as itself.
+fn per_stream(parts: &[Part]) -> Option<(f64, (f64, f64))> {
+    let seen = BlockMean::of_parts(parts).filter(|seen| seen.value > 0.0)?;
+    let half = t_critical(LEVEL, seen.df) * seen.std_err / seen.value;
+    let each = || parts.iter().map(|part| part.num / part.den / seen.value);
+    let least = each().fold(f64::INFINITY, f64::min);
+    let most = each().fold(0.0, f64::max);
+    (half < 1.0).then(|| (seen.value, ((-half).exp().max(least), half.exp().min(most))))
+}
+
 /// The interval of a rate; `None` where it reaches down to nothing, since then the data does not tell the rate.
 pub(super) fn interval_of_rate(rate: &BlockMean) -> Option<Interval> {
     let (low, high) = rate.interval(LEVEL).bounds()?;
@@ -339,20 +373,16 @@ fn by_littles_law(
         ended += 1;
         completed += usize::from(row.completed());
         if let (Some(sent), Some(left)) = (row.instants().sent, row.instants().ended()) {
-            cycles.push((left - sent).as_secs_f64() + think);
+            let den = (left - sent).as_secs_f64() + think;
+            cycles.push(Part { num: 1.0, den });
         }
     }
-    let cycle = mean(&cycles).filter(|cycle| *cycle > 0.0 && completed > 0)?;
-    let rate = in_flight * float(completed) / float(ended) / cycle;
-    let shortest = cycles.iter().copied().fold(f64::INFINITY, f64::min);
-    let longest = cycles.iter().copied().fold(0.0, f64::max);
-    let of_cycles = BlockMean::of_values(&cycles)
-        .map(|seen| t_critical(LEVEL, seen.df) * seen.std_err / cycle)
-        .filter(|half| *half < 1.0)
-        .map(|half| {
-            let (low, high) = (cycle / half.exp(), cycle * half.exp());
-            (cycle / high.min(longest), cycle / low.max(shortest))
-        });
+    let all: f64 = cycles.iter().map(|cycle| cycle.den).sum();
+    if all <= 0.0 || completed == 0 {
+        return None;
+    }
+    let rate = in_flight * float(completed) / float(ended) * float(cycles.len()) / all;
+    let of_cycles = per_stream(&cycles).map(|(_, factors)| factors);
     let waves = float(cycles.len()) / (in_flight * float(spans.len()));
     let of_ends = (counted.1)
         .filter(|_| waves >= MANY_WAVES)

@@ -4,7 +4,7 @@ use bench_metrics::{
     BlockMean, Part, Sample, Timeline, quantile_in_time, summarise_cell, summarise_clusters,
 };
 
-use bench_schema::{Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Unit, Window};
+use bench_schema::{Interval, Metric, Nanos, RequestRecord, Slo, SloVerdict, Stamp, Unit, Window};
 
 use crate::aggregate::{closed, open};
 use crate::noise::Noise;
@@ -375,12 +375,49 @@ fn long_coverage_tables() {
     }
 }
 
-/// Of a closed loop of `slots` slots over which `n` requests go, exp(spread · z) × 100 ms each: which share of the trials has an interval of its
-/// requests/s, how many of those hold the truth, and the widest of them over its rate.
-fn rate_coverage(slots: u32, n: usize, spread: f64, memory: f64, trials: u64) -> (f64, f64, f64) {
+/// How often something was told, how many of those hold the truth, and the widest interval over its rate.
+#[derive(Default)]
+struct Held {
+    trials: f64,
+    told: f64,
+    held: f64,
+    widest: f64,
+}
+
+impl Held {
+    fn count(&mut self, rate: f64, interval: Option<Interval>, truth: f64) {
+        self.trials += 1.0;
+        if let Some(interval) = interval {
+            self.told += 1.0;
+            self.held += f64::from(u8::from(interval.low <= truth && truth <= interval.high));
+            self.widest = self.widest.max((interval.high - interval.low) / rate);
+        }
+    }
+
+    fn shown(&self) -> String {
+        let (held, told) = (100.0 * self.share(), 100.0 * self.told / self.trials);
+        format!("{held:.1} ({told:.0}), widest {:.2}", self.widest)
+    }
+
+    fn share(&self) -> f64 {
+        self.held / self.told.max(1.0)
+    }
+}
+
+/// Of a closed loop of `slots` slots over which `n` requests go, exp(spread · z) × 100 ms each, a fifth of it before the first token: how its requests/s
+/// and its tokens/s are covered. `long` answers take longer because they have more tokens, 5 ms apart; others have twenty.
+fn rate_coverage(
+    slots: u32,
+    n: usize,
+    spread: f64,
+    memory: f64,
+    long: bool,
+    trials: u64,
+) -> [Held; 2] {
     // 1 ms passes from the last token to the end
-    let truth = f64::from(slots) * 1e3 / (100.0 * (spread * spread / 2.0).exp() + 1.0);
-    let (mut told, mut held, mut widest) = (0.0, 0.0, 0.0_f64);
+    let stay = 100.0 * (spread * spread / 2.0).exp() + 1.0;
+    let truth = f64::from(slots) * 1e3 / stay;
+    let mut seen = [Held::default(), Held::default()];
     for seed in 0..trials {
         let stays = Noise::seeded(seed).series(n, memory);
         let mut free: Vec<f64> = (0..slots).map(|slot| 0.01 * f64::from(slot)).collect();
@@ -389,20 +426,23 @@ fn rate_coverage(slots: u32, n: usize, spread: f64, memory: f64, trials: u64) ->
             let first = (0..free.len()).min_by(|a, b| free[*a].total_cmp(&free[*b]));
             let (slot, e2e) = (first.unwrap_or_default(), 100.0 * (spread * z).exp());
             let sent = free[slot];
-            records.push(answer(id, sent, &[sent + 0.1 * e2e, sent + e2e]));
+            let tokens = if long { (e2e / 5.0).ceil() } else { 20.0 };
+            let gap = 0.8 * e2e / (tokens - 1.0).max(1.0);
+            let instants = (0..tokens as u32).map(|k| sent + 0.2 * e2e + gap * f64::from(k));
+            records.push(answer(id, sent, &instants.collect::<Vec<_>>()));
             free[slot] = sent + e2e + 1.0;
         }
+        // rounding up adds half a token
+        let tokens = if long { (stay - 1.0) / 5.0 + 0.5 } else { 20.0 };
         records.sort_by_key(RequestRecord::last_instant);
         let cell = summarise_cell(&records, closed(slots));
         let rates = cell.windows.steady.or(cell.windows.whole);
         let Some(rates) = rates else { continue };
-        if let Some(interval) = rates.requests_per_s_interval {
-            told += 1.0;
-            held += f64::from(u8::from(interval.low <= truth && truth <= interval.high));
-            widest = widest.max((interval.high - interval.low) / rates.requests_per_s);
-        }
+        seen[0].count(rates.requests_per_s, rates.requests_per_s_interval, truth);
+        let output = rates.output_tokens_per_s.unwrap_or_default();
+        seen[1].count(output, rates.output_tokens_per_s_interval, truth * tokens);
     }
-    (told / trials as f64, held / f64::max(told, 1.0), widest)
+    seen
 }
 
 #[test]
@@ -410,15 +450,18 @@ fn the_rate_of_a_closed_loop_is_covered_and_never_by_an_interval_that_tells_noth
     const TRIALS: u64 = 100;
     let slack = 3.0 * (0.95 * 0.05 / TRIALS as f64).sqrt();
     for (slots, n, spread, memory) in [(1, 40, 1.0, 0.0), (8, 24, 0.5, 0.0), (8, 100, 1.0, 0.0)] {
-        let (_, held, widest) = rate_coverage(slots, n, spread, memory, TRIALS);
-        assert!(
-            held >= 0.92 - slack,
-            "{slots} slots, {n} requests, spread {spread}, memory {memory}: {held}"
-        );
-        assert!(
-            widest < 3.0,
-            "{slots} slots, {n} requests, spread {spread}, memory {memory}: {widest}"
-        );
+        for long in [false, true] {
+            for (rate, seen) in ["requests/s", "tokens/s"]
+                .iter()
+                .zip(rate_coverage(slots, n, spread, memory, long, TRIALS))
+            {
+                let case = format!(
+                    "{rate}, {slots} slots, {n} requests, spread {spread}, memory {memory}, long {long}"
+                );
+                assert!(seen.share() >= 0.92 - slack, "{case}: {}", seen.shown());
+                assert!(seen.widest < 3.0, "{case}: {}", seen.shown());
+            }
+        }
     }
 }
 
@@ -435,12 +478,17 @@ fn long_coverage_of_closed_rates() {
         (32, 400),
     ] {
         for (spread, memory) in [(0.002, 0.0), (0.5, 0.0), (0.5, 0.5), (1.0, 0.0), (1.0, 0.5)] {
-            let (told, held, widest) = rate_coverage(slots, n, spread, memory, 400);
-            println!(
-                "{slots} slots, {n} requests, spread {spread}, memory {memory}: {:.1} ({:.0}), widest {widest:.2}",
-                100.0 * held,
-                100.0 * told
-            );
+            for long in [false, true] {
+                let [requests, tokens] = rate_coverage(slots, n, spread, memory, long, 400);
+                let case = format!(
+                    "{slots} slots, {n} requests, spread {spread}, memory {memory}, long {long}"
+                );
+                println!(
+                    "{case}: requests/s {}; tokens/s {}",
+                    requests.shown(),
+                    tokens.shown()
+                );
+            }
         }
     }
 }
