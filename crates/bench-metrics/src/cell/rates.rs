@@ -226,10 +226,9 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         served_requests_per_s: served.map(|(rate, _)| rate),
         output_tokens_per_s: output,
         output_tokens_per_s_interval: output.and_then(|value| {
-            let closed = steady && !load.is_open();
-            let by_streams = closed.then(|| of_streams(value, spans, mean_in_flight));
-            let by_time = || around(value, spans, timeline, &tokens_of);
-            by_streams.flatten().or_else(by_time)
+            let closed = (steady && !load.is_open()).then_some(mean_in_flight);
+            let by_streams = closed.and_then(|in_flight| of_streams(value, spans, in_flight));
+            by_streams.or_else(|| around(value, spans, timeline, &tokens_of))
         }),
         total_tokens_per_s: output.map(|rate| rate + total.input_tokens as f64 / counted_seconds),
         chunks_per_s: total.events as f64 / counted_seconds,

@@ -380,7 +380,7 @@ fn long_coverage_tables() {
 struct Held {
     trials: f64,
     told: f64,
-    held: f64,
+    true_ones: f64,
     widest: f64,
 }
 
@@ -389,7 +389,7 @@ impl Held {
         self.trials += 1.0;
         if let Some(interval) = interval {
             self.told += 1.0;
-            self.held += f64::from(u8::from(interval.low <= truth && truth <= interval.high));
+            self.true_ones += f64::from(u8::from(interval.low <= truth && truth <= interval.high));
             self.widest = self.widest.max((interval.high - interval.low) / rate);
         }
     }
@@ -400,17 +400,15 @@ impl Held {
     }
 
     fn share(&self) -> f64 {
-        self.held / self.told.max(1.0)
+        self.true_ones / self.told.max(1.0)
     }
 }
 
 /// Of a closed loop of `slots` slots over which `n` requests go, exp(spread · z) × 100 ms each, a fifth of it before the first token: how its requests/s
 /// and its tokens/s are covered. `long` answers take longer because they have more tokens, 5 ms apart; others have twenty.
 fn rate_coverage(
-    slots: u32,
-    n: usize,
-    spread: f64,
-    memory: f64,
+    (slots, n): (u32, usize),
+    (spread, memory): (f64, f64),
     long: bool,
     trials: u64,
 ) -> [Held; 2] {
@@ -428,8 +426,11 @@ fn rate_coverage(
             let sent = free[slot];
             let tokens = if long { (e2e / 5.0).ceil() } else { 20.0 };
             let gap = 0.8 * e2e / (tokens - 1.0).max(1.0);
-            let instants = (0..tokens as u32).map(|k| sent + 0.2 * e2e + gap * f64::from(k));
-            records.push(answer(id, sent, &instants.collect::<Vec<_>>()));
+            let mut instants = vec![sent + 0.2 * e2e];
+            while (instants.len() as f64) < tokens {
+                instants.push(sent + 0.2 * e2e + gap * instants.len() as f64);
+            }
+            records.push(answer(id, sent, &instants));
             free[slot] = sent + e2e + 1.0;
         }
         // rounding up adds half a token
@@ -451,10 +452,12 @@ fn the_rate_of_a_closed_loop_is_covered_and_never_by_an_interval_that_tells_noth
     let slack = 3.0 * (0.95 * 0.05 / TRIALS as f64).sqrt();
     for (slots, n, spread, memory) in [(1, 40, 1.0, 0.0), (8, 24, 0.5, 0.0), (8, 100, 1.0, 0.0)] {
         for long in [false, true] {
-            for (rate, seen) in ["requests/s", "tokens/s"]
-                .iter()
-                .zip(rate_coverage(slots, n, spread, memory, long, TRIALS))
-            {
+            for (rate, seen) in ["requests/s", "tokens/s"].iter().zip(rate_coverage(
+                (slots, n),
+                (spread, memory),
+                long,
+                TRIALS,
+            )) {
                 let case = format!(
                     "{rate}, {slots} slots, {n} requests, spread {spread}, memory {memory}, long {long}"
                 );
@@ -479,7 +482,7 @@ fn long_coverage_of_closed_rates() {
     ] {
         for (spread, memory) in [(0.002, 0.0), (0.5, 0.0), (0.5, 0.5), (1.0, 0.0), (1.0, 0.5)] {
             for long in [false, true] {
-                let [requests, tokens] = rate_coverage(slots, n, spread, memory, long, 400);
+                let [requests, tokens] = rate_coverage((slots, n), (spread, memory), long, 400);
                 let case = format!(
                     "{slots} slots, {n} requests, spread {spread}, memory {memory}, long {long}"
                 );
