@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -418,17 +417,10 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, ClientError> {
 /// Bytes of a file of certificates: the bundle of a whole system has a quarter of it.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// A file that may be a device that never ends.
 fn bounded(what: &'static str, path: &Path) -> Result<Vec<u8>, ClientError> {
-    let mut bytes = Vec::new();
     File::open(path)
-        .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_end(&mut bytes))
-        .map_err(|error| file(what, path, &error))?;
-    if bytes.len() as u64 > LONGEST_FILE {
-        let wrong = format!("it has more than {} KiB", LONGEST_FILE / 1024);
-        return Err(file(what, path, &wrong));
-    }
-    Ok(bytes)
+        .and_then(|opened| bench_schema::read_within(opened, LONGEST_FILE))
+        .map_err(|error| file(what, path, &error))
 }
 
 fn file(what: &'static str, path: &Path, problem: &dyn std::fmt::Display) -> ClientError {

@@ -4,8 +4,7 @@
 //! its own stamps beside it, so the engine reads `CLOCK_MONOTONIC` itself and gives the distance to the wall clock.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -60,37 +59,17 @@ pub(crate) fn from_ns_f64(value: f64) -> u64 {
     value.round() as u64
 }
 
-// Absolute due times, better than the runtime's millisecond timer: one `timerfd` and one heap for each serving thread.
+// Absolute due times, better than the runtime's millisecond timer: one `timerfd` and one list for each serving thread.
 
 const DISARMED: u64 = u64::MAX;
 
-/// The timer heap of one thread. Futures register a due time; [`Pacer::drive`] wakes them.
+/// The timers of one thread. Futures register a due time; [`Pacer::drive`] wakes them.
 pub(crate) struct Pacer {
-    heap: RefCell<BinaryHeap<Reverse<Due>>>,
+    /// By due time, and the number of the registration.
+    waiting: RefCell<BTreeMap<(u64, u64), Waker>>,
+    registered: Cell<u64>,
     armed: Cell<u64>,
     timer: AsyncFd<OwnedFd>,
-}
-
-struct Due {
-    at: u64,
-    waker: Waker,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-impl Eq for Due {}
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.at.cmp(&other.at)
-    }
 }
 
 impl Pacer {
@@ -103,7 +82,8 @@ impl Pacer {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = AsyncFd::new(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;
         Ok(Rc::new(Self {
-            heap: RefCell::default(),
+            waiting: RefCell::default(),
+            registered: Cell::default(),
             armed: Cell::new(DISARMED),
             timer,
         }))
@@ -123,10 +103,9 @@ impl Pacer {
         }
         if *registered != at {
             *registered = at;
-            self.heap.borrow_mut().push(Reverse(Due {
-                at,
-                waker: cx.waker().clone(),
-            }));
+            let number = self.registered.replace(self.registered.get() + 1);
+            let mut waiting = self.waiting.borrow_mut();
+            waiting.insert((at, number), cx.waker().clone());
             if at < self.armed.get() {
                 self.arm(at);
             }
@@ -155,15 +134,12 @@ impl Pacer {
 
     fn wake_due(&self) {
         let now = now_ns();
-        let mut heap = self.heap.borrow_mut();
-        while heap.peek().is_some_and(|due| due.0.at <= now) {
-            if let Some(Reverse(due)) = heap.pop() {
-                due.waker.wake();
-            }
+        let mut waiting = self.waiting.borrow_mut();
+        while let Some(due) = waiting.first_entry().filter(|due| due.key().0 <= now) {
+            due.remove().wake();
         }
-        let next = heap.peek().map_or(DISARMED, |due| due.0.at);
-        drop(heap);
-        self.arm(next);
+        let next = waiting.first_key_value();
+        self.arm(next.map_or(DISARMED, |((at, _), _)| *at));
     }
 
     fn arm(&self, at: u64) {

@@ -4,21 +4,23 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use bench_insight::{RunComparison, ServerMatrix};
-use bench_schema::{Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict};
+use bench_schema::{
+    Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, read_within,
+};
 use bench_workload::{DatasetSpec, LengthSpec};
 
 use crate::RunError;
 use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
-use crate::matrix::{self, Measured};
+use crate::matrix;
 use crate::redact::{self, Secrets};
 use crate::run::{self, Outcome};
 use crate::stop::was_interrupted;
-use crate::versus::{self, Compared};
+use crate::versus;
 
 /// One of the three benchmarks. The runner knows neither the engine nor the reports: the binary brings them together.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +192,10 @@ pub fn main(program: &Program) -> ExitCode {
 fn in_turns(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCode {
     match versus::run(program, settings) {
         Ok(compared) => {
-            let shown = print(&show_versus(program, settings, &compared));
+            let (found, reports) = (&compared.comparison, &program.reports);
+            let forms = [reports.versus, reports.versus_markdown];
+            let of = (found, compared.folder.as_path());
+            let shown = print(&show_several(settings, of, &found.summary(), forms));
             let interrupted = compared.runs.all().any(was_interrupted);
             let code = several_code(interrupted, compared.runs.all());
             done(shown, compared.trouble.as_ref(), code, secrets)
@@ -202,7 +207,10 @@ fn in_turns(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCo
 fn in_settings(program: &Program, settings: &Settings, secrets: &Secrets) -> ExitCode {
     match matrix::run(program, settings) {
         Ok(measured) => {
-            let shown = print(&show_matrix(program, settings, &measured));
+            let (found, reports) = (&measured.matrix, &program.reports);
+            let forms = [reports.matrix, reports.matrix_markdown];
+            let of = (found, measured.folder.as_path());
+            let shown = print(&show_several(settings, of, &found.summary(), forms));
             let runs = measured.runs.iter().map(AsRef::as_ref);
             let code = several_code(measured.interrupted, runs);
             done(shown, measured.trouble.as_ref(), code, secrets)
@@ -284,15 +292,9 @@ impl Surroundings for Process {
     }
 }
 
-/// A small file as text. It may be a device that never ends.
+/// A small file as text.
 fn read_bounded(file: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let mut file = File::open(file)?.take(LONGEST_FILE + 1);
-    if file.read_to_string(&mut text)? as u64 > LONGEST_FILE {
-        let wrong = format!("it has more than {} KiB", LONGEST_FILE / 1024);
-        return Err(io::Error::other(wrong));
-    }
-    Ok(text)
+    io::read_to_string(&*read_within(File::open(file)?, LONGEST_FILE)?)
 }
 
 fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Path) -> String {
@@ -305,24 +307,18 @@ fn show(program: &Program, settings: &Settings, record: &RunRecord, folder: &Pat
     }
 }
 
-fn show_versus(program: &Program, settings: &Settings, compared: &Compared) -> String {
-    let found = &compared.comparison;
-    let folder = compared.folder.display();
+/// What several runs came to, whose results lie in `folder`: its summary, and how it is written as a table and as Markdown.
+fn show_several<T: serde::Serialize>(
+    settings: &Settings,
+    (found, folder): (&T, &Path),
+    summary: &str,
+    [table, markdown]: [fn(&T) -> String; 2],
+) -> String {
+    let folder = folder.display();
     match settings.output.output {
-        _ if settings.output.quiet => format!("{}; results in {folder}\n", found.summary()),
-        Stdout::Table => format!("{}  Results in {folder}\n", (program.reports.versus)(found)),
-        Stdout::Markdown => (program.reports.versus_markdown)(found),
-        Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
-    }
-}
-
-fn show_matrix(program: &Program, settings: &Settings, measured: &Measured) -> String {
-    let found = &measured.matrix;
-    let folder = measured.folder.display();
-    match settings.output.output {
-        _ if settings.output.quiet => format!("{}; results in {folder}\n", found.summary()),
-        Stdout::Table => format!("{}  Results in {folder}\n", (program.reports.matrix)(found)),
-        Stdout::Markdown => (program.reports.matrix_markdown)(found),
+        _ if settings.output.quiet => format!("{summary}; results in {folder}\n"),
+        Stdout::Table => format!("{}  Results in {folder}\n", table(found)),
+        Stdout::Markdown => markdown(found),
         Stdout::Json => serde_json::to_string_pretty(found).unwrap_or_default() + "\n",
     }
 }

@@ -193,11 +193,18 @@ pub const MOST_RUN_BYTES: u64 = 256 << 20;
 /// # Errors
 /// Where it has more, or cannot be read.
 pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_within(open_file(path)?, most)
+}
+
+/// Reads to the end, which must come within `most` bytes: a device may never end.
+///
+/// # Errors
+/// [`io::ErrorKind::FileTooLarge`] where there is more, and whatever the system says.
+pub fn read_within(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut file = open_file(path)?.take(most.saturating_add(1));
-    if file.read_to_end(&mut bytes)? as u64 > most {
+    if from.take(most.saturating_add(1)).read_to_end(&mut bytes)? as u64 > most {
         let wrong = format!("it has more than {} KiB", most / 1024);
-        return Err(io::Error::other(wrong));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, wrong));
     }
     Ok(bytes)
 }

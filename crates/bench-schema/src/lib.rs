@@ -39,7 +39,8 @@ pub use exchange::{
 };
 pub use files::{
     BEGIN_FILE, InUse, JOURNAL_FILE, JournalFile, JournalPart, Line, Lines, MOST_RUN_BYTES,
-    PartMeter, UnreadablePart, hold_folder, open_file, read_file, replace_file, sync_folder,
+    PartMeter, UnreadablePart, hold_folder, open_file, read_file, read_within, replace_file,
+    sync_folder,
 };
 pub use finding::{
     Action, Advice, Answer, Cause, Code, Evidence, Experiment, Fact, Figure, Finding, Known,

@@ -23,46 +23,38 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 
 /// A whole file of at most so many bytes.
 pub(crate) fn read(path: &Path, doing: &'static str, limit: u64) -> Result<Vec<u8>, WorkloadError> {
-    let failed = |cause| WorkloadError::File {
-        path: path.to_owned(),
-        doing,
-        cause,
-    };
-    let mut bytes = Vec::new();
-    let file = open(path).map_err(failed)?;
-    let read = file.take(limit + 1).read_to_end(&mut bytes);
-    if read.map_err(failed)? as u64 > limit {
-        return Err(too_large(path, "the file", limit));
-    }
-    Ok(bytes)
+    let read = open(path).and_then(|file| bench_schema::read_within(file, limit));
+    read.map_err(|cause| failed(path, doing, ("the file", limit), cause))
 }
 
 pub(crate) fn read_text(path: &Path, doing: &'static str) -> Result<String, WorkloadError> {
     let bytes = read(path, doing, TEXT_BYTES)?;
-    String::from_utf8(bytes).map_err(|cause| WorkloadError::File {
-        path: path.to_owned(),
-        doing,
-        cause: io::Error::new(io::ErrorKind::InvalidData, cause.utf8_error().to_string()),
+    String::from_utf8(bytes).map_err(|cause| {
+        let cause = io::Error::new(io::ErrorKind::InvalidData, cause.utf8_error().to_string());
+        failed(path, doing, ("the file", TEXT_BYTES), cause)
     })
 }
 
 /// Why a row of a dataset could not be read.
 pub(crate) fn row_error(path: &Path, cause: io::Error) -> WorkloadError {
-    if cause.kind() == io::ErrorKind::FileTooLarge {
-        return too_large(path, "one row", ROW_BYTES);
-    }
-    WorkloadError::File {
-        path: path.to_owned(),
-        doing: "reading a dataset",
-        cause,
-    }
+    failed(path, "reading a dataset", ("one row", ROW_BYTES), cause)
 }
 
-fn too_large(path: &Path, what: &'static str, limit: u64) -> WorkloadError {
-    WorkloadError::TooLarge {
-        path: path.to_owned(),
-        what,
-        limit_mib: limit >> 20,
+/// Why something could not be read that may have so many bytes.
+fn failed(
+    path: &Path,
+    doing: &'static str,
+    (what, limit): (&'static str, u64),
+    cause: io::Error,
+) -> WorkloadError {
+    let path = path.to_owned();
+    match cause.kind() {
+        io::ErrorKind::FileTooLarge => WorkloadError::TooLarge {
+            path,
+            what,
+            limit_mib: limit >> 20,
+        },
+        _ => WorkloadError::File { path, doing, cause },
     }
 }
 

@@ -1,7 +1,6 @@
 //! `template:FILE`: any other API, described by a body with placeholders and by paths into its answers.
 
 use std::borrow::Cow;
-use std::io::Read;
 
 use bench_schema::{Channel, GenerationRequest, Prompt, Usage};
 use serde::Deserialize;
@@ -197,15 +196,8 @@ impl Protocol for Template {
 
 /// The text of a file that is no longer than a description can be.
 fn short_text(path: &str) -> std::io::Result<String> {
-    const MOST: u64 = 1 << 20;
-    let mut text = String::new();
-    let read = std::fs::File::open(path)?
-        .take(MOST + 1)
-        .read_to_string(&mut text)?;
-    if read as u64 > MOST {
-        return Err(std::io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(text)
+    let bytes = bench_schema::read_within(std::fs::File::open(path)?, 1 << 20)?;
+    std::io::read_to_string(&*bytes)
 }
 
 /// A finish reason as text: a string's own, `true` as `stop`, anything else as its JSON.
