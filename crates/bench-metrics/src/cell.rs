@@ -395,6 +395,12 @@ impl CellAccumulator {
     /// Computes everything. Cost: O(n log n) in requests and kept gaps.
     pub fn finish(mut self) -> CellSummary {
         self.rows.sort_by_key(|row| (row.repeat(), row.started()));
+        // A schedule of conversations starts one at its rate; how many requests that makes is the conversations' and the answers' doing.
+        if let Load::Open { rate_per_s, .. } = &mut self.context.load
+            && self.groups.tell("turn")
+        {
+            *rate_per_s = None;
+        }
         let load = &self.context.load;
         let repeats = rates::repeats(&self.rows, &self.warm, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);

@@ -132,10 +132,13 @@ pub(super) fn window_rates(
         .iter()
         .filter_map(|repeat| {
             let window = *steady.get(&repeat.index)?;
+            let snapped = timeline.snap(window)?;
+            // nothing comes after the last end
+            let to = snapped.to.min(repeat.whole.to.max(window.to));
             Some(Span {
                 repeat,
                 window,
-                counted: timeline.snap(window)?,
+                counted: Window { to, ..snapped },
                 steady: true,
             })
         })

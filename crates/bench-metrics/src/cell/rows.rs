@@ -76,6 +76,11 @@ impl GroupTable {
         set
     }
 
+    /// Whether requests are told apart by this.
+    pub(crate) fn tell(&self, label: &str) -> bool {
+        self.groups.iter().any(|group| group.by == label)
+    }
+
     /// The groups of a set; more sets than there is room for are the last one.
     pub(crate) fn ids(&self, set: GroupSet) -> GroupIds {
         let ids = self.sets.get(usize::from(set.0));

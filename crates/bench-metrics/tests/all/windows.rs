@@ -211,6 +211,46 @@ fn tokens_of_an_open_loop_are_of_the_time_of_its_requests() {
 }
 
 #[test]
+fn the_last_token_of_a_closed_loop_counts_however_few_there_are() {
+    for (requests, tokens) in [(5, 1), (5, 2), (6, 4), (20, 16)] {
+        let stay = 20.0 + 5.0 * f64::from(tokens - 1) + 0.1;
+        let one = |i: u32| {
+            let mut record = even(u64::from(i), f64::from(i) * stay, 20.0, 5.0, tokens);
+            record.wire.closed = record.wire.events.last();
+            record
+        };
+        let records: Vec<RequestRecord> = (0..requests).map(one).collect();
+        let cell = summarise_cell(&records, closed(1));
+        let output = headline(&cell).output_tokens_per_s;
+        assert_near(output, 1e3 * f64::from(tokens) / stay, 0.01 * 1e3 / stay);
+    }
+}
+
+#[test]
+fn a_schedule_of_conversations_offers_the_requests_that_they_have() {
+    // ten conversations a second of four turns each, 50 ms a turn
+    let mut records: Vec<RequestRecord> = Vec::new();
+    for (i, turn) in (0..40).flat_map(|i| (0..4).map(move |turn| (i, turn))) {
+        let sent = 100.0 * f64::from(i) + 51.0 * f64::from(turn);
+        let mut record = even(u64::from(4 * i + turn), sent, 20.0, 10.0, 4);
+        record.turn = Some(turn + 1);
+        records.push(record);
+    }
+    let mut context = open_at(10.0);
+    context.load = Load::Open {
+        rate_per_s: Some(10.0),
+        arrival: ArrivalKind::Poisson,
+        in_flight_cap: None,
+    };
+    context.stop.requests = Some(160);
+    let cell = summarise_cell(&records, context);
+    let rates = headline(&cell);
+    assert_near(rates.offered_requests_per_s, 39.2, 0.5);
+    assert_near(Some(rates.requests_per_s), 39.2, 0.5);
+    assert_near(rates.output_tokens_per_s, 4.0 * 39.2, 2.0);
+}
+
+#[test]
 fn an_open_loop_s_rate_is_never_known_without_an_error() {
     let mut noise = Noise::seeded(3);
     // The later, the quicker: nothing grows.
