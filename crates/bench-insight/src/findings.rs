@@ -5,7 +5,7 @@ mod facts;
 mod lengths;
 mod objectives;
 
-use bench_schema::{Answer, CellRecord, Code, Factor, Finding, Load, RunRecord};
+use bench_schema::{Answer, Cause, CellRecord, Code, Factor, Finding, Load, RunRecord};
 
 use crate::InsightError;
 use crate::analysis::analyse_run;
@@ -35,7 +35,10 @@ pub fn findings(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
         stored.clone()
     };
     let mut all = objectives::all(run);
-    all.extend(diagnosis::causes(run, samples));
+    // what misses an objective costs its users something, whether a cause is found or not
+    let missed = all.iter().any(|f| f.code == Answer::SloMissed.into());
+    let causes = diagnosis::causes(run, samples).into_iter();
+    all.extend(causes.filter(|f| !missed || f.cause() != Some(Cause::Healthy)));
     let capacity = capacity::all(run);
     all.extend(
         capacity

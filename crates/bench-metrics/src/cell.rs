@@ -115,6 +115,8 @@ pub struct CellSummary {
     pub behind: Option<Nanos>,
     /// How exact the stamps are.
     pub stamps: Option<StampRecord>,
+    /// Requests that the load's cap on those in flight left out.
+    pub cap_hits: u64,
     /// Objectives.
     pub slos: Vec<SloOutcome>,
     /// Requests that met every objective.
@@ -138,6 +140,7 @@ impl CellSummary {
         cell.client.lag = self.lag;
         cell.client.behind = self.behind;
         cell.client.stamps = self.stamps;
+        cell.client.cap_hits = self.cap_hits;
         cell.slos = self.slos;
         cell.goodput = self.goodput;
         cell.plan.offered_rate_per_s = self.offered_rate_per_s;
@@ -178,6 +181,7 @@ pub struct CellAccumulator {
     events: u64,
     /// Refusals after which a slot of a closed loop left the server alone.
     backed_off: u64,
+    cap_hits: u64,
 }
 
 /// Lag from which on the client was behind, and not only woken late.
@@ -222,6 +226,7 @@ impl CellAccumulator {
             widths: Histogram::new(exact_to_a_thousandth),
             events: 0,
             backed_off: 0,
+            cap_hits: 0,
         }
     }
 
@@ -248,6 +253,7 @@ impl CellAccumulator {
             return;
         }
         self.watch_client(record);
+        self.cap_hits += u64::from(record.wire.outcome.is_capped());
         let closed = !self.context.load.is_open();
         self.backed_off += u64::from(closed && record.wire.asks_to_wait());
         self.place_in_time(record, &instants);
@@ -438,6 +444,7 @@ impl CellAccumulator {
             lag: lag_record(&self.lag),
             behind: Some(self.behind.length()).filter(|all| *all > Nanos::ZERO),
             stamps: stamp_record(&self.widths, self.events),
+            cap_hits: self.cap_hits,
             offered_rate_per_s: open_loop::sent(repeats.iter()),
             gaps_ks: if load.is_open() {
                 rates::gaps_ks(&self.rows)

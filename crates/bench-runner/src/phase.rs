@@ -63,7 +63,6 @@ pub(crate) struct Window {
 #[derive(Default)]
 pub(crate) struct PhaseCounts {
     in_flight: AtomicU32,
-    cap_hits: AtomicU64,
     starved: AtomicU64,
 }
 
@@ -126,10 +125,6 @@ impl Window {
 }
 
 impl PhaseCounts {
-    pub(crate) fn cap_hits(&self) -> u64 {
-        self.cap_hits.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn starved(&self) -> u64 {
         self.starved.load(Ordering::Relaxed)
     }
@@ -295,11 +290,7 @@ impl Phase {
         };
         let before = self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
         let entered = InFlight(Arc::clone(self));
-        if cap.is_none_or(|cap| before < cap) {
-            return Some(entered);
-        }
-        self.counts.cap_hits.fetch_add(1, Ordering::Relaxed);
-        None
+        cap.is_none_or(|cap| before < cap).then_some(entered)
     }
 }
 

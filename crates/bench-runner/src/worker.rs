@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bench_client::{PreparedRequest, SchedStat, thread_schedstat};
-use bench_schema::{Exchange, Load, Nanos, Prompt, Stamp};
+use bench_schema::{Exchange, Load, Nanos, Outcome, Prompt, Stamp};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
@@ -22,7 +22,6 @@ use crate::planner::Queue;
 use crate::server::LONGEST_ANSWER;
 use crate::stop::Ending;
 
-const CAP_REACHED: &str = "the in-flight cap was reached";
 const RUN_ENDED: &str = "the run was ended";
 const LEFT_ALONE: &str =
     "the cell ended while its slot left the server alone, since requests had failed";
@@ -102,7 +101,7 @@ impl<G: WorkerIo> Worker<G> {
                         Ok(())
                     });
                 } else {
-                    conversation.leave_unsent(due, self.index, CAP_REACHED);
+                    conversation.leave_unsent(due, self.index, Outcome::CAP_REACHED);
                 }
                 while under_way.try_join_next().is_some() {}
             }

@@ -124,6 +124,14 @@ pub enum Outcome {
 const STOPPED: &str = "after ";
 
 impl Outcome {
+    /// The reason of a request that was not sent because of the load's `in_flight_cap`.
+    pub const CAP_REACHED: &str = "the in-flight cap was reached";
+
+    /// Whether it was not sent for that reason.
+    pub fn is_capped(&self) -> bool {
+        matches!(self, Self::Unsent { reason } if reason == Self::CAP_REACHED)
+    }
+
     /// The reason of an answer that is stopped after so much of it, as `--cancel-after` asks.
     pub fn stopped_after(what: impl std::fmt::Display) -> String {
         format!("{STOPPED}{what}")

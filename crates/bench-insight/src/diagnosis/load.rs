@@ -141,15 +141,13 @@ pub(crate) fn gap(cell: &CellRecord) -> Option<f64> {
     view::quantile(cell, Metric::Itl, 0.5).or_else(|| view::quantile(cell, Metric::Tpot, 0.5))
 }
 
-/// The requests under way on average: the slots of a closed loop; of an open one, the time that its requests take over that in which they
-/// came.
+/// The requests under way on average: the slots of a closed loop; of an open one, over the headline's window.
 pub(super) fn in_flight(look: &Look<'_>) -> Option<f64> {
     if let (Some(slots), false) = (look.concurrency(), look.load_moves()) {
         return Some(f64::from(slots));
     }
-    let taken: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
-    let came = look.seen.iter().map(|s| s.from).fold(0.0, f64::max);
-    (came > 0.0).then(|| taken / came)
+    let rates = look.cell.headline_rates()?;
+    Some(rates.mean_in_flight)
 }
 
 /// Share of added load below which throughput counts as flat.

@@ -645,6 +645,34 @@ fn healthy_servers_are_called_healthy_and_nothing_else() {
 }
 
 #[test]
+fn a_run_that_misses_an_objective_is_not_called_healthy() {
+    for (verdict, healthy) in [(SloVerdict::Pass, true), (SloVerdict::Fail, false)] {
+        let (mut run, samples) = run(&sweep(&[1, 2], equal, &Server::default()), false, 2);
+        for cell in &mut run.cells {
+            cell.slos = vec![missed_or_met(verdict)];
+        }
+        let found = causes(&findings(&run, &samples));
+        assert_eq!(found.contains(&Cause::Healthy), healthy, "{found:?}");
+    }
+}
+
+/// The number in flight that is told is the table's.
+#[test]
+fn the_evidence_of_an_overload_is_what_was_in_flight() {
+    let server = Server {
+        slots: 4,
+        ..Server::default()
+    };
+    let one = cell(Asks::Poisson(8.0), equal, server);
+    let (run, samples) = run(&[one], false, 2);
+    let found = findings(&run, &samples);
+    let overload = found.iter().find(|f| f.cause() == Some(Cause::Overload));
+    let told = overload.unwrap().figure(&Known::InFlight.into()).unwrap();
+    let mean = run.cells[0].headline_rates().unwrap().mean_in_flight;
+    assert!((told - mean).abs() < 1e-9, "{told} for {mean}");
+}
+
+#[test]
 fn twice_the_time_loses_no_cause() {
     let lost: Vec<String> = faulty()
         .iter()

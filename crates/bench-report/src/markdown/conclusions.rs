@@ -64,7 +64,9 @@ fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
         return Some(format!("Capacity: {}", (dress.name)(&found)));
     }
     let cell = fastest(&run.cells)?;
-    let rates = cell.headline_rates()?;
+    let rates = cell
+        .headline_rates()
+        .filter(|rates| rates.requests_per_s > 0.0)?;
     let label = (dress.name)(&tables::label(cell));
     let mut said = match rates.output_tokens_per_s {
         Some(tokens) => format!(

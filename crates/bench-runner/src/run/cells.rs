@@ -74,7 +74,6 @@ struct Sums {
     reports: Vec<PhaseReport>,
     planned: u64,
     hash: PlanHash,
-    cap_hits: u64,
     starved: u64,
 }
 
@@ -84,7 +83,6 @@ impl Sums {
         let (planned, hash) = phase.planned();
         self.planned += planned;
         self.hash += hash;
-        self.cap_hits += phase.counts.cap_hits();
         self.starved += phase.counts.starved();
     }
 }
@@ -247,7 +245,7 @@ impl Run<'_> {
                 break;
             }
         }
-        record.client = self.own_facts(&sums.reports, sums.cap_hits, tools.pool.count());
+        record.client = self.own_facts(&sums.reports, tools.pool.count());
         record.client.starved = Some(sums.starved);
         record.ended_early = ends.health.verdict().map(str::to_owned);
         if let Some(why) = &record.ended_early {

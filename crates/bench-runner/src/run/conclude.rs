@@ -113,12 +113,7 @@ impl Run<'_> {
     }
 
     /// What the client knows of itself after the phases of a cell.
-    pub(super) fn own_facts(
-        &self,
-        reports: &[PhaseReport],
-        cap_hits: u64,
-        workers: u32,
-    ) -> ClientRecord {
+    pub(super) fn own_facts(&self, reports: &[PhaseReport], workers: u32) -> ClientRecord {
         let sum = |field: fn(&PhaseReport) -> Option<Nanos>| {
             reports.iter().map(field).sum::<Option<Nanos>>()
         };
@@ -135,7 +130,6 @@ impl Run<'_> {
             run_queue_wait: sum(|report| report.wait).and_then(|wait| share(wait, wall)),
             pause: reports.iter().filter_map(|report| report.pause).max(),
             workers,
-            cap_hits,
             clock_step: self.clock.take_largest_step(),
             ..ClientRecord::default()
         }
