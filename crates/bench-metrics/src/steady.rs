@@ -1,6 +1,6 @@
 //! The part of a run in which its load was whole, and a test of it for trends.
 
-use bench_schema::{Load, Stamp, Stationarity, Window};
+use bench_schema::{ArrivalKind, Load, Stamp, Stationarity, Window};
 
 use crate::change::bin_by_time;
 use crate::fit::linear_fit;
@@ -214,8 +214,13 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
         return Trend::Untested;
     }
     let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
+    let stays: Vec<f64> = started
+        .iter()
+        .map(|f| (f.ended - f.sent).as_f64())
+        .collect();
+    let stay = mean(&stays).unwrap_or(0.0) / window.length().as_f64();
     let mut series = vec![
-        ("TTFT", binned(started, |f| f.latency, window)),
+        ("TTFT", binned(started, |f| f.latency, window), 0.0),
         // Whoever is left over in the drain has the server to himself.
         (
             "time per token",
@@ -224,29 +229,27 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
                 |f| per_token(f).filter(|_| f.ended <= window.to),
                 window,
             ),
+            0.0,
         ),
     ];
     // Where the rate itself is to move, so is the number in flight.
     if load.has_one_rate() {
-        let width = window.length().get() / BINS;
-        let edge = |b: i64| Stamp::new(window.from.get() + b * width);
-        let bins = (0..BINS).map(|b| Window {
-            from: edge(b),
-            to: edge(b + 1),
-        });
-        let level = bins.filter_map(|bin| Some((bin.from.as_secs_f64(), in_flight.mean(bin)?)));
-        series.push(("number in flight", level.collect()));
+        // Whether a third of the window holds a group more or less is where it was cut.
+        let group = match load {
+            Load::Open {
+                arrival: ArrivalKind::Burst { size },
+                ..
+            } => f64::from(*size),
+            _ => 1.0,
+        };
+        let level = level(in_flight, window);
+        series.push(("number in flight", level, 3.0 * group * stay));
     }
     // Requests that are under way at the same time share what they find: bins narrower than a request say the same again.
-    let stays: Vec<f64> = started
-        .iter()
-        .map(|f| (f.ended - f.sent).as_f64())
-        .collect();
-    let width = window.length().as_f64() / BINS as f64;
-    let shared = mean(&stays).map_or(1.0, |stay| stay / width);
+    let shared = stay * BINS as f64;
     let tested: Vec<Trend> = series
         .iter()
-        .map(|(name, points)| trend_of(name, points, to - from, shared))
+        .map(|(name, points, edge)| trend_of(name, points, to - from, shared, *edge))
         .collect();
     if tested.iter().all(|t| matches!(t, Trend::Untested)) {
         return Trend::Untested;
@@ -269,6 +272,18 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
             "{found}, from the first third of the window to the last"
         ))
     }
+}
+
+/// The mean number in flight in each bin.
+fn level(in_flight: &InFlight, window: Window) -> Vec<(f64, f64)> {
+    let width = window.length().get() / BINS;
+    let edge = |b: i64| Stamp::new(window.from.get() + b * width);
+    let bins = (0..BINS).map(|b| Window {
+        from: edge(b),
+        to: edge(b + 1),
+    });
+    bins.filter_map(|bin| Some((bin.from.as_secs_f64(), in_flight.mean(bin)?)))
+        .collect()
 }
 
 /// Means of a figure of single requests over bins of when they were sent.
@@ -294,8 +309,9 @@ fn per_token(flight: &Flight) -> Option<f64> {
     (streamed > 0.0 && !flight.lost && !flight.cancelled).then(|| streamed / gaps as f64)
 }
 
-/// A line through the points that is steep and certain enough to be a trend; `shared` is how many points in a row are as good as one.
-fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64) -> Trend {
+/// A line through the points that is steep and certain enough to be a trend, where the last third is more than `edge` off the first;
+/// `shared` is how many points in a row are as good as one.
+fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64, edge: f64) -> Trend {
     let level = mean(&points.iter().map(|p| p.1).collect::<Vec<_>>()).filter(|m| *m > 0.0);
     let (Some(level), Some(fit)) = (level, linear_fit(points, TREND_LEVEL)) else {
         return Trend::Untested;
@@ -315,9 +331,12 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64) -> Trend 
     let third = points.len() / 3;
     let level = |of: &[(f64, f64)]| mean(&of.iter().map(|p| p.1).collect::<Vec<_>>());
     let (first, last) = (points.get(..third), points.get(points.len() - third..));
-    let ratio = last.and_then(level).zip(first.and_then(level));
+    let thirds = last.and_then(level).zip(first.and_then(level));
+    if thirds.is_some_and(|(last, first)| (last - first).abs() <= edge) {
+        return Trend::Absent;
+    }
     let way = if share > 0.0 { "rises" } else { "falls" };
-    Trend::Found(match ratio.filter(|(_, first)| *first > 0.0) {
+    Trend::Found(match thirds.filter(|(_, first)| *first > 0.0) {
         Some((last, first)) => format!("{name} {way} to {:.2} times its level", last / first),
         None => format!("{name} {way}"),
     })

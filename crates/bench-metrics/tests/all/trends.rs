@@ -126,6 +126,21 @@ fn an_open_loop_whose_arrivals_hurry_fills_up() {
     );
 }
 
+#[test]
+fn groups_that_come_evenly_are_no_trend_wherever_bins_cut_them() {
+    // Four each second for 22 s, all alike: a bin of 1.05 s holds a part of one group and of the next, later on one group only.
+    let flights: Vec<Flight> = (0..88)
+        .map(|i| flight(f64::from(i / 4) * 1_000.0, (465.0, 20.0, 40)))
+        .collect();
+    let load = Load::Open {
+        rate_per_s: Some(4.0),
+        arrival: ArrivalKind::Burst { size: 4 },
+        in_flight_cap: None,
+    };
+    let found = under(&flights, &load).stationarity;
+    assert_eq!(found.stationary, Some(true), "{}", found.reason);
+}
+
 /// The flights with the first that was sent at or after `at_ms` cancelled.
 fn with_one_cancelled(mut flights: Vec<Flight>, at_ms: f64) -> (Vec<Flight>, Stamp) {
     flights.sort_by_key(|f| f.sent);
