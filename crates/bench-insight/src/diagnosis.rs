@@ -22,6 +22,7 @@ use crate::samples::CellSamples;
 use crate::view;
 pub(crate) use load::gap;
 use look::Look;
+pub(crate) use look::prompts_in_progress;
 pub(crate) use machines::is_local;
 use quiet::Quiet;
 
@@ -247,7 +248,7 @@ const EXPLAINS: &[Explains] = &[
         at_most: 2.5,
         ..explains(
             Cause::DecodeInterrupted,
-            &[STANDSTILL, &[Cause::WaitingOrPrefill]],
+            &[STANDSTILL, PREFILL, &[Cause::WaitingOrPrefill]],
         )
     },
     explains(

@@ -24,11 +24,14 @@ impl CellSamples {
         outage(answered.chain(stopped), self.lost.iter(), self.began()?)
     }
 
-    /// The longest time in which answers were under way and none of them got a token.
+    /// The longest time in which answers were under way and none of them got a token, though no prompt that takes so long was in progress.
     pub(crate) fn stall(&self) -> Option<Stall> {
-        let found = standstills(self.requests.iter(), self.began()?, 1.0);
+        let began = self.began()?;
+        let prompts = crate::diagnosis::prompts_in_progress(&self.requests, began);
+        let found = standstills(self.requests.iter(), began, 1.0);
         let longest = found
             .into_iter()
+            .filter(|stall| !prompts.explains(stall))
             .max_by(|a, b| a.length.total_cmp(&b.length));
         let stall = longest.map(|found| Stall {
             from: Nanos::from_f64(found.from),

@@ -61,10 +61,11 @@ pub(crate) fn mean(cell: &CellRecord, metric: Metric) -> Option<f64> {
 /// Whether tokens come several at a time: most gaps are next to nothing beside the mean one, and those between are no pauses.
 pub(crate) fn in_bundles(cell: &CellRecord) -> bool {
     let usual = cell.headline(Metric::Icl).and_then(|d| d.quantile(0.5));
-    let mean = mean(cell, Metric::Icl);
+    let mean = cell.headline(Metric::Icl).map(|d| d.mean);
+    // of answers that come whole both are 0
     usual
         .zip(mean)
-        .is_some_and(|(usual, mean)| usual < 0.05 * mean)
+        .is_some_and(|(usual, mean)| usual < 0.05 * mean || mean <= 0.0)
 }
 
 /// Output tokens per second over the headline window.

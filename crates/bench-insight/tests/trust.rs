@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use bench_insight::{CellFacts, Outage, TrustFacts, trust};
 use bench_schema::{
     CellRecord, Channel, ClockKind, ClockRecord, Distribution, Event, EventLog, Exchange,
-    FailureKind, LagRecord, Load, Metric, Nanos, Outcome, Quantile, Quantity, RequestRecord, Stage,
-    Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
+    FailureKind, Interval, LagRecord, Load, Metric, Nanos, Outcome, Quantile, Quantity,
+    RequestRecord, Stage, Stamp, StampRecord, Stationarity, TokenSource, Trust, TrustVerdict, Unit,
 };
 
 fn clock(arrival: ClockKind) -> ClockRecord {
@@ -447,6 +447,35 @@ fn bounded_stamps_count_by_how_far_they_move_a_number() {
 }
 
 #[test]
+fn a_quantile_between_two_kinds_is_not_moved_by_the_few_stamps_that_are_wide() {
+    // Half of 200 answers are quick, half slow: their median is anywhere between, by chance as by one wide stamp.
+    let between = |width_ms: i64, low: f64| {
+        closed(|c| {
+            c.client.stamps = Some(StampRecord {
+                n: 10_000,
+                bounded: 40,
+                width_p50: Some(Nanos::from_micros(200)),
+                width_p99: Some(Nanos::from_millis(width_ms)),
+            });
+            let e2e = c.metrics.get_mut(&Metric::E2e).unwrap();
+            (e2e.n, e2e.bounded_share) = (200, Some(0.1));
+            let median = &mut e2e.quantiles[0];
+            median.at_least = Some(0.8 * median.value);
+            median.interval = Some(Interval {
+                low: low * median.value,
+                high: 1.2 * median.value,
+                confidence: 0.95,
+            });
+        })
+    };
+    assert!(judged(&[between(3, 0.75)]).reasons.is_empty());
+    for counts in [between(3, 0.9), between(10_000, 0.75)] {
+        let judged = judged(&[counts]);
+        speaks(&judged, "bounded_stamps", TrustVerdict::Untrusted);
+    }
+}
+
+#[test]
 fn waiting_for_a_core_counts_unless_the_kernel_stamped_meanwhile() {
     let waiting = |with_lag: bool| {
         closed(|c| {
@@ -812,6 +841,30 @@ fn a_server_that_goes_away_and_one_that_stands_still_are_found_with_their_times(
         "{frozen:?}"
     );
     assert!((frozen.from.as_secs_f64() - 10.0).abs() < 0.1, "{frozen:?}");
+}
+
+#[test]
+fn a_server_that_reads_a_prompt_does_not_stand_still() {
+    // Every 3 s an answer waits, after two tokens, for a prompt of 1.08 s.
+    let of = |prompt: u64| {
+        let pair = |k: i64| {
+            let t = 3_000 * k;
+            let mut waits = request(2 * k.unsigned_abs(), t, true, t + 101..t + 1_200);
+            let mut reads = request(2 * k.unsigned_abs() + 1, t + 110, true, 0..t + 1_190);
+            for (record, tokens) in [(&mut waits, 60), (&mut reads, prompt)] {
+                record.wire.usage = Some(bench_schema::Usage {
+                    prompt_tokens: Some(tokens),
+                    ..bench_schema::Usage::default()
+                });
+            }
+            [waits, reads]
+        };
+        CellFacts::of(&(0..20).flat_map(pair).collect::<Vec<_>>()).stall
+    };
+    assert_eq!(of(4_000), None);
+    // As short a prompt takes 50 ms at other times.
+    let stall = of(60).unwrap();
+    assert!((stall.length.as_secs_f64() - 1.1).abs() < 0.02, "{stall:?}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ names! {
         Queueing "queueing" "Requests wait in the server before they are taken up.";
         Prefill "prefill" "Prompts take long to process, waiting excluded.";
         WaitingOrPrefill "waiting_or_prefill" "The time to the first token is long, and nothing tells waiting from prefill.";
-        HeldBack "held_back" "First tokens reach the client much later than the server says it made them: something in between holds them.";
+        HeldBack "held_back" "First tokens reach the client much later than the server made them, by its own count or because whole answers come at one moment: something in between holds them.";
         DecodeSlowsWithLoad "decode_slows_with_load" "Time between tokens grows with the requests in flight.";
         HeadOfLine "head_of_line" "Short requests are slower while a long prompt is processed.";
         ServerStarved "server_starved" "The server is kept from its CPU: by a quota, by other programs, by the hypervisor.";
@@ -320,6 +320,7 @@ names! {
         ClientOther "client_other" "Whatever else limits the client.";
         ReplicaRatio "replica_ratio" "Times of one endpoint over the others'.";
         ReplicaShare "replica_share" "Share of the requests that it served.";
+        EventsAtOnce "events_at_once" "Content events of an answer, all of which come at one moment.";
         SlowShare "slow_share" "Share of the requests that are slow for their lengths.";
         SlowRatio "slow_ratio" "Their time over that of the quick quarter.";
         SlowFromTokens "slow_from_tokens" "Prompt tokens from which on nearly all requests are slow.";

@@ -3,7 +3,7 @@
 use bench_schema::{Cause, Experiment, Finding, Known, Metric, PhaseShares};
 
 use super::load::in_flight;
-use super::look::{Cover, Line, Look, Seen, mean, median};
+use super::look::{Cover, Line, Look, Prefill, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::samples::RequestSample;
@@ -136,18 +136,42 @@ pub(super) fn by_chance(look: &Look<'_>, cost: f64) -> Option<Finding> {
     }
 }
 
-/// First tokens that the server made long before they arrived.
+/// First tokens that the server made long before they arrived: by its own count, or because no model makes a whole answer at one moment.
 pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
-    let own = crate::server_phases::held_back(look.cell)?;
     let start = Start::of(look)?;
-    let cost = (start.ttft - own) / start.e2e;
+    let told = crate::server_phases::held_back(look.cell);
+    let whole = events_at_once(look).filter(|_| told.is_none());
+    let kept = match (told, whole) {
+        (Some(own), _) => start.ttft - own,
+        // Of tokens that take about the same time each.
+        (None, Some(events)) => start.ttft * (1.0 - 1.0 / events),
+        (None, None) => return None,
+    };
+    let cost = kept / start.e2e;
     (cost >= WAITING).then_some(())?;
     Draft::in_cell(Cause::HeldBack, cost, look.cell)
         .because(Known::Ttft, start.ttft)
-        .because(Known::ServerTtft, own)
+        .because(Known::ServerTtft, told)
+        .because(Known::EventsAtOnce, whole)
         .because(Known::TtftShare, start.share())
         .refuted_by(Experiment::BesideTheServer)
         .done()
+}
+
+/// Content events of an answer at the median, where nine of ten answers of several come at one moment.
+fn events_at_once(look: &Look<'_>) -> Option<f64> {
+    /// Fewer may share a step of the server's.
+    const SEVERAL: u64 = 8;
+    /// Share of E2E after the first event up to which there is nothing but the first.
+    const NOTHING: f64 = 0.01;
+    let requests = || look.seen.iter().map(|s| s.request);
+    let is_whole = |r: &&RequestSample| {
+        let after = r.ttft.map(|ttft| r.e2e - ttft);
+        r.events >= SEVERAL && after.is_some_and(|after| after <= NOTHING * r.e2e)
+    };
+    let whole = requests().filter(is_whole).count();
+    (whole >= FEWEST && whole * 10 >= look.seen.len() * 9).then_some(())?;
+    median(requests().map(|r| r.events as f64).collect())
 }
 
 /// The server's own queue time, or that of its answers.
@@ -260,16 +284,34 @@ fn differs(look: &Look<'_>, start: &Start) -> bool {
 }
 
 /// Share of the mean TTFT that a line over prompt length explains, where single requests lie near it: waiting does not grow with
-/// one's own prompt.
+/// one's own prompt. Prompts whose first tokens come at one moment were processed together: then theirs together, where it is their length and
+/// not how many they are.
 fn explained_by_length(look: &Look<'_>) -> Option<f64> {
-    let points = prompts(look);
-    let line = Line::of(&points);
-    let input = mean(points.iter().map(|p| p.0))?;
-    let ttft = mean(points.iter().map(|p| p.1))?;
-    let off =
-        |at: &dyn Fn(f64) -> f64| median(points.iter().map(|p| (p.1 - at(p.0)).abs()).collect());
-    let (left, all) = (off(&|x| line.at(x))?, off(&|_| ttft)?);
-    (points.len() >= 10 && line.slope > 0.0 && left < 0.5 * all).then(|| line.slope * input / ttft)
+    let own = prompts(look);
+    let ttft = mean(own.iter().map(|p| p.1))?;
+    let off = |points: &[(f64, f64)], line: Line| {
+        median(points.iter().map(|p| (p.1 - line.at(p.0)).abs()).collect())
+    };
+    let along = |points: &[(f64, f64)], otherwise: f64| {
+        let line = Line::of(points);
+        let input = mean(points.iter().map(|p| p.0))?;
+        let near = line.slope > 0.0 && off(points, line)? < 0.5 * otherwise;
+        (near && points.len() >= 10).then(|| line.slope * input / ttft)
+    };
+    let level = Line {
+        intercept: ttft,
+        slope: 0.0,
+    };
+    let steps = |of: fn(&Prefill) -> u64| -> Vec<(f64, f64)> {
+        let all = look.prefills().iter();
+        all.map(|p| (of(p) as f64, p.to - p.sent)).collect()
+    };
+    let many = steps(|p| p.at_once.prompts);
+    let found = [
+        along(&own, off(&own, level)?),
+        along(&steps(|p| p.at_once.tokens), off(&many, Line::of(&many))?),
+    ];
+    found.into_iter().flatten().max_by(f64::total_cmp)
 }
 
 fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
@@ -314,6 +356,8 @@ fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
 const LONG: f64 = 4.0;
 /// Requests that are needed on each side.
 const FEWEST: usize = 5;
+/// TTFT with a known beginning over that without, up to which the cache helps.
+const QUICKER: f64 = 0.7;
 
 /// Short requests beside a long prompt in prefill, against short requests at other times.
 pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
@@ -391,6 +435,23 @@ pub(super) fn is_known(request: &RequestSample) -> bool {
     cached_share(request).is_some_and(|share| share >= KNOWN)
 }
 
+/// TTFT of the requests whose beginning the server knew, and of those whose it did not.
+fn by_beginning(look: &Look<'_>) -> (Vec<f64>, Vec<f64>) {
+    let told = look.seen.iter().map(|s| s.request);
+    let told = told.filter(|r| cached_share(r).is_some() && r.ttft.is_some());
+    let (known, unknown): (Vec<_>, Vec<_>) = told.partition(|r| is_known(r));
+    let ttft = |of: Vec<&RequestSample>| of.iter().filter_map(|r| r.ttft).collect();
+    (ttft(known), ttft(unknown))
+}
+
+/// Whether the server is quicker for prompts whose beginnings it knew, however few it did not.
+pub(super) fn is_cached(look: &Look<'_>) -> bool {
+    let (known, unknown) = by_beginning(look);
+    let enough = known.len() >= FEWEST;
+    let both = median(known).zip(median(unknown)).filter(|_| enough);
+    both.is_some_and(|(with, without)| with <= QUICKER * without)
+}
+
 /// Requests whose beginning the server knew, beside those whose it did not.
 pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
     let known: Vec<(f64, f64)> = look
@@ -399,19 +460,13 @@ pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
         .filter_map(|s| Some((cached_share(s.request)?, s.request.ttft?)))
         .collect();
     let share = mean(known.iter().map(|k| k.0))?;
-    let of = |hit: bool| -> Vec<f64> {
-        let told = |s: &&Seen<'_>| cached_share(s.request).is_some();
-        let kept = look.seen.iter().filter(told);
-        let kept = kept.filter(|s| is_known(s.request) == hit);
-        kept.filter_map(|s| s.request.ttft).collect()
-    };
-    let (hits, misses) = (of(true), of(false));
+    let (hits, misses) = by_beginning(look);
     if hits.len() < FEWEST || misses.len() < FEWEST {
         return None;
     }
     let n = hits.len() as f64;
     let (with, without) = (median(hits)?, median(misses)?);
-    if with > 0.7 * without {
+    if with > QUICKER * without {
         return None;
     }
     let e2e = look.mean(|r| Some(r.e2e))?;

@@ -7,6 +7,7 @@ use bench_schema::{ArrivalKind, CellRecord, Load, RunRecord, Stamp};
 
 use super::first_token;
 use super::levels::{self, Level};
+use crate::outages::Standstill;
 use crate::samples::{CellSamples, LostSample, RequestSample, StoppedSample};
 
 /// A cell with its single requests, where those are known.
@@ -26,12 +27,22 @@ pub(super) struct Look<'a> {
     levels: OnceCell<Vec<Level>>,
 }
 
+/// Prompts, and their tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Together {
+    pub(super) prompts: u64,
+    pub(super) tokens: u64,
+}
+
 /// The time in which a prompt was worked on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefill {
     pub(super) tokens: u64,
+    /// All prompts whose first tokens came at the same moment.
+    pub(super) at_once: Together,
     /// TTFT of the quick quarter of as long prompts.
     pub(super) quick: f64,
+    pub(super) sent: f64,
     pub(super) from: f64,
     pub(super) to: f64,
 }
@@ -167,7 +178,8 @@ impl<'a> Look<'a> {
     /// When each prompt was worked on, up to its first token: for as long as the quick quarter of prompts of about its length takes, and as the tokens
     /// of others cost whose first tokens came at the same moment, since one step worked on all of them; for what is beyond that it waited.
     pub(super) fn prefills(&self) -> &[Prefill] {
-        self.prefills.get_or_init(|| prefills(&self.seen))
+        let requests = || self.seen.iter().map(|seen| seen.request);
+        self.prefills.get_or_init(|| prefills(requests, self.epoch))
     }
 
     /// Mean TTFT if every prompt were among the quick quarter of its length.
@@ -197,14 +209,14 @@ impl<'a> Look<'a> {
     }
 
     /// `(when it was sent, its time over the usual one for its lengths)`; where arrivals move, what follows the number in flight is
-    /// taken out too. Where the server is quicker for prompts whose beginnings it knew, of those alone: that the first prompts of a kind are slow is
-    /// the cache's doing.
+    /// taken out too. Where the server knew the beginnings of half of the prompts and is quicker for them, of those alone: that the first prompts of
+    /// a kind are slow is the cache's doing.
     pub(super) fn slowness(&self) -> Vec<(f64, f64)> {
         let by_load: Vec<(f64, f64)> = self.seen.iter().map(|s| (s.in_flight, s.slow)).collect();
         let line = Line::of(&by_load);
         let usual = median(self.seen.iter().map(|s| s.in_flight).collect()).unwrap_or(1.0);
         let moved = self.load_moves() && line.at(usual) > 0.0;
-        let known_only = first_token::prefix_cache(self).is_some();
+        let known_only = first_token::is_cached(self);
         let seen = self.seen.iter();
         seen.filter(|s| !known_only || first_token::is_known(s.request))
             .map(|s| {
@@ -224,13 +236,22 @@ impl<'a> Look<'a> {
     }
 }
 
-fn prefills(seen: &[Seen<'_>]) -> Vec<Prefill> {
+/// When prompts of these requests were worked on, in ns from `epoch`.
+pub(crate) fn prompts_in_progress(requests: &[RequestSample], epoch: Stamp) -> Cover {
+    let all = prefills(|| requests.iter(), epoch);
+    Cover::of(all.iter().map(|prefill| (prefill.from, prefill.to)))
+}
+
+fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
+    requests: impl Fn() -> I,
+    epoch: Stamp,
+) -> Vec<Prefill> {
     // Prompts of about one length, within a factor of √2: octaves of the square.
     let about = |tokens: u64| tokens.saturating_mul(tokens).max(1).ilog2();
     let told = || {
-        seen.iter().filter_map(|s| {
-            let tokens = s.request.input_tokens.unwrap_or(0);
-            Some((tokens, s.sent, s.first?, s.request.ttft?))
+        requests().filter_map(|r| {
+            let (sent, ttft) = ((r.start - epoch).as_f64(), r.ttft?);
+            Some((r.input_tokens.unwrap_or(0), sent, sent + ttft, ttft))
         })
     };
     let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -252,7 +273,9 @@ fn prefills(seen: &[Seen<'_>]) -> Vec<Prefill> {
             let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
             let prefill = Prefill {
                 tokens,
+                at_once: Together { prompts: 1, tokens },
                 quick,
+                sent,
                 from: sent,
                 to: first,
             };
@@ -264,9 +287,13 @@ fn prefills(seen: &[Seen<'_>]) -> Vec<Prefill> {
     // Within a tenth of what the quicker one takes it is one moment.
     let at_once = |a: &Prefill, b: &Prefill| b.to - a.to <= 0.1 * a.quick.min(b.quick);
     for step in by_end.chunk_by_mut(|a, b| at_once(&a.0, &b.0)) {
-        let all: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
+        let all = Together {
+            prompts: step.len() as u64,
+            tokens: step.iter().map(|(prefill, _)| prefill.tokens).sum(),
+        };
         for (prefill, takes) in step {
-            *takes += each * (all - prefill.tokens as f64);
+            prefill.at_once = all;
+            *takes += each * (all.tokens - prefill.tokens) as f64;
         }
     }
     alone
@@ -414,7 +441,7 @@ impl UnderWay {
 
 /// The union of spans of time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cover {
+pub(crate) struct Cover {
     /// Apart from each other and in order: from, to, and the length of all before.
     pieces: Vec<(f64, f64, f64)>,
 }
@@ -441,6 +468,13 @@ impl Cover {
         let begun = self.pieces.partition_point(|piece| piece.0 <= at);
         let last = begun.checked_sub(1).and_then(|i| self.pieces.get(i));
         last.map_or(0.0, |(from, to, before)| before + at.min(*to) - from)
+    }
+
+    /// Whether it is what streams that stood still waited for.
+    pub(crate) fn explains(&self, stall: &Standstill) -> bool {
+        /// Share of a stall in which prompts were worked on, from which on they are.
+        const OF_PROMPTS: f64 = 0.7;
+        self.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
     }
 
     /// Its length within a stretch of time.

@@ -59,7 +59,7 @@ pub(super) fn all(look: &Look<'_>) -> Vec<Finding> {
 /// for it. Nobody says so of a client that was asked for it, nor of as many connections as requests were in flight at once. What the server does for
 /// each before it answers lies in TTFT: it is told where that is long and nothing else was found.
 pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Finding> {
-    /// Part of the requests, and multiple of those in flight at once.
+    /// Part of the requests, where next to none had to be sent again, and multiple of those in flight at once.
     const PART: f64 = 0.5;
     const TIMES: f64 = 2.0;
     let (run, cell) = (look.run, look.cell);
@@ -70,11 +70,12 @@ pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Fin
     );
     let at_once = cell.windows.whole.as_ref()?.peak_in_flight as f64;
     let (n, of) = (opened.n as f64, all.n as f64);
-    if asked == Some("per-request") || n < PART * of || n < TIMES * at_once {
+    let replaced = cell.counts.replaced_connections as f64 / cell.counts.completed.max(1) as f64;
+    let few = n < PART * of && replaced <= super::LEAST;
+    if asked == Some("per-request") || few || n < TIMES * at_once {
         return None;
     }
     let connecting = opened.mean * n;
-    let replaced = cell.counts.replaced_connections as f64 / cell.counts.completed.max(1) as f64;
     let late = (look.mean(|r| r.ttft))
         .zip(look.mean(|r| Some(r.e2e)))
         .map(|(ttft, e2e)| ttft / e2e)

@@ -233,16 +233,16 @@ fn is_drift(points: &[(f64, f64)], found: &[Level]) -> bool {
 }
 
 /// A series as two levels, the step wherever it fits best.
-struct TwoLevels {
+pub(super) struct TwoLevels {
     /// Values before the step.
-    n: usize,
-    before: f64,
-    after: f64,
+    pub(super) n: usize,
+    pub(super) before: f64,
+    pub(super) after: f64,
     /// Squares around the two means.
-    left: f64,
+    pub(super) left: f64,
 }
 
-fn two_levels(points: &[(f64, f64)]) -> Option<TwoLevels> {
+pub(super) fn two_levels(points: &[(f64, f64)]) -> Option<TwoLevels> {
     let (sum, squares) = points.iter().fold((0.0, 0.0), |(sum, squares), p| {
         (sum + p.1, squares + p.1 * p.1)
     });
@@ -285,8 +285,6 @@ fn falls(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Finding> {
 
 /// Multiple of the mean gap from which on it is a stall.
 const STANDS_OUT: f64 = 2.5;
-/// Share of a stall in which prompts were worked on, from which on they are what the streams waited for.
-const OF_PROMPTS: f64 = 0.7;
 /// Share of the time over which stalls that come again and again are spread.
 const MOST: f64 = 0.4;
 /// Share of the time in which all stalls of a slow start lie.
@@ -421,13 +419,11 @@ fn silences(look: &Look<'_>) -> Vec<Standstill> {
 fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let all = together(look);
     let prefills = look.prefilling();
-    let of_prompts = |stall: &Standstill| {
-        prefills.within(stall.from, stall.from + stall.length) >= OF_PROMPTS * stall.length
-    };
     let n = all.len();
     // tokens that are read together make an answer's usual gap next to nothing, and the one between reads stand out
     let usual = view::mean(look.cell, Metric::Icl).unwrap_or(0.0);
-    let is_one = |stall: &Standstill| stall.length >= STANDS_OUT * usual && !of_prompts(stall);
+    let is_one =
+        |stall: &Standstill| stall.length >= STANDS_OUT * usual && !prefills.explains(stall);
     let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
     // A job takes about as long each time: what is much shorter or longer is something else, and hides no period.
     let typical = median(rest.iter().map(|s| s.length).collect()).unwrap_or(0.0);

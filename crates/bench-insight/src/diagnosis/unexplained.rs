@@ -3,8 +3,8 @@
 
 use bench_schema::{Cause, Evidence, Experiment, Finding, Known, Metric, Stamp};
 
-use super::first_token;
 use super::look::{Look, Seen, UnderWay, median, quantile};
+use super::{first_token, over_time};
 use crate::draft::{Draft, of_cell};
 use crate::view;
 
@@ -47,6 +47,8 @@ struct Slow {
     times: Vec<f64>,
     share: f64,
     cost: f64,
+    /// Whether they are a kind of their own, with next to none between them and the others.
+    apart: bool,
 }
 
 /// Requests that are slow for their lengths. They cost no more than their content events bear out: where the server tells lengths that are not
@@ -62,13 +64,36 @@ fn slow(look: &Look<'_>) -> Option<Slow> {
             share: slow.len() as f64 / n as f64,
             cost: lost / all,
             times: slow,
+            apart: false,
         })
     };
     let told = of(look.slowness().into_iter().map(|(_, slow)| slow).collect())?;
     let seen = look.seen.iter().map(|s| s.slow_by_events);
     let seen = of(seen.filter(|slow| slow.is_finite()).collect());
     let cost = seen.map_or(told.cost, |seen| seen.cost.min(told.cost));
-    Some(Slow { cost, ..told })
+    let times = look.slowness().into_iter().map(|(_, slow)| slow).collect();
+    let apart = are_two_kinds(times);
+    Some(Slow {
+        cost,
+        apart,
+        ..told
+    })
+}
+
+/// Whether values are of two kinds, each near its own mean, the higher one beyond what is alike: one of a single kind leaves a third of its variance
+/// or more around two means.
+fn are_two_kinds(mut values: Vec<f64>) -> bool {
+    const LEFT: f64 = 0.1;
+    const FEWEST_OF_A_KIND: usize = 5;
+    values.sort_by(f64::total_cmp);
+    let ranked: Vec<(f64, f64)> = values.iter().map(|value| (0.0, *value)).collect();
+    let whole = values.iter().sum::<f64>() / values.len() as f64;
+    let all: f64 = values.iter().map(|value| (value - whole).powi(2)).sum();
+    over_time::two_levels(&ranked).is_some_and(|two| {
+        let fewest = two.n.min(values.len() - two.n);
+        let enough = fewest >= FEWEST_OF_A_KIND && fewest * 20 >= values.len();
+        enough && two.after >= ALIKE * two.before && two.left <= LEFT * all
+    })
 }
 
 impl Slow {
@@ -126,7 +151,8 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
 
 /// Requests that take much longer than the quick quarter of those of their lengths, and what they have in common.
 fn slow_requests(look: &Look<'_>) -> Option<Finding> {
-    let Some(slow) = slow(look).filter(|slow| slow.cost >= COSTS) else {
+    let tells = |slow: &Slow| slow.cost >= if slow.apart { super::LEAST } else { COSTS };
+    let Some(slow) = slow(look).filter(tells) else {
         return late_first_tokens(look);
     };
     let cost = slow.cost;

@@ -1,6 +1,6 @@
 //! Stamps: by how much a reported quantile may be wrong because an arrival is not known exactly.
 
-use bench_schema::{CellRecord, Metric};
+use bench_schema::{CellRecord, Metric, Nanos, Quantile};
 
 use super::{Scene, Seen, client};
 use crate::text;
@@ -23,11 +23,11 @@ const REPORTED: [(Metric, f64); 12] = [
 ];
 
 /// The largest part of a reported quantile that the bounds of its stamps leave open. A quantile that carries the mark of few samples is
-/// left out: there chance moves more than stamps do.
+/// left out, and one that too few stamps could carry over a stretch without values: there chance moves more than stamps do.
 fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
     let errors = REPORTED.into_iter().filter_map(|(metric, q)| {
         let entry = cell.headline(metric)?.quantile_entry(q)?;
-        if entry.few_samples && q > 0.5 {
+        if (entry.few_samples && q > 0.5) || is_chance(cell, metric, entry) {
             return None;
         }
         let scale = view::positive(entry.value).or(entry.at_most)?;
@@ -42,6 +42,33 @@ fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
         view::positive(entry.stamp_error() / scale).map(|error| (error, name))
     });
     errors.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Whether the interval of a quantile holds both of its ends, and so few stamps are as wide as they lie off that they move its rank by no more
+/// than its standard error. Between two kinds of values a few decide on which side the quantile falls.
+fn is_chance(cell: &CellRecord, metric: Metric, entry: &Quantile) -> bool {
+    let known = cell.headline(metric).zip(cell.client.stamps.as_ref());
+    let (Some((of, stamps)), Some(interval)) = (known, entry.interval) else {
+        return false;
+    };
+    let gaps = match metric {
+        Metric::Tpot => view::output_tokens(cell).map_or(1.0, |n| n - 1.0),
+        _ => 1.0,
+    };
+    let off = entry.stamp_error() * gaps.max(1.0);
+    let wider = |width: Option<Nanos>| width.is_some_and(|width| off > width.as_f64());
+    let as_wide = if wider(stamps.width_p99) {
+        0.01
+    } else if wider(stamps.width_p50) {
+        0.5
+    } else {
+        1.0
+    };
+    let n = of.n as f64;
+    let moved = as_wide * of.bounded_share.unwrap_or(1.0) * n;
+    let holds =
+        |end: Option<f64>| end.is_none_or(|at| (interval.low..=interval.high).contains(&at));
+    moved <= (entry.q * (1.0 - entry.q) * n).sqrt() && holds(entry.at_least) && holds(entry.at_most)
 }
 
 /// Where histograms stand in for single gaps, the ends of a quantile are not known: then the mean width over the median gap.

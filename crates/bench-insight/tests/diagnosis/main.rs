@@ -116,6 +116,22 @@ fn healthy() -> Vec<Situation> {
                 ..Server::default()
             },
         ),
+        situation(
+            "only the first prompts have beginnings that are not known",
+            vec![Cell {
+                seconds: 9.0,
+                ..cell(
+                    Asks::Closed(3),
+                    |_, _| (400, 40),
+                    Server {
+                        cache: Some(|i| i >= 4),
+                        prefill_token: 0.5,
+                        ..Server::default()
+                    },
+                )
+            }],
+            Cause::Healthy,
+        ),
         of("bursts that drain", Asks::Bursts(20, 4.0), mixed, &roomy),
         of("two requests a second", Asks::Even(2.0), equal, &server),
         of(
@@ -281,6 +297,33 @@ fn faulty() -> Vec<Situation> {
                 s.one_address = true;
             }),
             Cause::SlowRequests,
+        ),
+        of(
+            "every second request at 70 % of the speed, behind the same address",
+            Asks::Closed(6),
+            equal,
+            with(|s| {
+                s.second = Some(1.4);
+                s.one_address = true;
+            }),
+            Cause::SlowRequests,
+        ),
+        of(
+            "whole waves of prompts, processed in one step each",
+            Asks::Closed(6),
+            |_, draw| (draw.whole(50.0, 1500.0), 45),
+            with(|s| {
+                s.blocking = true;
+                s.prefill_token = 0.4;
+            }),
+            Cause::Prefill,
+        ),
+        of(
+            "answers are held back until they are whole",
+            Asks::Closed(4),
+            equal,
+            with(|s| s.buffers = true),
+            Cause::HeldBack,
         ),
         of(
             "slow for 2 s of every 8 s",
@@ -521,7 +564,7 @@ fn faulty() -> Vec<Situation> {
             Asks::Closed(4),
             long_prompts,
             Server {
-                cache: true,
+                cache: Some(|i| i % 2 == 1),
                 prefill_token: 0.05,
                 ..server
             },
@@ -893,6 +936,7 @@ fn connections_that_the_server_closes_are_told_with_what_they_cost() {
     assert!(share.is_some_and(|share| share > 0.25), "{found:?}");
     // Closed without a word, so that requests are sent again.
     assert_eq!(told(1, 0.001, e2e.n, "reuse").0, Cause::NewConnections);
+    assert_eq!(told(3, 0.001, e2e.n / 3, "reuse").0, Cause::NewConnections);
 }
 
 /// Four at a time whose first tokens take 120 ms of 420 ms, each on a connection of its own that is opened at once.

@@ -49,8 +49,10 @@ pub(crate) struct Server {
     pub(crate) away: Option<(Ms, Ms)>,
     /// Every so many requests fail with 500.
     pub(crate) fails: Option<usize>,
-    /// Beginnings are known for every second request.
-    pub(crate) cache: bool,
+    /// Whether a request's beginning is known, by its number.
+    pub(crate) cache: Option<fn(usize) -> bool>,
+    /// Whether answers are held back until they are whole.
+    pub(crate) buffers: bool,
     /// Every so many requests are thrown out for a while in the middle of their answers.
     pub(crate) evicts: Option<usize>,
 }
@@ -75,7 +77,8 @@ impl Default for Server {
             limit: None,
             away: None,
             fails: None,
-            cache: false,
+            cache: None,
+            buffers: false,
             evicts: None,
         }
     }
@@ -194,7 +197,7 @@ fn run_cell(cell: &Cell, seed: u64) -> Ran {
                 input,
                 output,
                 endpoint: number % replicas,
-                cached: cell.server.cache && number % 2 == 1,
+                cached: cell.server.cache.is_some_and(|known| known(number)),
                 events: Vec::new(),
                 ready: 0.0,
                 started: false,
@@ -465,8 +468,8 @@ pub(crate) fn scaled_run(
         for record in &mut ran.records {
             record.cell.clone_from(&id);
             stretch(record, scale);
-            if cell.server.at_once {
-                come_whole(record);
+            if cell.server.at_once || cell.server.buffers {
+                come_whole(record, cell.server.buffers);
             }
         }
         let mut made = cell_record(cell, &id, &ran.records, scale);
@@ -480,11 +483,13 @@ pub(crate) fn scaled_run(
     (run, samples)
 }
 
-fn come_whole(record: &mut RequestRecord) {
+/// All events with the last: as one, or as they were.
+fn come_whole(record: &mut RequestRecord, streamed: bool) {
     let wire = &mut record.wire;
-    wire.streamed = false;
+    wire.streamed = streamed;
     let mut log = EventLog::default();
-    if let Some(at) = wire.events.last() {
+    let n = if streamed { wire.events.len() } else { 1 };
+    for at in wire.events.last().into_iter().cycle().take(n) {
         log.push(Event {
             at,
             lag: Nanos::ZERO,
