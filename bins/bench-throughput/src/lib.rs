@@ -92,7 +92,16 @@ fn open(settings: &Settings, rate_per_s: Option<f64>) -> Cell {
     let arrival = settings.load.arrival.clone();
     let kind = arrival.name();
     let (id, label) = match (rate_per_s, &arrival) {
-        (Some(rate), _) => (format!("r{rate}-{kind}"), format!("{rate} req/s {kind}")),
+        (Some(rate), _) => {
+            // the mean of steps may have no end
+            let exact = rate.to_string();
+            let rate = if exact.len() > 8 {
+                format!("{rate:.3}")
+            } else {
+                exact
+            };
+            (format!("r{rate}-{kind}"), format!("{rate} req/s {kind}"))
+        }
         (None, ArrivalKind::Trace { speed }) if (speed - 1.0).abs() > f64::EPSILON => {
             (format!("{kind}-x{speed}"), format!("{kind} × {speed}"))
         }
@@ -180,6 +189,8 @@ mod tests {
 
     #[test]
     fn a_ramp_needs_no_rate() {
+        let third = ids("--arrival steps:10:40:20 --duration 10s");
+        assert_eq!(third, ["r23.333-steps None"]);
         let one = ids("--arrival ramp:1:9 --duration 10s");
         assert_eq!(one, ["r5-ramp None"]);
     }

@@ -64,6 +64,43 @@ fn each_endpoint_is_asked_before_any_load() -> Result {
     Ok(())
 }
 
+/// A phase that ends as it begins would be no repeat, and its worker busy for all of it.
+#[test]
+fn a_cell_that_is_precise_enough_is_not_repeated() -> Result {
+    let server = instant()?;
+    let folder = tempfile::tempdir()?;
+    let url = server.url();
+    let args = [
+        "--url",
+        &url,
+        "--concurrency",
+        "2",
+        "--requests",
+        "1000",
+        "--precision",
+        "mean:e2e=80%",
+        "--repeat",
+        "3",
+        "--warmup",
+        "0",
+        "--no-hardware",
+    ];
+    let (output, run) = run_in(folder.path(), &args)?;
+    let cell = run.cells.first().ok_or("no cell")?;
+    assert!(cell.counts.planned < 1000, "{:?}", cell.counts);
+    assert!(
+        records(folder.path())?
+            .iter()
+            .all(|record| record.repeat == 0)
+    );
+    let said = stderr(&output);
+    assert!(
+        said.contains("precise enough after 1 of 3 repeats"),
+        "{said}"
+    );
+    Ok(())
+}
+
 fn valid_against_schema(name: &str, value: &serde_json::Value) -> Result {
     let schema = json_schemas()
         .into_iter()

@@ -1,7 +1,7 @@
 //! The cells, one after another: repeats of warm-up and measurement, aggregates.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bench_hardware::Sampler;
@@ -242,6 +242,14 @@ impl Run<'_> {
             self.one_repeat(cell, repeat, &ends, tools, &mut sums)
                 .await?;
             if self.stop.is_draining() || ends.health.verdict().is_some() {
+                break;
+            }
+            let (done, all) = (repeat + 1, cell.repeats);
+            if ends.enough.load(Ordering::Relaxed) && done < all {
+                let label = &cell.label;
+                self.progress.note(&format!(
+                    "{label}: precise enough after {done} of {all} repeats, which ends the cell"
+                ));
                 break;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bench_schema::{Exchange, GenerationRequest, Nanos, Outcome, Prompt};
+use bench_schema::{Exchange, GenerationRequest, Nanos, Outcome, Prompt, Stage};
 use bench_workload::Calibration;
 
 use super::Run;
@@ -123,6 +123,21 @@ fn refusal(answer: &Exchange) -> Option<(String, &'static str)> {
         Outcome::TimedOut { stage } => format!("no answer in time ({stage} stage)"),
         Outcome::Unsent { reason } => reason.clone(),
     };
+    if let Outcome::TimedOut { stage } = answer.outcome {
+        let help = match stage {
+            Stage::Resolve | Stage::Connect | Stage::Tls => {
+                "check --url, or give it more --connect-timeout or --timeout"
+            }
+            Stage::FirstToken => {
+                "look at the server's own log, or give it more --first-token-timeout or --timeout"
+            }
+            Stage::Stream => {
+                "look at the server's own log, or give it more --token-timeout or --timeout"
+            }
+            _ => "look at the server's own log, or give it more --timeout",
+        };
+        return Some((format!("the first request failed: {said}"), help));
+    }
     let help = match answer.status {
         Some(401 | 403) => "give the key with --api-key-env or --api-key-file",
         Some(404 | 405) => "check --url, --api (its path) and --model",
@@ -131,9 +146,6 @@ fn refusal(answer: &Exchange) -> Option<(String, &'static str)> {
         }
         Some(429 | 503) => "the server has too much to do; try again later",
         Some(500..) => "look at the server's own log",
-        _ if matches!(answer.outcome, Outcome::TimedOut { .. }) => {
-            "look at the server's own log, or give it more --timeout"
-        }
         _ => "check --url and --api, and that this is the server that is meant",
     };
     Some((format!("the first request failed: {said}"), help))

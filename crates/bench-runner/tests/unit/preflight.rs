@@ -41,15 +41,16 @@ fn a_refusal_says_what_came_and_what_to_do() {
     assert!(what.contains("HTTP it is") && help.contains("--api-key-env"));
     assert!(refusal(&failed(Some(404))).unwrap().1.contains("--model"));
     assert!(refusal(&failed(None)).unwrap().1.contains("--url"));
-    let late = Outcome::TimedOut {
-        stage: Stage::Headers,
-    };
-    assert!(
-        refusal(&answered(None, late))
-            .unwrap()
-            .1
-            .contains("--timeout")
-    );
+    for (stage, flag) in [
+        (Stage::Connect, "--connect-timeout"),
+        (Stage::Headers, "more --timeout"),
+        (Stage::FirstToken, "--first-token-timeout"),
+        (Stage::Stream, "--token-timeout"),
+    ] {
+        let late = answered(None, Outcome::TimedOut { stage });
+        let (_, help) = refusal(&late).unwrap();
+        assert!(help.contains(flag), "{stage}: {help}");
+    }
     let stopped = Outcome::Cancelled {
         reason: "after 2 content events".to_owned(),
     };
