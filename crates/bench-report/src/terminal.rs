@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use bench_insight::Signal;
-use bench_schema::{Answer, Code, Finding, RunRecord, SloVerdict, TrustVerdict};
+use bench_schema::{Answer, Code, Fact, Finding, RunRecord, SloVerdict, TrustVerdict};
 
 use crate::table::{Table, WIDTH, hanging};
 use crate::{findings as words, number, tables, text};
@@ -80,8 +80,14 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
         blocks.push(shown);
     }
     blocks.push(outcomes(run));
-    let (mut told, more) = telling(run);
+    let (mut told, mut more) = telling(run);
     answer_first(&mut told);
+    // without it nobody knows what to make of the gaps above
+    let bundles = run.findings.iter().find(|f| f.code == Fact::Bundles.into());
+    if let Some(bundles) = bundles.filter(|_| told.len() < most) {
+        told.push(bundles);
+        more -= 1;
+    }
     blocks.extend(findings(&told, most, more));
     blocks.extend(dir.map(|dir| {
         let dir = shown(dir);

@@ -46,7 +46,9 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
             cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())
         })
         .number(("requests", "req/s"), |cell| {
-            Some(cell.headline_rates()?.requests_per_s)
+            // the client stopped every answer itself: no rate of whole answers is the server's
+            let stopped = cell.counts.completed == 0 && cell.counts.cancelled > 0;
+            Some(cell.headline_rates()?.requests_per_s).filter(|_| !stopped)
         })
         .number(("output", "tok/s"), |cell| {
             cell.headline_rates()?.output_tokens_per_s

@@ -181,6 +181,37 @@ fn each_finding_and_each_miss_names_its_cell_and_the_answer_comes_first() {
 }
 
 #[test]
+fn a_gap_between_tokens_that_is_none_is_explained_on_the_same_screen() {
+    let mut run = runs::sweep();
+    let mut bundles = run.findings[0].clone();
+    bundles.code = bench_schema::Fact::Bundles.into();
+    bundles.message = Some("tokens come several at a time".to_owned());
+    run.findings.truncate(1);
+    run.findings.push(bundles);
+    let shown = terminal::render(&run, None);
+    assert!(
+        shown.contains("2. Tokens come several at a time"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn answers_that_were_all_stopped_on_purpose_have_no_rate() {
+    let mut run = runs::sweep();
+    run.cells.truncate(1);
+    let has_rate = |run: &RunRecord| {
+        let shown = terminal::render(run, None);
+        let mut lines = shown.lines();
+        let head = lines.find(|line| line.trim_start().starts_with("concurrency "));
+        head.unwrap().contains("requests")
+    };
+    assert!(has_rate(&run));
+    let counts = &mut run.cells[0].counts;
+    (counts.cancelled, counts.completed) = (counts.completed, 0);
+    assert!(!has_rate(&run));
+}
+
+#[test]
 fn an_objective_that_no_request_was_held_against_is_met_by_no_share_of_them() {
     let mut run = runs::sweep();
     run.cells.truncate(1);
