@@ -223,7 +223,8 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
     run.analysis = crate::analyse_run(run, &samples);
     run.analysis.capacity =
         (asked.search).map(|search| search.found(&asked.all_slos(), &run.cells));
-    let quantiles = asked.quantiles(&run.cells);
+    run.targets = crate::targets(&asked.targets, &run.cells, run.analysis.capacity.as_ref())?;
+    let quantiles = asked::quantiles(run);
     let facts = TrustFacts {
         complete: run.complete,
         incomplete_reason: run.incomplete_reason.as_deref(),
@@ -233,7 +234,6 @@ pub fn conclude_run(run: &mut RunRecord, evidence: Vec<CellEvidence>) -> Result<
         asked_quantiles: &quantiles,
         ..TrustFacts::of(&run.clock, &facts)
     };
-    run.targets = crate::targets(&asked.targets, &run.cells, run.analysis.capacity.as_ref())?;
     let assumptions = CapacityAssumptions {
         price_per_hour: asked.price_per_hour,
         ..CapacityAssumptions::default()

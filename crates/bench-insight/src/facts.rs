@@ -19,7 +19,7 @@ pub struct TrustFacts<'a> {
     pub ignore_eos: bool,
     /// Whether prompts share prefixes, or repeat, on purpose: then a warm cache is what is measured.
     pub shared_prefixes: bool,
-    /// Quantiles that the user named: by an SLO, a target or a precision rule.
+    /// Quantiles that the user named by a precision rule, or by a target that nobody can tell.
     pub asked_quantiles: &'a [(Metric, f64)],
     /// What kind of server it is, so that the next step names its own switches.
     pub server_kind: Option<&'a str>,

@@ -877,6 +877,23 @@ fn too_few_samples_count_only_behind_a_quantile_that_was_asked_for() {
             .for_each(|q| q.few_samples = q.q > 0.9);
     });
     assert!(judged(std::slice::from_ref(&few)).reasons.is_empty());
+    // An objective that is met or missed is so whatever its quantile rests on.
+    for (verdict, doubted) in [("pass", false), ("fail", false), ("cannot_tell", true)] {
+        let mut asked = few.clone();
+        asked.slos = vec![
+            serde_json::from_value(serde_json::json!({
+                "slo": {"metric": "e2e", "q": 0.95, "limit": 2e9}, "measured": 2e8, "attainment": 1.0, "verdict": verdict,
+                "attainment_interval": {"low": 0.9, "high": 1.0, "confidence": 0.95},
+            }))
+            .unwrap(),
+        ];
+        let reasons = judged(&[asked]).reasons;
+        assert_eq!(
+            reasons.iter().any(|r| r.code == "few_samples"),
+            doubted,
+            "{verdict}"
+        );
+    }
     let (clock, none) = (clock(ClockKind::Kernel), BTreeMap::new());
     let asked = [(Metric::E2e, 0.95)];
     let trust = trust(

@@ -1,7 +1,7 @@
 //! What a run's results are held against, from the configuration that is stored with it.
 
 use bench_metrics::Figure;
-use bench_schema::{CellRecord, Metric, Slo};
+use bench_schema::{Metric, RunRecord, Slo, SloVerdict, TargetOutcome};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -75,23 +75,25 @@ impl Asked {
         }
         all
     }
+}
 
-    /// Quantiles that the user asked to know: by an objective, a target or a precision rule.
-    pub(super) fn quantiles(&self, cells: &[CellRecord]) -> Vec<(Metric, f64)> {
-        let slos = self.all_slos();
-        let mut all: Vec<(Metric, f64)> = slos.iter().map(|slo| (slo.metric, slo.q)).collect();
-        let gates = self.targets.iter().flat_map(|text| text.split(','));
-        all.extend(gates.filter_map(|text| Target::parse(text.trim()).ok()?.quantile()));
-        let rules = cells.iter().flat_map(|cell| &cell.stop.precision);
-        all.extend(rules.filter_map(|text| {
-            let rule: bench_metrics::Precision = text.parse().ok()?;
-            match rule.figure {
-                Figure::Quantile(q) => Some((rule.metric, q)),
-                Figure::Mean => None,
-            }
-        }));
-        all
-    }
+/// Quantiles that the user asked to know, and that the run does not decide anything about: of a precision rule, or of a target that nobody can
+/// tell. What is met or missed holds for as many values as there are.
+pub(super) fn quantiles(run: &RunRecord) -> Vec<(Metric, f64)> {
+    let open = |target: &&TargetOutcome| target.verdict == Some(SloVerdict::CannotTell);
+    let gates = run.targets.iter().filter(open);
+    let mut all: Vec<(Metric, f64)> = gates
+        .filter_map(|gate| Target::parse(&gate.target).ok()?.quantile())
+        .collect();
+    let rules = run.cells.iter().flat_map(|cell| &cell.stop.precision);
+    all.extend(rules.filter_map(|text| {
+        let rule: bench_metrics::Precision = text.parse().ok()?;
+        match rule.figure {
+            Figure::Quantile(q) => Some((rule.metric, q)),
+            Figure::Mean => None,
+        }
+    }));
+    all
 }
 
 /// The texts of a key: a single value or a list of them; none where it was not set.
@@ -136,7 +138,6 @@ mod tests {
             ..typed
         };
         assert_eq!(alike, texts);
-        assert_eq!(texts.quantiles(&[]), [(Metric::E2e, 0.95)]);
         assert!(Asked::of(&json!({"slo": "fast"})).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The answers: are they all there, are they of what was asked, and did the server keep its level while they came.
 
 use bench_metrics::values_needed;
-use bench_schema::{Counts, Load, Metric, Nanos};
+use bench_schema::{Counts, Load, Metric, Nanos, SloVerdict};
 
 use super::{Limits, Scene, Seen};
 use crate::text;
@@ -384,15 +384,19 @@ pub(super) fn warm_cache(scene: &Scene<'_>) -> Option<Seen> {
     })
 }
 
-/// A quantile that was asked for by name needs the values it rests on; where none was, the median does. Requests one at a time do not
-/// depend on each other, and half as many will do.
+/// A quantile that was asked for by name needs the values it rests on, unless what was asked of it is decided; where none was, the median does.
+/// Requests one at a time do not depend on each other, and half as many will do.
 pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
-    let named = scene.facts.asked_quantiles.iter().find_map(|(metric, q)| {
-        let distribution = scene.cell.headline(*metric)?;
-        let entry = distribution.quantile_entry(*q)?;
+    let objectives = scene.cell.slos.iter();
+    let open = objectives.filter(|outcome| outcome.verdict == SloVerdict::CannotTell);
+    let open = open.map(|outcome| (outcome.slo.metric, outcome.slo.q));
+    let mut named = scene.facts.asked_quantiles.iter().copied().chain(open);
+    let named = named.find_map(|(metric, q)| {
+        let distribution = scene.cell.headline(metric)?;
+        let entry = distribution.quantile_entry(q)?;
         entry
             .few_samples
-            .then(|| (metric.title(), *q, distribution.n, values_needed(*q)))
+            .then(|| (metric.title(), q, distribution.n, values_needed(q)))
     });
     let alone = matches!(scene.cell.load, Load::Closed { concurrency: 1, .. });
     let needed = values_needed(0.5) / if alone { 2 } else { 1 };
