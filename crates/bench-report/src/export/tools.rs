@@ -37,7 +37,8 @@ impl Tool {
 
 /// Makes the files of a run's cells from its records, which are read once, in any order.
 ///
-/// Memory: about 120 bytes a request; gaps and texts wait in a file (or in memory), which is empty at first.
+/// Memory: 24 bytes a request, its place in the order of sending, until its cell is written; then the values of one figure at a time, of which at
+/// most 32 MiB are kept. Everything else waits in a file (or in memory), which is empty at first.
 #[derive(Debug)]
 pub struct Exporter<'a, S> {
     run: &'a RunRecord,
@@ -46,33 +47,38 @@ pub struct Exporter<'a, S> {
     end: u64,
 }
 
-/// The measured requests of a cell.
+/// The measured requests of a cell: their order, and what they add up to in any order.
 #[derive(Debug, Default)]
 struct Requests {
-    rows: Vec<Row>,
+    /// When each was sent, its number, and where its row lies in the spill.
+    order: Vec<(Stamp, u64, u64)>,
     span: Span,
+    completed: u64,
+    /// Of the completed ones.
+    input: u64,
+    /// Of the completed ones.
+    output: u64,
+    /// How many ended in each other way.
+    failed: BTreeMap<&'static str, u64>,
 }
 
-/// One request, without its gaps and texts. Latencies are in seconds.
-#[derive(Debug)]
+/// One request, without its gaps and texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
-    order: (Stamp, u64),
     /// Where both tools' latencies begin.
     start: Stamp,
     due: Stamp,
-    ttft: Option<f64>,
-    /// Start to last content event.
-    latency: Option<f64>,
+    completed: bool,
+    /// First and last content event of a whole answer.
+    events: Option<(Stamp, Stamp)>,
     input: u64,
     /// The server's count, else that of the content events.
     output: u64,
-    completed: bool,
-    outcome: &'static str,
     /// Where its gaps, its text and its error begin in the spill, one after another, and how long they are.
     place: u64,
-    gaps: u32,
-    text: u32,
-    error: u32,
+    gaps: u64,
+    text: u64,
+    error: u64,
 }
 
 impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
@@ -103,36 +109,38 @@ impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
         let error = error(&wire.outcome);
         let text = wire.text.as_deref().filter(|_| completed);
         let text = text.unwrap_or_default();
-        let mut kept = Vec::new();
+        let start = start(record);
+        let output = record.output_tokens.unwrap_or(wire.events.len() as u64);
+        let input = record.input_tokens().or(record.prompt.asked_tokens);
+        let row = Row {
+            start,
+            due: record.due,
+            completed,
+            events: wire
+                .events
+                .first()
+                .zip(wire.events.last())
+                .filter(|_| completed),
+            input: input.unwrap_or(0),
+            output: if completed { output } else { 0 },
+            place: self.end + Row::SIZE as u64,
+            gaps: if completed {
+                wire.events.gaps().count() as u64
+            } else {
+                0
+            },
+            text: text.len() as u64,
+            error: error.len() as u64,
+        };
+        let mut kept = row.to_bytes().to_vec();
         if completed {
             let gaps = wire.events.gaps();
             kept.extend(gaps.flat_map(|gap| gap.get().to_le_bytes()));
         }
-        let narrow = |n: usize| u32::try_from(n).map_err(io::Error::other);
-        let gaps = narrow(kept.len() / GAP)?;
         kept.extend_from_slice(text.as_bytes());
         kept.extend_from_slice(error.as_bytes());
         self.spill.write_all(&kept)?;
-        let start = start(record);
-        requests.span.add(record, start);
-        let since = |at: Stamp| (at - start).as_secs_f64();
-        let output = record.output_tokens.unwrap_or(wire.events.len() as u64);
-        let input = record.input_tokens().or(record.prompt.asked_tokens);
-        requests.rows.push(Row {
-            order: (record.dispatched.unwrap_or(record.due), record.id),
-            start,
-            due: record.due,
-            ttft: wire.events.first().map(since).filter(|_| completed),
-            latency: wire.events.last().map(since).filter(|_| completed),
-            input: input.unwrap_or(0),
-            output: if completed { output } else { 0 },
-            completed,
-            outcome: wire.outcome.name(),
-            place: self.end,
-            gaps,
-            text: narrow(text.len())?,
-            error: narrow(error.len())?,
-        });
+        requests.add(record, &row, self.end);
         self.end += kept.len() as u64;
         Ok(())
     }
@@ -142,19 +150,77 @@ impl<'a, S: Read + Write + Seek> Exporter<'a, S> {
     /// Latencies begin just before the connection was asked for, as those tools' do. Beside the tool's own keys stands `trust`, the verdict on the cell.
     ///
     /// # Errors
-    /// Where the spill cannot be read, or `out` not be written.
+    /// Where the spill cannot be read or written, or `out` not be written.
     pub fn write(&mut self, tool: Tool, cell: &CellRecord, out: &mut dyn Write) -> io::Result<()> {
         let own = self.cells.get_mut(cell.id.as_str());
         let mut requests = own.map(std::mem::take).unwrap_or_default();
-        requests.rows.sort_unstable_by_key(|row| row.order);
+        let of = (self.run, cell);
+        let mut rows = self.in_order(std::mem::take(&mut requests.order))?;
         match tool {
-            Tool::Vllm => vllm((self.run, cell), &requests, &mut self.spill, out)?,
+            Tool::Vllm => vllm(of, &requests, &mut rows, out)?,
             Tool::Aiperf => {
-                let value = aiperf((self.run, cell), &requests, &mut self.spill)?;
+                let value = aiperf(of, &requests, &mut rows)?;
                 serde_json::to_writer_pretty(&mut *out, &value)?;
             }
         }
         out.write_all(b"\n")
+    }
+
+    /// Copies a cell's rows to the end of the spill, in the order of sending.
+    fn in_order(&mut self, mut order: Vec<(Stamp, u64, u64)>) -> io::Result<Rows<'_, S>> {
+        order.sort_unstable();
+        let from = self.end;
+        for places in order.chunks(BATCH) {
+            let mut rows = Vec::with_capacity(places.len() * Row::SIZE);
+            for (.., place) in places {
+                rows.extend(fetch(&mut self.spill, *place, Row::SIZE as u64)?);
+            }
+            self.spill.seek(SeekFrom::Start(self.end))?;
+            self.spill.write_all(&rows)?;
+            self.end += rows.len() as u64;
+        }
+        Ok(Rows {
+            spill: &mut self.spill,
+            from,
+            n: order.len(),
+        })
+    }
+}
+
+/// The rows of a cell, one after another in the spill, in the order of sending.
+struct Rows<'s, S> {
+    spill: &'s mut S,
+    from: u64,
+    n: usize,
+}
+
+/// Rows that are in memory at once.
+const BATCH: usize = 1024;
+
+impl<S: Read + Seek> Rows<'_, S> {
+    /// Hands each row over, with the spill that its gaps and texts are in.
+    fn each(&mut self, mut take: impl FnMut(&mut S, &Row) -> io::Result<()>) -> io::Result<()> {
+        for at in (0..self.n).step_by(BATCH) {
+            let place = self.from + (at * Row::SIZE) as u64;
+            let length = (BATCH.min(self.n - at) * Row::SIZE) as u64;
+            let kept = fetch(self.spill, place, length)?;
+            for row in kept.as_chunks().0 {
+                take(self.spill, &Row::of_bytes(row))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The figures of a value of the completed requests.
+    fn figures(&mut self, of: impl Fn(&Row) -> Option<f64>) -> io::Result<Figures> {
+        let mut figures = Figures::default();
+        self.each(|_, row| {
+            if let Some(value) = of(row).filter(|_| row.completed) {
+                figures.push(value);
+            }
+            Ok(())
+        })?;
+        Ok(figures)
     }
 }
 
@@ -208,40 +274,119 @@ impl Span {
 }
 
 impl Requests {
-    fn completed(&self) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(|row| row.completed)
+    fn add(&mut self, record: &RequestRecord, row: &Row, place: u64) {
+        self.span.add(record, row.start);
+        if row.completed {
+            self.completed += 1;
+            self.input += row.input;
+            self.output += row.output;
+        } else {
+            let outcome = record.wire.outcome.name();
+            *self.failed.entry(outcome).or_default() += 1;
+        }
+        let sent = record.dispatched.unwrap_or(record.due);
+        if self.order.len() == self.order.capacity() {
+            // doubling would take twice what is needed
+            self.order.reserve_exact(self.order.len() / 8 + BATCH);
+        }
+        self.order.push((sent, record.id, place));
     }
 
-    fn sum(&self, of: fn(&Row) -> u64) -> u64 {
-        self.completed().map(of).sum()
-    }
-
-    /// Requests that touch the fullest second, which is what vLLM's tool calls concurrent.
-    fn most_at_once(&self) -> u64 {
-        let start = self.span.start();
-        let mut changes = BTreeMap::<usize, (u64, u64)>::new();
-        for row in self.completed() {
-            let from = row.start.as_secs_f64() - start;
-            let to = from + row.latency.unwrap_or(0.0);
-            changes.entry(index(from)).or_default().0 += 1;
-            changes.entry(index(to) + 1).or_default().1 += 1;
-        }
-        let (mut now, mut most) = (0_u64, 0);
-        for (begun, ended) in changes.values() {
-            now = (now + begun).saturating_sub(*ended);
-            most = most.max(now);
-        }
-        most
+    fn failed(&self) -> u64 {
+        self.failed.values().sum()
     }
 }
 
+/// Requests that touch the fullest second from `start`, which is what vLLM's tool calls concurrent.
+fn most_at_once(rows: &mut Rows<'_, impl Read + Seek>, start: f64) -> io::Result<u64> {
+    let mut changes = BTreeMap::<usize, (u64, u64)>::new();
+    rows.each(|_, row| {
+        if row.completed {
+            let from = row.start.as_secs_f64() - start;
+            let to = from + row.latency().unwrap_or(0.0);
+            changes.entry(index(from)).or_default().0 += 1;
+            changes.entry(index(to) + 1).or_default().1 += 1;
+        }
+        Ok(())
+    })?;
+    let (mut now, mut most) = (0_u64, 0);
+    for (begun, ended) in changes.values() {
+        now = (now + begun).saturating_sub(*ended);
+        most = most.max(now);
+    }
+    Ok(most)
+}
+
 impl Row {
+    /// Bytes of a row in the spill.
+    const SIZE: usize = 11 * size_of::<u64>();
+
+    fn to_bytes(self) -> [u8; Self::SIZE] {
+        let ns = |at: Stamp| at.get().cast_unsigned();
+        let (first, last) = self.events.unwrap_or_default();
+        let words = [
+            ns(self.start),
+            ns(self.due),
+            u64::from(self.completed) + u64::from(self.events.is_some()),
+            ns(first),
+            ns(last),
+            self.input,
+            self.output,
+            self.place,
+            self.gaps,
+            self.text,
+            self.error,
+        ];
+        let mut bytes = [0; Self::SIZE];
+        for (word, own) in words.iter().zip(bytes.as_chunks_mut().0) {
+            *own = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    fn of_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        let mut words = bytes.as_chunks().0.iter().copied().map(u64::from_le_bytes);
+        let mut next = || words.next().unwrap_or_default();
+        let at = |word: u64| Stamp::new(word.cast_signed());
+        let (start, due, known) = (at(next()), at(next()), next());
+        let events = (at(next()), at(next()));
+        Self {
+            start,
+            due,
+            completed: known > 0,
+            events: Some(events).filter(|_| known > 1),
+            input: next(),
+            output: next(),
+            place: next(),
+            gaps: next(),
+            text: next(),
+            error: next(),
+        }
+    }
+
+    /// Start to first content event, seconds.
+    fn ttft(&self) -> Option<f64> {
+        self.events
+            .map(|(first, _)| (first - self.start).as_secs_f64())
+    }
+
+    /// Start to last content event, seconds.
+    fn latency(&self) -> Option<f64> {
+        self.events
+            .map(|(_, last)| (last - self.start).as_secs_f64())
+    }
+
+    /// Decode time over the tokens after the first, of answers of two tokens and more.
+    fn per_token(&self) -> Option<f64> {
+        let decode = self.latency().unwrap_or(0.0) - self.ttft().unwrap_or(0.0);
+        (self.output > 1).then(|| decode / (self.output - 1) as f64)
+    }
+
     /// Its gaps in seconds.
     fn gaps(&self, spill: &mut (impl Read + Seek)) -> io::Result<Vec<f64>> {
-        let kept = fetch(spill, self.place, self.gaps as usize * GAP)?;
-        let gaps = kept.chunks_exact(GAP).filter_map(|gap| gap.try_into().ok());
-        let seconds = gaps.map(|gap| Nanos::new(i64::from_le_bytes(gap)).as_secs_f64());
-        Ok(seconds.collect())
+        let kept = fetch(spill, self.place, self.gaps * GAP)?;
+        let gaps = kept.as_chunks().0.iter().copied().map(i64::from_le_bytes);
+        Ok(gaps.map(|gap| Nanos::new(gap).as_secs_f64()).collect())
     }
 
     fn text(&self, spill: &mut (impl Read + Seek)) -> io::Result<Value> {
@@ -252,19 +397,18 @@ impl Row {
         self.words(spill, self.text, self.error)
     }
 
-    fn words(&self, spill: &mut (impl Read + Seek), from: u32, length: u32) -> io::Result<Value> {
-        let after_gaps = self.place + u64::from(self.gaps) * GAP as u64;
-        let kept = fetch(spill, after_gaps + u64::from(from), length as usize)?;
+    fn words(&self, spill: &mut (impl Read + Seek), from: u64, length: u64) -> io::Result<Value> {
+        let kept = fetch(spill, self.place + self.gaps * GAP + from, length)?;
         Ok(String::from_utf8_lossy(&kept).into_owned().into())
     }
 }
 
 /// Bytes of a gap in the spill.
-const GAP: usize = size_of::<i64>();
+const GAP: u64 = size_of::<i64>() as u64;
 
 /// What was kept at a place of the spill.
-fn fetch(spill: &mut (impl Read + Seek), place: u64, length: usize) -> io::Result<Vec<u8>> {
-    let mut kept = vec![0; length];
+fn fetch(spill: &mut (impl Read + Seek), place: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut kept = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     if length > 0 {
         spill.seek(SeekFrom::Start(place))?;
         spill.read_exact(&mut kept)?;
@@ -301,21 +445,17 @@ const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 fn vllm(
     (run, cell): (&RunRecord, &CellRecord),
     requests: &Requests,
-    spill: &mut (impl Read + Seek),
+    rows: &mut Rows<'_, impl Read + Seek>,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let (span, fullest) = (&requests.span, &mut BTreeMap::new());
-    let itls = lists(requests, spill, fullest, out)?;
-    let (input, output) = (
-        requests.sum(|row| row.input),
-        requests.sum(|row| row.output),
-    );
-    let completed = requests.sum(|_| 1);
+    let itls = lists(rows, span.start(), fullest, out)?;
+    let (input, output, completed) = (requests.input, requests.output, requests.completed);
     let mut rest = identity(run, cell);
     rest.extend(object(json!({
         "duration": span.seconds(),
         "completed": completed,
-        "failed": requests.rows.len() as u64 - completed,
+        "failed": requests.failed(),
         "total_input_tokens": input,
         "total_output_tokens": output,
         "request_throughput": span.per_s(completed),
@@ -328,16 +468,10 @@ fn vllm(
         "output_throughput": span.per_s(output),
         "total_token_throughput": span.per_s(input + output),
         "max_output_tokens_per_s": fullest.values().max().copied().unwrap_or(0) as f64,
-        "max_concurrent_requests": requests.most_at_once(),
+        "max_concurrent_requests": most_at_once(rows, span.start())?,
         "rtfx": 0.0,
     })));
-    let of = |value: fn(&Row) -> Option<f64>| Figures::of(requests.completed().filter_map(value));
-    for (name, figures) in [
-        ("ttft", of(|row| Some(row.ttft.unwrap_or(0.0)))),
-        ("tpot", of(Row::per_token)),
-        ("itl", itls),
-        ("e2el", of(|row| Some(row.latency.unwrap_or(0.0)))),
-    ] {
+    let mut add = |name: &str, figures: Figures| {
         rest.insert(format!("mean_{name}_ms"), json!(figures.mean * 1e3));
         rest.insert(format!("std_{name}_ms"), json!(figures.std() * 1e3));
         for (q, value) in PERCENTILES.iter().zip(figures.quantiles(&PERCENTILES)) {
@@ -347,34 +481,49 @@ fn vllm(
             }
             rest.insert(format!("p{}_{name}_ms", (q * 100.0).round()), ms);
         }
-    }
+    };
+    add("itl", itls);
+    add("ttft", rows.figures(|row| row.ttft().or(Some(0.0)))?);
+    add("tpot", rows.figures(Row::per_token)?);
+    add("e2el", rows.figures(|row| row.latency().or(Some(0.0)))?);
     // the lists are the beginning of the same object
     let rest = serde_json::to_string(&rest)?;
     out.write_all(rest.trim_start_matches('{').as_bytes())
 }
 
-/// The lists, as the beginning of an object; gives the gaps, and puts the content events of completed requests into the seconds from the start.
-fn lists(
-    requests: &Requests,
-    spill: &mut (impl Read + Seek),
+/// The lists, as the beginning of an object; gives the gaps, and puts the content events of completed requests into the seconds from `start`.
+fn lists<S: Read + Seek>(
+    rows: &mut Rows<'_, S>,
+    start: f64,
     seconds: &mut BTreeMap<usize, u64>,
     out: &mut dyn Write,
 ) -> io::Result<Figures> {
-    let (rows, start) = (requests.rows.as_slice(), requests.span.start());
     let mut itls = Figures::default();
     out.write_all(b"{")?;
-    list(out, "input_lens", rows, |row| Ok(json!(row.input)))?;
-    list(out, "output_lens", rows, |row| Ok(json!(row.output)))?;
+    let mut list = |name: &str, value: &mut dyn FnMut(&mut S, &Row) -> io::Result<Value>| {
+        write!(out, "\n\"{name}\":[")?;
+        let mut between: &[u8] = b"";
+        rows.each(|spill, row| {
+            out.write_all(between)?;
+            between = b",";
+            Ok(serde_json::to_writer(&mut *out, &value(spill, row)?)?)
+        })?;
+        out.write_all(b"],")
+    };
+    list("input_lens", &mut |_, row| Ok(json!(row.input)))?;
+    list("output_lens", &mut |_, row| Ok(json!(row.output)))?;
     let or_zero = |value: Option<f64>| Ok(json!(value.unwrap_or(0.0)));
-    list(out, "ttfts", rows, |row| or_zero(row.ttft))?;
-    list(out, "latencies", rows, |row| or_zero(row.latency))?;
-    let begun = |row: &Row| Ok(json!(row.start.as_secs_f64()));
-    list(out, "start_times", rows, begun)?;
-    let waited = |row: &Row| Ok(json!((row.start - row.due).or_zero().as_secs_f64()));
-    list(out, "queue_times", rows, waited)?;
-    list(out, "itls", rows, |row| {
+    list("ttfts", &mut |_, row| or_zero(row.ttft()))?;
+    list("latencies", &mut |_, row| or_zero(row.latency()))?;
+    list("start_times", &mut |_, row| {
+        Ok(json!(row.start.as_secs_f64()))
+    })?;
+    list("queue_times", &mut |_, row| {
+        Ok(json!((row.start - row.due).or_zero().as_secs_f64()))
+    })?;
+    list("itls", &mut |spill, row| {
         let gaps = row.gaps(spill)?;
-        let first = row.ttft.filter(|ttft| *ttft > 0.0);
+        let first = row.ttft().filter(|ttft| *ttft > 0.0);
         let mut at = row.start.as_secs_f64() + first.unwrap_or(0.0) - start;
         if first.is_some() {
             *seconds.entry(index(at)).or_default() += 1;
@@ -386,32 +535,9 @@ fn lists(
         }
         Ok(gaps.into())
     })?;
-    list(out, "generated_texts", rows, |row| row.text(spill))?;
-    list(out, "errors", rows, |row| row.error(spill))?;
+    list("generated_texts", &mut |spill, row| row.text(spill))?;
+    list("errors", &mut |spill, row| row.error(spill))?;
     Ok(itls)
-}
-
-impl Row {
-    /// Decode time over the tokens after the first, of answers of two tokens and more.
-    fn per_token(&self) -> Option<f64> {
-        let decode = self.latency.unwrap_or(0.0) - self.ttft.unwrap_or(0.0);
-        (self.output > 1).then(|| decode / (self.output - 1) as f64)
-    }
-}
-
-/// Write a list with its name.
-fn list(
-    out: &mut dyn Write,
-    name: &str,
-    rows: &[Row],
-    mut value: impl FnMut(&Row) -> io::Result<Value>,
-) -> io::Result<()> {
-    write!(out, "\n\"{name}\":[")?;
-    for (at, row) in rows.iter().enumerate() {
-        out.write_all(if at == 0 { b"" } else { b"," })?;
-        serde_json::to_writer(&mut *out, &value(row)?)?;
-    }
-    out.write_all(b"],")
 }
 
 fn identity(run: &RunRecord, cell: &CellRecord) -> Map<String, Value> {
@@ -471,17 +597,17 @@ const SCHEMA: &str = "1.4";
 type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
 
 const METRICS: [Metric; 7] = [
-    ("request_latency", "ms", |row| Some(row.latency? * 1e3)),
-    ("time_to_first_token", "ms", |row| Some(row.ttft? * 1e3)),
+    ("request_latency", "ms", |row| Some(row.latency()? * 1e3)),
+    ("time_to_first_token", "ms", |row| Some(row.ttft()? * 1e3)),
     ("inter_token_latency", "ms", |row| {
-        Some(row.latency.and(row.per_token())? * 1e3)
+        Some(row.latency().and(row.per_token())? * 1e3)
     }),
     ("output_token_throughput_per_user", USER, |row| {
-        let itl = row.latency.and(row.per_token())?;
+        let itl = row.latency().and(row.per_token())?;
         (itl > 0.0).then_some(1.0 / itl)
     }),
     ("e2e_output_token_throughput", USER, |row| {
-        let latency = row.latency.filter(|&s| s > 0.0)?;
+        let latency = row.latency().filter(|&s| s > 0.0)?;
         Some(row.output as f64 / latency)
     }),
     ("output_sequence_length", "tokens", |row| {
@@ -496,7 +622,7 @@ const USER: &str = "tokens/sec/user";
 fn aiperf(
     (run, cell): (&RunRecord, &CellRecord),
     requests: &Requests,
-    spill: &mut (impl Read + Seek),
+    rows: &mut Rows<'_, impl Read + Seek>,
 ) -> io::Result<Value> {
     let mut out = object(json!({
         "schema_version": SCHEMA,
@@ -516,16 +642,12 @@ fn aiperf(
         single("goodput", "requests/sec", goodput.requests_per_s);
         single("good_request_fraction", "ratio", goodput.attainment);
     }
-    let (input, output) = (
-        requests.sum(|row| row.input),
-        requests.sum(|row| row.output),
-    );
-    let (completed, span) = (requests.sum(|_| 1), &requests.span);
+    let (input, output, completed) = (requests.input, requests.output, requests.completed);
+    let span = &requests.span;
     single("request_throughput", "requests/sec", span.per_s(completed));
     single("output_token_throughput", "tokens/sec", span.per_s(output));
     single("request_count", "requests", completed as f64);
-    let failed = requests.rows.len() as u64 - completed;
-    single("error_request_count", "requests", failed as f64);
+    single("error_request_count", "requests", requests.failed() as f64);
     single("benchmark_duration", "sec", span.seconds());
     single("total_isl", "tokens", input as f64);
     single("total_osl", "tokens", output as f64);
@@ -534,25 +656,21 @@ fn aiperf(
         out.extend(known.map(|known| (metric.to_owned(), known)));
     };
     for (metric, unit, of) in METRICS {
-        let figures = Figures::of(requests.completed().filter_map(of));
-        add(metric, unit, figures);
+        add(metric, unit, rows.figures(of)?);
     }
     let (mut seconds, mut chunks) = (Figures::default(), Figures::default());
-    let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-    for row in &requests.rows {
-        if !row.completed {
-            *errors.entry(row.outcome).or_default() += 1;
-        }
+    rows.each(|spill, row| {
         for (i, gap) in row.gaps(spill)?.into_iter().enumerate() {
             if i == 0 {
                 seconds.push(gap * 1e3);
             }
             chunks.push(gap * 1e3);
         }
-    }
+        Ok(())
+    })?;
     add("time_to_second_token", "ms", seconds);
     add("inter_chunk_latency", "ms", chunks);
-    let errors = errors.iter();
+    let errors = requests.failed.iter();
     let errors = errors.map(|(kind, n)| json!({"error_details": {"type": kind}, "count": n}));
     out.insert("error_summary".into(), errors.collect());
     Ok(Value::Object(out))
@@ -596,12 +714,6 @@ impl Figures {
             }
             self.coarse = Some(coarse);
         }
-    }
-
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let mut figures = Self::default();
-        values.for_each(|value| figures.push(value));
-        figures
     }
 
     fn std(&self) -> f64 {

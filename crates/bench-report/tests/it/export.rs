@@ -27,13 +27,18 @@ fn run_and_records() -> (RunRecord, Vec<RequestRecord>) {
 /// The export of one cell, from records in the order in which they ended.
 fn exported(tool: Tool, run: &RunRecord, cell: &CellRecord, mut all: Vec<RequestRecord>) -> Value {
     all.sort_by_key(RequestRecord::last_instant);
+    serde_json::from_slice(&written(tool, run, cell, &all)).unwrap()
+}
+
+/// The same as text, from records in the order given.
+fn written(tool: Tool, run: &RunRecord, cell: &CellRecord, all: &[RequestRecord]) -> Vec<u8> {
     let mut exporter = Exporter::new(run, Cursor::new(Vec::new()));
-    for record in &all {
+    for record in all {
         exporter.add(record).unwrap();
     }
     let mut out = Vec::new();
     exporter.write(tool, cell, &mut out).unwrap();
-    serde_json::from_slice(&out).unwrap()
+    out
 }
 
 fn vllm(run: &RunRecord, cell: &CellRecord, records: Vec<RequestRecord>) -> Value {
@@ -228,4 +233,41 @@ fn csv_has_one_line_for_each_cell_and_no_formulas() {
     let widths: BTreeSet<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(widths.len(), 1);
     assert!(export::distributions(&run).lines().count() > run.cells.len() * 5);
+}
+
+#[test]
+fn more_rows_than_are_read_at_once_come_in_the_order_of_sending_whatever_that_of_the_records() {
+    let (run, records) = run_and_records();
+    let cell = &run.cells[3];
+    let own = || records.iter().filter(|record| record.cell == cell.id);
+    let copies = 2_500_usize.div_ceil(own().count());
+    let copies = (0..copies as u64).flat_map(|copy| {
+        own().cloned().map(move |mut record| {
+            record.id += copy * 10_000;
+            record.shift(Nanos::from_secs(copy.cast_signed()));
+            record
+        })
+    });
+    let mut many: Vec<_> = copies.collect();
+    let of = |many: &[RequestRecord]| {
+        [Tool::Vllm, Tool::Aiperf].map(|tool| written(tool, &run, cell, many))
+    };
+    let straight = of(&many);
+    many.reverse();
+    assert!(of(&many) == straight, "the order of the records shows");
+    many.sort_by_key(|r| (r.dispatched.unwrap_or(r.due), r.id));
+    let lists: Value = serde_json::from_slice(&straight[0]).unwrap();
+    let inputs = many.iter().map(|r| r.input_tokens().unwrap_or(0) as f64);
+    assert_eq!(list(&lists, "input_lens"), inputs.collect::<Vec<_>>());
+    let gaps = |gaps: &Value| gaps.as_array().unwrap().len();
+    let gaps: Vec<_> = lists["itls"].as_array().unwrap().iter().map(gaps).collect();
+    let expected = many.iter().map(|r| {
+        let gaps = r.wire.events.len().saturating_sub(1);
+        if r.wire.outcome.is_completed() {
+            gaps
+        } else {
+            0
+        }
+    });
+    assert_eq!(gaps, expected.collect::<Vec<_>>());
 }
