@@ -101,7 +101,12 @@ fn unit_of(figure: Known) -> Unit {
             Unit::Count
         }
         K::Requests | K::Completed | K::Failed | K::Status | K::RequestsPerDay => Unit::Count,
-        K::InFlight | K::Waiting | K::Running | K::Preemptions | K::LongPrompts => Unit::Count,
+        K::InFlight
+        | K::Waiting
+        | K::Running
+        | K::Preemptions
+        | K::LongPrompts
+        | K::EventsAtOnce => Unit::Count,
         K::ServerCores | K::ClientCores | K::ServerRunQueue | K::TokensPerChunk => Unit::Count,
         K::SlowDown | K::SlowRatio | K::ReplicaRatio | K::BesideLong => Unit::Count,
         K::ScalingFactor | K::TailRatio => Unit::Count,

@@ -269,10 +269,10 @@ fn waiting(look: &Look<'_>, quiet: Option<&Quiet>, start: &Start) -> Result<Find
             .refuted_by(Experiment::WithServerMetrics);
         return found.done().ok_or_else(Waited::default);
     }
-    let by_length = explained_by_length(look).filter(|share| *share >= 0.6);
+    let by_length = explained_by_length(look);
     Err(Waited {
         told,
-        excluded: by_length.map(|share| (Known::TtftByLength, share)),
+        excluded: by_length.map(|by| (Known::TtftByLength, by.share)),
         differs: told.is_some() && by_length.is_none() && differs(look, start),
     })
 }
@@ -283,10 +283,18 @@ fn differs(look: &Look<'_>, start: &Start) -> bool {
         .is_some_and(|quick| start.ttft >= SLOWER * quick)
 }
 
-/// Share of the mean TTFT that a line over prompt length explains, where single requests lie near it: waiting does not grow with
-/// one's own prompt. Prompts whose first tokens come at one moment were processed together: then theirs together, where it is their length and
+/// What a line over prompt length tells of TTFT.
+#[derive(Clone, Copy, Debug)]
+struct ByLength {
+    /// Of the mean TTFT, what grows with the prompt.
+    share: f64,
+    per_token: f64,
+}
+
+/// A line over prompt length that explains most of TTFT, where single requests lie near it: waiting does not grow with one's own prompt. Prompts whose first tokens come at one moment were processed together: then theirs together, where it is their length and
 /// not how many they are.
-fn explained_by_length(look: &Look<'_>) -> Option<f64> {
+fn explained_by_length(look: &Look<'_>) -> Option<ByLength> {
+    const MOST: f64 = 0.6;
     let own = prompts(look);
     let ttft = mean(own.iter().map(|p| p.1))?;
     let off = |points: &[(f64, f64)], line: Line| {
@@ -296,7 +304,10 @@ fn explained_by_length(look: &Look<'_>) -> Option<f64> {
         let line = Line::of(points);
         let input = mean(points.iter().map(|p| p.0))?;
         let near = line.slope > 0.0 && off(points, line)? < 0.5 * otherwise;
-        (near && points.len() >= 10).then(|| line.slope * input / ttft)
+        (near && points.len() >= 10).then(|| ByLength {
+            share: line.slope * input / ttft,
+            per_token: line.slope,
+        })
     };
     let level = Line {
         intercept: ttft,
@@ -311,7 +322,9 @@ fn explained_by_length(look: &Look<'_>) -> Option<f64> {
         along(&own, off(&own, level)?),
         along(&steps(|p| p.at_once.tokens), off(&many, Line::of(&many))?),
     ];
-    found.into_iter().flatten().max_by(f64::total_cmp)
+    let best = found.into_iter().flatten();
+    let best = best.max_by(|a, b| a.share.total_cmp(&b.share));
+    best.filter(|by| by.share >= MOST)
 }
 
 fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
@@ -325,7 +338,7 @@ fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
 fn is_prefill(look: &Look<'_>) -> bool {
     let told = crate::signals::derived(look.cell, "server_ttft_mean")
         .or_else(|| crate::signals::derived(look.cell, "server_prefill_mean"));
-    told.is_some() || explained_by_length(look).is_some_and(|share| share >= 0.6)
+    told.is_some() || explained_by_length(look).is_some()
 }
 
 /// Prefill, once waiting is excluded or the server counts little of it.
@@ -334,13 +347,12 @@ fn prefill(look: &Look<'_>, start: &Start, waited: &Waited) -> Option<Finding> {
     if share <= PREFILL || !start.late {
         return None;
     }
-    let points = prompts(look);
-    let slope = Line::of(&points).slope;
+    let per_token = explained_by_length(look).map(|by| by.per_token);
     let mut draft = Draft::in_cell(Cause::Prefill, share, look.cell)
         .because(Known::PrefillShare, share)
         .because(Known::Ttft, start.ttft)
         .because(Known::PromptTokens, view::input_tokens(look.cell))
-        .because(Known::TtftPerToken, Some(slope).filter(|s| *s > 0.0))
+        .because(Known::TtftPerToken, per_token)
         .because(Known::QueueShare, waited.told);
     if let Some((figure, value)) = waited.excluded {
         draft = draft.rules_out(Cause::Queueing, figure, Some(value));

@@ -327,13 +327,16 @@ fn tokens_per_chunk(cells: &[CellRecord]) -> Option<Finding> {
 
 /// The first cell whose tokens come several at a time.
 fn bundles(cells: &[CellRecord]) -> Option<Finding> {
-    let cell = cells.iter().find(|cell| view::in_bundles(cell))?;
+    // of answers that come whole there is no time per token either
+    let several =
+        |cell: &&CellRecord| view::in_bundles(cell) && view::mean(cell, Metric::Icl).is_some();
+    let cell = cells.iter().find(several)?;
     let gaps = cell.headline(Metric::Icl)?;
     let mut found = Draft::in_cell(Fact::Bundles, 0.0, cell)
         .push(of_cell(Known::Itl, gaps.quantile(0.5)?, &cell.id))
         .push(of_cell(Known::MeanGap, gaps.mean, &cell.id))
         .done()?;
-    let all = cells.iter().filter(|cell| view::in_bundles(cell));
+    let all = cells.iter().filter(several);
     found.cells = all.map(|cell| cell.id.clone()).collect();
     Some(found)
 }

@@ -649,6 +649,32 @@ fn what_was_put_in_comes_out_first() {
 
 /// What is said of lost requests is of all of them: also of those in an outage that is too short to be told, and where few single requests were kept.
 #[test]
+fn what_a_prompt_token_takes_is_told_of_waves_too_and_events_are_counted() {
+    let waves = Server {
+        blocking: true,
+        prefill_token: 0.4,
+        ..Server::default()
+    };
+    let lengths: Lengths = |_, draw| (draw.whole(50.0, 1500.0), 45);
+    let (one, samples) = run(&[cell(Asks::Closed(6), lengths, waves)], false, 2);
+    let found = findings(&one, &samples);
+    let each = found[0].figure(&Known::TtftPerToken.into()).unwrap();
+    assert!((3.6e5..4.4e5).contains(&each), "{:?}", found[0]);
+    let buffers = Server {
+        buffers: true,
+        ..Server::default()
+    };
+    let (one, samples) = run(&[cell(Asks::Closed(4), equal, buffers)], false, 2);
+    let found = findings(&one, &samples);
+    let events = found[0].evidence.iter();
+    let events: Vec<_> = events
+        .filter(|e| e.figure == Known::EventsAtOnce.into())
+        .map(|e| (e.value, e.unit))
+        .collect();
+    assert_eq!(events, [(64.0, bench_schema::Unit::Count)]);
+}
+
+#[test]
 fn lost_requests_are_counted_whole() {
     let server = Server {
         fails: Some(20),
