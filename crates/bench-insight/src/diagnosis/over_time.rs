@@ -9,6 +9,7 @@ use super::machines::is_local;
 use super::rhythm::Rhythm;
 use crate::draft::Draft;
 use crate::outages::{Standstill, standstills, stretches};
+use crate::signals::derived;
 use crate::view;
 
 /// Requests below which a change cannot be told from chance.
@@ -318,10 +319,13 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
     };
     let client = &look.cell.client;
     let paused = client.lag.as_ref().map(|lag| lag.max.as_f64());
-    // A machine that holds up the client for about as long holds up the server on it too: that is no stop of the server's own making.
-    let of_the_machine = is_local(look.run) && period.is_none();
-    if of_the_machine && paused.is_some_and(|pause| pause >= 0.5 * longest) {
-        return None;
+    // A machine that holds up the client for about as long, or the server's threads for longer in all, stops both: that is none of the server's making.
+    if is_local(look.run) && period.is_none() {
+        let stood = unexplained.iter().map(|s| s.length).sum::<f64>();
+        let held_up = paused.is_some_and(|pause| pause >= 0.5 * longest);
+        if held_up || waited_for_a_cpu(look).is_some_and(|waited| waited >= stood) {
+            return None;
+        }
     }
     let exact = look.run.clock.arrival == ClockKind::Kernel;
     if !exact
@@ -352,6 +356,14 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         )
         .refuted_by(experiment)
         .done()
+}
+
+/// How long the server's threads waited for a CPU in all, ns, where others used the machine.
+fn waited_for_a_cpu(look: &Look<'_>) -> Option<f64> {
+    const OTHERS: f64 = 0.25;
+    let pressure = derived(look.cell, "host_cpu_pressure_share")?;
+    let waited = derived(look.cell, "server_run_queue_wait")?;
+    (pressure >= OTHERS).then(|| waited * look.whole())
 }
 
 /// How many, where it is not one.

@@ -1002,6 +1002,25 @@ fn a_stop_that_the_client_on_the_same_machine_had_too_is_the_machine_s() {
     };
     assert!(frozen("http://127.0.0.1:8000", 20) && frozen("http://server:8000", 600));
     assert!(!frozen("http://127.0.0.1:8000", 600));
+    // Nor was it the server's own where its threads waited for a CPU for as long, on a machine that others used.
+    let mut frozen = |pressure: f64, waited_per_s: f64| {
+        run.cells[0].client.lag = None;
+        let share = |value| bench_schema::Quantity {
+            value,
+            unit: bench_schema::Unit::Ratio,
+            interval: None,
+        };
+        let hardware = run.cells[0].hardware.get_or_insert_default();
+        for (name, value) in [
+            ("host_cpu_pressure_share", pressure),
+            ("server_run_queue_wait", waited_per_s),
+        ] {
+            hardware.derived.insert(name.to_owned(), share(value));
+        }
+        causes(&findings(&run, &samples)).contains(&Cause::Frozen)
+    };
+    assert!(frozen(0.8, 0.01) && frozen(0.1, 0.02));
+    assert!(!frozen(0.8, 0.02));
 }
 
 #[test]
