@@ -7,7 +7,7 @@ use bench_metrics::{
     compare_runs_in_turns, mean_of_runs, settle,
 };
 use bench_schema::{
-    Benchmark, CellRecord, Direction, Interval, Metric, RunRecord, TrustVerdict, Unit,
+    Benchmark, CellRecord, Direction, Interval, Metric, RunRecord, TrustReason, TrustVerdict, Unit,
 };
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,9 @@ pub struct SettingRow {
     pub on_front: bool,
     /// The worst verdict on its runs.
     pub trust: TrustVerdict,
+    /// The reasons that its runs have, the gravest of each kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<TrustReason>,
     /// Why it could not be measured, each time that it could not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
@@ -136,9 +139,11 @@ impl ServerMatrix {
         let certainly = match (n, certain) {
             (0, _) => "nothing to compare it with was measured".to_owned(),
             (1, 1) => "better than the other".to_owned(),
+            (1, 0) => "the other is not known to be worse by enough to matter".to_owned(),
+            (n, 0) => format!("none of the {n} others is known to be worse by enough to matter"),
             (n, certain) if n == certain => format!("better than each of the {n} others"),
             (n, certain) => format!(
-                "better than {certain} of {n} others; not by enough to matter, or not for certain, than {}",
+                "better than {certain} of {n} others, and not known to be better by enough to matter than {}",
                 crate::text::list(&alike)
             ),
         };
@@ -333,7 +338,12 @@ fn row(setting: &MeasuredSetting<'_>, figures: &Figures, figure: Figure) -> Sett
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         (!values.is_empty()).then_some((metric, mean))
     });
-    let worst = runs.map(|(_, run)| run.trust.verdict).max();
+    let worst = runs.clone().map(|(_, run)| run.trust.verdict).max();
+    let mut reasons: Vec<TrustReason> = runs
+        .flat_map(|(_, run)| run.trust.reasons.iter().cloned())
+        .collect();
+    reasons.sort_by(|a, b| a.code.cmp(&b.code).then(b.verdict.cmp(&a.verdict)));
+    reasons.dedup_by(|later, first| later.code == first.code);
     SettingRow {
         values: setting.values.clone(),
         runs: setting.runs.len(),
@@ -343,6 +353,7 @@ fn row(setting: &MeasuredSetting<'_>, figures: &Figures, figure: Figure) -> Sett
         against_best: None,
         on_front: false,
         trust: worst.unwrap_or(TrustVerdict::Trusted),
+        reasons,
         failures: setting.failures.clone(),
     }
 }

@@ -136,7 +136,9 @@ fn single_runs_are_held_by_their_own_intervals_and_alike_ones_are_not_told_apart
     assert_ne!(alike, Some(ComparisonVerdict::Worse));
     assert_eq!((best, half), (None, Some(ComparisonVerdict::Worse)));
     assert!(
-        found.summary().contains("not for certain, than n=8, tp=1"),
+        found
+            .summary()
+            .contains("not known to be better by enough to matter than n=8, tp=1"),
         "{}",
         found.summary()
     );

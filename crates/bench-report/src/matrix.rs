@@ -132,8 +132,8 @@ fn effects(matrix: &ServerMatrix) -> Table {
         "from",
         "to",
         "change",
-        "95 %",
         "verdict",
+        "95 %",
         "over the others",
         "pairs",
     ];
@@ -175,6 +175,7 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
         })
     });
     let mut all: Vec<String> = failed.collect();
+    all.extend(doubts(matrix));
     if matrix.settings.iter().any(|row| row.runs == 1) {
         all.push("a setting that was measured once does not show what changes from start to start; more with --rounds".to_owned());
     }
@@ -189,4 +190,29 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
     ));
     all.push("the best of several alike settings is also the luckiest: its figure is told a little too high; measure it again before it is promised".to_owned());
     all
+}
+
+/// Why settings are marked, each kind of reason once: `doubtful, 3 of 4 settings (tp=1): few_samples: …`.
+fn doubts(matrix: &ServerMatrix) -> Vec<String> {
+    let rows = || {
+        let rows = matrix.settings.iter();
+        rows.flat_map(|row| row.reasons.iter().map(move |reason| (row, reason)))
+    };
+    let mut codes: Vec<&str> = rows().map(|(_, reason)| reason.code.as_str()).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let told = codes.into_iter().filter_map(|code| {
+        let same = || rows().filter(|(_, reason)| reason.code == code);
+        let (row, reason) = same().max_by_key(|(_, reason)| reason.verdict)?;
+        let (n, of) = (same().count(), matrix.settings.len());
+        let (verdict, message) = (reason.verdict.as_str(), &reason.message);
+        let text = format!(
+            "{verdict}, {n} of {of} settings ({}): {code}: {message}",
+            row.name()
+        );
+        Some((reason.verdict, text))
+    });
+    let mut told: Vec<(TrustVerdict, String)> = told.collect();
+    told.sort_by_key(|(verdict, _)| std::cmp::Reverse(*verdict));
+    told.into_iter().map(|(_, text)| text).collect()
 }

@@ -14,6 +14,7 @@ mod figures;
 mod hostile;
 mod html;
 mod large;
+mod matrix;
 mod seeds;
 mod support;
 mod tables;
