@@ -162,8 +162,8 @@ pub fn summarise_cell<'a>(
 
 /// Takes records one by one, in the order they ended, and forgets their events.
 ///
-/// Memory: 64 bytes a request (and 80 where stamps are bounded, connections are new or the server tells its queue), plus at most 50 MB of
-/// gaps and 50 MB of histograms, however long the answers are.
+/// Memory: 64 bytes a request (and 48 where stamps are bounded, connections are new or the server tells its queue), plus at most 55 MB of
+/// gaps, or 50 MB of histograms, however long the answers are.
 #[derive(Clone, Debug)]
 pub struct CellAccumulator {
     context: CellContext,

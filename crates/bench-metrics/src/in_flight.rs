@@ -20,13 +20,20 @@ impl InFlight {
             }
         }
         changes.sort_unstable();
-        let mut steps: Vec<(Stamp, u64)> = Vec::new();
+        changes.dedup_by(|next, moment| {
+            let same = next.0 == moment.0;
+            moment.1 += if same { next.1 } else { 0 };
+            same
+        });
         let mut level = 0_i64;
-        for moment in changes.chunk_by(|a, b| a.0 == b.0) {
-            level += moment.iter().map(|change| change.1).sum::<i64>();
-            steps.push((moment[0].0, u64::try_from(level).unwrap_or(0)));
+        // collected in the place of the changes
+        let steps = changes.into_iter().map(|(at, change)| {
+            level += change;
+            (at, u64::try_from(level).unwrap_or(0))
+        });
+        Self {
+            steps: steps.collect(),
         }
-        Self { steps }
     }
 
     /// Instants at which the number changes, ascending, with the number from then on.

@@ -28,6 +28,7 @@
 mod blocks;
 mod cell;
 mod change;
+mod clusters;
 mod compare;
 mod counts;
 mod error;

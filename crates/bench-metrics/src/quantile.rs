@@ -59,8 +59,8 @@ pub(crate) fn below(in_time_order: &[f64], x: f64) -> Vec<Part> {
 }
 
 /// One part per cluster that is not empty: how many of its values are at most `x`.
-pub(crate) fn clusters_below<C: AsRef<[f64]>>(clusters: &[C], x: f64) -> Vec<Part> {
-    let full = clusters.iter().map(AsRef::as_ref).filter(|c| !c.is_empty());
+pub(crate) fn clusters_below<'a>(clusters: impl Iterator<Item = &'a [f64]>, x: f64) -> Vec<Part> {
+    let full = clusters.filter(|c| !c.is_empty());
     full.map(|c| Part {
         num: float(c.iter().filter(|v| **v <= x).count()),
         den: float(c.len()),

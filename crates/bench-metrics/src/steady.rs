@@ -62,8 +62,7 @@ pub struct Steady {
 /// It is a window only where it holds more than 80 % of the requests and at most 1 % of them were lost. Lines through twenty bins of
 /// latency, time per token and, in an open loop of one rate, number in flight test the full part for trends: a slope that is significant at 99.9 %, the likeness
 /// of neighbours and of requests that were under way together considered, and worth more than 10 % over the window makes it not stationary.
-pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Steady {
-    let mut flights = flights.to_vec();
+pub fn find_steady(mut flights: Vec<Flight>, in_flight: &InFlight, load: &Load) -> Steady {
     flights.sort_by_key(|f| f.sent);
     let found = full_load(&flights, in_flight, load)
         .map(|(full, how)| before_cancelled(full, how, &flights));
@@ -79,19 +78,19 @@ pub fn find_steady(flights: &[Flight], in_flight: &InFlight, load: &Load) -> Ste
             };
         }
     };
-    let started: Vec<Flight> = flights
+    let begun = flights.partition_point(|f| f.sent < full.from);
+    let held = flights[begun..]
         .iter()
-        .copied()
-        .filter(|f| full.contains(f.sent))
-        .collect();
-    let (window, how) = match why_whole(&flights, &started, load) {
+        .take_while(|f| full.contains(f.sent));
+    let started = &flights[begun..begun + held.count()];
+    let (window, how) = match why_whole(&flights, started, load) {
         Some(why) => (
             None,
             format!("tested {how}; {why}, so every request counts"),
         ),
         None => (Some(full), how),
     };
-    let (stationary, tested) = match trend(&started, in_flight, full, load) {
+    let (stationary, tested) = match trend(started, in_flight, full, load) {
         Trend::Untested => (None, "too short to test for trends".to_owned()),
         Trend::Absent => (Some(true), "no trend found".to_owned()),
         Trend::Found(trend) => (Some(false), trend),

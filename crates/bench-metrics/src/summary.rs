@@ -22,7 +22,15 @@ pub fn summarise(in_time_order: &[f64], unit: Unit) -> Option<Distribution> {
 ///
 /// `None` for no values or one not finite. Empty clusters count for nothing.
 pub fn summarise_clusters<C: AsRef<[f64]>>(clusters: &[C], unit: Unit) -> Option<Distribution> {
-    let full = || clusters.iter().map(AsRef::as_ref).filter(|c| !c.is_empty());
+    summarise_each(&clusters.iter().map(AsRef::as_ref), unit)
+}
+
+/// The same of slices.
+pub(crate) fn summarise_each<'a>(
+    clusters: &(impl Iterator<Item = &'a [f64]> + Clone),
+    unit: Unit,
+) -> Option<Distribution> {
+    let full = || clusters.clone().filter(|c| !c.is_empty());
     let sample = Sample::new(full().flatten().copied().collect()).ok()?;
     let sum = |c: &[f64]| Part {
         num: c.iter().sum(),
@@ -30,7 +38,7 @@ pub fn summarise_clusters<C: AsRef<[f64]>>(clusters: &[C], unit: Unit) -> Option
     };
     let mean = BlockMean::of_parts(&full().map(sum).collect::<Vec<_>>());
     Some(describe(&sample, unit, mean, |x| {
-        clusters_below(clusters, x)
+        clusters_below(clusters.clone(), x)
     }))
 }
 

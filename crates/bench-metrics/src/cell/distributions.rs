@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use bench_schema::{Distribution, FailureView, Metric, Unit, Window};
 
+use crate::clusters::Clusters;
 use crate::gaps::GapStore;
-use crate::latency::Within;
+use crate::latency::{Instants, Within};
 use crate::sample::Sample;
-use crate::summary::{failure_view, summarise, summarise_clusters};
+use crate::summary::{failure_view, summarise, summarise_each};
 
 use super::row::Row;
 
@@ -36,25 +37,27 @@ pub(super) fn of_rows(
 fn of_requests(rows: &[&Row], metric: Metric, lost: u64) -> Option<Distribution> {
     // Whatever became of a request, the client sent it in time or late.
     let counts = |row: &&&Row| row.tells(metric) || metric == Metric::Lateness;
-    let measured: Vec<(&Row, f64)> = rows
-        .iter()
-        .filter(counts)
-        .filter_map(|r| Some((*r, r.instants().value(metric)?)))
-        .collect();
-    let values: Vec<f64> = measured.iter().map(|v| v.1).collect();
+    let told = || rows.iter().filter(counts).map(|row| row.instants());
+    let mut bounded = 0_usize;
+    let value = |instants: Instants| {
+        let value = instants.value(metric)?;
+        bounded += usize::from(instants.is_bounded(metric));
+        Some(value)
+    };
+    let values: Vec<f64> = told().filter_map(value).collect();
     let mut found = summarise(&values, metric.unit())?;
-    if metric.unit() == Unit::Ns && !matches!(metric, Metric::Lateness | Metric::Connect) {
+    if lost > 0
+        && metric.unit() == Unit::Ns
+        && !matches!(metric, Metric::Lateness | Metric::Connect)
+    {
         found.with_failures = Sample::of(&values).and_then(|s| failure_view(&s, lost));
     }
-    let bounded = measured
-        .iter()
-        .filter(|(r, _)| r.instants().is_bounded(metric))
-        .count();
     if bounded > 0 {
         found.bounded_share = Some(crate::num::float(bounded) / crate::num::float(values.len()));
         let end = |within| -> Vec<f64> {
-            let rows = measured.iter();
-            rows.filter_map(|(r, _)| r.instants().value_within(metric, within))
+            told()
+                .filter(|instants| instants.value(metric).is_some())
+                .filter_map(|instants| instants.value_within(metric, within))
                 .collect()
         };
         set_ends(&mut found, &end(Within::Least), &end(Within::Most));
@@ -83,7 +86,7 @@ fn of_gaps(
         .filter(|r| r.completed())
         .filter_map(|r| r.gaps())
         .collect();
-    let mut of = |within: Within| -> Vec<Vec<f64>> {
+    let mut of = |within: Within| -> Clusters {
         bounded = 0;
         let clusters = ranges.iter().map(|range| {
             let (values, marked) = if metric == Metric::Icl {
@@ -97,18 +100,20 @@ fn of_gaps(
         clusters.collect()
     };
     let clusters = of(Within::Stamped);
-    let mut found = summarise_clusters(&clusters, Unit::Ns)?;
+    let mut found = summarise_each(&clusters.iter(), Unit::Ns)?;
     // One answer without token counts and the cell's ITL would be of the others only: not reported, ICL is.
     let untold = |row: &&&Row| row.completed() && row.instants().events > 1;
     let told = clusters.iter().filter(|c| !c.is_empty()).count();
     if metric == Metric::Itl && told < rows.iter().filter(untold).count() {
         return None;
     }
-    found.with_failures = Sample::new(clusters.concat())
-        .ok()
-        .and_then(|s| failure_view(&s, lost));
+    let values = clusters.into_values();
+    if lost > 0 {
+        let sample = Sample::new(values).ok();
+        found.with_failures = sample.and_then(|s| failure_view(&s, lost));
+    }
     if exact.any_bounded() {
-        let (least, most) = (of(Within::Least).concat(), of(Within::Most).concat());
+        let [least, most] = [Within::Least, Within::Most].map(|end| of(end).into_values());
         if bounded > 0 {
             found.bounded_share = Some(bounded as f64 / found.n as f64);
             set_ends(&mut found, &least, &most);

@@ -75,7 +75,7 @@ pub(super) fn repeats<'a>(
         let carried = || warm.iter().filter(|w| w.repeat == index && w.ended > from);
         let measured = flights.iter().map(|f| (f.sent, f.ended));
         let in_flight = InFlight::of(measured.chain(carried().map(|w| (w.sent, w.ended))));
-        let found = find_steady(&flights, &in_flight, &context.load);
+        let found = find_steady(flights, &in_flight, &context.load);
         Some(Repeat {
             index,
             whole: Window { from, to },

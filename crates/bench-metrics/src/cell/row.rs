@@ -71,16 +71,35 @@ impl Long {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Rest {
-    first_answer: Option<Stamp>,
-    queue: Option<Nanos>,
-    connect: Option<Nanos>,
-    first_bound: Nanos,
-    second_bound: Nanos,
-    last_bound: Nanos,
+    /// Of the first, the second and the last event.
+    bounds: [u32; 3],
+    queue: u32,
+    connect: u32,
+    first_answer: Long,
     /// Everything, where something is too far from what is before it.
     whole: Option<Box<Instants>>,
+}
+
+const _: () = assert!(
+    size_of::<Rest>() == 40,
+    "docs/reliability.md tells this size"
+);
+
+impl Rest {
+    /// What fits.
+    fn of(i: &Instants) -> Self {
+        let length = |length: Nanos| u32::try_from(length.get()).unwrap_or(NONE);
+        let begun = i.sent.or(i.dispatched).unwrap_or(i.due);
+        Self {
+            bounds: [i.first_bound, i.second_bound, i.last_bound].map(length),
+            queue: i.queue.map_or(NONE, length),
+            connect: i.connect.map_or(NONE, length),
+            first_answer: Long::of(begun, i.first_answer),
+            whole: None,
+        }
+    }
 }
 
 impl Row {
@@ -91,11 +110,7 @@ impl Row {
         kept: Option<u32>,
         groups: GroupSet,
     ) -> Self {
-        let mut row = Self::packed(&instants);
-        if row.instants() != instants {
-            let rest = row.rest.get_or_insert_default();
-            rest.whole = Some(Box::new(instants));
-        }
+        let mut row = Self::of(instants);
         row.kept = kept.unwrap_or(NONE);
         row.groups = groups;
         row.repeat = u16::try_from(record.repeat).unwrap_or(u16::MAX);
@@ -107,6 +122,18 @@ impl Row {
             Outcome::Cancelled { .. } => false,
             _ => true,
         };
+        row
+    }
+
+    /// One that [`Row::instants`] has these of.
+    fn of(instants: Instants) -> Self {
+        let mut row = Self::packed(&instants);
+        if row.instants() != instants {
+            let rest = row
+                .rest
+                .get_or_insert_with(|| Box::new(Rest::of(&instants)));
+            rest.whole = Some(Box::new(instants));
+        }
         row
     }
 
@@ -126,17 +153,7 @@ impl Row {
         let more = i.first_answer.is_some() || i.queue.is_some() || i.connect.is_some();
         Self {
             due: i.due,
-            rest: (bounded || more).then(|| {
-                Box::new(Rest {
-                    first_answer: i.first_answer,
-                    queue: i.queue,
-                    connect: i.connect,
-                    first_bound: i.first_bound,
-                    second_bound: i.second_bound,
-                    last_bound: i.last_bound,
-                    whole: None,
-                })
-            }),
+            rest: (bounded || more).then(|| Box::new(Rest::of(i))),
             dispatched: after(i.due, i.dispatched),
             sent: after(taken, i.sent),
             first: Long::of(sent, i.first),
@@ -175,24 +192,27 @@ impl Row {
         let first = self.first.after(begun);
         let from = first.unwrap_or(begun);
         let last = self.last.after(from);
-        let bound = |of: fn(&Rest) -> Nanos| rest.map_or(Nanos::ZERO, of);
+        let length = |ns: u32| Nanos::new(i64::from(ns));
+        let some = |of: fn(&Rest) -> u32| rest.map(of).filter(|ns| *ns != NONE).map(length);
+        let [first_bound, second_bound, last_bound] =
+            rest.map_or([0; 3], |rest| rest.bounds).map(length);
         Instants {
             due: self.due,
             dispatched,
             sent,
             first,
             second: after(from, self.second),
-            first_answer: rest.and_then(|rest| rest.first_answer),
+            first_answer: rest.and_then(|rest| rest.first_answer.after(begun)),
             last,
             closed: after(last.unwrap_or(from), self.closed),
-            first_bound: bound(|rest| rest.first_bound),
-            second_bound: bound(|rest| rest.second_bound),
-            last_bound: bound(|rest| rest.last_bound),
+            first_bound,
+            second_bound,
+            last_bound,
             events: u64::from(self.events),
             tokens: count(self.tokens),
             input_tokens: count(self.input_tokens),
-            queue: rest.and_then(|rest| rest.queue),
-            connect: rest.and_then(|rest| rest.connect),
+            queue: some(|rest| rest.queue),
+            connect: some(|rest| rest.connect),
             completed: self.completed(),
         }
     }

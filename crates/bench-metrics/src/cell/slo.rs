@@ -7,6 +7,7 @@ use bench_schema::{
 };
 
 use crate::blocks::{BlockMean, Part};
+use crate::clusters::Clusters;
 use crate::estimate::LEVEL;
 use crate::gaps::GapStore;
 use crate::latency::Within;
@@ -161,10 +162,9 @@ impl<'a> Judge<'a> {
                 (all.map(|all| counted(&all, slo, answered)), within)
             }
             _ => {
-                let mut clusters: Vec<Vec<f64>> =
-                    told.iter().map(|row| self.values(slo, row)).collect();
+                let mut clusters: Clusters = told.iter().map(|row| self.values(slo, row)).collect();
                 let within = if is_on_gaps(slo) {
-                    count_lost_in_full(&mut clusters);
+                    clusters = count_lost_in_full(&clusters);
                     share_of_clusters(&clusters, slo)
                 } else {
                     share(&told).0
@@ -264,8 +264,8 @@ fn counted(all: &Distribution, slo: &Slo, answered: f64) -> Seen {
 }
 
 /// The quantile with its order-statistic interval by clusters; `None` without values.
-fn quantile_seen(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
-    let all = clusters.concat();
+fn quantile_seen(clusters: &Clusters, q: f64) -> Option<Seen> {
+    let all = clusters.values();
     let lost = all.iter().filter(|x| x.is_infinite()).count();
     let finite = Sample::new(all.iter().copied().filter(|x| x.is_finite()).collect()).ok();
     if all.is_empty() {
@@ -277,7 +277,7 @@ fn quantile_seen(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
             .and_then(|s| s.quantile_with_failures(q, lost))
             .unwrap_or(f64::INFINITY)
     };
-    let below = |x: f64| BlockMean::of_parts(&clusters_below(clusters, x));
+    let below = |x: f64| BlockMean::of_parts(&clusters_below(clusters.iter(), x));
     let n = float(all.len());
     let dependence = Dependence::at_median(n, below(at(0.5)), LEVEL);
     let value = at(q);
@@ -290,17 +290,22 @@ fn quantile_seen(clusters: &[Vec<f64>], q: f64) -> Option<Seen> {
 }
 
 /// A lost request would have had as many gaps as the others have on average, not one.
-fn count_lost_in_full(clusters: &mut [Vec<f64>]) {
-    let is_lost = |gaps: &Vec<f64>| gaps.first().is_some_and(|gap| gap.is_infinite());
+fn count_lost_in_full(clusters: &Clusters) -> Clusters {
+    let is_lost = |gaps: &[f64]| gaps.first().is_some_and(|gap| gap.is_infinite());
     let answered: Vec<f64> = clusters
         .iter()
         .filter(|gaps| !is_lost(gaps))
         .map(|gaps| float(gaps.len()))
         .collect();
-    let usual = mean(&answered).map_or(1, ceil_count);
-    for lost in clusters.iter_mut().filter(|gaps| is_lost(gaps)) {
-        lost.resize(usual.max(1), f64::INFINITY);
-    }
+    let usual = mean(&answered).map_or(1, ceil_count).max(1);
+    let in_full = |gaps: &[f64]| {
+        if is_lost(gaps) {
+            vec![f64::INFINITY; usual]
+        } else {
+            gaps.to_vec()
+        }
+    };
+    clusters.iter().map(in_full).collect()
 }
 
 /// The interval of a share without what lost requests rule out: however alike they are, they were lost, and no limit holds for them.
@@ -316,10 +321,10 @@ fn without_lost(interval: Interval, rows: &[&Row]) -> Interval {
 }
 
 /// The share of gaps within the limit, request by request; where none is beyond halfway, a request counts once.
-fn share_of_clusters(clusters: &[Vec<f64>], slo: &Slo) -> Option<Share> {
-    let parts = clusters_below(clusters, slo.limit);
-    let at = halfway(clusters.iter().flatten().copied(), slo.limit);
-    let seen = BlockMean::of_parts(&clusters_below(clusters, at));
+fn share_of_clusters(clusters: &Clusters, slo: &Slo) -> Option<Share> {
+    let parts = clusters_below(clusters.iter(), slo.limit);
+    let at = halfway(clusters.values().iter().copied(), slo.limit);
+    let seen = BlockMean::of_parts(&clusters_below(clusters.iter(), at));
     let n: f64 = parts.iter().map(|p| p.den).sum();
     let dependence = match seen {
         Some(seen) if !is_zero(seen.std_err) => Dependence::at(n, seen.value, Some(seen), LEVEL),

@@ -1,15 +1,19 @@
 //! All gaps of a cell: exact up to a stated number, then histograms over blocks of requests.
 
+use std::collections::BTreeMap;
+
 use bench_schema::{Nanos, RequestRecord, Stamp};
 
 use super::coarse::{BLOCKS, CoarseGaps, GapBatch};
 use super::{Gap, gaps, per_token};
 use crate::latency::Within;
 
-/// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. About 50 MB.
+/// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. At most 55 MB.
 pub(crate) const EXACT: usize = 4 << 20;
 /// Tokens of an event where they are unknown.
-const UNKNOWN: u32 = u32::MAX;
+const UNKNOWN: u8 = u8::MAX;
+/// The length of a gap that does not fit.
+const WIDE: u32 = u32::MAX;
 
 /// Where a request's gaps lie in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,13 +22,16 @@ pub(crate) struct GapRange {
     pub(crate) len: u32,
 }
 
-/// Gaps kept one by one.
+/// Gaps kept one by one, in 5 bytes, or 13 once a stamp was not exact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExactGaps {
-    lengths: Vec<i64>,
-    tokens: Vec<u32>,
+    /// In nanoseconds.
+    lengths: Vec<u32>,
+    tokens: Vec<u8>,
     /// How much longer and how much shorter each may have been; empty while every stamp was exact.
-    ends: Vec<(i64, i64)>,
+    ends: Vec<(u32, u32)>,
+    /// Those of which something does not fit: longer than four seconds, more than 254 tokens.
+    wide: BTreeMap<usize, Gap>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,20 +68,46 @@ impl ExactGaps {
     pub(crate) fn push(&mut self, record: &RequestRecord) -> GapRange {
         let start = self.lengths.len();
         for gap in gaps(record) {
-            if gap.is_bounded() && self.ends.is_empty() {
-                self.ends = vec![(0, 0); self.lengths.len()];
-            }
-            self.lengths.push(gap.length.get());
-            self.tokens.push(gap.tokens.unwrap_or(UNKNOWN));
-            if gap.is_bounded() || !self.ends.is_empty() {
-                self.ends.push((gap.longer.get(), gap.shorter.get()));
-            }
+            self.keep(gap);
         }
         let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         GapRange {
             start: narrow(start),
             len: narrow(self.lengths.len() - start),
         }
+    }
+
+    fn keep(&mut self, gap: Gap) {
+        let at = self.lengths.len();
+        if gap.is_bounded() && self.ends.is_empty() {
+            self.ends = vec![(0, 0); at];
+        }
+        let narrow = |length: Nanos| u32::try_from(length.get()).unwrap_or(WIDE);
+        let tokens = gap.tokens.and_then(|k| u8::try_from(k).ok());
+        self.lengths.push(narrow(gap.length));
+        self.tokens.push(tokens.unwrap_or(UNKNOWN));
+        if gap.is_bounded() || !self.ends.is_empty() {
+            self.ends.push((narrow(gap.longer), narrow(gap.shorter)));
+        }
+        if self.at(at) != gap {
+            self.lengths[at] = WIDE;
+            self.wide.insert(at, gap);
+        }
+    }
+
+    fn at(&self, i: usize) -> Gap {
+        let length = |ns: u32| Nanos::new(i64::from(ns));
+        let (longer, shorter) = self.ends.get(i).copied().unwrap_or((0, 0));
+        let narrow = Gap {
+            length: length(self.lengths[i]),
+            longer: length(longer),
+            shorter: length(shorter),
+            tokens: Some(self.tokens[i])
+                .filter(|k| *k != UNKNOWN)
+                .map(u32::from),
+        };
+        let wide = (self.lengths[i] == WIDE).then(|| self.wide.get(&i));
+        wide.flatten().copied().unwrap_or(narrow)
     }
 
     pub(crate) fn batch(&self, range: GapRange) -> GapBatch {
@@ -84,15 +117,7 @@ impl ExactGaps {
     /// The single gaps of one request.
     pub(crate) fn of(&self, range: GapRange) -> impl Iterator<Item = Gap> + '_ {
         let start = range.start as usize;
-        (start..start + range.len as usize).map(|i| {
-            let (longer, shorter) = self.ends.get(i).copied().unwrap_or((0, 0));
-            Gap {
-                length: Nanos::new(self.lengths[i]),
-                longer: Nanos::new(longer),
-                shorter: Nanos::new(shorter),
-                tokens: Some(self.tokens[i]).filter(|k| *k != UNKNOWN),
-            }
-        })
+        (start..start + range.len as usize).map(|i| self.at(i))
     }
 
     /// Whether any stamp was not exact.
@@ -113,5 +138,39 @@ impl ExactGaps {
     /// Inter-token latencies of one request, likewise; empty where tokens are unknown.
     pub(crate) fn itl(&self, range: GapRange, within: Within) -> (Vec<f64>, u64) {
         per_token(self.of(range), within)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_a_gap_is_it_is_kept_as_it_is(kept in prop::collection::vec(gap(), 1..50)) {
+            let mut exact = ExactGaps::default();
+            for gap in &kept {
+                exact.keep(*gap);
+            }
+            let len = u32::try_from(kept.len()).unwrap();
+            let again: Vec<Gap> = exact.of(GapRange { start: 0, len }).collect();
+            prop_assert_eq!(again, kept);
+        }
+    }
+
+    fn gap() -> impl Strategy<Value = Gap> {
+        let ns = || {
+            let length = prop_oneof![8 => 0_i64..1 << 33, 2 => Just(0), 1 => Just(i64::from(WIDE)), 1 => Just(-1)];
+            length.prop_map(Nanos::new)
+        };
+        let tokens = prop::option::of(prop_oneof![0_u32..300, Just(u32::MAX)]);
+        (ns(), ns(), ns(), tokens).prop_map(|(length, longer, shorter, tokens)| Gap {
+            length,
+            longer,
+            shorter,
+            tokens,
+        })
     }
 }

@@ -44,7 +44,7 @@ fn steady(flights: &[Flight]) -> Steady {
 
 fn under(flights: &[Flight], load: &Load) -> Steady {
     let in_flight = InFlight::of(flights.iter().map(|f| (f.sent, f.ended)));
-    find_steady(flights, &in_flight, load)
+    find_steady(flights.to_vec(), &in_flight, load)
 }
 
 fn found(flights: &[Flight]) -> (Option<bool>, String) {

@@ -55,10 +55,6 @@ proptest! {
             connect: spans[1],
             completed,
         };
-        let mut row = Row::packed(&instants);
-        if row.instants() != instants {
-            row.rest.get_or_insert_default().whole = Some(Box::new(instants.clone()));
-        }
-        prop_assert_eq!(row.instants(), instants);
+        prop_assert_eq!(Row::of(instants.clone()).instants(), instants);
     }
 }
