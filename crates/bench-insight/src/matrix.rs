@@ -61,6 +61,9 @@ pub struct SettingRow {
     /// P95 of TTFT, ITL and E2E beside the figure, nanoseconds, the mean of its runs; absent for figures of several cells.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub p95: BTreeMap<Metric, f64>,
+    /// Why it has no figure although it was measured, where a search says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// How it stands against the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against_best: Option<Against>,
@@ -344,8 +347,14 @@ fn row(setting: &MeasuredSetting<'_>, figures: &Figures, figure: Figure) -> Sett
         .collect();
     reasons.sort_by(|a, b| a.code.cmp(&b.code).then(b.verdict.cmp(&a.verdict)));
     reasons.dedup_by(|later, first| later.code == first.code);
+    let mut searched = setting.runs.iter().filter_map(|(_, run)| {
+        let found = run.analysis.capacity.as_ref()?;
+        found.why.clone().filter(|_| found.value.is_none())
+    });
+    let why = told.is_none().then(|| searched.next_back()).flatten();
     SettingRow {
         values: setting.values.clone(),
+        why,
         runs: setting.runs.len(),
         value: told.map(|told| told.value),
         interval: told.and_then(|told| view::interval(&told)),

@@ -175,6 +175,11 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
         })
     });
     let mut all: Vec<String> = failed.collect();
+    let without = matrix.settings.iter().filter_map(|row| {
+        let why = row.why.as_ref()?;
+        Some(format!("{} has no figure: {why}", row.name()))
+    });
+    all.extend(without);
     all.extend(doubts(matrix));
     if matrix.settings.iter().any(|row| row.runs == 1) {
         all.push("a setting that was measured once does not show what changes from start to start; more with --rounds".to_owned());

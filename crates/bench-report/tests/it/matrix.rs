@@ -12,6 +12,7 @@ fn two_settings() -> ServerMatrix {
         "figure": "output tokens/s", "unit": "tokens_per_s", "direction": "higher", "alpha": 0.05, "best": 0,
         "settings": [
             {"values": {"slots": "8"}, "runs": 2, "value": 100.0, "trust": "doubtful", "reasons": [doubt("of six")]},
+            {"values": {"slots": "1"}, "runs": 2, "trust": "trusted", "why": "the budget was spent"},
             {"values": {"slots": "2"}, "runs": 2, "value": 80.0, "trust": "doubtful", "reasons": [doubt("of four")], "against_best": worse},
         ],
         "effects": [{"parameter": "slots", "from": "8", "to": "2", "pairs": 2, "change": worse}],
@@ -47,6 +48,15 @@ fn tables_of_settings_and_effects_have_the_verdict_before_its_interval() {
 }
 
 #[test]
+fn a_setting_without_a_figure_says_why() {
+    let shown = matrix::terminal(&two_settings());
+    assert!(
+        shown.contains("slots=1 has no figure: the budget was spent"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn marks_have_their_reasons_below_each_kind_once() {
     let shown = matrix::terminal(&two_settings());
     let told: Vec<&str> = shown
@@ -54,5 +64,5 @@ fn marks_have_their_reasons_below_each_kind_once() {
         .filter(|line| line.contains("few_samples"))
         .collect();
     assert_eq!(told.len(), 1, "{shown}");
-    assert!(told[0].contains("doubtful, 2 of 2 settings"), "{shown}");
+    assert!(told[0].contains("doubtful, 2 of 3 settings"), "{shown}");
 }
