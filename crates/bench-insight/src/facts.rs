@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource};
+use bench_schema::{
+    Channel, ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource,
+};
 
 use crate::samples::{CellSamples, SampleKeeper};
 
@@ -62,6 +64,8 @@ pub struct CellFacts {
     pub tokens_told: u64,
     /// Content events of the same answers.
     pub events: u64,
+    /// Reasoning tokens among those told, of answers in which none was sent.
+    pub tokens_hidden: u64,
     /// Requests that were stopped on purpose (`--cancel-after`) before any content came.
     pub cancelled_unanswered: u64,
     /// Mean time from having a connection to the request's last byte leaving, over completed requests.
@@ -102,6 +106,13 @@ pub struct Stall {
     pub from: Nanos,
     /// How long it was.
     pub length: Nanos,
+}
+
+/// Tokens of reasoning that the server tells and did not send.
+pub(crate) fn hidden_tokens(record: &RequestRecord) -> Option<u64> {
+    let told = record.wire.usage.as_ref()?.reasoning_tokens?;
+    let sent = record.wire.events.first_on(Channel::Reasoning).is_some();
+    (told > 0 && !sent).then_some(told)
 }
 
 impl CellFacts {
@@ -194,6 +205,7 @@ impl FactKeeper {
         if let (Some(told), true, None) = (told, record.wire.streamed, record.event_tokens()) {
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(told);
             self.facts.events += events.len() as u64;
+            self.facts.tokens_hidden += hidden_tokens(record).unwrap_or(0);
         }
     }
 

@@ -27,6 +27,8 @@ pub struct RequestSample {
     pub output_tokens: Option<u64>,
     /// Content events.
     pub events: u64,
+    /// Tokens of reasoning that the server made before the first it sent, by its own count.
+    pub hidden_tokens: Option<u64>,
     /// Prompt tokens that the server found in its prefix cache, where it tells.
     pub cached_tokens: Option<u64>,
     /// Time in the server's queue, ns, where the answer tells.
@@ -208,6 +210,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         input_tokens: record.input_tokens(),
         output_tokens: record.output_tokens,
         events: wire.events.len() as u64,
+        hidden_tokens: crate::facts::hidden_tokens(record),
         cached_tokens: wire.usage.as_ref().and_then(|usage| usage.cached_tokens),
         queue: wire.server.as_ref().and_then(|server| server.queue).map(ns),
         endpoint: wire.connection.endpoint,

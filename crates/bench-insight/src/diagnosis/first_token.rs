@@ -37,6 +37,8 @@ struct Waited {
 /// Shares of E2E until the first token.
 struct Start {
     ttft: f64,
+    /// Of that, what tokens take that the server tells and does not send.
+    hidden: f64,
     e2e: f64,
     /// Whether a first token takes much longer than any other.
     late: bool,
@@ -52,15 +54,19 @@ impl Start {
             .or_else(|| view::mean(look.cell, Metric::E2e))?;
         // The median gap: a mean one is as long as what interrupts the tokens makes it.
         let gap = super::load::gap(look.cell).or_else(|| look.tpot());
+        let tokens = look.mean(|r| r.hidden_tokens.map(|n| n as f64));
+        let gaps = view::mean(look.cell, Metric::Icl);
+        let hidden = tokens.zip(gaps).map_or(0.0, |(n, each)| n * each).min(ttft);
         Some(Self {
             ttft,
+            hidden,
             e2e,
-            late: gap.is_some_and(|gap| ttft > LATE * gap),
+            late: gap.is_some_and(|gap| ttft - hidden > LATE * gap),
         })
     }
 
     fn share(&self) -> f64 {
-        self.ttft / self.e2e
+        (self.ttft - self.hidden) / self.e2e
     }
 }
 
@@ -96,7 +102,10 @@ pub(super) fn is_long(look: &Look<'_>) -> bool {
     let start = Start::of(look)
         .zip(gap)
         .filter(|_| !view::in_bundles(look.cell));
-    start.is_some_and(|(start, gap)| start.share() > EITHER && start.ttft > LONG * gap)
+    let is_long = |(start, gap): (Start, f64)| {
+        start.share() > EITHER && start.ttft - start.hidden > LONG * gap
+    };
+    start.is_some_and(is_long)
 }
 
 /// A long way to the first token of prompts so short that a server processes them in a few steps, in a closed loop: they wait for something.

@@ -132,6 +132,15 @@ fn healthy() -> Vec<Situation> {
             }],
             Cause::Healthy,
         ),
+        of(
+            "tokens of reasoning that are told and not sent",
+            Asks::Closed(3),
+            |_, _| (60, 90),
+            &Server {
+                hides: 50,
+                ..Server::default()
+            },
+        ),
         of("bursts that drain", Asks::Bursts(20, 4.0), mixed, &roomy),
         of("two requests a second", Asks::Even(2.0), equal, &server),
         of(

@@ -51,6 +51,8 @@ pub(crate) struct Server {
     pub(crate) fails: Option<usize>,
     /// Whether a request's beginning is known, by its number.
     pub(crate) cache: Option<fn(usize) -> bool>,
+    /// Tokens of each answer that are told as reasoning and not sent.
+    pub(crate) hides: u64,
     /// Whether answers are held back until they are whole.
     pub(crate) buffers: bool,
     /// Every so many requests are thrown out for a while in the middle of their answers.
@@ -78,6 +80,7 @@ impl Default for Server {
             away: None,
             fails: None,
             cache: None,
+            hides: 0,
             buffers: false,
             evicts: None,
         }
@@ -468,6 +471,9 @@ pub(crate) fn scaled_run(
         for record in &mut ran.records {
             record.cell.clone_from(&id);
             stretch(record, scale);
+            if cell.server.hides > 0 {
+                hide(record, cell.server.hides);
+            }
             if cell.server.at_once || cell.server.buffers {
                 come_whole(record, cell.server.buffers);
             }
@@ -481,6 +487,25 @@ pub(crate) fn scaled_run(
     }
     run.analysis = analyse_run(&run, &samples);
     (run, samples)
+}
+
+/// The first events are not sent.
+fn hide(record: &mut RequestRecord, tokens: u64) {
+    let wire = &mut record.wire;
+    let mut log = EventLog::default();
+    for at in wire.events.stamps().skip(usize::try_from(tokens).unwrap()) {
+        log.push(Event {
+            at,
+            lag: Nanos::ZERO,
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        });
+    }
+    wire.events = log;
+    if let Some(usage) = &mut wire.usage {
+        usage.reasoning_tokens = Some(tokens);
+    }
 }
 
 /// All events with the last: as one, or as they were.
