@@ -339,7 +339,8 @@ impl Check {
             ));
         } else if !(run.complete || is_shard || holes == 0) {
             self.unchecked.push(format!(
-                "{holes} requests before the last ones have no record: they were in flight when the program ended, or are lost"
+                "before the last ones {holes} request{} left no record: in flight when the program ended, or lost",
+                if holes == 1 { "" } else { "s" }
             ));
         }
         Ok(())

@@ -352,7 +352,7 @@ fn healthy(run: &RunRecord) -> Option<Finding> {
     // The first step that brought nearly nothing: the limit lies at its lower end.
     let limit = members.windows(2).find_map(|pair| {
         let (before, after) = (pair.first()?, pair.last()?);
-        let gain = load::throughput(after.1)? / load::throughput(before.1)? - 1.0;
+        let gain = view::throughput(after.1)? / view::throughput(before.1)? - 1.0;
         let added = after.0 / before.0 - 1.0;
         (gain < 0.25 * added).then_some(*before)
     });

@@ -295,7 +295,7 @@ fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReaso
         let why = why.trim_end_matches('.');
         let nothing = cells.iter().all(|cell| cell.counts.planned == 0);
         let (verdict, what, next) = if nothing {
-            let next = "mend that and run it again";
+            let next = "mend what stopped it, if that was not you, and run it again";
             (
                 TrustVerdict::Untrusted,
                 "the run ended before it measured a request",

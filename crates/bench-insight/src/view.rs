@@ -80,6 +80,11 @@ pub(crate) fn requests_per_s(cell: &CellRecord) -> Option<f64> {
     positive(cell.headline_rates()?.requests_per_s)
 }
 
+/// Output tokens per second, or requests where tokens are not known.
+pub(crate) fn throughput(cell: &CellRecord) -> Option<f64> {
+    tokens_per_s(cell).or(requests_per_s(cell))
+}
+
 /// What an open loop offers and answers beside what it is served, requests per second.
 pub(crate) struct Behind {
     pub(crate) offered: f64,
@@ -230,9 +235,10 @@ pub(crate) fn load_reached(cell: &CellRecord) -> Option<(f64, f64)> {
 /// A closed loop that reached less than this part of its concurrency is no point of that concurrency.
 pub(crate) const REACHED: f64 = 0.9;
 
-/// Whether a cell had the load that its row says.
+/// Whether a cell had the load that its row says, and anything came of it.
 pub(crate) fn is_reached(cell: &CellRecord) -> bool {
-    load_reached(cell).is_none_or(|(most, asked)| most >= REACHED * asked)
+    throughput(cell).is_some()
+        && load_reached(cell).is_none_or(|(most, asked)| most >= REACHED * asked)
 }
 
 /// The load factor that the cells scale along, with its series; without cells that never reached their load.

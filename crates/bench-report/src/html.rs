@@ -313,8 +313,8 @@ fn results(page: &mut Page, run: &RunRecord) {
     for table in counted.into_iter().flatten() {
         page.card(&table.to_html());
     }
-    if let Some((message, n)) = commonest_message(run) {
-        page.push(&html! { p.note { "The commonest message (" (n) " times): " bdi { (Plain(message)) } } });
+    if let Some((lead, message)) = commonest_message(run) {
+        page.push(&html! { p.note { "Of these, " (lead) ": " bdi { (Plain(message)) } } });
     }
     let objectives = [tables::objectives(run), tables::targets(run)];
     if objectives.iter().any(Option::is_some) {

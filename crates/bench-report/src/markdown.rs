@@ -187,12 +187,9 @@ impl Draft {
         for table in counted.into_iter().flatten() {
             self.fold(table);
         }
-        if let Some((message, n)) = commonest_message(run) {
+        if let Some((lead, message)) = commonest_message(run) {
             let message = text::markdown(&text::shortened(message, self.room.longest));
-            section(
-                &mut self.out,
-                &format!("The commonest message ({n} times): {message}\n"),
-            );
+            section(&mut self.out, &format!("Of these, {lead}: {message}\n"));
         }
     }
 

@@ -210,7 +210,7 @@ fn outcomes(run: &RunRecord) -> String {
         .collect()
 }
 
-/// `31 reset (stream), 12 timed out (first token); most often: connection reset by peer`.
+/// `31 reset (stream), 12 timed out (first token); the commonest message (30 times): connection reset by peer`.
 fn failures(run: &RunRecord) -> Option<String> {
     let counted = tables::failure_counts(run);
     let mut said: Vec<String> = counted
@@ -221,8 +221,8 @@ fn failures(run: &RunRecord) -> Option<String> {
     if counted.len() > 4 {
         said.push(format!("{} other kinds", counted.len() - 4));
     }
-    let message = commonest_message(run).map_or_else(String::new, |(message, n)| {
-        format!("; {n} times: {}", text::shortened(message, 80))
+    let message = commonest_message(run).map_or_else(String::new, |(lead, message)| {
+        format!("; {lead}: {}", text::shortened(message, 80))
     });
     (!said.is_empty()).then(|| said.join(", ") + &message)
 }
@@ -319,11 +319,18 @@ fn targets(run: &RunRecord) -> Option<String> {
     (all > 0).then(|| format!("{} of {all} met{missed}", met.len()))
 }
 
-/// The message of the most failures.
-pub(crate) fn commonest_message(run: &RunRecord) -> Option<(&str, u64)> {
-    let all = run.cells.iter().flat_map(|cell| &cell.counts.messages);
-    all.max_by_key(|(_, n)| *n)
-        .map(|(message, n)| (message.as_str(), *n))
+/// What the message of the most failures of all cells is, and the message.
+pub(crate) fn commonest_message(run: &RunRecord) -> Option<(String, &str)> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (message, n) in run.cells.iter().flat_map(|cell| &cell.counts.messages) {
+        *all.entry(message).or_default() += n;
+    }
+    let (message, n) = all.into_iter().max_by_key(|(_, n)| *n)?;
+    let lead = match n {
+        1 => "the message of one of them".to_owned(),
+        n => format!("the commonest message ({n} times)"),
+    };
+    Some((lead, message))
 }
 
 /// Answers and causes, the gravest of each kind, and how many findings that leaves out.

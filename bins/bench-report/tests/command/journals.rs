@@ -792,7 +792,7 @@ fn a_killed_run_says_what_of_its_journals_could_not_be_checked() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let after = "written to requests.0002.jsonl after line 30";
     assert!(said.err.contains(after), "{}", said.err);
-    assert!(!said.err.contains("no record"), "{}", said.err);
+    assert!(!said.err.contains("left no record"), "{}", said.err);
     let found = stored(&run);
     assert_eq!(found.cells[0].counts.planned, 120);
     // from then on it is known to the last byte
@@ -815,7 +815,7 @@ fn a_killed_run_without_a_list_says_so_and_counts_the_requests_that_are_missing(
     assert_eq!(said.code, Some(0), "{}", said.err);
     for what in [
         JOURNAL_FILE,
-        "1 requests before the last ones have no record",
+        "before the last ones 1 request left no record",
     ] {
         assert!(said.err.contains(what), "{}", said.err);
     }

@@ -73,10 +73,9 @@ pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
         .iter()
         .filter_map(|run| {
             let level = view::positive(run.tags.get(tag)?.parse().ok()?)?;
-            let rate = |c: &CellRecord| view::tokens_per_s(c).or(view::requests_per_s(c));
             let reached = run.cells.iter().filter(|cell| view::is_reached(cell));
-            let best =
-                reached.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
+            let rates = reached.filter_map(|cell| Some((cell, view::throughput(cell)?)));
+            let (best, _) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
             Some((level, best))
         })
         .collect();

@@ -91,15 +91,10 @@ fn served_more(look: &Look<'_>) -> Option<f64> {
     let lower = series
         .iter()
         .find_map(|members| members.get(..members.iter().position(is_own)?))?;
-    let own = throughput(look.cell)?;
-    let least = throughput(lower.first()?.1)?;
-    let most = lower.iter().filter_map(|(_, cell)| throughput(cell));
+    let own = view::throughput(look.cell)?;
+    let least = view::throughput(lower.first()?.1)?;
+    let most = lower.iter().filter_map(|(_, cell)| view::throughput(cell));
     (own > AS_MUCH * most.fold(0.0, f64::max)).then(|| own / least)
-}
-
-/// Output tokens per second, or requests where tokens are not known.
-pub(super) fn throughput(cell: &CellRecord) -> Option<f64> {
-    view::tokens_per_s(cell).or(view::requests_per_s(cell))
 }
 
 /// Whether fewer at once would only serve less: in an open loop requests wait for their turn then, and in a closed one throughput rises with the load.
@@ -162,7 +157,7 @@ pub(super) fn gpu(cells: &[CellRecord]) -> Option<Finding> {
         };
         Some((*before, *last, Signal::GpuUse.of(last.1)?.mean))
     })?;
-    let gain = throughput(last.1)? / throughput(before.1)? - 1.0;
+    let gain = view::throughput(last.1)? / view::throughput(before.1)? - 1.0;
     let added = last.0 / before.0 - 1.0;
     if gain > FLAT * added {
         return None;

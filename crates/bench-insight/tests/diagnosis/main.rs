@@ -734,6 +734,20 @@ fn a_run_that_misses_an_objective_is_not_called_healthy() {
     }
 }
 
+/// What was ended before it measured anything is no level of the sweep.
+#[test]
+fn a_healthy_sweep_reaches_no_further_than_what_it_measured() {
+    let (mut run, samples) = run(&sweep(&[1, 2, 8], equal, &Server::default()), false, 2);
+    let last = &mut run.cells[2];
+    last.counts = bench_schema::Counts::default();
+    last.windows = bench_schema::WindowRates::default();
+    last.metrics.clear();
+    let found = findings(&run, &samples);
+    let healthy = found.iter().find(|f| f.cause() == Some(Cause::Healthy));
+    let highest = healthy.unwrap().figure(&Known::HighestLevel.into());
+    assert_eq!(highest, Some(2.0));
+}
+
 /// The number in flight that is told is the table's.
 #[test]
 fn the_evidence_of_an_overload_is_what_was_in_flight() {
