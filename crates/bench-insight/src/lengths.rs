@@ -70,8 +70,8 @@ pub(crate) fn single_requests(
     let due = cell.headline == Origin::Due;
     let lengths = own.requests.iter().filter_map(|r| {
         let waited = if due { (r.start - r.due).as_f64() } else { 0.0 };
-        let input = r.input_tokens.unwrap_or(0) as f64;
-        Some([r.output_tokens? as f64, input, r.e2e + waited])
+        let input = f64::from(r.input_tokens.unwrap_or(0));
+        Some([f64::from(r.output_tokens?), input, r.e2e() + waited])
     });
     let lengths: Vec<[f64; 3]> = lengths.collect();
     (!lengths.is_empty()).then_some(lengths)

@@ -2,7 +2,7 @@
 
 use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
 
-/// One completed request.
+/// One completed request, in 128 bytes and what it holds of stalls: of a long run very many are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestSample {
     /// Index in the cell's plan; with `repeat` the same request in another run of the plan.
@@ -17,30 +17,43 @@ pub struct RequestSample {
     pub end: Stamp,
     /// First content event − sent, ns; absent for an answer without content.
     pub ttft: Option<f64>,
-    /// Time per output token after the first, ns; absent for fewer than two tokens.
-    pub tpot: Option<f64>,
-    /// Last content event − sent, ns.
-    pub e2e: f64,
-    /// Prompt tokens.
-    pub input_tokens: Option<u64>,
+    /// Prompt tokens; four billion stand for more, as in all counts.
+    pub input_tokens: Option<u32>,
     /// Output tokens.
-    pub output_tokens: Option<u64>,
+    pub output_tokens: Option<u32>,
     /// Content events.
-    pub events: u64,
+    pub events: u32,
     /// Tokens of reasoning that the server made before the first it sent, by its own count.
-    pub hidden_tokens: Option<u64>,
+    pub hidden_tokens: Option<u32>,
     /// Prompt tokens that the server found in its prefix cache, where it tells.
-    pub cached_tokens: Option<u64>,
-    /// Time in the server's queue, ns, where the answer tells.
-    pub queue: Option<f64>,
+    pub cached_tokens: Option<u32>,
     /// Index of the target URL.
     pub endpoint: u32,
     /// Gaps between content events that stand out: when each began, and its length in ns. At most eight, the longest, in order of time.
-    pub stalls: Vec<(Stamp, f64)>,
+    pub stalls: Box<[(Stamp, f64)]>,
     /// Label of the kind of request.
-    pub use_case: Option<String>,
+    pub use_case: Option<Box<str>>,
     /// Whether its connection ended before a byte of the answer, and it was asked again on another.
     pub replaced: bool,
+}
+
+const _: () = assert!(
+    size_of::<RequestSample>() == 128,
+    "docs/reliability.md tells this size"
+);
+
+impl RequestSample {
+    /// Last content event − sent, ns.
+    pub fn e2e(&self) -> f64 {
+        (self.end - self.start).as_f64()
+    }
+
+    /// Time per output token after the first, ns; absent for fewer than two tokens, for an answer that came at once, and where TTFT is.
+    pub fn tpot(&self) -> Option<f64> {
+        let decode = self.e2e() - self.ttft?;
+        let gaps = self.output_tokens?.checked_sub(1).filter(|n| *n > 0)?;
+        (decode > 0.0).then(|| decode / f64::from(gaps))
+    }
 }
 
 /// A request that was sent or should have been, and got no whole answer.
@@ -194,10 +207,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
     let start = wire.sent?;
     let (first, end) = (wire.events.first()?, wire.events.last()?);
     let ns = |span: Nanos| span.as_f64();
-    let tpot = record
-        .output_tokens
-        .filter(|n| *n > 1 && end > first)
-        .map(|n| ns(end - first) / (n - 1) as f64);
+    let narrow = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     Some(RequestSample {
         id: record.id,
         repeat: record.repeat,
@@ -205,17 +215,16 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         start,
         end,
         ttft: wire.streamed.then(|| ns(first - start)),
-        tpot,
-        e2e: ns(end - start),
-        input_tokens: record.input_tokens(),
-        output_tokens: record.output_tokens,
-        events: wire.events.len() as u64,
-        hidden_tokens: crate::facts::hidden_tokens(record),
-        cached_tokens: wire.usage.as_ref().and_then(|usage| usage.cached_tokens),
-        queue: wire.server.as_ref().and_then(|server| server.queue).map(ns),
+        input_tokens: record.input_tokens().map(narrow),
+        output_tokens: record.output_tokens.map(narrow),
+        events: narrow(wire.events.len() as u64),
+        hidden_tokens: crate::facts::hidden_tokens(record).map(narrow),
+        cached_tokens: (wire.usage.as_ref())
+            .and_then(|usage| usage.cached_tokens)
+            .map(narrow),
         endpoint: wire.connection.endpoint,
         stalls: stalls(record),
-        use_case: record.use_case.clone(),
+        use_case: record.use_case.as_deref().map(Box::from),
         replaced: wire.connection.replaced > 0,
     })
 }
@@ -251,7 +260,7 @@ fn stopped(record: &RequestRecord) -> Option<StoppedSample> {
 }
 
 /// The gaps of an answer that stand out from its median gap.
-fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
+fn stalls(record: &RequestRecord) -> Box<[(Stamp, f64)]> {
     let stamps: Vec<Stamp> = record.wire.events.stamps().collect();
     let mut gaps: Vec<f64> = stamps
         .windows(2)
@@ -259,7 +268,7 @@ fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
         .collect();
     let middle = gaps.len() / 2;
     if gaps.len() < 3 {
-        return Vec::new();
+        return Box::default();
     }
     // Where most events share a read, the median gap is nothing.
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
@@ -272,9 +281,7 @@ fn stalls(record: &RequestRecord) -> Vec<(Stamp, f64)> {
     found.sort_by(|a, b| b.1.total_cmp(&a.1));
     found.truncate(MOST_STALLS);
     found.sort_by_key(|(at, _)| *at);
-    // one of many that are kept for long
-    found.shrink_to_fit();
-    found
+    found.into()
 }
 
 #[cfg(test)]
@@ -301,14 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_a_long_answer_takes_no_more_room_than_its_stalls() {
+    fn of_a_long_answer_the_gap_that_stands_out_is_kept() {
         let found = stalls(&long_answer());
         let at = Stamp::EPOCH + Nanos::from_millis(499);
-        assert_eq!(found, [(at, 51e6)]);
-        assert!(
-            found.capacity() <= MOST_STALLS,
-            "room for {}",
-            found.capacity()
-        );
+        assert_eq!(*found, [(at, 51e6)]);
     }
 }

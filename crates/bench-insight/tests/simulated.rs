@@ -133,10 +133,11 @@ fn side(n: u64, slower: f64, run: u64) -> CellSamples {
         let times = (0.06 * memory + 0.08 * noise.normal()).exp();
         let e2e = 1e7 * tokens * slower * times;
         now += e2e / 8.0;
+        let start = Stamp::EPOCH + Nanos::from_secs_f64(now / 1e9);
         RequestSample {
             id,
-            start: Stamp::EPOCH + Nanos::from_secs_f64(now / 1e9),
-            e2e,
+            start,
+            end: start + Nanos::from_f64(e2e),
             ..RequestSample::default()
         }
     });

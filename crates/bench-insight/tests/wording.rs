@@ -164,7 +164,6 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
             start: second(at),
             end: second(at + e2e / 1e9),
             ttft: Some(e2e / 10.0),
-            e2e,
             id: u64::from(i),
             ..bench_insight::RequestSample::default()
         }

@@ -229,8 +229,8 @@ impl Sides<'_> {
             let waited = if due { (r.start - r.due).as_f64() } else { 0.0 };
             let value = match metric {
                 Metric::Ttft => r.ttft? + waited,
-                Metric::Tpot => r.tpot?,
-                _ => r.e2e + waited,
+                Metric::Tpot => r.tpot()?,
+                _ => r.e2e() + waited,
             };
             Some(value).filter(|x| x.is_finite())
         })

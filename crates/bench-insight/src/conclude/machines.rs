@@ -108,7 +108,7 @@ pub(super) fn summary(
     let latencies: Vec<(Stamp, f64)> = samples
         .requests
         .iter()
-        .map(|request| (request.start, request.e2e))
+        .map(|request| (request.start, request.e2e()))
         .collect();
     let work = Work {
         output_tokens: rates.and_then(|rates| Some(rates.output_tokens_per_s? * rates.seconds)),
@@ -120,7 +120,9 @@ pub(super) fn summary(
             Some((request.start + Nanos::from_secs_f64(ttft / 1e9), ttft))
         }),
         itl_mean: cell.metrics.get(&Metric::Itl).map(|itl| itl.mean),
-        e2e_mean: mean_within(windows, samples, |request| Some((request.end, request.e2e))),
+        e2e_mean: mean_within(windows, samples, |request| {
+            Some((request.end, request.e2e()))
+        }),
     };
     Some(readings::summarise(
         readings.kept.iter().map(Arc::as_ref),
@@ -226,19 +228,18 @@ mod tests {
 
     #[test]
     fn a_mean_is_of_what_happened_within_the_windows() {
-        let request = |end: i64, e2e: f64| RequestSample {
-            start: Stamp::EPOCH,
+        let request = |end: i64, e2e: i64| RequestSample {
+            start: Stamp::new(end - e2e),
             end: Stamp::new(end),
-            e2e,
             ..RequestSample::default()
         };
         let samples = CellSamples {
             cell: "c".to_owned(),
             requests: vec![
-                request(5, 1.0),
-                request(15, 2.0),
-                request(25, 4.0),
-                request(35, 64.0),
+                request(5, 1),
+                request(15, 2),
+                request(25, 4),
+                request(35, 64),
             ],
             ..CellSamples::default()
         };
@@ -248,7 +249,7 @@ mod tests {
         };
         let mean = |windows: &[Window]| {
             mean_within(windows, &samples, |request| {
-                Some((request.end, request.e2e))
+                Some((request.end, request.e2e()))
             })
         };
         assert_eq!(mean(&[window(10, 20), window(20, 30)]), Some(3.0));

@@ -50,11 +50,11 @@ impl Start {
             .mean(|r| r.ttft)
             .or_else(|| view::mean(look.cell, Metric::Ttft))?;
         let e2e = look
-            .mean(|r| r.ttft.map(|_| r.e2e))
+            .mean(|r| r.ttft.map(|_| r.e2e()))
             .or_else(|| view::mean(look.cell, Metric::E2e))?;
         // The median gap: a mean one is as long as what interrupts the tokens makes it.
         let gap = super::load::gap(look.cell).or_else(|| look.tpot());
-        let tokens = look.mean(|r| r.hidden_tokens.map(|n| n as f64));
+        let tokens = look.mean(|r| r.hidden_tokens.map(f64::from));
         let gaps = view::mean(look.cell, Metric::Icl);
         let hidden = tokens.zip(gaps).map_or(0.0, |(n, each)| n * each).min(ttft);
         Some(Self {
@@ -170,17 +170,17 @@ pub(super) fn held_back(look: &Look<'_>) -> Option<Finding> {
 /// Content events of an answer at the median, where nine of ten answers of several come at one moment.
 fn events_at_once(look: &Look<'_>) -> Option<f64> {
     /// Fewer may share a step of the server's.
-    const SEVERAL: u64 = 8;
+    const SEVERAL: u32 = 8;
     /// Share of E2E after the first event up to which there is nothing but the first.
     const NOTHING: f64 = 0.01;
     let requests = || look.seen.iter().map(|s| s.request);
     let is_whole = |r: &&RequestSample| {
-        let after = r.ttft.map(|ttft| r.e2e - ttft);
-        r.events >= SEVERAL && after.is_some_and(|after| after <= NOTHING * r.e2e)
+        let after = r.ttft.map(|ttft| r.e2e() - ttft);
+        r.events >= SEVERAL && after.is_some_and(|after| after <= NOTHING * r.e2e())
     };
     let whole = requests().filter(is_whole).count();
     (whole >= FEWEST && whole * 10 >= look.seen.len() * 9).then_some(())?;
-    median(requests().map(|r| r.events as f64).collect())
+    median(requests().map(|r| f64::from(r.events)).collect())
 }
 
 /// The server's own queue time, or that of its answers.
@@ -339,7 +339,7 @@ fn explained_by_length(look: &Look<'_>) -> Option<ByLength> {
 fn prompts(look: &Look<'_>) -> Vec<(f64, f64)> {
     look.seen
         .iter()
-        .filter_map(|s| Some((s.request.input_tokens? as f64, s.request.ttft?)))
+        .filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)))
         .collect()
 }
 
@@ -387,7 +387,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let lengths = look.seen.iter().filter_map(|s| s.request.input_tokens);
-    let typical = median(lengths.map(|n| n as f64).collect())?;
+    let typical = median(lengths.map(f64::from).collect())?;
     let is_long = |tokens: Option<u64>| tokens.is_some_and(|n| n as f64 >= LONG * typical);
     let spans: Vec<(f64, f64)> = look
         .prefills()
@@ -402,7 +402,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
     let short: Vec<_> = look
         .seen
         .iter()
-        .filter(|s| !is_long(s.request.input_tokens))
+        .filter(|s| !is_long(s.request.input_tokens.map(u64::from)))
         .collect();
     let during = |from: f64, to: f64| spans.iter().any(|span| from < span.1 && to > span.0);
     let (beside, alone): (Vec<_>, Vec<_>) = short
@@ -446,7 +446,7 @@ pub(super) fn head_of_line(look: &Look<'_>) -> Option<Finding> {
 /// Share of a prompt that the server found in its cache, where it tells.
 fn cached_share(request: &RequestSample) -> Option<f64> {
     let (cached, input) = (request.cached_tokens?, request.input_tokens?);
-    (input > 0).then(|| cached as f64 / input as f64)
+    (input > 0).then(|| f64::from(cached) / f64::from(input))
 }
 
 /// Whether the server knew the beginning of a prompt.
@@ -490,7 +490,7 @@ pub(super) fn prefix_cache(look: &Look<'_>) -> Option<Finding> {
     if with > QUICKER * without {
         return None;
     }
-    let e2e = look.mean(|r| Some(r.e2e))?;
+    let e2e = look.mean(|r| Some(r.e2e()))?;
     let saved = (without - with) * n / known.len() as f64 / (e2e + without - with);
     Draft::in_cell(Cause::PrefixCache, saved, look.cell)
         .because(Known::CachedShare, share)

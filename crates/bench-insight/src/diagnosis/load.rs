@@ -49,7 +49,7 @@ pub(super) fn decode_slows(
 ) -> Option<Finding> {
     let quiet_gap = quiet?.tpot?;
     let now = of_tokens(look)?;
-    let decode = match (look.mean(|r| r.ttft), look.mean(|r| Some(r.e2e))) {
+    let decode = match (look.mean(|r| r.ttft), look.mean(|r| Some(r.e2e()))) {
         (Some(ttft), Some(e2e)) => 1.0 - ttft / e2e,
         _ => look.cell.phases.as_ref()?.decode,
     };

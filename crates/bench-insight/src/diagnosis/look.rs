@@ -115,8 +115,8 @@ impl<'a> Look<'a> {
                 first: request.ttft.map(|ttft| ns(request.start) + ttft),
                 end: ns(request.end),
                 in_flight: 0.0,
-                slow: request.e2e / told.e2e(request),
-                slow_by_events: request.e2e / came.e2e(request),
+                slow: request.e2e() / told.e2e(request),
+                slow_by_events: request.e2e() / came.e2e(request),
             })
             .filter(|seen| seen.slow.is_finite() && seen.end >= seen.from)
             .collect();
@@ -232,7 +232,7 @@ impl<'a> Look<'a> {
 
     /// Median of the time per token.
     pub(super) fn tpot(&self) -> Option<f64> {
-        median(self.seen.iter().filter_map(|s| s.request.tpot).collect())
+        median(self.seen.iter().filter_map(|s| s.request.tpot()).collect())
     }
 }
 
@@ -251,7 +251,12 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
     let told = || {
         requests().filter_map(|r| {
             let (sent, ttft) = ((r.start - epoch).as_f64(), r.ttft?);
-            Some((r.input_tokens.unwrap_or(0), sent, sent + ttft, ttft))
+            Some((
+                u64::from(r.input_tokens.unwrap_or(0)),
+                sent,
+                sent + ttft,
+                ttft,
+            ))
         })
     };
     let mut times: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -319,7 +324,7 @@ fn fullest(samples: &CellSamples) -> u32 {
 }
 
 /// How long an answer is.
-type Length = fn(&RequestSample) -> Option<u64>;
+type Length = fn(&RequestSample) -> Option<u32>;
 
 /// What requests of given lengths take in a cell: TTFT along a line over prompt tokens, then the median time for each part of the answer.
 struct Expected {
@@ -340,17 +345,17 @@ impl Expected {
     fn of(requests: &[&RequestSample], length: Length) -> Self {
         let points: Vec<(f64, f64)> = requests
             .iter()
-            .filter_map(|r| Some((r.input_tokens.unwrap_or(0) as f64, r.ttft?)))
+            .filter_map(|r| Some((f64::from(r.input_tokens.unwrap_or(0)), r.ttft?)))
             .collect();
         let each = requests.iter().filter_map(|r| {
             let parts = length(r)?.checked_sub(1).filter(|parts| *parts > 0)?;
-            let streamed = Some(r.e2e - r.ttft?).filter(|streamed| *streamed > 0.0)?;
-            Some(streamed / parts as f64)
+            let streamed = Some(r.e2e() - r.ttft?).filter(|streamed| *streamed > 0.0)?;
+            Some(streamed / f64::from(parts))
         });
         let at_once: Vec<(f64, f64)> = requests
             .iter()
             .filter(|r| r.ttft.is_none() || length(r).is_none())
-            .map(|r| (length(r).unwrap_or(0) as f64, r.e2e))
+            .map(|r| (f64::from(length(r).unwrap_or(0)), r.e2e()))
             .collect();
         Self {
             length,
@@ -363,10 +368,10 @@ impl Expected {
     fn e2e(&self, request: &RequestSample) -> f64 {
         let length = (self.length)(request);
         let (Some(_), Some(parts)) = (request.ttft, length) else {
-            return self.e2e.at(length.unwrap_or(0) as f64);
+            return self.e2e.at(f64::from(length.unwrap_or(0)));
         };
-        let input = request.input_tokens.unwrap_or(0) as f64;
-        self.ttft.at(input).max(0.0) + parts.saturating_sub(1) as f64 * self.each
+        let input = f64::from(request.input_tokens.unwrap_or(0));
+        self.ttft.at(input).max(0.0) + f64::from(parts.saturating_sub(1)) * self.each
     }
 }
 

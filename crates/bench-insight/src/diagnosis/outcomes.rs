@@ -77,7 +77,7 @@ pub(super) fn new_connections(look: &Look<'_>, nothing_else: bool) -> Option<Fin
     }
     let connecting = opened.mean * n;
     let late = (look.mean(|r| r.ttft))
-        .zip(look.mean(|r| Some(r.e2e)))
+        .zip(look.mean(|r| Some(r.e2e())))
         .map(|(ttft, e2e)| ttft / e2e)
         .filter(|_| nothing_else && first_token::is_long(look));
     // What it costs to find a connection closed, or to have the server open one, is not known: at least something.

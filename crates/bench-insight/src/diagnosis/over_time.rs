@@ -157,7 +157,7 @@ fn draining(look: &Look<'_>) -> f64 {
 /// The time per token of each request that has one, by when it was sent.
 fn per_token(look: &Look<'_>) -> Vec<(f64, f64)> {
     let seen = look.seen.iter();
-    seen.filter_map(|s| Some((s.sent, s.request.tpot?)))
+    seen.filter_map(|s| Some((s.sent, s.request.tpot()?)))
         .collect()
 }
 

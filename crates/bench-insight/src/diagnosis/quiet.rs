@@ -59,12 +59,17 @@ impl Quiet {
         }
         let points: Vec<(f64, f64)> = quiet
             .iter()
-            .filter_map(|s| Some((s.request.input_tokens.unwrap_or(0) as f64, s.request.ttft?)))
+            .filter_map(|s| {
+                Some((
+                    f64::from(s.request.input_tokens.unwrap_or(0)),
+                    s.request.ttft?,
+                ))
+            })
             .collect();
-        let input = look.mean(|r| Some(r.input_tokens.unwrap_or(0) as f64))?;
+        let input = look.mean(|r| Some(f64::from(r.input_tokens.unwrap_or(0))))?;
         Some(Self {
             ttft: (points.len() >= FEWEST).then(|| Line::of(&points).at(input)),
-            tpot: median(quiet.iter().filter_map(|s| s.request.tpot).collect()),
+            tpot: median(quiet.iter().filter_map(|s| s.request.tpot()).collect()),
         })
     }
 }
@@ -74,7 +79,7 @@ fn ttft_of(base: &Look<'_>, look: &Look<'_>) -> Option<f64> {
     let points: Vec<(f64, f64)> = base
         .seen
         .iter()
-        .filter_map(|s| Some((s.request.input_tokens? as f64, s.request.ttft?)))
+        .filter_map(|s| Some((f64::from(s.request.input_tokens?), s.request.ttft?)))
         .collect();
     if points.is_empty() || look.seen.is_empty() {
         let alike = |a: &CellRecord, b: &CellRecord| {
@@ -87,7 +92,7 @@ fn ttft_of(base: &Look<'_>, look: &Look<'_>) -> Option<f64> {
     let input = mean(
         look.seen
             .iter()
-            .filter_map(|s| s.request.input_tokens.map(|n| n as f64)),
+            .filter_map(|s| s.request.input_tokens.map(f64::from)),
     )?;
     Some(Line::of(&points).at(input))
 }

@@ -123,9 +123,13 @@ fn of_one_kind<'a>(look: &'a Look<'_>, slow: &Slow) -> Option<&'a str> {
 /// The prompt length from which on requests are slow, where it parts them.
 fn from_length(look: &Look<'_>, slow: &Slow) -> Option<f64> {
     let slow_ones = look.seen.iter().filter(|s| slow.holds(s));
-    let lengths = slow_ones.map(|s| Some(s.request.input_tokens? as f64));
+    let lengths = slow_ones.map(|s| Some(f64::from(s.request.input_tokens?)));
     let least = quantile(lengths.collect::<Option<_>>()?, 0.05)?;
-    let is_long = |s: &Seen<'_>| s.request.input_tokens.is_some_and(|n| n as f64 >= least);
+    let is_long = |s: &Seen<'_>| {
+        s.request
+            .input_tokens
+            .is_some_and(|n| f64::from(n) >= least)
+    };
     are_those(look, slow, is_long).map(|_| least)
 }
 
@@ -247,7 +251,7 @@ fn before_first(look: &Look<'_>) -> Option<f64> {
     let first = beyond(&|s| Some((s.request.ttft?, 1.0)))?;
     let rest = beyond(&|s| {
         let tokens = s.request.output_tokens?.checked_sub(1)?;
-        Some((s.request.tpot?, tokens as f64))
+        Some((s.request.tpot()?, f64::from(tokens)))
     })?;
     (first + rest > 0.0).then(|| first / (first + rest))
 }

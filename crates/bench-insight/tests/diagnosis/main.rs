@@ -788,7 +788,7 @@ fn neither_labels_nor_the_unit_of_time_change_a_cause() {
         let (run, mut samples) = run(&situation.cells, false, 7);
         let plain = findings(&run, &samples);
         for (i, request) in samples.iter_mut().flat_map(|s| &mut s.requests).enumerate() {
-            request.use_case = Some(["a", "b", "c"][i * 7 % 3].to_owned());
+            request.use_case = Some(["a", "b", "c"][i * 7 % 3].into());
         }
         assert_eq!(plain, findings(&run, &samples), "{}", situation.name);
         let (run, samples) = scaled_run(&situation.cells, false, 7, 10);
@@ -822,8 +822,8 @@ fn slow_requests_of_one_use_case_are_told_as_its() {
     };
     let (run, mut samples) = run(&[cell(Asks::Closed(8), mixed, server)], false, 2);
     for request in &mut samples[0].requests {
-        let is_slow = request.tpot.is_some_and(|gap| gap > 18e6);
-        request.use_case = Some(if is_slow { "tools" } else { "chat" }.to_owned());
+        let is_slow = request.tpot().is_some_and(|gap| gap > 18e6);
+        request.use_case = Some(if is_slow { "tools" } else { "chat" }.into());
     }
     let found = findings(&run, &samples);
     assert_eq!(found[0].cause(), Some(Cause::SlowRequests));
@@ -908,7 +908,6 @@ fn a_server_that_tells_wrong_lengths_has_no_slow_requests_by_its_word_alone() {
     // of every second answer it tells a quarter of the tokens
     for request in samples[0].requests.iter_mut().step_by(2) {
         let told = request.output_tokens.map(|n| (n / 4).max(2));
-        request.tpot = told.map(|n| (request.e2e - request.ttft.unwrap()) / (n - 1) as f64);
         request.output_tokens = told;
     }
     let found = named(&samples);
