@@ -455,11 +455,25 @@ fn make_room_for(cells: &[Cell], settings: &Settings) -> Result<(), RunError> {
     let (index, count) = settings.client.part();
     let loads = cells.iter().map(|cell| cell.load.part(index, count));
     let streams = loads.filter_map(|load| streams(&load)).max().unwrap_or(0);
+    widen_table((streams + BESIDE).max(USUAL), allowed);
     match short(streams, allowed) {
         Some(problem) if !shares_connections && !settings.limits.keep_going => {
             Err(RunError::Client(problem))
         }
         _ => Ok(()),
+    }
+}
+
+/// Open files that there is room for whatever is asked: an open loop does not say how many it will need.
+const USUAL: u64 = 16_384;
+
+/// Let the kernel's table of this process's open files have its size now. Linux doubles it when it is full (at 64, 128, 256 and so on), and whoever
+/// opens the one file too many waits until no processor looks at the old table any more: a worker that did stood still for 10 to 25 ms.
+fn widen_table(files: u64, allowed: Option<u64>) {
+    let highest = files.min(allowed.unwrap_or(u64::MAX)).saturating_sub(1);
+    if let Ok(highest) = i32::try_from(highest) {
+        // a refusal leaves what there was
+        let _widened = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), highest);
     }
 }
 
@@ -497,6 +511,20 @@ mod tests {
         let trtllm = usual_pages(&urls[1..], Some("tensorrt_llm"));
         assert_eq!(trtllm, ["http://b:2/prometheus/metrics"]);
         assert_eq!(usual_pages(&urls[1..], None), ["http://b:2/metrics"]);
+    }
+
+    /// Else the worker whose connection does not fit waits for the kernel, and its other streams with it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn there_is_room_in_the_table_of_open_files_before_any_load() {
+        let settings = config::for_tests(bench_schema::Benchmark::Throughput, &[]);
+        let cell = Cell::of(&settings, Load::closed(40), DatasetSpec::Mixed);
+        make_room_for(&[cell], &settings).unwrap();
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
+        let size: u64 = size.unwrap().trim().parse().unwrap();
+        let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        assert!(size >= USUAL.min(allowed), "{size} of {allowed}");
     }
 
     #[test]
