@@ -205,7 +205,8 @@ impl FactKeeper {
         if let (Some(told), true, None) = (told, record.wire.streamed, record.event_tokens()) {
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(told);
             self.facts.events += events.len() as u64;
-            self.facts.tokens_hidden += hidden_tokens(record).unwrap_or(0);
+            let hidden = hidden_tokens(record).unwrap_or(0);
+            self.facts.tokens_hidden = self.facts.tokens_hidden.saturating_add(hidden);
         }
     }
 

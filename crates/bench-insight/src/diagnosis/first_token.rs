@@ -300,8 +300,9 @@ struct ByLength {
     per_token: f64,
 }
 
-/// A line over prompt length that explains most of TTFT, where single requests lie near it: waiting does not grow with one's own prompt. Prompts whose first tokens come at one moment were processed together: then theirs together, where it is their length and
-/// not how many they are.
+/// A line over prompt length that explains most of TTFT, where single requests lie near it: waiting does not grow with one's own prompt. Or a line
+/// over that of all prompts whose first tokens came since it was sent, where it is their length and not how many they are: a server that has
+/// some in progress, or processes several together, has a prompt wait for those.
 fn explained_by_length(look: &Look<'_>) -> Option<ByLength> {
     const MOST: f64 = 0.6;
     let own = prompts(look);
@@ -322,14 +323,14 @@ fn explained_by_length(look: &Look<'_>) -> Option<ByLength> {
         intercept: ttft,
         slope: 0.0,
     };
-    let steps = |of: fn(&Prefill) -> u64| -> Vec<(f64, f64)> {
+    let steps = |of: fn(&Prefill) -> f64| -> Vec<(f64, f64)> {
         let all = look.prefills().iter();
-        all.map(|p| (of(p) as f64, p.to - p.sent)).collect()
+        all.map(|p| (of(p), p.to - p.sent)).collect()
     };
-    let many = steps(|p| p.at_once.prompts);
+    let many = steps(|p| p.meanwhile.prompts);
     let found = [
         along(&own, off(&own, level)?),
-        along(&steps(|p| p.at_once.tokens), off(&many, Line::of(&many))?),
+        along(&steps(|p| p.meanwhile.tokens), off(&many, Line::of(&many))?),
     ];
     let best = found.into_iter().flatten();
     let best = best.max_by(|a, b| a.share.total_cmp(&b.share));

@@ -28,18 +28,18 @@ pub(super) struct Look<'a> {
 }
 
 /// Prompts, and their tokens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Together {
-    pub(super) prompts: u64,
-    pub(super) tokens: u64,
+    pub(super) prompts: f64,
+    pub(super) tokens: f64,
 }
 
 /// The time in which a prompt was worked on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefill {
     pub(super) tokens: u64,
-    /// All prompts whose first tokens came at the same moment.
-    pub(super) at_once: Together,
+    /// All prompts whose first tokens came after it was sent, up to the moment of its own.
+    pub(super) meanwhile: Together,
     /// TTFT of the quick quarter of as long prompts.
     pub(super) quick: f64,
     pub(super) sent: f64,
@@ -278,7 +278,7 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
             let quick = quick.get(&about(tokens)).copied().unwrap_or(ttft);
             let prefill = Prefill {
                 tokens,
-                at_once: Together { prompts: 1, tokens },
+                meanwhile: Together::default(),
                 quick,
                 sent,
                 from: sent,
@@ -287,20 +287,7 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
             (prefill, quick)
         })
         .collect();
-    let mut by_end: Vec<&mut (Prefill, f64)> = alone.iter_mut().collect();
-    by_end.sort_by(|a, b| a.0.to.total_cmp(&b.0.to));
-    // Within a tenth of what the quicker one takes it is one moment.
-    let at_once = |a: &Prefill, b: &Prefill| b.to - a.to <= 0.1 * a.quick.min(b.quick);
-    for step in by_end.chunk_by_mut(|a, b| at_once(&a.0, &b.0)) {
-        let all = Together {
-            prompts: step.len() as u64,
-            tokens: step.iter().map(|(prefill, _)| prefill.tokens).sum(),
-        };
-        for (prefill, takes) in step {
-            prefill.at_once = all;
-            *takes += each * (all.tokens - prefill.tokens) as f64;
-        }
-    }
+    in_steps(&mut alone, each);
     alone
         .into_iter()
         .map(|(prefill, takes)| Prefill {
@@ -308,6 +295,34 @@ fn prefills<'a, I: Iterator<Item = &'a RequestSample>>(
             ..prefill
         })
         .collect()
+}
+
+/// Counts what was processed before each first token, and adds what the others of its step cost; each with the time that it takes alone.
+fn in_steps(prompts: &mut [(Prefill, f64)], each: f64) {
+    let mut by_end: Vec<&mut (Prefill, f64)> = prompts.iter_mut().collect();
+    by_end.sort_by(|a, b| a.0.to.total_cmp(&b.0.to));
+    // Within a tenth of what the quicker one takes it is one moment.
+    let at_once = |a: &Prefill, b: &Prefill| b.to - a.to <= 0.1 * a.quick.min(b.quick);
+    // When first tokens came, with all prompts and tokens until then.
+    let mut until: Vec<(f64, Together)> = Vec::new();
+    let mut all = Together::default();
+    for step in by_end.chunk_by_mut(|a, b| at_once(&a.0, &b.0)) {
+        let tokens: f64 = step.iter().map(|(prefill, _)| prefill.tokens as f64).sum();
+        let to = step.last().map_or(0.0, |(prefill, _)| prefill.to);
+        all.prompts += step.len() as f64;
+        all.tokens += tokens;
+        for (prefill, takes) in step {
+            let ended = until.partition_point(|(to, _)| *to <= prefill.sent);
+            let before = ended.checked_sub(1).and_then(|last| until.get(last));
+            let before = before.map_or(Together::default(), |(_, before)| *before);
+            prefill.meanwhile = Together {
+                prompts: all.prompts - before.prompts,
+                tokens: all.tokens - before.tokens,
+            };
+            *takes += each * (tokens - prefill.tokens as f64);
+        }
+        until.push((to, all));
+    }
 }
 
 /// The repeat that most requests belong to.

@@ -684,6 +684,47 @@ fn what_a_prompt_token_takes_is_told_of_waves_too_and_events_are_counted() {
 }
 
 #[test]
+fn a_prompt_that_waits_for_those_in_progress_is_prefill_too() {
+    let server = Server {
+        step: 8.0,
+        ..Server::default()
+    };
+    let (run, mut samples) = run(&[cell(Asks::Closed(5), equal, server)], false, 2);
+    // One prompt is in progress when four more come, which are processed together after it: 0.25 ms a token, for all of them.
+    let mut draw = Draw::new(5);
+    let like = samples[0].requests[0].clone();
+    let mut now = 0.0;
+    samples[0].requests.clear();
+    for _ in 0..13 {
+        let [first, rest @ ..] = [(); 5].map(|()| draw.whole(100.0, 1800.0));
+        let alone = 0.25 * first as f64;
+        let all = alone + 0.25 * rest.iter().sum::<u64>() as f64;
+        let mut push = |sent: f64, tokens: u64, ttft: f64| {
+            let (start, e2e) = (now + sent, ttft + 480.0);
+            let at = |ms: f64| like.start + Nanos::from_f64(ms * 1e6);
+            samples[0].requests.push(bench_insight::RequestSample {
+                due: at(start),
+                start: at(start),
+                end: at(start + e2e),
+                ttft: Some(1e6 * ttft),
+                input_tokens: u32::try_from(tokens).ok(),
+                stalls: Box::default(),
+                ..like.clone()
+            });
+        };
+        push(0.0, first, alone);
+        for tokens in rest {
+            push(5.0, tokens, all - 5.0);
+        }
+        now += all + 500.0;
+    }
+    let found = findings(&run, &samples);
+    assert_eq!(causes(&found).first(), Some(&Cause::Prefill), "{found:?}");
+    let each = found[0].figure(&Known::TtftPerToken.into()).unwrap();
+    assert!((2.4e5..2.6e5).contains(&each), "{each}");
+}
+
+#[test]
 fn lost_requests_are_counted_whole() {
     let server = Server {
         fails: Some(20),
