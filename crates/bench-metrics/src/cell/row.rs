@@ -102,6 +102,11 @@ impl Rest {
     }
 }
 
+/// So long after; nothing where there is no such distance.
+fn after(from: Stamp, distance: u32) -> Option<Stamp> {
+    (distance != NONE).then(|| from + Nanos::new(i64::from(distance)))
+}
+
 impl Row {
     /// `kept` is where its gaps begin in the store, or what is kept in their place.
     pub(crate) fn new(
@@ -181,9 +186,6 @@ impl Row {
         if let Some(whole) = rest.and_then(|rest| rest.whole.as_deref()) {
             return whole.clone();
         }
-        let after = |from: Stamp, distance: u32| {
-            (distance != NONE).then(|| from + Nanos::new(i64::from(distance)))
-        };
         let count = |n: u32| (n != NONE).then(|| u64::from(n));
         let dispatched = after(self.due, self.dispatched);
         let taken = dispatched.unwrap_or(self.due);
@@ -249,9 +251,13 @@ impl Row {
         self.kept = kept.unwrap_or(NONE);
     }
 
-    /// When it was sent, or due where it never was.
+    /// When it was sent, or due where it never was. Rows are sorted by it, so that it is looked up many times.
     pub(crate) fn started(&self) -> Stamp {
-        started(&self.instants())
+        if let Some(whole) = self.rest.as_deref().and_then(|rest| rest.whole.as_deref()) {
+            return started(whole);
+        }
+        let taken = after(self.due, self.dispatched).unwrap_or(self.due);
+        after(taken, self.sent).unwrap_or(self.due)
     }
 
     /// Its last known instant: the last content event of a whole answer, else when the client was done with it.

@@ -55,6 +55,8 @@ proptest! {
             connect: spans[1],
             completed,
         };
-        prop_assert_eq!(Row::of(instants.clone()).instants(), instants);
+        let row = Row::of(instants.clone());
+        prop_assert_eq!(row.started(), started(&instants));
+        prop_assert_eq!(row.instants(), instants);
     }
 }
