@@ -10,7 +10,7 @@ use bench_schema::{
 use super::details::scale_of;
 use super::{label, of_cells};
 use crate::findings as words;
-use crate::number::{percent, short};
+use crate::number::{percent, rounded, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::text::shortened;
 
@@ -67,7 +67,7 @@ pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
     all
 }
 
-/// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`.
+/// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`, and whether that was as precise as was asked.
 pub(crate) fn summary_line(run: &RunRecord) -> String {
     let sum = |of: CountOf| run.cells.iter().map(|cell| of(&cell.counts)).sum::<u64>();
     let ends = Counts::ENDS.map(|(name, of)| {
@@ -98,7 +98,36 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
     for (lead, n, words) in asides.into_iter().filter(|aside| aside.1 > 0) {
         line.push_str(&format!("; {lead}{n} {words}"));
     }
+    if let Some(said) = precision(run) {
+        line.push_str(&format!("; {said}"));
+    }
     line
+}
+
+/// How the rules of `--precision` came out: the first that was not reached, and what it would take.
+fn precision(run: &RunRecord) -> Option<String> {
+    let of = |cell| (label(cell), &cell.analysis.precision);
+    let (missed, reached): (Vec<_>, Vec<_>) = run
+        .cells
+        .iter()
+        .map(of)
+        .flat_map(|(cell, rules)| rules.iter().map(move |rule| (cell.clone(), rule)))
+        .partition(|(_, rule)| !rule.reached);
+    let Some((cell, rule)) = missed.first() else {
+        return (!reached.is_empty()).then(|| "as precise as was asked".to_owned());
+    };
+    let known = rule.half_width.map(|half| format!("± {} %", percent(half)));
+    let needed = rule
+        .needed
+        .map(|n| format!("about {} requests would do", short(rounded(n as f64))));
+    let more = missed.len() - 1;
+    let more = (more > 0).then(|| format!("{more} more missed"));
+    let known: Vec<String> = [known, needed, more].into_iter().flatten().collect();
+    let said = format!("{} at {cell} was NOT reached", shortened(&rule.rule, 40));
+    Some(match known.as_slice() {
+        [] => said,
+        known => format!("{said} ({})", known.join(", ")),
+    })
 }
 
 /// Requests that the tables of a cell are about.

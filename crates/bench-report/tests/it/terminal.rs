@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bench_report::{Cell, Column, Table, markdown, terminal};
-use bench_schema::{Answer, Cause, RunRecord, SloVerdict};
+use bench_schema::{Answer, Cause, PrecisionOutcome, RunRecord, SloVerdict};
 use unicode_width::UnicodeWidthStr;
 
 use crate::support::runs;
@@ -67,6 +67,26 @@ fn a_result_fits_a_screen_and_a_report_a_comment_on_a_pull_request() {
         assert!(whole.lines().count() > shown.lines().count(), "{name}");
         assert!(whole.lines().all(|line| line.width() <= 100), "{name}");
     }
+}
+
+#[test]
+fn a_precision_that_was_asked_for_is_told_where_it_was_not_reached_and_where_it_was() {
+    let mut run = runs::sweep();
+    assert!(!markdown::render(&run, &[]).contains("precise"));
+    let rule = |reached, needed: Option<u64>| PrecisionOutcome {
+        rule: "p99:ttft=1%".to_owned(),
+        reached,
+        half_width: needed.map(|_| 0.34),
+        needed,
+    };
+    run.cells[0].analysis.precision = vec![rule(true, Some(300))];
+    let said = "; as precise as was asked";
+    assert!(markdown::render(&run, &[]).contains(said));
+    run.cells[1].analysis.precision = vec![rule(false, Some(177_332)), rule(false, None)];
+    let said = "p99:ttft=1% at concurrency 2 was NOT reached (± 34.0 %, about 177300 requests would do, 1 more";
+    let shown = markdown::render(&run, &[]);
+    assert!(shown.contains(said), "{shown}");
+    assert!(terminal::render(&run, None).contains("NOT reached"));
 }
 
 #[test]
