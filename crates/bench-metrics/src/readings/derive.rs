@@ -5,9 +5,11 @@ mod cpu;
 mod gpu;
 mod server;
 
-use bench_schema::{HardwareSummary, Interval, Quantity, Reading, Stamp, Unit, Window};
+use bench_schema::{
+    HardwareSummary, Interval, Quantity, Reading, ReadingSource, Stamp, Unit, Window,
+};
 
-use super::history::{Bracketed, History, seconds};
+use super::history::{Bracketed, History, Increase, Level, seconds};
 
 /// What the client did within the windows: without it there is no energy per token and nothing to compare the server's view with.
 #[derive(Clone, Debug, Default)]
@@ -73,6 +75,23 @@ struct Derived<'a> {
 }
 
 impl Derived<'_> {
+    /// A gauge of one instance.
+    fn level(&self, source: ReadingSource, instance: &str, name: &str) -> Option<Level> {
+        self.history.level(source, instance, name, self.windows)
+    }
+
+    /// The same of every instance that has it.
+    fn levels(&self, source: ReadingSource, name: &str) -> Vec<Level> {
+        let instances = self.history.instances(source, name);
+        let levels = instances.filter_map(|instance| self.level(source, instance, name));
+        levels.collect()
+    }
+
+    /// What a counter of one instance gained.
+    fn gained(&self, source: ReadingSource, instance: &str, name: &str) -> Option<Increase> {
+        self.history.increase(source, instance, name, self.windows)
+    }
+
     fn seconds(&self) -> f64 {
         seconds(self.windows)
     }

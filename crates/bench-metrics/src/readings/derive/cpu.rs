@@ -7,26 +7,16 @@ use super::{Derived, ratio};
 pub(super) fn derive(d: &mut Derived<'_>) {
     host(d);
     processes(d);
-    let cost: Vec<f64> = d
-        .history
-        .instances(ReadingSource::Client, "cpu_s_total")
-        .filter(|instance| instance.starts_with("sampler."))
-        .filter_map(|instance| {
-            let source = ReadingSource::Client;
-            let gained = d
-                .history
-                .increase(source, instance, "cpu_s_total", d.windows)?;
-            Some(gained.rate())
-        })
-        .collect();
-    if !cost.is_empty() {
-        d.put("sampler_cpu_cores", cost.iter().sum(), Unit::Count);
-    }
+    let own = d.history.instances(ReadingSource::Client, "cpu_s_total");
+    let own = own.filter(|instance| instance.starts_with("sampler."));
+    let cost = own.filter_map(|own| d.gained(ReadingSource::Client, own, "cpu_s_total"));
+    let cost = cost.map(|gained| gained.rate()).reduce(|a, b| a + b);
+    d.put_some("sampler_cpu_cores", cost, Unit::Count);
 }
 
 fn host(d: &mut Derived<'_>) {
     let source = ReadingSource::Host;
-    let gained = |name: &str| d.history.increase(source, "", name, d.windows);
+    let gained = |name: &str| d.gained(source, "", name);
     let (busy, idle) = (gained("cpu_busy_s_total"), gained("cpu_idle_s_total"));
     let (iowait, steal) = (gained("cpu_iowait_s_total"), gained("cpu_steal_s_total"));
     let pressure = gained("pressure_cpu_some_s_total").map(|p| p.rate());
@@ -72,42 +62,29 @@ fn processes(d: &mut Derived<'_>) {
         (ReadingSource::ServerProcess, "server"),
     ] {
         // The last tree that was seen, should the server have been restarted; the sampler's own costs are not the client.
-        let instance = d
-            .history
-            .instances(source, "memory_resident_bytes")
-            .filter(|i| {
-                d.history
-                    .level(source, i, "memory_resident_bytes", d.windows)
-                    .is_some()
-            })
-            .last()
-            .map(str::to_owned);
-        let Some(instance) = instance else { continue };
-        let gained = |series: &str| d.history.increase(source, &instance, series, d.windows);
-        let (cpu, wait) = (gained("cpu_s_total"), gained("run_queue_wait_s_total"));
-        let throttled = gained("cgroup_throttled_s_total");
-        let memory = d
-            .history
-            .level(source, &instance, "memory_resident_bytes", d.windows);
-        d.put_some(
-            &format!("{name}_cpu_cores"),
-            cpu.map(|c| c.rate()),
-            Unit::Count,
-        );
-        d.put_some(
-            &format!("{name}_run_queue_wait"),
-            wait.map(|w| w.rate()),
-            Unit::Count,
-        );
-        d.put_some(
-            &format!("{name}_throttled_share"),
-            throttled.map(|t| t.rate()),
-            Unit::Ratio,
-        );
-        d.put_some(
-            &format!("{name}_memory_peak_bytes"),
-            memory.map(|m| m.max),
-            Unit::Bytes,
-        );
+        let memory = |instance: &str| d.level(source, instance, "memory_resident_bytes");
+        let instances = d.history.instances(source, "memory_resident_bytes");
+        let seen = instances.filter_map(|instance| Some((instance, memory(instance)?.max)));
+        let Some((instance, memory)) = seen.last() else {
+            continue;
+        };
+        let rate = |series: &str| Some(d.gained(source, instance, series)?.rate());
+        let figures = [
+            ("cpu_cores", rate("cpu_s_total"), Unit::Count),
+            (
+                "run_queue_wait",
+                rate("run_queue_wait_s_total"),
+                Unit::Count,
+            ),
+            (
+                "throttled_share",
+                rate("cgroup_throttled_s_total"),
+                Unit::Ratio,
+            ),
+            ("memory_peak_bytes", Some(memory), Unit::Bytes),
+        ];
+        for (figure, value, unit) in figures {
+            d.put_some(&format!("{name}_{figure}"), value, unit);
+        }
     }
 }

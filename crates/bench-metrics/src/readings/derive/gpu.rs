@@ -46,17 +46,11 @@ fn used(d: &Derived<'_>, source: ReadingSource) -> Vec<String> {
         .collect();
     all.sort_unstable();
     all.dedup();
-    let level = |gpu: &str| d.history.level(source, gpu, "utilisation_share", d.windows);
-    all.retain(|gpu| {
-        TELLTALES
-            .iter()
-            .any(|name| d.history.level(source, gpu, name, d.windows).is_some())
-    });
-    let busy: Vec<String> = all
-        .iter()
-        .filter(|gpu| level(gpu).is_some_and(|level| level.max > USED))
-        .cloned()
-        .collect();
+    let level = |gpu: &String, name: &str| d.level(source, gpu, name);
+    all.retain(|gpu| TELLTALES.iter().any(|name| level(gpu, name).is_some()));
+    let works =
+        |gpu: &&String| level(gpu, "utilisation_share").is_some_and(|level| level.max > USED);
+    let busy: Vec<String> = all.iter().filter(works).cloned().collect();
     if busy.is_empty() { all } else { busy }
 }
 
@@ -70,7 +64,7 @@ fn largest(values: &[f64]) -> Option<f64> {
 }
 
 fn utilisation(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
-    let level = |gpu: &str| d.history.level(source, gpu, "utilisation_share", d.windows);
+    let level = |gpu: &str| d.level(source, gpu, "utilisation_share");
     let means = each(gpus, |gpu| level(gpu).map(|l| l.mean));
     let peaks = each(gpus, |gpu| level(gpu).map(|l| l.max));
     let idle = each(gpus, |gpu| level(gpu).map(|l| l.zero));
@@ -83,7 +77,7 @@ fn utilisation(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
 }
 
 fn memory(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
-    let level = |gpu: &str, name: &str| d.history.level(source, gpu, name, d.windows);
+    let level = |gpu: &str, name: &str| d.level(source, gpu, name);
     let shares = each(gpus, |gpu| {
         let used = level(gpu, "memory_used_bytes")?.max;
         let total = level(gpu, "memory_total_bytes").map(|total| total.max);
@@ -110,10 +104,9 @@ const THROTTLES: [&str; 5] = [
 
 fn throttling(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     let shares = each(gpus, |gpu| {
-        THROTTLES
-            .iter()
-            .filter_map(|name| Some(d.history.level(source, gpu, name, d.windows)?.mean))
-            .reduce(f64::max)
+        let shares = THROTTLES.iter();
+        let shares = shares.filter_map(|name| Some(d.level(source, gpu, name)?.mean));
+        shares.reduce(f64::max)
     });
     d.put_some("gpu_throttled_share", largest(&shares), Unit::Ratio);
 }
@@ -123,8 +116,8 @@ fn throttling(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
 fn energy(d: &mut Derived<'_>, source: ReadingSource, gpus: &[String]) {
     let (mut joules, mut integrated) = (0.0, None);
     for gpu in gpus {
-        let counter = d.history.increase(source, gpu, "energy_j_total", d.windows);
-        let power = d.history.level(source, gpu, "power_w", d.windows);
+        let counter = d.gained(source, gpu, "energy_j_total");
+        let power = d.level(source, gpu, "power_w");
         let watts = power.map(|power| power.mean).filter(|watts| *watts > 0.0);
         let read = match (counter.map(|counter| counter.over(d.windows)), power) {
             // An exporter renews its page every half minute or so: within a shorter window its counter stands still.

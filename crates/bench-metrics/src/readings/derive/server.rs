@@ -83,11 +83,7 @@ fn load(d: &mut Derived<'_>) {
         ("waiting", "waiting", Unit::Count),
         ("kv_cache_share", "kv_cache", Unit::Ratio),
     ] {
-        let levels: Vec<_> = d
-            .history
-            .instances(SOURCE, series)
-            .filter_map(|replica| d.history.level(SOURCE, replica, series, d.windows))
-            .collect();
+        let levels = d.levels(SOURCE, series);
         if levels.is_empty() {
             continue;
         }
@@ -120,16 +116,8 @@ fn caches(d: &mut Derived<'_>) {
         Unit::Ratio,
     );
     if rate.is_none() {
-        let shown: Vec<f64> = d
-            .history
-            .instances(SOURCE, "prefix_cache_hit_share")
-            .filter_map(|replica| {
-                let level =
-                    d.history
-                        .level(SOURCE, replica, "prefix_cache_hit_share", d.windows)?;
-                Some(level.mean)
-            })
-            .collect();
+        let shown = d.levels(SOURCE, "prefix_cache_hit_share");
+        let shown: Vec<f64> = shown.iter().map(|level| level.mean).collect();
         d.put_some("prefix_cache_hit_rate", mean(&shown), Unit::Ratio);
     }
     let accepted = ratio(
