@@ -405,16 +405,7 @@ fn completed(id: usize, request: &Request) -> RequestRecord {
     let wire = &mut record.wire;
     wire.sent = Some(stamp(request.due));
     wire.status = Some(200);
-    let mut log = EventLog::default();
-    for at in &request.events {
-        log.push(Event {
-            at: stamp(*at),
-            lag: Nanos::ZERO,
-            bound: Nanos::ZERO,
-            tokens: None,
-            channel: Channel::Answer,
-        });
-    }
+    let log = events_at(request.events.iter().map(|at| stamp(*at)));
     wire.closed = log.last();
     wire.events = log;
     wire.usage = Some(Usage {
@@ -489,11 +480,10 @@ pub(crate) fn scaled_run(
     (run, samples)
 }
 
-/// The first events are not sent.
-fn hide(record: &mut RequestRecord, tokens: u64) {
-    let wire = &mut record.wire;
+/// A log of events at these instants, each read as it came.
+fn events_at(stamps: impl Iterator<Item = Stamp>) -> EventLog {
     let mut log = EventLog::default();
-    for at in wire.events.stamps().skip(usize::try_from(tokens).unwrap()) {
+    for at in stamps {
         log.push(Event {
             at,
             lag: Nanos::ZERO,
@@ -502,7 +492,14 @@ fn hide(record: &mut RequestRecord, tokens: u64) {
             channel: Channel::Answer,
         });
     }
-    wire.events = log;
+    log
+}
+
+/// The first events are not sent.
+fn hide(record: &mut RequestRecord, tokens: u64) {
+    let wire = &mut record.wire;
+    let kept = wire.events.stamps().skip(usize::try_from(tokens).unwrap());
+    wire.events = events_at(kept);
     if let Some(usage) = &mut wire.usage {
         usage.reasoning_tokens = Some(tokens);
     }
@@ -512,18 +509,8 @@ fn hide(record: &mut RequestRecord, tokens: u64) {
 fn come_whole(record: &mut RequestRecord, streamed: bool) {
     let wire = &mut record.wire;
     wire.streamed = streamed;
-    let mut log = EventLog::default();
     let n = if streamed { wire.events.len() } else { 1 };
-    for at in wire.events.last().into_iter().cycle().take(n) {
-        log.push(Event {
-            at,
-            lag: Nanos::ZERO,
-            bound: Nanos::ZERO,
-            tokens: None,
-            channel: Channel::Answer,
-        });
-    }
-    wire.events = log;
+    wire.events = events_at(wire.events.last().into_iter().cycle().take(n));
 }
 
 fn stretch(record: &mut RequestRecord, scale: i64) {
@@ -536,17 +523,7 @@ fn stretch(record: &mut RequestRecord, scale: i64) {
     for at in [&mut record.dispatched, &mut wire.sent, &mut wire.closed] {
         *at = at.map(times);
     }
-    let mut log = EventLog::default();
-    for at in wire.events.stamps() {
-        log.push(Event {
-            at: times(at),
-            lag: Nanos::ZERO,
-            bound: Nanos::ZERO,
-            tokens: None,
-            channel: Channel::Answer,
-        });
-    }
-    wire.events = log;
+    wire.events = events_at(wire.events.stamps().map(times));
 }
 
 fn name(asks: Asks, cells: usize, index: usize) -> String {

@@ -301,13 +301,11 @@ fn around(
 /// requests. What arrives in a stretch of time depends on the few requests that are under way in it, so that stretches are no independent values. It
 /// reaches to `value`, what did arrive over the length of the window. `None` where the tokens of a request are not known.
 fn of_streams(value: f64, spans: &[Span<'_>], in_flight: f64) -> Option<Interval> {
-    let rows = spans.iter().flat_map(Span::rows);
-    let sent = rows.filter(|row| row.instants().sent.is_some());
-    let parts = sent.map(|row| {
-        let instants = row.instants();
-        let tokens = instants.tokens.or((instants.events == 0).then_some(0))?;
-        let den = (instants.ended()? - instants.sent?).as_secs_f64();
-        let num = float(usize::try_from(tokens).ok()?);
+    let rows = spans.iter().flat_map(Span::rows).map(Row::instants);
+    let sent = rows.filter_map(|row| Some((row.sent?, row)));
+    let parts = sent.map(|(sent, row)| {
+        let num = row.tokens.or((row.events == 0).then_some(0))? as f64;
+        let den = (row.ended()? - sent).as_secs_f64();
         Some(Part { num, den })
     });
     let parts: Vec<Part> = parts.collect::<Option<_>>()?;
@@ -374,7 +372,8 @@ fn by_littles_law(
     for row in spans.iter().flat_map(Span::rows) {
         ended += 1;
         completed += usize::from(row.completed());
-        if let (Some(sent), Some(left)) = (row.instants().sent, row.instants().ended()) {
+        let instants = row.instants();
+        if let (Some(sent), Some(left)) = (instants.sent, instants.ended()) {
             let den = (left - sent).as_secs_f64() + think;
             cycles.push(Part { num: 1.0, den });
         }

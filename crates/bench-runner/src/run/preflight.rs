@@ -123,8 +123,8 @@ fn refusal(answer: &Exchange) -> Option<(String, &'static str)> {
         Outcome::TimedOut { stage } => format!("no answer in time ({stage} stage)"),
         Outcome::Unsent { reason } => reason.clone(),
     };
-    if let Outcome::TimedOut { stage } = answer.outcome {
-        let help = match stage {
+    let help = match (&answer.outcome, answer.status) {
+        (Outcome::TimedOut { stage }, _) => match stage {
             Stage::Resolve | Stage::Connect | Stage::Tls => {
                 "check --url, or give it more --connect-timeout or --timeout"
             }
@@ -135,17 +135,14 @@ fn refusal(answer: &Exchange) -> Option<(String, &'static str)> {
                 "look at the server's own log, or give it more --token-timeout or --timeout"
             }
             _ => "look at the server's own log, or give it more --timeout",
-        };
-        return Some((format!("the first request failed: {said}"), help));
-    }
-    let help = match answer.status {
-        Some(401 | 403) => "give the key with --api-key-env or --api-key-file",
-        Some(404 | 405) => "check --url, --api (its path) and --model",
-        Some(400..=428 | 430..=499) => {
+        },
+        (_, Some(401 | 403)) => "give the key with --api-key-env or --api-key-file",
+        (_, Some(404 | 405)) => "check --url, --api (its path) and --model",
+        (_, Some(400..=428 | 430..=499)) => {
             "check --api, --model, --extra-body and the sampling options"
         }
-        Some(429 | 503) => "the server has too much to do; try again later",
-        Some(500..) => "look at the server's own log",
+        (_, Some(429 | 503)) => "the server has too much to do; try again later",
+        (_, Some(500..)) => "look at the server's own log",
         _ => "check --url and --api, and that this is the server that is meant",
     };
     Some((format!("the first request failed: {said}"), help))
