@@ -518,10 +518,10 @@ fn stretch(record: &mut RequestRecord, scale: i64) {
         return;
     }
     let times = |at: Stamp| Stamp::new(at.get() * scale);
-    record.due = times(record.due);
     let wire = &mut record.wire;
-    for at in [&mut record.dispatched, &mut wire.sent, &mut wire.closed] {
-        *at = at.map(times);
+    let may_be = [&mut record.dispatched, &mut wire.sent, &mut wire.closed];
+    for at in may_be.into_iter().flatten().chain([&mut record.due]) {
+        *at = times(*at);
     }
     wire.events = events_at(wire.events.stamps().map(times));
 }
