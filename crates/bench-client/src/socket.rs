@@ -47,20 +47,27 @@ pub(crate) fn stream_socket(family: AddressFamily) -> io::Result<OwnedFd> {
 
 /// The socket once it is connected. It is given to the runtime once, for that and for all that follows.
 ///
-/// The runtime is waited for also on a loopback, where the handshake is over at once: of many that connect together all have begun
-/// before the first one's request, and then its answer, want the thread.
+/// The handshake with a peer on the same machine is over when the call that began it returns, although that call says otherwise: a
+/// second one tells. Of many that connect together, each then writes its request at once; one that waited for the runtime would
+/// write after all the others had connected, and that time would be in its time to first token as tools count it that begin at the
+/// connection.
 pub(crate) async fn connected(socket: OwnedFd, to: &impl SocketAddrArg) -> io::Result<Watched> {
-    let waits = match rustix::net::connect(&socket, to) {
-        Ok(()) => false,
-        Err(Errno::INPROGRESS | Errno::INTR) => true,
-        Err(error) => return Err(error.into()),
-    };
+    let waits = !begin_or_finish(&socket, to)? && !begin_or_finish(&socket, to)?;
     let watched = sys::watch(Arc::new(socket), Interest::READABLE | Interest::WRITABLE)?;
     if waits {
         let _writable = watched.writable().await?;
         rustix::net::sockopt::socket_error(watched.get_ref())??;
     }
     Ok(watched)
+}
+
+/// Whether it is connected now.
+fn begin_or_finish(socket: &OwnedFd, to: &impl SocketAddrArg) -> io::Result<bool> {
+    match rustix::net::connect(socket, to) {
+        Ok(()) | Err(Errno::ISCONN) => Ok(true),
+        Err(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A connected, non-blocking TCP or Unix stream that writes down its reads and writes.

@@ -233,3 +233,21 @@ fn the_first_piece_ends_with_the_event_and_its_chunk() {
     assert_eq!(first(b"data: the other\n"), None);
     assert_eq!(first(&[23, 3, 3, 0, 2, 1, 1, 23, 3, 3]), Some(7));
 }
+
+/// The kernel may put a handshake off when it is busy, but not all of them.
+#[tokio::test]
+async fn a_handshake_that_is_over_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut at_once = 0;
+    for _ in 0..20 {
+        let socket = stream_socket(AddressFamily::INET).unwrap();
+        let mut connecting = std::pin::pin!(connected(socket, &address));
+        poll_fn(|cx| {
+            at_once += usize::from(connecting.as_mut().poll(cx).is_ready());
+            Poll::Ready(())
+        })
+        .await;
+    }
+    assert!(at_once > 0, "each of them waited for the runtime");
+}
