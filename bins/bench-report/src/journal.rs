@@ -350,12 +350,25 @@ impl Check {
 /// So many times more requests than records cannot have been in flight.
 const FAR: u64 = 1000;
 
+/// How the program fared that measured, which no record tells.
+pub(crate) const FARED: &[&str] = &["recorder_held_up", "journal_incomplete", "shard_lost"];
+/// The same, with what was found wrong with the journals when they were read.
+pub(crate) const TOLD: &[&str] = &[FARED[0], FARED[1], FARED[2], DAMAGED, UNLISTED];
+
+/// What a run says against itself by these codes: concluding its records anew would leave it out.
+pub(crate) fn told(run: &RunRecord, codes: &[&str]) -> Vec<TrustReason> {
+    let reasons = run.trust.reasons.iter();
+    let told = reasons.filter(|reason| codes.contains(&reason.code.as_str()));
+    told.cloned().collect()
+}
+
 /// Marks a run whose journals are damaged: what is made of them cannot be believed.
 pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
     if damage.is_empty() {
         return;
     }
     let message = format!("the journals are not whole: {}", damage.join("; "));
+    run.trust.reasons.retain(|reason| reason.code != DAMAGED);
     run.trust.add([TrustReason {
         next: Some("take them from a copy, or measure again".to_owned()),
         ..TrustReason::new(DAMAGED, TrustVerdict::Untrusted, message)
@@ -373,15 +386,8 @@ pub(crate) fn doubt(run: &mut RunRecord, unlisted: Option<String>) {
 
 /// Why a run was marked so.
 pub(crate) fn unlisted(run: &RunRecord) -> Option<String> {
-    let mut reasons = run.trust.reasons.iter();
-    let reason = reasons.find(|reason| reason.code == UNLISTED)?;
-    Some(reason.message.clone())
-}
-
-/// Whether a run was read although its journals are damaged.
-pub(crate) fn is_damaged(run: &RunRecord) -> bool {
-    let mut reasons = run.trust.reasons.iter();
-    reasons.any(|reason| reason.code == DAMAGED)
+    let mut told = told(run, &[UNLISTED]);
+    told.pop().map(|reason| reason.message)
 }
 
 /// Line numbers that are kept for the message.

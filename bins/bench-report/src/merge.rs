@@ -86,13 +86,9 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     merged.record.journal = vec![requests.part, readings.part];
     distrust(&mut merged.record, &spans, shards.len());
     distrust_clocks(&mut merged.record, &spans, clocks);
-    let damaged = shards
-        .iter()
-        .filter(|shard| journal::is_damaged(&shard.record));
-    let damaged = damaged.map(|shard| shard.path.display().to_string());
-    let unread = requests.unread.into_iter().chain(readings.unread);
-    let damaged: Vec<String> = damaged.chain(unread).collect();
-    journal::distrust(&mut merged.record, &damaged);
+    merged.record.trust.add(told(shards));
+    let unread: Vec<String> = requests.unread.into_iter().chain(readings.unread).collect();
+    journal::distrust(&mut merged.record, &unread);
     Ok(merged)
 }
 
@@ -198,6 +194,26 @@ fn clients(all: &[&ClientRecord]) -> ClientRecord {
             .max_by_key(|step| step.get().abs()),
         ..ClientRecord::default()
     }
+}
+
+/// What the shards say against themselves that their records do not tell, each thing once, by the first that says it.
+fn told(shards: &[RunFolder]) -> Vec<TrustReason> {
+    let mut told: Vec<TrustReason> = Vec::new();
+    let mut named = Vec::new();
+    for run in shards.iter().map(|shard| &shard.record) {
+        for reason in journal::told(run, journal::TOLD) {
+            if told.contains(&reason) {
+                continue;
+            }
+            let message = format!("shard {}: {}", check::name(run), reason.message);
+            named.push(TrustReason {
+                message,
+                ..reason.clone()
+            });
+            told.push(reason);
+        }
+    }
+    named
 }
 
 /// Cells that the shards did not measure at the same time are not one load.

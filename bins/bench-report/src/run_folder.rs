@@ -224,7 +224,10 @@ impl RunFolder {
         if !run.complete {
             run.incomplete_reason = Some(reason(run, done.requests, &done.empty));
         }
-        Ok(conclude_run(run, done.evidence)?)
+        let told = journal::told(run, journal::FARED);
+        conclude_run(run, done.evidence)?;
+        run.trust.add(told);
+        Ok(())
     }
 
     /// Makes every cell again from the records that are whole.

@@ -368,6 +368,13 @@ fn a_shard_that_was_killed_is_joined_with_what_it_has_and_one_that_is_damaged_is
     assert_eq!(merged.cells[0].counts.planned, 60 + whole);
     assert!(!merged.complete && merged.trust.verdict > TrustVerdict::Trusted);
     assert!(merged.incomplete_reason.unwrap().contains("shard 1/2"));
+    let unlisted = merged.trust.reasons.iter();
+    let unlisted = unlisted.filter(|reason| reason.code == "journal_unlisted");
+    let unlisted: Vec<&str> = unlisted.map(|reason| reason.message.as_str()).collect();
+    assert!(
+        matches!(unlisted[..], [one] if one.starts_with("shard 1/2: there is no journal.json")),
+        "{unlisted:?}"
+    );
 
     let journal = zero.join("requests.jsonl");
     let text_of_zero = fs::read_to_string(&journal).unwrap();
@@ -395,6 +402,37 @@ fn a_shard_that_was_killed_is_joined_with_what_it_has_and_one_that_is_damaged_is
             .iter()
             .any(|reason| reason.code == "journal_damaged")
     );
+}
+
+#[test]
+fn what_a_program_said_of_itself_stays_said_when_its_records_are_concluded_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = [0, 1].map(|index| shard(folder.path(), index, index, ended));
+    for run in &runs {
+        let mut record: Value =
+            serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        let reason =
+            |code: &str| json!({"code": code, "verdict": "doubtful", "message": "as it was"});
+        record["trust"] = json!({"verdict": "doubtful", "reasons": [reason("recorder_held_up"), reason("few_samples")]});
+        fs::write(run.join("run.json"), record.to_string()).unwrap();
+    }
+    let out = folder.path().join("merged");
+    let said = command(&["merge", text(&runs[0]), text(&runs[1]), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let said = command(&["recover", text(&runs[0]), "--anew"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    for (run, message) in [(&out, "shard 0/2: as it was"), (&runs[0], "as it was")] {
+        let trust = stored(run).trust;
+        let kept = trust
+            .reasons
+            .iter()
+            .filter(|reason| reason.message.ends_with("as it was"));
+        let kept: Vec<(&str, &str)> = kept
+            .map(|reason| (reason.code.as_str(), reason.message.as_str()))
+            .collect();
+        assert_eq!(kept, [("recorder_held_up", message)]);
+        assert!(trust.verdict > TrustVerdict::Trusted);
+    }
 }
 
 #[test]

@@ -189,7 +189,7 @@ pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunEr
         let what = match error {
             RunError::Journal(JournalError::Lost { path, lost_lines, source }) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{lost_lines} lines of {name} could not be written ({source}): the figures count them, what is made of single requests or readings lacks them")
+                format!("{lost_lines} lines of {name} could not be written ({source}): what was counted as they came has them, what is made of the file lacks them")
             }
             other => other.to_string(),
         };
