@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::{Result, bench, stderr, stored};
+use crate::common::{Result, bench, quick, stderr, stored};
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::SearchEnd;
@@ -91,6 +91,41 @@ fn an_objective_that_nothing_meets_is_said_at_once() -> Result {
         said.contains("Capacity  none; already missed at 1 in flight"),
         "{said}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_search_ends_when_its_server_is_dead_before_a_stage_is_measured() -> Result {
+    let dead = bench_engine::PlannedFault {
+        fault: "close-head".parse()?,
+        from: 12,
+        until: None,
+        every: 1,
+        share: 1.0,
+    };
+    let server = quick(EngineConfig {
+        faults: vec![dead],
+        ..EngineConfig::default()
+    })?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("run");
+    let limits = ["--slo", "p95:e2e=1s", "--deadline", "60s"];
+    let output = search(&server.url(), &out, &limits)?;
+    let run = stored(&out)?;
+    let early: Vec<_> = run.cells.iter().map(|cell| &cell.ended_early).collect();
+    let (last, before) = early.split_last().ok_or("no cell")?;
+    assert!(
+        before.iter().all(|cell| cell.is_none()),
+        "{}",
+        stderr(&output)
+    );
+    let why = last.as_ref().ok_or("the last stage was not ended")?;
+    assert!(run.incomplete_reason.is_some_and(|told| told.contains(why)));
+    let found = run.analysis.capacity.ok_or("no capacity")?;
+    assert_eq!((found.stopped, found.value), (SearchEnd::Ended, None));
+    let mut codes = run.trust.reasons.iter().map(|reason| &reason.code);
+    assert!(codes.any(|code| code == "nothing_measured"));
+    assert_eq!(output.status.code(), Some(3));
     Ok(())
 }
 

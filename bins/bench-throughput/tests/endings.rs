@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM, SIGHUP and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -30,6 +30,21 @@ fn engine(fault: Option<&str>) -> Result<Server> {
     Ok(Server::start(EngineConfig {
         engine: EngineKind::Fixed(fixed),
         faults: faults.into_iter().collect::<std::result::Result<_, _>>()?,
+        ..EngineConfig::default()
+    })?)
+}
+
+/// It takes every request and answers none.
+fn silent() -> Result<Server> {
+    let fault = bench_engine::PlannedFault {
+        fault: "stall-head".parse()?,
+        from: 0,
+        until: None,
+        every: 1,
+        share: 1.0,
+    };
+    Ok(Server::start(EngineConfig {
+        faults: vec![fault],
         ..EngineConfig::default()
     })?)
 }
@@ -147,6 +162,22 @@ fn a_deadline_ends_a_run_like_a_signal() -> Result {
     let mut child = start(&server, &run, &["--deadline", "3s", "--grace", "60s"])?;
     let _code = child.0.wait()?;
     ended(&run, "the deadline")?;
+    Ok(())
+}
+
+#[test]
+fn a_deadline_ends_a_run_whose_server_never_answers_the_first_request() -> Result {
+    let server = silent()?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    // without it the first request would have its own time
+    let mut child = start(&server, &run, &["--deadline", "1s", "--timeout", "60s"])?;
+    assert_eq!(child.0.wait()?.code(), Some(1));
+    let mut said = String::new();
+    let mut stderr = child.0.stderr.take().ok_or("no stderr")?;
+    stderr.read_to_string(&mut said)?;
+    assert!(said.contains("error: --deadline 1s was over"), "{said}");
+    assert!(!run.exists());
     Ok(())
 }
 

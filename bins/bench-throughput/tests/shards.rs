@@ -1,11 +1,13 @@
 //! Shards that meet: they ask what one program asks, refuse to differ, and go on without one that is lost.
 
+use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 
 use bench_engine::{EngineConfig, Entry, Server};
 use bench_schema::{Nanos, Phase, PlanHash, RunRecord, Stamp, TrustVerdict};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Killed, Result, bench, lines, quick, records, stderr, stored};
 
@@ -92,6 +94,31 @@ fn began(run: &Path, shard: &RunRecord, cell: &str) -> Result<Stamp> {
         .ok_or("nothing was sent")?;
     let met = shard.clock.met.last().ok_or("no exchange")?;
     Ok(first + met.offset)
+}
+
+#[test]
+fn a_shard_that_waits_for_the_others_ends_at_a_signal_or_its_deadline() -> Result {
+    let folder = tempfile::tempdir()?;
+    let server = quick(EngineConfig::default())?;
+    let run = folder.path().join("run");
+    let wait = |more: &[&str]| {
+        let more = [&["--concurrency", "3", "--requests", "30"], more].concat();
+        shard(&server, 0, &free_address()?, &run, &more).map(Killed)
+    };
+    let mut signalled = wait(&[])?;
+    let said = signalled.0.stderr.take().ok_or("no stderr")?;
+    let mut said = BufReader::new(said).lines();
+    while !said
+        .next()
+        .ok_or("it ended")??
+        .contains("waiting for 2 other shards")
+    {}
+    let pid = Pid::from_raw(i32::try_from(signalled.0.id())?).ok_or("no process")?;
+    kill_process(pid, Signal::TERM)?;
+    assert_eq!(signalled.0.wait()?.code(), Some(5));
+    assert_eq!(wait(&["--deadline", "1s"])?.0.wait()?.code(), Some(1));
+    assert!(!run.exists());
+    Ok(())
 }
 
 #[test]

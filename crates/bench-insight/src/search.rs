@@ -320,14 +320,16 @@ fn from_due(metric: Metric) -> bool {
 }
 
 /// Whether the answer rests on this cell: neither what is left out, nor what is beyond the capacity, which is overloaded on purpose. Where no capacity was
-/// found, any cell.
+/// found, any cell. One of which nothing was measured has no say.
 pub(crate) fn answer_rests_on(found: &CapacityRecord, cell: &CellRecord) -> bool {
     let Some(value) = found.value else {
         return true;
     };
     let load = load_of(cell, found.factor == CONCURRENCY);
     let high = found.high.unwrap_or(value);
-    load.is_some_and(|load| load <= high) && !found.left_out.contains_key(&cell.id)
+    cell.counts.planned > 0
+        && load.is_some_and(|load| load <= high)
+        && !found.left_out.contains_key(&cell.id)
 }
 
 /// Without what a search does on purpose: stages too short for a quantile, of which only the share within is used; loads at which queues come and go.

@@ -518,6 +518,21 @@ fn counts_that_do_not_add_up_and_cells_without_an_answer_are_untrusted() {
     let trust = judged(&[dead]);
     speaks(&trust, "nothing_measured", TrustVerdict::Untrusted);
     assert!(trust.reasons[0].message.contains("connection refused"));
+    // the server was dead when the second cell was warmed up
+    let never = closed(|c| {
+        c.id = "c16".to_owned();
+        c.counts = bench_schema::Counts {
+            warmup: 10,
+            ..bench_schema::Counts::default()
+        };
+        c.ended_early = Some("10 had failed (connection refused)".to_owned());
+    });
+    let trust = judged(&[closed(|_| {}), never]);
+    speaks(&trust, "nothing_measured", TrustVerdict::Untrusted);
+    let mut reasons = trust.reasons.iter();
+    let told = reasons.find(|reason| reason.code == "nothing_measured");
+    assert!(told.is_some_and(|told| told.message.ends_with("10 had failed (connection refused)")));
+    assert_eq!(trust.of_cell("c8"), TrustVerdict::Trusted);
     // stopped on purpose after their first tokens, all of them: their TTFT is measured
     let stopped = closed(|c| (c.counts.cancelled, c.counts.completed) = (c.counts.completed, 0));
     let answered = BTreeMap::from([("c8".to_owned(), CellFacts::default())]);

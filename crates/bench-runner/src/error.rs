@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::config::Problem;
 use crate::journal::JournalError;
@@ -26,6 +27,11 @@ pub enum RunError {
     /// Somebody ended it before there was anything to keep.
     #[error("{}, before anything was measured", crate::stop::ended_by(.0))]
     Interrupted(&'static str),
+    /// `--deadline` was over before there was anything to keep.
+    #[error(
+        "--deadline {0:?} was over before anything was measured\n  help: look at what it still waited for (the server's own log; other shards), or give it more --deadline"
+    )]
+    DeadlineOver(Duration),
     /// The folder holds a matrix of settings that was asked for otherwise.
     #[error(
         "{0} holds a matrix with another `{1}`; go on with what it was begun with, or choose another folder with --out"

@@ -23,6 +23,8 @@ pub(crate) struct Health {
     /// Of those that began first.
     first_failed: AtomicU64,
     verdict: OnceLock<String>,
+    /// How the first of those that failed did.
+    how: OnceLock<String>,
 }
 
 impl Health {
@@ -55,19 +57,34 @@ impl Health {
         let first_failed = self.first_failed.fetch_add(of_first, Ordering::Relaxed) + of_first;
         let answered = self.answered.load(Ordering::Relaxed);
         let all = failed + answered;
+        let told = || {
+            let mut how = match outcome {
+                Outcome::Failed { message, .. } | Outcome::Truncated { message } => message,
+                _ => outcome.name(),
+            }
+            .to_owned();
+            self.secrets.hide(&mut how);
+            how
+        };
+        self.how.get_or_init(told);
         let hopeless =
             (answered == 0 && first_failed >= FIRST) || (all >= FEWEST && 2 * failed > all);
         if hopeless && !self.keep_going {
             self.verdict.get_or_init(|| {
-                let mut how = match outcome {
-                    Outcome::Failed { message, .. } | Outcome::Truncated { message } => message,
-                    _ => outcome.name(),
-                }
-                .to_owned();
-                self.secrets.hide(&mut how);
+                let how = told();
                 format!("of the first {all} requests that ended, warm-up included, {failed} had failed ({how}); --keep-going goes on")
             });
         }
+    }
+
+    /// That requests failed and none was answered so far, with how the first of them did; for what ended otherwise.
+    pub(crate) fn all_failed(&self) -> Option<String> {
+        let (failed, answered) = (&self.failed, &self.answered);
+        let how = self.how.get()?;
+        let failed = failed.load(Ordering::Relaxed);
+        (answered.load(Ordering::Relaxed) == 0).then(|| {
+            format!("all {failed} requests that ended, warm-up included, had failed ({how})")
+        })
     }
 
     /// Why nothing more is to be sent, if that is so.

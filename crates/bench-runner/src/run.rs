@@ -24,13 +24,14 @@ use crate::entry::{Cell, Engine, Program};
 use crate::folder::RunDirectory;
 use crate::launch::Launched;
 use crate::live_metrics::{self, LiveMetrics};
+use crate::meet::Meeting;
 use crate::open_record::AnswerTexts;
 use crate::planner::Planner;
 use crate::progress::Progress;
 use crate::recorder::RecorderThread;
 use crate::redact::{self, Secrets};
 use crate::server::Server;
-use crate::stop::{self, Signals, Stop, was_interrupted};
+use crate::stop::{self, Deadline, Signals, Stop, was_interrupted};
 use crate::worker_pool::WorkerPool;
 
 use meeting::{Together, exchanges};
@@ -90,10 +91,19 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Outcome, Run
 /// How far it is before there is a folder.
 enum Begun<'a> {
     Planned(String),
-    Ready(Box<(Run<'a>, Vec<Cell>, WorkerPool, Option<TcpListener>)>),
+    Ready(Box<Ready<'a>>),
 }
 
-/// Everything before the first folder: what has to be started, found and asked.
+/// What a run begins with.
+type Ready<'a> = (
+    Run<'a>,
+    Vec<Cell>,
+    WorkerPool,
+    Option<TcpListener>,
+    Option<Meeting>,
+);
+
+/// Everything before the first folder: what has to be started, found and asked, and who is to be met.
 async fn begin<'a>(program: &'a Program, settings: &'a Settings) -> Result<Begun<'a>, RunError> {
     let (mut run, cells) = Run::prepare(program, settings).await?;
     if settings.output.dry_run {
@@ -112,7 +122,10 @@ async fn begin<'a>(program: &'a Program, settings: &'a Settings) -> Result<Begun
     if let Err(error) = run.preflight(&pool).await {
         return Err(run.told_by_the_server(error));
     }
-    Ok(Begun::Ready(Box::new((run, cells, pool, listener))))
+    let meeting = run.roll_call(&cells).await?;
+    Ok(Begun::Ready(Box::new((
+        run, cells, pool, listener, meeting,
+    ))))
 }
 
 #[expect(
@@ -121,17 +134,17 @@ async fn begin<'a>(program: &'a Program, settings: &'a Settings) -> Result<Begun
 )]
 async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, RunError> {
     let mut signals = Signals::listen();
+    let mut deadline = Deadline::of(&settings.limits);
     let begun = tokio::select! {
         begun = begin(program, settings) => begun?,
         // whatever was started ends with what is dropped here
         who = signals.next() => return Err(RunError::Interrupted(who)),
+        after = deadline.over() => return Err(RunError::DeadlineOver(after)),
     };
-    drop(signals);
-    let (mut run, cells, mut pool, listener) = match begun {
+    let (mut run, cells, mut pool, listener, mut meeting) = match begun {
         Begun::Planned(plan) => return Ok(Outcome::Planned(plan)),
         Begun::Ready(ready) => *ready,
     };
-    let mut meeting = run.roll_call(&cells).await?;
     let directory = RunDirectory::create(settings, run.started, run.progress.clone())?;
     let directory = Arc::new(directory);
     if let (Some(told), (index, count)) = (&settings.client.shard_told, settings.client.part()) {
@@ -165,7 +178,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let encoder = RequestEncoder::new(&run.server.target)
         .map_err(|error| RunError::Client(error.to_string()))?;
     let planner = Planner::start(encoder, run.server.chat)?;
-    let ending = stop::watch_for_the_end(&run.stop, &settings.limits, &run.progress);
+    let grace = settings.limits.grace.to_duration();
+    let ending = stop::watch_for_the_end(&run.stop, (signals, deadline, grace), &run.progress);
 
     run.wait_for_the_start().await;
     let measured = run

@@ -1,13 +1,16 @@
 //! How a run is told to end: once to stop sending, twice to leave at once; and who may tell it: Ctrl-C, SIGTERM, SIGHUP, the deadline.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
-use bench_schema::RunRecord;
+use bench_schema::{Nanos, RunRecord};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::{Sleep, sleep};
 
 use crate::config::LimitSettings;
 use crate::progress::Progress;
@@ -112,22 +115,42 @@ pub(crate) fn was_interrupted(record: &RunRecord) -> bool {
     NAMES.iter().any(|name| reason == Some(&ended_by(name)))
 }
 
+/// When `--deadline` is over, counted from when this is made: the whole run, from the first question to the server on.
+pub(crate) struct Deadline(Option<(Duration, Pin<Box<Sleep>>)>);
+
+impl Deadline {
+    pub(crate) fn of(limits: &LimitSettings) -> Self {
+        let after = limits.deadline.map(Nanos::to_duration);
+        Self(after.map(|after| (after, Box::pin(sleep(after)))))
+    }
+
+    /// Resolves when it is over, with how long it was; never where there is none.
+    pub(crate) async fn over(&mut self) -> Duration {
+        match &mut self.0 {
+            Some((after, over)) => {
+                over.await;
+                *after
+            }
+            None => pending().await,
+        }
+    }
+}
+
 /// Watch for the end as long as the returned set lives. The first signal stops sending and gives requests in flight their grace;
 /// the second one, of whatever kind, cuts them.
 pub(crate) fn watch_for_the_end(
     stop: &Stop,
-    limits: &LimitSettings,
+    (mut signals, mut deadline, grace): (Signals, Deadline, Duration),
     progress: &Progress,
 ) -> JoinSet<()> {
     let mut watchers = JoinSet::new();
-    let (at_end, grace) = (stop.clone(), limits.grace.to_duration());
+    let at_end = stop.clone();
     watchers.spawn_local(async move {
         at_end.reached(Ending::Draining).await;
-        tokio::time::sleep(grace).await;
+        sleep(grace).await;
         at_end.advance(Ending::Cutting);
     });
     let (signalled, progress) = (stop.clone(), progress.clone());
-    let mut signals = Signals::listen();
     watchers.spawn_local(async move {
         let name = signals.next().await;
         if !signalled.is_draining() {
@@ -139,14 +162,12 @@ pub(crate) fn watch_for_the_end(
         // whichever it is that comes second, also after a deadline
         signalled.advance(Ending::Cutting);
     });
-    if let Some(deadline) = limits.deadline {
-        let stop = stop.clone();
-        watchers.spawn_local(async move {
-            tokio::time::sleep(deadline.to_duration()).await;
-            stop.because("the deadline");
-            stop.advance(Ending::Draining);
-        });
-    }
+    let stop = stop.clone();
+    watchers.spawn_local(async move {
+        deadline.over().await;
+        stop.because("the deadline");
+        stop.advance(Ending::Draining);
+    });
     watchers
 }
 

@@ -37,6 +37,20 @@ pub(super) fn nothing_planned(scene: &Scene<'_>) -> Option<Seen> {
 
 pub(super) fn nothing_measured(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
+    if let (0, Some(why)) = (counts.planned, &scene.cell.ended_early) {
+        let what = "it was ended in its warm-up, so nothing was measured".to_owned();
+        // what is the whole run's reason stands there
+        let told = scene.facts.incomplete_reason;
+        let told = told.is_some_and(|told| told.contains(why.as_str()));
+        return Some(Seen {
+            detail: if told {
+                String::new()
+            } else {
+                format!(": {why}")
+            },
+            ..Seen::new(1.0, what)
+        });
+    }
     (counts.planned > 0 && answered(scene) == 0).then(|| {
         let what = format!("none of {} got an answer", requests(counts.planned));
         Seen {

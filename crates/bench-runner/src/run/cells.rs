@@ -87,6 +87,11 @@ impl Sums {
     }
 }
 
+/// Whether its server was dead before anything of it was measured.
+fn ended_in_its_warmup(cell: &CellRecord) -> bool {
+    cell.ended_early.is_some() && cell.counts.planned == 0
+}
+
 impl Run<'_> {
     /// Run every cell, those of the design, or those that a search asks for one by one. `run.json` is written again after one of them, every ten
     /// seconds at most: the journal has what came since. Of a search it is written before each stage, since nobody else knows of that.
@@ -99,8 +104,9 @@ impl Run<'_> {
     ) -> Measured {
         let mut evidence = Vec::new();
         let mut written: Option<Stamp> = None;
+        let mut last = false;
         for index in 0.. {
-            if self.stop.is_draining() {
+            if last || self.stop.is_draining() {
                 record.cells.truncate(index);
                 break;
             }
@@ -125,6 +131,9 @@ impl Run<'_> {
             let measured = self.one_cell(&cell, before, &mut tools).await;
             match measured {
                 Ok((cell_record, cell_evidence)) => {
+                    // a search would ask for this stage again and again
+                    let is_dead = tools.asked.search.is_some() && ended_in_its_warmup(&cell_record);
+                    last = last || is_dead;
                     if let Some(place) = record.cells.get_mut(index) {
                         *place = cell_record;
                     }
@@ -256,6 +265,9 @@ impl Run<'_> {
         record.client = self.own_facts(&sums.reports, tools.pool.count());
         record.client.starved = Some(sums.starved);
         record.ended_early = ends.health.verdict().map(str::to_owned);
+        if sums.planned == 0 && record.ended_early.is_none() {
+            record.ended_early = ends.health.all_failed();
+        }
         if let Some(why) = &record.ended_early {
             self.progress
                 .note(&format!("{}: ended early: {why}", cell.label));

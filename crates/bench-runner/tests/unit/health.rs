@@ -102,6 +102,21 @@ fn refusals_that_end_before_the_answers_do_are_not_the_first_requests() {
 }
 
 #[test]
+fn a_cell_that_ends_otherwise_tells_that_all_failed_and_how() {
+    let health = Health::new(true, Secrets::default());
+    assert_eq!(health.all_failed(), None);
+    for kind in [FailureKind::Refused, FailureKind::Status] {
+        health.note(&failed(kind, None).outcome, health.begin());
+    }
+    assert_eq!(
+        health.all_failed().unwrap(),
+        "all 2 requests that ended, warm-up included, had failed (no)"
+    );
+    health.note(&Outcome::Completed, health.begin());
+    assert_eq!(health.all_failed(), None);
+}
+
+#[test]
 fn what_the_client_itself_did_not_send_or_cancelled_is_no_failure() {
     let health = Health::new(false, Secrets::default());
     let reason = String::new;
