@@ -266,35 +266,5 @@ fn met(run: &RunRecord, passed: &[&(&str, &SloOutcome)]) -> Option<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_open_objective_says_how_many_requests_would_decide_it() {
-        use bench_schema::{Interval, Metric};
-        let open = |attainment: f64, low: f64, high: f64| {
-            times_to_decide(&SloOutcome {
-                slo: Slo {
-                    metric: Metric::E2e,
-                    q: 0.95,
-                    limit: 1.5e9,
-                    use_case: None,
-                },
-                measured: None,
-                interval: None,
-                verdict: SloVerdict::CannotTell,
-                within: None,
-                attainment,
-                attainment_interval: Interval {
-                    low,
-                    high,
-                    confidence: 0.95,
-                },
-            })
-        };
-        // 20 of 20 within: 73 that are all within show 95 %, which is 3.65 times as many.
-        let told = open(1.0, 0.838_9, 1.0);
-        assert_eq!(told, Some(4.0));
-        assert_eq!(open(0.95, 0.9, 0.98), None, "nothing decides a tie");
-    }
-}
+#[path = "../../tests/unit/findings_objectives.rs"]
+mod tests;

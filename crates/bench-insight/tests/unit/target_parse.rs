@@ -1,0 +1,36 @@
+use super::*;
+
+fn problem(text: &str) -> String {
+    gate(text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_gates_of_the_cpu_study_are_read() {
+    for text in [
+        "requests_per_s>0.5",
+        "output_tokens_per_s>20",
+        "concurrency=4:output_tokens_per_s > 30",
+        "failed==0",
+        "ttft.p95<=200ms",
+        "use_case=code+concurrency=2:e2e.p99.9<2s",
+        "attainment>=99%",
+        "c8:ttft.p95<=200ms",
+        "any:requests_per_s>1",
+    ] {
+        assert!(gate(text).is_ok(), "{text}: {:?}", gate(text));
+    }
+    assert!((gate("ttft.p95<=200ms").unwrap().limit - 2e8).abs() < 1e-3);
+    assert!((gate("attainment>=99%").unwrap().limit - 0.99).abs() < 1e-12);
+}
+
+#[test]
+fn a_wrong_gate_names_the_part_and_what_is_known() {
+    assert!(problem("ttft").contains("no comparison"));
+    assert!(problem("ttft.p95<=200").contains("200ms"));
+    assert!(problem("ttft<=200ms").contains("ttft.p95"));
+    assert!(problem("speed>=1").contains("output_tokens_per_s"));
+    assert!(problem("ttft.p42x<=1s").contains("p42x"));
+    assert!(problem("concurrency=:failed==0").contains("concurrency=8:"));
+    assert!(problem("requests_per_s>=1ms").contains("plain number"));
+    assert!(problem("e2e.p95<=fast").contains("no limit"));
+}
