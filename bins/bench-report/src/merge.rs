@@ -152,16 +152,12 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
 }
 
 /// The hash of the whole plan: shards add up. Nothing where one of them has none, or one of an older kind.
-fn plan_hash(shards: &[&CellRecord]) -> String {
-    let parts: Option<Vec<PlanHash>> = shards
-        .iter()
-        .map(|cell| cell.plan.hash.parse().ok())
-        .collect();
+fn plan_hash(shards: &[&CellRecord]) -> Option<String> {
     let mut whole = PlanHash::default();
-    for part in parts.iter().flatten() {
-        whole += *part;
+    for cell in shards {
+        whole += cell.plan.hash.as_ref()?.parse().ok()?;
     }
-    parts.map_or_else(String::new, |_| whole.to_string())
+    Some(whole.to_string())
 }
 
 /// One text where all agree, else all of them.

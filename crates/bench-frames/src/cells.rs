@@ -88,9 +88,7 @@ fn identity<'a>(table: Table<'a, Of<'a>>) -> Table<'a, Of<'a>> {
         })
         .text("cell", |(_, cell)| Some(cell.id.clone()))
         .text("label", |(_, cell)| Some(cell.label.clone()))
-        .text("plan", |(_, cell)| {
-            Some(cell.plan.hash.clone()).filter(|hash| !hash.is_empty())
-        })
+        .text("plan", |(_, cell)| cell.plan.hash.clone())
         .whole("repeats", |(_, cell)| Some(cell.repeats))
         .text("headline", |(_, cell)| {
             Some(match cell.headline {

@@ -359,7 +359,8 @@ fn row(draft: &Draft<'_>, options: &CompareOptions) -> Option<ComparisonRow> {
 }
 
 /// Whether two cells sent the same requests under the same load. A cell that ends by time sends as many of them as it gets to, so that the
-/// hashes of its plans differ: then the requests that both sent have to be of the same length.
+/// hashes of its plans differ: then the requests that both sent have to be of the same length. So it is where a hash is not known, since cells were
+/// made again from records; without any request the seed and the dataset have to do.
 fn same_requests(
     before: &RunRecord,
     after: &RunRecord,
@@ -376,13 +377,15 @@ fn same_requests(
         let asked = versus.iter().any(Option::is_some);
         asked.then_some((run.seed, versus))
     };
-    if a.plan.hash == b.plan.hash
+    let known = a.plan.hash.as_ref().zip(b.plan.hash.as_ref());
+    if known.is_some_and(|(a, b)| a == b)
         || of_one_command(before).is_some_and(|one| of_one_command(after) == Some(one))
     {
         return true;
     }
     let by_time = |cell: &CellRecord| cell.stop.duration.is_some();
-    if before.seed != after.seed || !by_time(a) || !by_time(b) || a.plan.dataset != b.plan.dataset {
+    let part_of_it = known.is_none() || by_time(a) && by_time(b);
+    if before.seed != after.seed || !part_of_it || a.plan.dataset != b.plan.dataset {
         return false;
     }
     let of = |all: &'_ [CellSamples]| {
@@ -397,7 +400,8 @@ fn same_requests(
         .iter()
         .filter_map(|(id, kind)| Some((kind, right.get(id)?)))
         .peekable();
-    both.peek().is_some() && both.all(|(a, b)| a == b)
+    let unseen = known.is_none() && (left.is_empty() || right.is_empty());
+    (unseen || both.peek().is_some()) && both.all(|(a, b)| a == b)
 }
 
 /// Cells whose plans differ.

@@ -25,8 +25,11 @@ pub fn trust(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Trust {
     let mut reasons = Vec::new();
     reasons.extend(of_the_run(facts, cells));
     for rule in RULES {
-        let found: Vec<TrustReason> = cells
-            .iter()
+        // of a cell that measured nothing only that is said
+        let of_counts = COUNTS.contains(&rule.code);
+        let judged = cells.iter();
+        let judged = judged.filter(|cell| of_counts || cell.counts.planned > 0);
+        let found: Vec<TrustReason> = judged
             .filter_map(|cell| rule.judge(&Scene { facts, cell }))
             .collect();
         for verdict in [TrustVerdict::Untrusted, TrustVerdict::Doubtful] {
@@ -171,6 +174,9 @@ macro_rules! rules {
         }),*]
     };
 }
+
+/// Those that speak of a cell of which nothing was measured.
+const COUNTS: &[&str] = &["counts", "nothing_planned", "nothing_measured"];
 
 /// The rules over cells, in the order in which their reasons are listed within a verdict.
 const RULES: &[Rule] = rules! {

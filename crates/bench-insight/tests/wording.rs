@@ -144,6 +144,7 @@ fn a_warm_cache_is_turned_off_in_the_servers_own_words() {
 fn both_sides_of_a_row_are_taken_over_the_same_requests() {
     let mut run = load::run("gpt2-cpu");
     run.cells.truncate(1);
+    run.cells[0].plan.hash = Some("one".to_owned());
     let second = |s: f64| bench_schema::Stamp::EPOCH + bench_schema::Nanos::from_secs_f64(s);
     let windows = &mut run.cells[0].windows;
     let mut steady = windows.whole.clone().unwrap();
@@ -193,7 +194,7 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
     assert_eq!(rate.population, "all requests");
     assert!((rate.base - rate.new).abs() < 1e-12);
     // Other requests are not paired.
-    other.cells[0].plan.hash = "another".to_owned();
+    other.cells[0].plan.hash = Some("another".to_owned());
     let found = bench_insight::compare(&[&run], &[&other], both, &options).unwrap();
     let row = found.row(&cell, "e2e.p50").unwrap();
     assert_eq!(row.test, "permutation of blocks of time");

@@ -104,8 +104,9 @@ impl CellRecord {
 #[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PlanRecord {
     /// Sum of the SHA-256 digests of all measured requests and their due times, in hexadecimal (`PlanHash`): the order does not matter,
-    /// and shards add up to the whole.
-    pub hash: String,
+    /// and shards add up to the whole. Absent where nobody knows it: before a cell was measured, and where it was made again from records.
+    #[serde(default, deserialize_with = "unless_empty")]
+    pub hash: Option<String>,
     /// Tokens that the server adds to a prompt (chat template), learned before the first cell and taken off the asked lengths; absent
     /// where it was not learned.
     pub template_tokens: Option<u64>,
@@ -121,6 +122,12 @@ pub struct PlanRecord {
     pub offered_rate_per_s: Option<f64>,
     /// Kolmogorov–Smirnov distance between planned and real gaps; absent in a closed loop.
     pub gaps_ks: Option<f64>,
+}
+
+/// Results of before wrote an empty text for what they did not know.
+fn unless_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    Ok(text.filter(|text| !text.is_empty()))
 }
 
 /// What became of the planned requests: `planned` is always the sum of the rest, warm-up apart.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use bench_frames::run_dirs;
-use bench_schema::{JournalFile, TrustVerdict, check_digest, read_file};
+use bench_schema::{JournalFile, PlanRecord, TrustVerdict, check_digest, read_file};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -258,10 +258,15 @@ pub(super) fn cautions(runs: &[RunFolder]) -> Vec<String> {
     }
     let same = |a: &RunFolder, b: &RunFolder| {
         let (a, b) = (&a.record.cells, &b.record.cells);
+        // of cells that were made again from records the plan is not known
+        let alike = |a: &PlanRecord, b: &PlanRecord| {
+            let known = a.hash.as_ref().zip(b.hash.as_ref());
+            known.is_none_or(|(a, b)| a == b)
+        };
         a.len() == b.len()
             && a.iter()
                 .zip(b)
-                .all(|(a, b)| a.id == b.id && a.plan.hash == b.plan.hash)
+                .all(|(a, b)| a.id == b.id && alike(&a.plan, &b.plan))
     };
     if let Some(first) = runs.first() {
         let others = runs.iter().filter(|run| !same(run, first));

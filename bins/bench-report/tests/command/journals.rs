@@ -42,7 +42,7 @@ pub(crate) fn open_run() -> Value {
 fn told(mut run: RunRecord) -> Value {
     for cell in &mut run.cells {
         cell.client = ClientRecord::default();
-        cell.plan.hash = String::new();
+        cell.plan.hash = None;
     }
     json!({
         "cells": run.cells, "analysis": run.analysis, "targets": run.targets, "findings": run.findings,
@@ -177,6 +177,10 @@ fn a_run_has_one_conclusion_live_recovered_and_merged_from_its_shards() {
     // and it is whole by its own list
     assert_eq!(command(&["render", text(&out)]).code, Some(0));
     assert_eq!(merged.journal[0].lines, 240);
+}
+
+fn stored_json(run: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap()
 }
 
 fn read_again(run: &RunRecord) -> RunRecord {
@@ -409,8 +413,7 @@ fn what_a_program_said_of_itself_stays_said_when_its_records_are_concluded_anew(
     let folder = tempfile::tempdir().unwrap();
     let runs = [0, 1].map(|index| shard(folder.path(), index, index, ended));
     for run in &runs {
-        let mut record: Value =
-            serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        let mut record = stored_json(run);
         let reason =
             |code: &str| json!({"code": code, "verdict": "doubtful", "message": "as it was"});
         record["trust"] = json!({"verdict": "doubtful", "reasons": [reason("recorder_held_up"), reason("few_samples")]});
@@ -431,6 +434,9 @@ fn what_a_program_said_of_itself_stays_said_when_its_records_are_concluded_anew(
             .map(|reason| (reason.code.as_str(), reason.message.as_str()))
             .collect();
         assert_eq!(kept, [("recorder_held_up", message)]);
+        // nobody knows the plan's hash any more, which is no text
+        let plan = &stored_json(run)["cells"][0]["plan"];
+        assert!(plan["requests"].is_u64() && plan.get("hash").is_none());
         assert!(trust.verdict > TrustVerdict::Trusted);
     }
 }

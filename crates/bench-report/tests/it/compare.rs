@@ -158,7 +158,7 @@ fn along_a_dataset_waiting_is_no_part_of_prefill_and_other_requests_are_said() {
             cell.metrics.remove(&Metric::Queue);
             let ttft = cell.metrics[&Metric::Ttft].clone();
             cell.metrics.insert(Metric::Prefill, ttft);
-            cell.plan.hash = name.to_owned();
+            cell.plan.hash = Some(name.to_owned());
             let prompts = cell.metrics.get_mut(&Metric::InputTokens).unwrap();
             prompts.mean = tokens;
             let share = tokens / 3840.0;

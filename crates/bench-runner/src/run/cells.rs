@@ -274,7 +274,7 @@ impl Run<'_> {
         }
         let conclusion = tools.recorder.end()?.into_conclusion();
         let evidence = conclusion.finish(&mut record, before, &self.server.record.urls);
-        record.plan.hash = sums.hash.to_string();
+        record.plan.hash = Some(sums.hash.to_string());
         // what the planner handed out, whatever came back: a record that is missing is one that the counts do not add up to
         record.plan.requests = sums.planned;
         record.counts.planned = sums.planned;

@@ -89,7 +89,7 @@ fn title(run: &Run<'_>) -> String {
 
 fn plan_record(run: &Run<'_>, cell: &Cell) -> PlanRecord {
     PlanRecord {
-        hash: String::new(),
+        hash: None,
         requests: 0,
         dataset: cell.dataset.to_string(),
         sized_by: run.token_counter.name().to_owned(),

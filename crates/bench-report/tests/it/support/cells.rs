@@ -97,7 +97,7 @@ pub(crate) fn cell(id: &str, label: &str, load: Load, window: (f64, f64), n: u64
         },
         repeats: 1,
         plan: PlanRecord {
-            hash: "0".repeat(64),
+            hash: Some("0".repeat(64)),
             requests: n,
             dataset: "random".into(),
             sized_by: "server /tokenize".into(),
