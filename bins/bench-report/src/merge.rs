@@ -1,8 +1,8 @@
 //! `merge`: the shards of one run become one result.
 
-mod check;
 mod journals;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bench_insight::conclude_run;
@@ -10,17 +10,13 @@ use bench_schema::{
     CellRecord, ClientRecord, Factor, JournalFile, KEYS_OF_EACH_SHARD, Load, Nanos, PlanHash,
     RunRecord, Seen, TrustReason, TrustVerdict,
 };
-
+use journals::Clocks;
 use serde_json::Value;
 
-use crate::Done;
 use crate::arguments::Merge;
 use crate::error::CommandError;
-use crate::journal;
 use crate::run_folder::RunFolder;
-use crate::{files, render};
-
-use journals::Clocks;
+use crate::{Done, files, journal, render};
 
 pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
     let mut shards: Vec<RunFolder> = arguments
@@ -28,8 +24,8 @@ pub(crate) fn run(arguments: &Merge) -> Result<Done, CommandError> {
         .iter()
         .map(|path| RunFolder::open(path, arguments.reads))
         .collect::<Result<_, _>>()?;
-    shards.sort_by_key(|shard| check::index(&shard.record));
-    check::one_run(&shards)?;
+    shards.sort_by_key(|shard| index(&shard.record));
+    one_run(&shards)?;
     shards.iter().try_for_each(RunFolder::needs_requests)?;
     let clocks = Clocks::of(&shards)?;
     files::new_folder(&arguments.out)?;
@@ -112,10 +108,10 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
         .iter()
         .filter_map(|shard| {
             let why = shard.record.incomplete_reason.as_deref()?;
-            Some(format!("shard {}: {why}", check::name(&shard.record)))
+            Some(format!("shard {}: {why}", shard_name(&shard.record)))
         })
         .collect();
-    reasons.extend(check::missing(shards));
+    reasons.extend(missing(shards));
     run.complete = reasons.is_empty() && shards.iter().all(|shard| shard.record.complete);
     run.incomplete_reason = (!run.complete).then(|| reasons.join("; "));
     clocks.write(&mut run);
@@ -201,7 +197,7 @@ fn told(shards: &[RunFolder]) -> Vec<TrustReason> {
             if told.contains(&reason) {
                 continue;
             }
-            let message = format!("shard {}: {}", check::name(run), reason.message);
+            let message = format!("shard {}: {}", shard_name(run), reason.message);
             named.push(TrustReason {
                 message,
                 ..reason.clone()
@@ -264,4 +260,162 @@ fn distrust_clocks(run: &mut RunRecord, spans: &journals::Spans, clocks: &Clocks
         wide.into_iter().chain(step).map(of_cell)
     });
     run.trust.add(reasons);
+}
+
+// Whether runs are shards of one plan.
+
+/// Its place among the shards; runs without one come last, in the order given.
+fn index(run: &RunRecord) -> u64 {
+    let name = shard_name(run);
+    let index = name
+        .split('/')
+        .next()
+        .and_then(|text| text.trim().parse().ok());
+    index.unwrap_or(u64::MAX)
+}
+
+/// The name of what is no shard.
+const UNKNOWN: &str = "?";
+
+/// Shards that are named; of more only the number is told.
+const MOST_NAMED: usize = 8;
+
+/// Which shards of the plan were not given, where the runs tell.
+fn missing(shards: &[RunFolder]) -> Option<String> {
+    let all = shard_name(&shards.first()?.record);
+    let count: u64 = all.split_once('/')?.1.trim().parse().ok()?;
+    let given: BTreeSet<u64> = shards.iter().map(|shard| index(&shard.record)).collect();
+    let missing = usize::try_from(count).ok()?.checked_sub(given.len())?;
+    let lacking = (0..count).filter(|index| !given.contains(index));
+    let named: Vec<String> = lacking
+        .take(MOST_NAMED)
+        .map(|index| format!("{index}/{count}"))
+        .collect();
+    let more = missing.saturating_sub(named.len());
+    let named = named.join(", ");
+    match (missing, more) {
+        (0, _) => None,
+        (1, _) => Some(format!("shard {named} was not given")),
+        (_, 0) => Some(format!("shards {named} were not given")),
+        _ => Some(format!("shards {named} and {more} more were not given")),
+    }
+}
+
+/// `0/4`, or `?`.
+fn shard_name(run: &RunRecord) -> String {
+    let shard = run.config.get("shard").and_then(Value::as_str);
+    shard.unwrap_or(UNKNOWN).to_owned()
+}
+
+/// Nothing where all belong together; else the first key in which they differ.
+fn one_run(shards: &[RunFolder]) -> Result<(), CommandError> {
+    let Some((first, others)) = shards.split_first() else {
+        return Ok(());
+    };
+    if let Some(alone) = shards
+        .iter()
+        .find(|shard| shard_name(&shard.record) == UNKNOWN)
+    {
+        return Err(CommandError::NoShard(alone.path.clone()));
+    }
+    for (place, other) in others.iter().enumerate() {
+        if let Some((key, ours, theirs)) = difference(&first.record, &other.record) {
+            return Err(CommandError::NotOneRun {
+                first: first.path.clone(),
+                other: other.path.clone(),
+                key,
+                ours,
+                theirs,
+            });
+        }
+        let before = shards.iter().take(place + 1);
+        let mut twins =
+            before.filter(|shard| shard_name(&shard.record) == shard_name(&other.record));
+        if let Some(twin) = twins.next() {
+            return Err(CommandError::SameShard {
+                first: twin.path.clone(),
+                other: other.path.clone(),
+                shard: shard_name(&other.record),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The key in which they differ, and what each has there.
+type Difference = (String, String, String);
+
+fn difference(a: &RunRecord, b: &RunRecord) -> Option<Difference> {
+    let (ours, theirs) = (design(a), design(b));
+    let of = |all: &[(String, Value)], key: &str| {
+        let own = all.iter().find(|(known, _)| known == key);
+        own.map_or(Value::Null, |(_, value)| value.clone())
+    };
+    // A shard that was cut short has fewer cells; those that both have must be the same design.
+    let lacks = |run: &RunRecord, key: &str| {
+        let id = key
+            .strip_prefix("cells.")
+            .and_then(|rest| rest.rsplit_once('/'));
+        id.is_some_and(|(id, _)| run.cell(id).is_none())
+    };
+    let keys = ours.iter().chain(&theirs).map(|(key, _)| key);
+    let mut both = keys.filter(|key| !lacks(a, key) && !lacks(b, key));
+    let key = both.find(|key| of(&ours, key) != of(&theirs, key))?;
+    let (ours, theirs) = (shown(&of(&ours, key)), shown(&of(&theirs, key)));
+    Some((key.replace('/', "."), ours, theirs))
+}
+
+/// What shards of one plan have in common, in the order in which it is told.
+fn design(run: &RunRecord) -> Vec<(String, Value)> {
+    let name = shard_name(run);
+    let shards = name.split_once('/').map(|(_, count)| count);
+    let mut all = vec![
+        ("schema.major".to_owned(), run.schema.major.into()),
+        ("experiment".to_owned(), run.experiment.as_str().into()),
+        ("seed".to_owned(), run.seed.into()),
+    ];
+    let config = run.config.as_object().into_iter().flatten();
+    let config = config.filter(|(key, _)| !KEYS_OF_EACH_SHARD.contains(&key.as_str()));
+    all.extend(config.map(|(key, value)| (format!("config.{key}"), value.clone())));
+    all.push(("number of shards".to_owned(), shards.into()));
+    all.push(("server.model".to_owned(), value(&run.server.model)));
+    all.push(("clock.arrival".to_owned(), value(&run.clock.arrival)));
+    for cell in &run.cells {
+        let of = |key: &str, value| (format!("cells.{}/{key}", cell.id), value);
+        all.extend([
+            of("load", value(&at_no_level(&cell.load))),
+            of("factors", value(&cell.factors)),
+            of("stop", value(&cell.stop)),
+            of("repeats", cell.repeats.into()),
+            of("plan.dataset", cell.plan.dataset.clone().into()),
+            of("plan.sized_by", cell.plan.sized_by.clone().into()),
+        ]);
+    }
+    all
+}
+
+/// A load without what is in flight: shards of a number that cannot be divided evenly differ in it by one.
+fn at_no_level(load: &Load) -> Load {
+    let mut load = load.clone();
+    match &mut load {
+        Load::Closed {
+            concurrency, ramp, ..
+        } => (*concurrency, *ramp) = (0, None),
+        Load::Open { in_flight_cap, .. } => *in_flight_cap = None,
+    }
+    load
+}
+
+fn value(of: &impl serde::Serialize) -> Value {
+    serde_json::to_value(of).unwrap_or(Value::Null)
+}
+
+/// Short enough for a message.
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => format!("`{text}`"),
+        Value::Null => "not set".to_owned(),
+        other => other.to_string(),
+    };
+    text.chars().take(120).collect()
 }

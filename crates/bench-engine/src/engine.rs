@@ -1,7 +1,6 @@
 //! Where tokens come from: one face for the fixed model, the simulated scheduler and the transformer.
 
 pub(crate) mod batch;
-mod kv;
 pub(crate) mod scheduler;
 pub(crate) mod simulated;
 

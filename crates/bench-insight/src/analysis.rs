@@ -1,13 +1,18 @@
 //! Figures across cells: scaling rows and fitted laws.
 
-mod fits;
-mod scaling;
+use std::collections::BTreeMap;
 
-use bench_schema::{Analysis, Benchmark, RunRecord};
+use bench_metrics::{
+    Estimate, LEVEL, LinearFit, plane_slopes, power_fit, proportional_fit, scaling_efficiency,
+    scaling_factor, trade_off_ratio, usl_fit,
+};
+use bench_schema::{
+    Analysis, Benchmark, CellRecord, FitRecord, GroupRecord, Metric, RunRecord, ScalingRow,
+};
 
+use crate::lengths::{LengthPoint, category_tokens, output_points, single_requests};
 use crate::samples::CellSamples;
-
-pub use scaling::scaling_by_tag;
+use crate::view;
 
 /// The scaling table and the fits of a run's cells.
 ///
@@ -21,15 +26,457 @@ pub use scaling::scaling_by_tag;
 /// `prompt_length_effect`. A fit that the cells do not carry is absent: a line needs three points for intervals, and is not made of fewer.
 pub fn analyse_run(run: &RunRecord, samples: &[CellSamples]) -> Analysis {
     let cells = &run.cells;
-    let by_load = || scaling::by_load(cells);
-    let by_length = || scaling::by_output(cells).or_else(|| scaling::by_category(cells));
+    let load = || by_load(cells);
+    let length = || by_output(cells).or_else(|| by_category(cells));
     let rows = match run.experiment {
-        Benchmark::Throughput => by_load().or_else(by_length),
-        Benchmark::Latency | Benchmark::Seqlen => by_length().or_else(by_load),
+        Benchmark::Throughput => load().or_else(length),
+        Benchmark::Latency | Benchmark::Seqlen => length().or_else(load),
     };
     Analysis {
         capacity: None,
         scaling: rows.unwrap_or_default(),
-        fits: fits::all(cells, samples),
+        fits: fitted(cells, samples),
     }
+}
+
+// Scaling rows along load, output length and length category.
+
+/// One level of a factor with what was measured at it.
+struct Point {
+    cell: String,
+    level: f64,
+    /// What the efficiency is of: the level, or the rate that was really offered.
+    asked: f64,
+    value: f64,
+    latency: Option<f64>,
+}
+
+/// Rows along the first load factor with two levels.
+fn by_load(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+    let (factor, series) = view::load_series(cells)?;
+    some(series.iter().flat_map(|members| load_rows(factor, members)))
+}
+
+/// Nothing where there are no rows.
+fn some(rows: impl Iterator<Item = ScalingRow>) -> Option<Vec<ScalingRow>> {
+    let rows: Vec<ScalingRow> = rows.collect();
+    (!rows.is_empty()).then_some(rows)
+}
+
+fn load_rows(factor: &str, members: &[(f64, &CellRecord)]) -> Vec<ScalingRow> {
+    // One measure for the whole series: of arrival rates what was served of what was really offered; else tokens where every level
+    // counted them, or requests.
+    let offered = |cell: &CellRecord| {
+        let whole = cell.windows.whole.as_ref()?;
+        view::positive(whole.offered_requests_per_s?)
+    };
+    let by_rate = !view::DEVICE_FACTORS.contains(&factor)
+        && members
+            .iter()
+            .all(|(_, cell)| cell.load.is_open() && offered(cell).is_some());
+    let tokens = !by_rate
+        && members
+            .iter()
+            .all(|(_, cell)| view::tokens_per_s(cell).is_some());
+    let value = |cell| {
+        if tokens {
+            view::tokens_per_s(cell)
+        } else {
+            view::requests_per_s(cell)
+        }
+    };
+    let points: Vec<Point> = members
+        .iter()
+        .filter_map(|(level, cell)| {
+            Some(Point {
+                cell: cell.id.clone(),
+                level: *level,
+                asked: offered(cell).filter(|_| by_rate).unwrap_or(*level),
+                value: value(cell)?,
+                latency: view::mean(cell, Metric::E2e),
+            })
+        })
+        .collect();
+    rows(factor, &points)
+}
+
+/// Rows over runs that differ in a numeric tag (`gpus=2`), best first cell of each; sorted by the tag.
+///
+/// Runs without the tag, or where it is no number, are left out; so is one whose cells have no rate or never had their load.
+pub fn scaling_by_tag(tag: &str, runs: &[&RunRecord]) -> Vec<ScalingRow> {
+    let mut members: Vec<(f64, &CellRecord)> = runs
+        .iter()
+        .filter_map(|run| {
+            let level = view::positive(run.tags.get(tag)?.parse().ok()?)?;
+            let reached = run.cells.iter().filter(|cell| view::is_reached(cell));
+            let rates = reached.filter_map(|cell| Some((cell, view::throughput(cell)?)));
+            let (best, _) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
+            Some((level, best))
+        })
+        .collect();
+    members.sort_by(|a, b| a.0.total_cmp(&b.0));
+    load_rows(tag, &members)
+}
+
+fn rows(factor: &str, points: &[Point]) -> Vec<ScalingRow> {
+    let Some(base) = points.first().filter(|_| points.len() > 1) else {
+        return Vec::new();
+    };
+    points
+        .iter()
+        .filter_map(|point| {
+            let penalty = point
+                .latency
+                .zip(base.latency)
+                .and_then(|(now, then)| scaling_factor(now, then))
+                .map(|factor| factor - 1.0);
+            let trade = point.latency.zip(base.latency).and_then(|(now, then)| {
+                trade_off_ratio(point.value, base.value, now, then).filter(|_| now > then)
+            });
+            let grown = scaling_factor(point.value, base.value)?;
+            Some(ScalingRow {
+                cell: point.cell.clone(),
+                factor: factor.to_owned(),
+                level: point.level,
+                value: point.value,
+                scaling_factor: grown,
+                efficiency: scaling_efficiency(point.value, base.value, point.asked / base.asked)
+                    .filter(|e| e.is_finite()),
+                throughput_gain: Some(grown - 1.0),
+                latency_penalty: penalty,
+                tradeoff_ratio: trade,
+            })
+        })
+        .collect()
+}
+
+/// Rows along output length: mean E2E per level.
+fn by_output(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+    let (factor, series) = view::OUTPUT_FACTORS.iter().find_map(|factor| {
+        let series = view::series(cells, factor);
+        (!series.is_empty()).then_some((*factor, series))
+    })?;
+    some(series.iter().flat_map(|members| {
+        let points: Vec<(String, f64, f64)> = members
+            .iter()
+            .filter_map(|(level, cell)| {
+                Some((cell.id.clone(), *level, view::mean(cell, Metric::E2e)?))
+            })
+            .collect();
+        length_rows(factor, &points)
+    }))
+}
+
+/// Rows along length categories: P95 of E2E per category, the smallest first; of the first cell that has them.
+fn by_category(cells: &[CellRecord]) -> Option<Vec<ScalingRow>> {
+    cells.iter().find_map(|cell| {
+        let mut points: Vec<(String, f64, f64)> = cell
+            .groups
+            .iter()
+            .filter(|group| group.by == "category")
+            .filter_map(|group| {
+                let p95 = view::of_group(cell, group, Metric::E2e)?
+                    .quantile(0.95)
+                    .and_then(view::positive)?;
+                Some((group.name.clone(), category_tokens(cell, group)?, p95))
+            })
+            .collect();
+        points.sort_by(|a, b| a.1.total_cmp(&b.1));
+        some(length_rows("category", &points).into_iter())
+    })
+}
+
+fn length_rows(factor: &str, points: &[(String, f64, f64)]) -> Vec<ScalingRow> {
+    let Some((_, _, base)) = points.first().filter(|_| points.len() > 1) else {
+        return Vec::new();
+    };
+    points
+        .iter()
+        .filter_map(|(cell, level, value)| {
+            Some(ScalingRow {
+                cell: cell.clone(),
+                factor: factor.to_owned(),
+                level: *level,
+                value: *value,
+                scaling_factor: scaling_factor(*value, *base)?,
+                efficiency: None,
+                throughput_gain: None,
+                latency_penalty: None,
+                tradeoff_ratio: None,
+            })
+        })
+        .collect()
+}
+
+// Laws fitted to the means of cells, and one to single requests. Errors grow with the length of a latency, and count in proportion to it.
+
+/// Fewest points of a fit: with two, any line is exact and says nothing.
+const POINTS: usize = 3;
+/// Seed of the draws behind the intervals of the scalability law.
+const SEED: u64 = 42;
+
+/// Every fit that the cells carry, by name.
+fn fitted(cells: &[CellRecord], samples: &[CellSamples]) -> BTreeMap<String, FitRecord> {
+    let mut fits = BTreeMap::new();
+    let mut put = |name: String, fit: Option<FitRecord>| {
+        if let Some(fit) = fit.filter(is_sound) {
+            fits.insert(name, fit);
+        }
+    };
+    put("usl".to_owned(), usl(cells));
+    let points = output_points(cells);
+    let by_output = match single_requests(cells, samples) {
+        Some(single) => of_requests(&single),
+        None => line(&points),
+    };
+    put("latency_by_output_tokens".to_owned(), by_output);
+    for class in classes(&points) {
+        let own: Vec<LengthPoint> = points
+            .iter()
+            .filter(|p| p.class == class)
+            .cloned()
+            .collect();
+        if own.len() < points.len() {
+            put(
+                format!("latency_by_output_tokens:{}", short(&class)),
+                line(&own),
+            );
+        }
+    }
+    put("latency_power_law".to_owned(), power(cells, &points));
+    put("ttft_by_input_tokens".to_owned(), prefill(cells));
+    put("prompt_length_effect".to_owned(), prompt_effect(cells));
+    fits
+}
+
+fn is_sound(fit: &FitRecord) -> bool {
+    fit.parameters.values().all(|value| value.is_finite())
+        && fit.r_squared.is_none_or(f64::is_finite)
+}
+
+fn classes(points: &[LengthPoint]) -> Vec<String> {
+    let mut classes: Vec<String> = points.iter().map(|p| p.class.clone()).collect();
+    classes.sort();
+    classes.dedup();
+    classes
+}
+
+/// `prompt=short` is `short`.
+fn short(class: &str) -> String {
+    match class.split_once('=') {
+        Some((_, value)) if !value.contains('=') => value.to_owned(),
+        _ => class.to_owned(),
+    }
+}
+
+/// Distinct levels among the points' lengths.
+fn distinct(points: &[(f64, f64)]) -> usize {
+    let mut xs: Vec<f64> = points.iter().map(|p| p.0).collect();
+    xs.sort_by(f64::total_cmp);
+    xs.dedup_by(|a, b| (*a - *b).abs() < 1e-9);
+    xs.len()
+}
+
+/// A fit with named parameters, each with its interval where it has one.
+fn record(
+    formula: &str,
+    parameters: &[(&str, Estimate)],
+    r_squared: Option<f64>,
+    n: usize,
+) -> FitRecord {
+    FitRecord {
+        formula: formula.to_owned(),
+        parameters: parameters
+            .iter()
+            .map(|(name, e)| ((*name).to_owned(), e.value))
+            .collect(),
+        intervals: parameters
+            .iter()
+            .filter_map(|(name, e)| Some(((*name).to_owned(), view::interval(e)?)))
+            .collect(),
+        r_squared,
+        n: n as u64,
+    }
+}
+
+/// Off the law by more than this, root mean square, the points follow another one.
+const MISFIT: f64 = 0.10;
+/// The same for a power law, which tails of whole categories are laid along.
+const POWER_MISFIT: f64 = 0.20;
+/// The same for throughput, whose points are known better.
+const USL_MISFIT: f64 = 0.05;
+
+/// Whether the points bear the line: enough lengths, and near it.
+fn is_borne(fit: &LinearFit, points: &[(f64, f64)]) -> bool {
+    let off = points.iter().map(|(x, y)| ((y - fit.at(*x)) / y).powi(2));
+    let off = (off.sum::<f64>() / points.len() as f64).sqrt();
+    distinct(points) >= POINTS && off <= MISFIT
+}
+
+fn line(points: &[LengthPoint]) -> Option<FitRecord> {
+    let xy: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
+    let fit = proportional_fit(&xy, LEVEL).filter(|fit| is_borne(fit, &xy))?;
+    Some(straight(&fit, "e2e_ns", "output_tokens"))
+}
+
+/// Requests below which there are too few to be a line.
+const SINGLE: usize = 30;
+/// Parts of equal number, by length, whose means have to lie along the line of the requests.
+const PARTS: usize = 10;
+
+/// The same of `[output tokens, prompt tokens, E2E]` of single requests, at their mean prompt length: what prompts of other lengths cost is
+/// taken out first.
+fn of_requests(requests: &[[f64; 3]]) -> Option<FitRecord> {
+    let n = requests.len();
+    let prompt = requests.iter().map(|r| r[1]).sum::<f64>() / n as f64;
+    let by_prompt = plane_slopes(requests).map_or(0.0, |(_, by_prompt)| by_prompt);
+    let mut xy: Vec<(f64, f64)> = requests
+        .iter()
+        .map(|[output, input, e2e]| (*output, e2e - by_prompt * (input - prompt)))
+        .collect();
+    xy.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mean = |of: &[(f64, f64)], pick: fn(&(f64, f64)) -> f64| {
+        of.iter().map(pick).sum::<f64>() / of.len() as f64
+    };
+    let parts = xy.chunks(n.div_ceil(PARTS).max(1));
+    let parts: Vec<(f64, f64)> = parts
+        .map(|part| (mean(part, |p| p.0), mean(part, |p| p.1)))
+        .collect();
+    let fit = proportional_fit(&xy, LEVEL).filter(|fit| n >= SINGLE && is_borne(fit, &parts))?;
+    Some(straight(&fit, "e2e_ns", "output_tokens"))
+}
+
+/// The record of a line.
+fn straight(fit: &LinearFit, y: &str, x: &str) -> FitRecord {
+    let parameters = [
+        ("a", fit.intercept),
+        ("b", fit.slope),
+        ("ms_per_token", fit.slope.scaled(1e-6)),
+    ];
+    let formula = format!("{y} = a + b * {x}; ms_per_token = b / 1e6");
+    record(&formula, &parameters, Some(fit.r2), fit.n)
+}
+
+/// P95 of each category against a length of it, over all cells.
+fn points_by_category(
+    cells: &[CellRecord],
+    length: impl Fn(&CellRecord, &GroupRecord) -> Option<f64>,
+) -> Vec<(f64, f64)> {
+    cells
+        .iter()
+        .flat_map(|cell| cell.groups.iter().map(move |group| (cell, group)))
+        .filter(|(_, group)| group.by == "category")
+        .filter_map(|(cell, group)| {
+            let p95 = view::of_group(cell, group, Metric::E2e)?.quantile(0.95)?;
+            Some((length(cell, group)?, view::positive(p95)?))
+        })
+        .collect()
+}
+
+/// Log–log slope of P95 over categories where there are any, else of mean E2E over output tokens.
+///
+/// Of total and of output tokens the axis with the smaller slope: prompts are cheap, so total tokens make short answers look
+/// longer than they cost, and the others super-linear.
+fn power(cells: &[CellRecord], points: &[LengthPoint]) -> Option<FitRecord> {
+    let total = points_by_category(cells, category_tokens);
+    let output = points_by_category(cells, |cell, group| {
+        view::mean_tokens(cell.metrics_of(group), Metric::OutputTokens)
+    });
+    let means: Vec<(f64, f64)> = points.iter().map(|p| (p.tokens, p.e2e)).collect();
+    let fit = |formula: &'static str, xy: &[(f64, f64)]| {
+        let fit = power_fit(xy, LEVEL).filter(|fit| {
+            let off = xy.iter().map(|(x, y)| (y / fit.at(*x)).ln().powi(2));
+            let off = (off.sum::<f64>() / xy.len() as f64).sqrt();
+            distinct(xy) >= POINTS && off <= POWER_MISFIT
+        })?;
+        Some((formula, fit))
+    };
+    let (formula, fit) = [
+        fit("e2e_p95_ns = factor * total_tokens ^ exponent", &total),
+        fit("e2e_p95_ns = factor * output_tokens ^ exponent", &output),
+    ]
+    .into_iter()
+    .flatten()
+    .min_by(|a, b| a.1.exponent.value.total_cmp(&b.1.exponent.value))
+    .or_else(|| fit("e2e_ns = factor * output_tokens ^ exponent", &means))?;
+    let factor = Estimate::unbounded(fit.factor, LEVEL);
+    Some(record(
+        formula,
+        &[("factor", factor), ("exponent", fit.exponent)],
+        Some(fit.r2),
+        fit.n,
+    ))
+}
+
+fn usl(cells: &[CellRecord]) -> Option<FitRecord> {
+    // An arrival rate is what is asked, not how many work at once: the law has no meaning along it.
+    let (_, series) = view::load_series(cells).filter(|(factor, _)| *factor != "rate")?;
+    let longest = series.iter().max_by_key(|members| members.len())?;
+    let tokens = longest.iter().all(|(_, c)| view::tokens_per_s(c).is_some());
+    let points: Vec<(f64, f64)> = longest
+        .iter()
+        .filter_map(|(n, cell)| {
+            let rate = if tokens {
+                view::tokens_per_s(cell)
+            } else {
+                view::requests_per_s(cell)
+            };
+            Some((*n, rate?))
+        })
+        .collect();
+    let fit = usl_fit(&points, LEVEL, SEED).filter(|fit| fit.relative_residual <= USL_MISFIT)?;
+    let mut parameters = vec![
+        ("lambda", fit.lambda),
+        ("sigma", fit.sigma),
+        ("kappa", fit.kappa),
+    ];
+    if let Some(knee) = fit.knee.filter(|knee| is_seen(*knee, &points)) {
+        parameters.push(("knee", knee));
+    }
+    Some(record(
+        "x(n) = lambda * n / (1 + sigma * (n - 1) + kappa * n * (n - 1)); knee = sqrt((1 - sigma) / kappa)",
+        &parameters,
+        None,
+        fit.n,
+    ))
+}
+
+/// Whether a peak lies in what was measured: bounded, below the highest level, and throughput is lower there.
+fn is_seen(knee: Estimate, points: &[(f64, f64)]) -> bool {
+    const LOWER: f64 = 0.02;
+    let highest = points.iter().max_by(|a, b| a.0.total_cmp(&b.0));
+    let best = points.iter().map(|p| p.1).fold(0.0, f64::max);
+    highest.is_some_and(|(level, rate)| {
+        knee.high.is_some() && knee.value < *level && *rate < (1.0 - LOWER) * best
+    })
+}
+
+/// TTFT against prompt tokens: what a prompt token costs before the first answer token.
+fn prefill(cells: &[CellRecord]) -> Option<FitRecord> {
+    let xy: Vec<(f64, f64)> = cells
+        .iter()
+        .filter_map(|cell| Some((view::input_tokens(cell)?, view::mean(cell, Metric::Ttft)?)))
+        .collect();
+    // A load factor would be on the same line and bend it.
+    let fit = proportional_fit(&xy, LEVEL)
+        .filter(|fit| is_borne(fit, &xy) && view::load_series(cells).is_none())?;
+    Some(straight(&fit, "ttft_ns", "input_tokens"))
+}
+
+/// E2E against prompt length where output length is held: the largest relative change over the range.
+fn prompt_effect(cells: &[CellRecord]) -> Option<FitRecord> {
+    let effect = crate::findings::prompt_effect(cells)?;
+    let plain = |value| Estimate::unbounded(value, LEVEL);
+    let parameters = [
+        ("relative_range", plain(effect.relative)),
+        ("output_tokens", plain(effect.output_tokens)),
+        ("from", plain(effect.from)),
+        ("to", plain(effect.to)),
+    ];
+    Some(record(
+        "relative_range = (max - min) / min of mean e2e over prompt lengths from..to at fixed output_tokens",
+        &parameters,
+        None,
+        effect.n,
+    ))
 }

@@ -9,7 +9,6 @@ mod machines;
 mod outcomes;
 mod over_time;
 mod quiet;
-mod rhythm;
 mod unexplained;
 
 use bench_schema::{

@@ -19,7 +19,6 @@ mod lengths;
 mod matrix;
 mod next_round;
 mod outages;
-mod progress;
 mod samples;
 mod scenario;
 mod search;
@@ -47,7 +46,7 @@ pub use matrix::{
     Against, MeasuredSetting, ParameterEffect, ServerMatrix, SettingRow, server_matrix,
 };
 pub use next_round::{NextTarget, next_round};
-pub use progress::{ProgressOutcome, TargetProgress, progress};
+pub use next_round::{ProgressOutcome, TargetProgress, progress};
 pub use samples::{CellSamples, Lost, LostSample, RequestSample, SampleKeeper, StoppedSample};
 pub use scenario::{
     Scenario, ScenarioLine, ScenarioOutcome, ScenarioSet, judge, parse_slo, scenario_findings,

@@ -1,17 +1,13 @@
 //! Scenarios: named sets of objectives for the use cases that they are about, as TOML.
 
-mod objective;
-mod report;
-
-use bench_schema::{CellRecord, Interval, RunRecord, Slo, SloOutcome, SloVerdict};
+use bench_schema::{
+    Answer, CellRecord, Distribution, Evidence, Experiment, Finding, Interval, Known, Metric,
+    RunRecord, Slo, SloOutcome, SloVerdict, Unit,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::InsightError;
-use crate::view;
-pub use objective::parse_slo;
-
-pub use objective::judge;
-pub use report::scenario_findings;
+use crate::draft::Draft;
+use crate::{InsightError, text, view};
 
 /// A file of scenarios: `[[scenario]]` tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,6 +212,188 @@ fn line(cell: &CellRecord, slo: &Slo) -> Option<ScenarioLine> {
     };
     let (measured, interval, verdict) = judge(distribution, slo);
     Some(made(measured, interval, verdict))
+}
+
+// One objective: reading it, and judging a distribution by it.
+
+/// The verdict that a distribution gives: by the quantile's interval, else by what is known of the share within the limit, by its value where
+/// nothing tells how well it is known (a published table), and `fail` where so many requests failed that the quantile is +∞.
+pub fn judge(
+    distribution: &Distribution,
+    slo: &Slo,
+) -> (Option<f64>, Option<Interval>, SloVerdict) {
+    let with_failures = distribution
+        .with_failures
+        .as_ref()
+        .and_then(|v| v.quantiles.iter().find(|(q, _)| (q - slo.q).abs() < 1e-9));
+    if let Some((_, None)) = with_failures {
+        return (None, None, SloVerdict::Fail);
+    }
+    let Some(entry) = distribution.quantile_entry(slo.q) else {
+        return (None, None, SloVerdict::CannotTell);
+    };
+    let value = with_failures
+        .and_then(|(_, value)| *value)
+        .unwrap_or(entry.value);
+    let by_share = || bench_metrics::verdict_of_distribution(distribution, slo.q, slo.limit);
+    let ends = entry
+        .interval
+        .map(|i| (i.low.min(value), i.high.max(value)));
+    let verdict = match ends {
+        Some((_, high)) if high <= slo.limit => SloVerdict::Pass,
+        Some((low, _)) if low > slo.limit => SloVerdict::Fail,
+        Some(_) => by_share().unwrap_or(SloVerdict::CannotTell),
+        None => by_share().unwrap_or(if value <= slo.limit {
+            SloVerdict::Pass
+        } else {
+            SloVerdict::Fail
+        }),
+    };
+    (Some(value), entry.interval, verdict)
+}
+
+/// Reads an objective, `[pNN:]METRIC=LIMIT[@USE_CASE]`: `ttft=200ms`, `p90:e2e=2s`, `e2e=1.5s@short-qa`. The quantile is p95
+/// unless named; a time has a unit.
+///
+/// # Errors
+/// Which part is wrong, and what is known.
+pub fn parse_slo(text: &str) -> Result<Slo, String> {
+    let (text, use_case) = match text.rsplit_once('@') {
+        Some((rest, name)) => (rest, Some(name.trim().to_owned())),
+        None => (text, None),
+    };
+    let (q, rest) = match text.split_once(':') {
+        Some((quantile, rest)) => (quantile_of(quantile.trim())?, rest),
+        None => (0.95, text),
+    };
+    let (name, limit) = rest
+        .split_once('=')
+        .ok_or_else(|| "there is no `=`; write `p95:e2e=1.5s`".to_owned())?;
+    let metric: Metric = name.trim().parse()?;
+    let limit = limit.trim();
+    let split = limit
+        .find(|c: char| c.is_alphabetic())
+        .unwrap_or(limit.len());
+    let (digits, unit) = limit.split_at(split);
+    let value: f64 = digits
+        .trim()
+        .parse()
+        .ok()
+        .filter(|x: &f64| x.is_finite() && *x > 0.0)
+        .ok_or_else(|| format!("`{limit}` is no limit; write `1.5s` or `200ms`"))?;
+    let factor = match (metric.unit(), unit.trim()) {
+        (Unit::Ns, "us" | "µs") => 1e3,
+        (Unit::Ns, "ms") => 1e6,
+        (Unit::Ns, "s") => 1e9,
+        (Unit::Ns, other) => {
+            return Err(format!("`{other}` is no unit of time; write us, ms or s"));
+        }
+        (_, "") => 1.0,
+        (_, other) => {
+            return Err(format!(
+                "{name} has no unit `{other}`; write a plain number"
+            ));
+        }
+    };
+    Ok(Slo {
+        metric,
+        q,
+        limit: value * factor,
+        use_case,
+    })
+}
+
+fn quantile_of(text: &str) -> Result<f64, String> {
+    text.strip_prefix('p')
+        .and_then(|digits| digits.parse::<f64>().ok())
+        .filter(|p| *p > 0.0 && *p < 100.0)
+        .map(|p| p / 100.0)
+        .ok_or_else(|| format!("`{text}` is no quantile; write p50, p95 or p99.9"))
+}
+
+// What a scenario comes to, in a sentence.
+
+/// One finding for each scenario that could be judged: whether the server can carry it, and at which load.
+///
+/// # Errors
+/// As [`ScenarioSet::check`].
+pub fn scenario_findings(set: &ScenarioSet, run: &RunRecord) -> Result<Vec<Finding>, InsightError> {
+    let mut found = Vec::new();
+    for scenario in &set.scenarios {
+        found.extend(finding(scenario, &scenario.judge(run)?, run));
+    }
+    Ok(found)
+}
+
+fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> Option<Finding> {
+    // The line that decides: the one nearest to (or furthest beyond) its limit, in the cell that is best for it.
+    let of_cell = |l: &&ScenarioLine| {
+        outcome
+            .best_cell
+            .as_ref()
+            .is_none_or(|best| l.cell == *best)
+    };
+    let excess = |l: &ScenarioLine| l.measured.map_or(f64::MAX, |m| m / l.slo.limit);
+    let worst = outcome
+        .lines
+        .iter()
+        .filter(of_cell)
+        .max_by(|a, b| excess(a).total_cmp(&excess(b)))?;
+    let measured = worst.measured?;
+    let shown = |x: f64| {
+        if worst.slo.metric.unit() == Unit::Ns {
+            text::time(x)
+        } else {
+            text::number(x)
+        }
+    };
+    let what = format!(
+        "P{} of {} is {} for a limit of {}",
+        text::level(worst.slo.q * 100.0),
+        worst.slo.metric.title(),
+        shown(measured),
+        shown(worst.slo.limit)
+    );
+    let label = run
+        .cell(&worst.cell)
+        .map_or(worst.cell.as_str(), |cell| cell.label.as_str());
+    let (code, severity, claim) = match outcome.verdict {
+        SloVerdict::Pass => (
+            Answer::ScenarioMet,
+            0.0,
+            format!("`{}` can be served: {what} in {label}", scenario.name),
+        ),
+        SloVerdict::Fail => (
+            Answer::ScenarioMissed,
+            1.0,
+            format!(
+                "`{}` cannot be served: {what}, {} over",
+                scenario.name,
+                text::percent(measured / worst.slo.limit - 1.0)
+            ),
+        ),
+        SloVerdict::CannotTell => (
+            Answer::ScenarioUndecided,
+            0.0,
+            format!("whether `{}` can be served is open: {what}", scenario.name),
+        ),
+    };
+    let mut found = Draft::new(code, severity)
+        .push(evidence(scenario, worst, Known::Measured, measured))
+        .push(evidence(scenario, worst, Known::Limit, worst.slo.limit))
+        .refuted_by(Experiment::MoreRequests)
+        .saying(claim)
+        .done()?;
+    found.cells = vec![worst.cell.clone()];
+    Some(found)
+}
+
+fn evidence(scenario: &Scenario, line: &ScenarioLine, figure: Known, value: f64) -> Evidence {
+    Evidence {
+        cell: Some(line.cell.clone()),
+        of: Some(scenario.name.clone()),
+        ..Evidence::new(figure.into(), value, line.slo.metric.unit())
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Whether a run should be believed: a table of rules, each with what it looks at, its limits, and the next step.
 
 mod answers;
-mod client;
 mod sending;
 mod stamps;
 
@@ -199,10 +198,10 @@ const RULES: &[Rule] = rules! {
     sending::offered_rate Share(0.01, 0.10);
     sending::starved Share(0.01, 0.10);
     sending::in_flight_cap Plain(ANY, NEVER);
-    client::client_cpu Share(0.9, NEVER);
-    client::run_queue Share(0.1, 0.5);
-    client::steal Share(0.1, NEVER);
-    client::client_throttled Share(0.01, 0.1);
+    sending::client_cpu Share(0.9, NEVER);
+    sending::run_queue Share(0.1, 0.5);
+    sending::steal Share(0.1, NEVER);
+    sending::client_throttled Share(0.01, 0.1);
     answers::stalled Share(0.01, NEVER);
     answers::not_stationary Plain(ANY, NEVER);
     answers::tokens_told Share(answers::LONG, 0.10);

@@ -28,7 +28,6 @@
 mod blocks;
 mod cell;
 mod change;
-mod clusters;
 mod compare;
 mod counts;
 mod error;
@@ -42,7 +41,6 @@ mod memory;
 mod num;
 mod objective;
 mod precision;
-mod proportion;
 mod quantile;
 pub mod readings;
 mod sample;
@@ -52,7 +50,6 @@ mod steady;
 mod summary;
 mod tables;
 mod timeline;
-mod usl;
 
 pub use blocks::{BlockMean, Part};
 pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summarise_cell};
@@ -64,6 +61,7 @@ pub use compare::{
 };
 pub use counts::CountKeeper;
 pub use error::MetricsError;
+pub use estimate::wilson;
 pub use estimate::{Estimate, LEVEL};
 pub use fit::{LinearFit, PowerFit, linear_fit, plane_slopes, power_fit, proportional_fit};
 pub use gaps::{Gap, gaps, token_gaps};
@@ -73,9 +71,9 @@ pub use latency::{Instants, Within, latency};
 pub use memory::Memory;
 pub use objective::{share_interval, share_within, verdict, verdict_of_distribution};
 pub use precision::{Figure, Precision, Progress};
-pub use proportion::wilson;
 pub use quantile::{QuantileEstimate, quantile_in_time};
 pub use sample::{CovClass, Sample, values_needed};
+pub use scaling::{UslFit, usl_fit};
 pub use scaling::{
     decode_residual, little_check, scaling_efficiency, scaling_factor, trade_off_ratio,
 };
@@ -83,4 +81,3 @@ pub use search::{Budget, Crossing, Found, Next, Search, Stage, Why};
 pub use steady::{Flight, Steady, drift, find_steady};
 pub use summary::{QUANTILES, interval, summarise, summarise_clusters};
 pub use timeline::{TimeCounts, Timeline};
-pub use usl::{UslFit, usl_fit};

@@ -5,8 +5,8 @@ use bench_schema::{Distribution, Interval, Share, SloVerdict};
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::LEVEL;
+use crate::estimate::wilson_share;
 use crate::num::is_zero;
-use crate::proportion::wilson_share;
 use crate::quantile::{Dependence, below, tail_effect};
 
 /// What the interval of the share within a limit says of the quantile `q`.

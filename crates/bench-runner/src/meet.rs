@@ -6,7 +6,6 @@
 //! A meeting is a *place* in the run, and places have an order: who has left one out (its cell was ended early) is not waited for there.
 
 mod link;
-mod offset;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,8 +22,8 @@ use crate::RunError;
 use crate::progress::Progress;
 use crate::stop::{Ending, Stop};
 
+use link::FourStamps;
 use link::{Link, LinkError, Side};
-use offset::FourStamps;
 
 /// How long the others are waited for: until all are there, and at each meeting. Shards have equal parts of a load, so who is this far behind is lost.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -409,7 +408,7 @@ async fn ask(
             back,
         });
     }
-    let exchange = offset::best(stamps.into_iter()).ok_or(LinkError::Nonsense)?;
+    let exchange = link::best(stamps.into_iter()).ok_or(LinkError::Nonsense)?;
     let bound = exchange.bound;
     link.send(&Message::Ready { at, bound, folder }).await?;
     match link.receive().await? {

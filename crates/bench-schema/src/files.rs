@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -152,7 +154,7 @@ impl PartMeter {
             match from.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(read) => self.update(buffer.get(..read).unwrap_or_default()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
@@ -199,12 +201,12 @@ pub fn read_file(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Reads to the end, which must come within `most` bytes: a device may never end.
 ///
 /// # Errors
-/// [`io::ErrorKind::FileTooLarge`] where there is more, and whatever the system says.
+/// [`ErrorKind::FileTooLarge`] where there is more, and whatever the system says.
 pub fn read_within(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if from.take(most.saturating_add(1)).read_to_end(&mut bytes)? as u64 > most {
         let wrong = format!("it has more than {} KiB", most / 1024);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, wrong));
+        return Err(io::Error::new(ErrorKind::FileTooLarge, wrong));
     }
     Ok(bytes)
 }
@@ -245,7 +247,7 @@ pub fn replace_file(
 /// Whatever the system says; a file system that has no sync of folders is none.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(or_here(folder))?.sync_all() {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         result => result,
     }
 }
@@ -386,4 +388,26 @@ impl Lines {
             }
         }
     }
+}
+
+// What all programs of this workspace do alike: a result goes to standard output, and a limit on file sizes is an error.
+
+/// Writes a result to standard output. A closed pipe (`| head`) is the reader's choice. (An output that was closed before the start is
+/// `/dev/null` by then, which nobody can tell from one that was asked for.)
+///
+/// # Errors
+/// Everything else for which nobody gets it, such as a full disk.
+pub fn print_result(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes what is beyond a limit on file sizes (`ulimit -f`) an error of the write, as a full disk is; the system's own way, which stays where it
+/// takes no handler, is to end the program.
+pub fn outlive_file_limits() {
+    let noted = Arc::<AtomicBool>::default();
+    let _registered = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted);
 }

@@ -20,7 +20,6 @@ mod generation;
 mod hardware;
 mod load;
 mod metric;
-mod process;
 mod record;
 mod run;
 mod slo;
@@ -42,6 +41,7 @@ pub use files::{
     PartMeter, UnreadablePart, hold_folder, open_file, read_file, read_within, replace_file,
     sync_folder,
 };
+pub use files::{outlive_file_limits, print_result};
 pub use finding::{
     Action, Advice, Answer, Cause, Code, Evidence, Experiment, Fact, Figure, Finding, Known,
     RuledOut,
@@ -53,7 +53,6 @@ pub use hardware::{
 };
 pub use load::{ArrivalKind, ConcurrencyRamp, Factor, Load, PlanHash, StopRule};
 pub use metric::{Direction, Distribution, FailureView, Interval, Metric, Origin, Quantile, Unit};
-pub use process::{outlive_file_limits, print_result};
 pub use record::{Phase, RequestRecord};
 pub use run::{
     Analysis, Benchmark, CapacityRecord, ClockExchange, ClockKind, ClockRecord, FitRecord,

@@ -3,22 +3,21 @@
 //! A [`Situation`] (`situations.toml`) is a server's profile, a command line, and a label: the causes that may be named first, what else is true, the
 //! trust that is due. Nothing that a situation is called or labelled reaches the program that is judged.
 
-mod judge;
 mod score;
-mod situations;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bench_engine::EngineConfig;
-
-pub use judge::Judged;
-pub use score::{Limits, Score, by_situation};
-pub use situations::{Situation, situations};
+use bench_schema::{Cause, TrustVerdict};
+use serde::Deserialize;
 
 use crate::error::VerifyError;
 use crate::programs::{Engines, Known, Programs, Ran};
-use situations::{Starve, Starved};
+
+pub use score::Judged;
+pub use score::{Limits, Score, by_situation};
 
 /// One run that is to be made.
 #[derive(Debug, Clone)]
@@ -62,7 +61,7 @@ pub fn play(
     std::fs::create_dir_all(&folder).map_err(failed)?;
     let (ran, known) = undisturbed(programs, trial, &folder)?;
     std::fs::write(folder.join(KNOWN_FILE), known.to_json()?).map_err(failed)?;
-    Ok(judge::judge(trial, &ran, &known))
+    Ok(score::judge(trial, &ran, &known))
 }
 
 /// Runs that are made until one is not disturbed by the machine's other tenants: the last is taken as it is.
@@ -95,7 +94,7 @@ pub fn again(programs: &Programs, trial: &Trial, kept: &Path) -> Result<Judged, 
     let what = known.display().to_string();
     let known = Known::from_json(&std::fs::read(&known).map_err(VerifyError::io(&what))?)?;
     let ran = programs.conclude_again(&folder.join("run"))?;
-    Ok(judge::judge(trial, &ran, &known))
+    Ok(score::judge(trial, &ran, &known))
 }
 
 fn make(programs: &Programs, trial: &Trial, folder: &Path) -> Result<(Ran, Known), VerifyError> {
@@ -201,6 +200,123 @@ fn disturbs(stolen: Option<f64>) -> bool {
     stolen.is_some_and(|share| share > MOST)
 }
 
+// The situations, as `situations.toml` lists them.
+
+/// A server's trouble, a load, and what a run against it has to say.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Situation {
+    /// Its name, for `--only` and the table.
+    pub name: String,
+    /// Names of the servers' profiles.
+    engines: Vec<String>,
+    /// The profiles themselves.
+    #[serde(skip)]
+    profiles: Vec<EngineConfig>,
+    #[serde(default = "throughput")]
+    program: String,
+    /// The command line, without servers, seed and output.
+    arguments: String,
+    /// Whose core real busy loops take, and how many of them.
+    starve: Option<Starve>,
+    /// Causes of which one has to be named first. Empty: there is nothing to name.
+    #[serde(default = "healthy")]
+    pub causes: Vec<Cause>,
+    /// The same where the server tells nothing of itself, if it differs.
+    hidden: Option<Vec<Cause>>,
+    /// Causes that are true as well, or consequences: no merit, no fault.
+    also: Option<Vec<Cause>>,
+    /// Verdicts that are right.
+    trust: Option<Vec<TrustVerdict>>,
+    /// Advice for the first finding: one of these words has to be in it. Empty: none is judged.
+    #[serde(default)]
+    advice: Vec<String>,
+}
+
+/// Busy loops on a core.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Starve {
+    core: Starved,
+    loops: usize,
+}
+
+/// Whose core is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Starved {
+    Server,
+    Client,
+}
+
+fn throughput() -> String {
+    "bench-throughput".to_owned()
+}
+
+fn healthy() -> Vec<Cause> {
+    vec![Cause::Healthy]
+}
+
+impl Situation {
+    /// Whether nothing is wrong with the server.
+    pub fn is_healthy(&self) -> bool {
+        self.causes.first() == Some(&Cause::Healthy)
+    }
+
+    /// Causes that may come first.
+    fn accepted(&self, metrics: bool) -> &[Cause] {
+        let hidden = self.hidden.as_ref().filter(|_| !metrics);
+        hidden.unwrap_or(&self.causes)
+    }
+
+    /// Whether a cause is true as well. A healthy server's prefix cache may have helped.
+    fn is_true_as_well(&self, cause: Cause) -> bool {
+        match &self.also {
+            Some(also) => also.contains(&cause),
+            None => self.is_healthy() && cause == Cause::PrefixCache,
+        }
+    }
+
+    /// Whether a verdict is right.
+    fn is_due(&self, verdict: TrustVerdict) -> bool {
+        match &self.trust {
+            Some(due) => due.contains(&verdict),
+            None if self.is_healthy() => verdict == TrustVerdict::Trusted,
+            None => verdict != TrustVerdict::Untrusted,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    engines: BTreeMap<String, EngineConfig>,
+    situation: Vec<Situation>,
+}
+
+/// All situations, the healthy ones first.
+///
+/// # Errors
+/// [`VerifyError::Read`] where the list is not one, or names a profile that there is not.
+pub fn situations() -> Result<Vec<Situation>, VerifyError> {
+    let wrong = |reason: &dyn ToString| VerifyError::read("situations.toml", &reason.to_string());
+    let list: List =
+        toml::from_str(include_str!("diagnosis/situations.toml")).map_err(|error| wrong(&error))?;
+    let mut all = list.situation;
+    for situation in &mut all {
+        for name in &situation.engines {
+            let profile = list.engines.get(name).cloned();
+            let profile = profile.ok_or_else(|| wrong(&format!("there is no engine `{name}`")))?;
+            situation.profiles.push(profile);
+        }
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 #[path = "../tests/unit/diagnosis.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "../tests/unit/diagnosis_situations.rs"]
+mod situations_tests;

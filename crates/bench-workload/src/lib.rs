@@ -53,7 +53,6 @@ mod length;
 mod plan;
 mod seed;
 mod source;
-mod spread;
 mod token_counter;
 
 pub use arrivals::{Arrivals, Extent, RateCurve};
@@ -62,10 +61,10 @@ pub use dataset::{DatasetSpec, FileFormat, Study};
 pub use error::WorkloadError;
 pub use item::{After, Item, Planned, continue_conversation};
 pub use length::{JointPart, JointSampler, JointSpec, LengthSampler, LengthSpec};
+pub use length::{LengthCategory, LengthTarget};
 pub use plan::{
     ArrivalSummary, Calibration, LengthSummary, OnBadLine, Plan, PlanIter, PlanSpec, PlanSummary,
     RequestOptions, Salt, Shard,
 };
 pub use seed::{Draw, Seed, Streams};
-pub use spread::{LengthCategory, LengthTarget};
 pub use token_counter::{CountWith, HfTokenizer, Measured, TokenCounter, Words};

@@ -11,7 +11,7 @@ use bench_schema::{
 };
 use serde::Serialize;
 
-use super::check;
+use super::shard_name;
 use crate::error::CommandError;
 use crate::journal::Values;
 use crate::run_folder::RunFolder;
@@ -52,7 +52,7 @@ pub(super) fn readings(
 ) -> Result<Joined, CommandError> {
     let names: Vec<String> = shards
         .iter()
-        .map(|shard| check::name(&shard.record))
+        .map(|shard| shard_name(&shard.record))
         .collect();
     let place = |shard, mut reading: Reading| {
         let by = clocks.offset(shard, reading.from);

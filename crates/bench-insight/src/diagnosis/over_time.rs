@@ -2,11 +2,11 @@
 
 use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
 
+use super::levels::Rhythm;
 use super::levels::{self, Level};
 use super::load::gap;
 use super::look::{Look, mean, median, quantile};
 use super::machines::is_local;
-use super::rhythm::Rhythm;
 use crate::draft::Draft;
 use crate::outages::{Standstill, standstills, stretches};
 use crate::signals::derived;

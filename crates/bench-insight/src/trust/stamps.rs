@@ -2,7 +2,7 @@
 
 use bench_schema::{CellRecord, Metric, Nanos, Quantile};
 
-use super::{Scene, Seen, client};
+use super::{Scene, Seen, sending};
 use crate::text;
 use crate::view;
 
@@ -95,7 +95,7 @@ pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen {
         detail,
-        next: in_bundles(scene).or_else(|| client::taken_or_slow(scene)),
+        next: in_bundles(scene).or_else(|| sending::taken_or_slow(scene)),
         ..Seen::new(
             error,
             format!("{name} may be off by {}", text::percent(error)),

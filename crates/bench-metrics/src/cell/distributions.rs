@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use bench_schema::{Distribution, FailureView, Metric, Unit, Window};
 
-use crate::clusters::Clusters;
 use crate::gaps::GapStore;
 use crate::latency::{Instants, Within};
 use crate::sample::Sample;
+use crate::summary::Clusters;
 use crate::summary::{failure_view, summarise, summarise_each};
 
 use super::row::Row;

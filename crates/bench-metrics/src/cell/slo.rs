@@ -7,15 +7,15 @@ use bench_schema::{
 };
 
 use crate::blocks::{BlockMean, Part};
-use crate::clusters::Clusters;
 use crate::estimate::LEVEL;
+use crate::estimate::wilson;
 use crate::gaps::GapStore;
 use crate::latency::Within;
 use crate::num::{ceil_count, float, is_zero, mean};
 use crate::objective::{halfway, share_interval, share_of_parts, share_within, verdict};
-use crate::proportion::wilson;
 use crate::quantile::{Dependence, Ranks, clusters_below};
 use crate::sample::Sample;
+use crate::summary::Clusters;
 use crate::summary::interval_of;
 
 use super::CellAccumulator;

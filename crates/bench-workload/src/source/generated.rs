@@ -8,9 +8,9 @@ use super::{Parts, Single, Source};
 use crate::builtin_prompts::{self, USE_CASES};
 use crate::composer::{Composer, Made};
 use crate::dataset::{DatasetSpec, Study};
+use crate::length::LengthCategory;
 use crate::length::{LengthSampler, choose, running};
 use crate::plan::PlanSpec;
-use crate::spread::LengthCategory;
 use crate::{Draw, LengthSpec, WorkloadError};
 
 /// Lengths where neither the user nor the dataset has one: those of the field's best-known load test.

@@ -1,9 +1,8 @@
 //! Every series over a window.
 
-use bench_schema::{ReadingSource, ResourceSummary, SeriesKey, Unit, Window};
+use bench_schema::{ReadingSource, ResourceSummary, SeriesKey, Unit, Window, is_counter};
 
-use super::{History, Point, counter, gauge};
-use bench_schema::is_counter;
+use super::{History, Point, increase, level};
 
 impl History {
     /// Each series that was read within `windows`: gauges as levels, counters as rates with their increase.
@@ -41,7 +40,7 @@ fn shown(series: &SeriesKey) -> bool {
 fn summary(series: SeriesKey, points: &[Point], windows: &[Window]) -> Option<ResourceSummary> {
     let (unit, factor) = unit_of(&series.name);
     if is_counter(&series.name) {
-        let gained = counter::increase(points, windows)?;
+        let gained = increase(points, windows)?;
         return Some(ResourceSummary {
             series,
             unit,
@@ -52,7 +51,7 @@ fn summary(series: SeriesKey, points: &[Point], windows: &[Window]) -> Option<Re
             increase: Some(gained.amount),
         });
     }
-    let level = gauge::level(points, windows)?;
+    let level = level(points, windows)?;
     Some(ResourceSummary {
         series,
         unit,
