@@ -101,6 +101,21 @@ fn a_cell_that_is_precise_enough_is_not_repeated() -> Result {
     Ok(())
 }
 
+#[test]
+fn what_does_not_go_together_is_wrong_usage_and_leaves_no_folder() -> Result {
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let dataset = ["--dataset", "multiturn:3:10:6", "--input-tokens", "12"];
+    let output = bench(&[&["--engine", "instant"][..], &dataset].concat())
+        .arg("--out")
+        .arg(&run)
+        .output()?;
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("sets these lengths itself"));
+    assert!(!run.exists());
+    Ok(())
+}
+
 fn valid_against_schema(name: &str, value: &serde_json::Value) -> Result {
     let schema = json_schemas()
         .into_iter()

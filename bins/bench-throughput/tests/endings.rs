@@ -1,10 +1,13 @@
 //! Ctrl-C, SIGTERM, SIGHUP and the deadline: sending stops, requests in flight get their grace, everything is written and marked.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{Killed, Result, endless, lines, records, stored};
+use crate::common::{Killed, Result, bench, endless, lines, records, stderr, stored};
 use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Server};
 use bench_schema::{Outcome, RunRecord};
@@ -47,6 +50,35 @@ fn silent() -> Result<Server> {
         faults: vec![fault],
         ..EngineConfig::default()
     })?)
+}
+
+/// The way to an engine that lets so many questions for the length of a text through and swallows the others.
+fn swallowing_tokenize(server: &Server, free: usize) -> Result<String> {
+    let door = TcpListener::bind("127.0.0.1:0")?;
+    let at = format!("http://{}", door.local_addr()?);
+    let behind = server.url().trim_start_matches("http://").to_owned();
+    let asked = Arc::new(AtomicUsize::new(0));
+    std::thread::spawn(move || {
+        for mut guest in door.incoming().flatten() {
+            let (behind, asked) = (behind.clone(), Arc::clone(&asked));
+            std::thread::spawn(move || -> std::io::Result<()> {
+                let mut host = TcpStream::connect(behind)?;
+                let (mut from, mut to) = (host.try_clone()?, guest.try_clone()?);
+                std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+                let mut some = [0; 1 << 16];
+                loop {
+                    let read = guest.read(&mut some)?;
+                    let some = some.get(..read).unwrap_or_default();
+                    let length = some.starts_with(b"POST /tokenize");
+                    if some.is_empty() || length && asked.fetch_add(1, Ordering::Relaxed) >= free {
+                        continue;
+                    }
+                    host.write_all(some)?;
+                }
+            });
+        }
+    });
+    Ok(at)
 }
 
 fn start(server: &Server, run: &Path, more: &[&str]) -> Result<Killed> {
@@ -178,6 +210,23 @@ fn a_deadline_ends_a_run_whose_server_never_answers_the_first_request() -> Resul
     stderr.read_to_string(&mut said)?;
     assert!(said.contains("error: --deadline 1s was over"), "{said}");
     assert!(!run.exists());
+    Ok(())
+}
+
+#[test]
+fn a_deadline_is_heard_while_the_server_is_asked_for_the_lengths_of_prompts() -> Result {
+    let server = engine(None)?;
+    let url = swallowing_tokenize(&server, 4)?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let asked = ["--url", &url, "--dataset", "random", "--input-tokens", "40"];
+    let load = ["--concurrency", "2", "--requests", "30", "--warmup", "0"];
+    let output = bench(&[&asked[..], &load, &["--deadline", "3s", "--no-hardware"]].concat())
+        .arg("--out")
+        .arg(&run)
+        .output()?;
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    ended(&run, "the deadline")?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use bench_insight::{RunComparison, ServerMatrix};
 use bench_schema::{
     Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, read_within,
 };
-use bench_workload::{DatasetSpec, LengthSpec};
+use bench_workload::{DatasetSpec, LengthSpec, WorkloadError};
 
 use crate::RunError;
 use crate::config::{self, Amount, Lengths, Settings, Stdout, Surroundings};
@@ -236,7 +236,9 @@ fn done(
 fn failed(error: &RunError, secrets: &Secrets) -> ExitCode {
     secrets.note(&redact::told(error));
     ExitCode::from(match error {
-        RunError::Config(_) | RunError::OtherMatrix(..) => USAGE,
+        RunError::Config(_)
+        | RunError::OtherMatrix(..)
+        | RunError::Workload(WorkloadError::Conflict { .. }) => USAGE,
         // without trouble of its own only somebody who ends it leaves so few blocks
         RunError::Interrupted(_) | RunError::TooFewBlocks(_) => INTERRUPTED,
         _ => FAILED,

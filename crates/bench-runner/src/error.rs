@@ -57,6 +57,9 @@ pub enum RunError {
     /// A thread or its runtime could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// A thread beside the run ended when it should not have.
+    #[error("the thread `{0}` ended unexpectedly")]
+    AsideGone(String),
     /// A worker thread ended when it should not have.
     #[error("a worker thread ended unexpectedly; what was measured before is in the run directory")]
     WorkerGone,

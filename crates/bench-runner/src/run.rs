@@ -350,23 +350,14 @@ impl Run<'_> {
             return Ok(());
         }
         let (page_of, place) = (Arc::clone(record), Arc::clone(directory));
-        let (say, made) = tokio::sync::oneshot::channel();
-        std::thread::Builder::new()
-            .name("report".to_owned())
-            .spawn(move || {
-                let page = (reports.html)(&page_of, &place.name());
-                let written = page.and_then(|page| {
-                    let written = place.write("report.html", &page);
-                    written.map_err(|error| error.to_string())
-                });
-                // nobody listens any more where the program is to end
-                say.send(written).ok();
-            })
-            .map_err(RunError::Thread)?;
+        let make = move || {
+            let page = (reports.html)(&page_of, &place.name())?;
+            let written = place.write("report.html", &page);
+            written.map_err(|error| error.to_string())
+        };
         tokio::select! {
-            written = made => {
-                let gone = || "the thread that made it ended".to_owned();
-                let _said = written.unwrap_or_else(|_| Err(gone())).map_err(note);
+            written = aside("report", make) => {
+                let _said = written.unwrap_or_else(|gone| Err(gone.to_string())).map_err(note);
             }
             who = signals.next() => self.progress.note(&format!(
                 "{who}: report.html is left out; `bench-report render {}` makes it",
@@ -375,6 +366,21 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Work that waits for something else than this thread's own tasks, on a thread with this name: signals and the deadline are heard meanwhile. Who
+/// does not wait for it leaves it to itself.
+async fn aside<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RunError> {
+    let (say, done) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        // nobody listens any more where the program is to end
+        .spawn(move || drop(say.send(work())))
+        .map_err(RunError::Thread)?;
+    done.await.map_err(|_| RunError::AsideGone(name.to_owned()))
 }
 
 /// The wall clock: read once when a run starts, and to start shards together.

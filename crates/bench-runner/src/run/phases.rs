@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bench_schema::{ArrivalKind, Load, Nanos, Phase as PhaseKind};
 use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 
-use super::Run;
 use super::cells::{Ends, Tools};
+use super::{Run, aside};
 use crate::config::{Amount, BadLines, LoadSettings};
 use crate::meet::Place;
 use crate::open_record::{Label, RecordSink};
@@ -45,7 +45,7 @@ impl Run<'_> {
             _ => &cell.load,
         };
         let load = self.part(load);
-        let (warmup, measure) = self.parts(design, ends, tools)?;
+        let (warmup, measure) = self.parts(design, ends, tools).await?;
         let parts = || warmup.iter().chain(&measure);
         let requests = parts().map(|part| part.requests).sum();
         self.progress.begin(&name(design), requests);
@@ -89,22 +89,24 @@ impl Run<'_> {
     }
 
     /// What is not measured, and what is.
-    fn parts(
+    async fn parts(
         &self,
         design: &Design<'_>,
         ends: &Ends,
         tools: &Tools<'_>,
     ) -> Result<(Option<Part>, Option<Part>), RunError> {
         let (cell, repeat) = (design.cell, design.repeat);
-        let warmup = design.warmup.map(|warmup| {
+        let (mut before, mut measure) = (None, None);
+        if let Some(warmup) = design.warmup {
             let plan = self.warmup_plan(cell, repeat, warmup)?;
-            self.made_ready(&plan, warmup.length, ends, tools)
-        });
-        let measure = design.measure.then(|| {
+            before = Some(self.made_ready(&plan, warmup.length, ends, tools).await?);
+        }
+        if design.measure {
             let plan = self.plan(cell, repeat)?;
-            self.made_ready(&plan, cell.stop.duration, ends, tools)
-        });
-        Ok((warmup.transpose()?, measure.transpose()?))
+            let length = cell.stop.duration;
+            measure = Some(self.made_ready(&plan, length, ends, tools).await?);
+        }
+        Ok((before, measure))
     }
 
     /// What of a cell's load this program makes.
@@ -114,7 +116,7 @@ impl Run<'_> {
     }
 
     /// A plan's requests on their way to the workers: one queue for all slots of a closed loop, one for each worker of an open one.
-    fn made_ready(
+    async fn made_ready(
         &self,
         plan: &Plan,
         length: Option<Nanos>,
@@ -126,9 +128,12 @@ impl Run<'_> {
         let has_end = spec.requests.is_some() || spec.load.is_open();
         if self.token_counter.name() == server::TOKENIZE && has_end {
             // every length is asked for now, so that the server is left alone while it is measured
-            plan.iter()
-                .try_for_each(|planned| planned.map(drop))
-                .map_err(RunError::Workload)?;
+            let plan = plan.clone();
+            let walk = move || plan.iter().try_for_each(|planned| planned.map(drop));
+            tokio::select! {
+                walked = aside("lengths", walk) => walked?.map_err(RunError::Workload)?,
+                () = self.stop.reached(Ending::Draining) => {}
+            }
         }
         let (queues, depth) = match self.part(&spec.load) {
             Load::Open { .. } => (tools.pool.count(), AHEAD),
@@ -218,7 +223,7 @@ impl Run<'_> {
         Plan::new(spec, Arc::clone(&self.token_counter)).map_err(RunError::Workload)
     }
 
-    fn spec(&self, cell: &Cell, repeat: u32) -> PlanSpec {
+    pub(super) fn spec(&self, cell: &Cell, repeat: u32) -> PlanSpec {
         let workload = &self.settings.workload;
         let (index, count) = self.settings.client.part();
         PlanSpec {

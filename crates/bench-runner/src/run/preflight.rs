@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bench_schema::{Exchange, GenerationRequest, Nanos, Outcome, Prompt, Stage};
 use bench_workload::Calibration;
 
-use super::Run;
+use super::{Run, aside};
 use crate::RunError;
 use crate::worker_pool::WorkerPool;
 
@@ -50,7 +50,7 @@ impl Run<'_> {
                     }
                     self.progress.note(&format!("warning: {what}"));
                 }
-                None if endpoint == 0 => self.learn(&answer)?,
+                None if endpoint == 0 => self.learn(&answer).await?,
                 None => {}
             }
         }
@@ -94,12 +94,14 @@ impl Run<'_> {
         }
     }
 
-    fn learn(&mut self, answer: &Exchange) -> Result<(), RunError> {
+    async fn learn(&mut self, answer: &Exchange) -> Result<(), RunError> {
         let served = answer.usage.as_ref().and_then(|usage| usage.prompt_tokens);
         let Some(served) = served.filter(|_| self.token_counter.counts_tokens()) else {
             return Ok(());
         };
-        let sent = self.token_counter.count(TEXT).map_err(RunError::Workload)?;
+        let counter = Arc::clone(&self.token_counter);
+        let sent = aside("tokenize", move || counter.count(TEXT)).await?;
+        let sent = sent.map_err(RunError::Workload)?;
         self.server.calibration = Calibration::learn(sent, served);
         Ok(())
     }

@@ -10,7 +10,7 @@ use bench_schema::Load;
 use bench_workload::{DatasetSpec, HfTokenizer, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::Run;
+use super::{Run, aside};
 use crate::config::{self, ClientSettings, Place, Problem, Settings};
 use crate::entry::{Engine, Program};
 use crate::folder;
@@ -129,13 +129,20 @@ impl<'a> Run<'a> {
         if let Some(search) = &asked.search {
             cells = run.stage(search, &asked, &[]).into_iter().collect();
         }
-        run.token_counter = run.choose_token_counter(&cells)?;
+        // what does not go together is said before the first request, and leaves no folder
+        let mut specs = cells.iter().map(|cell| run.spec(cell, 0));
+        let checked = specs.try_for_each(|spec| spec.check());
+        checked.map_err(RunError::Workload)?;
+        run.token_counter = run.choose_token_counter(&cells).await?;
         Ok((run, cells))
     }
 
     /// What sizes prompts: the tokenizer that was given, else the server's, else words. The server is asked before a measurement,
     /// never during it, so its tokenizer is used only where every plan can be walked beforehand.
-    fn choose_token_counter(&self, cells: &[Cell]) -> Result<Arc<dyn TokenCounter>, RunError> {
+    async fn choose_token_counter(
+        &self,
+        cells: &[Cell],
+    ) -> Result<Arc<dyn TokenCounter>, RunError> {
         if let Some(path) = &self.settings.workload.tokenizer {
             return Ok(Arc::new(
                 HfTokenizer::open(path).map_err(RunError::Workload)?,
@@ -145,8 +152,12 @@ impl<'a> Run<'a> {
         if let Some(fetcher) = &self.server.fetcher
             && cells.iter().all(walkable)
         {
-            let asked = server::token_counter(fetcher, &self.server.target.model, &self.clock)?;
-            return Ok(asked.unwrap_or_else(|| Arc::new(Words)));
+            let (fetcher, clock) = (fetcher.clone(), self.clock.clone());
+            let model = self.server.target.model.clone();
+            let ask = move || server::token_counter(&fetcher, &model, &clock);
+            return Ok(aside("tokenize", ask)
+                .await??
+                .unwrap_or_else(|| Arc::new(Words)));
         }
         Ok(Arc::new(Words))
     }

@@ -268,7 +268,11 @@ impl PlanSpec {
         Ok(())
     }
 
-    pub(crate) fn check(&self) -> Result<(), WorkloadError> {
+    /// Whether what it asks for goes together, as far as it tells without its files.
+    ///
+    /// # Errors
+    /// [`WorkloadError::Conflict`] with the first thing that does not.
+    pub fn check(&self) -> Result<(), WorkloadError> {
         let conflict = |what: &str, next| WorkloadError::Conflict {
             what: what.to_owned(),
             next,
