@@ -211,7 +211,10 @@ impl Check {
         if parts.is_empty() {
             let lines: u64 = listed.iter().map(|part| part.lines).sum();
             let name = file.part_name(0);
-            let told = format!("{name} is not there; it held {lines} lines, which are left out");
+            let told = format!(
+                "{name} is not there; it held {}, left out",
+                bench_schema::counted(lines, "line")
+            );
             self.unchecked.extend((lines > 0).then_some(told));
             return Ok(());
         }
@@ -260,8 +263,8 @@ fn changed(part: &JournalPart, dir: &Path, grew: bool) -> Result<Option<String>,
     let path = dir.join(name);
     if !path.exists() {
         return Ok(Some(format!(
-            "{name} is missing; it held {} lines",
-            part.lines
+            "{name} is missing; it held {}",
+            bench_schema::counted(part.lines, "line")
         )));
     }
     let found = metered(&path, if grew { part.bytes } else { u64::MAX })?.part(name);
@@ -339,8 +342,8 @@ impl Check {
             ));
         } else if !(run.complete || is_shard || holes == 0) {
             self.unchecked.push(format!(
-                "before the last ones {holes} request{} left no record: in flight when the program ended, or lost",
-                if holes == 1 { "" } else { "s" }
+                "before the last ones {} left no record: in flight when the program ended, or lost",
+                bench_schema::counted(holes, "request")
             ));
         }
         Ok(())

@@ -7,7 +7,7 @@ use bench_frames::run_dirs;
 use bench_insight::{CellSamples, Concluded, Conclusion, SampleKeeper, conclude_run};
 use bench_schema::{
     BEGIN_FILE, CellRecord, JournalFile, JournalPart, MOST_RUN_BYTES, Nanos, Reading,
-    RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, read_file,
+    RequestRecord, RunRecord, SchemaError, Stamp, TrustVerdict, counted, read_file,
 };
 use clap::Args;
 
@@ -270,10 +270,10 @@ impl RunFolder {
         let unread = lines.unread().chain(readings.unread()).collect();
         self.left_out(&done, unread)?;
         self.notes.push(format!(
-            "{}: {} cells made again from {} records",
+            "{}: {} made again from {}",
             self.path.display(),
-            self.record.cells.len(),
-            done.requests
+            counted(self.record.cells.len(), "cell"),
+            counted(done.requests, "record")
         ));
         Ok(done)
     }
@@ -285,7 +285,8 @@ impl RunFolder {
     fn left_out(&mut self, done: &Concluded, unread: Vec<String>) -> Result<(), CommandError> {
         let unknown = done.unknown.iter().map(|(cell, records)| {
             let cell = cell.escape_debug();
-            format!("{records} requests are of cell {cell}, which this run does not have")
+            let records = counted(records, "request");
+            format!("{records} of cell {cell}, which this run does not have")
         });
         let unknown: Vec<String> = unknown.collect();
         if done.requests == 0 && !unknown.is_empty() {
@@ -365,7 +366,8 @@ fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
     } else {
         format!(", never begun: {}", empty.join(", "))
     };
-    format!("{why}; recovered from {requests} records{missing}")
+    let records = counted(requests, "record");
+    format!("{why}; recovered from {records}{missing}")
 }
 
 /// A run, or every run of a folder of runs.

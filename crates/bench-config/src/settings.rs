@@ -394,7 +394,7 @@ pub struct ClientSettings {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Objectives")]
 pub struct ObjectiveSettings {
-    /// Objectives: ttft=200ms,itl=50ms,p99:e2e=2s,e2e=1.5s@short-qa; the quantile is p95 unless named.
+    /// Objectives: ttft=200ms,itl=50ms,p99:e2e=2s,e2e=1.5s@short-qa (or e2e.p99<=2s); the quantile is p95 unless named.
     #[arg(long, value_name = "LIST", alias = "goodput", value_delimiter = ',', value_parser = slo)]
     #[serde(serialize_with = "shown")]
     pub slo: Vec<Slo>,

@@ -444,7 +444,7 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
     if !plans.is_empty() {
         all.push(format!(
             "{} had other requests or another load ({}); measure both sides with the same flags and seed",
-            text::count(plans.len(), "cell"),
+            bench_schema::counted(plans.len(), "cell"),
             text::list(plans)
         ));
     }
@@ -459,7 +459,7 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
             all.push(format!(
                 "the new run `{}` did not measure {} of the base ({})",
                 run.title,
-                text::count(absent.len(), "cell"),
+                bench_schema::counted(absent.len(), "cell"),
                 text::list(&absent)
             ));
         }
@@ -504,7 +504,7 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<St
     if !plans.is_empty() {
         all.push(format!(
             "{} had other requests or another load ({})",
-            text::count(plans.len(), "cell"),
+            bench_schema::counted(plans.len(), "cell"),
             text::list(plans)
         ));
     }

@@ -262,43 +262,25 @@ pub fn parse_slo(text: &str) -> Result<Slo, String> {
         Some((rest, name)) => (rest, Some(name.trim().to_owned())),
         None => (text, None),
     };
-    let (q, rest) = match text.split_once(':') {
-        Some((quantile, rest)) => (quantile_of(quantile.trim())?, rest),
-        None => (0.95, text),
-    };
-    let (name, limit) = rest
+    // `ttft.p95<=200ms`, as a target has it, is `p95:ttft=200ms`
+    let text = text.replacen("<=", "=", 1);
+    let (name, limit) = text
         .split_once('=')
         .ok_or_else(|| "there is no `=`; write `p95:e2e=1.5s`".to_owned())?;
-    let metric: Metric = name.trim().parse()?;
-    let limit = limit.trim();
-    let split = limit
-        .find(|c: char| c.is_alphabetic())
-        .unwrap_or(limit.len());
-    let (digits, unit) = limit.split_at(split);
-    let value: f64 = digits
-        .trim()
-        .parse()
-        .ok()
-        .filter(|x: &f64| x.is_finite() && *x > 0.0)
-        .ok_or_else(|| format!("`{limit}` is no limit; write `1.5s` or `200ms`"))?;
-    let factor = match (metric.unit(), unit.trim()) {
-        (Unit::Ns, "us" | "µs") => 1e3,
-        (Unit::Ns, "ms") => 1e6,
-        (Unit::Ns, "s") => 1e9,
-        (Unit::Ns, other) => {
-            return Err(format!("`{other}` is no unit of time; write us, ms or s"));
-        }
-        (_, "") => 1.0,
-        (_, other) => {
-            return Err(format!(
-                "{name} has no unit `{other}`; write a plain number"
-            ));
-        }
+    let (name, quantile) = match (name.split_once(':'), name.split_once('.')) {
+        (Some((quantile, name)), _) | (None, Some((name, quantile))) => (name, Some(quantile)),
+        (None, None) => (name, None),
     };
+    let q = quantile.map_or(Ok(0.95), |quantile| quantile_of(quantile.trim()))?;
+    let metric: Metric = name.trim().parse()?;
+    let limit = crate::target::limit(limit.trim(), metric.unit())?;
+    if limit <= 0.0 {
+        return Err("a limit is above 0; write `1.5s` or `200ms`".to_owned());
+    }
     Ok(Slo {
         metric,
         q,
-        limit: value * factor,
+        limit,
         use_case,
     })
 }

@@ -7,6 +7,8 @@
 //! operator = ">=" | ">" | "<=" | "<" | "==" | "!="
 //! limit    = number [ "ns" | "us" | "µs" | "ms" | "s" | "%" ]
 //! ```
+//!
+//! `p95:ttft=200ms`, as objectives are written, is read as `ttft.p95<=200ms`.
 
 mod parse;
 mod quantity;

@@ -76,15 +76,6 @@ pub(crate) fn list(items: &[String]) -> String {
     }
 }
 
-/// `1 cell`, `3 cells`.
-pub(crate) fn count(n: usize, noun: &str) -> String {
-    if n == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{n} {noun}s")
-    }
-}
-
 /// A whole number that is not known to its last digit: three significant figures, grouped.
 pub fn rounded(x: f64) -> String {
     let digits = x.abs().max(1.0).log10().floor();

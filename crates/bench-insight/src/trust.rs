@@ -339,7 +339,7 @@ fn worst(mut found: Vec<TrustReason>) -> Option<TrustReason> {
         first.message = format!(
             "{} (the same in {})",
             first.message,
-            text::count(first.also_in.len(), "other cell")
+            bench_schema::counted(first.also_in.len(), "other cell")
         );
     }
     Some(first)

@@ -8,7 +8,7 @@ pub(crate) mod tables;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bench_insight::{ComparisonRow, ComparisonVerdict, RunComparison};
-use bench_schema::{Cause, CellRecord, RunRecord, TrustVerdict};
+use bench_schema::{Cause, CellRecord, RunRecord, TrustVerdict, counted};
 
 use crate::files::RunFiles;
 use crate::html::Page;
@@ -207,7 +207,7 @@ pub fn markdown(study: &Study<'_>) -> String {
 pub fn html(study: &Study<'_>) -> Result<String, ReportError> {
     let distributions = charts::distributions(study)?;
     let runs: usize = study.points.iter().map(|point| point.runs.len()).sum();
-    let mut page = Page::new(&study.title(), vec![format!("{runs} runs")]);
+    let mut page = Page::new(&study.title(), vec![counted(runs, "run")]);
     page.section("conclusions", "Conclusions");
     page.list(&sentences(study));
     page.charts(&charts::section(study));
@@ -239,13 +239,11 @@ fn all_tables(study: &Study<'_>) -> Vec<Table> {
 /// Differences named for each point.
 const NAMED: usize = 4;
 
-/// `after against before (1 and 1 runs)`.
+/// `after against before (4 and 3 runs)`.
 fn heading(held: &RunComparison) -> String {
     let (before, now) = held.runs;
-    format!(
-        "{} against {} ({now} and {before} runs)",
-        held.new, held.base
-    )
+    let before = counted(before, "run");
+    format!("{} against {} ({now} and {before})", held.new, held.base)
 }
 
 /// The conclusions with their numbers: untrusted runs first, then what the axis decides, then each point.

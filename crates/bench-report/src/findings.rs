@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use bench_schema::{Advice, Answer, Cause, Code, Evidence, Fact, Figure, Finding, Known, Unit};
+use bench_schema::{
+    Advice, Answer, Cause, Code, Evidence, Fact, Figure, Finding, Known, Unit, counted,
+};
 
 use crate::number;
 use crate::tables::{scale_of, significant};
@@ -203,16 +205,11 @@ pub(crate) fn place(cells: &[String]) -> String {
         [] => String::new(),
         [one] => format!(" in {}", text::shortened(one, 40)),
         [first, rest @ ..] => format!(
-            " in {} and {} more cell{}",
+            " in {} and {}",
             text::shortened(first, 40),
-            rest.len(),
-            plural(rest.len())
+            counted(rest.len(), "more cell")
         ),
     }
-}
-
-pub(crate) fn plural(n: usize) -> &'static str {
-    if n == 1 { "" } else { "s" }
 }
 
 /// The sentences that take more than filling in.
@@ -320,8 +317,8 @@ fn met(n: &Numbers<'_>) -> String {
     let names: BTreeSet<_> = limits.iter().map(|e| &e.of).collect();
     let (names, cells) = (names.len(), n.0.cells.len());
     let tightest = tightest(n).map_or_else(String::new, |t| format!("; the tightest is {t}"));
-    let (s, of_cells) = (plural(names), plural(cells));
-    format!("{names} objective{s} met in {cells} cell{of_cells}{rate}{tightest}")
+    let (names, cells) = (counted(names, "objective"), counted(cells, "cell"));
+    format!("{names} met in {cells}{rate}{tightest}")
 }
 
 /// What nobody can tell, an objective once for all its cells.

@@ -23,7 +23,9 @@ use results::{group_labels, origins};
 
 use std::collections::BTreeSet;
 
-use bench_schema::{Benchmark, CellRecord, ClockKind, Load, Metric, Origin, RunRecord, StopRule};
+use bench_schema::{
+    Benchmark, CellRecord, ClockKind, Load, Metric, Origin, RunRecord, StopRule, counted,
+};
 use serde_json::Value;
 
 use crate::table::{Cell, Column, Mark, Sheet, Table};
@@ -154,8 +156,7 @@ pub(crate) fn load_level(load: &Load) -> (Option<f64>, &'static str, &'static st
 
 /// `1 row more in report.md`.
 pub(crate) fn rows_more(left_out: usize, place: &str) -> String {
-    let rows = if left_out == 1 { "row" } else { "rows" };
-    format!("{left_out} {rows} more in {place}")
+    format!("{} more in {place}", counted(left_out, "row"))
 }
 
 /// A cell's label, made plain.
@@ -339,7 +340,7 @@ fn load_words(run: &RunRecord) -> String {
 
 fn stop_words(stop: &StopRule) -> String {
     let mut parts = Vec::new();
-    parts.extend(stop.requests.map(|n| format!("{n} requests")));
+    parts.extend(stop.requests.map(|n| counted(n, "request")));
     parts.extend(stop.duration.map(|d| number::duration(d.as_f64())));
     parts.extend(stop.precision.iter().cloned());
     parts.join(" or ")

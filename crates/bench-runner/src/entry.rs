@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use bench_insight::{RunComparison, ServerMatrix};
 use bench_schema::{
-    Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, read_within,
+    Benchmark, Factor, Load, RunRecord, SloVerdict, StopRule, TrustVerdict, counted, read_within,
 };
 use bench_workload::{DatasetSpec, LengthSpec, WorkloadError};
 
@@ -331,8 +331,9 @@ fn one_line(record: &RunRecord, folder: &Path) -> String {
     });
     let verdict = record.trust.verdict.as_str();
     format!(
-        "{verdict}: {completed} of {planned} requests answered in {} cells; results in {}\n",
-        record.cells.len(),
+        "{verdict}: {completed} of {} answered in {}; results in {}\n",
+        counted(planned, "request"),
+        counted(record.cells.len(), "cell"),
         folder.display()
     )
 }

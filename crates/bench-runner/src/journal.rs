@@ -22,7 +22,8 @@ pub enum JournalError {
     Create { path: PathBuf, source: io::Error },
     /// Some lines never reached the disk.
     #[error(
-        "{lost_lines} lines of {path} could not be written; the result counts them, and what was on disk before is there"
+        "{} of {path} could not be written; the result counts them, and what was on disk before is there",
+        bench_schema::counted(lost_lines, "line")
     )]
     Lost {
         path: PathBuf,

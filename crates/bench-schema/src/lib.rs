@@ -65,4 +65,4 @@ pub use slo::{Goodput, Share, Slo, SloOutcome, SloVerdict, TargetOutcome};
 pub use stored::json_schemas;
 pub use stored::to_json;
 pub use trust::{Trust, TrustReason, TrustVerdict};
-pub use units::{Nanos, Stamp};
+pub use units::{Nanos, Stamp, counted};

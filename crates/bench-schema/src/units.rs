@@ -169,6 +169,13 @@ impl Neg for Nanos {
     }
 }
 
+/// So many of something as words: `1 cell`, `12 cells`, `1,200 requests`. The number may be written out already.
+pub fn counted(n: impl fmt::Display, what: &str) -> String {
+    let n = n.to_string();
+    let plural = if n == "1" { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
 impl Sum for Nanos {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::ZERO, Add::add)

@@ -119,7 +119,7 @@ fn what_a_baseline_says_is_the_same_in_every_form() {
     );
     let page = form(&compare, "markdown");
     assert!(
-        page.starts_with("# run against baseline b (1 and 1 runs)\n"),
+        page.starts_with("# run against baseline b (1 and 1 run)\n"),
         "{page}"
     );
     for target in goals["targets"].as_array().unwrap() {

@@ -641,7 +641,7 @@ fn compare_along_a_tag_says_how_it_scales() {
         "Along gpus: throughput over that at 1 gpu:",
         "efficiency",
         "scaling",
-        "gpus 2 against gpus 1 (1 and 1 runs)",
+        "gpus 2 against gpus 1 (1 and 1 run)",
     ] {
         assert!(said.out.contains(words), "{words} is not in {}", said.out);
     }

@@ -71,7 +71,8 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     let counts = &cell.counts;
     let mut doubts = Vec::new();
     if counts.completed < FEWEST {
-        doubts.push(format!("only {} requests were answered", counts.completed));
+        let got = bench_schema::counted(counts.completed, "request");
+        doubts.push(format!("only {got} got an answer"));
     }
     let lost = counts.lost();
     if lost as f64 > MOST_LOST * counts.planned as f64 {

@@ -1,8 +1,8 @@
 //! Reading one gate.
 
-use bench_schema::Unit;
+use bench_schema::{Metric, Unit};
 
-use super::quantity::Quantity;
+use super::quantity::{Quantity, Statistic};
 use super::{Scope, Target};
 use crate::InsightError;
 
@@ -56,6 +56,8 @@ pub(super) fn gate(text: &str) -> Result<Target, InsightError> {
         target: text.to_owned(),
         problem,
     };
+    let of_objective = of_objective(text);
+    let text = of_objective.as_deref().unwrap_or(text);
     let (left, operator, right) = split(text).ok_or_else(|| {
         bad(
             "there is no comparison; write for instance `ttft.p95<=200ms` (>=, >, <=, <, ==, !=)"
@@ -75,6 +77,17 @@ pub(super) fn gate(text: &str) -> Result<Target, InsightError> {
         operator,
         limit,
     })
+}
+
+/// `p95:ttft=200ms`, as an objective is written, is `ttft.p95<=200ms`; a scope may stand before it.
+fn of_objective(text: &str) -> Option<String> {
+    let (left, limit) = text.split_once("<=").or_else(|| text.rsplit_once('='))?;
+    let (before, metric) = left.rsplit_once(':')?;
+    let (scope, quantile) = before.split_at(before.rfind(':').map_or(0, |colon| colon + 1));
+    let (metric, quantile) = (metric.trim(), quantile.trim());
+    let is_one = metric.parse::<Metric>().is_ok()
+        && matches!(Statistic::parse(quantile), Ok(Statistic::Quantile(_)));
+    is_one.then(|| format!("{scope}{metric}.{quantile}<={}", limit.trim()))
 }
 
 /// The text around the first operator. A lone `=` belongs to a selector.

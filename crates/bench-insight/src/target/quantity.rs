@@ -197,7 +197,7 @@ fn names(fixed: &[&[&str]], wanted: impl Fn(Metric) -> bool) -> String {
 }
 
 impl Statistic {
-    fn parse(name: &str) -> Result<Self, String> {
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
         Ok(match name {
             "mean" => Self::Mean,
             "min" => Self::Min,

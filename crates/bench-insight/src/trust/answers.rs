@@ -70,8 +70,7 @@ fn answered(scene: &Scene<'_>) -> u64 {
 }
 
 fn requests(n: u64) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} request{plural}", text::grouped(n as f64))
+    bench_schema::counted(text::grouped(n as f64), "request")
 }
 
 /// The most frequent failure in the server's or the system's words.
@@ -431,8 +430,9 @@ pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
     let few = completed > 0 && usize::try_from(completed).is_ok_and(|n| n < needed);
     if let Some((what, q, n, needed)) = named {
         let message = format!(
-            "p{} of {what} rests on {n} values, {needed} are needed",
+            "p{} of {what} rests on {}, {needed} are needed",
             text::level(q * 100.0),
+            bench_schema::counted(n, "value"),
         );
         return Some(Seen {
             next: Some("measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or ask for a lower quantile".to_owned()),

@@ -24,6 +24,24 @@ fn the_gates_of_the_cpu_study_are_read() {
 }
 
 #[test]
+fn a_quantile_may_be_written_as_in_an_objective() {
+    for (text, same) in [
+        ("p95:ttft=200ms", "ttft.p95<=200ms"),
+        ("p99.9:e2e<=2s", "e2e.p99.9<=2s"),
+        ("c8:p95:ttft=200ms", "c8:ttft.p95<=200ms"),
+        (
+            "use_case=code:p50:itl = 20ms",
+            "use_case=code:itl.p50<=20ms",
+        ),
+    ] {
+        assert_eq!(gate(text), gate(same), "{text}");
+    }
+    // the cell of that name has a rate, and no quantile is meant
+    assert!(gate("p95:requests_per_s>=1").is_ok());
+    assert!(gate("c8:ttft=200ms").is_err());
+}
+
+#[test]
 fn a_wrong_gate_names_the_part_and_what_is_known() {
     assert!(problem("ttft").contains("no comparison"));
     assert!(problem("ttft.p95<=200").contains("200ms"));

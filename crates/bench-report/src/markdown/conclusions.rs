@@ -1,6 +1,6 @@
 //! What the numbers say: headline figures, findings with their evidence, what to try.
 
-use bench_schema::{Answer, Benchmark, CellRecord, Code, Finding, Metric, RunRecord};
+use bench_schema::{Answer, Benchmark, CellRecord, Code, Finding, Metric, RunRecord, counted};
 
 use crate::findings as words;
 use crate::number;
@@ -112,8 +112,8 @@ fn latency(run: &RunRecord, dress: Dress) -> Option<String> {
     if shortest.0.id == longest.0.id {
         let e2e = shortest.0.headline(Metric::E2e)?;
         return Some(format!(
-            "E2E over {} requests: mean {}, p50 {}, p95 {}, p99 {}.",
-            e2e.n,
+            "E2E over {}: mean {}, p50 {}, p95 {}, p99 {}.",
+            counted(e2e.n, "request"),
             (dress.strong)(&super::ms(e2e.mean)),
             super::ms(e2e.p50()?),
             super::ms(e2e.quantile(0.95)?),

@@ -1,10 +1,11 @@
 //! The search for a capacity: what it found in a sentence, its stages, and how far each objective would go.
 
-use bench_schema::{CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord, SearchEnd, Slo};
+use bench_schema::{
+    CapacityRecord, CellRecord, ObjectiveCapacity, RunRecord, SearchEnd, Slo, counted,
+};
 
 use super::outcomes::amount;
 use super::{load_level, objective_words};
-use crate::findings::plural;
 use crate::number::{percent, short};
 use crate::table::{Cell, Column, Sheet, Table, Tone};
 use crate::text::{SENTENCE, shortened};
@@ -88,8 +89,8 @@ pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
     };
     let stages = stages(run, found).count();
     said += &format!(
-        ". {} requests in {} and {} s",
-        found.requests,
+        ". {} in {} and {} s",
+        counted(found.requests, "request"),
         counted(stages, "stage"),
         short(found.seconds)
     );
@@ -101,10 +102,6 @@ pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
         );
     }
     Some(said)
-}
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", plural(n))
 }
 
 /// A share within an objective in percent, with its interval.

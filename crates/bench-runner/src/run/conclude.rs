@@ -7,7 +7,7 @@ use bench_insight::CellEvidence;
 use bench_schema::{
     Analysis, CellAnalysis, CellRecord, ClientRecord, ClockRecord, Counts, Load, Nanos, Origin,
     PlanRecord, RunRecord, Schema, Stamp, ToolRecord, Trust, TrustReason, TrustVerdict,
-    WindowRates,
+    WindowRates, counted,
 };
 
 use super::Run;
@@ -182,14 +182,17 @@ pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunEr
         ..TrustReason::new(
             "recorder_held_up",
             TrustVerdict::Doubtful,
-            format!("{held_up} records had to wait until the recorder had room, and their workers with them"),
+            format!(
+                "{} had to wait until the recorder had room, and their workers with them",
+                counted(held_up, "record")
+            ),
         )
     });
     let lost = lost.iter().map(|error| {
         let what = match error {
             RunError::Journal(JournalError::Lost { path, lost_lines, source }) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{lost_lines} lines of {name} could not be written ({source}): what was counted as they came has them, what is made of the file lacks them")
+                format!("{} of {name} could not be written ({source}): what was counted as they came has them, what is made of the file lacks them", counted(lost_lines, "line"))
             }
             other => other.to_string(),
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bench_schema::{Load, Nanos};
+use bench_schema::{Load, Nanos, counted};
 use bench_workload::{LengthSummary, PlanSummary};
 
 use super::Run;
@@ -23,10 +23,10 @@ impl Run<'_> {
             None => crate::server::shown(&self.urls).join(", "),
         };
         let mut text = format!(
-            "bench-{} would measure {target} ({}) in {} cells; seed {}, prompts sized by {}\n",
+            "bench-{} would measure {target} ({}) in {}; seed {}, prompts sized by {}\n",
             self.settings.benchmark.as_str(),
             self.settings.target.api,
-            cells.len(),
+            counted(cells.len(), "cell"),
             self.settings.seed,
             self.token_counter.name(),
         );
@@ -39,14 +39,12 @@ impl Run<'_> {
         }
         let server = &self.settings.server;
         if !server.vary.is_empty() {
-            let (many, rounds) = (
-                server.settings().len(),
-                crate::matrix::rounds(self.settings),
-            );
+            let many = counted(server.settings().len(), "setting");
+            let rounds = counted(crate::matrix::rounds(self.settings), "round");
             // writing to a String cannot fail
             let _written = writeln!(
                 text,
-                "once in each of {many} settings, in {rounds} rounds, the server started anew for each"
+                "{many}, each once in {rounds}, the server started anew for each"
             );
         }
         for cell in cells {
@@ -66,7 +64,7 @@ impl Run<'_> {
         let summary = plan.summary(LOOK_AT).map_err(RunError::Workload)?;
         let requests = summary.requests.map_or_else(
             || "requests until it ends by time".to_owned(),
-            |n| format!("{n} requests"),
+            |n| counted(n, "request"),
         );
         let repeats = if cell.repeats > 1 {
             format!(" × {} repeats", cell.repeats)
@@ -125,8 +123,8 @@ fn lines(summary: &PlanSummary) -> impl Iterator<Item = String> {
         arrivals,
         (summary.skipped_lines > 0).then(|| {
             format!(
-                "{} lines of the dataset could not be read and were passed over",
-                summary.skipped_lines
+                "{} of the dataset could not be read and passed over",
+                counted(summary.skipped_lines, "line")
             )
         }),
     ];
