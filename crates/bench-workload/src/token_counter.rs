@@ -7,7 +7,11 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use tokenizers::Tokenizer;
+use tokenizers::models::bpe::BPE;
+use tokenizers::{
+    DecoderWrapper, Model as _, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
+    Tokenizer, TokenizerImpl,
+};
 
 use crate::builtin_prompts::WordPool;
 use crate::{WorkloadError, bounded, builtin_prompts};
@@ -206,6 +210,36 @@ where
 /// Enough for prompts that do not repeat; looking for more only delays the start with large vocabularies.
 const VOCABULARY_WORDS: usize = 8192;
 
+/// A tokenizer whose model's kind is known before it is read.
+type Of<Model> = TokenizerImpl<
+    Model,
+    NormalizerWrapper,
+    PreTokenizerWrapper,
+    PostProcessorWrapper,
+    DecoderWrapper,
+>;
+
+/// A `tokenizer.json`. Nearly all models are BPE: read as one, the vocabulary goes straight to its place, where a model of any kind is
+/// first held as a tree of JSON.
+fn parse(bytes: &[u8]) -> tokenizers::Result<Tokenizer> {
+    let known: Result<Of<BPE>, _> = serde_json::from_slice(bytes);
+    known.map_or_else(|_| Tokenizer::from_bytes(bytes), |known| Ok(known.into()))
+}
+
+/// The model's own tokens by their ids, in order.
+fn vocabulary(tokenizer: &Tokenizer) -> Vec<(u32, String)> {
+    let model = tokenizer.get_model();
+    let size = u32::try_from(model.get_vocab_size()).unwrap_or(u32::MAX);
+    let dense = (0..size).map(|id| Some((id, model.id_to_token(id)?)));
+    // A vocabulary with holes, or with two tokens of one id, is copied whole, which takes five times as long.
+    dense.collect::<Option<_>>().unwrap_or_else(|| {
+        let tokens = model.get_vocab().into_iter();
+        let mut tokens: Vec<(u32, String)> = tokens.map(|(token, id)| (id, token)).collect();
+        tokens.sort_unstable();
+        tokens
+    })
+}
+
 /// A tokenizer of the Hugging Face format: exact lengths, where it is the one that the server uses.
 pub struct HfTokenizer {
     name: String,
@@ -236,7 +270,7 @@ impl HfTokenizer {
                 other => other,
             },
         )?;
-        let tokenizer = Tokenizer::from_bytes(bytes).map_err(|cause| wrong(cause.to_string()))?;
+        let tokenizer = parse(&bytes).map_err(|cause| wrong(cause.to_string()))?;
         Ok(Self::new(tokenizer, file.display().to_string()))
     }
 
@@ -278,13 +312,8 @@ impl HfTokenizer {
             .get_added_tokens_decoder()
             .into_keys()
             .collect();
-        let vocabulary = self.tokenizer.get_vocab(false);
-        let mut ids: Vec<u32> = vocabulary
-            .into_values()
-            .filter(|id| !added.contains(id))
-            .collect();
-        ids.sort_unstable();
-        ids
+        let ids = vocabulary(&self.tokenizer).into_iter().map(|(id, _)| id);
+        ids.filter(|id| !added.contains(id)).collect()
     }
 
     /// Words of letters that are one token where they follow a blank; first those that are one token at the start, too.

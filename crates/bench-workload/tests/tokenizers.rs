@@ -397,6 +397,65 @@ fn a_tokenizer_is_read_from_its_file_or_folder_and_its_truncation_does_not_count
     Ok(())
 }
 
+#[test]
+fn a_file_is_read_as_the_library_reads_it_whatever_its_model() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("tokenizer.json");
+    for (kind, tokenizer) in every()? {
+        let mut whole = serde_json::to_value(&tokenizer)?;
+        let mut forms = vec![whole.clone()];
+        if let Some(merges) = whole["model"]["merges"].as_array_mut() {
+            for merge in merges {
+                let pair: Vec<&str> = merge
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|part| part.as_str())
+                    .collect();
+                *merge = pair.join(" ").into();
+            }
+            forms.push(whole.clone());
+            whole["model"]["of_another_time"] = 1.into();
+            forms.push(whole);
+        }
+        for form in forms {
+            std::fs::write(&file, serde_json::to_vec(&form)?)?;
+            let library = Tokenizer::from_file(&file)?;
+            let opened = HfTokenizer::open(&file)?;
+            let other = HfTokenizer::new(library.clone(), kind);
+            assert!(opened.ids() == other.ids(), "{kind}: the ids");
+            for text in CORPUS.iter().flat_map(|text| text.lines()).take(40) {
+                assert_eq!(
+                    opened.count(text)?,
+                    count(&library, text)?,
+                    "{kind}: {text}"
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn ids_are_those_of_the_vocabulary_also_where_it_has_holes() -> Result<(), Problem> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("tokenizer.json");
+    for (vocabulary, expected) in [
+        (r#"{"b":1,"a":0,"ab":2}"#, vec![0, 1, 2]),
+        (r#"{"b":7,"a":0,"ab":3}"#, vec![0, 3, 7]),
+    ] {
+        std::fs::write(
+            &file,
+            format!(
+                r#"{{"version":"1.0","model":{{"type":"BPE","vocab":{vocabulary},"merges":["a b"]}}}}"#
+            ),
+        )?;
+        let ids = HfTokenizer::open(&file)?.ids();
+        assert_eq!(ids.as_deref(), Some(expected.as_slice()));
+    }
+    Ok(())
+}
+
 /// Keeps the wrapper types in the trainers' signatures honest: a model of the wrong kind would not train.
 #[test]
 fn the_three_tokenizers_are_of_three_kinds() -> Result<(), Problem> {

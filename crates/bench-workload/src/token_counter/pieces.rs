@@ -11,7 +11,7 @@ use tokenizers::{
     PreTokenizedString, PreTokenizer as _, Tokenizer,
 };
 
-use super::Measured;
+use super::{Measured, vocabulary};
 use crate::{Draw, Seed, builtin_prompts};
 
 /// What stands before a word while it is encoded, so that it follows a blank.
@@ -336,14 +336,13 @@ fn has_tokens_across_blanks(tokenizer: &Tokenizer) -> bool {
     let is_blank = |c: char| matches!(c, ' ' | '\u{120}' | '\u{2581}');
     let added = tokenizer.get_added_tokens_decoder();
     let by_name: HashSet<&str> = added.values().map(|token| token.content.as_str()).collect();
-    let across = |token: &String| {
+    let across = |(_, token): &(u32, String)| {
         let mut pairs = token.chars().zip(token.chars().skip(1));
         // added tokens stand for their own characters, in which U+2581 is no blank
         !by_name.contains(token.as_str())
             && pairs.any(|(before, c)| before.is_ascii_graphic() && is_blank(c))
     };
-    let vocabulary = tokenizer.get_vocab(false);
-    vocabulary.keys().any(across)
+    vocabulary(tokenizer).iter().any(across)
         || added
             .values()
             .any(|token| token.lstrip || token.rstrip || token.content.contains(' '))
