@@ -1,7 +1,7 @@
-//! Figures of many runs side by side, by polars: `pivot`, and the points of `compare`.
+//! `pivot`: a figure of many runs side by side, by polars.
 
 use bench_frames::FramesError;
-use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame, PlSmallStr};
+use bench_frames::polars::prelude::{AnyValue, Column as Series, DataFrame};
 use bench_report::{Cell, Column, Table};
 use bench_schema::{Metric, RunRecord, TrustVerdict, Unit};
 
@@ -10,34 +10,6 @@ use crate::compare::names;
 use crate::error::CommandError;
 use crate::run_folder::{RunFolder, open_group};
 use crate::{Done, json};
-
-/// The best cell of each level of the axis, or of each group of runs under its name.
-pub(crate) fn along(
-    groups: &[Vec<RunFolder>],
-    axis: Option<&str>,
-    names: &[String],
-) -> Result<Table, CommandError> {
-    let runs = groups.iter().flatten().map(|run| &run.record);
-    let numbered = runs.enumerate();
-    let runs: Vec<(String, &RunRecord)> = numbered.map(|(i, run)| (i.to_string(), run)).collect();
-    let mut frame = bench_frames::cells_of(&runs)?;
-    let by = format!("tag.{}", axis.unwrap_or("run"));
-    if axis.is_none() {
-        let of_cells = groups.iter().zip(names).flat_map(|(group, name)| {
-            let cells = group.iter().map(|run| run.record.cells.len()).sum();
-            std::iter::repeat_n(name.as_str(), cells)
-        });
-        let of_cells: Vec<&str> = of_cells.collect();
-        let column = Series::new(PlSmallStr::from_str(&by), of_cells);
-        frame.with_column(column).map_err(FramesError::from)?;
-    }
-    let frame = bench_frames::along(&frame, &by)?;
-    let title = axis.map_or_else(
-        || "Each run at its best cell".to_owned(),
-        |tag| format!("Along {tag}, each level at its best cell"),
-    );
-    table(&frame, &title)
-}
 
 pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
     let mut runs = Vec::new();
@@ -49,14 +21,13 @@ pub(crate) fn pivot(arguments: &Pivot) -> Result<Done, CommandError> {
     let of: Vec<(String, &RunRecord)> = names(&each).into_iter().zip(records).collect();
     let cells = bench_frames::cells_of(&of)?;
     let (rows, columns, value) = (&arguments.rows, &arguments.columns, &arguments.value);
-    let frame = bench_frames::pivot_cells(&cells, rows, columns, value)?;
+    let (frame, trust) = bench_frames::pivot_cells(&cells, rows, columns, value)?;
     let title = match heading(value) {
         // Shares stand as they are stored.
         (_, "" | "%") => format!("{value} by {rows} and {columns}"),
         (what, unit) => format!("{what} ({unit}) by {rows} and {columns}"),
     };
     let mut table = table(&frame, &title)?;
-    let trust = bench_frames::trust_of_cells(&cells, rows, columns)?;
     mark(&mut table, &frame, &trust)?;
     let output = match arguments.output {
         Output::Table => table.alone(),
@@ -138,11 +109,8 @@ fn heading(name: &str) -> (String, &'static str) {
     match name {
         "output_tokens_per_s" => ("output".to_owned(), "tok/s"),
         "requests_per_s" => ("requests".to_owned(), "req/s"),
-        "scaling_factor" => ("scaling".to_owned(), "×"),
-        "efficiency" => (plain(), "%"),
         "gpu_use" => ("GPU use".to_owned(), "%"),
         "gpu_memory" => ("peak GPU memory".to_owned(), "%"),
-        "cell" => ("best cell".to_owned(), ""),
         _ => {
             let parts = name.split_once('.');
             let metric = parts.and_then(|(metric, _)| metric.parse::<Metric>().ok());

@@ -285,8 +285,9 @@ impl RunFolder {
     fn left_out(&mut self, done: &Concluded, unread: Vec<String>) -> Result<(), CommandError> {
         let unknown = done.unknown.iter().map(|(cell, records)| {
             let cell = cell.escape_debug();
+            let are = if *records == 1 { "is" } else { "are" };
             let records = counted(records, "request");
-            format!("{records} of cell {cell}, which this run does not have")
+            format!("{records} {are} of cell {cell}, which this run does not have")
         });
         let unknown: Vec<String> = unknown.collect();
         if done.requests == 0 && !unknown.is_empty() {

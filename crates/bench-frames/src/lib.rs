@@ -3,14 +3,14 @@
 //! [`requests`] has a row for each request, [`tokens`] for each content event, [`readings`] for each value that was read, [`cells`]
 //! for each cell with its figures. Journals are streamed, in batches: [`write_run`] writes a run of any length as Parquet with
 //! bounded memory. The latencies are those of `bench-metrics`, in milliseconds; what is not known is null, never NaN.
-//! [`pivot_cells`] and [`along`] put figures of many runs side by side; statistics are those of `bench-metrics` to the last digit.
+//! [`pivot_cells`] puts a figure of many runs side by side.
 //!
 //! ```no_run
-//! use bench_frames::{Statistic, pivot, requests, run_dirs};
+//! use bench_frames::{cells, pivot_cells, run_dirs};
 //!
 //! let runs = run_dirs("results".as_ref());
-//! let frame = requests(&runs)?;
-//! let table = pivot(&frame, "tag.gpus", "concurrency", "e2e_ms", Statistic::Quantile(0.95))?;
+//! let frame = cells(&runs)?;
+//! let (table, trust) = pivot_cells(&frame, "gpus", "concurrency", "e2e.p95")?;
 //! # Ok::<(), bench_frames::FramesError>(())
 //! ```
 
@@ -21,7 +21,7 @@ mod table;
 mod write;
 
 pub use cells::{cells, cells_of};
-pub use figures::{Statistic, along, pivot, pivot_cells, trust_of_cells};
+pub use figures::pivot_cells;
 pub use journals::{readings, requests, tokens};
 /// The crate that the frames are of, so that who reads them needs no other version of it.
 pub use polars;
@@ -57,7 +57,7 @@ pub enum FramesError {
     #[error("there is no column `{name}`; known are {known}")]
     NoColumn { name: String, known: String },
     /// A column that is no number.
-    #[error("column `{name}` holds {dtype}, not numbers; pivot a number such as e2e_ms")]
+    #[error("column `{name}` holds {dtype}, not numbers; pivot a number such as e2e.p95")]
     NotANumber { name: String, dtype: String },
     /// Different cells in one place of a pivot.
     #[error(

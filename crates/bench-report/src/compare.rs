@@ -36,19 +36,14 @@ pub struct Point<'a> {
 pub struct Study<'a> {
     axis: Option<String>,
     points: Vec<Point<'a>>,
-    along: Option<Table>,
 }
 
 impl<'a> Study<'a> {
-    /// Of points along a tag, or of runs without an axis. `along` is a table of the points with their best cells.
+    /// Of points along a tag, or of runs without an axis.
     ///
     /// # Errors
     /// [`ReportError::TooFewRuns`] where there are not two points to compare.
-    pub fn new(
-        points: Vec<Point<'a>>,
-        axis: Option<&str>,
-        along: Option<Table>,
-    ) -> Result<Self, ReportError> {
+    pub fn new(points: Vec<Point<'a>>, axis: Option<&str>) -> Result<Self, ReportError> {
         if points.len() < 2 {
             return Err(ReportError::TooFewRuns {
                 given: points.len(),
@@ -57,7 +52,6 @@ impl<'a> Study<'a> {
         Ok(Self {
             axis: axis.map(str::to_owned),
             points,
-            along,
         })
     }
 
@@ -157,7 +151,7 @@ pub fn json(study: &Study<'_>) -> serde_json::Value {
             "axis": axis,
             "conclusions": conclusions(study),
             "findings": bench_insight::findings_by_tag(axis, &study.firsts()),
-            "along": study.along.as_ref().map(Table::to_json),
+            "along": tables::along(study).map(|table| table.to_json()),
             "comparisons": held,
         }),
     }
@@ -165,8 +159,7 @@ pub fn json(study: &Study<'_>) -> serde_json::Value {
 
 /// The points with their best cells as a table for a terminal; nothing where none was given.
 pub fn along(study: &Study<'_>) -> String {
-    let along = study.along.as_ref();
-    along.map_or_else(String::new, |table| table.section(false))
+    tables::along(study).map_or_else(String::new, |table| table.section(false))
 }
 
 /// A whole comparison as Markdown: conclusions, the points, what changed, in what the runs differ.
@@ -174,7 +167,7 @@ pub fn markdown(study: &Study<'_>) -> String {
     let mut out = format!("# {}\n\n", text::markdown(&study.title()));
     out.push_str(&bullets(&sentences(study)));
     let all = [
-        study.along.clone(),
+        tables::along(study),
         tables::tails(study),
         tables::differences(study),
     ];
@@ -230,8 +223,7 @@ fn all_tables(study: &Study<'_>) -> Vec<Table> {
     let changes = study
         .held()
         .map(|(_, held)| tables::changes(held).not_empty());
-    let along = study.along.clone().and_then(Table::not_empty);
-    let first = [along, tables::tails(study)].into_iter();
+    let first = [tables::along(study), tables::tails(study)].into_iter();
     let all = first.chain(changes).chain([tables::differences(study)]);
     all.flatten().collect()
 }

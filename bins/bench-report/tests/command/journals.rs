@@ -775,7 +775,7 @@ fn the_files_of_two_runs_in_one_folder_are_told_apart() {
     let mut design = others.clone();
     design["cells"][0]["id"] = "c9".into();
     fs::write(run.join(BEGIN_FILE), design.to_string()).unwrap();
-    is_told(&run, &["of another server", "120 requests of cell c4"]);
+    is_told(&run, &["of another server", "120 requests are of cell c4"]);
     assert!(!run.join("run.json").exists());
     // it has the same ones; the list of the journals knows better
     let run = killed(&folder.path().join("list"), &open_run(), &records);
