@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Merge(Merge),
     /// Make run.json and the reports again from the records of a run that was killed.
     Recover(Recover),
+    /// Write the runs of a folder as pages: a list with a filter, and the report of each.
+    Site(Site),
 }
 
 /// What stdout gets.
@@ -215,4 +217,13 @@ pub(crate) struct Recover {
     pub(crate) anew: bool,
     #[command(flatten)]
     pub(crate) reads: Reads,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Site {
+    /// A folder of run directories.
+    pub(crate) folder: PathBuf,
+    /// Where to write index.html and runs/; pages that lie there are replaced.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `bench-report`: render, compare, gate, keep as baselines, export, merge and recover results. It measures nothing.
+//! `bench-report`: render, compare, gate, keep as baselines, export, merge, recover and list results. It measures nothing.
 
 #![expect(
     clippy::format_push_string,
@@ -19,6 +19,7 @@ mod journal;
 mod merge;
 mod render;
 mod run_folder;
+mod site;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -87,6 +88,7 @@ fn run(command: Command) -> Result<Done, CommandError> {
         Command::Capacity(arguments) => capacity::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
+        Command::Site(arguments) => site::run(&arguments),
         Command::Recover(arguments) => render::recover(&arguments),
     }
 }

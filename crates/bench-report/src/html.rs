@@ -52,13 +52,15 @@ pub fn render(run: &RunRecord, files: &RunFiles) -> Result<String, ReportError> 
 }
 
 const CSS: &str = include_str!("html/page.css");
-const PAGE: &str = include_str!("html/page.js");
+pub(crate) const PAGE: &str = include_str!("html/page.js");
 
 pub(crate) struct Page {
     title: String,
     facts: Vec<String>,
     body: String,
     links: Vec<(&'static str, &'static str)>,
+    /// In their order; a page without charts does without the library.
+    pub(crate) scripts: Vec<&'static str>,
 }
 
 impl Page {
@@ -69,6 +71,7 @@ impl Page {
             facts,
             body: String::new(),
             links: Vec::new(),
+            scripts: vec![ECHARTS, DRAW, PAGE],
         }
     }
 
@@ -101,8 +104,11 @@ impl Page {
     }
 
     pub(crate) fn finish(self) -> String {
-        let scripts = [ECHARTS, DRAW, PAGE];
-        let hashes = scripts.map(|script| format!("'sha256-{}'", hash(script)));
+        let scripts = &self.scripts;
+        let hashes = scripts
+            .iter()
+            .map(|script| format!("'sha256-{}'", hash(script)));
+        let hashes: Vec<String> = hashes.collect();
         let policy = format!(
             "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'",
             hashes.join(" ")
@@ -126,9 +132,9 @@ impl Page {
                         }
                         button #theme type="button" hidden aria-pressed="false" { "Light / dark" }
                     }
-                    nav aria-label="Sections" { div { @for (id, title) in &self.links { a href={ "#" (id) } { (title) } } } }
+                    @if !self.links.is_empty() { nav aria-label="Sections" { div { @for (id, title) in &self.links { a href={ "#" (id) } { (title) } } } } }
                     main { (PreEscaped(&self.body)) }
-                    footer { p { (FOOTER) } }
+                    @if scripts.contains(&ECHARTS) { footer { p { (FOOTER) } } }
                     @for script in scripts { script { (PreEscaped(script)) } }
                 }
             }

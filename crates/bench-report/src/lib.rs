@@ -26,6 +26,7 @@ pub mod findings;
 pub mod html;
 pub mod markdown;
 pub mod matrix;
+pub mod site;
 pub mod terminal;
 
 pub use files::RunFiles;

@@ -4,6 +4,7 @@
 mod baselines;
 mod journals;
 mod mutations;
+mod sites;
 mod support;
 
 use std::fs;

@@ -111,6 +111,7 @@ fn all_pages() -> Vec<(&'static str, String)> {
     let mut pages = html::pages();
     pages.push(("hostile", hostile::page()));
     pages.extend(crate::compare::pages());
+    pages.push((crate::site::LIST, crate::site::page()));
     pages
 }
 
@@ -121,7 +122,10 @@ fn every_page_draws_all_its_charts_without_a_word_on_the_console_or_the_network(
         for width in [1280, 390] {
             let seen = open(&browser, &page, width);
             let charts = page.matches("data-chart>").count();
-            assert!(charts > 0, "{name} has no chart");
+            assert!(
+                charts > 0 || name == crate::site::LIST,
+                "{name} has no chart"
+            );
             assert!(
                 seen.dom.contains(&format!("data-ready=\"{charts}\"")),
                 "{name} at {width}: the script did not end; console {:?}",
@@ -199,4 +203,28 @@ fn no_text_lies_on_another_or_leaves_its_chart_or_the_window() {
         }
     }
     assert!(all.is_empty(), "{} faults:\n{}", all.len(), all.join("\n"));
+}
+
+#[test]
+fn the_list_is_narrowed_by_words_and_two_ticked_runs_lead_to_their_comparison() {
+    let Some(browser) = browser() else { return };
+    let page = crate::site::page();
+    let (_, policy) = page
+        .split_once("http-equiv=\"Content-Security-Policy\"")
+        .unwrap();
+    assert!(policy.contains("script-src 'sha256-"));
+    let act = r"
+        var filter = document.getElementById('filter'), boxes = document.querySelectorAll('#runs input');
+        [0, 2, 1].forEach(function (i) { boxes[i].click(); });
+        filter.value = 'GPUS=2 throughput';
+        filter.dispatchEvent(new Event('input'));
+        document.body.setAttribute('data-ticked', document.querySelectorAll('#runs input:checked').length);";
+    let page = page.replacen("http-equiv=\"Content-Security-Policy\"", "name=\"was\"", 1);
+    let page = page.replacen("</body>", &format!("<script>{act}</script></body>"), 1);
+    let seen = open(&browser, &page, 1280);
+    assert!(seen.dom.contains("data-ticked=\"2\""));
+    // the third tick takes the first away, and the older run is the base
+    assert!(seen.dom.contains("href=\"compare/c/b.html\""));
+    assert!(seen.dom.contains(">1 of 4 shown<"));
+    assert_eq!(seen.dom.matches("<tr hidden").count(), 3);
 }

@@ -16,6 +16,7 @@ mod html;
 mod large;
 mod matrix;
 mod seeds;
+mod site;
 mod support;
 mod tables;
 mod terminal;

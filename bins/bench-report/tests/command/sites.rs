@@ -1,0 +1,64 @@
+//! `site`: every run of a folder is in the list, read or not.
+
+use std::fs;
+
+use crate::support::{blank, both_cells, command, ended, killed};
+use crate::text;
+
+#[test]
+fn every_run_of_a_folder_is_listed_and_what_cannot_be_read_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, out) = (folder.path().join("runs"), folder.path().join("site"));
+    let records = both_cells(1.0);
+    let mut tagged = blank();
+    tagged["tags"]["commit"] = "<i>&\"".into();
+    ended(&runs.join("a <b>&'\" é%"), &tagged, &records);
+    let mut later = blank();
+    later["started_at"] = "2026-11-21T13:00:00Z".into();
+    ended(&runs.join("later"), &later, &records);
+    killed(&runs.join("cut"), &blank(), &records[..20]);
+    killed(&runs.join("broken"), &blank(), &records);
+    fs::write(runs.join("broken/run.json"), "{").unwrap();
+    fs::create_dir_all(runs.join("lost")).unwrap();
+    fs::write(runs.join("lost/requests.jsonl"), "").unwrap();
+    let said = command(&["site", text(&runs), "--out", text(&out)]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("5 runs listed"), "{}", said.err);
+    let index = fs::read_to_string(out.join("index.html")).unwrap();
+    let rows = index.split("<tr>").skip(2);
+    let rows: Vec<&str> = rows.map(|row| row.split("</tr>").next().unwrap()).collect();
+    let row = |name: &str| {
+        let place = rows.iter().position(|row| row.contains(name));
+        place.unwrap_or_else(|| panic!("{name} is not listed"))
+    };
+    assert_eq!((rows.len(), row("later")), (5, 0));
+    let odd = "a &lt;b&gt;&amp;'&quot; é%";
+    assert!(rows[row(odd)].contains("commit=&lt;i&gt;&amp;&quot;"));
+    assert!(rows[row(odd)].contains("href=\"runs/a~20~3cb~3e~26~27~22~20~c3~a9~25.html\""));
+    assert!(rows[row("cut</bdi>")].contains("INCOMPLETE: "));
+    for name in ["broken</bdi>", "lost</bdi>"] {
+        assert!(row(name) >= 3, "{name} is not at the end");
+        assert!(rows[row(name)].contains("CANNOT BE READ: "), "{name}");
+        assert!(!rows[row(name)].contains("href"), "{name}");
+    }
+    for link in index.split("href=\"").skip(1) {
+        let link = link.split('"').next().unwrap();
+        let page = fs::read_to_string(out.join(link)).unwrap();
+        assert!(page.contains("data-chart"), "{link} is no report");
+    }
+    // again, over what is there
+    let again = command(&["site", text(&runs), "--out", text(&out)]);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert!(index == fs::read_to_string(out.join("index.html")).unwrap());
+}
+
+#[test]
+fn a_folder_without_runs_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("site");
+    for place in [folder.path().to_owned(), folder.path().join("nowhere")] {
+        let said = command(&["site", text(&place), "--out", text(&out)]);
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(!out.exists());
+    }
+}
