@@ -261,7 +261,10 @@ impl SearchAsked {
         match why {
             Why::Precise => None,
             Why::Budget if bracketed => Some("the budget is spent: with more `--budget` the interval gets narrower".to_owned()),
-            Why::Budget => Some("the budget was spent before the capacity was seen from both sides: give it more `--budget`".to_owned()),
+            Why::Budget => Some(format!(
+                "the budget was spent before the capacity was seen from both sides: give it more `--budget`; near the capacity a stage takes {} requests or more",
+                self.searching(slos, 1.0).least_near()
+            )),
             Why::MissedAlone => {
                 let lowest = cells.iter().filter_map(|cell| Some((self.load_of(cell)?, cell)));
                 let (load, cell) = lowest.min_by(|a, b| a.0.total_cmp(&b.0))?;

@@ -7,7 +7,7 @@
 //! Around its crossing the share within an objective is taken as logistic in the logarithm of the load: logit A = logit q − b·(ln load − c),
 //! where c is the logarithm of the capacity. What the stages say of c and b is a likelihood on a grid, each stage counting for as many
 //! values as its own dependence in time leaves, less where stages scatter about the curve more than that, and less the further it is
-//! from the crossing, where no line holds. The interval of c is that of its marginal distribution with b free (log-uniform). With all
+//! from the crossing, where no line holds. The interval of c is that of its marginal distribution with b free (log-normal, about what queues have). With all
 //! values within, or all beyond, the same likelihood has one open side, which is how the search knows where to go: twice, or half.
 //! `docs/metrics.md` has what it covers, and an architecture decision record why it is no bisection and no isotonic regression.
 
@@ -140,18 +140,28 @@ const WARM: f64 = 0.15;
 const WARM_SECONDS: f64 = 2.0;
 /// Beyond the first by so much, nobody looks any further.
 const HIGHEST: f64 = 1e6;
-/// Stages near the crossing before an answer can be precise.
+/// Stages near the crossing before it is told how they scatter about the curve.
 const FEWEST: usize = 4;
+/// And before an answer can be precise: of fewer, the two speeds of a server that changes can pass for a steep curve.
+const FEWEST_PRECISE: usize = 6;
+/// Stages near the crossing from which on its two sides are measured: until then what is nearest is, with ever longer stages.
+const BEGUN: usize = 2;
 /// Half-width of the kernel around the crossing, in ln load, in log odds: beyond it the curve is no line.
-const REACH_ODDS: f64 = 2.5;
+const REACH_ODDS: f64 = 4.0;
 /// Its bounds in ln load.
 const REACH: (f64, f64) = (0.08, 0.35);
 /// What a stage that is out of reach, or too short, can say at most of the side on which it is, in log odds.
 const MOST_FAR: f64 = 3.0;
-/// Stages of fewer requests than so many times [`Search::fewest`] are too short to be in their steady state.
-const LONG: u64 = 12;
-/// How far from the crossing stages are placed, in log odds.
-const ARM: f64 = 0.6;
+/// Stages of fewer requests than so many times [`Search::fewest`] tell a side and no more: a queue that had no time to build is within.
+const LONG: u64 = 2;
+/// Those of at least so many are surely in their steady state, so that they can contradict each other.
+const STEADY: u64 = 12;
+/// Requests of a stage near the crossing, at least and at first at most, in the same unit.
+const STAGE: (u64, u64) = (4, 20);
+/// How far below and above the crossing stages are placed, in log odds: so far apart that they tell the slope too, and where it is told for less.
+const ARMS: (f64, f64) = (1.2, 1.5);
+/// Scatter up to which an answer is precise.
+const CALM: f64 = 4.0;
 /// Scatter from which on the curve does not describe the stages.
 const UNSTEADY: f64 = 20.0;
 
@@ -177,7 +187,8 @@ impl Search {
             return Next::Stop(Why::Unsteady);
         }
         let is_precise = width.is_some_and(|w| w <= self.precision);
-        if near.len() >= FEWEST && is_precise && !is_unsteady {
+        let is_calm = crossing.scatter <= CALM;
+        if near.len() >= FEWEST_PRECISE && is_precise && is_calm {
             return Next::Stop(Why::Precise);
         }
         let (load, requests) = self.place(&told, crossing, &near);
@@ -229,6 +240,11 @@ impl Search {
     pub fn fewest(&self) -> u64 {
         let strictest = self.attain.iter().copied().fold(0.5, f64::max);
         count((MAY_MISS / (1.0 - strictest)).min(1e6))
+    }
+
+    /// Requests of a stage near the crossing, at least.
+    pub fn least_near(&self) -> u64 {
+        STAGE.0 * self.fewest()
     }
 
     /// A stage as long as is wanted, or as is left; of what is too little for a stage, none.
@@ -295,7 +311,7 @@ impl Search {
         {
             return Some(Why::MissedAlone);
         }
-        let long = LONG * self.fewest();
+        let long = STEADY * self.fewest();
         let upside_down = (0..self.attain.len())
             .any(|i| (self.attain.get(i)).is_some_and(|q| is_upside_down(stages, i, *q, long)));
         if upside_down {
@@ -317,6 +333,16 @@ impl Search {
         with_distance.filter(|(d, _)| d.abs() < reach).collect()
     }
 
+    /// Whether every objective was met at this load and less, as far as was seen: there is nothing to learn below it.
+    fn is_met(&self, stages: &[Stage], load: f64) -> bool {
+        let is_met = |share: &Option<Share>, attain: &f64| share.is_none_or(|s| s.value >= *attain);
+        let mut at = stages.iter().filter(|s| s.load <= load);
+        at.all(|s| {
+            s.requests >= self.fewest()
+                && (s.shares.iter().zip(&self.attain)).all(|(share, attain)| is_met(share, attain))
+        })
+    }
+
     /// Where to measure, and how much.
     fn place(&self, stages: &[Stage], crossing: &Crossing, near: &[(f64, &Stage)]) -> (f64, u64) {
         let fewest = self.fewest();
@@ -334,11 +360,13 @@ impl Search {
             (_, None) if !beyond && (load.low.is_some() || load.value >= most) => {
                 return (2.0 * most, fewest);
             }
-            (None, _) => return ((least / 2.0).max(alone), fewest),
+            (None, _) if !self.is_met(stages, least) => {
+                return ((least / 2.0).max(alone), fewest);
+            }
             _ => {}
         }
         let width = half_width(load).unwrap_or(f64::INFINITY);
-        if width > 0.25 {
+        if width > 0.25 && near.len() < BEGUN {
             // a stage that is too short for its queue has told nothing: the next is twice as long
             let doublings = i32::try_from(stages.len())
                 .unwrap_or(i32::MAX)
@@ -349,7 +377,8 @@ impl Search {
                 fewest << doublings,
             );
         }
-        // the two sides in turn: an error of the slope then moves the crossing nowhere
+        // both sides alike, so that an error of the slope moves the crossing nowhere; but not in turns, in which a server that changes would be taken
+        // for a steep curve
         let below: u64 = near
             .iter()
             .filter(|(d, _)| *d < 0.0)
@@ -360,12 +389,18 @@ impl Search {
             .filter(|(d, _)| *d >= 0.0)
             .map(|(_, s)| s.requests)
             .sum();
-        let arm = (ARM / crossing.slope).clamp(0.01, 0.1);
-        let side = if above < below { arm } else { -arm };
+        let arm = |odds: f64| (odds / crossing.slope).clamp(0.01, 0.1);
+        let last_was_above = near.last().is_some_and(|(d, _)| *d >= 0.0);
+        let is_above = if last_was_above {
+            above <= below + below / 2
+        } else {
+            above + above / 2 < below
+        };
+        let side = if is_above { arm(ARMS.1) } else { -arm(ARMS.0) };
         let spent = below + above;
         let more = (width / self.precision).powi(2) - 1.0;
         let wanted = spent as f64 * more.max(0.25) / 2.0;
-        let (low, high) = (LONG * fewest, (5 * LONG * fewest).max(spent / 4));
+        let (low, high) = (self.least_near(), (STAGE.1 * fewest).max(spent / 4));
         let requests = wanted.clamp(low as f64, high as f64);
         (load.value * side.exp(), count(requests))
     }
@@ -427,8 +462,8 @@ struct Point {
     requests: f64,
     /// Whether it was long enough to say more than on which side it is.
     tells: bool,
-    /// On which side it is.
-    within: bool,
+    /// On which side it is, in log odds: above 0 within, and at most as far as its values bear out.
+    side: f64,
     /// How near it is to the crossing, 0 to 1.
     near: f64,
     /// Independent values that it counts for.
@@ -441,13 +476,14 @@ fn crossing(stages: &[Stage], objective: usize, attain: f64, long: u64) -> Optio
         .iter()
         .filter_map(|stage| {
             let share = (*stage.shares.get(objective)?)?;
+            let sure = (share.effective * divergence(share.value, attain)).min(MOST_FAR);
             Some(Point {
                 x: stage.load.ln(),
                 share: share.value,
                 effective: share.effective,
                 requests: stage.requests as f64,
                 tells: stage.requests >= long,
-                within: share.value >= attain,
+                side: if share.value >= attain { sure } else { -sure },
                 near: 0.0,
                 worth: 0.0,
             })
@@ -535,6 +571,9 @@ struct Marginal {
 const GRID: (usize, usize) = (161, 33);
 /// The slopes that are considered.
 const SLOPES: (f64, f64) = (1.0, 400.0);
+/// What slopes of queues are about, within a factor of e mostly (M/M/1 at p95 of ten service times: 7; eight slots at p99 of a wait of a service
+/// time and a half: 33). Stages near the crossing say little of it, and a slope of 1 is no reason to doubt them.
+const USUAL: f64 = 12.0;
 /// How far beyond the stages a crossing is looked for, in ln load.
 const MARGIN: f64 = 1.4;
 
@@ -604,11 +643,12 @@ fn grid(points: &[Point], odds: f64, (from, to): (f64, f64)) -> Grid {
                 } else {
                     0.0
                 };
-                let side = (slope * beyond).clamp(-MOST_FAR, MOST_FAR);
-                let side = softplus(if p.within { side } else { -side });
+                let most = p.side.abs();
+                let side = (slope * beyond).clamp(-most, most);
+                let side = softplus(side.copysign(side * p.side));
                 -p.worth * counted - (1.0 - p.near) * side
             });
-            logs.push(log.sum::<f64>());
+            logs.push(log.sum::<f64>() - (slope / USUAL).ln().powi(2) / 2.0);
         }
     }
     let best = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -625,6 +665,18 @@ fn grid(points: &[Point], odds: f64, (from, to): (f64, f64)) -> Grid {
         mass,
         slope: (slope.sum::<f64>() / all).exp(),
     }
+}
+
+/// How much values of which this share is within say against a share of `other`, each, in nats.
+fn divergence(share: f64, other: f64) -> f64 {
+    let part = |share: f64, other: f64| {
+        if share > 0.0 {
+            share * (share / other).ln()
+        } else {
+            0.0
+        }
+    };
+    (part(share, other) + part(1.0 - share, 1.0 - other)).max(0.0)
 }
 
 fn softplus(x: f64) -> f64 {
