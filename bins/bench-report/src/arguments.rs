@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Recover(Recover),
     /// Write the runs of a folder as pages: a list with a filter, and the report of each.
     Site(Site),
+    /// Serve the same pages over HTTP, each made when it is asked for; two ticked runs lead to their comparison.
+    Serve(Serve),
 }
 
 /// What stdout gets.
@@ -226,4 +229,13 @@ pub(crate) struct Site {
     /// Where to write index.html and runs/; pages that lie there are replaced.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// A folder of run directories.
+    pub(crate) folder: PathBuf,
+    /// Where to listen. Whoever reaches an address that is not a loopback one can read every report.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8420")]
+    pub(crate) listen: SocketAddr,
 }

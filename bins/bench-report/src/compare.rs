@@ -13,7 +13,7 @@ use crate::arguments::{Compare, Output, Test};
 use crate::baseline::{Beside, Goals, beside};
 use crate::error::{CommandError, UNTRUSTED};
 use crate::files;
-use crate::run_folder::{RunFolder, against_themselves, open_group};
+use crate::run_folder::{Reads, RunFolder, against_themselves, open_group};
 use crate::{Done, json};
 
 pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
@@ -72,6 +72,21 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
         notes,
         code,
     })
+}
+
+/// Two runs as the page that `--html` writes.
+pub(crate) fn page(base: &Path, new: &Path) -> Result<String, CommandError> {
+    let open = |run| Ok(vec![RunFolder::open(run, Reads::default())?]);
+    let groups = [open(base), open(new)]
+        .into_iter()
+        .collect::<Result<Vec<_>, CommandError>>()?;
+    let named = point_names(&groups, None);
+    let held = held_against_first(&groups, &CompareOptions::default())?;
+    Ok(bench_report::compare::html(&study(
+        &groups,
+        &held,
+        (None, &named),
+    )?)?)
 }
 
 /// What makes a comparison one that nobody should use.

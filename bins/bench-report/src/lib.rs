@@ -19,6 +19,7 @@ mod journal;
 mod merge;
 mod render;
 mod run_folder;
+mod serve;
 mod site;
 
 use std::io::Write as _;
@@ -89,6 +90,7 @@ fn run(command: Command) -> Result<Done, CommandError> {
         Command::Export(arguments) => export::run(&arguments),
         Command::Merge(arguments) => merge::run(&arguments),
         Command::Site(arguments) => site::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Recover(arguments) => render::recover(&arguments),
     }
 }

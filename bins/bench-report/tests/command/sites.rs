@@ -1,6 +1,10 @@
-//! `site`: every run of a folder is in the list, read or not.
+//! `site` and `serve`: every run of a folder is in the list, read or not.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use crate::support::{blank, both_cells, command, ended, killed};
 use crate::text;
@@ -61,4 +65,72 @@ fn a_folder_without_runs_is_told() {
         assert_eq!(said.code, Some(1), "{}", said.err);
         assert!(!out.exists());
     }
+}
+
+/// Ends with the test, whatever comes of it.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn pages_are_served_as_they_are_asked_for_and_nothing_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let records = both_cells(1.0);
+    ended(&runs.join("a"), &blank(), &records);
+    fs::write(folder.path().join("secret.html"), "do not tell").unwrap();
+    let mut served = Command::new(env!("CARGO_BIN_EXE_bench-report"))
+        .args(["serve", text(&runs), "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .map(Served)
+        .unwrap();
+    let mut url = String::new();
+    let mut said = BufReader::new(served.0.stdout.take().unwrap());
+    said.read_line(&mut url).unwrap();
+    let address = url
+        .trim()
+        .trim_start_matches("http://")
+        .trim_end_matches('/');
+    let ask = |head: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_mins(1)))
+            .unwrap();
+        write!(stream, "{head}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let get = |path: &str| ask(&format!("GET {path} HTTP/1.1\r\nhost: {address}"));
+    assert!(get("/").contains("<bdi>a</bdi>"));
+    // another run, and a change of the first
+    ended(&runs.join("b"), &blank(), &records);
+    fs::write(runs.join("a/run.json"), "{").unwrap();
+    let list = get("/");
+    assert!(list.contains("runs/b.html") && list.contains("CANNOT BE READ"));
+    ended(&runs.join("a"), &blank(), &both_cells(1.5));
+    for page in ["/runs/a.html", "/compare/a/b.html"] {
+        let page = get(page);
+        assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("data-chart"));
+    }
+    for path in [
+        "/secret.html",
+        "/runs/../../secret.html",
+        "/runs/%2e%2e/secret.html",
+        "/runs/a/run.json",
+    ] {
+        let answer = get(path);
+        assert!(
+            answer.starts_with("HTTP/1.1 404 ") && !answer.contains("do not tell"),
+            "{path}"
+        );
+    }
+    assert!(ask(&format!("POST / HTTP/1.1\r\nhost: {address}")).starts_with("HTTP/1.1 405 "));
+    assert!(ask("GET / HTTP/1.1\r\nhost: elsewhere.example").starts_with("HTTP/1.1 403 "));
 }

@@ -1,0 +1,197 @@
+//! `serve`: the pages of `site` over HTTP, made when they are asked for. Nothing is read but the runs of the list.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use bench_report::site::{Listed, list};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::http::uri::Authority;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::Done;
+use crate::arguments::Serve;
+use crate::compare;
+use crate::error::CommandError;
+use crate::run_folder::{Reads, RunFolder};
+use crate::site::{listed, page, shelf};
+
+/// Connections at once.
+const CONNECTIONS: usize = 16;
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a path asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked<'a> {
+    List,
+    Report(&'a Path),
+    Comparison(&'a Path, &'a Path),
+}
+
+/// What a path means: names are looked up among those of the runs, so no path leads to anything else.
+fn asked<'a>(path: &str, runs: &'a BTreeMap<String, PathBuf>) -> Option<Asked<'a>> {
+    let run = |key: &str| runs.get(key).map(PathBuf::as_path);
+    let Some(path) = path.strip_suffix(".html") else {
+        return (path == "/").then_some(Asked::List);
+    };
+    if path == "/index" {
+        Some(Asked::List)
+    } else if let Some(key) = path.strip_prefix("/runs/") {
+        run(key).map(Asked::Report)
+    } else {
+        let (base, new) = path.strip_prefix("/compare/")?.split_once('/')?;
+        Some(Asked::Comparison(run(base)?, run(new)?))
+    }
+}
+
+struct Shop {
+    folder: PathBuf,
+    /// Whether only this machine can ask.
+    loopback: bool,
+    /// What was read of whole runs, with the time of their `run.json` then.
+    known: RefCell<BTreeMap<PathBuf, (SystemTime, Listed)>>,
+}
+
+impl Shop {
+    fn answer(&self, request: &Request<Incoming>) -> Response<String> {
+        let (status, body) = if request.method() != Method::GET {
+            (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned())
+        } else if self.loopback && !names_loopback(request) {
+            // a page from elsewhere whose name leads here
+            let why = "ask for 127.0.0.1 or localhost\n".to_owned();
+            (StatusCode::FORBIDDEN, why)
+        } else {
+            match self.page(request.uri().path()) {
+                Ok(Some(page)) => (StatusCode::OK, page),
+                Ok(None) => (StatusCode::NOT_FOUND, "there is no such page\n".to_owned()),
+                Err(why) => {
+                    let why = format!("{}\n", bench_report::harmless(&why.to_string()));
+                    (StatusCode::INTERNAL_SERVER_ERROR, why)
+                }
+            }
+        };
+        let kind = match status {
+            StatusCode::OK => "text/html; charset=utf-8",
+            _ => "text/plain; charset=utf-8",
+        };
+        let mut answer = Response::new(body);
+        *answer.status_mut() = status;
+        let headers = answer.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        let nosniff = HeaderValue::from_static("nosniff");
+        headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+        answer
+    }
+
+    fn page(&self, path: &str) -> Result<Option<String>, CommandError> {
+        let runs = shelf(&self.folder)?;
+        Ok(match asked(path, &runs) {
+            None => None,
+            Some(Asked::List) => {
+                let all = runs.iter().map(|(key, path)| self.listed(key, path));
+                let folder = self.folder.display().to_string();
+                Some(list(&folder, all.collect(), true))
+            }
+            Some(Asked::Report(run)) => Some(page(&RunFolder::open(run, Reads::default())?)?),
+            Some(Asked::Comparison(base, new)) => Some(compare::page(base, new)?),
+        })
+    }
+
+    fn listed(&self, key: &str, path: &Path) -> Listed {
+        let changed = path.join("run.json").metadata();
+        let changed = changed.and_then(|file| file.modified()).ok();
+        let mut known = self.known.borrow_mut();
+        match (known.get(path), changed) {
+            (Some((then, entry)), Some(now)) if *then == now => entry.clone(),
+            _ => {
+                let (entry, _) = listed(key, path);
+                if let Some(now) = changed.filter(|_| entry.is_whole()) {
+                    known.insert(path.to_owned(), (now, entry.clone()));
+                }
+                entry
+            }
+        }
+    }
+}
+
+fn names_loopback(request: &Request<Incoming>) -> bool {
+    let host = request.headers().get(HOST).and_then(|h| h.to_str().ok());
+    let host = host.and_then(|host| host.parse::<Authority>().ok());
+    host.is_some_and(|host| {
+        let name = host.host().trim_matches(['[', ']']);
+        let address = name.parse::<std::net::IpAddr>();
+        name == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    })
+}
+
+/// Serves until the process is ended.
+pub(crate) fn run(arguments: &Serve) -> Result<Done, CommandError> {
+    shelf(&arguments.folder)?;
+    let address = arguments.listen;
+    let refused = |error: std::io::Error| {
+        CommandError::Usage(format!(
+            "cannot listen on {address}: {error}; --listen 127.0.0.1:0 takes a free port"
+        ))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(refused)?;
+    LocalSet::new().block_on(&runtime, async {
+        let listener = TcpListener::bind(address).await.map_err(refused)?;
+        let own = listener.local_addr().map_err(refused)?;
+        let url = format!("http://{own}/\n");
+        bench_schema::print_result(&url).map_err(CommandError::write(Path::new("stdout")))?;
+        serve(listener, own, &arguments.folder).await
+    })
+}
+
+async fn serve(
+    listener: TcpListener,
+    own: SocketAddr,
+    folder: &Path,
+) -> Result<Done, CommandError> {
+    let shop = Rc::new(Shop {
+        folder: folder.to_owned(),
+        loopback: own.ip().is_loopback(),
+        known: RefCell::default(),
+    });
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
+            // most likely too many open files
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
+        };
+        let shop = Rc::clone(&shop);
+        connections.spawn_local(async move {
+            let answer = service_fn(|request| {
+                let answer = shop.answer(&request);
+                async { Ok::<_, Infallible>(answer) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .keep_alive(false)
+                .serve_connection(TokioIo::new(stream), answer);
+            // one that hangs or breaks off is its sender's affair
+            tokio::time::timeout(PATIENCE, connection).await.ok();
+        });
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/serve.rs"]
+mod tests;
