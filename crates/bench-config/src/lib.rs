@@ -14,7 +14,7 @@ mod vary;
 pub use given::{Flags, Given, Place, Problem, Surroundings, flags};
 pub use keys::{command, full_toml};
 pub use settings::{
-    BadLines, ClientSettings, Connections, Credentials, LimitSettings, LoadSettings,
+    BadLines, ClientSettings, Connections, Credentials, LimitSettings, Live, LoadSettings,
     MachineSettings, ObjectiveSettings, OutputSettings, ServerSettings, Settings, Stdout,
     TargetSettings, WorkloadSettings,
 };

@@ -471,6 +471,16 @@ pub struct OutputSettings {
     /// Show progress on stderr, where that is a terminal.
     #[arg(long, default_value_t = true)]
     pub progress: bool,
+    /// Show a screen to watch in place of the line of progress, where stderr is a terminal: true, false, or auto, which shows it in runs of over 20 s.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    pub live: Live,
     /// Serve what is counted while the run goes, as OpenMetrics at `/metrics`: 127.0.0.1:9464; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
     pub metrics_listen: Option<SocketAddr>,
@@ -552,6 +562,22 @@ impl ServerSettings {
     pub fn command_of(&self, values: &Values) -> Option<String> {
         Some(filled(self.server.as_ref()?, values))
     }
+}
+
+/// When there is a live screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Live {
+    /// In a run that lasts longer than a look at its line.
+    Auto,
+    /// From the beginning.
+    #[value(name = "true")]
+    #[serde(rename = "true")]
+    Yes,
+    /// Never.
+    #[value(name = "false")]
+    #[serde(rename = "false")]
+    No,
 }
 
 /// What stdout gets.

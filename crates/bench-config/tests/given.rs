@@ -434,6 +434,7 @@ fn sample(flag: &Arg) -> &'static str {
         (_, "NAME=VALUES") => "a=1,2",
         (_, "NAME=VALUE:NAME=VALUES") => "a=1:b=2,3",
         (_, "TIME") => "7s",
+        (_, "WHEN") => "false",
         (_, "X") => "0.5",
         (_, "JSON") => "{\"a\":1}",
         (_, "I/N|auto") => "1/4",

@@ -12,7 +12,7 @@ use bench_config::Given;
 pub(crate) use bench_config::flags;
 pub use bench_config::{
     Address, Amount, BadLines, ClientSettings, Concurrency, Connections, Flags, Lengths,
-    LimitSettings, LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place,
+    LimitSettings, Live, LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place,
     Problem, Settings, Stdout, Surroundings, TargetSettings, Values, WorkloadSettings,
     carries_its_rate, command,
 };

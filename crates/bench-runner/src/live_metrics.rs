@@ -1,14 +1,14 @@
-//! What a run counts while it goes, as OpenMetrics for whoever scrapes it (`--metrics-listen`).
+//! What a run counts while it goes: as OpenMetrics for whoever scrapes it (`--metrics-listen`), and for the live screen (`--live`).
 //!
 //! It is for watching. The result is made of the records, and nothing of it comes from here.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bench_metrics::{latency, token_gaps};
-use bench_schema::{Metric, Nanos, Outcome, RequestRecord, RunRecord};
+use bench_schema::{Metric, Nanos, Outcome, Reading, RequestRecord, RunRecord};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::service::service_fn;
@@ -27,6 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::RunError;
 use crate::progress::ProgressCounters;
+use crate::recent::{Recent, Stage};
 
 const PATH: &str = "/metrics";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -71,8 +72,8 @@ pub(crate) struct LiveMetrics {
     latencies: [Histograms; LATENCIES.len()],
     cells_ended: Gauge,
     planned: Family<Current, Gauge>,
-    /// Held while a request is counted and while a page is made, so that all figures of a page are of the same requests.
-    whole: Mutex<()>,
+    /// What was counted last. Held while a request is counted and while a page is made, so that all figures of a page are of the same requests.
+    whole: Mutex<Recent>,
 }
 
 type Histograms = Family<During, Histogram, fn() -> Histogram>;
@@ -155,24 +156,41 @@ impl LiveMetrics {
         live
     }
 
-    pub(crate) fn begin(&self, cell: &str, requests: Option<u64>) {
+    /// A phase of `cell` begins.
+    pub(crate) fn begin(&self, cell: &str, stage: Stage) {
         self.planned.clear();
-        if let Some(requests) = requests.and_then(|requests| i64::try_from(requests).ok()) {
+        if let Some(requests) = stage
+            .requests
+            .and_then(|requests| i64::try_from(requests).ok())
+        {
             let current = Current {
                 cell: cell.to_owned(),
             };
             self.planned.get_or_create(&current).set(requests);
         }
+        self.recent().begin(stage);
     }
 
     /// A cell is over.
     pub(crate) fn cell_ended(&self) {
         self.cells_ended.inc();
+        self.recent().cells_ended += 1;
+    }
+
+    /// What was counted last, to look at; nothing is counted meanwhile.
+    pub(crate) fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.whole.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A machine or a server told how it is.
+    pub(crate) fn reading(&self, reading: &Reading) {
+        self.recent().reading(reading);
     }
 
     /// A request is over.
     pub(crate) fn ended(&self, record: &RequestRecord) {
-        let _whole = self.whole.lock();
+        let mut recent = self.recent();
+        recent.ended(record);
         let phase = record.phase.as_str();
         let outcome = record.wire.outcome.name();
         self.requests.get_or_create(&Ended { phase, outcome }).inc();
@@ -192,6 +210,7 @@ impl LiveMetrics {
                 Metric::Itl => token_gaps(record),
                 one => latency(record, *one).into_iter().collect(),
             };
+            recent.latencies(*metric, &values);
             for value in values {
                 histogram.observe(value / Nanos::from_secs(1).as_f64());
             }
@@ -199,7 +218,7 @@ impl LiveMetrics {
     }
 
     fn page(&self) -> String {
-        let _whole = self.whole.lock();
+        let _whole = self.recent();
         let in_flight = i64::try_from(self.counters.in_flight()).unwrap_or(i64::MAX);
         self.in_flight.set(in_flight);
         let mut page = String::new();

@@ -31,10 +31,11 @@ const FILE: &str = "matrix.json";
 /// Where runs of a setting go that were broken off: readers of a folder of repeats do not look there.
 const BROKEN_OFF: &str = "broken-off";
 /// Keys that change neither what is sent nor the server: the matrix may be gone on with under others.
-const FREE: [&str; 12] = [
+const FREE: [&str; 13] = [
     "out",
     "output",
     "html",
+    "live",
     "progress",
     "quiet",
     "verbose",

@@ -54,10 +54,20 @@ impl ProgressCounters {
         }
     }
 
+    /// Requests that were taken up since the run began.
+    pub(crate) fn taken_up(&self) -> u64 {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    /// Requests that are over since the run began.
+    pub(crate) fn over(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
     /// Requests that were taken up and are not over.
     pub(crate) fn in_flight(&self) -> u64 {
-        let ended = self.ended.load(Ordering::Relaxed);
-        self.started.load(Ordering::Relaxed).saturating_sub(ended)
+        let over = self.over();
+        self.taken_up().saturating_sub(over)
     }
 
     fn counted(&self) -> Counted {
@@ -112,6 +122,8 @@ pub(crate) struct Progress {
     counters: Arc<ProgressCounters>,
     /// What they were when the phase began.
     before: Arc<Mutex<Counted>>,
+    /// What was said while a screen covers the terminal; absent while none does.
+    held: Arc<Mutex<Option<Vec<String>>>>,
 }
 
 impl Progress {
@@ -133,7 +145,13 @@ impl Progress {
             bar,
             counters: Arc::default(),
             before: Arc::default(),
+            held: Arc::default(),
         }
+    }
+
+    /// Whether somebody watches.
+    pub(crate) fn is_drawn(&self) -> bool {
+        !self.bar.is_hidden()
     }
 
     pub(crate) fn counters(&self) -> Arc<ProgressCounters> {
@@ -178,12 +196,40 @@ impl Progress {
 
     /// A line that stays, above the bar; on stderr even where the bar is hidden.
     pub(crate) fn note(&self, line: &str) {
-        self.bar.suspend(|| self.secrets.note(line));
+        match &mut *self.held() {
+            Some(held) => held.push(self.secrets.hidden(line)),
+            None => self.bar.suspend(|| self.secrets.note(line)),
+        }
     }
 
     /// Take the display away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// A screen covers the terminal: keep what is to be said until [`Progress::uncovered`].
+    pub(crate) fn covered(&self) {
+        self.bar.set_draw_target(ProgressDrawTarget::hidden());
+        self.held().get_or_insert_default();
+    }
+
+    /// The screen is gone: say what was kept. The line does not come back.
+    pub(crate) fn uncovered(&self) {
+        let held = self.held().take();
+        held.iter().flatten().for_each(|line| self.note(line));
+    }
+
+    /// The last `most` lines that are kept.
+    pub(crate) fn kept(&self, most: usize) -> Vec<String> {
+        let held = self.held();
+        let lines = held.iter().flatten().rev().take(most).cloned();
+        let mut lines: Vec<String> = lines.collect();
+        lines.reverse();
+        lines
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Vec<String>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

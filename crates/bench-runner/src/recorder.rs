@@ -267,6 +267,9 @@ impl RecorderLoop {
             Message::Reading(mut reading) => {
                 self.secrets.hide_in_reading(&mut reading);
                 self.readings.append(&reading);
+                if let Some(live) = &self.live {
+                    live.reading(&reading);
+                }
                 let reading: Arc<Reading> = Arc::from(reading);
                 if let Some(aggregator) = &mut self.aggregator {
                     aggregator.reading(Arc::clone(&reading));

@@ -16,10 +16,11 @@ use bench_client::{Clock, RequestEncoder};
 use bench_insight::Asked;
 use bench_schema::RunRecord;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::RunError;
-use crate::config::Settings;
+use crate::config::{Live, Settings};
 use crate::entry::{Cell, Engine, Program};
 use crate::folder::RunDirectory;
 use crate::launch::Launched;
@@ -28,8 +29,9 @@ use crate::meet::Meeting;
 use crate::open_record::AnswerTexts;
 use crate::planner::Planner;
 use crate::progress::Progress;
-use crate::recorder::RecorderThread;
+use crate::recorder::{Recorder, RecorderThread};
 use crate::redact::{self, Secrets};
+use crate::screen::{Screen, Watched};
 use crate::server::Server;
 use crate::stop::{self, Deadline, Signals, Stop, was_interrupted};
 use crate::worker_pool::WorkerPool;
@@ -160,7 +162,12 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     }
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;
-    let _serving = listener.map(|listener| run.serve_metrics(listener, &record));
+    let watches = run.wants_a_screen();
+    if listener.is_some() || watches {
+        let live = LiveMetrics::new(&record, &run.progress.counters());
+        run.live = Some(Arc::new(live));
+    }
+    let _serving = listener.map(|listener| run.serve_metrics(listener));
 
     let workload = &settings.workload;
     let texts = AnswerTexts {
@@ -179,6 +186,11 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         .map_err(|error| RunError::Client(error.to_string()))?;
     let planner = Planner::start(encoder, run.server.chat)?;
     let grace = settings.limits.grace.to_duration();
+    let screen = watches.then(|| run.screen(&record, &cells, &recorder.recorder));
+    let (screen, signals) = match screen.flatten() {
+        Some((screen, keys)) => (Some(screen), signals.or_keys(keys)),
+        None => (None, signals),
+    };
     let ending = stop::watch_for_the_end(&run.stop, (signals, deadline, grace), &run.progress);
 
     run.wait_for_the_start().await;
@@ -203,6 +215,8 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     if let (Some(meeting), Ok(_)) = (&mut meeting, &measured) {
         meeting.end().await;
     }
+    // from here on Ctrl-C is a signal again
+    drop(screen);
     let signals = Signals::listen();
     drop(ending);
     pool.finish();
@@ -277,15 +291,43 @@ fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError>
 
 impl Run<'_> {
     /// Let whoever wants scrape what is counted, until what this returns is dropped.
-    fn serve_metrics(&mut self, listener: TcpListener, record: &RunRecord) -> JoinSet<()> {
+    fn serve_metrics(&self, listener: TcpListener) -> JoinSet<()> {
         if let Some(url) = live_metrics::url(&listener) {
             self.progress.note(&format!("metrics of this run: {url}"));
         }
-        let live = Arc::new(LiveMetrics::new(record, &self.progress.counters()));
-        self.live = Some(Arc::clone(&live));
         let mut serving = JoinSet::new();
-        serving.spawn_local(live.serve(listener));
+        if let Some(live) = &self.live {
+            serving.spawn_local(Arc::clone(live).serve(listener));
+        }
         serving
+    }
+
+    /// Whether there is to be a screen, now or once the run has lasted a while.
+    fn wants_a_screen(&self) -> bool {
+        self.settings.output.live != Live::No && self.progress.is_drawn()
+    }
+
+    /// The live screen, and where it says that a key is to end the run.
+    fn screen(
+        &self,
+        record: &RunRecord,
+        cells: &[Cell],
+        recorder: &Recorder,
+    ) -> Option<(Screen, mpsc::Receiver<&'static str>)> {
+        let load = &self.settings.load;
+        let lengths = cells.iter().map(|cell| phases::whole_cell(cell, load));
+        let server = &record.server;
+        let of = server.model.iter().chain(&server.urls);
+        let of: Vec<&str> = of.map(String::as_str).collect();
+        let watched = Watched {
+            title: format!("{} · {}", record.tool.name, of.join(" · ")),
+            cells: (!load.find_capacity).then(|| lengths.collect()),
+            live: Arc::clone(self.live.as_ref()?),
+            progress: self.progress.clone(),
+            recorder: recorder.clone(),
+            clock: self.clock.clone(),
+        };
+        Some(Screen::start(watched, self.settings.output.live))
     }
 
     /// That a server which was started for this run has ended by itself, if it has.

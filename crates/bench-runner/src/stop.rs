@@ -1,4 +1,4 @@
-//! How a run is told to end: once to stop sending, twice to leave at once; and who may tell it: Ctrl-C, SIGTERM, SIGHUP, the deadline.
+//! How a run is told to end: once to stop sending, twice to leave at once; and who may tell it: Ctrl-C, SIGTERM, SIGHUP, a key of the live screen, the deadline.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bench_schema::{Nanos, RunRecord};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
@@ -74,10 +74,18 @@ impl Stop {
 }
 
 /// Who sends the signals that end a run, for people.
-const NAMES: [&str; 3] = ["Ctrl-C", "SIGTERM", "SIGHUP"];
+const NAMES: [&str; 4] = ["Ctrl-C", "SIGTERM", "SIGHUP", "q"];
+/// The first of them: what it is called where the live screen takes it as a key.
+pub(crate) const CTRL_C: &str = NAMES[0];
+/// The last of them, the key alone.
+pub(crate) const Q: &str = NAMES[3];
 
 /// The signals of somebody who wants the program to end, from the moment at which this is made.
-pub(crate) struct Signals(Vec<(&'static str, Signal)>);
+pub(crate) struct Signals {
+    signals: Vec<(&'static str, Signal)>,
+    /// Where the live screen says that such a key was pressed.
+    keys: Option<mpsc::Receiver<&'static str>>,
+}
 
 impl Signals {
     pub(crate) fn listen() -> Self {
@@ -88,16 +96,31 @@ impl Signals {
         ];
         let signals = NAMES.into_iter().zip(kinds);
         let signals = signals.filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
-        Self(signals.collect())
+        Self {
+            signals: signals.collect(),
+            keys: None,
+        }
+    }
+
+    /// These, and the keys of a screen.
+    pub(crate) fn or_keys(mut self, keys: mpsc::Receiver<&'static str>) -> Self {
+        self.keys = Some(keys);
+        self
     }
 
     /// Who it is that comes next.
     pub(crate) async fn next(&mut self) -> &'static str {
         poll_fn(|context| {
+            // a screen that is gone has no more keys
+            let keys = self.keys.as_mut();
+            let key = keys.map_or(Poll::Pending, |keys| keys.poll_recv(context));
+            if let Poll::Ready(Some(name)) = key {
+                return Poll::Ready(name);
+            }
             let came = |(name, signal): &mut (&'static str, Signal)| {
                 signal.poll_recv(context).is_ready().then_some(*name)
             };
-            let mut signals = self.0.iter_mut();
+            let mut signals = self.signals.iter_mut();
             signals.find_map(came).map_or(Poll::Pending, Poll::Ready)
         })
         .await

@@ -207,6 +207,7 @@ pub const KEYS_OF_EACH_SHARD: &[&str] = &[
     "metrics_listen",
     "out",
     "output",
+    "live",
     "progress",
     "quiet",
     "verbose",

@@ -164,7 +164,8 @@ fn time(cell: &Cell, summary: &PlanSummary) -> String {
     }
 }
 
-fn load(load: &Load) -> String {
+/// How load is offered, in words.
+pub(super) fn load(load: &Load) -> String {
     match load {
         Load::Closed {
             concurrency,

@@ -6,11 +6,12 @@ use bench_schema::{ArrivalKind, Load, Nanos, Phase as PhaseKind};
 use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 
 use super::cells::{Ends, Tools};
-use super::{Run, aside};
+use super::{Run, aside, dry};
 use crate::config::{Amount, BadLines, LoadSettings};
 use crate::meet::Place;
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{ConcurrencyLimiter, Part, Phase, PhaseCounts, Window};
+use crate::recent::Stage;
 use crate::stop::Ending;
 use crate::worker_pool::PhaseReport;
 use crate::{Cell, RunError, server};
@@ -50,7 +51,16 @@ impl Run<'_> {
         let requests = parts().map(|part| part.requests).sum();
         self.progress.begin(&name(design), requests);
         if let Some(live) = &self.live {
-            live.begin(&cell.id, requests);
+            let stage = Stage {
+                cell: ends.cell,
+                phase: self.secrets.hidden(&name(design)),
+                offered: dry::load(&load),
+                requests,
+                length: lasts(design),
+                began: self.clock.now(),
+                over_before: self.progress.counters().over(),
+            };
+            live.begin(&cell.id, stage);
         }
         for part in parts() {
             tokio::select! {
@@ -270,6 +280,39 @@ fn name(design: &Design<'_>) -> String {
         (true, 1) => label.clone(),
         (true, of) => format!("{label} ({} of {of})", design.repeat + 1),
     }
+}
+
+/// How long a phase lasts, where its plan says so.
+fn lasts(design: &Design<'_>) -> Option<Nanos> {
+    let nothing = Some(Nanos::ZERO);
+    let warmup = design.warmup.map_or(nothing, |warmup| warmup.length)?;
+    let measured = if design.measure {
+        measured(design.cell)?
+    } else {
+        Nanos::ZERO
+    };
+    Some(warmup + measured)
+}
+
+/// How long a repeat of a cell is measured, where its plan says so.
+fn measured(cell: &Cell) -> Option<Nanos> {
+    let at_this_rate = || match &cell.load {
+        Load::Open {
+            rate_per_s: Some(rate),
+            ..
+        } if cell.load.has_one_rate() => {
+            Some(Nanos::from_secs_f64(cell.stop.requests? as f64 / rate))
+        }
+        _ => None,
+    };
+    cell.stop.duration.into_iter().chain(at_this_rate()).min()
+}
+
+/// How long a cell lasts with all its repeats, where its plan says so. A warm-up of a number of requests counts as nothing.
+pub(super) fn whole_cell(cell: &Cell, settings: &LoadSettings) -> Option<Nanos> {
+    let warmup = WarmUp::of(cell, settings).and_then(|warmup| warmup.length);
+    let once = measured(cell)? + warmup.unwrap_or(Nanos::ZERO) + settings.cooldown;
+    Some((0..cell.repeats).map(|_| once).sum())
 }
 
 /// Requests that warm a closed loop up, where nothing is said: at least these, and a conversation for each slot.

@@ -1,5 +1,7 @@
 use bench_schema::{Channel, Event, Exchange, FailureKind, Phase, Stage, Stamp};
 
+use crate::recent;
+
 use super::*;
 
 fn stamp(ms: i64) -> Stamp {
@@ -31,6 +33,18 @@ fn live() -> LiveMetrics {
     LiveMetrics::new(&run, &Arc::default())
 }
 
+fn stage(requests: Option<u64>) -> recent::Stage {
+    recent::Stage {
+        cell: 0,
+        phase: String::new(),
+        offered: String::new(),
+        requests,
+        length: None,
+        began: stamp(0),
+        over_before: 0,
+    }
+}
+
 /// The value of a line of the page, by all that stands before it.
 fn value(page: &str, line: &str) -> Option<f64> {
     let rest = |text: &str| text.strip_prefix(line)?.strip_prefix(' ')?.parse().ok();
@@ -40,7 +54,7 @@ fn value(page: &str, line: &str) -> Option<f64> {
 #[test]
 fn requests_are_counted_by_what_became_of_them_and_latencies_are_those_of_whole_answers() {
     let live = live();
-    live.begin("c1", Some(7));
+    live.begin("c1", stage(Some(7)));
     let failed = Outcome::Failed {
         stage: Stage::Connect,
         failure: FailureKind::Refused,
@@ -104,8 +118,8 @@ fn requests_are_counted_by_what_became_of_them_and_latencies_are_those_of_whole_
 #[test]
 fn a_phase_whose_plan_has_no_number_has_none_on_the_page() {
     let live = live();
-    live.begin("c1", Some(7));
-    live.begin("c2", None);
+    live.begin("c1", stage(Some(7)));
+    live.begin("c2", stage(None));
     let page = live.page();
     assert!(!page.contains("bench_phase_requests_planned{"), "{page}");
 }
@@ -135,7 +149,7 @@ fn the_shipped_dashboard_asks_for_nothing_that_is_not_on_the_page() {
     let mut asked = Vec::new();
     texts(&dashboard, "expr", &mut asked);
     let live = live();
-    live.begin("c1", Some(1));
+    live.begin("c1", stage(Some(1)));
     live.ended(&record(Outcome::Completed, &[50, 60]));
     live.ended(&record(
         Outcome::Failed {
