@@ -160,7 +160,7 @@ environment over the file. Lists are split at commas, flags that are repeated (-
 without no-: BENCH_STREAM=false for --no-stream. An empty variable says nothing.
 
 Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 3 done, but the numbers should \
-not be trusted; 4 done, and a target or objective was missed; 5 ended early by Ctrl-C, SIGTERM or SIGHUP, which keeps what was measured.";
+not be trusted; 4 done, and a target or objective was missed; 5 ended early by Ctrl-C, SIGTERM, SIGHUP or the live screen's q, which keeps what was measured.";
 
 fn for_people(key: &Arg) -> Arg {
     let said = help(key);

@@ -209,6 +209,7 @@ impl Progress {
 
     /// A screen covers the terminal: keep what is to be said until [`Progress::uncovered`].
     pub(crate) fn covered(&self) {
+        self.bar.finish_and_clear();
         self.bar.set_draw_target(ProgressDrawTarget::hidden());
         self.held().get_or_insert_default();
     }

@@ -1,4 +1,4 @@
-//! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last.
+//! Taking secrets out of everything that leaves the process: files, stdout, stderr. The only place that writes to the last, beside the displays of progress, whose texts come from here.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -117,6 +117,8 @@ async fn draw(
                 Key::Quit => drop(ending.try_send(stop::Q)),
                 Key::CtrlC => drop(ending.try_send(stop::CTRL_C)),
             }
+            // what becomes of it is to be seen
+            look.paused &= !matches!(key, Key::Quit | Key::CtrlC);
         }
         if look.paused && keys.is_empty() {
             continue;

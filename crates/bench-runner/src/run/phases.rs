@@ -282,16 +282,13 @@ fn name(design: &Design<'_>) -> String {
     }
 }
 
-/// How long a phase lasts, where its plan says so.
+/// How long a phase lasts, where its plan says so. A warm-up of a number of requests before it counts as nothing.
 fn lasts(design: &Design<'_>) -> Option<Nanos> {
-    let nothing = Some(Nanos::ZERO);
-    let warmup = design.warmup.map_or(nothing, |warmup| warmup.length)?;
-    let measured = if design.measure {
-        measured(design.cell)?
-    } else {
-        Nanos::ZERO
-    };
-    Some(warmup + measured)
+    let warmup = design.warmup.and_then(|warmup| warmup.length);
+    if !design.measure {
+        return warmup;
+    }
+    Some(measured(design.cell)? + warmup.unwrap_or(Nanos::ZERO))
 }
 
 /// How long a repeat of a cell is measured, where its plan says so.
@@ -308,7 +305,7 @@ fn measured(cell: &Cell) -> Option<Nanos> {
     cell.stop.duration.into_iter().chain(at_this_rate()).min()
 }
 
-/// How long a cell lasts with all its repeats, where its plan says so. A warm-up of a number of requests counts as nothing.
+/// How long a cell lasts with all its repeats, by the same rule.
 pub(super) fn whole_cell(cell: &Cell, settings: &LoadSettings) -> Option<Nanos> {
     let warmup = WarmUp::of(cell, settings).and_then(|warmup| warmup.length);
     let once = measured(cell)? + warmup.unwrap_or(Nanos::ZERO) + settings.cooldown;
