@@ -65,7 +65,7 @@ fn swallowing_tokenize(server: &Server, free: usize) -> Result<String> {
                 let mut host = TcpStream::connect(behind)?;
                 let (mut from, mut to) = (host.try_clone()?, guest.try_clone()?);
                 std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-                let mut some = [0; 1 << 16];
+                let mut some = vec![0; 1 << 16];
                 loop {
                     let read = guest.read(&mut some)?;
                     let some = some.get(..read).unwrap_or_default();

@@ -264,6 +264,25 @@ fn one_connection_a_request_says_close_and_never_reuses() {
 }
 
 #[test]
+fn a_connection_that_the_server_switched_to_another_protocol_carries_no_request_more() {
+    let switched = "HTTP/1.1 101 Switching Protocols\r\nupgrade: other\r\n\r\n";
+    let server = Scripted::start(vec![
+        vec![Act::Request, text(switched), Act::Linger],
+        vec![Act::Request, text(&whole_stream(1)), Act::Linger],
+    ]);
+    let client = client(target(&server.url));
+    let (first, second) = run(async {
+        let both = (ask(&client).await, ask(&client).await);
+        drop(client);
+        both
+    });
+    assert_eq!(first.status, Some(101));
+    assert_eq!(second.outcome, Outcome::Completed);
+    assert!(!second.connection.reused && second.connection.replaced == 0);
+    server.join();
+}
+
+#[test]
 fn prewarmed_connections_are_there_before_the_first_request() {
     let answer = || vec![Act::Request, text(&whole_stream(1)), Act::Linger];
     let server = Scripted::start(vec![answer()]);

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bench_schema::Stamp;
-use hyper::Version;
 use hyper::header::CONNECTION;
 use hyper::http::response::Parts;
+use hyper::{StatusCode, Version};
 
 use super::body::{Body, Part, listed};
 use super::head::Heads;
@@ -241,5 +241,8 @@ impl Http1Transfer {
 
 fn keeps_connection(head: &Parts) -> bool {
     let says = |word| listed(&head.headers, CONNECTION).any(|said| said.eq_ignore_ascii_case(word));
-    !says("close") && (head.version == Version::HTTP_11 || says("keep-alive"))
+    // from a 101 on it speaks another protocol
+    head.status != StatusCode::SWITCHING_PROTOCOLS
+        && !says("close")
+        && (head.version == Version::HTTP_11 || says("keep-alive"))
 }
