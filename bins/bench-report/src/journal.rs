@@ -143,8 +143,9 @@ impl Known {
         self.parts.iter().filter(own).collect()
     }
 
+    /// Whether it tells anything of a journal: the list that is written when a run begins has no line of it.
     fn lists(&self, file: JournalFile) -> bool {
-        !self.of_file(file).is_empty()
+        self.of_file(file).iter().any(|part| part.lines > 0)
     }
 }
 
@@ -246,9 +247,13 @@ impl Check {
             let grew = grew && at + 1 == listed.len();
             let difference = changed(part, dir, grew)?;
             if grew && difference.is_none() {
+                let after = match part.lines {
+                    0 => String::new(),
+                    lines => format!(" after line {lines}"),
+                };
                 self.unchecked.push(format!(
-                    "what was written to {} after line {}, in the last seconds before the program ended, cannot be checked",
-                    part.file, part.lines
+                    "what was written to {}{after}, in the last seconds before the program ended, cannot be checked",
+                    part.file
                 ));
             }
             self.damage.extend(difference);

@@ -895,6 +895,12 @@ fn a_list_of_journals_that_tells_nothing_of_the_requests_is_named_as_what_it_is(
             Some(of_another.to_string()),
             "lists none of the requests",
         ),
+        // as it is written when a run begins, and stays where the program is killed soon
+        (
+            "begun",
+            Some(json!([part("requests.jsonl", "")]).to_string()),
+            "lists none of the requests",
+        ),
     ] {
         let run = killed(&folder.path().join(name), &open_run(), &records);
         fs::remove_file(run.join("hardware.jsonl")).unwrap();
@@ -905,6 +911,7 @@ fn a_list_of_journals_that_tells_nothing_of_the_requests_is_named_as_what_it_is(
         assert_eq!(said.code, Some(0), "{name}: {}", said.err);
         assert!(said.err.contains(told), "{name}: {}", said.err);
         assert!(said.err.contains("cannot be told"), "{name}: {}", said.err);
+        assert!(!said.err.contains("line 0"), "{name}: {}", said.err);
     }
 }
 
