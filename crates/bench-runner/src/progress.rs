@@ -1,6 +1,6 @@
 //! Live progress on stderr: what runs, how far, how fast; nothing where nobody watches.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -129,7 +129,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// A display that draws only if `wanted` and stderr is a terminal.
     pub(crate) fn new(wanted: bool, secrets: Secrets) -> Self {
-        let draw = wanted && std::io::stderr().is_terminal();
+        let draw = wanted && io::stderr().is_terminal();
         let target = if draw {
             ProgressDrawTarget::stderr_with_hz(5)
         } else {
@@ -207,11 +207,17 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// A screen covers the terminal: keep what is to be said until [`Progress::uncovered`].
-    pub(crate) fn covered(&self) {
+    /// Let a screen cover the terminal, where `take` gets it: the line is taken away before, or it would be there after the screen. What is to be said is kept
+    /// until [`Progress::uncovered`].
+    ///
+    /// # Errors
+    /// Those of `take`; then the line goes on.
+    pub(crate) fn cover<T>(&self, take: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let taken = self.bar.suspend(take)?;
         self.bar.finish_and_clear();
         self.bar.set_draw_target(ProgressDrawTarget::hidden());
         self.held().get_or_insert_default();
+        Ok(taken)
     }
 
     /// The screen is gone: say what was kept. The line does not come back.

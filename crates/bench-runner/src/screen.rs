@@ -100,10 +100,9 @@ async fn draw(
         let mut place = place.borrow_mut();
         if place.is_none() {
             // where the terminal is not ours the line goes on
-            let Ok(terminal) = Terminal::raise() else {
+            let Ok(terminal) = watched.progress.cover(Terminal::raise) else {
                 return;
             };
-            watched.progress.covered();
             *place = Some(terminal);
         }
         let Some(terminal) = place.as_mut() else {
