@@ -645,7 +645,7 @@ fn grid(points: &[Point], odds: f64, (from, to): (f64, f64)) -> Grid {
                 };
                 let most = p.side.abs();
                 let side = (slope * beyond).clamp(-most, most);
-                let side = softplus(side.copysign(side * p.side));
+                let side = softplus(side * p.side.signum());
                 -p.worth * counted - (1.0 - p.near) * side
             });
             logs.push(log.sum::<f64>() - (slope / USUAL).ln().powi(2) / 2.0);

@@ -89,7 +89,7 @@ async fn draw(
     let mut look = Look::of_the_terminal();
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (counters, recorder) = (watched.progress.counters(), &watched.recorder);
+    let counters = watched.progress.counters();
     loop {
         ticks.tick().await;
         let now = watched.clock.now();
@@ -122,11 +122,7 @@ async fn draw(
         if look.paused && keys.is_empty() {
             continue;
         }
-        let model = {
-            let recent = watched.live.recent();
-            let figures = (&*recent, &*counters, recorder.held_up());
-            Model::new(&watched, figures, began, now)
-        };
+        let model = Model::new(&watched, &watched.live.recent(), began, now);
         if terminal
             .draw(|frame| view::draw(frame, &model, look))
             .is_err()

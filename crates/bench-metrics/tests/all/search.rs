@@ -484,22 +484,26 @@ fn minutes_tell_the_capacity_of_eight_slots() {
     assert!((bias / f64::from(told)).abs() < 0.05, "{bias} of {told}");
 }
 
+/// A stage of which this was told.
+fn told_stage(load: f64, value: f64, effective: f64, requests: u64) -> Stage {
+    Stage {
+        load,
+        shares: vec![Some(Share { value, effective })],
+        requests,
+        cost: requests,
+        seconds: 1.0,
+    }
+}
+
 /// A burst at a load that is too high ends within its first requests, one at a load that is not goes on all within: neither is a reason to measure lower.
 #[test]
 fn nothing_is_measured_below_a_load_that_was_met() {
     let (server, objectives) = eight_slots();
     let ask = asked(&server, &objectives);
-    let told = |load: f64, value: f64| Stage {
-        load,
-        shares: vec![Some(Share {
-            value,
-            effective: 150.0,
-        })],
-        requests: 150,
-        cost: 150,
-        seconds: 1.0,
-    };
-    let next = ask.next(&[told(21.6, 1.0), told(86.4, 0.0)]);
+    let next = ask.next(&[
+        told_stage(21.6, 1.0, 150.0, 150),
+        told_stage(86.4, 0.0, 150.0, 150),
+    ]);
     assert!(
         matches!(next, Next::Measure { load, .. } if load > 21.6),
         "{next:?}"
@@ -580,16 +584,7 @@ fn a_server_that_changes_is_no_capacity() {
 
 #[test]
 fn an_objective_that_more_load_meets_has_no_capacity() {
-    let told = |load: f64, value: f64| Stage {
-        load,
-        shares: vec![Some(Share {
-            value,
-            effective: 1000.0,
-        })],
-        requests: 5000,
-        cost: 5000,
-        seconds: 1.0,
-    };
+    let told = |load, value| told_stage(load, value, 1000.0, 5000);
     let ask = asked(
         &Server::Queue { squared_cov: 1.0 },
         &[Objective {
@@ -607,12 +602,10 @@ fn an_objective_that_more_load_meets_has_no_capacity() {
 /// Three stages as they came over sockets from a server that can do 43: a short one at 43 was within, one at 86 plainly beyond.
 #[test]
 fn nothing_is_measured_above_a_load_that_is_plainly_beyond() {
-    let told = |load: f64, value: f64, effective: f64| Stage {
-        load,
-        shares: vec![Some(Share { value, effective })],
-        requests: 150,
+    let told = |load, value, effective| Stage {
         cost: 200,
         seconds: 5.0,
+        ..told_stage(load, value, effective, 150)
     };
     let ask = Search {
         attain: vec![0.99],
@@ -748,7 +741,7 @@ fn grid(
 proptest::proptest! {
     #[test]
     fn whatever_stages_say_there_is_a_load_to_measure_or_a_reason_to_stop(
-        told in proptest::collection::vec((0.01_f64..100.0, 0.0_f64..=1.0, 1.0_f64..1000.0, 1_u64..5000), 0..12),
+        stages in proptest::collection::vec((0.01_f64..100.0, 0.0_f64..=1.0, 1.0_f64..1000.0, 1_u64..5000), 0..12),
         whole: bool,
     ) {
         let ask = Search {
@@ -758,12 +751,8 @@ proptest::proptest! {
             precision: 0.05,
             budget: Budget::Requests(1_000_000),
         };
-        let stages = told.into_iter().map(|(load, value, effective, requests)| Stage {
-            load: if whole { load.ceil() } else { load },
-            shares: vec![Some(Share { value, effective })],
-            requests,
-            cost: requests,
-            seconds: 1.0,
+        let stages = stages.into_iter().map(|(load, value, effective, requests)| {
+            told_stage(if whole { load.ceil() } else { load }, value, effective, requests)
         });
         let stages: Vec<Stage> = stages.collect();
         if let Next::Measure { load, requests, .. } = ask.next(&stages) {

@@ -282,13 +282,19 @@ fn name(design: &Design<'_>) -> String {
     }
 }
 
-/// How long a phase lasts, where its plan says so. A warm-up of a number of requests before it counts as nothing.
+/// How long a phase lasts, where its plan says so.
 fn lasts(design: &Design<'_>) -> Option<Nanos> {
-    let warmup = design.warmup.and_then(|warmup| warmup.length);
-    if !design.measure {
-        return warmup;
+    if design.measure {
+        warmed_and_measured(design.cell, design.warmup)
+    } else {
+        design.warmup?.length
     }
-    Some(measured(design.cell)? + warmup.unwrap_or(Nanos::ZERO))
+}
+
+/// How long a repeat of a cell lasts, where its plan says so. A warm-up of a number of requests counts as nothing.
+fn warmed_and_measured(cell: &Cell, warmup: Option<&WarmUp>) -> Option<Nanos> {
+    let warmup = warmup.and_then(|warmup| warmup.length);
+    Some(measured(cell)? + warmup.unwrap_or(Nanos::ZERO))
 }
 
 /// How long a repeat of a cell is measured, where its plan says so.
@@ -305,10 +311,10 @@ fn measured(cell: &Cell) -> Option<Nanos> {
     cell.stop.duration.into_iter().chain(at_this_rate()).min()
 }
 
-/// How long a cell lasts with all its repeats, by the same rule.
+/// How long a cell lasts with all its repeats, where its plan says so.
 pub(super) fn whole_cell(cell: &Cell, settings: &LoadSettings) -> Option<Nanos> {
-    let warmup = WarmUp::of(cell, settings).and_then(|warmup| warmup.length);
-    let once = measured(cell)? + warmup.unwrap_or(Nanos::ZERO) + settings.cooldown;
+    let warmup = WarmUp::of(cell, settings);
+    let once = warmed_and_measured(cell, warmup.as_ref())? + settings.cooldown;
     Some((0..cell.repeats).map(|_| once).sum())
 }
 

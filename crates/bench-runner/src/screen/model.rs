@@ -4,7 +4,6 @@ use bench_insight::rounded;
 use bench_schema::{Metric, Nanos, ReadingSource, Stamp};
 
 use super::Watched;
-use crate::progress::ProgressCounters;
 use crate::recent::{Quantiles, Rates, Recent};
 
 /// Lines of what was said meanwhile.
@@ -47,13 +46,9 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// How it stands `now`; the last figure is how often the recorder had no room for a record at once.
-    pub(super) fn new(
-        watched: &Watched,
-        (recent, counters, held_up): (&Recent, &ProgressCounters, u64),
-        began: Stamp,
-        now: Stamp,
-    ) -> Self {
+    /// How it stands `now`.
+    pub(super) fn new(watched: &Watched, recent: &Recent, began: Stamp, now: Stamp) -> Self {
+        let counters = watched.progress.counters();
         let [ttft, itl] = recent.curves();
         let latency = |name, metric, curve| Latency {
             name,
@@ -78,7 +73,7 @@ impl Model {
             ),
             gpus: gpus(recent, now),
             server: server(recent, now),
-            against: against(recent, held_up),
+            against: against(recent, watched.recorder.held_up()),
             notes: watched.progress.kept(NOTES),
             ..Self::default()
         };
@@ -140,7 +135,8 @@ fn cells(plan: Option<&[Option<Nanos>]>, recent: &Recent, now: Stamp) -> String 
     text
 }
 
-/// What the verdict will ask, as far as it is counted while the run goes. The limits are the verdict's own and stand there.
+/// What the verdict will ask, as far as it is counted while the run goes; `held_up` is how often the recorder had no room for a record at once. The limits
+/// are the verdict's own and stand there.
 fn against(recent: &Recent, held_up: u64) -> Vec<String> {
     let late = recent.quantiles(Metric::Lateness).map(|(_, p99)| {
         format!(
