@@ -151,7 +151,7 @@ fn limits(run: &RunRecord, metric: Metric) -> Vec<(f64, String)> {
     let mut seen: Vec<(f64, String)> = Vec::new();
     let all = run.cells.iter().flat_map(bench_insight::objectives_of);
     for (_, slo) in all.filter(|(_, o)| o.slo.metric.from_origin(Origin::Sent) == metric) {
-        let words = tables::objective_words(&slo.slo);
+        let words = tables::limit_words(&slo.slo);
         if !seen.iter().any(|(_, known)| *known == words) {
             seen.push((slo.slo.limit / 1e6, words));
         }

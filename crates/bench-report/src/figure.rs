@@ -392,8 +392,9 @@ impl Plot {
         self.level_line(value, words, "@bad", at_x)
     }
 
-    /// The same for several.
-    pub(crate) fn limits(self, all: Vec<(f64, String)>) -> Self {
+    /// The same for several, the highest first.
+    pub(crate) fn limits(self, mut all: Vec<(f64, String)>) -> Self {
+        all.sort_by(|a, b| b.0.total_cmp(&a.0));
         let add = |plot: Self, (limit, words): (f64, String)| plot.limit(limit, &words, 0.0);
         all.into_iter().fold(self, add)
     }
@@ -401,13 +402,17 @@ impl Plot {
     /// A horizontal line with its words, always shown.
     pub(crate) fn level_line(mut self, value: f64, words: &str, color: &str, at_x: f64) -> Self {
         let label = text::shortened(words, LONGEST_NAME);
-        // Lines near each other keep their words apart.
-        let known = self
-            .patches
-            .iter()
-            .filter(|patch| patch.contains_key("markLine"))
-            .count();
-        let position = ["insideStartTop", "insideEndTop", "insideMiddleTop"].get(known % 3);
+        let with_line = |patch: &&Map<String, Value>| patch.contains_key("markLine");
+        let known = self.patches.iter().filter(with_line).count();
+        // Labels of lines near each other do not overlap: two stand at either end above their lines, the next two, of lower
+        // lines, below theirs. Three side by side do not fit into a narrow chart.
+        let position = [
+            "insideStartTop",
+            "insideEndTop",
+            "insideStartBottom",
+            "insideEndBottom",
+        ]
+        .get(known % 4);
         let mark = json!({"silent": true, "symbol": "none", "lineStyle": {"color": color, "type": "dashed", "width": 1.5},
             "label": {"formatter": label, "position": position, "color": color, "backgroundColor": "@card", "padding": [1, 4]}, "data": [{"yAxis": rounded(value)}]});
         let patch = json!({ "data": [[at_x, rounded(value * 1.08)]], "symbol": "none", "silent": true, "tooltip": {"show": false}, "markLine": mark });

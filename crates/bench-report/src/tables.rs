@@ -10,8 +10,8 @@ pub(crate) use details::{
 };
 pub use outcomes::measured_words;
 pub(crate) use outcomes::{
-    causes, costliest, counts, failure_counts, failures, largest_phase, objective_words,
-    objectives, quantile_words, summary_line, targets, verdict_counts,
+    causes, costliest, counts, failure_counts, failures, largest_phase, limit_words,
+    objective_words, objectives, quantile_words, summary_line, targets, verdict_counts,
 };
 pub(crate) use results::{
     grid, groups, groups_in_order, peak, scaling, scaling_of, scaling_row, sweep,

@@ -214,6 +214,11 @@ pub(crate) fn objective_words(slo: &Slo) -> String {
     format!("{} {} ≤ {limit}", quantile_words(slo.q), slo.metric.title())
 }
 
+/// `p95 ≤ 2000 ms`: an objective where its metric is known, as on a chart of that metric.
+pub(crate) fn limit_words(slo: &Slo) -> String {
+    format!("{} ≤ {}", quantile_words(slo.q), amount(slo, slo.limit))
+}
+
 /// `p95`, `p99.9`.
 pub(crate) fn quantile_words(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
