@@ -86,7 +86,7 @@ pub(crate) fn causes(run: &RunRecord, samples: &[CellSamples]) -> Vec<Finding> {
 /// Whether trust, or the tokens' own rhythm, names what no healthy run has, though nothing here says why; or the numbers may be wrong by so much
 /// that nobody knows.
 fn is_doubted(run: &RunRecord) -> bool {
-    const NOT_HEALTHY: [&str; 9] = [
+    const NOT_HEALTHY: [&str; 10] = [
         "failures",
         "away",
         "backed_off",
@@ -94,6 +94,7 @@ fn is_doubted(run: &RunRecord) -> bool {
         "connection_full",
         "empty_answers",
         "load_not_reached",
+        "short_answers",
         "stalled",
         "not_stationary",
     ];
@@ -256,7 +257,14 @@ const EXPLAINS: &[Explains] = &[
     ),
     explains(
         Cause::ClientLimited,
-        &[WAITING, DECODE, STANDSTILL, LEVELS, UNEXPLAINED],
+        &[
+            WAITING,
+            &[Cause::HeldBack],
+            DECODE,
+            STANDSTILL,
+            LEVELS,
+            UNEXPLAINED,
+        ],
     ),
     explains(Cause::HeldBack, &[WAITING, PREFILL]),
     explains(Cause::Overload, &[WAITING, PREFILL, DECODE, LEVELS]),

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_schema::{
-    Channel, ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource,
-};
+use bench_schema::{ClockRecord, Metric, Nanos, Outcome, Phase, RequestRecord, TokenSource};
 
 use crate::samples::{CellSamples, SampleKeeper};
 
@@ -60,12 +58,10 @@ pub struct CellFacts {
     pub answers_short: u64,
     /// Those of them that got more tokens than asked, by the count that is believed.
     pub answers_long: u64,
-    /// Output tokens of streamed answers of which only the server's count at the end is known.
+    /// Output tokens of streamed answers of which only the server's count at the end is known, without reasoning that was not sent.
     pub tokens_told: u64,
     /// Content events of the same answers.
     pub events: u64,
-    /// Reasoning tokens among those told, of answers in which none was sent.
-    pub tokens_hidden: u64,
     /// Requests that were stopped on purpose (`--cancel-after`) before any content came.
     pub cancelled_unanswered: u64,
     /// Mean time from having a connection to the request's last byte leaving, over completed requests.
@@ -110,9 +106,8 @@ pub struct Stall {
 
 /// Tokens of reasoning that the server tells and did not send.
 pub(crate) fn hidden_tokens(record: &RequestRecord) -> Option<u64> {
-    let told = record.wire.usage.as_ref()?.reasoning_tokens?;
-    let sent = record.wire.events.first_on(Channel::Reasoning).is_some();
-    (told > 0 && !sent).then_some(told)
+    let hidden = record.output_tokens? - record.streamed_tokens()?;
+    (hidden > 0).then_some(hidden)
 }
 
 impl CellFacts {
@@ -203,10 +198,9 @@ impl FactKeeper {
         let untold = record.wire.streamed && !events.is_empty() && record.output_tokens.is_none();
         self.facts.answers_untold += u64::from(untold);
         if let (Some(told), true, None) = (told, record.wire.streamed, record.event_tokens()) {
-            self.facts.tokens_told = self.facts.tokens_told.saturating_add(told);
+            let streamed = told.saturating_sub(hidden_tokens(record).unwrap_or(0));
+            self.facts.tokens_told = self.facts.tokens_told.saturating_add(streamed);
             self.facts.events += events.len() as u64;
-            let hidden = hidden_tokens(record).unwrap_or(0);
-            self.facts.tokens_hidden = self.facts.tokens_hidden.saturating_add(hidden);
         }
     }
 

@@ -48,10 +48,18 @@ impl RequestSample {
         (self.end - self.start).as_f64()
     }
 
+    /// Output tokens that came as content events.
+    pub fn streamed_tokens(&self) -> Option<u32> {
+        Some(
+            self.output_tokens?
+                .saturating_sub(self.hidden_tokens.unwrap_or(0)),
+        )
+    }
+
     /// Time per output token after the first, ns; absent for fewer than two tokens, for an answer that came at once, and where TTFT is.
     pub fn tpot(&self) -> Option<f64> {
         let decode = self.e2e() - self.ttft?;
-        let gaps = self.output_tokens?.checked_sub(1).filter(|n| *n > 0)?;
+        let gaps = self.streamed_tokens()?.checked_sub(1).filter(|n| *n > 0)?;
         (decode > 0.0).then(|| decode / f64::from(gaps))
     }
 }

@@ -654,16 +654,6 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
         "tokens_per_event",
         TrustVerdict::Doubtful,
     );
-    let hidden = judge(
-        CellFacts {
-            tokens_hidden: 800,
-            ..told(1600)
-        },
-        false,
-    );
-    speaks(&hidden, "tokens_per_event", TrustVerdict::Doubtful);
-    let said = hidden.reasons[0].sentence();
-    assert!(said.contains("800 of them are reasoning"), "{said}");
     let away = CellFacts {
         outage: Some(Outage {
             from: Nanos::from_secs(21),

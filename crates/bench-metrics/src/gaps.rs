@@ -42,12 +42,12 @@ impl Gap {
 
 /// The gaps of one answer in order (inter-chunk latencies), with the tokens that each brought.
 ///
-/// Tokens are those of the stream (token ids, continuous usage). Where it has none but the answer's token count equals
-/// its number of events, each event is one token. Otherwise they are unknown: then there is no ITL, only ICL.
+/// Tokens are those of the stream (token ids, continuous usage). Where it has none but the answer's token count (without reasoning
+/// that was not sent) equals its number of events, each event is one token. Otherwise they are unknown: then there is no ITL, only ICL.
 pub fn gaps(record: &RequestRecord) -> impl Iterator<Item = Gap> + '_ {
     let events = &record.wire.events;
     let counts = record.event_tokens();
-    let one_each = counts.is_none() && record.output_tokens == Some(events.len() as u64);
+    let one_each = counts.is_none() && record.streamed_tokens() == Some(events.len() as u64);
     let bounds = BoundWalk { log: events, at: 0 };
     events
         .gaps()

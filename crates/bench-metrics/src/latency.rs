@@ -32,6 +32,8 @@ pub struct Instants {
     pub events: u64,
     /// Output tokens, `n`; absent where unknown.
     pub tokens: Option<u64>,
+    /// Of them those that were made before the first that was sent: reasoning that the server counts and does not send.
+    pub hidden_tokens: u64,
     /// Prompt tokens; absent where unknown.
     pub input_tokens: Option<u64>,
     /// The server's own queue time, where the response tells it.
@@ -115,6 +117,10 @@ impl Instants {
                 0
             },
             tokens: record.output_tokens,
+            hidden_tokens: record
+                .output_tokens
+                .zip(record.streamed_tokens())
+                .map_or(0, |(all, streamed)| all - streamed),
             input_tokens: record.input_tokens(),
             queue: wire.server.as_ref().and_then(|server| server.queue),
             connect: set_up
@@ -152,7 +158,7 @@ impl Instants {
                 .and_then(|d| over(d, self.events.checked_sub(1)?)),
             Metric::Itl | Metric::Tpot => self
                 .decode(within)
-                .and_then(|d| over(d, self.tokens?.checked_sub(1)?)),
+                .and_then(|d| over(d, self.tokens?.checked_sub(self.hidden_tokens + 1)?)),
             Metric::NormalisedLatency => self
                 .value_within(Metric::E2e, within)
                 .and_then(|e2e| over(e2e, self.tokens?)),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Exchange, Nanos, PromptSize, Stamp, TokenSource};
+use crate::{Channel, Exchange, Nanos, PromptSize, Stamp, TokenSource};
 
 /// One planned request and everything that is known of it. Every latency is derived from it by `bench-metrics`.
 #[serde_with::skip_serializing_none]
@@ -118,6 +118,24 @@ impl RequestRecord {
         counts.into_iter().flatten().all(|count| count <= MOST)
             && times.all(|ns| ns.is_none_or(|ns| ns.unsigned_abs() <= YEAR_NS))
             && wire.events.ends_as_it_says()
+    }
+
+    /// Output tokens that came as content events: all but the reasoning that the server counts and does not send. Where the rest would be less than
+    /// one token an event, the reasoning is taken to be no part of the count, and all tokens came.
+    pub fn streamed_tokens(&self) -> Option<u64> {
+        let all = self.output_tokens?;
+        let events = &self.wire.events;
+        let told = self
+            .wire
+            .usage
+            .as_ref()
+            .and_then(|usage| usage.reasoning_tokens);
+        let hidden = told.filter(|_| events.first_on(Channel::Reasoning).is_none());
+        let left = hidden.and_then(|hidden| all.checked_sub(hidden));
+        Some(
+            left.filter(|left| *left >= events.len() as u64)
+                .unwrap_or(all),
+        )
     }
 
     /// Tokens of each content event, where the stream told them. Where they come to more than the answer is believed to have, or to more than any answer has,

@@ -190,7 +190,7 @@ fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
     if !told || shares.queue < WAITING {
         return None;
     }
-    if nobody_is_held(look) {
+    if nobody_is_held(look) && shares.queue <= shares.prefill {
         // What it calls its queue is told beside it, and is no part of what prefill costs.
         return Draft::in_cell(Cause::Prefill, shares.prefill, look.cell)
             .because(Known::PrefillShare, shares.prefill)
@@ -224,7 +224,7 @@ fn queueing(look: &Look<'_>, shares: &PhaseShares, cost: f64) -> Option<Finding>
 }
 
 /// Whether as many ran at once as there were slots: then no limit of the server held a request back, and what it calls its queue is the
-/// time until the next step takes the prompt up.
+/// time until the next step takes the prompt up, which is no longer than prompts take.
 fn nobody_is_held(look: &Look<'_>) -> bool {
     let most = Signal::Running.of(look.cell).map(|running| running.peak);
     look.concurrency()

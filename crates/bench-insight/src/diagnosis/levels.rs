@@ -7,7 +7,7 @@
 use bench_metrics::{Memory, bin_by_time, change_points};
 use bench_schema::{Cause, Experiment, Finding, Known};
 
-use super::look::{Look, mean, median};
+use super::look::{Look, Seen, mean, median};
 use crate::draft::Draft;
 
 /// Least difference of two levels, over the smaller.
@@ -211,7 +211,10 @@ impl Rhythm {
     pub(super) fn of(look: &Look<'_>, points: &[(f64, f64)]) -> Option<Self> {
         let (first, last) = (points.first()?.0, points.last()?.0);
         let whole = last - first;
-        let answer = median(look.seen.iter().map(|s| s.end - s.sent).collect())?;
+        // The time from one request of a slot to its next, where users think too.
+        let slots = look.concurrency().map_or(0.0, f64::from);
+        let cycle = slots * whole / look.seen.len() as f64;
+        let answer = median(look.seen.iter().map(|s| s.end - s.sent).collect())?.max(cycle);
         let usual = median(points.iter().map(|p| p.1).collect()).filter(|usual| *usual > 0.0)?;
         if look.load_moves() || points.len() < PARTS * FEWEST || whole <= 0.0 {
             return None;
@@ -229,6 +232,12 @@ impl Rhythm {
             .into_iter()
             .rfind(|t| t.1 >= FORETOLD.max(NEARLY * best))
             .filter(|t| t.0 >= ANSWERS * answer)?;
+        // Prompts that repeat in the same period are the users' rhythm, as that of conversations.
+        let lengths = |s: &Seen<'_>| Some((s.sent, f64::from(s.request.input_tokens?)));
+        let lengths: Vec<(f64, f64)> = look.seen.iter().filter_map(lengths).collect();
+        if foretold(&lengths, period) >= FORETOLD {
+            return None;
+        }
         let parts = folded(points, period).map(|[even, odd]| (even.1 + odd.1) / (even.0 + odd.0));
         let low = parts.iter().copied().fold(f64::INFINITY, f64::min);
         let high = parts.iter().copied().fold(0.0, f64::max);

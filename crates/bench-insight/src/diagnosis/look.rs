@@ -353,7 +353,7 @@ struct Expected {
 impl Expected {
     /// By the tokens that the server told, and by the content events that came.
     fn both(requests: &[&RequestSample]) -> [Self; 2] {
-        let lengths: [Length; 2] = [|r| r.output_tokens, |r| Some(r.events)];
+        let lengths: [Length; 2] = [RequestSample::streamed_tokens, |r| Some(r.events)];
         lengths.map(|length| Self::of(requests, length))
     }
 

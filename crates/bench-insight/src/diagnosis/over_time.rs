@@ -5,7 +5,7 @@ use bench_schema::{Cause, ClockKind, Experiment, Finding, Known, Metric};
 use super::levels::Rhythm;
 use super::levels::{self, Level};
 use super::load::gap;
-use super::look::{Look, mean, median, quantile};
+use super::look::{Cover, Look, mean, median, quantile};
 use super::machines::is_local;
 use crate::draft::Draft;
 use crate::outages::{Standstill, standstills, stretches};
@@ -297,18 +297,13 @@ pub(super) fn stalls(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let (unexplained, period) = not_of_prompts(look);
-    let streamed: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
     let whole = look.whole();
     let (first, last) = (unexplained.first()?, unexplained.last()?);
     // Several at the beginning and none later: a slow start, which levels tell.
     if unexplained.len() > 1 && last.from + last.length < EARLY * whole {
         return None;
     }
-    let cost = unexplained
-        .iter()
-        .map(|s| s.length * s.streams)
-        .sum::<f64>()
-        / streamed;
+    let cost = lost_in(look, &unexplained);
     let length = median(unexplained.iter().map(|s| s.length).collect())?;
     let longest = unexplained.iter().map(|s| s.length).fold(0.0, f64::max);
     let cause = match period {
@@ -366,6 +361,14 @@ fn waited_for_a_cpu(look: &Look<'_>) -> Option<f64> {
     (pressure >= OTHERS).then(|| waited * look.whole())
 }
 
+/// Share of their time that users spend in stretches in which nothing moves: those whose first tokens do not come lose it too.
+fn lost_in(look: &Look<'_>, still: &[Standstill]) -> f64 {
+    let still = Cover::of(still.iter().map(|s| (s.from, s.from + s.length)));
+    let spans = || look.seen.iter().map(|s| (s.from, s.end));
+    let lost: f64 = spans().map(|(from, to)| still.within(from, to)).sum();
+    lost / spans().map(|(from, to)| to - from).sum::<f64>()
+}
+
 /// How many, where it is not one.
 fn several(n: usize) -> Option<f64> {
     (n > 1).then_some(n as f64)
@@ -386,23 +389,26 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
     let usual = median(look.seen.iter().filter_map(|s| s.request.ttft).collect())?;
     let prompts = look.prefilling();
     let (share, times, least) = LONG_SILENCE;
-    let longest = silences(look)
+    let long: Vec<Standstill> = silences(look)
         .into_iter()
-        .filter(|s| s.from >= began && s.streams >= 2.0)
+        .filter(|s| s.streams >= 2.0)
         .filter(|s| prompts.within(s.from, s.from + s.length) < 0.5 * s.length)
-        .max_by(|a, b| a.length.total_cmp(&b.length))
-        .filter(|s| s.length >= (share * whole).max(times * usual).max(least))?;
-    let taken: f64 = look.seen.iter().map(|s| s.end - s.from).sum();
-    Draft::in_cell(
-        Cause::Frozen,
-        longest.length * longest.streams / 2.0 / taken,
-        look.cell,
-    )
-    .because(Known::StallLength, longest.length)
-    .because(Known::At, longest.from)
-    .because(Known::InFlight, longest.streams)
-    .refuted_by(Experiment::AgainWithLog)
-    .done()
+        .filter(|s| s.length >= (share * whole).max(times * usual).max(least))
+        .collect();
+    // Several at the beginning and none later are a slow start too.
+    let final_one = long.last()?;
+    let at_start = || long.len() > 1 || slow_start(&look.slowness()).is_some();
+    if final_one.from + final_one.length < EARLY * whole && at_start() {
+        return None;
+    }
+    let under_way = long.iter().filter(|s| s.from >= began);
+    let longest = under_way.max_by(|a, b| a.length.total_cmp(&b.length))?;
+    Draft::in_cell(Cause::Frozen, lost_in(look, &[*longest]), look.cell)
+        .because(Known::StallLength, longest.length)
+        .because(Known::At, longest.from)
+        .because(Known::InFlight, longest.streams)
+        .refuted_by(Experiment::AgainWithLog)
+        .done()
 }
 
 /// Stretches in which requests were under way and none of them got a token, with the most that were.
@@ -437,20 +443,20 @@ fn not_of_prompts(look: &Look<'_>) -> (Vec<Standstill>, Option<f64>) {
     let is_one =
         |stall: &Standstill| stall.length >= STANDS_OUT * usual && !prefills.explains(stall);
     let rest: Vec<Standstill> = all.into_iter().filter(is_one).collect();
-    // A job takes about as long each time: what is much shorter or longer is something else, and hides no period.
+    // A job takes about as long each time: what is much shorter or longer is something else, and hides no period. Neither does what differs less where
+    // the rest differs hardly at all.
     let typical = median(rest.iter().map(|s| s.length).collect()).unwrap_or(0.0);
-    let is_alike = |s: &&Standstill| (0.5..=2.0).contains(&(s.length / typical));
-    let alike: Vec<Standstill> = rest.iter().filter(is_alike).copied().collect();
-    // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
-    let period = period(&alike).filter(|_| alike.len() >= 3 && alike.len() * 2 >= n);
-    // What comes again and again does so for most of the time.
     let whole = look.whole();
-    let lasted = alike.first().zip(alike.last());
-    let lasted = lasted.is_some_and(|(a, b)| b.from - a.from >= MOST * whole);
-    match period.filter(|_| lasted) {
-        Some(period) => (alike, Some(period)),
-        None => (rest, None),
-    }
+    let found = [2.0, 1.2].into_iter().find_map(|times| {
+        let is_alike = |s: &&Standstill| (1.0 / times..=times).contains(&(s.length / typical));
+        let alike: Vec<Standstill> = rest.iter().filter(is_alike).copied().collect();
+        // Waves of prompts come as regularly as a job of the server's: a few of them are not seen for what they are.
+        let period = period(&alike).filter(|_| alike.len() >= 3 && alike.len() * 2 >= n)?;
+        // What comes again and again does so for most of the time.
+        let lasted = alike.last()?.from - alike.first()?.from >= MOST * whole;
+        lasted.then_some((alike, Some(period)))
+    });
+    found.unwrap_or((rest, None))
 }
 
 /// Stretches in which at least nine of ten streams (and two, where there are two) stood still.
@@ -464,8 +470,21 @@ fn together(look: &Look<'_>) -> Vec<Standstill> {
     found
 }
 
-/// The time between stalls, where it is the same each time; one that was not seen counts as two periods.
+/// The time between stalls, where it is the same each time, but for one of several.
 fn period(stalls: &[Standstill]) -> Option<f64> {
+    /// Of more the mean forgives one.
+    const SEVERAL: std::ops::RangeInclusive<usize> = 6..=40;
+    // by chance they are off by a quarter of it on average
+    even(stalls, 0.1).or_else(|| {
+        let without = |i: usize| Some([stalls.get(..i)?, stalls.get(i + 1..)?].concat());
+        (0..stalls.len())
+            .filter(|_| SEVERAL.contains(&stalls.len()))
+            .find_map(|i| even(&without(i)?, 0.05))
+    })
+}
+
+/// The time between stalls, where they are off by less than this part of it; one that was not seen counts as two periods.
+fn even(stalls: &[Standstill], most: f64) -> Option<f64> {
     let gaps: Vec<f64> = stalls.windows(2).map(|p| p[1].from - p[0].from).collect();
     let shortest = quantile(gaps.clone(), 0.25).filter(|p| *p > 0.0)?;
     let periods: f64 = gaps
@@ -476,6 +495,5 @@ fn period(stalls: &[Standstill]) -> Option<f64> {
     let off = |gap: &f64| (gap / period - (gap / period).round()).abs();
     let off = gaps.iter().map(off).sum::<f64>() / gaps.len() as f64;
     let missed = periods - gaps.len() as f64;
-    // by chance they are off by a quarter of it on average
-    (off < 0.1 && missed <= gaps.len() as f64).then_some(period)
+    (off < most && missed <= gaps.len() as f64).then_some(period)
 }

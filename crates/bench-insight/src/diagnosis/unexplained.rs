@@ -138,18 +138,25 @@ fn together(look: &Look<'_>, slow: &Slow) -> Option<Vec<(f64, f64)>> {
     /// Requests in a row that are no accident, and the part of all slow ones that has to lie in such rows.
     const IN_A_ROW: usize = 4;
     const NEARLY_ALL: f64 = 0.8;
-    let mut order: Vec<(f64, bool)> = look.seen.iter().map(|s| (s.sent, slow.holds(s))).collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let all_slow = order.iter().filter(|o| o.1).count();
-    let rows: Vec<&[(f64, bool)]> = order
-        .chunk_by(|a, b| a.1 == b.1)
-        .filter(|row| row.len() >= IN_A_ROW && row.iter().all(|o| o.1))
+    /// Of what is in flight, the part that a row has to hold.
+    const MOST: f64 = 0.75;
+    let mut order: Vec<&Seen<'_>> = look.seen.iter().collect();
+    order.sort_by(|a, b| a.sent.total_cmp(&b.sent));
+    let all_slow = order.iter().filter(|s| slow.holds(s)).count();
+    // All that are in flight are slow then; a few of them that are sent at one moment each time are of another kind.
+    let most = |row: &[&Seen<'_>]| {
+        let at_once = row.iter().map(|s| s.in_flight).fold(0.0, f64::max);
+        row.len() >= IN_A_ROW && row.len() as f64 >= MOST * at_once
+    };
+    let rows: Vec<&[&Seen<'_>]> = order
+        .chunk_by(|a, b| slow.holds(a) == slow.holds(b))
+        .filter(|row| row.iter().all(|s| slow.holds(s)) && most(row))
         .collect();
     let within: usize = rows.iter().map(|row| row.len()).sum();
     // By chance, so many rows of as many slow ones among all would be far fewer.
     let chance = slow.share.powi(4) * order.len() as f64;
     let enough = within as f64 >= NEARLY_ALL * all_slow as f64 && within as f64 >= 2.0 * chance;
-    let span = |row: &&[(f64, bool)]| Some((row.first()?.0, row.last()?.0));
+    let span = |row: &&[&Seen<'_>]| Some((row.first()?.sent, row.last()?.sent));
     (enough && !rows.is_empty()).then(|| rows.iter().filter_map(span).collect())
 }
 
@@ -250,7 +257,7 @@ fn before_first(look: &Look<'_>) -> Option<f64> {
     };
     let first = beyond(&|s| Some((s.request.ttft?, 1.0)))?;
     let rest = beyond(&|s| {
-        let tokens = s.request.output_tokens?.checked_sub(1)?;
+        let tokens = s.request.streamed_tokens()?.checked_sub(1)?;
         Some((s.request.tpot()?, f64::from(tokens)))
     })?;
     (first + rest > 0.0).then(|| first / (first + rest))

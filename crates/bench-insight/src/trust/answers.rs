@@ -345,20 +345,7 @@ pub(super) fn tokens_per_event(scene: &Scene<'_>) -> Option<Seen> {
         text::grouped(seen.events as f64),
         text::number(ratio),
     );
-    let found = Seen::new(ratio - 1.0, what);
-    // What it does not send nobody can time.
-    let left = seen.tokens_told.saturating_sub(seen.tokens_hidden) as f64 / seen.events as f64;
-    if seen.tokens_hidden == 0 || (left - 1.0).abs() > CONFIRMED {
-        return Some(found);
-    }
-    Some(Seen {
-        detail: format!(
-            ": {} of them are reasoning that it made before the first token and did not send",
-            text::grouped(seen.tokens_hidden as f64)
-        ),
-        next: Some("times per token are too short by as much, gaps between events are those of tokens; have the server send its reasoning, or turn it off".to_owned()),
-        ..found
-    })
+    Some(Seen::new(ratio - 1.0, what))
 }
 
 pub(super) fn prompt_length(scene: &Scene<'_>) -> Option<Seen> {

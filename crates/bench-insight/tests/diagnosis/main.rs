@@ -397,6 +397,33 @@ fn faulty() -> Vec<Situation> {
             Cause::PeriodicStall,
         ),
         of(
+            "the same, and three stops of the machine, one as long",
+            Asks::Closed(4),
+            equal,
+            with(|s| {
+                s.freezes = (0..20)
+                    .map(|i| (f64::from(i) * 4000.0 + 700.0, 200.0))
+                    .chain([(5_300.0, 105.0), (5_600.0, 105.0), (10_300.0, 180.0)])
+                    .collect();
+            }),
+            Cause::PeriodicStall,
+        ),
+        situation(
+            "frozen for 2.5 s of 10 s, while most wait for their first tokens",
+            vec![Cell {
+                seconds: 10.0,
+                ..cell(
+                    Asks::Poisson(12.0),
+                    |_, _| (64, 32),
+                    with(|s| {
+                        s.prefill = 40.0;
+                        s.freezes = vec![(2_850.0, 2_500.0)];
+                    }),
+                )
+            }],
+            Cause::Frozen,
+        ),
+        of(
             "frozen for 4 s, few under way",
             Asks::Poisson(2.0),
             short_answers,
@@ -722,6 +749,155 @@ fn a_prompt_that_waits_for_those_in_progress_is_prefill_too() {
     assert_eq!(causes(&found).first(), Some(&Cause::Prefill), "{found:?}");
     let each = found[0].figure(&Known::TtftPerToken.into()).unwrap();
     assert!((2.4e5..2.6e5).contains(&each), "{each}");
+}
+
+#[test]
+fn times_per_token_are_of_the_tokens_that_came() {
+    let server = Server {
+        hides: 50,
+        ..Server::default()
+    };
+    let (run, samples) = run(&[cell(Asks::Closed(3), |_, _| (60, 90), server)], false, 2);
+    for metric in [Metric::Tpot, Metric::Itl] {
+        let of = run.cells[0].metrics.get(&metric);
+        let median = of.and_then(|of| of.quantile(0.5)).unwrap_or(0.0);
+        assert!((9.5e6..10.5e6).contains(&median), "{metric}: {median}");
+    }
+    let own = samples[0].requests[7].tpot().unwrap();
+    assert!((9.5e6..10.5e6).contains(&own), "{own}");
+}
+
+/// Requests of slots that ask again at once after each answer (and `think` ms), for `seconds`: `times` are the first token and the rest of each
+/// answer in ms, by the number of the slot's request and its slot.
+fn of_slots(
+    slots: u32,
+    seconds: f64,
+    think: f64,
+    times: impl Fn(u32, u32) -> (u32, f64, f64),
+) -> (RunRecord, Vec<CellSamples>) {
+    let asked = cell(
+        Asks::Closed(slots as usize),
+        |_, _| (50, 50),
+        Server::default(),
+    );
+    let (run, mut samples) = run(&[asked], false, 2);
+    let like = samples[0].requests[0].clone();
+    let at = |ms: f64| like.start + Nanos::from_f64(ms * 1e6);
+    samples[0].requests.clear();
+    for slot in 0..slots {
+        let (mut now, mut nth) = (f64::from(slot) * 0.1, 0);
+        while now < seconds * 1e3 {
+            let (input, ttft, decode) = times(nth, slot);
+            samples[0].requests.push(bench_insight::RequestSample {
+                due: at(now),
+                start: at(now),
+                end: at(now + ttft + decode),
+                ttft: Some(1e6 * ttft),
+                input_tokens: Some(input),
+                output_tokens: Some(50),
+                stalls: Box::default(),
+                ..like.clone()
+            });
+            now += ttft + decode + think;
+            nth += 1;
+        }
+    }
+    (run, samples)
+}
+
+/// Users of four turns who think for as long each time ask in waves, and the first of a wave is held up by the prompts of the others.
+#[test]
+fn the_rhythm_of_conversations_is_not_the_server_s() {
+    let (run, samples) = of_slots(10, 20.0, 80.0, |nth, slot| {
+        let turn = nth % 4;
+        let (ttft, decode) = match slot {
+            0 => (10.0, 480.0 + 20.0 * f64::from(turn)),
+            _ => (60.0 + 10.0 * f64::from(turn), 425.0),
+        };
+        (50 + 110 * turn, ttft, decode)
+    });
+    let found = causes(&findings(&run, &samples));
+    assert!(!found.contains(&Cause::Step), "{found:?}");
+}
+
+#[test]
+fn slow_connections_that_ask_at_the_same_moments_are_no_level_that_comes_and_goes() {
+    let (run, samples) = of_slots(12, 18.0, 0.0, |_, slot| {
+        let slow = if slot < 4 { 1.7 } else { 1.0 };
+        (60, 20.0 * slow, 400.0 * slow)
+    });
+    let found = causes(&findings(&run, &samples));
+    assert_eq!(found, [Cause::SlowRequests]);
+}
+
+#[test]
+fn first_requests_whose_first_tokens_come_late_are_a_slow_start_and_no_stop() {
+    let (run, samples) = of_slots(5, 16.0, 0.0, |nth, _| {
+        (60, if nth < 2 { 706.0 } else { 6.0 }, 320.0)
+    });
+    let found = causes(&findings(&run, &samples));
+    assert_eq!(found, [Cause::ColdStart]);
+}
+
+#[test]
+fn what_a_server_counts_as_waiting_is_no_prefill_where_it_is_longer_than_that() {
+    let (mut run, samples) = run(&[cell(Asks::Closed(6), equal, Server::default())], true, 2);
+    let cell = &mut run.cells[0];
+    let running = cell.hardware.as_mut().unwrap();
+    running.derived.get_mut("running_peak").unwrap().value = 6.0;
+    let mut first = |queue: f64, prefill: f64| {
+        run.cells[0].phases = Some(bench_schema::PhaseShares {
+            queue,
+            prefill,
+            decode: 1.0 - queue - prefill,
+            queue_source: "server_metrics".to_owned(),
+            by_percentile: Vec::new(),
+        });
+        causes(&findings(&run, &samples)).first().copied()
+    };
+    assert_eq!(first(0.35, 0.05), Some(Cause::Queueing));
+    assert_eq!(first(0.2, 0.35), Some(Cause::Prefill));
+}
+
+#[test]
+fn a_client_that_is_late_to_send_holds_first_tokens_back_itself() {
+    let server = Server {
+        prefill: 105.0,
+        ..Server::default()
+    };
+    let (mut run, samples) = run(&[cell(Asks::Closed(4), |_, _| (100, 32), server)], true, 2);
+    let told = bench_schema::Quantity {
+        value: 3e7,
+        unit: bench_schema::Unit::Ns,
+        interval: None,
+    };
+    let hardware = run.cells[0].hardware.as_mut().unwrap();
+    hardware.derived.insert("server_ttft_mean".to_owned(), told);
+    assert_eq!(causes(&findings(&run, &samples)), [Cause::HeldBack]);
+    run.trust = doubted("run_queue", 0.6, Some(run.cells[0].id.clone()));
+    assert_eq!(causes(&findings(&run, &samples)), [Cause::ClientLimited]);
+}
+
+fn doubted(code: &str, measured: f64, cell: Option<String>) -> bench_schema::Trust {
+    bench_schema::Trust::from_reasons(vec![bench_schema::TrustReason {
+        also_in: Vec::new(),
+        code: code.to_owned(),
+        verdict: bench_schema::TrustVerdict::Doubtful,
+        message: String::new(),
+        next: None,
+        cell,
+        measured: Some(measured),
+        threshold: Some(0.01),
+    }])
+}
+
+#[test]
+fn a_server_that_ends_answers_early_is_not_called_healthy() {
+    let (mut run, samples) = run(&[cell(Asks::Closed(4), equal, Server::default())], false, 2);
+    assert!(causes(&findings(&run, &samples)).contains(&Cause::Healthy));
+    run.trust = doubted("short_answers", 0.2, None);
+    let found = causes(&findings(&run, &samples));
+    assert!(!found.contains(&Cause::Healthy), "{found:?}");
 }
 
 #[test]

@@ -212,6 +212,7 @@ impl Row {
             last_bound,
             events: u64::from(self.events),
             tokens: count(self.tokens),
+            hidden_tokens: 0,
             input_tokens: count(self.input_tokens),
             queue: some(|rest| rest.queue),
             connect: some(|rest| rest.connect),

@@ -34,6 +34,7 @@ proptest! {
         bounds in prop::array::uniform3(lengths()),
         (events, completed) in (tokens(), any::<bool>()),
         counts in prop::array::uniform2(tokens()),
+        hidden_tokens in prop_oneof![Just(0), any::<u64>()],
         spans in prop::array::uniform2(prop::option::of(lengths())),
     ) {
         let instants = Instants {
@@ -50,6 +51,7 @@ proptest! {
             last_bound: bounds[2],
             events: events.unwrap_or(0),
             tokens: counts[0],
+            hidden_tokens,
             input_tokens: counts[1],
             queue: spans[0],
             connect: spans[1],
