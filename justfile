@@ -208,6 +208,14 @@ verify-mpi programs="":
 verify-slurm programs="":
     bash scripts/verify-shards slurm {{programs}}
 
+# the same as four tasks of a Ray cluster of its own, one on each of four nodes; installs ray from PyPI into target/ray-venv (docs/scale.md)
+verify-ray programs="":
+    bash scripts/verify-shards ray {{programs}}
+
+# the same as four plain processes with --shard I/4; installs nothing (docs/scale.md)
+verify-plain programs="":
+    bash scripts/verify-shards plain {{programs}}
+
 # the three benchmarks against a real llama-server, built from source (docs/verification.md); BENCHES: folder of built benchmarks
 verify-llama benches="":
     bash scripts/verify-llama {{benches}}

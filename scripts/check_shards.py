@@ -3,11 +3,12 @@
 
     check_shards.py same ONE MERGED LEDGER_ONE LEDGER_SHARDS SHARD...
     check_shards.py lost MERGED SHARD...
+    check_shards.py pooled MERGED SHARD...
 
 `same`: the server saw the same requests (its ledger: name, path, prompt and answer lengths), the shards' plan hashes add up to that of the one
 process, counts add up, merged quantiles are those of all shards' requests together, the gaps of Poisson arrivals over all shards are exponential
 (Kolmogorov-Smirnov), and the merged result calls them one load on one clock. `lost`: one shard was killed; counts are whole, each request is there
-once, and the results say so. Exit code 1 and one line per problem where something does not hold. Needs nothing but Python.
+once, and the results say so. `pooled`: `--precision` ended the cells by the requests of all shards. Exit code 1 and one line per problem where something does not hold. Needs nothing but Python.
 """
 
 import collections
@@ -134,7 +135,21 @@ def lost(merged, *shards):
     print(f"the merged result is {verdict}, and incomplete: {merged.run['incomplete_reason']}")
 
 
-{"same": same, "lost": lost}[sys.argv[1]](*sys.argv[2:])
+def pooled(merged, *shards):
+    """A rule of --precision was met by all shards' requests, of which none had enough, and all ended by it at one time."""
+    merged, shards = Run(merged), [Run(shard) for shard in shards]
+    fewest = 100
+    for name, cell in merged.cells.items():
+        of_each = [len(shard.measured(name)) for shard in shards]
+        expect(all(0 < n < fewest for n in of_each), f"{name}: a shard had {of_each} requests")
+        expect(fewest <= sum(of_each) == cell["counts"]["planned"], f"{name}: {of_each} are not {cell['counts']['planned']}")
+        reached = [outcome["reached"] for outcome in cell["analysis"]["precision"]]
+        expect(reached and all(reached), f"{name}: not as precise as asked: {cell['analysis']['precision']}")
+        print(f"  {name}: as precise as asked after {sum(of_each)} requests, {of_each} of the shards")
+    expect("shards_apart" not in merged.reasons(), "the shards did not end together")
+
+
+{"same": same, "lost": lost, "pooled": pooled}[sys.argv[1]](*sys.argv[2:])
 for problem in problems:
     print(f"not as it should be: {problem}", file=sys.stderr)
 sys.exit(bool(problems))

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 
+use bench_engine::config::{EngineKind, Fixed};
 use bench_engine::{EngineConfig, Entry, Server};
 use bench_schema::{Nanos, Phase, PlanHash, RunRecord, Stamp, TrustVerdict};
 use rustix::process::{Pid, Signal, kill_process};
@@ -162,8 +163,8 @@ fn shards_that_meet_ask_what_one_program_asks_and_begin_together() -> Result {
     }
     for (shard, (_, output)) in found.iter().zip(&shards) {
         came_to_the_end(output);
-        // at the roll call, before a warm-up and a measurement of two cells, and at the end
-        assert_eq!(shard.clock.met.len(), 6);
+        // at the roll call, and of two cells before the warm-up, before the measurement and after it
+        assert_eq!(shard.clock.met.len(), 7);
         assert!(
             !shard
                 .trust
@@ -172,6 +173,55 @@ fn shards_that_meet_ask_what_one_program_asks_and_begin_together() -> Result {
                 .any(|reason| reason.code == "shard_lost")
         );
     }
+    Ok(())
+}
+
+/// A hundred requests are the fewest of a mean. Where each shard counted its own, three shards would make three hundred.
+#[test]
+fn the_requests_of_all_shards_decide_when_a_cell_is_precise_enough() -> Result {
+    let folder = tempfile::tempdir()?;
+    let fixed = Fixed {
+        ttft_ms: 40.0,
+        itl_ms: 1.0,
+        jitter: 0.0,
+        ..Fixed::default()
+    };
+    let server = Server::start(EngineConfig {
+        engine: EngineKind::Fixed(fixed),
+        ..EngineConfig::default()
+    })?;
+    let shards = all(&server, folder.path(), |_| {
+        let load = ["--concurrency", "3", "--requests", "3000", "--warmup", "0"];
+        [&load[..], &["--precision", "mean:e2e=50%"]].concat()
+    })?;
+    let mut measured = 0;
+    for (run, output) in &shards {
+        came_to_the_end(output);
+        let of_this = stored(run)?.cells[0].counts.planned;
+        assert!((1..100).contains(&of_this), "{of_this}: {}", stderr(output));
+        measured += of_this;
+    }
+    assert!(measured >= 100, "{measured}");
+    Ok(())
+}
+
+#[test]
+fn without_a_meeting_no_shard_can_know_whether_all_are_precise_enough() -> Result {
+    let args = [
+        "--shard",
+        "0/2",
+        "--precision",
+        "mean:e2e=5%",
+        "--rate",
+        "5",
+    ];
+    let output = bench(&[&["--url", "http://127.0.0.1:1"], &args[..]].concat()).output()?;
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("by its own requests") && said.contains("`meet`"),
+        "{said}"
+    );
     Ok(())
 }
 

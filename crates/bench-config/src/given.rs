@@ -410,6 +410,12 @@ impl Given {
             let help = Some("add `shard`, which part this is");
             self.refuse(&["per_shard", "meet"], "there are no shards", help);
         }
+        let client = &self.settings.client;
+        if client.part().1 > 1 && !client.per_shard && !self.has("meet") {
+            let wrong = "each shard would end its part of a cell by its own requests alone";
+            let help = "add `meet`, so that those of all shards decide, or end cells by `requests` or `duration`";
+            self.refuse(&["precision"], wrong, Some(help));
+        }
         if !self.settings.versus.is_asked() {
             let help = Some("add `versus`, the second server");
             self.refuse(&["blocks", "margin"], "there is no second side", help);

@@ -284,7 +284,7 @@ pub struct LoadSettings {
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub duration: Option<Nanos>,
-    /// End a cell when a quantile is known this well: p99:ttft=5%; each shard ends its own part by its own requests. With `find_capacity` a width alone, that of the capacity (default 5%).
+    /// End a cell when a quantile is known this well: p99:ttft=5%. Of shards that `meet`, the requests of all of them decide. With `find_capacity` a width alone, that of the capacity (default 5%).
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub precision: Vec<Wanted>,

@@ -5,22 +5,24 @@
 
 mod asked;
 mod machines;
+mod stop_rule;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bench_metrics::{CellAccumulator, CellContext, Precision};
+use bench_metrics::{CellAccumulator, CellContext};
 use bench_schema::{
-    CellRecord, Load, Metric, Nanos, Phase, PrecisionOutcome, Reading, RequestRecord, RunRecord,
-    Stamp, Window,
+    CellRecord, Load, Metric, Nanos, Phase, Reading, RequestRecord, RunRecord, Stamp, Window,
 };
 
 use crate::facts::{CellFacts, FactKeeper, TrustFacts};
 use crate::search;
 use crate::{CapacityAssumptions, CellSamples, InsightError, SampleKeeper, SearchAsked};
 use machines::Thinned;
+use stop_rule::StopRule;
 
 pub use asked::Asked;
+pub use stop_rule::{EndedRequest, PooledStop};
 
 /// What single requests and readings of one cell come to, added up as they end.
 ///
@@ -30,10 +32,8 @@ pub struct CellConclusion {
     readings: Thinned,
     samples: SampleKeeper,
     facts: FactKeeper,
-    precision: Vec<Precision>,
+    stop: StopRule,
     search: Option<SearchAsked>,
-    next_look: usize,
-    enough: bool,
     measured: usize,
     workers: u32,
     span: Option<(Stamp, Stamp)>,
@@ -52,19 +52,16 @@ pub struct CellEvidence {
 impl CellConclusion {
     /// Nothing of this cell yet. Its design is what counts: load, stop rule, id.
     pub fn new(cell: &CellRecord, asked: &Asked) -> Self {
-        let precision: Vec<Precision> = cell
-            .stop
-            .precision
-            .iter()
-            .filter_map(|text| text.parse().ok())
-            .collect();
         let slos = asked.all_slos();
-        let fewest = precision.iter().map(Precision::fewest).max();
         let searched = asked
             .search
             .filter(|_| cell.load.is_open() || asked.search.is_some_and(|s| s.closed));
-        let fewest = fewest.or_else(|| Some(searched?.fewest(&slos)));
+        let mut stop = StopRule::of(cell);
+        if let Some(search) = searched.filter(|_| stop.has_no_rules()) {
+            stop.look_at(search.fewest(&slos));
+        }
         Self {
+            stop,
             search: searched,
             accumulator: CellAccumulator::new(CellContext {
                 slos,
@@ -74,9 +71,6 @@ impl CellConclusion {
             readings: Thinned::default(),
             samples: SampleKeeper::new(&cell.id),
             facts: FactKeeper::default(),
-            precision,
-            next_look: fewest.unwrap_or(usize::MAX),
-            enough: false,
             measured: 0,
             workers: 0,
             span: None,
@@ -106,8 +100,16 @@ impl CellConclusion {
         self.measured += 1;
         self.facts.push(record);
         self.samples.push(record);
-        if self.measured >= self.next_look {
-            self.look();
+        match self.search {
+            Some(search) if self.stop.is_due(self.measured) => {
+                let is_over = search.is_over(&self.accumulator.objectives());
+                self.stop.looked(self.measured, is_over);
+            }
+            Some(_) => {}
+            None => {
+                let values = |metric| self.accumulator.values(metric);
+                self.stop.look(self.measured, values);
+            }
         }
     }
 
@@ -118,7 +120,7 @@ impl CellConclusion {
 
     /// Whether, when it was last looked at, every rule of `--precision` was met, or the stage of a search was plainly beyond the capacity.
     pub fn is_enough(&self) -> bool {
-        self.enough
+        self.stop.is_enough()
     }
 
     /// Whether there was no request, warm-up included.
@@ -126,33 +128,10 @@ impl CellConclusion {
         self.span.is_none()
     }
 
-    /// Looking often raises the chance of stopping on a lucky streak, so the looks get rarer.
-    fn look(&mut self) {
-        if let Some(search) = self.search {
-            self.enough = search.is_over(&self.accumulator.objectives());
-            self.next_look = self.measured + self.measured / 4 + 1;
-            return;
-        }
-        let outcomes = self.precision();
-        self.enough = outcomes.iter().all(|outcome| outcome.reached);
-        let next = self
-            .precision
-            .iter()
-            .map(|rule| rule.next_look(self.measured));
-        self.next_look = next.max().unwrap_or(usize::MAX);
-    }
-
-    fn precision(&self) -> Vec<PrecisionOutcome> {
-        let outcome = |rule: &Precision| {
-            let found = rule.check(&self.accumulator.values(rule.metric));
-            PrecisionOutcome {
-                rule: rule.to_string(),
-                reached: found.reached,
-                half_width: found.half_width,
-                needed: found.needed.map(|n| n as u64),
-            }
-        };
-        self.precision.iter().map(outcome).collect()
+    /// What the rules of `--precision` look at in a request that was added last, for whoever decides on those of all shards.
+    pub fn ended(&self, last: &RequestRecord) -> EndedRequest {
+        let value = |metric| self.accumulator.latest(metric);
+        EndedRequest::of(last.last_instant(), &self.stop, value)
     }
 
     /// Writes everything that follows into the cell's record; `before` are the cells that ran earlier. What only a running program knows
@@ -164,7 +143,7 @@ impl CellConclusion {
         urls: &[String],
     ) -> CellEvidence {
         self.accumulator.set_queue_baseline(baseline(before));
-        let precision = self.precision();
+        let precision = self.stop.outcomes(|metric| self.accumulator.values(metric));
         let summary = self.accumulator.finish();
         self.readings.retain_around(self.span);
         let samples = self.samples.finish();

@@ -35,7 +35,10 @@ pub use compare::{
     BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,
     RegressionRule, RunComparison, compare, gate,
 };
-pub use conclude::{Asked, CellConclusion, CellEvidence, Concluded, Conclusion, conclude_run};
+pub use conclude::{
+    Asked, CellConclusion, CellEvidence, Concluded, Conclusion, EndedRequest, PooledStop,
+    conclude_run,
+};
 pub use error::InsightError;
 pub use facts::{CellFacts, FactKeeper, Outage, Stall, TrustFacts};
 pub use findings::{

@@ -340,6 +340,12 @@ impl CellAccumulator {
             .collect()
     }
 
+    /// The value of the measured request that was added last, where it completed and has one.
+    pub fn latest(&self, metric: Metric) -> Option<f64> {
+        let last = self.rows.last().filter(|row| row.completed())?;
+        last.instants().value(metric)
+    }
+
     /// Client lag and the exactness of stamps.
     fn watch_client(&mut self, record: &RequestRecord) {
         let events = &record.wire.events;

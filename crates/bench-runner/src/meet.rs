@@ -1,17 +1,23 @@
 //! Shards of one load that agree on what they are, and begin each phase together. No request and no token passes here.
 //!
 //! Shard 0 listens, the others call. Before any load there is a roll call: each tells what it is about to do, and who differs is refused by name. Then they meet before
-//! each phase and once at the end. Meanwhile nobody listens, so nothing of this is there while load is measured.
+//! each phase and after each measurement. Meanwhile nobody speaks, unless `--precision` is to end the cell: then each tells shard 0 ten times a second what its requests
+//! came to, and is told whether all of them are enough.
 //!
 //! A meeting is a *place* in the run, and places have an order: who has left one out (its cell was ended early) is not waited for there.
 
 mod link;
+mod pooled;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bench_client::Clock;
-use bench_schema::{ClockExchange, Nanos, Secret, Stamp, TrustReason, TrustVerdict};
+use bench_insight::EndedRequest;
+use bench_schema::{CellRecord, ClockExchange, Nanos, Secret, Stamp, TrustReason, TrustVerdict};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,8 +28,9 @@ use crate::RunError;
 use crate::progress::Progress;
 use crate::stop::{Ending, Stop};
 
-use link::FourStamps;
-use link::{Link, LinkError, Side};
+use link::{FourStamps, Link, LinkError, Side};
+pub(crate) use pooled::Ended;
+use pooled::Pooled;
 
 /// How long the others are waited for: until all are there, and at each meeting. Shards have equal parts of a load, so who is this far behind is lost.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -51,42 +58,60 @@ const MOST_LEAD: Nanos = Nanos::from_secs(1);
 /// What shards have to have in common, by name.
 pub(crate) type Facts = BTreeMap<String, String>;
 
+/// The clock that stamps messages.
+pub(crate) trait Now {
+    fn now(&self) -> Stamp;
+}
+
+impl Now for Clock {
+    fn now(&self) -> Stamp {
+        Self::now(self)
+    }
+}
+
 /// Where in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Place {
     cell: u32,
     repeat: u32,
-    measures: bool,
+    step: Step,
+}
+
+/// Where in a repeat of a cell, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// Before a warm-up that drains.
+    WarmUp,
+    /// Before the measurement.
+    Measure,
+    /// After it.
+    Over,
 }
 
 impl Place {
     const START: Self = Self {
         cell: 0,
         repeat: 0,
-        measures: false,
-    };
-    const END: Self = Self {
-        cell: u32::MAX,
-        repeat: 0,
-        measures: false,
+        step: Step::WarmUp,
     };
     /// Every shard's result is written.
     const WRITTEN: Self = Self {
-        repeat: 1,
-        ..Self::END
+        cell: u32::MAX,
+        ..Self::START
     };
     /// Shard 0 has made one result of all; it comes here only then.
     const MERGED: Self = Self {
-        repeat: 2,
-        ..Self::END
+        repeat: 1,
+        ..Self::WRITTEN
     };
 
-    /// Before a phase of a cell (they are counted from 0): its warm-up or its measurement.
-    pub(crate) fn of(cell: usize, repeat: u32, measures: bool) -> Self {
+    /// Of a cell; they are counted from 0.
+    pub(crate) fn of(cell: usize, repeat: u32, step: Step) -> Self {
         Self {
             cell: u32::try_from(cell).map_or(u32::MAX, |cell| cell.saturating_add(1)),
             repeat,
-            measures,
+            step,
         }
     }
 }
@@ -123,17 +148,27 @@ enum Message {
         bound: Nanos,
         folder: Option<String>,
     },
-    /// It begins then, on shard 0's clock; these are lost.
-    Go { start: Stamp, lost: Vec<u32> },
+    /// It begins then, on shard 0's clock; these are lost. Whether the cell has come to its end by the requests of all shards.
+    Go {
+        start: Stamp,
+        lost: Vec<u32>,
+        enough: bool,
+    },
+    /// What these requests of a cell came to, on shard 0's clock.
+    Ended { cell: u32, ended: Vec<EndedRequest> },
+    /// The answer: whether those of all shards are enough.
+    Enough { enough: bool },
 }
 
 /// A run's part in what its shards agree on.
 pub(crate) struct Meeting {
     index: u32,
     count: u32,
-    clock: Clock,
+    clock: Rc<dyn Now>,
     stop: Stop,
     part: Part,
+    /// The stop rule of the cell that is measured, where it looks at the requests of all shards.
+    pooled: Pooled,
     met: Vec<ClockExchange>,
     /// Where they met last.
     before: Place,
@@ -180,17 +215,18 @@ impl Meeting {
         } else {
             other(invitation, facts, progress).await?
         };
-        Ok(Self::of(invitation, part, clock, stop).await)
+        Ok(Self::of(invitation, part, Rc::new(clock.clone()), stop).await)
     }
 
     /// The first meeting of those who are there.
-    async fn of(invitation: &Invitation, part: Part, clock: &Clock, stop: &Stop) -> Self {
+    async fn of(invitation: &Invitation, part: Part, clock: Rc<dyn Now>, stop: &Stop) -> Self {
         let mut meeting = Self {
             index: invitation.index,
             count: invitation.count,
-            clock: clock.clone(),
+            clock,
             stop: stop.clone(),
             part,
+            pooled: Pooled::default(),
             met: Vec::new(),
             before: Place::START,
             lost: BTreeMap::new(),
@@ -205,9 +241,38 @@ impl Meeting {
         self.folders.insert(self.index, folder);
     }
 
-    /// The last meeting, so that the clocks are compared after the last cell too.
-    pub(crate) async fn end(&mut self) {
-        self.at(Place::END).await;
+    /// A cell begins, the one at this place of all: where it has a rule of `--precision`, the requests of all shards decide, and `enough` is set then. What is put into
+    /// what this returns is told to shard 0.
+    pub(crate) fn pool(
+        &mut self,
+        cell: &CellRecord,
+        at: usize,
+        enough: &Arc<AtomicBool>,
+    ) -> Option<Ended> {
+        self.pooled = Pooled::of(cell, (at, self.index), enough);
+        self.pooled.own()
+    }
+
+    /// Tell of ended requests, and hear of those of the others, until this is dropped; where nothing is pooled, say nothing. `over` is the next meeting.
+    pub(crate) async fn confer(&mut self, over: Place) {
+        if self.pooled.is_asked() {
+            let (pooled, clock) = (&self.pooled, self.clock.as_ref());
+            match &mut self.part {
+                Part::First(others) => {
+                    let hears = others
+                        .values_mut()
+                        .map(|other| other.until(over, clock, pooled));
+                    // who is gone is missed at the next meeting
+                    tokio::join!(join_all(hears), pooled.keep_deciding());
+                }
+                Part::Other(Some(link)) => {
+                    let offset = self.met.last().map_or(Nanos::ZERO, |met| met.offset);
+                    let _gone = keep_telling(link, pooled, offset).await;
+                }
+                Part::Other(None) => {}
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Wait until every shard's result is written; false where that is not known of all of them.
@@ -235,10 +300,19 @@ impl Meeting {
 
     async fn wait(&mut self, place: Place) -> Option<Stamp> {
         let heard = match &mut self.part {
-            Part::First(others) => call_together(others, place, &self.clock).await,
+            Part::First(others) => {
+                call_together(others, place, (self.clock.as_ref(), &self.pooled)).await
+            }
             Part::Other(link) => {
                 let folder = self.folders.get(&self.index).cloned();
-                let asked = ask(link.as_mut()?, place, folder, &self.clock);
+                let offset = self.met.last().map_or(Nanos::ZERO, |met| met.offset);
+                let link_to_first = link.as_mut()?;
+                let asked = async {
+                    while self.pooled.has_untold() {
+                        link_to_first.send(&self.pooled.message(offset)).await?;
+                    }
+                    ask(link_to_first, (place, folder), self.clock.as_ref()).await
+                };
                 let heard = timeout(LONGER, asked).await.ok().and_then(Result::ok);
                 heard.unwrap_or_else(|| {
                     *link = None;
@@ -246,6 +320,7 @@ impl Meeting {
                 })
             }
         };
+        self.pooled.heard(heard.enough);
         self.met.extend(heard.exchange);
         self.folders.extend(heard.folders);
         for index in heard.lost {
@@ -303,15 +378,24 @@ impl Meeting {
 
 impl Other {
     /// Answer it until it is ready for this place or a later one. Where it is behind it is let go on: what it waits for has been left out here.
-    async fn until(&mut self, place: Place, clock: &Clock) -> Result<Ready, LinkError> {
+    async fn until(
+        &mut self,
+        place: Place,
+        clock: &dyn Now,
+        pooled: &Pooled,
+    ) -> Result<Ready, LinkError> {
         loop {
             if let Some(ready) = &self.ready {
                 if ready.at >= place {
                     return Ok(ready.clone());
                 }
-                let (start, lost) = (clock.now(), Vec::new());
-                self.link.send(&Message::Go { start, lost }).await?;
+                let go = Message::Go {
+                    start: clock.now(),
+                    lost: Vec::new(),
+                    enough: false,
+                };
                 self.ready = None;
+                self.link.send(&go).await?;
             }
             match self.link.receive().await? {
                 Message::Ping { sent } => {
@@ -322,6 +406,10 @@ impl Other {
                 }
                 Message::Ready { at, bound, folder } => {
                     self.ready = Some(Ready { at, bound, folder });
+                }
+                Message::Ended { cell, ended } => {
+                    let enough = pooled.add(cell, ended);
+                    self.link.send(&Message::Enough { enough }).await?;
                 }
                 _ => return Err(LinkError::Nonsense),
             }
@@ -336,6 +424,8 @@ struct Heard {
     start: Option<Stamp>,
     lost: Vec<u32>,
     folders: Vec<(u32, String)>,
+    /// The requests of all shards are enough for the cell.
+    enough: bool,
 }
 
 impl Heard {
@@ -345,14 +435,19 @@ impl Heard {
             start: None,
             lost: vec![0],
             folders: Vec::new(),
+            enough: false,
         }
     }
 }
 
 /// Shard 0: wait until the others are ready, and tell those who are there when to begin. Who is not there in time is lost, and is not in `others` any more.
-async fn call_together(others: &mut BTreeMap<u32, Other>, place: Place, clock: &Clock) -> Heard {
+async fn call_together(
+    others: &mut BTreeMap<u32, Other>,
+    place: Place,
+    (clock, pooled): (&dyn Now, &Pooled),
+) -> Heard {
     let waits = others.iter_mut().map(async |(index, other)| {
-        let ready = timeout(PATIENCE, other.until(place, clock)).await;
+        let ready = timeout(PATIENCE, other.until(place, clock, pooled)).await;
         (*index, ready.ok().and_then(Result::ok))
     });
     let (mut bound, mut lost, mut folders) = (Nanos::ZERO, Vec::new(), Vec::new());
@@ -365,13 +460,18 @@ async fn call_together(others: &mut BTreeMap<u32, Other>, place: Place, clock: &
         }
     }
     others.retain(|index, _| !lost.contains(index));
+    let enough = pooled.decide();
     let now = clock.now();
     let start = now + LEAD + Nanos::new(bound.get().saturating_mul(4)).min(MOST_LEAD);
     for other in others.values_mut() {
         if other.ready.take_if(|ready| ready.at == place).is_some() {
-            let lost = lost.clone();
+            let go = Message::Go {
+                start,
+                lost: lost.clone(),
+                enough,
+            };
             // who does not hear it is missed at the next one
-            let _gone = other.link.send(&Message::Go { start, lost }).await;
+            let _gone = other.link.send(&go).await;
         }
     }
     let exchange = ClockExchange {
@@ -384,21 +484,26 @@ async fn call_together(others: &mut BTreeMap<u32, Other>, place: Place, clock: &
         start: Some(start),
         lost,
         folders,
+        enough,
     }
 }
 
 /// Another shard: compare clocks with shard 0, tell it that this one is ready, and wait for its word.
 async fn ask(
     link: &mut Link,
-    at: Place,
-    folder: Option<String>,
-    clock: &Clock,
+    (at, folder): (Place, Option<String>),
+    clock: &dyn Now,
 ) -> Result<Heard, LinkError> {
     let mut stamps = Vec::with_capacity(EXCHANGES);
     for _ in 0..EXCHANGES {
         link.send(&Message::Ping { sent: clock.now() }).await?;
-        let Message::Pong { sent, came, left } = link.receive().await? else {
-            return Err(LinkError::Nonsense);
+        let (sent, came, left) = loop {
+            match link.receive().await? {
+                Message::Pong { sent, came, left } => break (sent, came, left),
+                // the answer to the last word of a cell that was not waited for
+                Message::Enough { .. } => {}
+                _ => return Err(LinkError::Nonsense),
+            }
         };
         let back = clock.now();
         stamps.push(FourStamps {
@@ -412,13 +517,30 @@ async fn ask(
     let bound = exchange.bound;
     link.send(&Message::Ready { at, bound, folder }).await?;
     match link.receive().await? {
-        Message::Go { start, lost } => Ok(Heard {
+        Message::Go {
+            start,
+            lost,
+            enough,
+        } => Ok(Heard {
             exchange: Some(exchange),
             start: Some(start + -exchange.offset),
             lost,
             folders: Vec::new(),
+            enough,
         }),
         _ => Err(LinkError::Nonsense),
+    }
+}
+
+/// Another shard: tell shard 0 of the requests that have ended since, and hear whether all shards' are enough.
+async fn keep_telling(link: &mut Link, pooled: &Pooled, offset: Nanos) -> Result<(), LinkError> {
+    loop {
+        sleep(pooled::EVERY).await;
+        link.send(&pooled.message(offset)).await?;
+        match link.receive().await? {
+            Message::Enough { enough } => pooled.heard(enough),
+            _ => return Err(LinkError::Nonsense),
+        }
     }
 }
 

@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use bench_client::Clock;
 use bench_insight::CellConclusion;
-use bench_schema::{JOURNAL_FILE, JournalFile, JournalPart, Nanos, Reading, RequestRecord, Stamp};
+use bench_schema::{
+    JOURNAL_FILE, JournalFile, JournalPart, Nanos, Phase, Reading, RequestRecord, Stamp,
+};
 
 use crate::RunError;
 use crate::folder::RunDirectory;
 use crate::journal::{Journal, JournalError};
 use crate::live_metrics::LiveMetrics;
+use crate::meet::Ended;
 use crate::open_record::AnswerTexts;
 use crate::redact::Secrets;
 
@@ -32,22 +35,36 @@ const LEAD: Nanos = Nanos::from_secs(2);
 /// Pending bytes that are written at once.
 const FLUSH_BYTES: usize = 4 << 20;
 
-/// The running conclusion of one cell, and the flag that ends it once it is precise enough.
+/// The running conclusion of one cell, and what ends it once it is precise enough.
 pub(crate) struct CellAggregator {
     conclusion: CellConclusion,
-    enough: Arc<AtomicBool>,
+    end: EndOfCell,
+}
+
+/// Who ends a cell once it is precise enough.
+pub(crate) enum EndOfCell {
+    /// This program by its own requests: this is set.
+    Own(Arc<AtomicBool>),
+    /// Shard 0 by those of all shards: they are put here.
+    Pooled(Ended),
 }
 
 impl CellAggregator {
-    pub(crate) fn new(conclusion: CellConclusion, enough: Arc<AtomicBool>) -> Self {
-        Self { conclusion, enough }
+    pub(crate) fn new(conclusion: CellConclusion, end: EndOfCell) -> Self {
+        Self { conclusion, end }
     }
 
     /// One request is over.
     pub(crate) fn request(&mut self, record: &RequestRecord) {
         self.conclusion.push(record);
-        if self.conclusion.is_enough() {
-            self.enough.store(true, Ordering::Relaxed);
+        match &self.end {
+            EndOfCell::Own(enough) if self.conclusion.is_enough() => {
+                enough.store(true, Ordering::Relaxed);
+            }
+            EndOfCell::Pooled(ended) if record.phase == Phase::Measure => {
+                ended.push(self.conclusion.ended(record));
+            }
+            _ => {}
         }
     }
 

@@ -212,9 +212,6 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
         )
         .await;
 
-    if let (Some(meeting), Ok(_)) = (&mut meeting, &measured) {
-        meeting.end().await;
-    }
     // from here on Ctrl-C is a signal again
     drop(screen);
     let signals = Signals::listen();

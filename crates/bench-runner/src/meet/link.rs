@@ -13,15 +13,19 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use rustix::net::sockopt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What a connection begins with: whoever says something else is no shard.
-const MARK: [u8; 8] = *b"bmeet\0\0\x01";
+/// What a connection begins with: whoever says something else is no shard. The last byte counts the changes of what is said from then on.
+const MARK: [u8; 8] = *b"bmeet\0\0\x02";
 const NONCE: usize = 32;
 const CODE: usize = 32;
 /// Bytes of a message: the facts of a thousand cells fit.
-const LONGEST: u32 = 1 << 20;
+const LONGEST: usize = 1 << 20;
+/// Bytes before the text of a message: its length and its code.
+const HEAD: usize = 4 + CODE;
+/// Room that is made to read into.
+const ROOM: usize = 8 << 10;
 
 /// A machine that is gone without a word is noticed after half a minute.
 const QUIET: Duration = Duration::from_secs(15);
@@ -42,6 +46,10 @@ pub(super) enum Side {
 pub(super) enum LinkError {
     #[error("it does not speak as a shard does")]
     NoShard,
+    #[error(
+        "its program is of another version, whose shards meet in another way: give all hosts one version"
+    )]
+    OtherVersion,
     #[error("its BENCH_MEET_TOKEN is another one")]
     OtherToken,
     #[error("it sent what no shard sends")]
@@ -50,10 +58,16 @@ pub(super) enum LinkError {
     Ended(#[from] io::Error),
 }
 
-/// A connection to another shard.
-#[derive(Debug)]
+/// What a link runs over.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Wire for T {}
+
+/// A connection to another shard. Whoever waits for it may stop waiting at any time: what came of a message, or is still to be written, is kept.
 pub(super) struct Link {
-    stream: TcpStream,
+    wire: Box<dyn Wire>,
+    came: Vec<u8>,
+    leaves: Vec<u8>,
     side: Side,
     key: hmac::Key,
     /// The random bytes of the side that calls, then those of the one that listens.
@@ -63,28 +77,41 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Exchange marks and random bytes. That the other side knows the token is known with its first message.
+    /// The same over a connection whose end is noticed.
     pub(super) async fn open(
-        mut stream: TcpStream,
+        stream: TcpStream,
         side: Side,
         token: &Secret,
     ) -> Result<Self, LinkError> {
         stream.set_nodelay(true)?;
         notice_who_is_gone(&stream)?;
+        Self::over(Box::new(stream), side, token).await
+    }
+
+    /// Exchange marks and random bytes. That the other side knows the token is known with its first message.
+    pub(super) async fn over(
+        mut wire: Box<dyn Wire>,
+        side: Side,
+        token: &Secret,
+    ) -> Result<Self, LinkError> {
         let mut own = [0; NONCE];
         SystemRandom::new()
             .fill(&mut own)
             .map_err(|_| io::Error::other("the system has no random bytes"))?;
         let mut theirs = [0; MARK.len() + NONCE];
         if side == Side::Calls {
-            stream.write_all(&[&MARK[..], &own].concat()).await?;
+            wire.write_all(&[&MARK[..], &own].concat()).await?;
         }
-        stream.read_exact(&mut theirs).await?;
-        let Some(theirs) = theirs.strip_prefix(&MARK) else {
+        wire.read_exact(&mut theirs).await?;
+        let (mark, theirs) = theirs.split_at(MARK.len());
+        if mark.split_last().map(|(_, name)| name) != MARK.split_last().map(|(_, name)| name) {
             return Err(LinkError::NoShard);
-        };
+        }
         if side == Side::Listens {
-            stream.write_all(&[&MARK[..], &own].concat()).await?;
+            wire.write_all(&[&MARK[..], &own].concat()).await?;
+        }
+        if mark != MARK {
+            return Err(LinkError::OtherVersion);
         }
         let mut nonces = [0; 2 * NONCE];
         let (calls, listens) = nonces.split_at_mut(NONCE);
@@ -95,7 +122,9 @@ impl Link {
         calls.copy_from_slice(first);
         listens.copy_from_slice(second);
         Ok(Self {
-            stream,
+            wire,
+            came: Vec::new(),
+            leaves: Vec::new(),
             side,
             key: hmac::Key::new(hmac::HMAC_SHA256, token.expose().as_bytes()),
             nonces,
@@ -104,42 +133,73 @@ impl Link {
         })
     }
 
-    /// Send a message.
+    /// Send a message. Where this is dropped, what is left of it goes before whatever is sent or received next.
     pub(super) async fn send(&mut self, message: &impl Serialize) -> Result<(), LinkError> {
         let body = serde_json::to_vec(message).map_err(io::Error::from)?;
         let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        if length > LONGEST {
+        if body.len() > LONGEST {
             let wrong = format!("a message of {length} bytes is longer than {LONGEST}");
             return Err(io::Error::other(wrong).into());
         }
         let code = hmac::sign(&self.key, &self.signed(self.side, self.sent, &body));
         self.sent += 1;
-        let whole = [&length.to_be_bytes()[..], code.as_ref(), &body].concat();
-        Ok(self.stream.write_all(&whole).await?)
+        self.leaves.extend_from_slice(&length.to_be_bytes());
+        self.leaves.extend_from_slice(code.as_ref());
+        self.leaves.extend_from_slice(&body);
+        self.flush().await
     }
 
-    /// The next message. Dropped before it is there, the connection is of no use any more.
+    async fn flush(&mut self) -> Result<(), LinkError> {
+        while !self.leaves.is_empty() {
+            let written = self.wire.write(&self.leaves).await?;
+            if written == 0 {
+                return Err(io::Error::from(io::ErrorKind::WriteZero).into());
+            }
+            self.leaves.drain(..written);
+        }
+        Ok(())
+    }
+
+    /// The next message.
     pub(super) async fn receive<M: DeserializeOwned>(&mut self) -> Result<M, LinkError> {
-        let length = self.stream.read_u32().await?;
+        self.flush().await?;
+        loop {
+            if let Some(body) = self.whole()? {
+                return serde_json::from_slice(&body).map_err(|_| LinkError::Nonsense);
+            }
+            // room is made as it comes: a length alone costs nothing
+            self.came.reserve(ROOM);
+            if self.wire.read_buf(&mut self.came).await? == 0 {
+                return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+            }
+        }
+    }
+
+    /// The text of the first message that came, once all of it is there.
+    fn whole(&mut self) -> Result<Option<Vec<u8>>, LinkError> {
+        let Some((length, rest)) = self.came.split_first_chunk() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
         if length > LONGEST {
             return Err(LinkError::Nonsense);
         }
-        let mut code = [0; CODE];
-        self.stream.read_exact(&mut code).await?;
-        // room is made as it comes: a length alone costs nothing
-        let mut body = Vec::new();
-        let mut rest = (&mut self.stream).take(length.into());
-        if rest.read_to_end(&mut body).await? != length as usize {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
+        let Some((code, body)) = rest
+            .get(..CODE + length)
+            .and_then(|message| message.split_at_checked(CODE))
+        else {
+            return Ok(None);
+        };
         let other = match self.side {
             Side::Listens => Side::Calls,
             Side::Calls => Side::Listens,
         };
-        let signed = self.signed(other, self.received, &body);
-        hmac::verify(&self.key, &signed, &code).map_err(|_| LinkError::OtherToken)?;
+        let signed = self.signed(other, self.received, body);
+        hmac::verify(&self.key, &signed, code).map_err(|_| LinkError::OtherToken)?;
+        let body = body.to_vec();
         self.received += 1;
-        serde_json::from_slice(&body).map_err(|_| LinkError::Nonsense)
+        self.came.drain(..HEAD + length);
+        Ok(Some(body))
     }
 
     fn signed(&self, by: Side, number: u64, body: &[u8]) -> Vec<u8> {

@@ -14,10 +14,10 @@ use super::phases::{Design, WarmUp};
 use crate::config::{Amount, Concurrency};
 use crate::folder::RunDirectory;
 use crate::health::Health;
-use crate::meet::{Meeting, Place};
+use crate::meet::{Meeting, Place, Step};
 use crate::phase::Phase;
 use crate::planner::PlannerHandle;
-use crate::recorder::{CellAggregator, Recorder};
+use crate::recorder::{CellAggregator, EndOfCell, Recorder};
 use crate::stop::Ending;
 use crate::worker_pool::{PhaseReport, WorkerPool};
 use crate::{Cell, RunError};
@@ -236,13 +236,16 @@ impl Run<'_> {
             )),
             cell: before.len(),
         };
-        let enough = Arc::clone(&ends.enough);
         let _steps_before_it = self.clock.take_largest_step();
         let mut record = self.blank_cell(cell);
         let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
-        tools
-            .recorder
-            .begin(CellAggregator::new(conclusion, enough));
+        let meeting = tools.meeting.as_mut();
+        let pooled = meeting.and_then(|meeting| meeting.pool(&record, ends.cell, &ends.enough));
+        let end = pooled.map_or_else(
+            || EndOfCell::Own(Arc::clone(&ends.enough)),
+            EndOfCell::Pooled,
+        );
+        tools.recorder.begin(CellAggregator::new(conclusion, end));
         let mut sums = Sums::default();
         for repeat in 0..cell.repeats {
             if repeat > 0 {
@@ -313,6 +316,8 @@ impl Run<'_> {
         let (phase, reports) = self.carry_out(&measured, ends, tools).await?;
         Tools::read(tools.sampler);
         sums.add(&phase, reports);
+        // the clocks are compared before and after, and all shards hear the same of whether it is enough
+        tools.meet(Place::of(ends.cell, repeat, Step::Over)).await;
         Ok(())
     }
 }

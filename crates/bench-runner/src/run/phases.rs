@@ -8,7 +8,7 @@ use bench_workload::{OnBadLine, Plan, PlanSpec, RequestOptions, Seed, Shard};
 use super::cells::{Ends, Tools};
 use super::{Run, aside, dry};
 use crate::config::{Amount, BadLines, LoadSettings};
-use crate::meet::Place;
+use crate::meet::{Place, Step};
 use crate::open_record::{Label, RecordSink};
 use crate::phase::{ConcurrencyLimiter, Part, Phase, PhaseCounts, Window};
 use crate::recent::Stage;
@@ -30,6 +30,16 @@ pub(super) struct Design<'a> {
     pub(super) warmup: Option<&'a WarmUp>,
     /// Whether a measurement follows, without a pause.
     pub(super) measure: bool,
+}
+
+impl Design<'_> {
+    fn step(&self) -> Step {
+        if self.measure {
+            Step::Measure
+        } else {
+            Step::WarmUp
+        }
+    }
 }
 
 impl Run<'_> {
@@ -68,8 +78,8 @@ impl Run<'_> {
                 () = part.primed() => {}
             }
         }
-        let place = Place::of(ends.cell, design.repeat, design.measure);
-        let agreed = tools.meet(place).await;
+        let at = |step| Place::of(ends.cell, design.repeat, step);
+        let agreed = tools.meet(at(design.step())).await;
         let now = self.clock.now();
         let alone = now + if load.is_open() { LEAD } else { Nanos::ZERO };
         let start = agreed.map_or(alone, |start| start.max(now));
@@ -94,7 +104,7 @@ impl Run<'_> {
             window: Window::default(),
             counts: PhaseCounts::default(),
         });
-        let reports = self.watched(&phase, tools).await?;
+        let reports = self.watched(&phase, at(Step::Over), tools).await?;
         Ok((phase, reports))
     }
 
@@ -172,14 +182,21 @@ impl Run<'_> {
         })
     }
 
-    /// Have the workers carry a phase out, while the display moves, the number in flight too where it is to, and the machines are read when
-    /// the measurement begins.
+    /// Have the workers carry a phase out, while the display moves, the number in flight too where it is to, the machines are read when the measurement begins, and
+    /// shards confer on whether it is enough; `over` is where they meet next.
     async fn watched(
         &self,
         phase: &Arc<Phase>,
+        over: Place,
         tools: &mut Tools<'_>,
     ) -> Result<Vec<PhaseReport>, RunError> {
         let sampler = tools.sampler;
+        let conferring = async {
+            match &mut tools.meeting {
+                Some(meeting) if phase.measure.is_some() => meeting.confer(over).await,
+                _ => std::future::pending().await,
+            }
+        };
         let moving = async {
             match &phase.limiter {
                 Some(limiter) => limiter.move_with(&self.clock).await,
@@ -205,6 +222,7 @@ impl Run<'_> {
             () = moving => Ok(Vec::new()),
             () = reading => Ok(Vec::new()),
             () = drawing => Ok(Vec::new()),
+            () = conferring => Ok(Vec::new()),
         }
     }
 

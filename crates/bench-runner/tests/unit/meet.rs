@@ -1,6 +1,7 @@
 //! Tests of `src/meet.rs`: shards that meet over loopback, strangers, and shards that go.
 
 use std::future::Future;
+use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
@@ -55,7 +56,7 @@ async fn called(shards: &[(Facts, &str)], before: impl AsyncFnOnce(String)) -> S
                     Some(listener) => gather(listener, &invitation, &facts, &progress).await?,
                     None => other(&invitation, facts, &progress).await?,
                 };
-                Ok(Meeting::of(&invitation, part, &Clock::start(), &Stop::new()).await)
+                Ok(Meeting::of(&invitation, part, Rc::new(Clock::start()), &Stop::new()).await)
             };
             shard.boxed_local()
         })
@@ -103,9 +104,9 @@ fn all_begin_a_phase_at_one_instant_of_shard_0s_clock() {
     meet(async {
         let mut all = shards(4).await;
         for place in [
-            Place::of(0, 0, false),
-            Place::of(0, 0, true),
-            Place::of(1, 0, true),
+            Place::of(0, 0, Step::WarmUp),
+            Place::of(0, 0, Step::Measure),
+            Place::of(1, 0, Step::Measure),
         ] {
             let starts = join_all(all.iter_mut().map(|shard| shard.at(place))).await;
             let on_first = |(shard, start): (&Meeting, &Option<Stamp>)| {
@@ -122,7 +123,8 @@ fn all_begin_a_phase_at_one_instant_of_shard_0s_clock() {
         for (index, shard) in all.iter_mut().enumerate() {
             shard.writes_to(format!("shard-{index}"));
         }
-        join_all(all.iter_mut().map(Meeting::end)).await;
+        let over = Place::of(1, 0, Step::Over);
+        join_all(all.iter_mut().map(|shard| shard.at(over))).await;
         assert_eq!(
             all[0].folders(),
             ["shard-0", "shard-1", "shard-2", "shard-3"]
@@ -131,16 +133,16 @@ fn all_begin_a_phase_at_one_instant_of_shard_0s_clock() {
             all.iter()
                 .all(|shard| shard.exchanges().len() == 5 && doubts(shard).is_empty())
         );
-        // all on one machine: their epochs say how far the clocks are apart
-        let epochs = all.iter().map(|shard| shard.clock.monotonic_epoch_ns());
-        let first = all[0].clock.monotonic_epoch_ns();
-        for (shard, epoch) in all.iter().zip(epochs) {
+        // all on one machine: its readings enclose how far the clocks are apart
+        for shard in &all {
+            let (before, between, after) =
+                (all[0].clock.now(), shard.clock.now(), all[0].clock.now());
             for exchange in shard.exchanges() {
-                let wrong = exchange.offset.get() - (epoch - first);
+                let (least, most) = (before - between, after - between);
                 assert!(
-                    wrong.abs() <= exchange.bound.get(),
-                    "{exchange:?} for {}",
-                    epoch - first
+                    exchange.offset + exchange.bound >= least
+                        && exchange.offset - exchange.bound <= most,
+                    "{exchange:?} between {least} and {most}"
                 );
             }
         }
@@ -227,7 +229,7 @@ fn strangers_are_turned_away_and_the_run_goes_on() {
             spoke(b"GET / HTTP/1.1\r\nhost: somebody\r\naccept: */*\r\n\r\n").await,
             b""
         );
-        let hello = [&b"bmeet\0\0\x01"[..], &[7; 32]].concat();
+        let hello = [&b"bmeet\0\0\x02"[..], &[7; 32]].concat();
         // a message that is longer than any, one without a code that fits, and one that ends early
         for message in [
             &[0xff; 4][..],
@@ -281,16 +283,17 @@ fn the_others_go_on_without_a_shard_that_is_lost_and_its_cells_are_doubtful() {
         for (index, shard) in all.iter_mut().enumerate() {
             shard.writes_to(format!("shard-{index}"));
         }
-        let place = Place::of(0, 0, true);
+        let place = Place::of(0, 0, Step::Measure);
         join_all(all.iter_mut().map(|shard| shard.at(place))).await;
-        let place = Place::of(1, 0, true);
+        let place = Place::of(1, 0, Step::Measure);
         join_all(all.iter_mut().map(|shard| shard.at(place))).await;
         // in the second cell
         drop(all.pop());
-        let place = Place::of(2, 0, true);
+        let place = Place::of(2, 0, Step::Measure);
         let starts = join_all(all.iter_mut().map(|shard| shard.at(place))).await;
         assert!(starts.iter().all(Option::is_some));
-        join_all(all.iter_mut().map(Meeting::end)).await;
+        let over = Place::of(2, 0, Step::Over);
+        join_all(all.iter_mut().map(|shard| shard.at(over))).await;
         assert_eq!(all[0].remaining(), 2);
         // the lost one's too
         assert_eq!(all[0].folders(), ["shard-0", "shard-1", "shard-2"]);
@@ -309,7 +312,7 @@ fn without_shard_0_each_goes_on_alone() {
         let mut all = shards(3).await;
         drop(all.remove(0));
         for cell in 0..2 {
-            let place = Place::of(cell, 0, true);
+            let place = Place::of(cell, 0, Step::Measure);
             let starts = join_all(all.iter_mut().map(|shard| shard.at(place))).await;
             assert_eq!(starts, [None, None]);
         }
@@ -328,20 +331,20 @@ fn whoever_has_ended_a_cell_early_is_not_waited_for_and_does_not_wait() {
         // shard 1 leaves out the second repeat, and later shard 0 does
         let ways: [&[Place]; 3] = [
             &[
-                Place::of(0, 0, true),
-                Place::of(0, 1, true),
-                Place::of(2, 0, true),
+                Place::of(0, 0, Step::Measure),
+                Place::of(0, 1, Step::Measure),
+                Place::of(2, 0, Step::Measure),
             ],
             &[
-                Place::of(0, 0, true),
-                Place::of(1, 0, true),
-                Place::of(2, 0, true),
+                Place::of(0, 0, Step::Measure),
+                Place::of(1, 0, Step::Measure),
+                Place::of(2, 0, Step::Measure),
             ],
             &[
-                Place::of(0, 0, true),
-                Place::of(0, 1, true),
-                Place::of(1, 0, true),
-                Place::of(2, 0, true),
+                Place::of(0, 0, Step::Measure),
+                Place::of(0, 1, Step::Measure),
+                Place::of(1, 0, Step::Measure),
+                Place::of(2, 0, Step::Measure),
             ],
         ];
         let walks = all.iter_mut().zip(ways).map(async |(shard, way)| {
@@ -349,7 +352,7 @@ fn whoever_has_ended_a_cell_early_is_not_waited_for_and_does_not_wait() {
             for &place in way {
                 starts.push(shard.at(place).await);
             }
-            shard.end().await;
+            shard.at(Place::of(2, 0, Step::Over)).await;
             starts
         });
         let starts = join_all(walks).await;
@@ -365,9 +368,210 @@ fn a_run_that_is_ended_waits_for_nobody() {
         let mut all = shards(2).await;
         let one = &mut all[1];
         one.stop.advance(Ending::Draining);
-        assert_eq!(one.at(Place::of(0, 0, true)).await, None);
+        assert_eq!(one.at(Place::of(0, 0, Step::Measure)).await, None);
         assert!(doubts(one).is_empty());
     });
+}
+
+/// A cell with this rule.
+fn cell_until(rule: &str) -> CellRecord {
+    let stored = include_str!("../../../../fixtures/results/v1.2/run.json");
+    let run = bench_schema::RunRecord::from_json(stored).unwrap();
+    let mut cell = run.cells.into_iter().next().unwrap();
+    cell.stop.precision = vec![rule.to_owned()];
+    cell
+}
+
+#[test]
+fn the_requests_of_all_shards_end_a_cell_and_all_hear_it_before_the_next_repeat() {
+    meet(async {
+        let mut all = shards(3).await;
+        let cell = cell_until("mean:ttft=50%");
+        let enough: Vec<Arc<AtomicBool>> = all.iter().map(|_| Arc::default()).collect();
+        let mut own = Vec::new();
+        for (shard, enough) in all.iter_mut().zip(&enough) {
+            own.push(shard.pool(&cell, 0, enough).unwrap());
+        }
+        let is_enough = || {
+            enough
+                .iter()
+                .filter(|flag| flag.load(Ordering::Relaxed))
+                .count()
+        };
+        let put = |own: &Ended, count: i64| {
+            for at in 0..count {
+                let (at, values) = (Stamp::new(at), vec![Some(100.0)]);
+                own.push(EndedRequest { at, values });
+            }
+        };
+        // fewer than a hundred of all, told of on the way into the next meeting
+        own.iter().for_each(|own| put(own, 30));
+        let over = Place::of(0, 0, Step::Over);
+        join_all(all.iter_mut().map(|shard| shard.at(over))).await;
+        assert_eq!(is_enough(), 0);
+        // enough together while the second repeat goes on: every shard hears it
+        own.iter().for_each(|own| put(own, 30));
+        let over = Place::of(0, 1, Step::Over);
+        {
+            let heard = async {
+                while is_enough() < 3 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            let confer = join_all(all.iter_mut().map(|shard| shard.confer(over)));
+            tokio::select! {
+                () = heard => {}
+                _ = confer => unreachable!("it never ends by itself"),
+            }
+        }
+        join_all(all.iter_mut().map(|shard| shard.at(over))).await;
+        // the next cell begins anew, and one without a rule says nothing
+        let anew: Vec<Arc<AtomicBool>> = all.iter().map(|_| Arc::default()).collect();
+        for (shard, anew) in all.iter_mut().zip(&anew) {
+            assert!(shard.pool(&cell, 1, anew).is_some());
+        }
+        let over = Place::of(1, 0, Step::Over);
+        join_all(all.iter_mut().map(|shard| shard.at(over))).await;
+        assert!(anew.iter().all(|flag| !flag.load(Ordering::Relaxed)));
+        let mut without = cell.clone();
+        without.stop.precision.clear();
+        assert!(all[0].pool(&without, 2, &anew[0]).is_none());
+        assert!(all.iter().all(|shard| doubts(shard).is_empty()));
+    });
+}
+
+#[test]
+fn what_one_shard_learns_only_at_a_meeting_is_the_same_for_all() {
+    meet(async {
+        let mut all = shards(2).await;
+        let cell = cell_until("mean:ttft=50%");
+        let enough: Vec<Arc<AtomicBool>> = all.iter().map(|_| Arc::default()).collect();
+        for (shard, enough) in all.iter_mut().zip(&enough) {
+            let own = shard.pool(&cell, 0, enough).unwrap();
+            for at in 0..60 {
+                own.push(EndedRequest {
+                    at: Stamp::new(at),
+                    values: vec![Some(100.0)],
+                });
+            }
+        }
+        let over = Place::of(0, 0, Step::Over);
+        join_all(all.iter_mut().map(|shard| shard.at(over))).await;
+        assert!(enough.iter().all(|flag| flag.load(Ordering::Relaxed)));
+    });
+}
+
+/// A clock in virtual time: it moves only when a message is carried.
+struct Virtual {
+    time: Rc<std::cell::Cell<i64>>,
+    ahead: i64,
+}
+
+impl Now for Virtual {
+    fn now(&self) -> Stamp {
+        Stamp::new(self.time.get() + self.ahead)
+    }
+}
+
+/// Carry whatever comes from one end to the other, which takes as long as `delay` says each time.
+async fn carried(
+    mut from: impl tokio::io::AsyncRead + Unpin,
+    mut to: impl tokio::io::AsyncWrite + Unpin,
+    (time, mut delay): (Rc<std::cell::Cell<i64>>, impl FnMut() -> i64),
+) {
+    let mut some = vec![0; 1 << 16];
+    while let Ok(n @ 1..) = from.read(&mut some).await {
+        time.set(time.get() + delay());
+        if to.write_all(&some[..n]).await.is_err() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn the_true_offset_is_within_the_bound_in_100_of_100_trials_however_unequal_the_ways_are() {
+    let mut state = 7_u64;
+    let mut random = move |below: i64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        i64::try_from(state >> 33).unwrap() % below
+    };
+    let mut widest = 0.0_f64;
+    for trial in 0..100 {
+        // up to a thousand seconds apart either way; one way takes up to 50 ms, the other up to 200 us, in turns, each message otherwise
+        let ahead = random(2_000_000_000_000) - 1_000_000_000_000;
+        let (there, back) = (1 + random(50_000_000), 1 + random(200_000));
+        let (there, back) = if trial % 2 == 0 {
+            (there, back)
+        } else {
+            (back, there)
+        };
+        let mut jitter = {
+            let mut state = u64::try_from(trial).unwrap() + 1;
+            move |of: i64| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                of + i64::try_from(state >> 33).unwrap() % of
+            }
+        };
+        let mut jitter_back = jitter.clone();
+        let time = Rc::new(std::cell::Cell::new(1_000_000));
+        let clock = |ahead| Virtual {
+            time: Rc::clone(&time),
+            ahead,
+        };
+        let (first_clock, other_clock) = (clock(ahead), clock(0));
+        let found = meet(async {
+            let (ours, near) = tokio::io::duplex(1 << 16);
+            let (far, theirs) = tokio::io::duplex(1 << 16);
+            let (near_read, near_write) = tokio::io::split(near);
+            let (far_read, far_write) = tokio::io::split(far);
+            let carrying = async {
+                tokio::join!(
+                    carried(near_read, far_write, (Rc::clone(&time), || jitter(there))),
+                    carried(
+                        far_read,
+                        near_write,
+                        (Rc::clone(&time), || jitter_back(back))
+                    )
+                )
+            };
+            let secret = token("a token of the tests");
+            let asks = async {
+                let mut link = Link::over(Box::new(ours), Side::Calls, &secret)
+                    .await
+                    .unwrap();
+                let place = Place::of(0, 0, Step::Measure);
+                ask(&mut link, (place, None), &other_clock)
+                    .await
+                    .ok()
+                    .unwrap()
+            };
+            let answers = async {
+                let link = Link::over(Box::new(theirs), Side::Listens, &secret)
+                    .await
+                    .unwrap();
+                let mut others = BTreeMap::from([(1, Other { link, ready: None })]);
+                let place = Place::of(0, 0, Step::Measure);
+                call_together(&mut others, place, (&first_clock, &Pooled::default())).await;
+                others
+            };
+            tokio::select! {
+                (heard, _open) = async { tokio::join!(asks, answers) } => heard.exchange.unwrap(),
+                _ = carrying => unreachable!("both ends are open"),
+            }
+        });
+        let wrong = (found.offset.get() - ahead).abs();
+        assert!(
+            wrong <= found.bound.get(),
+            "trial {trial}: {found:?} of {ahead}"
+        );
+        widest = widest.max(wrong as f64 / found.bound.get() as f64);
+    }
+    // the ways were unequal: the middle alone would have been wrong by nearly all of the bound
+    assert!(widest > 0.9, "{widest}");
 }
 
 /// Somebody between a shard and shard 0 who hands on the greetings, and the shard's first message as `changed` leaves it.
@@ -426,6 +630,38 @@ fn what_was_heard_on_the_way_cannot_be_said_again() {
         };
         let (second, _open) = tokio::join!(taken(&listener), again);
         assert!(matches!(second, Err(LinkError::OtherToken)));
+    });
+}
+
+#[test]
+fn a_shard_of_another_version_is_turned_away_and_hears_that() {
+    meet(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let older = [&b"bmeet\0\0\x01"[..], &[7; 32]].concat();
+        let calls = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(&older).await.unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.unwrap();
+            answer
+        };
+        let (taken, answer) = tokio::join!(taken(&listener), calls);
+        assert!(matches!(taken, Err(LinkError::OtherVersion)));
+        assert!(
+            answer.starts_with(b"bmeet\0\0\x02"),
+            "so that it can say why"
+        );
+        let answers = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(&older).await.unwrap();
+            stream
+        };
+        let stream = TcpStream::connect(address).await.unwrap();
+        let secret = token("a token of the tests");
+        let opened = Link::open(stream, Side::Calls, &secret);
+        let (opened, _open) = tokio::join!(opened, answers);
+        assert!(matches!(opened.err(), Some(LinkError::OtherVersion)));
     });
 }
 
