@@ -310,7 +310,7 @@ fn no_secret_reaches_the_stored_configuration() {
 fn a_stored_configuration_has_typed_values() {
     let file = "concurrency = [1, \"ramp:1:4\"]\nwarmup = \"5s\"\nslo = \"p99:ttft=200ms@chat\"\nscenarios = \"scenarios\"\n\
         extra_body = { a = { b = 1 } }\ninput_tokens = 8\noutput_tokens = \"normal:5:1\"\nduration = \"1.5s\"\nprice_per_hour = 2.5\n\
-        precision = \"p99:ttft=5%\"\ndataset = \"random\"\nshard = \"0/4\"\ntag = { gpus = 2 }\n";
+        precision = \"p99:ttft=5%\"\ndataset = \"random\"\nshard = \"0/4\"\nper_shard = true\ntag = { gpus = 2 }\n";
     let settings = configured(file, &[]).unwrap();
     insta::assert_json_snapshot!(settings.stored());
 }

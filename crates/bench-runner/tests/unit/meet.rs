@@ -405,12 +405,16 @@ fn the_requests_of_all_shards_end_a_cell_and_all_hear_it_before_the_next_repeat(
             }
         };
         // fewer than a hundred of all, told of on the way into the next meeting
-        own.iter().for_each(|own| put(own, 30));
+        for own in &own {
+            put(own, 30);
+        }
         let over = Place::of(0, 0, Step::Over);
         join_all(all.iter_mut().map(|shard| shard.at(over))).await;
         assert_eq!(is_enough(), 0);
         // enough together while the second repeat goes on: every shard hears it
-        own.iter().for_each(|own| put(own, 30));
+        for own in &own {
+            put(own, 30);
+        }
         let over = Place::of(0, 1, Step::Over);
         {
             let heard = async {
@@ -488,89 +492,76 @@ async fn carried(
     }
 }
 
+/// Numbers below what is asked for, the same in each run.
+fn random_below(state: &std::cell::Cell<u64>, below: i64) -> i64 {
+    let next = state.get().wrapping_mul(6_364_136_223_846_793_005);
+    state.set(next.wrapping_add(1));
+    i64::try_from(state.get() >> 33).unwrap() % below
+}
+
+/// What a shard finds of how far shard 0's clock is ahead, where messages there and back take so long, and up to twice that.
+fn found_offset(ahead: i64, (there, back): (i64, i64), seed: u64) -> ClockExchange {
+    let random = std::cell::Cell::new(seed);
+    let takes = |time: i64| time + random_below(&random, time);
+    let time = Rc::new(std::cell::Cell::new(1_000_000));
+    let clock = |ahead| Virtual {
+        time: Rc::clone(&time),
+        ahead,
+    };
+    let (first_clock, other_clock) = (clock(ahead), clock(0));
+    let secret = token("a token of the tests");
+    let place = Place::of(0, 0, Step::Measure);
+    meet(async {
+        let (ours, near) = tokio::io::duplex(1 << 16);
+        let (far, theirs) = tokio::io::duplex(1 << 16);
+        let (near_read, near_write) = tokio::io::split(near);
+        let (far_read, far_write) = tokio::io::split(far);
+        let carrying = async {
+            tokio::join!(
+                carried(near_read, far_write, (Rc::clone(&time), || takes(there))),
+                carried(far_read, near_write, (Rc::clone(&time), || takes(back)))
+            )
+        };
+        let asks = async {
+            let link = Link::over(Box::new(ours), Side::Calls, &secret).await;
+            let heard = ask(&mut link.ok().unwrap(), (place, None), &other_clock).await;
+            heard.ok().unwrap().exchange.unwrap()
+        };
+        let answers = async {
+            let link = Link::over(Box::new(theirs), Side::Listens, &secret).await;
+            let (link, ready) = (link.ok().unwrap(), None);
+            let mut others = BTreeMap::from([(1, Other { link, ready })]);
+            call_together(&mut others, place, (&first_clock, &Pooled::default())).await;
+            others
+        };
+        tokio::select! {
+            (found, _open) = async { tokio::join!(asks, answers) } => found,
+            _ = carrying => unreachable!("both ends are open"),
+        }
+    })
+}
+
 #[test]
 fn the_true_offset_is_within_the_bound_in_100_of_100_trials_however_unequal_the_ways_are() {
-    let mut state = 7_u64;
-    let mut random = move |below: i64| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        i64::try_from(state >> 33).unwrap() % below
-    };
+    let random = std::cell::Cell::new(7);
     let mut widest = 0.0_f64;
-    for trial in 0..100 {
-        // up to a thousand seconds apart either way; one way takes up to 50 ms, the other up to 200 us, in turns, each message otherwise
-        let ahead = random(2_000_000_000_000) - 1_000_000_000_000;
-        let (there, back) = (1 + random(50_000_000), 1 + random(200_000));
-        let (there, back) = if trial % 2 == 0 {
-            (there, back)
+    for trial in 0..100_u64 {
+        // up to a thousand seconds apart; one way takes up to 50 ms, the other up to 200 us
+        let ahead = random_below(&random, 2_000_000_000_000) - 1_000_000_000_000;
+        let slow = 1 + random_below(&random, 50_000_000);
+        let fast = 1 + random_below(&random, 200_000);
+        let is_slow_there = trial.is_multiple_of(2);
+        let ways = if is_slow_there {
+            (slow, fast)
         } else {
-            (back, there)
+            (fast, slow)
         };
-        let mut jitter = {
-            let mut state = u64::try_from(trial).unwrap() + 1;
-            move |of: i64| {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                of + i64::try_from(state >> 33).unwrap() % of
-            }
-        };
-        let mut jitter_back = jitter.clone();
-        let time = Rc::new(std::cell::Cell::new(1_000_000));
-        let clock = |ahead| Virtual {
-            time: Rc::clone(&time),
-            ahead,
-        };
-        let (first_clock, other_clock) = (clock(ahead), clock(0));
-        let found = meet(async {
-            let (ours, near) = tokio::io::duplex(1 << 16);
-            let (far, theirs) = tokio::io::duplex(1 << 16);
-            let (near_read, near_write) = tokio::io::split(near);
-            let (far_read, far_write) = tokio::io::split(far);
-            let carrying = async {
-                tokio::join!(
-                    carried(near_read, far_write, (Rc::clone(&time), || jitter(there))),
-                    carried(
-                        far_read,
-                        near_write,
-                        (Rc::clone(&time), || jitter_back(back))
-                    )
-                )
-            };
-            let secret = token("a token of the tests");
-            let asks = async {
-                let mut link = Link::over(Box::new(ours), Side::Calls, &secret)
-                    .await
-                    .unwrap();
-                let place = Place::of(0, 0, Step::Measure);
-                ask(&mut link, (place, None), &other_clock)
-                    .await
-                    .ok()
-                    .unwrap()
-            };
-            let answers = async {
-                let link = Link::over(Box::new(theirs), Side::Listens, &secret)
-                    .await
-                    .unwrap();
-                let mut others = BTreeMap::from([(1, Other { link, ready: None })]);
-                let place = Place::of(0, 0, Step::Measure);
-                call_together(&mut others, place, (&first_clock, &Pooled::default())).await;
-                others
-            };
-            tokio::select! {
-                (heard, _open) = async { tokio::join!(asks, answers) } => heard.exchange.unwrap(),
-                _ = carrying => unreachable!("both ends are open"),
-            }
-        });
-        let wrong = (found.offset.get() - ahead).abs();
-        assert!(
-            wrong <= found.bound.get(),
-            "trial {trial}: {found:?} of {ahead}"
-        );
-        widest = widest.max(wrong as f64 / found.bound.get() as f64);
+        let found = found_offset(ahead, ways, trial);
+        let (wrong, bound) = ((found.offset.get() - ahead).abs(), found.bound.get());
+        assert!(wrong <= bound, "trial {trial}: {found:?} of {ahead}");
+        widest = widest.max(wrong as f64 / bound as f64);
     }
-    // the ways were unequal: the middle alone would have been wrong by nearly all of the bound
+    // the ways were unequal: the middle was wrong by nearly all of the bound
     assert!(widest > 0.9, "{widest}");
 }
 
