@@ -179,7 +179,7 @@ pub(crate) enum Format {
     Aiperf,
     /// cells, metrics, requests, tokens and readings as .csv.
     Csv,
-    /// requests, tokens, readings and cells as .parquet.
+    /// requests, tokens, readings, cells and histograms as .parquet.
     Parquet,
     /// run.json, whole also where the run was killed.
     Json,
@@ -195,6 +195,9 @@ pub(crate) struct Export {
     /// Where to write; RUN/export unless given. The paths are printed.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Write Parquet into DIR/date=…/benchmark=…/run=…, a folder for each of many runs, which queries read as columns.
+    #[arg(long, requires = "out")]
+    pub(crate) partition: bool,
     #[command(flatten)]
     pub(crate) reads: Reads,
 }

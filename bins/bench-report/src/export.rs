@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bench_frames::{Format as Form, write_run};
+use bench_frames::{Format as Form, partition, run_name, write_run};
 use bench_report::export::{self, Exporter, Tool};
 use bench_schema::{JournalFile, Reading};
 
@@ -17,14 +17,25 @@ use crate::run_folder::RunFolder;
 pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     let mut run = RunFolder::open(&arguments.run, arguments.reads)?;
     let own = || run.path.join("export");
-    let out = arguments.out.clone().unwrap_or_else(own);
+    let mut out = arguments.out.clone().unwrap_or_else(own);
+    let mut name = run_name(&run.path);
+    if arguments.partition {
+        if arguments.format != Format::Parquet {
+            return Err(CommandError::Usage(
+                "--partition lays out Parquet files; add --format parquet".to_owned(),
+            ));
+        }
+        let (called, folder) = partition(&run.path, &run.record);
+        name = called;
+        out.push(folder);
+    }
     if arguments.format != Format::Json {
         run.needs_requests()?;
     } else if arguments.out.is_some() && out.join("run.json").exists() {
         return Err(CommandError::HoldsRun(out));
     }
     let is_new = !out.exists();
-    let written = write(&mut run, arguments.format, &out).inspect_err(|_| {
+    let written = write(&mut run, arguments.format, (&name, &out)).inspect_err(|_| {
         if is_new {
             // what is not empty stays
             fs::remove_dir(&out).ok();
@@ -37,13 +48,17 @@ pub(crate) fn run(arguments: &Export) -> Result<Done, CommandError> {
     Ok(Done::well(output, run.notes))
 }
 
-fn write(run: &mut RunFolder, format: Format, out: &Path) -> Result<Vec<PathBuf>, CommandError> {
+fn write(
+    run: &mut RunFolder,
+    format: Format,
+    (name, out): (&str, &Path),
+) -> Result<Vec<PathBuf>, CommandError> {
     match format {
         Format::Vllm => for_each_cell(run, out, Tool::Vllm),
         Format::Aiperf => for_each_cell(run, out, Tool::Aiperf),
-        Format::Parquet => journals(run, out, Form::Parquet),
+        Format::Parquet => journals(run, name, (out, Form::Parquet)),
         Format::Csv => {
-            let journals = journals(run, out, Form::Csv)?;
+            let journals = journals(run, name, (out, Form::Csv))?;
             let cells = [
                 ("cells.csv", export::cells(&run.record)),
                 ("metrics.csv", export::distributions(&run.record)),
@@ -89,12 +104,16 @@ fn for_each_cell(
 }
 
 /// Every request, token and reading, each journal read once.
-fn journals(run: &mut RunFolder, out: &Path, form: Form) -> Result<Vec<PathBuf>, CommandError> {
+fn journals(
+    run: &mut RunFolder,
+    name: &str,
+    to: (&Path, Form),
+) -> Result<Vec<PathBuf>, CommandError> {
     let mut requests = run.requests();
     let readings = JournalFile::Readings;
     let mut readings = Values::<Reading>::open(&run.path, readings, run.damaged_ok);
-    let of = (run.path.as_path(), &run.record);
-    let written = write_run(of, (out, form), || requests.next(), || readings.next())?;
+    let of = (name, &run.record);
+    let written = write_run(of, to, || requests.next(), || readings.next())?;
     run.notes.extend(requests.notes().chain(readings.notes()));
     Ok(written)
 }

@@ -114,7 +114,11 @@ fn blank(first: &RunRecord, shards: &[RunFolder], clocks: &Clocks) -> RunRecord 
     reasons.extend(missing(shards));
     run.complete = reasons.is_empty() && shards.iter().all(|shard| shard.record.complete);
     run.incomplete_reason = (!run.complete).then(|| reasons.join("; "));
-    clocks.write(&mut run);
+    let names: Vec<String> = shards
+        .iter()
+        .map(|shard| shard_name(&shard.record))
+        .collect();
+    clocks.write(&names, &mut run);
     run.host.name = together(shards.iter().map(|shard| shard.record.host.name.clone()));
     run.host
         .facts

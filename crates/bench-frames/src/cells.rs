@@ -1,7 +1,6 @@
 //! A row for each cell.
 
-use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bench_schema::{CellRecord, CountOf, Counts, Metric, Origin, Rates, RunRecord};
 use polars::prelude::DataFrame;
@@ -36,11 +35,7 @@ pub fn cells_of(runs: &[(String, &RunRecord)]) -> Result<DataFrame, FramesError>
     if runs.is_empty() {
         return Err(FramesError::NoRuns);
     }
-    let named = runs.iter().map(|(name, record)| Run {
-        dir: PathBuf::new(),
-        name: name.clone(),
-        record: Cow::Borrowed(record),
-    });
+    let named = runs.iter().map(|(name, record)| Run::named(name, record));
     frame(&named.collect::<Vec<_>>())
 }
 

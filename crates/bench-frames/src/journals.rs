@@ -20,7 +20,7 @@ use crate::table::{Run, Table, labelled, open_all, stream};
 /// `first_ns`, `last_ns`, `closed_ns`); every latency of `docs/metrics.md` as `KEY_ms` (`ttft_ms`, `e2e_ms`, `tpot_ms`, …; those of an
 /// answer that is not whole are null, except `lateness_ms` and `connect_ms`) and `tokens_per_s_user`; lengths (`input_tokens`,
 /// `output_tokens`, `asked_output_tokens`, `cached_tokens`, `events`, `text_chars`, `request_bytes`, `response_bytes`); the client's own
-/// `max_lag_ms` and `bounded_events`; then `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has.
+/// `max_lag_ms` and `bounded_events`; `headline`, whether the percentiles of its cell are of it too (null where a cell has several repeats with a steady part); then `concurrency`, `rate_per_s`, and `tag.NAME` and `factor.NAME` for each name that any run has.
 ///
 /// # Errors
 /// [`FramesError`] where no run is given or a file cannot be read. Damaged lines are passed over.
@@ -60,6 +60,30 @@ impl<'a> Request<'a> {
             record,
         }
     }
+
+    /// A latency of it, where it is known.
+    pub(crate) fn value(&self, metric: Metric) -> Option<f64> {
+        let always = matches!(metric, Metric::Lateness | Metric::Connect);
+        let known = self.instants.completed || always;
+        known.then(|| self.instants.value(metric)).flatten()
+    }
+
+    /// Whether the cell's percentiles are of it too: it was measured, and began in the steady part where that is the headline. Of several repeats with a steady part
+    /// only the first one's window is stored, so that it is not known.
+    pub(crate) fn is_headline(&self) -> Option<bool> {
+        if self.record.phase != Phase::Measure {
+            return Some(false);
+        }
+        let cell = self.cell?;
+        match &cell.windows.steady {
+            None => Some(true),
+            Some(steady) if cell.repeats == 1 => {
+                let began = self.instants.sent.unwrap_or(self.instants.due);
+                Some(steady.window.contains(began))
+            }
+            Some(_) => None,
+        }
+    }
 }
 
 pub(crate) fn request_table<'a>(runs: &'a [Run<'_>]) -> Requests<'a> {
@@ -67,12 +91,10 @@ pub(crate) fn request_table<'a>(runs: &'a [Run<'_>]) -> Requests<'a> {
     let lengths = |metric: &&Metric| matches!(metric, Metric::InputTokens | Metric::OutputTokens);
     for &metric in Metric::ALL.iter().filter(|metric| !lengths(metric)) {
         table = table.number(name(metric), move |request: &Request<'_>| {
-            let always = matches!(metric, Metric::Lateness | Metric::Connect);
-            let known = request.instants.completed || always;
-            let value = known.then(|| request.instants.value(metric)).flatten()?;
-            Some(scaled(metric, value))
+            Some(scaled(metric, request.value(metric)?))
         });
     }
+    table = table.flag("headline", Request::is_headline);
     labelled(table, runs, |request| (&*request.run.record, request.cell))
 }
 

@@ -16,6 +16,7 @@
 
 mod cells;
 mod figures;
+mod histograms;
 mod journals;
 mod table;
 mod write;
@@ -25,8 +26,8 @@ pub use figures::pivot_cells;
 pub use journals::{readings, requests, tokens};
 /// The crate that the frames are of, so that who reads them needs no other version of it.
 pub use polars;
-pub use table::run_dirs;
-pub use write::{Format, read_parquet, write_frame, write_run};
+pub use table::{run_dirs, run_name};
+pub use write::{Format, partition, read_parquet, write_frame, write_run};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -127,18 +127,31 @@ impl<'a> Run<'a> {
         Ok(Self::of(dir, Cow::Owned(record)))
     }
 
-    /// One that was read, or recovered, already.
-    pub(crate) fn of(dir: &Path, record: Cow<'a, RunRecord>) -> Self {
-        let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    fn of(dir: &Path, record: Cow<'a, RunRecord>) -> Self {
         Self {
-            name: whole.file_name().map_or_else(
-                || whole.display().to_string(),
-                |name| name.to_string_lossy().into_owned(),
-            ),
+            name: run_name(dir),
             dir: dir.to_owned(),
             record,
         }
     }
+
+    /// One that was read, or recovered, already.
+    pub(crate) fn named(name: &str, record: &'a RunRecord) -> Self {
+        Self {
+            dir: PathBuf::new(),
+            name: name.to_owned(),
+            record: Cow::Borrowed(record),
+        }
+    }
+}
+
+/// What a run is called: its folder's own name.
+pub fn run_name(dir: &Path) -> String {
+    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    whole.file_name().map_or_else(
+        || whole.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 /// All of them; at least one.

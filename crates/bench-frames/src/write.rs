@@ -1,6 +1,5 @@
 //! Frames as files: each grows by batches under another name, and has its own when it is whole.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,8 +14,9 @@ use polars::prelude::{
 };
 
 use crate::FramesError;
+use crate::histograms::Histograms;
 use crate::journals::{self, Request};
-use crate::table::{Run, Table};
+use crate::table::{Run, Table, run_name};
 
 /// What a frame is stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,29 +51,53 @@ pub fn read_parquet(path: &Path) -> Result<DataFrame, FramesError> {
 const REQUESTS: usize = 10_000;
 const VALUES: usize = 40_000;
 
-/// Write a run as files called `requests`, `tokens`, `readings` and, as Parquet, `cells`, into `out`; gives their paths.
+/// What a run is called in a folder of many, by when it began and its own folder's name, and where it lies there:
+/// `date=2026-01-28/benchmark=throughput/run=174628-NAME`, which polars, `DuckDB` and `DataFusion` read as columns.
+pub fn partition(dir: &Path, record: &RunRecord) -> (String, PathBuf) {
+    let (date, time) = record.started_at.split_once('T').unwrap_or_default();
+    let time = time.chars().take(8).filter(|c| *c != ':');
+    // what would end the name of a folder, or the key of a partition
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    let own = run_name(dir);
+    let name: String = time.chain(['-']).chain(own.chars().map(plain)).collect();
+    let folder = PathBuf::from(format!("date={date}"))
+        .join(format!("benchmark={}", record.experiment.as_str()))
+        .join(format!("run={name}"));
+    (name, folder)
+}
+
+/// Write a run as files called `requests`, `tokens`, `readings` and, as Parquet, `cells` and `histograms`, into `out`; gives their paths.
 ///
-/// `record` is the run's record, which may have been recovered. `request` and `reading` give its journals, one value at a time, each read once: memory stays
+/// `name` is what the column `run` says. `record` is the run's record, which may have been recovered. `request` and `reading` give its journals, one value at a time, each read once: memory stays
 /// bounded however long the run was. A run without a journal has a file without rows.
 ///
 /// # Errors
 /// Those of the journals, [`FramesError::Write`] or [`FramesError::Polars`]; nothing is left of the files then.
 pub fn write_run<E: From<FramesError>>(
-    (dir, record): (&Path, &RunRecord),
+    (name, record): (&str, &RunRecord),
     (out, format): (&Path, Format),
     mut request: impl FnMut() -> Result<Option<RequestRecord>, E>,
     mut reading: impl FnMut() -> Result<Option<Reading>, E>,
 ) -> Result<Vec<PathBuf>, E> {
-    let runs = [Run::of(dir, Cow::Borrowed(record))];
+    let runs = [Run::named(name, record)];
     let [run] = &runs;
     let create = |name: &str| Growing::create(&out.join(name), format);
     let mut requests = (journals::request_table(&runs), create("requests")?);
     let mut events = (journals::event_table(), create("tokens")?);
     let mut readings = (journals::reading_table(), create("readings")?);
     let cells = journals::by_id(run);
+    let mut histograms = Histograms::default();
     while let Some(record) = request()? {
         journals::events(&record, |event| events.0.push(&event));
-        requests.0.push(&Request::of(run, &cells, record));
+        let request = Request::of(run, &cells, record);
+        histograms.add(&request);
+        requests.0.push(&request);
         pour(&mut events, VALUES)?;
         pour(&mut requests, REQUESTS)?;
     }
@@ -88,6 +112,9 @@ pub fn write_run<E: From<FramesError>>(
     if format == Format::Parquet {
         let mut file = create("cells")?;
         file.batch(crate::cells::frame(&runs)?)?;
+        files.push(file);
+        let mut file = create("histograms")?;
+        file.batch(histograms.frame(run)?)?;
         files.push(file);
     }
     let named = files.into_iter().map(Growing::finish);

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bench_frames::{
-    Format, FramesError, cells, cells_of, pivot_cells, read_parquet, readings, requests, run_dirs,
-    tokens, write_frame, write_run,
+    Format, FramesError, cells, cells_of, partition, pivot_cells, read_parquet, readings, requests,
+    run_dirs, run_name, tokens, write_frame, write_run,
 };
 use bench_metrics::latency;
 use bench_schema::{
@@ -123,7 +123,7 @@ fn write(dir: &Path, out: &Path, format: Format) -> Vec<PathBuf> {
         journal(dir, JournalFile::Requests),
         journal(dir, JournalFile::Readings),
     );
-    write_run((dir, &record), (out, format), request, reading).unwrap()
+    write_run((&run_name(dir), &record), (out, format), request, reading).unwrap()
 }
 
 fn numbers(frame: &DataFrame, name: &str) -> Vec<Option<f64>> {
@@ -422,7 +422,7 @@ fn an_export_that_cannot_go_on_leaves_nothing() {
         whole()
     };
     let reading = journal(&dir, JournalFile::Readings);
-    let failed = write_run((&dir, &record), (&out, Format::Parquet), torn, reading);
+    let failed = write_run(("run", &record), (&out, Format::Parquet), torn, reading);
     assert!(matches!(failed, Err(FramesError::NoRuns)));
     assert_eq!(out.read_dir().unwrap().count(), 0);
 }
@@ -453,4 +453,67 @@ fn a_place_of_a_pivot_has_the_worst_verdict_on_its_cells() {
     let (_, grid) = pivot_cells(&cells(&runs).unwrap(), "gpus", "cell", "planned").unwrap();
     assert_eq!(numbers(&grid, "c1"), [Some(0.0), Some(0.0), Some(2.0)]);
     assert_eq!(numbers(&grid, "c16"), [Some(0.0), Some(2.0), Some(1.0)]);
+}
+
+/// The middle of the bucket that holds the value of this rank, of buckets in order.
+fn of_rank(buckets: &[(f64, f64)], rank: usize) -> f64 {
+    let mut below = 0.0;
+    let mut all = buckets.iter();
+    let found = all.find(|(_, n)| {
+        below += n;
+        below > rank as f64
+    });
+    found.unwrap().0
+}
+
+#[test]
+fn histograms_of_a_run_count_what_its_percentiles_are_of_and_give_them_within_two_in_a_thousand() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = run(&folder.path().join("a run"), "2");
+    let record = RunRecord::from_json(&run_json("2")).unwrap();
+    let (name, below) = partition(&dir, &record);
+    assert_eq!(name, "130000-a_run");
+    let place = "date=2026-11-20/benchmark=throughput/run=130000-a_run";
+    assert_eq!(below, Path::new(place));
+    let out = folder.path().join("all").join(&below);
+    write(&dir, &out, Format::Parquet);
+    let histograms = read_parquet(&out.join("histograms.parquet")).unwrap();
+    let requests = read_parquet(&out.join("requests.parquet")).unwrap();
+    let text = |name: &str| -> Vec<String> {
+        let column = histograms.column(name).unwrap().str().unwrap();
+        column.iter().map(|text| text.unwrap().to_owned()).collect()
+    };
+    let (cells, metrics) = (text("cell"), text("metric"));
+    let (values, counts) = (numbers(&histograms, "value_ms"), numbers(&histograms, "n"));
+    let in_headline = requests.column("headline").unwrap().bool().unwrap();
+    assert_eq!(
+        in_headline.iter().filter(|is| *is == Some(true)).count(),
+        58
+    );
+    let of = |cell: &str, metric: &str| {
+        let rows = cells.iter().zip(&metrics).zip(values.iter().zip(&counts));
+        let mine = rows.filter(|((of, which), _)| *of == cell && *which == metric);
+        let buckets = mine.map(|(_, (value, n))| (value.unwrap(), n.unwrap()));
+        buckets.collect::<Vec<_>>()
+    };
+    for (cell, from) in [("c1", 0), ("c16", 30)] {
+        for metric in ["ttft", "e2e", "tpot"] {
+            let column = numbers(&requests, &format!("{metric}_ms"));
+            let mut exact: Vec<f64> = (from..from + 30)
+                .filter(|&row| in_headline.get(row) == Some(true))
+                .filter_map(|row| column[row])
+                .collect();
+            exact.sort_by(f64::total_cmp);
+            let buckets = of(cell, metric);
+            let all: f64 = buckets.iter().map(|(_, n)| n).sum();
+            assert!((all - exact.len() as f64).abs() < 0.5, "{cell} {metric}");
+            for (rank, exact) in exact.iter().enumerate() {
+                let found = of_rank(&buckets, rank);
+                assert!(
+                    (found / exact - 1.0).abs() < 0.002,
+                    "{cell} {metric}: {found} for {exact}"
+                );
+            }
+        }
+    }
 }

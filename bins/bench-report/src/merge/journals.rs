@@ -211,6 +211,20 @@ impl Comparison {
         }
     }
 
+    /// What was added to its stamps, as the comparisons found it: the least and the most, and how wrong that can be.
+    fn offsets(&self) -> Option<String> {
+        let Self::Met(all) = self else { return None };
+        let offsets = all.iter().map(|exchange| exchange.offset);
+        let (least, most) = (offsets.clone().min()?, offsets.max()?);
+        let bound = all.iter().map(|exchange| exchange.bound).max()?;
+        let comparisons = all.len();
+        Some(if least == most {
+            format!("{least} ± {bound} in {comparisons} comparisons")
+        } else {
+            format!("{least} to {most} ± {bound} in {comparisons} comparisons")
+        })
+    }
+
     /// The exchanges around a time on the merged clock: the last before it to the first after it.
     fn around(&self, from: Stamp, to: Stamp) -> &[ClockExchange] {
         let Self::Met(all) = self else { return &[] };
@@ -301,8 +315,8 @@ impl Clocks {
         worst
     }
 
-    /// The merged run's clock, and in the host's facts how far the shards were apart.
-    pub(super) fn write(&self, run: &mut RunRecord) {
+    /// The merged run's clock, and in the host's facts how far the clocks of the shards with these names were apart.
+    pub(super) fn write(&self, names: &[String], run: &mut RunRecord) {
         run.clock.unix_epoch_ns = Some(self.epoch_ns);
         run.clock.met = Vec::new();
         if !self.one_host {
@@ -321,6 +335,11 @@ impl Clocks {
                 (None, _) => "unknown: different hosts".to_owned(),
             },
         );
+        for (name, clock) in names.iter().zip(&self.shards) {
+            if let Some(offsets) = clock.offsets() {
+                facts.insert(format!("shards.clock_offset {name}"), offsets);
+            }
+        }
     }
 
     fn apart(&self) -> Nanos {

@@ -251,6 +251,11 @@ fn shards_that_met_are_put_beside_each_other_by_their_own_comparison() {
         let found = stored(&out);
         assert_eq!(found.clock.unix_epoch_ns, Some(support::EPOCH));
         assert!(found.clock.met.is_empty());
+        let offset = &found.host.facts["shards.clock_offset 1/2"];
+        assert!(
+            offset.starts_with("5.25 s ± ") && offset.ends_with(" in 2 comparisons"),
+            "{offset}"
+        );
         let whole = expected("c4", 8, &both_cells(1.0), None);
         assert_cell_is(found.cell("c4").unwrap(), &whole);
         let codes: Vec<&str> = found
@@ -818,6 +823,33 @@ fn a_limit_on_the_size_of_files_is_an_error_that_names_the_file() {
         );
         assert!(!out.exists(), "{format}: half a file is left");
     }
+}
+
+#[test]
+fn runs_are_laid_out_side_by_side_for_queries() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = ended(&folder.path().join("run"), &blank(), &both_cells(1.0));
+    let all = folder.path().join("all");
+    let export = |more: &[&str]| {
+        let args = ["export", text(&run), "--out", text(&all), "--partition"];
+        command(&[&args[..], more].concat())
+    };
+    let refused = export(&["--format", "csv"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("--format parquet"), "{}", refused.err);
+    let written = export(&["--format", "parquet"]);
+    assert_eq!(written.code, Some(0), "{}", written.err);
+    for path in written.out.lines() {
+        let below = path.strip_prefix(text(&all)).unwrap();
+        let parts: Vec<&str> = below.split('/').collect();
+        let [_, date, benchmark, run, file] = parts[..] else {
+            panic!("{below}");
+        };
+        assert!(date.starts_with("date=20") && benchmark == "benchmark=throughput");
+        assert!(run.starts_with("run=") && run.ends_with("-run"), "{run}");
+        assert!(file.ends_with(".parquet"));
+    }
+    assert_eq!(written.out.lines().count(), 5);
 }
 
 #[test]
