@@ -68,29 +68,24 @@ fn a_search_stays_within_its_budget_and_what_it_found_does_not_contradict_the_se
 fn an_objective_that_nothing_meets_is_said_at_once() -> Result {
     let server = two_at_a_time()?;
     let folder = tempfile::tempdir()?;
-    let out = folder.path().join("run");
-    let output = search(
-        &server.url(),
-        &out,
-        &[
-            "--slo",
-            "p95:e2e=5ms",
-            "--closed",
-            "--target",
-            "capacity>=1",
-        ],
-    )?;
-    let run = stored(&out)?;
-    let found = run.analysis.capacity.as_ref().ok_or("no capacity")?;
-    assert_eq!(found.stopped, SearchEnd::MissedAlone, "{found:?}");
-    assert_eq!(found.value, None);
-    // which of the codes it is, trust has a say in
-    assert_ne!(output.status.code(), Some(0));
-    let said = String::from_utf8(output.stdout)?;
-    assert!(
-        said.contains("Capacity  none; already missed at 1 in flight"),
-        "{said}"
-    );
+    let out = folder.path().join("runs");
+    let asked = ["--slo", "p95:e2e=5ms", "--target", "capacity>=1"];
+    for (load, at) in [("--closed", "at 1 in flight"), ("", "by requests sent one")] {
+        let out = out.join(format!("run{load}"));
+        let load = [load].into_iter().filter(|load| !load.is_empty());
+        let asked: Vec<&str> = asked.into_iter().chain(load).collect();
+        let output = search(&server.url(), &out, &asked)?;
+        let run = stored(&out)?;
+        let found = run.analysis.capacity.as_ref().ok_or("no capacity")?;
+        assert_eq!(found.stopped, SearchEnd::MissedAlone, "{found:?}");
+        assert_eq!(found.value, None);
+        assert!(run.cells.len() <= 2, "{found:?}");
+        // which of the codes it is, trust has a say in
+        assert_ne!(output.status.code(), Some(0));
+        let said = String::from_utf8(output.stdout)?;
+        let told = format!("Capacity  none; already missed {at}");
+        assert!(said.contains(&told), "{said}");
+    }
     Ok(())
 }
 
@@ -123,6 +118,10 @@ fn a_search_ends_when_its_server_is_dead_before_a_stage_is_measured() -> Result 
     assert!(run.incomplete_reason.is_some_and(|told| told.contains(why)));
     let found = run.analysis.capacity.ok_or("no capacity")?;
     assert_eq!((found.stopped, found.value), (SearchEnd::Ended, None));
+    assert!(
+        found.why.as_ref().is_some_and(|told| told.contains(why)),
+        "{found:?}"
+    );
     let mut codes = run.trust.reasons.iter().map(|reason| &reason.code);
     assert!(codes.any(|code| code == "nothing_measured"));
     assert_eq!(output.status.code(), Some(3));

@@ -7,6 +7,7 @@ mod deaths;
 mod disk;
 mod end_to_end;
 mod endings;
+mod factors;
 #[path = "faults/main.rs"]
 mod faults;
 mod secrets;

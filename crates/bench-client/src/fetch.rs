@@ -156,15 +156,27 @@ impl Fetcher {
     /// # Errors
     /// A sentence: no connection, another status, too slow, too large.
     pub fn get(&self, url: &str, timeout: Duration, most_bytes: usize) -> Result<Vec<u8>, String> {
-        let limits = FetchLimits {
-            time: timeout,
-            bytes: most_bytes,
-        };
+        self.page(url, Bytes::new(), (timeout, most_bytes))
+    }
+
+    /// Post an empty JSON object to `url`; otherwise as [`Fetcher::get`].
+    ///
+    /// # Errors
+    /// As of [`Fetcher::get`].
+    pub fn post(&self, url: &str, timeout: Duration, most_bytes: usize) -> Result<Vec<u8>, String> {
+        self.page(url, Bytes::from_static(b"{}"), (timeout, most_bytes))
+    }
+
+    fn page(
+        &self,
+        url: &str,
+        body: Bytes,
+        (time, bytes): (Duration, usize),
+    ) -> Result<Vec<u8>, String> {
+        let limits = FetchLimits { time, bytes };
         // The path belongs to the page, not to a base URL.
         let fetched = Endpoint::parse_page(url)
-            .and_then(|(endpoint, path)| {
-                self.fetch_blocking(&endpoint, &path, Bytes::new(), limits)
-            })
+            .and_then(|(endpoint, path)| self.fetch_blocking(&endpoint, &path, body, limits))
             .map_err(|error| error.to_string())?;
         if (200..300).contains(&fetched.status) {
             return Ok(fetched.body);

@@ -16,8 +16,8 @@ use toml::de::{DeTable, DeValue};
 use crate::keys::{self, Shape};
 use crate::rank::{self, Rank};
 use crate::settings::ServerSettings;
-use crate::vary::{MOST_SETTINGS, PORT, command, placeholders};
-use crate::{Amount, Only, Settings, Vary, Wanted, carries_its_rate};
+use crate::vary::{MOST_SETTINGS, PORT, command, placeholders, settings_of};
+use crate::{Amount, Only, Settings, Values, Vary, Wanted, carries_its_rate};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,11 +199,83 @@ impl Given {
         problems.extend(unreadable);
         entries.extend(flags.entries);
         let rank = shard_by_itself(&mut entries, &mut problems, around);
-        let mut given = Self::of(benchmark, &mut command, entries, problems)?;
+        let mut given = Self::crossed(benchmark, &mut command, entries, problems)?;
         given.rank = rank;
-        given.cross_check();
         given.ask(around);
         Ok(given)
+    }
+
+    /// Every combination of the factors' values is read as if it alone had been given; what is wrong with several of them is said once.
+    fn crossed(
+        benchmark: Benchmark,
+        command: &mut Command,
+        entries: Entries,
+        problems: Vec<Problem>,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut whole = Self::of(benchmark, command, entries, problems)?;
+        if whole.settings.load.factor.is_empty() || !whole.check_factors(command) {
+            whole.cross_check();
+            return Ok(whole);
+        }
+        let (factors, place) = (
+            whole.settings.load.factor.clone(),
+            whole.entries.get("factor").map(|entry| entry.place.clone()),
+        );
+        let place = place.unwrap_or(Place::Default);
+        let mut crossed = Vec::new();
+        for values in settings_of(&factors, &[]) {
+            let mut entries = whole.entries.clone();
+            for (key, value) in &values {
+                let texts = vec![value.clone()];
+                let place = place.clone();
+                entries.insert(key.clone(), Entry { texts, place });
+            }
+            let mut one = Self::of(benchmark, command, entries, Vec::new())?;
+            one.cross_check();
+            for problem in one.problems {
+                if !whole.problems.contains(&problem) {
+                    whole.problems.push(problem);
+                }
+            }
+            crossed.push((values, one.settings));
+        }
+        whole.settings.load.crossed = crossed;
+        Ok(whole)
+    }
+
+    /// Whether the factors are keys that cells can differ in, each given once.
+    fn check_factors(&mut self, command: &Command) -> bool {
+        let before = self.problems.len();
+        let factors = self.settings.load.factor.clone();
+        for (i, Vary { name, .. }) in factors.iter().enumerate() {
+            if let Err((wrong, help)) = known(name, self.settings.benchmark, command) {
+                self.complain("factor", format!("`{name}`: {wrong}"), help.as_deref());
+            } else if !CROSSED.contains(&name.as_str()) {
+                let wrong = format!("`{name}` is one for the whole run");
+                let help = format!(
+                    "cells can differ in {}; for another key make a run for each value, with a --tag",
+                    CROSSED.join(", ")
+                );
+                self.complain("factor", wrong, Some(&help));
+            } else if factors.iter().take(i).any(|other| other.name == *name) {
+                self.complain("factor", format!("`{name}` is given twice"), None);
+            } else if self.has(name) {
+                let wrong = "is given, and is a factor too";
+                let help = format!("take `{name}` or the factor out");
+                self.complain(name, wrong, Some(&help));
+            }
+        }
+        if self.settings.load.find_capacity {
+            let help = "search in a run for each combination, with a --tag";
+            let wrong = "a search chooses its cells itself";
+            self.complain("factor", wrong, Some(help));
+        }
+        let combinations: usize = factors.iter().map(|factor| factor.values.len()).product();
+        if combinations > MOST_CELLS {
+            let wrong = format!("{combinations} combinations are more than {MOST_CELLS}");
+            self.complain("factor", wrong, Some("give fewer values"));
+        }
+        self.problems.len() == before
     }
 
     /// Parse each text by itself, so that each problem is found, then all that are right together.
@@ -420,6 +492,10 @@ impl Given {
             let help = Some("add `versus`, the second server");
             self.refuse(&["blocks", "margin"], "there is no second side", help);
         }
+        if self.settings.server.vary.is_empty() && self.settings.load.factor.is_empty() {
+            let help = Some("add `factor` or `vary`, or take it out");
+            self.refuse(&["in_order"], "there is no other order", help);
+        }
         self.check_sides();
         self.check_server();
     }
@@ -428,7 +504,7 @@ impl Given {
     fn check_server(&mut self) {
         let Some(command) = self.settings.server.server.clone() else {
             let help = Some("add `server`, the command that starts it");
-            let keys = ["server_start_timeout", "vary", "only", "rounds", "in_order"];
+            let keys = ["server_start_timeout", "vary", "only", "rounds", "baseline"];
             self.refuse(&keys, "there is no server to start", help);
             return;
         };
@@ -486,6 +562,12 @@ impl Given {
                 self.complain("only", "no setting has one of these values", Some(help));
             }
         }
+        let baseline: Values = asked.baseline.iter().cloned().collect();
+        let is_setting = asked.settings().contains(&baseline);
+        if !asked.baseline.is_empty() && !asked.vary.is_empty() && !is_setting {
+            let help = "write one value of each parameter of `vary`, such as max_num_seqs=64,tp=1";
+            self.complain("baseline", "is none of the settings", Some(help));
+        }
         self.check_settings(&asked);
     }
 
@@ -493,7 +575,7 @@ impl Given {
     fn check_settings(&mut self, asked: &ServerSettings) {
         if asked.vary.is_empty() {
             let help = Some("add `vary`, or take it out");
-            let keys = ["only", "rounds", "in_order"];
+            let keys = ["only", "rounds", "baseline"];
             self.refuse(&keys, "there is only one setting", help);
             return;
         }
@@ -666,6 +748,27 @@ impl Given {
         None
     }
 }
+
+/// Keys that cells of a run can differ in.
+const CROSSED: [&str; 15] = [
+    "concurrency",
+    "rate",
+    "input_tokens",
+    "output_tokens",
+    "dataset",
+    "arrival",
+    "think_time",
+    "in_flight_cap",
+    "requests",
+    "duration",
+    "warmup",
+    "repeat",
+    "prompts",
+    "prompt_tokens",
+    "categories",
+];
+/// Cells of a run at most: more than anybody measures.
+const MOST_CELLS: usize = 1_000;
 
 /// Keys that a search chooses itself, or that its stages cannot have.
 const NOT_SEARCHED: [(&[&str], &str); 4] = [
@@ -923,7 +1026,9 @@ fn texts(key: &Arg, value: &DeValue<'_>) -> Result<Vec<String>, Complaint> {
             let separator = if name == "header" { ": " } else { "=" };
             let pairs = table.iter().map(|(k, v)| {
                 let value = match v.get_ref() {
-                    list @ DeValue::Array(_) if name == "vary" => json(list).to_string(),
+                    list @ DeValue::Array(_) if matches!(name, "vary" | "factor") => {
+                        json(list).to_string()
+                    }
                     other => scalar(other)?,
                 };
                 Some(format!("{}{separator}{value}", k.get_ref()))

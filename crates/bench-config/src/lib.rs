@@ -18,5 +18,5 @@ pub use settings::{
     MachineSettings, ObjectiveSettings, OutputSettings, ServerSettings, Settings, Stdout,
     TargetSettings, WorkloadSettings,
 };
-pub use values::{Address, Amount, Concurrency, Header, Lengths, Wanted, carries_its_rate};
+pub use values::{Address, Amount, Concurrency, Header, Lengths, Reset, Wanted, carries_its_rate};
 pub use vary::{Only, Values, Vary};

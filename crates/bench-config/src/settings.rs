@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::values::{
-    Address, Amount, Concurrency, Header, Lengths, Wanted, api, arrival, body, instant, listen,
-    meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag, target, time,
-    whole,
+    Address, Amount, Concurrency, Header, Lengths, Reset, Wanted, api, arrival, body, instant,
+    listen, meeting, number, path, positive_time, rate, salt, shard, shown, slo, study, tag,
+    target, time, whole,
 };
 use crate::vary::{Only, Values, Vary, command, filled, settings_of};
 
@@ -320,6 +320,22 @@ pub struct LoadSettings {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub cooldown: Nanos,
+    /// Measure a cell for each combination of the values of these keys, in random order (`in_order`: as given): `input_tokens=128,1024` with
+    /// `concurrency=1,8,64` makes six.
+    #[arg(long, value_name = "KEY=VALUES")]
+    #[serde(serialize_with = "shown")]
+    pub factor: Vec<Vary>,
+    /// What each of those combinations asks for.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub crossed: Vec<(Values, Settings)>,
+    /// Measure cells of `factor`, and settings of `vary`, in the order in which they are given, instead of a random one.
+    #[arg(long)]
+    pub in_order: bool,
+    /// Do this before each cell: post to a page (`{url}/reset_prefix_cache`, where {url} is the server's address), or run a command, which is split into words as a shell does.
+    #[arg(long, value_name = "COMMAND|URL")]
+    #[serde(serialize_with = "shown")]
+    pub reset: Option<Reset>,
     /// Stop each answer after so many content events (`20`; one token each on most servers, docs/protocols.md), or so much time (`2s`).
     #[arg(long, value_name = "N|TIME")]
     #[serde(serialize_with = "shown")]
@@ -509,7 +525,7 @@ pub struct VersusSettings {
     /// Object merged into the second side's request bodies, over everything else.
     #[arg(long, value_name = "JSON", value_parser = body)]
     pub versus_body: Option<Map<String, Value>>,
-    /// Blocks of four turns, two of each side; at least 4, default 6.
+    /// Most blocks of four turns, two of each side; it ends before where the medians are judged. At least 4; default 12, more where turns are made shorter.
     #[arg(long, value_name = "N", value_parser = whole(FEWEST_BLOCKS as u32, 1_000))]
     pub blocks: Option<u32>,
     /// Difference between the two, in percent, that does not matter; default 2.
@@ -544,12 +560,13 @@ pub struct ServerSettings {
     #[arg(long, value_name = "NAME=VALUE:NAME=VALUES")]
     #[serde(serialize_with = "shown")]
     pub only: Vec<Only>,
+    /// Measure this setting again and again between the others, to see whether something drifts: `max_num_seqs=64,tp=1`, a value of each parameter.
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = tag)]
+    #[serde(serialize_with = "shown")]
+    pub baseline: Vec<(String, String)>,
     /// How often each setting is started and measured; default 3.
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 1_000))]
     pub rounds: Option<u32>,
-    /// Measure the settings of each round in the order in which they are given, instead of a random one.
-    #[arg(long)]
-    pub in_order: bool,
 }
 
 impl ServerSettings {

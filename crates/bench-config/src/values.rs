@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::vary::{Only, Vary};
+use crate::vary::{Only, Vary, command};
 use bench_metrics::Precision;
 use bench_schema::{ArrivalKind, ConcurrencyRamp, Factor, Load, Nanos, Secret, Slo, Unit};
 use bench_workload::{DatasetSpec, LengthCategory, LengthSpec, Salt, Study};
@@ -81,6 +81,38 @@ impl fmt::Debug for Address {
 impl Serialize for Address {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+/// What brings a server back to a known state before a cell: a page to post to, or a command. `{url}` stands for the server's address in both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// `{url}/reset_prefix_cache`, or a whole address.
+    Post(Address),
+    /// A command line, split into words as a shell does.
+    Command(String),
+}
+
+impl FromStr for Reset {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_page = ["http://", "https://", "{url}"]
+            .iter()
+            .any(|start| text.trim_start().starts_with(start));
+        if is_page {
+            return Ok(Self::Post(text.parse()?));
+        }
+        command(text).map(Self::Command)
+    }
+}
+
+impl fmt::Display for Reset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Post(page) => page.fmt(f),
+            Self::Command(words) => f.write_str(words),
+        }
     }
 }
 
@@ -581,6 +613,7 @@ shown_as! {
     Wanted: |it| it.to_string();
     Vary: |it| it.to_string();
     Only: |it| it.to_string();
+    Reset: |it| it.to_string();
     Study: |it| it.name();
     Slo: |it| slo_text(it);
     ArrivalKind: |it| arrival_text(it);

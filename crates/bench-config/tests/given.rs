@@ -368,6 +368,77 @@ fn a_servers_settings_have_a_place_in_its_command_and_it_has_no_others() {
 }
 
 #[test]
+fn a_baseline_is_one_of_the_settings() {
+    let of = |baseline: &str| {
+        let vary = "server = \"s {n} {tp} {port}\"\nvary = [\"n=8,16\", \"tp=1,2\"]\n";
+        configured(
+            &format!("{vary}only = \"tp=2:n=16\"\nbaseline = {baseline}"),
+            &[],
+        )
+    };
+    assert_eq!(of("[\"n=8\", \"tp=1\"]").unwrap().server.baseline.len(), 2);
+    for wrong in ["\"n=8\"", "\"n=8,tp=2\"", "\"n=9,tp=1\""] {
+        let told = of(wrong).unwrap_err().join("\n");
+        assert!(told.contains("none of the settings"), "{told}");
+    }
+}
+
+#[test]
+fn factors_cross_the_keys_that_cells_can_differ_in() {
+    let flags = [
+        "--factor",
+        "input_tokens=128,1024",
+        "--factor",
+        "concurrency=1,8,64",
+    ];
+    let table = "[factor]\ninput_tokens = [128, 1024]\nconcurrency = [1, 8, 64]\n";
+    for (text, args) in [("", &flags[..]), (table, &[])] {
+        let settings = configured(text, args).unwrap();
+        let mut asked: Vec<String> = (settings.load.crossed.iter())
+            .map(|(_, own)| {
+                let stored = own.stored();
+                assert_eq!(own.load.concurrency.len(), 1);
+                format!("{} {}", stored["input_tokens"], stored["concurrency"][0])
+            })
+            .collect();
+        asked.sort_unstable();
+        assert_eq!(
+            asked,
+            ["1024 1", "1024 64", "1024 8", "128 1", "128 64", "128 8"]
+        );
+    }
+    // a factor may be what another key needs
+    let rates = ["--factor", "rate=1,2", "--arrival", "constant"];
+    assert_eq!(configured("", &rates).unwrap().load.crossed.len(), 2);
+
+    let refused = |args: &[&str]| configured("", args).unwrap_err().join("\n");
+    let of = |factor: &str| refused(&["--factor", factor]);
+    assert!(of("temperature=0,1").contains("one for the whole run"));
+    assert!(of("inputtokens=1,2").contains("did you mean `input_tokens`?"));
+    assert!(of("grid=true").contains("bench-throughput has no such key"));
+    assert!(of("concurrency=0,1").contains("concurrency"));
+    assert!(of("concurrency=ramp:x,2").contains("--factor"));
+    let again = refused(&["--factor", "rate=1", "--factor", "rate=2"]);
+    assert!(again.contains("given twice"), "{again}");
+    let both = refused(&["--factor", "rate=1", "--rate", "2"]);
+    assert!(both.contains("is a factor too"), "{both}");
+    let two = refused(&["--factor", "rate=1,2", "--factor", "concurrency=1,2"]);
+    assert_eq!(two.matches("not both").count(), 1, "{two}");
+    let search = refused(&["--factor", "rate=1,2", "--find-capacity", "--slo", "e2e=1s"]);
+    assert!(search.contains("chooses its cells itself"), "{search}");
+    assert!(refused(&["--in-order"]).contains("no other order"));
+    let numbers: Vec<String> = (1..=40).map(|n| n.to_string()).collect();
+    let numbers = numbers.join(",");
+    let many = refused(&[
+        "--factor",
+        &format!("concurrency={numbers}"),
+        "--factor",
+        &format!("input_tokens={numbers}"),
+    ]);
+    assert!(many.contains("1600 combinations"), "{many}");
+}
+
+#[test]
 fn the_shipped_full_toml_is_the_struct() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/configs/full.toml");
     #[expect(
@@ -432,6 +503,8 @@ fn sample(flag: &Arg) -> &'static str {
         (_, "K=V" | "NAME=QUERY") => "a=b,c",
         (_, "COMMAND") => "serve --port {port}",
         (_, "NAME=VALUES") => "a=1,2",
+        (_, "NAME=VALUE") => "a=1",
+        (_, "KEY=VALUES") => "repeat=1,2",
         (_, "NAME=VALUE:NAME=VALUES") => "a=1:b=2,3",
         (_, "TIME") => "7s",
         (_, "WHEN") => "false",

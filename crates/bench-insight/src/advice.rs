@@ -91,6 +91,29 @@ pub(crate) fn of(finding: &Finding, kind: Option<&str>) -> Vec<Advice> {
         .collect()
 }
 
+/// How to measure what a parameter does: what to write into the command of `--server`, and the `--vary` that goes with it. `None` of a parameter that no command
+/// line has.
+pub fn how_to_vary(advice: &Advice) -> Option<(String, String)> {
+    let parameter = advice.parameter.as_deref()?;
+    let values = row(parameter)?.next()?;
+    let name = parameter.trim_start_matches('-').replace('-', "_");
+    Some(match (values, parameter.starts_with("--")) {
+        ("switch", _) => (
+            format!("{{{name}}}"),
+            format!("--vary '{name}=,{parameter}'"),
+        ),
+        (values, true) => (
+            format!("{parameter} {{{name}}}"),
+            format!("--vary {name}={values}"),
+        ),
+        // the parameters of bench-engine are keys of its configuration
+        (values, false) => (
+            format!("--set engine.scheduler.{name}={{{name}}}"),
+            format!("--vary {name}={values}"),
+        ),
+    })
+}
+
 /// Whether slow requests have nothing in common that was told.
 fn is_unnamed(finding: &Finding) -> bool {
     let told = [Known::SlowReplaced, Known::SlowFromTokens, Known::LateShare].map(Known::into);

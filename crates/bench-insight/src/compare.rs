@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use bench_metrics::{CompareOptions, Comparison as Tested, FEWEST_BLOCKS, Test, settle};
 use bench_schema::{CellRecord, Direction, Interval, RunRecord, TrustReason, TrustVerdict, Unit};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::samples::CellSamples;
 use crate::text;
@@ -43,6 +44,12 @@ pub struct RunComparison {
     pub cautions: Vec<String>,
     /// Chance of a false alarm over all rows together.
     pub alpha: f64,
+    /// Difference that does not matter, a share.
+    #[serde(default)]
+    pub margin: f64,
+    /// Blocks of turns that were measured, and the most that there could have been; absent where the sides were not measured in turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<(usize, usize)>,
 }
 
 /// One quantity in one cell.
@@ -110,6 +117,46 @@ impl RunComparison {
         )
     }
 
+    /// Whether more blocks of turns could change nothing that matters: every median is judged, and how many requests succeeded where some failed.
+    pub fn is_decided(&self) -> bool {
+        let mut deciding = self.deciding().peekable();
+        deciding.peek().is_some()
+            && deciding.all(|row| row.verdict != ComparisonVerdict::CannotTell)
+    }
+
+    /// What the medians come to, cell by cell: `E2E p50 worse (+3.1 %), TTFT p50 the same within ± 2 %`. `None` where the sides were not measured in turns.
+    pub fn answer(&self) -> Option<String> {
+        self.blocks?;
+        let first = self.rows.first()?;
+        let many = self.rows.iter().any(|row| row.cell != first.cell);
+        let told = self.deciding().map(|row| {
+            let cell = if many {
+                format!(" ({})", row.cell)
+            } else {
+                String::new()
+            };
+            let change = row.relative.map(signed);
+            let said = match (row.verdict, change) {
+                (ComparisonVerdict::Better | ComparisonVerdict::Worse, Some(change)) => {
+                    format!("{} ({change})", row.verdict.as_str())
+                }
+                (ComparisonVerdict::WithinMargin | ComparisonVerdict::NoDifferenceFound, _) => {
+                    format!("the same within ± {}", text::percent(self.margin))
+                }
+                (verdict, _) => verdict.as_str().to_owned(),
+            };
+            format!("{}{cell} {said}", row.title)
+        });
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| text::list(&told))
+    }
+
+    /// The rows that decide whether to go on.
+    fn deciding(&self) -> impl Iterator<Item = &ComparisonRow> {
+        let rows = self.rows.iter();
+        rows.filter(|row| row.quantity.ends_with(".p50") || row.quantity == "success_rate")
+    }
+
     /// The row of a quantity in a cell.
     pub fn row(&self, cell: &str, quantity: &str) -> Option<&ComparisonRow> {
         self.rows
@@ -150,6 +197,14 @@ pub fn compare(
         .as_ref()
         .map_or((base, new), |t| (t.base.as_slice(), t.new.as_slice()));
     let in_turns = turns.as_ref().map(|turns| turns.each);
+    let blocks = in_turns.map(|each| base.len() / each);
+    let most = options
+        .most_blocks
+        .or(turns.as_ref().and_then(|turns| turns.most));
+    let options = &CompareOptions {
+        most_blocks: most,
+        ..*options
+    };
     let (before, after) = (base.first()?, new.first()?);
     let drafts = drafts((base, new), samples, in_turns, options);
     let rows = drafts.iter().filter_map(|draft| row(draft, options));
@@ -157,7 +212,7 @@ pub fn compare(
     let other_plans = other_plans(before, after, samples);
     let mut cautions = cautions(base, new, &other_plans);
     cautions.extend(without_interval(&rows));
-    let blocks = in_turns.map(|each| base.len() / each);
+    let blocks = blocks.map(|blocks| (blocks, most.map_or(blocks, |most| most.max(blocks))));
     cautions.extend(blocks.and_then(|blocks| found_by_blocks(blocks, &rows)));
     cautions.extend(drafts.iter().filter_map(of_other_lengths));
     let missing = |from: &RunRecord, in_: &RunRecord| -> Vec<String> {
@@ -178,6 +233,8 @@ pub fn compare(
         other_plans,
         cautions,
         alpha: options.alpha,
+        margin: options.margin,
+        blocks,
     })
 }
 
@@ -225,6 +282,11 @@ fn drafts<'a>(
     drafts
 }
 
+fn signed(share: f64) -> String {
+    let sign = if share > 0.0 { "+" } else { "" };
+    format!("{sign}{}", text::percent(share))
+}
+
 /// The tag that the runs of a block of turns share: as many of each side, made in turns one after the other.
 pub const BLOCK: &str = "block";
 
@@ -234,6 +296,8 @@ struct Turns<'a> {
     new: Vec<&'a RunRecord>,
     /// How many runs of a side a block has.
     each: usize,
+    /// Blocks at most, where one command made them and could end before: it stores how many with each run.
+    most: Option<usize>,
 }
 
 impl<'a> Turns<'a> {
@@ -253,24 +317,41 @@ impl<'a> Turns<'a> {
             (runs.len() == each && others.len() == each).then(|| (runs, others.clone()))
         };
         let (base, new): (Vec<_>, Vec<_>) = base.into_iter().filter_map(whole).unzip();
+        let most = |run: &&RunRecord| Some(sides_asked(run)?.1?);
+        let most = base.iter().flatten().filter_map(most).max();
         (base.len() >= FEWEST_BLOCKS).then(|| Self {
             base: base.concat(),
             new: new.concat(),
             each,
+            most,
         })
     }
 }
 
-/// How small a difference so many blocks find.
-fn found_by_blocks(blocks: usize, rows: &[ComparisonRow]) -> Option<String> {
+/// What one command that measures two sides in turns was asked for: the other side, and the most blocks. `None` of any other run.
+fn sides_asked(run: &RunRecord) -> Option<([Option<&Value>; 3], Option<usize>)> {
+    let told = |key| run.config.get(key).filter(|told: &&Value| !told.is_null());
+    let sides = ["versus", "versus_model", "versus_body"].map(told);
+    let most = told("blocks").and_then(Value::as_u64);
+    let most = most.and_then(|most| usize::try_from(most).ok());
+    (sides.iter().any(Option::is_some)).then_some((sides, most))
+}
+
+/// How small a difference the experiment finds.
+fn found_by_blocks((blocks, most): (usize, usize), rows: &[ComparisonRow]) -> Option<String> {
     let found = rows.iter().filter_map(|row| Some((row.detectable?, row)));
     let (least, row) = found.clone().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let (most, other) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (most_found, other) = found.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let measured = if blocks < most {
+        format!("{blocks} of at most {most} blocks of turns were measured")
+    } else {
+        format!("{blocks} blocks of turns were measured")
+    };
     Some(format!(
-        "made in turns: {blocks} blocks would find a difference of {} ({}) to {} ({}) four times in five, before the correction for many rows; twice as small a one takes four times as many",
+        "{measured}; {most} blocks find a difference of {} ({}) to {} ({}) four times in five, before the correction for the number of rows; half of it takes four times as many blocks",
         text::percent(least),
         row.title,
-        text::percent(most),
+        text::percent(most_found),
         other.title
     ))
 }
@@ -371,16 +452,11 @@ fn same_requests(
         return false;
     }
     // those that one command made in turns differ in their words alone
-    let of_one_command = |run: &RunRecord| {
-        let keys = ["versus", "versus_model", "versus_body"];
-        let versus = keys.map(|key| run.config.get(key).filter(|told| !told.is_null()).cloned());
-        let asked = versus.iter().any(Option::is_some);
-        asked.then_some((run.seed, versus))
-    };
+    let of_one_command = sides_asked(before)
+        .zip(sides_asked(after))
+        .is_some_and(|(one, other)| before.seed == after.seed && one.0 == other.0);
     let known = a.plan.hash.as_ref().zip(b.plan.hash.as_ref());
-    if known.is_some_and(|(a, b)| a == b)
-        || of_one_command(before).is_some_and(|one| of_one_command(after) == Some(one))
-    {
+    if known.is_some_and(|(a, b)| a == b) || of_one_command {
         return true;
     }
     let by_time = |cell: &CellRecord| cell.stop.duration.is_some();

@@ -29,6 +29,7 @@ mod text;
 mod trust;
 mod view;
 
+pub use advice::how_to_vary;
 pub use analysis::{analyse_run, scaling_by_tag};
 pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
@@ -46,7 +47,8 @@ pub use findings::{
     planning_findings, times_to_decide,
 };
 pub use matrix::{
-    Against, MeasuredSetting, ParameterEffect, ServerMatrix, SettingRow, server_matrix,
+    Against, BaselineDrift, MeasuredSetting, ParameterEffect, ServerMatrix, SettingRow,
+    server_matrix,
 };
 pub use next_round::{NextTarget, next_round};
 pub use next_round::{ProgressOutcome, TargetProgress, progress};

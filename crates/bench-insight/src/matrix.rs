@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bench_metrics::{
     CompareOptions, Comparison, Estimate, FEWEST_BLOCKS, LEVEL, compare_estimates, compare_runs,
-    compare_runs_in_turns, mean_of_runs, settle,
+    compare_runs_in_turns, linear_fit, mean_of_runs, settle,
 };
 use bench_schema::{
     Benchmark, CellRecord, Direction, Interval, Metric, RunRecord, TrustReason, TrustVerdict, Unit,
@@ -43,6 +43,24 @@ pub struct ServerMatrix {
     pub best: Option<usize>,
     /// Chance of a false alarm over all settings together, and over all effects together.
     pub alpha: f64,
+    /// What a setting that was measured again and again in between shows of a drift; absent where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<BaselineDrift>,
+}
+
+/// A setting that was measured again and again between the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BaselineDrift {
+    /// The value of each parameter.
+    pub values: BTreeMap<String, String>,
+    /// Its figure each time, in order.
+    pub figures: Vec<f64>,
+    /// By how much a line through their logarithms changes from the first to the last, a share; absent below three.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<f64>,
+    /// Its interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<Interval>,
 }
 
 /// A setting with its figures.
@@ -113,12 +131,20 @@ pub struct ParameterEffect {
 impl SettingRow {
     /// `max_num_seqs=64, tp=2`.
     pub fn name(&self) -> String {
-        let parts = self
-            .values
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"));
-        parts.collect::<Vec<_>>().join(", ")
+        name_of(&self.values)
     }
+}
+
+impl BaselineDrift {
+    /// `max_num_seqs=64, tp=2`.
+    pub fn name(&self) -> String {
+        name_of(&self.values)
+    }
+}
+
+fn name_of(values: &BTreeMap<String, String>) -> String {
+    let parts = values.iter().map(|(name, value)| format!("{name}={value}"));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 impl ServerMatrix {
@@ -314,7 +340,41 @@ pub fn server_matrix(
         effects,
         best,
         alpha: options.alpha,
+        baseline: None,
     })
+}
+
+impl ServerMatrix {
+    /// With what the runs of its baseline show of a drift.
+    #[must_use]
+    pub fn with_baseline(mut self, baseline: &MeasuredSetting<'_>) -> Self {
+        let Some((_, first)) = baseline.runs.first() else {
+            return self;
+        };
+        let figures = figures_of(baseline, Figure::of(first));
+        let figures: Vec<f64> = figures.values().map(|told| told.value).collect();
+        let points = figures.iter().enumerate();
+        let points: Vec<(f64, f64)> = points.map(|(i, value)| (i as f64, value.ln())).collect();
+        let all = points.len().saturating_sub(1) as f64;
+        let slope = linear_fit(&points, LEVEL).map(|line| line.slope);
+        let over_all = |slope: f64| (slope * all).exp_m1();
+        let interval = slope.and_then(|slope| {
+            let (low, high) = slope.bounds()?;
+            view::interval(&Estimate::bounded(
+                over_all(slope.value),
+                over_all(low),
+                over_all(high),
+                LEVEL,
+            ))
+        });
+        self.baseline = Some(BaselineDrift {
+            values: baseline.values.clone(),
+            figures,
+            change: slope.map(|slope| over_all(slope.value)),
+            interval,
+        });
+        self
+    }
 }
 
 fn figures_of(setting: &MeasuredSetting<'_>, figure: Figure) -> Figures {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use bench_metrics::{Budget, Crossing, Found, Next, Search, Stage, Why};
+use bench_metrics::{Budget, Crossing, Found, Next, Search, Stage, Why, share_interval};
 use bench_schema::{
     CapacityRecord, CellRecord, Load, Metric, ObjectiveCapacity, Origin, SearchEnd, Slo,
     SloOutcome, Trust, Unit,
@@ -109,7 +109,14 @@ impl SearchAsked {
             }
             // an answer to not even one request is no beginning
             None if !cells.is_empty() => (SearchEnd::Ended, Some(NO_BEGINNING.to_owned())),
-            _ => (SearchEnd::Ended, None),
+            _ => {
+                let early = cells
+                    .iter()
+                    .rev()
+                    .find_map(|cell| cell.ended_early.as_ref());
+                let why = early.map(|early| format!("the server failed meanwhile: {early}"));
+                (SearchEnd::Ended, why)
+            }
         };
         let objectives = slos.iter().enumerate().map(|(i, slo)| {
             let own = found.as_ref().and_then(|found| *found.objectives.get(i)?);
@@ -202,8 +209,22 @@ impl SearchAsked {
             Some(why) if last.len() == IN_A_ROW => Err(format!(
                 "the client is the limit, not the server: {why}; give it more CPU (`--workers`), or a machine of its own"
             )),
+            _ if self.is_missed_alone(cells) => Ok(Next::Stop(Why::MissedAlone)),
             _ => Ok(search.next(&self.stages(cells))),
         }
+    }
+
+    /// Whether requests sent one at a time plainly miss an objective, so that no rate can meet it.
+    fn is_missed_alone(&self, cells: &[CellRecord]) -> bool {
+        let alone = cells
+            .first()
+            .filter(|cell| !self.closed && !cell.load.is_open());
+        alone.is_some_and(|cell| {
+            cell.slos.iter().any(|outcome| {
+                let within = outcome.within.as_ref();
+                within.is_some_and(|within| share_interval(within).high < outcome.slo.q)
+            })
+        })
     }
 
     /// Every cell, the one that tells where to begin too: it tells of no objective, and costs.
@@ -267,14 +288,21 @@ impl SearchAsked {
             )),
             Why::MissedAlone => {
                 let lowest = cells.iter().filter_map(|cell| Some((self.load_of(cell)?, cell)));
-                let (load, cell) = lowest.min_by(|a, b| a.0.total_cmp(&b.0))?;
+                let lowest = lowest.min_by(|a, b| a.0.total_cmp(&b.0));
+                let (at, cell) = match lowest {
+                    Some((load, cell)) if self.closed => {
+                        (format!("at {} in flight", text::grouped(load)), cell)
+                    }
+                    Some((load, cell)) => {
+                        (format!("at {} requests/s", text::number(load)), cell)
+                    }
+                    None => ("by requests sent one at a time".to_owned(), cells.first()?),
+                };
                 let missed = cell.slos.iter().filter(|o| slos.contains(&o.slo));
                 let missed = missed.filter(|o| o.within.is_some_and(|w| w.value < o.slo.q));
                 let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
                 Some(format!(
-                    "already missed at {} {}, where next to nothing waits: {}; give them room with `--slo`, or the server shorter requests",
-                    if self.closed { text::grouped(load) } else { text::number(load) },
-                    self.unit(),
+                    "already missed {at}, where next to nothing waits: {}; set a higher limit with `--slo`, or ask for shorter answers",
                     text::list(&missed)
                 ))
             }
@@ -285,14 +313,6 @@ impl SearchAsked {
             Why::NotMonotone => Some(
                 "an objective is missed at one load and met at a higher one, so that there is no highest load at which it holds; measure it with `--rate` at several loads".to_owned(),
             ),
-        }
-    }
-
-    fn unit(&self) -> &'static str {
-        if self.closed {
-            "in flight"
-        } else {
-            "requests/s"
         }
     }
 }

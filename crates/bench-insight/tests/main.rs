@@ -13,4 +13,5 @@ mod properties;
 mod seeds;
 mod simulated;
 mod trust;
+mod turns;
 mod wording;

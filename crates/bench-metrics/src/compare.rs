@@ -1,5 +1,6 @@
 //! Is one system better than another? Difference with interval, significance, minimum detectable effect, verdict.
 
+mod looks;
 mod paired;
 mod permutation;
 
@@ -13,6 +14,7 @@ use crate::quantile::quantile_in_time;
 use crate::sample::Sample;
 use crate::tables::{normal_cdf, t_critical, t_quantile, t_two_sided, z_critical};
 
+pub use looks::Looks;
 pub use paired::{FEWEST_BLOCKS, compare_paired_quantiles, compare_pairs, compare_runs_in_turns};
 use permutation::{arrangements, permutation_p, time_blocks};
 
@@ -27,16 +29,19 @@ pub struct CompareOptions {
     pub margin: f64,
     /// Seed of the permutations.
     pub seed: u64,
+    /// Blocks that an experiment in turns may have at most, where it may end earlier: the errors are then those of all its looks together.
+    pub most_blocks: Option<usize>,
 }
 
 impl Default for CompareOptions {
-    /// α 5 %, power 80 %, margin 5 %, seed 0.
+    /// α 5 %, power 80 %, margin 5 %, seed 0, one look.
     fn default() -> Self {
         Self {
             alpha: 0.05,
             power: 0.8,
             margin: 0.05,
             seed: 0,
+            most_blocks: None,
         }
     }
 }

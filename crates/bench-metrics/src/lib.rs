@@ -55,8 +55,8 @@ pub use blocks::{BlockMean, Part};
 pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summarise_cell};
 pub use change::{Segment, bin_by_time, change_points};
 pub use compare::{
-    CompareOptions, Comparison, FEWEST_BLOCKS, Test, Verdict, compare_estimates, compare_means,
-    compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
+    CompareOptions, Comparison, FEWEST_BLOCKS, Looks, Test, Verdict, compare_estimates,
+    compare_means, compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,
     compare_runs_in_turns, mean_of_runs, settle,
 };
 pub use counts::CountKeeper;

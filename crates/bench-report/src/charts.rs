@@ -1,5 +1,6 @@
 //! The charts of a run: each in its own file, each absent where the run has no data for it.
 
+mod factors;
 mod lengths;
 pub(crate) mod load;
 mod machines;
@@ -39,6 +40,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
         load::tradeoff(run),
     ];
     load.extend(figures(load::sweep(run)));
+    load.extend([factors::map(run), factors::pareto(run)]);
     load.push(load::configurations(run));
     let traced = |figure: fn(&RunRecord, &Trace) -> Option<Figure>| figure(run, trace?);
     let latency = vec![
@@ -80,12 +82,13 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
 }
 
 /// The charts that answer a benchmark's question, the most telling first.
-const FIRST: [&str; 7] = [
+const FIRST: [&str; 8] = [
     "capacity",
     "throughput",
     "length-latency",
     "categories",
     "use-cases",
+    "factor-map",
     "configurations",
     "percentiles",
 ];

@@ -112,7 +112,8 @@ pub fn terminal(held: &RunComparison) -> String {
     let mut table = tables::changes(held);
     let heading = text::plain(&heading(held));
     table.title = format!("{heading}: {}", held.summary());
-    let mut out = table.alone();
+    let answer = held.answer().map(|answer| text::plain(&answer) + "\n\n");
+    let mut out = answer.unwrap_or_default() + &table.alone();
     for note in notes(held) {
         out.push_str(&format!("note: {}\n", text::plain(&note)));
     }
@@ -123,8 +124,11 @@ pub fn terminal(held: &RunComparison) -> String {
 /// The same for a pull request.
 pub fn changes_markdown(held: &RunComparison) -> String {
     let mut out = format!(
-        "# {}\n\n{}\n\n{}",
+        "# {}\n\n{}{}\n\n{}",
         text::markdown(&heading(held)),
+        held.answer()
+            .map_or_else(String::new, |answer| text::markdown_sentence(&answer)
+                + "\n\n"),
         held.summary(),
         tables::changes(held).to_markdown()
     );

@@ -366,8 +366,8 @@ impl Plot {
         self.add(custom, name, patch)
     }
 
-    /// Cells of a heat map: x index, y index, weight.
-    pub(crate) fn heat(self, cells: &[(usize, usize, f64)]) -> Self {
+    /// Cells of a heat map: x index, y index, weight; what most of it and nothing of it is called.
+    pub(crate) fn heat(self, cells: &[(usize, usize, f64)], ends: [&str; 2]) -> Self {
         let data: Vec<Value> = cells
             .iter()
             .map(|c| json!([c.0, c.1, rounded(c.2)]))
@@ -379,7 +379,7 @@ impl Plot {
             json!({ "data": data, "progressive": 0 }),
         );
         plot.root.insert("visualMap".into(), json!({"min": 0, "max": rounded(most), "calculable": false, "orient": "horizontal",
-            "right": 20, "top": 4, "itemHeight": 90, "itemWidth": 12, "inRange": {"color": "@heat"}, "text": ["many", "few"]}));
+            "right": 20, "top": 4, "itemHeight": 90, "itemWidth": 12, "inRange": {"color": "@heat"}, "text": ends}));
         plot
     }
 

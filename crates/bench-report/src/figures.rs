@@ -203,7 +203,7 @@ fn failed<E: ToString>(figure: &str) -> impl Fn(E) -> ReportError {
 }
 
 /// Charts by what they are worth at a glance, where the time goes among them; the first six that exist are shown.
-const BEST: [&str; 15] = [
+const BEST: [&str; 17] = [
     "capacity",
     "throughput",
     "length-latency",
@@ -214,6 +214,8 @@ const BEST: [&str; 15] = [
     "sweep-e2e",
     "queue",
     "tradeoff",
+    "factor-map",
+    "factor-pareto",
     "sweep-ttft",
     "length-speed",
     "cov",

@@ -1,6 +1,6 @@
 //! What the settings of a server came to: each with its figures, what each parameter does, and what is best.
 
-use bench_insight::{Against, ParameterEffect, ServerMatrix, SettingRow};
+use bench_insight::{Against, BaselineDrift, ParameterEffect, ServerMatrix, SettingRow};
 use bench_schema::{Direction, Interval, Metric, TrustVerdict};
 
 use crate::compare::tables::{signed, verdict};
@@ -181,6 +181,12 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
     });
     all.extend(without);
     all.extend(doubts(matrix));
+    all.extend(
+        matrix
+            .baseline
+            .as_ref()
+            .and_then(|told| drift(matrix, told)),
+    );
     if matrix.settings.iter().any(|row| row.runs == 1) {
         all.push("a setting that was measured once does not show what changes from start to start; more with --rounds".to_owned());
     }
@@ -195,6 +201,30 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
     ));
     all.push("the best of several alike settings is also the luckiest: its figure is told a little too high; measure it again before it is promised".to_owned());
     all
+}
+
+/// What the baseline shows.
+fn drift(matrix: &ServerMatrix, told: &BaselineDrift) -> Option<String> {
+    let (scale, unit) = scale_of(matrix.unit);
+    let figures = told.figures.iter().copied();
+    let least = figures.clone().reduce(f64::min)? / scale;
+    let most = figures.reduce(f64::max)? / scale;
+    let change = told.change.map_or_else(String::new, |change| {
+        let interval = told.interval.map_or_else(String::new, |i| {
+            format!(", 95 % interval {} to {}", signed(i.low), signed(i.high))
+        });
+        format!(
+            "; from the first to the last it changed by {}{interval}",
+            signed(change)
+        )
+    });
+    Some(format!(
+        "the baseline ({}) was measured {} times in between: {} to {} {unit}{change}",
+        told.name(),
+        told.figures.len(),
+        short(least),
+        short(most)
+    ))
 }
 
 /// Why settings are marked, each kind of reason once: `doubtful, 3 of 4 settings (tp=1): few_samples: …`.

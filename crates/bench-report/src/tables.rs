@@ -14,7 +14,7 @@ pub(crate) use outcomes::{
     objective_words, objectives, quantile_words, summary_line, targets, verdict_counts,
 };
 pub(crate) use results::{
-    grid, groups, groups_in_order, peak, scaling, scaling_of, scaling_row, sweep,
+    grid, groups, groups_in_order, peak, scaling, scaling_of, scaling_row, shown_factors, sweep,
 };
 pub(crate) use search::{capacity_words, nearest_stage, slo_words, stages, unit as capacity_unit};
 

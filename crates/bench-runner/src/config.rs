@@ -13,7 +13,7 @@ pub(crate) use bench_config::flags;
 pub use bench_config::{
     Address, Amount, BadLines, ClientSettings, Concurrency, Connections, Flags, Lengths,
     LimitSettings, Live, LoadSettings, MachineSettings, ObjectiveSettings, OutputSettings, Place,
-    Problem, Settings, Stdout, Surroundings, TargetSettings, Values, WorkloadSettings,
+    Problem, Reset, Settings, Stdout, Surroundings, TargetSettings, Values, WorkloadSettings,
     carries_its_rate, command,
 };
 

@@ -31,7 +31,7 @@ const FILE: &str = "matrix.json";
 /// Where runs of a setting go that were broken off: readers of a folder of repeats do not look there.
 const BROKEN_OFF: &str = "broken-off";
 /// Keys that change neither what is sent nor the server: the matrix may be gone on with under others.
-const FREE: [&str; 13] = [
+const FREE: [&str; 14] = [
     "out",
     "output",
     "html",
@@ -43,6 +43,7 @@ const FREE: [&str; 13] = [
     "vary",
     "only",
     "rounds",
+    "baseline",
     "in_order",
     "server_start_timeout",
 ];
@@ -60,12 +61,17 @@ pub(crate) struct Measured {
     pub(crate) trouble: Option<RunError>,
 }
 
+/// Settings between two measurements of the baseline.
+const BETWEEN: usize = 4;
+
 /// One setting on its way.
 struct Setting {
     values: Values,
     folder: PathBuf,
     runs: Vec<(u32, Arc<RunRecord>)>,
     failures: Vec<String>,
+    /// Whether it is measured with the same requests each time, and not with those of its round.
+    is_baseline: bool,
 }
 
 /// `matrix.json`.
@@ -85,9 +91,17 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Measured, Ru
     let directory = directory(settings, &secrets)?;
     let out = directory.name();
     let mut all = all_settings(settings, &out);
+    let many = all.len();
+    all.extend(baseline(settings, &out));
     let (interrupted, trouble) = measure_all(program, settings, &secrets, &mut all);
     let measured: Vec<MeasuredSetting<'_>> = all.iter().map(Setting::measured).collect();
-    let Some(mut matrix) = server_matrix(&measured, &CompareOptions::default()) else {
+    let (own, baseline) = measured.split_at(many);
+    let found = server_matrix(own, &CompareOptions::default());
+    let found = found.map(|found| match baseline {
+        [baseline] => found.with_baseline(baseline),
+        _ => found,
+    });
+    let Some(mut matrix) = found else {
         return Err(match trouble {
             Some(error) => error,
             None if interrupted => RunError::Interrupted("a signal"),
@@ -120,9 +134,8 @@ fn measure_all(
     all: &mut [Setting],
 ) -> (bool, Option<RunError>) {
     let (mut interrupted, mut trouble) = (false, None);
-    let rounds = rounds(settings);
-    let many = all.len() * rounds as usize;
-    let turns = order(settings, rounds, all.len());
+    let turns = order(settings, rounds(settings));
+    let many = turns.len();
     for (turn, (round, index)) in turns.into_iter().enumerate() {
         let Some(setting) = all.get_mut(index) else {
             continue;
@@ -191,7 +204,8 @@ impl Setting {
         (round, place): (u32, PathBuf),
     ) -> Result<(), Ended> {
         put_aside(&place).map_err(|error| Ended::By(folder::cannot(&place, error)))?;
-        let own = settings_of(settings, &self.values, round, place);
+        let of_round = if self.is_baseline { 0 } else { round };
+        let own = settings_of(settings, &self.values, of_round, place);
         let done = match run::run(program, &own) {
             Ok(Outcome::Planned(_)) => return Ok(()),
             Ok(Outcome::Done { record, .. }) if was_interrupted(&record) => {
@@ -281,6 +295,7 @@ fn all_settings(settings: &Settings, out: &Path) -> Vec<Setting> {
             values,
             runs: Vec::new(),
             failures: Vec::new(),
+            is_baseline: false,
         });
         names.push(name);
     }
@@ -303,22 +318,44 @@ fn shown(values: &Values) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The settings of each round, in an order of its own.
-fn order(settings: &Settings, rounds: u32, many: usize) -> Vec<(u32, usize)> {
+/// The setting that is measured in between, where there is one; its place is behind all others.
+fn baseline(settings: &Settings, out: &Path) -> Option<Setting> {
+    let values: Values = settings.server.baseline.iter().cloned().collect();
+    (!values.is_empty()).then(|| Setting {
+        values,
+        folder: out.join("baseline"),
+        runs: Vec::new(),
+        failures: Vec::new(),
+        is_baseline: true,
+    })
+}
+
+/// The settings of each round, in an order of its own, each with its round; the baseline at the beginning, the end and in between, each with how often it was measured before.
+fn order(settings: &Settings, rounds: u32) -> Vec<(u32, usize)> {
+    let many = settings.server.settings().len();
     let mut draw = Draw::new(Seed::new(settings.seed).stream("settings", ""));
     let mut round = |round| {
         let mut order: Vec<usize> = (0..many).collect();
-        if !settings.server.in_order {
-            for last in (1..many).rev() {
-                let other = usize::try_from(draw.below(last as u64 + 1)).unwrap_or(last);
-                order.swap(last, other);
-            }
+        if !settings.load.in_order {
+            draw.shuffle(&mut order);
         }
         order.into_iter().map(move |index| (round, index))
     };
-    (0..rounds)
+    let own: Vec<(u32, usize)> = (0..rounds)
         .flat_map(|n| round(n).collect::<Vec<_>>())
-        .collect()
+        .collect();
+    if settings.server.baseline.is_empty() {
+        return own;
+    }
+    let between = (0..).zip(own.chunks(BETWEEN));
+    let mut all: Vec<(u32, usize)> = between
+        .flat_map(|(n, own)| std::iter::once((n, many)).chain(own.iter().copied()))
+        .collect();
+    all.push((
+        u32::try_from(own.len().div_ceil(BETWEEN)).unwrap_or(0),
+        many,
+    ));
+    all
 }
 
 /// What one run is asked for: its setting's command, the seed of its round, a folder of its own and its tags.
@@ -328,7 +365,8 @@ fn settings_of(settings: &Settings, values: &Values, round: u32, place: PathBuf)
     own.server.server = settings.server.command_of(values);
     own.server.vary.clear();
     own.server.only.clear();
-    (own.server.rounds, own.server.in_order) = (None, false);
+    own.server.baseline.clear();
+    own.server.rounds = None;
     (own.output.html, own.output.progress) = (false, false);
     own.output.out = Some(place);
     let tags = &mut own.output.tag;

@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bench_insight::{BLOCK, ComparedSamples, RunComparison, compare};
-use bench_metrics::{CompareOptions, FEWEST_BLOCKS};
-use bench_schema::RunRecord;
+use bench_metrics::{CompareOptions, FEWEST_BLOCKS, Looks};
+use bench_schema::{Metric, RunRecord};
 use bench_workload::{Draw, Seed};
 
 use crate::RunError;
@@ -21,12 +22,20 @@ use crate::redact::Secrets;
 use crate::run::{self, Outcome, wall_clock};
 use crate::stop::was_interrupted;
 
-/// Blocks where nothing is said.
-const BLOCKS: u32 = 6;
+/// Blocks at most where nothing is said.
+const BLOCKS: u32 = 12;
 /// Difference that does not matter, a share.
 const MARGIN: f64 = 0.02;
 /// Turns of each side in a block.
 const EACH: u32 = 2;
+/// Times over which the requests of a turn are alike (their autocorrelation, in requests): a turn lasts for so many of them, so that turns are nearly independent.
+const ALIKE: f64 = 10.0;
+/// And for so many times as long as what comes between two turns.
+const BETWEEN: f64 = 4.0;
+/// Requests of a turn at least.
+const FEWEST: u64 = 30;
+/// Turns are at most so many times as short, or as long, as they would be otherwise; where they are shorter there are as many times more blocks.
+const MOST: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -81,7 +90,7 @@ impl Runs {
     }
 }
 
-/// Measure both sides in turns and compare them.
+/// Measure both sides in turns until the medians are judged, or to the last block, and compare them.
 ///
 /// # Errors
 /// [`RunError`] of a turn that could not be made, where there are not blocks enough to compare.
@@ -90,44 +99,28 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Compared, Ru
     let progress = Progress::new(false, secrets.clone());
     let directory = RunDirectory::create(settings, wall_clock(), progress)?;
     let folder = directory.name();
-    let blocks = settings.versus.blocks.unwrap_or(BLOCKS);
-    let mut runs = Runs::default();
-    let mut trouble = None;
-    for (turn, (round, side)) in order(settings.seed, blocks).enumerate() {
-        let own = settings_of(settings, side, round, &folder);
-        if !settings.output.quiet {
-            secrets.note(&format!(
-                "turn {} of {}: {} ({})",
-                turn + 1,
-                2 * EACH * blocks,
-                side.name(),
-                shown(&own)
-            ));
-        }
-        let mut ended = false;
-        match run::run(program, &own) {
-            Ok(Outcome::Done {
-                record,
-                trouble: own_trouble,
-                ..
-            }) => {
-                ended = was_interrupted(&record);
-                trouble = own_trouble;
-                runs.add(side, record);
-            }
-            Ok(Outcome::Planned(_)) => {}
-            Err(error) => trouble = Some(error),
-        }
-        trouble = trouble.or_else(|| other_models(settings, &runs));
-        if ended || trouble.is_some() {
-            break;
-        }
-    }
-    let Some(mut comparison) = compared(settings, &runs) else {
+    let mut experiment = Experiment {
+        program,
+        settings: settings.clone(),
+        folder: folder.clone(),
+        secrets: secrets.clone(),
+        runs: Runs::default(),
+        asked_blocks: settings.versus.blocks,
+    };
+    experiment.settings.versus.blocks = Some(settings.versus.blocks.unwrap_or(BLOCKS));
+    let trouble = experiment.carry_out();
+    let Experiment { settings, runs, .. } = experiment;
+    let Some(mut comparison) = compared(&settings, &runs) else {
         return Err(trouble.unwrap_or(RunError::TooFewBlocks(folder)));
     };
-    comparison.base = format!("a ({})", shown(&settings_of(settings, Side::A, 0, &folder)));
-    comparison.new = format!("b ({})", shown(&settings_of(settings, Side::B, 0, &folder)));
+    comparison.base = format!(
+        "a ({})",
+        shown(&settings_of(&settings, Side::A, 0, &folder))
+    );
+    comparison.new = format!(
+        "b ({})",
+        shown(&settings_of(&settings, Side::B, 0, &folder))
+    );
     for name in [&mut comparison.base, &mut comparison.new] {
         secrets.hide(name);
     }
@@ -142,19 +135,142 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Compared, Ru
     })
 }
 
-/// The turns, each with how many its side had before it.
-fn order(seed: u64, blocks: u32) -> impl Iterator<Item = (u32, Side)> {
-    let mut draw = Draw::new(Seed::new(seed).stream("turns", ""));
-    (0..blocks).flat_map(move |block| {
-        let first = if draw.below(2) == 0 { Side::A } else { Side::B };
-        let (round, other) = (EACH * block, first.other());
-        [
-            (round, first),
-            (round, other),
-            (round + 1, other),
-            (round + 1, first),
-        ]
-    })
+/// Two sides on their way.
+struct Experiment<'a> {
+    program: &'a Program,
+    /// What a turn is asked for, with the most blocks.
+    settings: Settings,
+    folder: PathBuf,
+    secrets: Secrets,
+    runs: Runs,
+    /// The most blocks, where somebody said so.
+    asked_blocks: Option<u32>,
+}
+
+impl Experiment<'_> {
+    /// Block after block, until it is decided; what ended it before.
+    fn carry_out(&mut self) -> Option<RunError> {
+        let mut draw = Draw::new(Seed::new(self.settings.seed).stream("turns", ""));
+        let began = wall_clock();
+        for block in 0.. {
+            if block >= self.most() || self.is_decided(block) {
+                break;
+            }
+            for (turn, (round, side)) in turns(block, &mut draw).into_iter().enumerate() {
+                let turn = 2 * EACH as usize * block as usize + turn;
+                let (ended, trouble) = self.take_turn(turn, round, side);
+                if ended || trouble.is_some() {
+                    return trouble;
+                }
+            }
+            if block == 0 {
+                self.fit_turns(wall_clock().duration_since(began).unwrap_or_default());
+            }
+        }
+        None
+    }
+
+    fn most(&self) -> u32 {
+        self.settings.versus.blocks.unwrap_or(BLOCKS)
+    }
+
+    /// Whether it was asked to end, and what went wrong.
+    fn take_turn(&mut self, turn: usize, round: u32, side: Side) -> (bool, Option<RunError>) {
+        let own = settings_of(&self.settings, side, round, &self.folder);
+        if !self.settings.output.quiet {
+            self.secrets.note(&format!(
+                "turn {} of at most {}: {} ({})",
+                turn + 1,
+                2 * EACH * self.most(),
+                side.name(),
+                shown(&own)
+            ));
+        }
+        let (mut ended, mut trouble) = (false, None);
+        match run::run(self.program, &own) {
+            Ok(Outcome::Done {
+                record,
+                trouble: own_trouble,
+                ..
+            }) => {
+                ended = was_interrupted(&record);
+                trouble = own_trouble;
+                self.runs.add(side, record);
+            }
+            Ok(Outcome::Planned(_)) => {}
+            Err(error) => trouble = Some(error),
+        }
+        (
+            ended,
+            trouble.or_else(|| other_models(&self.settings, &self.runs)),
+        )
+    }
+
+    /// Whether the blocks so far judge every median; they are only looked at where the error allows for it.
+    fn is_decided(&self, blocks: u32) -> bool {
+        let looks = Looks::new(self.most() as usize);
+        if !looks.is_some_and(|looks| looks.at().any(|at| at == blocks as usize)) {
+            return false;
+        }
+        let decided = compared(&self.settings, &self.runs).is_some_and(|found| found.is_decided());
+        if decided && !self.settings.output.quiet {
+            let most = self.most();
+            self.secrets
+                .note(&format!("decided after {blocks} of at most {most} blocks"));
+        }
+        decided
+    }
+
+    /// After the first block: turns as long as their own dependence in time and the pauses between them want, and no longer, because what drifts changes short
+    /// turns less. Where somebody said how long they are, or how many, it stays.
+    fn fit_turns(&mut self, took: Duration) {
+        let asked = &self.settings;
+        if asked.load.requests.is_some() || asked.load.duration.is_some() {
+            return;
+        }
+        let all: Vec<&RunRecord> = self.runs.all().collect();
+        let Some((usual, wanted)) = requests_of_a_turn(&all, took) else {
+            return;
+        };
+        let requests = wanted.clamp(usual.div_ceil(MOST), MOST * usual);
+        self.settings.load.requests = Some(requests);
+        if requests < usual && self.asked_blocks.is_none() {
+            let more = usual as f64 / requests as f64 * f64::from(BLOCKS);
+            self.settings.versus.blocks = Some(more.round() as u32);
+        }
+    }
+}
+
+/// Requests of a turn so far, and how many it should have; nothing where there are several cells, or the first block does not tell.
+fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)> {
+    let mut usual = 0;
+    let (mut alike, mut measured, mut requests) = (1.0_f64, 0.0, 0.0);
+    for run in turns {
+        let [cell] = run.cells.as_slice() else {
+            return None;
+        };
+        let e2e = cell.headline(Metric::E2e)?;
+        alike = alike.max(e2e.n as f64 / e2e.effective_n?);
+        measured += cell.windows.whole.as_ref()?.window.length().as_secs_f64();
+        requests += cell.counts.planned as f64;
+        usual = cell.stop.requests?;
+    }
+    let between = (took.as_secs_f64() - measured).max(0.0) / turns.len() as f64;
+    let for_pauses = BETWEEN * between * requests / measured;
+    let wanted = (ALIKE * alike).max(for_pauses).max(FEWEST as f64);
+    (measured > 0.0).then_some((usual, wanted.ceil() as u64))
+}
+
+/// The turns of a block, each with how many its side had before it.
+fn turns(block: u32, draw: &mut Draw) -> [(u32, Side); 4] {
+    let first = if draw.below(2) == 0 { Side::A } else { Side::B };
+    let (round, other) = (EACH * block, first.other());
+    [
+        (round, first),
+        (round, other),
+        (round + 1, other),
+        (round + 1, first),
+    ]
 }
 
 /// What one turn is asked for: the seed of its round, its side's server, and a folder of its own.
@@ -219,6 +335,7 @@ fn compared(settings: &Settings, runs: &Runs) -> Option<RunComparison> {
             .versus
             .margin
             .map_or(MARGIN, |percent| percent / 100.0),
+        most_blocks: settings.versus.blocks.map(|most| most as usize),
         ..CompareOptions::default()
     };
     let blocks = a.len().min(b.len()) / EACH as usize;

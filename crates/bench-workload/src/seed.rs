@@ -104,6 +104,14 @@ impl Draw {
         low + self.below(high.saturating_sub(low).saturating_add(1))
     }
 
+    /// Every order of these is as likely (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            let other = usize::try_from(self.below(last as u64 + 1)).unwrap_or(last);
+            items.swap(last, other);
+        }
+    }
+
     /// Exponential with mean 1, by inversion: `−ln u`.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(self.uniform())

@@ -27,3 +27,35 @@ fn a_server_is_told_its_own_parameter_and_an_unknown_one_none() {
 fn no_cause_no_advice() {
     assert!(of(&Finding::new(Cause::Healthy, 0.0), Some("vllm")).is_empty());
 }
+
+#[test]
+fn a_parameter_comes_with_the_line_that_tries_it() {
+    let told = |kind| {
+        let advice = of(&Finding::new(Cause::Queueing, 0.5), Some(kind)).swap_remove(0);
+        how_to_vary(&advice)
+    };
+    let line = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+    assert_eq!(
+        told("vllm"),
+        line(
+            "--max-num-seqs {max_num_seqs}",
+            "--vary max_num_seqs=64,128,256"
+        )
+    );
+    assert_eq!(
+        told("bench-engine"),
+        line(
+            "--set engine.scheduler.max_num_seqs={max_num_seqs}",
+            "--vary max_num_seqs=8,32,128"
+        )
+    );
+    assert_eq!(told("tensorrt_llm"), None);
+    let switch = of(&Finding::new(Cause::HeadOfLine, 0.5), Some("vllm")).swap_remove(0);
+    assert_eq!(
+        how_to_vary(&switch),
+        line(
+            "{enable_chunked_prefill}",
+            "--vary 'enable_chunked_prefill=,--enable-chunked-prefill'"
+        )
+    );
+}

@@ -4,7 +4,7 @@ use bench_schema::Direction;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::{CompareOptions, Comparison, Test};
+use super::{CompareOptions, Comparison, Looks, Test};
 use crate::blocks::BlockMean;
 use crate::estimate::Estimate;
 use crate::num::{float, mean, variance};
@@ -80,8 +80,9 @@ pub fn compare_paired_quantiles(
 /// blocks.
 ///
 /// What drifts slowly changes both sides of a block (ABBA: a steady drift changes them alike) and cancels; what changes from turn to turn
-/// counts as noise. t over the logarithms, whose unit is the block. `None` below 4 blocks, where the sides have not as many, or where a
-/// value is not positive.
+/// counts as noise. t over the logarithms, whose unit is the block. Where the experiment may have more blocks ([`CompareOptions::most_blocks`]) and
+/// ends as soon as it is decided, p-value and interval hold over all of its [`Looks`], and the difference that would be found is that of all its blocks. `None` below 4
+/// blocks, where the sides have not as many, or where a value is not positive.
 pub fn compare_runs_in_turns(
     base: &[f64],
     new: &[f64],
@@ -90,16 +91,29 @@ pub fn compare_runs_in_turns(
 ) -> Option<Comparison> {
     let ratios = log_ratios(base, new, FEWEST_BLOCKS)?;
     let logs: Vec<f64> = base.iter().map(|x| x.ln()).collect();
-    let std_err = (variance(&ratios)? / float(ratios.len())).sqrt();
-    let compared = of_log_ratio(
-        (mean(&logs)?.exp(), mean(&ratios)?),
-        (std_err, float(ratios.len() - 1)),
-        direction,
-        options,
-    );
+    let (level, change) = (mean(&logs)?.exp(), mean(&ratios)?);
+    let (blocks, sd) = (ratios.len(), variance(&ratios)?.sqrt());
+    let most = options.most_blocks.map_or(blocks, |most| most.max(blocks));
+    let looks = Looks::new(most).filter(|_| options.most_blocks.is_some());
+    let at = |blocks: usize| {
+        let alpha = looks.map_or(options.alpha, |looks| looks.level(options.alpha, blocks));
+        let held = CompareOptions { alpha, ..*options };
+        let error = (sd / float(blocks).sqrt(), float(blocks - 1));
+        of_log_ratio((level, change), error, direction, &held)
+    };
+    let now = at(blocks);
+    let p = looks.map_or(now.p, |looks| looks.p(now.p, blocks));
+    let difference = Estimate {
+        level: 1.0 - options.alpha,
+        ..now.difference
+    };
     Some(Comparison {
+        difference,
+        p,
+        adjusted_p: p,
         test: Test::RunsInTurns,
-        ..compared
+        detectable: at(most).detectable,
+        ..now
     })
 }
 

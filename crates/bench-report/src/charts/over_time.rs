@@ -202,7 +202,10 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
     let y = category_axis((0..ROWS).map(|i| short(middle(i, ROWS, low, high).exp())))
         .name("E2E (ms)")
         .axis_label(AxisLabel::new().interval(3.0));
-    let plot = Plot::new(x, y).heat(&cells).point_at_items().height(360);
+    let plot = Plot::new(x, y)
+        .heat(&cells, ["many", "few"])
+        .point_at_items()
+        .height(360);
     let densest = (0..ROWS).zip(rows).max_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let title = format!(
         "E2E is between {} and {} ms, most often near {} ms",

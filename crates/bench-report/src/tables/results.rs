@@ -295,7 +295,7 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
 }
 
 /// Factors in which cells differ, in a fixed order: prompt, then output, then the rest by name.
-fn shown_factors(run: &RunRecord) -> Vec<String> {
+pub(crate) fn shown_factors(run: &RunRecord) -> Vec<String> {
     let keys = run.cells.iter().flat_map(|cell| cell.factors.keys());
     let names: std::collections::BTreeSet<&String> = keys.collect();
     let differs = |name: &&String| {

@@ -1,17 +1,19 @@
 //! The cells, one after another: repeats of warm-up and measurement, aggregates.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bench_client::Fetcher;
 use bench_hardware::Sampler;
 use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
 
-use super::Run;
 use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
-use crate::config::{Amount, Concurrency};
+use super::{Run, aside};
+use crate::config::{Amount, Concurrency, Reset};
 use crate::folder::RunDirectory;
 use crate::health::Health;
 use crate::meet::{Meeting, Place, Step};
@@ -87,6 +89,34 @@ impl Sums {
     }
 }
 
+/// How long a page that resets a server may take.
+const RESET: Duration = Duration::from_secs(60);
+/// Bytes of its answer.
+const MOST_OF_RESET: usize = 1 << 20;
+
+fn carry_out_reset(reset: &Reset, url: &str, fetcher: Option<Fetcher>) -> Result<(), String> {
+    match reset {
+        Reset::Post(page) => {
+            let page = page.expose().replace("{url}", url);
+            let fetcher = fetcher.ok_or("there is nothing to fetch pages with")?;
+            fetcher.post(&page, RESET, MOST_OF_RESET).map(drop)
+        }
+        Reset::Command(line) => {
+            let words = shlex::split(&line.replace("{url}", url)).unwrap_or_default();
+            let (program, rest) = words.split_first().ok_or("it is empty")?;
+            let mut command = Command::new(program);
+            let done = command.args(rest).stdin(Stdio::null()).output();
+            let done = done.map_err(|error| format!("`{program}`: {error}"))?;
+            if done.status.success() {
+                return Ok(());
+            }
+            let said = String::from_utf8_lossy(&done.stderr);
+            let last = said.lines().next_back().unwrap_or_default();
+            Err(format!("`{line}` ended with {}: {last}", done.status))
+        }
+    }
+}
+
 /// Whether its server was dead before anything of it was measured.
 fn ended_in_its_warmup(cell: &CellRecord) -> bool {
     cell.ended_early.is_some() && cell.counts.planned == 0
@@ -128,7 +158,10 @@ impl Run<'_> {
                 self.cool_down().await;
             }
             let before = record.cells.get(..index).unwrap_or_default();
-            let measured = self.one_cell(&cell, before, &mut tools).await;
+            let measured = match self.reset(&cell).await {
+                Ok(()) => self.one_cell(&cell, before, &mut tools).await,
+                Err(error) => Err(error),
+            };
             match measured {
                 Ok((cell_record, cell_evidence)) => {
                     // a search would ask for this stage again and again
@@ -211,6 +244,27 @@ impl Run<'_> {
             cell.id = format!("s{}-{}", so_far.len(), cell.id);
         }
         Some(cell)
+    }
+
+    /// Bring the server back to a known state, where it was said how.
+    async fn reset(&self, cell: &Cell) -> Result<(), RunError> {
+        let Some(reset) = &self.settings.load.reset else {
+            return Ok(());
+        };
+        for url in &self.urls {
+            let (reset, url) = (reset.clone(), url.trim_end_matches('/').to_owned());
+            let fetcher = self.server.fetcher.clone();
+            let done = aside("reset", move || carry_out_reset(&reset, &url, fetcher));
+            let done = tokio::select! {
+                done = done => done?,
+                () = self.stop.reached(Ending::Draining) => return Ok(()),
+            };
+            done.map_err(|what| RunError::Server {
+                what: format!("--reset failed before {}: {what}", cell.label),
+                help: "try it by hand; {url} in it is the server's address".to_owned(),
+            })?;
+        }
+        Ok(())
     }
 
     async fn cool_down(&self) {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
 use bench_insight::{Asked, PlannedCell, Target};
-use bench_schema::Load;
-use bench_workload::{DatasetSpec, HfTokenizer, TokenCounter, Words};
+use bench_schema::{Factor, Load};
+use bench_workload::{DatasetSpec, Draw, HfTokenizer, Seed, TokenCounter, Words};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Run, aside};
-use crate::config::{self, ClientSettings, Place, Problem, Settings};
+use crate::config::{self, ClientSettings, Place, Problem, Settings, Values};
 use crate::entry::{Engine, Program};
 use crate::folder;
 use crate::launch::{self, Launched};
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
             urls,
             mut server,
         } = found;
-        let cells = told_apart((program.design)(settings, server.context()));
+        let cells = told_apart(designed(program, settings, server.context()));
         let mut cells = of_all_shards(cells, &settings.client)?;
         targets_are_of(&cells, server.target.endpoints.len(), settings)?;
         objectives_are_of(&cells, settings)?;
@@ -258,6 +258,46 @@ fn usual_pages(urls: &[String], kind: Option<&str>) -> Vec<String> {
     urls.iter()
         .map(|url| format!("{}{path}", base(url)))
         .collect()
+}
+
+/// The cells of the design, or those of the design of each combination of factors.
+fn designed(program: &Program, settings: &Settings, context: Option<u64>) -> Vec<Cell> {
+    let crossed = &settings.load.crossed;
+    if crossed.is_empty() {
+        return (program.design)(settings, context);
+    }
+    let of = |(values, own): &(Values, Settings)| {
+        let cells = (program.design)(own, context).into_iter();
+        let cells = cells.map(|cell| named_by(cell, values));
+        cells.collect::<Vec<_>>()
+    };
+    let mut cells: Vec<Cell> = crossed.iter().flat_map(of).collect();
+    if !settings.load.in_order {
+        let mut draw = Draw::new(Seed::new(settings.seed).stream("cells", ""));
+        draw.shuffle(&mut cells);
+    }
+    cells
+}
+
+/// A cell with the values that it differs in from others, as far as its design does not name it by them.
+fn named_by(mut cell: Cell, values: &Values) -> Cell {
+    let own = |name: &str| cell.factors.contains_key(name);
+    let more: Vec<_> = values.iter().filter(|(name, _)| !own(name)).collect();
+    for (name, value) in more {
+        let safe = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
+        let short: String = value.chars().filter(|c| safe(*c)).take(24).collect();
+        let short = match name.as_str() {
+            "input_tokens" => format!("i{short}"),
+            "output_tokens" => format!("o{short}"),
+            name => format!("{name}-{short}"),
+        };
+        cell.id = format!("{short}-x-{}", cell.id);
+        cell.label = format!("{}, {} {value}", cell.label, name.replace('_', " "));
+        let number: Option<f64> = value.parse().ok();
+        let factor = number.map_or_else(|| Factor::from(value.as_str()), Factor::from);
+        cell.factors.insert(name.clone(), factor);
+    }
+    cell
 }
 
 /// A level that is measured again (a sweep up and back down, to see a drift) is a cell of its own: with the same id its records and prompts

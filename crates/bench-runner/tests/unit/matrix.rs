@@ -13,7 +13,7 @@ fn settings(more: &[&str]) -> Settings {
 
 #[test]
 fn a_round_has_every_setting_once_in_an_order_of_its_own() {
-    let drawn = order(&settings(&[]), 50, 4);
+    let drawn = order(&settings(&[]), 50);
     let rounds: Vec<Vec<usize>> = drawn
         .chunks(4)
         .map(|round| round.iter().map(|(_, index)| *index).collect())
@@ -25,8 +25,28 @@ fn a_round_has_every_setting_once_in_an_order_of_its_own() {
     );
     let orders: BTreeSet<_> = rounds.into_iter().collect();
     assert!(orders.len() > 12, "24 orders, 50 draws: {}", orders.len());
-    let as_given = order(&settings(&["--in-order"]), 2, 2);
-    assert_eq!(as_given, [(0, 0), (0, 1), (1, 0), (1, 1)]);
+    let as_given = order(&settings(&["--in-order"]), 2);
+    let round = |n| (0..4).map(move |index| (n, index));
+    assert_eq!(as_given, round(0).chain(round(1)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_baseline_is_measured_first_last_and_after_every_fourth_setting() {
+    let asked = settings(&["--in-order", "--baseline", "n=8,tp=2"]);
+    let places: Vec<usize> = order(&asked, 2)
+        .into_iter()
+        .map(|(_, index)| index)
+        .collect();
+    assert_eq!(places, [4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
+    let times: Vec<u32> = order(&asked, 2)
+        .into_iter()
+        .filter(|(_, index)| *index == 4)
+        .map(|(n, _)| n)
+        .collect();
+    assert_eq!(times, [0, 1, 2]);
+    let own = baseline(&asked, Path::new("out")).unwrap();
+    assert_eq!(own.folder, Path::new("out/baseline"));
+    assert_eq!(own.values.into_values().collect::<Vec<_>>(), ["8", "2"]);
 }
 
 #[test]

@@ -1,0 +1,272 @@
+//! Two sides in turns in virtual time, on a server that drifts: how often a difference is said that is not there, how often one of 3 % is found, and what two
+//! runs one after the other would have said.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests fail by panicking, as tests do"
+)]
+
+use std::f64::consts::TAU;
+
+use bench_insight::{
+    CellSamples, ComparedSamples, ComparisonVerdict, RequestSample, RunComparison, compare,
+};
+use bench_metrics::{CellContext, CompareOptions, Looks, summarise_cell};
+use bench_schema::{
+    CellRecord, Channel, Event, Exchange, Load, Nanos, Outcome, RequestRecord, RunRecord, Stamp,
+    TokenSource,
+};
+
+use crate::load;
+use crate::simulated::Noise;
+
+/// Blocks at most.
+const MOST: usize = 12;
+/// Requests of a turn, and of all turns of a side.
+const TURN: u64 = 40;
+const ALL: u64 = TURN * 2 * MOST as u64;
+const SLOTS: usize = 4;
+/// Tokens of an answer, the time to the first and between two, in seconds.
+const TOKENS: u32 = 9;
+const FIRST: f64 = 0.05;
+const GAP: f64 = 0.01;
+/// What all turns take with the pauses between them, in seconds: the period of the drift.
+const WHOLE: f64 = 75.0;
+const PAUSE: f64 = 0.2;
+
+/// How many times as long everything takes at this part of the experiment; `own` is a random number of the trial.
+type Drift = fn(f64, f64) -> f64;
+
+#[derive(Clone, Copy)]
+struct Side {
+    first: f64,
+    gap: f64,
+}
+
+/// Requests of a closed loop from `now` on; the server's times follow the drift, and vary by 2 % from request to request and 0.5 % from turn to turn.
+fn requests(
+    (side, many): (Side, u64),
+    now: &mut f64,
+    drift: impl Fn(f64) -> f64,
+    noise: &mut Noise,
+) -> Vec<RequestRecord> {
+    let mut free = [*now; SLOTS];
+    let own = (0.005 * noise.normal()).exp();
+    let made = (0..many).map(|id| {
+        free.sort_by(f64::total_cmp);
+        let sent = free[0];
+        let slower = own * drift(sent) * (0.02 * noise.normal()).exp();
+        let first = FIRST * side.first * slower * (0.1 * noise.normal()).exp();
+        let gap = GAP * side.gap * slower;
+        let at =
+            |token: u32| Stamp::EPOCH + Nanos::from_secs_f64(sent + first + f64::from(token) * gap);
+        let mut wire = Exchange::nothing(Outcome::Completed);
+        wire.sent = Some(Stamp::EPOCH + Nanos::from_secs_f64(sent));
+        let event = |token| Event {
+            at: at(token),
+            lag: Nanos::ZERO,
+            bound: Nanos::ZERO,
+            tokens: None,
+            channel: Channel::Answer,
+        };
+        (0..TOKENS)
+            .map(event)
+            .for_each(|event| wire.events.push(event));
+        wire.closed = wire.events.last();
+        free[0] = sent + first + f64::from(TOKENS - 1) * gap;
+        RequestRecord {
+            due: wire.sent.unwrap(),
+            dispatched: wire.sent,
+            asked_output_tokens: Some(TOKENS.into()),
+            output_tokens: Some(TOKENS.into()),
+            token_source: TokenSource::Usage,
+            ..RequestRecord::bare(id, "", wire)
+        }
+    });
+    let made = made.collect();
+    *now = free.iter().copied().fold(*now, f64::max) + PAUSE;
+    made
+}
+
+fn run_of(like: &RunRecord, records: &[RequestRecord]) -> RunRecord {
+    let mut run = like.clone();
+    let load = Load::closed(u32::try_from(SLOTS).unwrap());
+    let mut cell = CellRecord {
+        id: "c4".to_owned(),
+        load: load.clone(),
+        ..like.cells[0].clone()
+    };
+    summarise_cell(records, CellContext::new(load)).fill(&mut cell);
+    run.cells = vec![cell];
+    run
+}
+
+/// The experiment as `--versus` makes it: blocks until the medians are judged.
+fn in_turns(effect: Side, drift: Drift, trial: u64) -> (RunComparison, usize) {
+    let like = load::run("concurrency-sweep");
+    let mut noise = Noise(trial * 7_919 + 1);
+    let (own, mut now) = (noise.uniform(), 0.0);
+    let looks = Looks::new(MOST).unwrap();
+    let config = serde_json::json!({"versus": "http://b", "blocks": MOST});
+    let (mut a, mut b): (Vec<RunRecord>, Vec<RunRecord>) = Default::default();
+    for block in 1..=MOST {
+        let b_first = noise.uniform() < 0.5;
+        for turn in 0..4 {
+            let is_b = (turn == 1 || turn == 2) != b_first;
+            let side = if is_b { effect } else { NONE };
+            let drift = |time: f64| 1.0 + drift(time / WHOLE, own);
+            let records = requests((side, TURN), &mut now, drift, &mut noise);
+            let mut run = run_of(&like, &records);
+            run.config = config.clone();
+            run.tags.insert("block".to_owned(), block.to_string());
+            if is_b { b.push(run) } else { a.push(run) }
+        }
+        if looks.at().any(|at| at == block) {
+            let found = compared(&a, &b, ComparedSamples::default());
+            if block == MOST || found.is_decided() {
+                assert_eq!(found.blocks, Some((block, MOST)));
+                return (found, block);
+            }
+        }
+    }
+    unreachable!("the last block is a look");
+}
+
+/// As many requests of one side, and then of the other.
+fn one_after_the_other(effect: Side, drift: Drift, trial: u64) -> RunComparison {
+    let like = load::run("concurrency-sweep");
+    let mut noise = Noise(trial * 7_919 + 1);
+    let (own, mut now) = (noise.uniform(), 0.0);
+    let sides = [NONE, effect].map(|side| {
+        let drift = |time: f64| 1.0 + drift(time / WHOLE, own);
+        requests((side, ALL), &mut now, drift, &mut noise)
+    });
+    let runs = sides.each_ref().map(|records| [run_of(&like, records)]);
+    let samples = sides.each_ref().map(|records| {
+        let of = |r: &RequestRecord| RequestSample {
+            id: r.id,
+            start: r.wire.sent.unwrap(),
+            end: r.wire.events.last().unwrap(),
+            ttft: r
+                .wire
+                .events
+                .first()
+                .map(|at| (at - r.wire.sent.unwrap()).as_f64()),
+            output_tokens: Some(TOKENS),
+            events: TOKENS,
+            ..RequestSample::default()
+        };
+        [CellSamples {
+            cell: "c4".to_owned(),
+            requests: records.iter().map(of).collect(),
+            ..CellSamples::default()
+        }]
+    });
+    let samples = ComparedSamples {
+        base: &samples[0],
+        new: &samples[1],
+    };
+    compared(&runs[0], &runs[1], samples)
+}
+
+fn compared(a: &[RunRecord], b: &[RunRecord], samples: ComparedSamples<'_>) -> RunComparison {
+    let [a, b] = [a, b].map(|runs| runs.iter().collect::<Vec<_>>());
+    let options = CompareOptions {
+        margin: 0.02,
+        ..CompareOptions::default()
+    };
+    compare(&a, &b, samples, &options).unwrap()
+}
+
+const NONE: Side = Side {
+    first: 1.0,
+    gap: 1.0,
+};
+const SLOWER_GAP: Side = Side {
+    first: 1.0,
+    gap: 1.03,
+};
+const SLOWER_FIRST: Side = Side {
+    first: 1.03,
+    gap: 1.0,
+};
+
+/// Whether anything is said to differ.
+fn is_alarm(found: &RunComparison) -> bool {
+    found.count(ComparisonVerdict::Better) + found.count(ComparisonVerdict::Worse) > 0
+}
+
+/// Whether the median of what was made slower is said to be.
+fn is_found(found: &RunComparison, quantity: &str) -> bool {
+    let row = found.row("c4", quantity);
+    row.is_some_and(|row| row.verdict == ComparisonVerdict::Worse)
+}
+
+fn drifts() -> [(&'static str, Drift); 4] {
+    [
+        ("none", |_, _| 0.0),
+        ("sine of ± 10 %, one period", |time, own| {
+            0.1 * (TAU * (time + own)).sin()
+        }),
+        ("sine of ± 10 %, three periods", |time, own| {
+            0.1 * (TAU * (3.0 * time + own)).sin()
+        }),
+        (
+            "step of 10 %",
+            |time, own| if time < own { 0.0 } else { 0.1 },
+        ),
+    ]
+}
+
+/// What so many trials come to: false alarms, medians that are said to be the same, blocks, how often a slower gap and a slower first token are found; the same of one side
+/// after the other.
+#[derive(Debug, Default)]
+struct Told {
+    alarms: usize,
+    same: usize,
+    blocks: usize,
+    gap: usize,
+    first: usize,
+    alarms_after: usize,
+    gap_after: usize,
+}
+
+fn told(drift: Drift, trials: u64) -> Told {
+    let mut told = Told::default();
+    for trial in 0..trials {
+        let (found, blocks) = in_turns(NONE, drift, trial);
+        told.alarms += usize::from(is_alarm(&found));
+        told.same += usize::from(found.is_decided() && !is_alarm(&found));
+        told.blocks += blocks;
+        let gap = in_turns(SLOWER_GAP, drift, trial).0;
+        told.gap += usize::from(is_found(&gap, "itl.p50"));
+        let first = in_turns(SLOWER_FIRST, drift, trial).0;
+        told.first += usize::from(is_found(&first, "ttft.p50"));
+        let after = |effect| one_after_the_other(effect, drift, trial);
+        told.alarms_after += usize::from(is_alarm(&after(NONE)));
+        let after = after(SLOWER_GAP);
+        told.gap_after += usize::from(is_found(&after, "itl.p50"));
+    }
+    told
+}
+
+#[test]
+fn two_sides_in_turns_are_the_same_through_a_drift_and_a_slower_one_is_found() {
+    let (_, sine) = drifts()[1];
+    let trials = 6;
+    let found = told(sine, trials);
+    assert_eq!(found.alarms, 0, "{found:?}");
+    assert!(found.gap >= 5 && found.same >= 4, "{found:?}");
+}
+
+/// The table of docs/verification.md: `cargo test --release -p bench-insight --test all -- --ignored --nocapture two_sides_in_turns_of_200`.
+#[test]
+#[ignore = "minutes of simulation"]
+fn two_sides_in_turns_of_200_trials() {
+    const TRIALS: u64 = 200;
+    for (name, drift) in drifts() {
+        let found = told(drift, TRIALS);
+        let mean = found.blocks as f64 / TRIALS as f64;
+        println!("{name}: of {TRIALS} {found:?}, {mean:.1} blocks on average");
+        assert!(found.alarms * 20 <= TRIALS as usize, "{name}: {found:?}");
+    }
+}
