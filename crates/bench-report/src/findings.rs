@@ -407,16 +407,23 @@ pub(crate) fn cause_name(cause: Cause) -> &'static str {
     words("cause", cause.as_str())
 }
 
-/// What to try, in words, with the server's own parameter, and how to measure what that does.
+/// What to try, in words, with the server's own parameter.
 pub fn advice(advice: &Advice) -> String {
     let what = words("try", advice.action.as_str());
-    let parameter = advice.parameter.as_deref().map(text::plain);
-    match (parameter, bench_insight::how_to_vary(advice)) {
-        (Some(parameter), Some((word, vary))) => {
-            format!("{what}: {parameter} (to measure it: --server 'COMMAND {word}' {vary})")
+    match &advice.parameter {
+        Some(parameter) => format!("{what}: {}", text::plain(parameter)),
+        None => what.to_owned(),
+    }
+}
+
+/// The same, with how to measure what the parameter does.
+pub(crate) fn advice_to_measure(of: &Advice) -> String {
+    match bench_insight::how_to_vary(of) {
+        Some((word, vary)) => {
+            let what = advice(of);
+            format!("{what} (to measure it: --server 'COMMAND {word}' {vary})")
         }
-        (Some(parameter), None) => format!("{what}: {parameter}"),
-        (None, _) => what.to_owned(),
+        None => advice(of),
     }
 }
 

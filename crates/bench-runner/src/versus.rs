@@ -256,7 +256,8 @@ fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)
         usual = cell.stop.requests?;
     }
     let between = (took.as_secs_f64() - measured).max(0.0) / turns.len() as f64;
-    let for_pauses = BETWEEN * between * requests / measured;
+    // pauses are no reason for turns that are longer than usual: those would follow a drift worse
+    let for_pauses = (BETWEEN * between * requests / measured).min(usual as f64);
     let wanted = (ALIKE * alike).max(for_pauses).max(FEWEST as f64);
     (measured > 0.0).then_some((usual, wanted.ceil() as u64))
 }

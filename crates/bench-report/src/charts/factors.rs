@@ -101,7 +101,7 @@ pub(super) fn map(run: &RunRecord) -> Option<Figure> {
     let best = seen.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
     let (low, high) = ends(seen.iter().map(|cell| cell.2))?;
     let x = category_axis(crossed.columns.iter().map(ToString::to_string)).name(&crossed.along);
-    let y = category_axis(crossed.rows.iter().cloned()).name(&crossed.others);
+    let y = category_axis(crossed.rows.iter().cloned());
     let plot = Plot::new(x, y)
         .heat(&seen, ["most", "none"])
         .with("label", serde_json::json!({"show": true}))
@@ -116,7 +116,10 @@ pub(super) fn map(run: &RunRecord) -> Option<Figure> {
         crossed.others,
         crossed.rows.get(best.1)?
     );
-    let note = format!("Output in {unit}, over the steady part of a cell where it has one.");
+    let note = format!(
+        "Output in {unit}, over the steady part of a cell where it has one; a row for each {}.",
+        crossed.others
+    );
     let figure = Figure::new("factor-map", title, plot).note(note);
     Some(figure.table(rates_table(run)))
 }
@@ -142,7 +145,8 @@ pub(super) fn pareto(run: &RunRecord) -> Option<Figure> {
             .filter_map(|(x, point)| Some(labelled(*point, &crossed.columns.get(*x)?.to_string())));
         plot = plot
             .line(name, &format!("@{}", row % COLOURS), &points)
-            .with("data", labels.collect());
+            .with("data", labels.collect())
+            .with("labelLayout", serde_json::json!({"hideOverlap": true}));
     }
     // than which no other has both more output and a lower P95
     let mut front: Vec<(f64, f64)> = (all.iter().copied())

@@ -204,7 +204,11 @@ fn finding(finding: &Finding, longest: usize) -> String {
     if !parts.is_empty() {
         out.push_str(&format!("   {}\n", parts.join(" ")));
     }
-    let advice: Vec<String> = finding.advice.iter().map(words::advice).collect();
+    let advice: Vec<String> = finding
+        .advice
+        .iter()
+        .map(words::advice_to_measure)
+        .collect();
     if !advice.is_empty() {
         out.push_str(&format!("   *Try:* {}.\n", safe(&advice.join("; "))));
     }
