@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use bench_schema::{CellRecord, Factor, Metric, RunRecord};
+use charming::element::NameLocation;
 
 use super::load::{labelled, rate, rates_table};
 use super::{levels, quantile_ms};
@@ -100,7 +101,9 @@ pub(super) fn map(run: &RunRecord) -> Option<Figure> {
         .collect();
     let best = seen.iter().max_by(|a, b| a.2.total_cmp(&b.2))?;
     let (low, high) = ends(seen.iter().map(|cell| cell.2))?;
-    let x = category_axis(crossed.columns.iter().map(ToString::to_string)).name(&crossed.along);
+    let x = category_axis(crossed.columns.iter().map(ToString::to_string))
+        .name(&crossed.along)
+        .name_location(NameLocation::Middle);
     let y = category_axis(crossed.rows.iter().cloned());
     let plot = Plot::new(x, y)
         .heat(&seen, ["most", "none"])

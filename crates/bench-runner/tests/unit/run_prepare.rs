@@ -32,7 +32,7 @@ fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measure
         let cells = [2, 8].map(|concurrency| {
             let mut cell = Cell::of(&settings, Load::closed(concurrency), dataset.clone());
             cell.id = format!("c{concurrency}");
-            let level = bench_schema::Factor::from(concurrency);
+            let level = Factor::from(concurrency);
             cell.factors.extend([("concurrency".to_owned(), level)]);
             cell
         });
