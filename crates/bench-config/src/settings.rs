@@ -251,6 +251,10 @@ pub enum BadLines {
 /// How much, and when.
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Load")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct LoadSettings {
     /// Closed loop: requests in flight, of all shards together, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1 to
     /// 64 in powers of two for bench-throughput (to 8 on the embedded engine and with --quick), 1 for bench-seqlen.

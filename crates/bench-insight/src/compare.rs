@@ -154,7 +154,9 @@ impl RunComparison {
     /// The rows that decide whether to go on.
     fn deciding(&self) -> impl Iterator<Item = &ComparisonRow> {
         let rows = self.rows.iter();
-        rows.filter(|row| row.quantity.ends_with(".p50") || row.quantity == "success_rate")
+        rows.filter(|row| {
+            row.quantity.split('.').next_back() == Some("p50") || row.quantity == "success_rate"
+        })
     }
 
     /// The row of a quantity in a cell.
@@ -317,7 +319,7 @@ impl<'a> Turns<'a> {
             (runs.len() == each && others.len() == each).then(|| (runs, others.clone()))
         };
         let (base, new): (Vec<_>, Vec<_>) = base.into_iter().filter_map(whole).unzip();
-        let most = |run: &&RunRecord| Some(sides_asked(run)?.1?);
+        let most = |run: &&RunRecord| sides_asked(run)?.1;
         let most = base.iter().flatten().filter_map(most).max();
         (base.len() >= FEWEST_BLOCKS).then(|| Self {
             base: base.concat(),

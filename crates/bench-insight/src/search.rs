@@ -109,14 +109,7 @@ impl SearchAsked {
             }
             // an answer to not even one request is no beginning
             None if !cells.is_empty() => (SearchEnd::Ended, Some(NO_BEGINNING.to_owned())),
-            _ => {
-                let early = cells
-                    .iter()
-                    .rev()
-                    .find_map(|cell| cell.ended_early.as_ref());
-                let why = early.map(|early| format!("the server failed meanwhile: {early}"));
-                (SearchEnd::Ended, why)
-            }
+            _ => (SearchEnd::Ended, failed_meanwhile(cells)),
         };
         let objectives = slos.iter().enumerate().map(|(i, slo)| {
             let own = found.as_ref().and_then(|found| *found.objectives.get(i)?);
@@ -315,6 +308,15 @@ impl SearchAsked {
             ),
         }
     }
+}
+
+/// What ended the last cell that ended early.
+fn failed_meanwhile(cells: &[CellRecord]) -> Option<String> {
+    let early = cells
+        .iter()
+        .rev()
+        .find_map(|cell| cell.ended_early.as_ref());
+    early.map(|early| format!("the server failed meanwhile: {early}"))
 }
 
 /// The load of a stage of a search for a concurrency, or else for a rate; of a cell that is none, nothing.

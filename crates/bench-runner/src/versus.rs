@@ -235,13 +235,18 @@ impl Experiment<'_> {
         let requests = wanted.clamp(usual.div_ceil(MOST), MOST * usual);
         self.settings.load.requests = Some(requests);
         if requests < usual && self.asked_blocks.is_none() {
-            let more = usual as f64 / requests as f64 * f64::from(BLOCKS);
-            self.settings.versus.blocks = Some(more.round() as u32);
+            let more = usual * u64::from(BLOCKS) / requests;
+            self.settings.versus.blocks = u32::try_from(more).ok();
         }
     }
 }
 
 /// Requests of a turn so far, and how many it should have; nothing where there are several cells, or the first block does not tell.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of requests, which is bounded by those of a turn"
+)]
 fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)> {
     let mut usual = 0;
     let (mut alike, mut measured, mut requests) = (1.0_f64, 0.0, 0.0);

@@ -71,7 +71,7 @@ impl Looks {
     }
 
     /// The chance that the z of a row without a difference is beyond the boundary of this height at any look: the density of the sum of blocks is
-    /// followed from look to look, within the boundary (Armitage, McPherson and Rowe 1969).
+    /// followed from look to look, within the boundary (Armitage, `McPherson` and Rowe 1969).
     fn crossed(self, height: f64) -> f64 {
         // by the end's alone it is less than 10⁻¹⁵
         let height = height.min(REACH);

@@ -36,7 +36,9 @@ fn crossed(run: &RunRecord) -> Option<Crossed<'_>> {
     let mut columns: Vec<&Factor> = Vec::new();
     let mut rows: BTreeMap<Vec<(u8, u64, String)>, String> = BTreeMap::new();
     let key = |cell: &CellRecord| -> Option<Vec<(u8, u64, String)>> {
-        let levels = names.iter().map(|name| order(cell.factors.get(name)?));
+        let levels = names
+            .iter()
+            .map(|name| Some(order(cell.factors.get(name)?)));
         levels.collect()
     };
     let words = |cell: &CellRecord| {
@@ -71,11 +73,11 @@ fn crossed(run: &RunRecord) -> Option<Crossed<'_>> {
 }
 
 /// Numbers by their size, then names.
-fn order(level: &Factor) -> Option<(u8, u64, String)> {
+fn order(level: &Factor) -> (u8, u64, String) {
     match level {
         // those of positive numbers are in the numbers' order
-        Factor::Number(n) => Some((0, n.max(0.0).to_bits(), String::new())),
-        Factor::Name(name) => Some((1, 0, name.clone())),
+        Factor::Number(n) => (0, n.max(0.0).to_bits(), String::new()),
+        Factor::Name(name) => (1, 0, name.clone()),
     }
 }
 

@@ -172,6 +172,7 @@ fn bar(i: usize, row: &Row) -> Value {
 const COLUMNS: usize = 60;
 const ROWS: usize = 24;
 const TABLE_ROWS: usize = 12;
+const ENDS: [&str; 2] = ["many", "few"];
 
 /// Latency as a heat map: how many requests ended when, and how long they took.
 pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
@@ -203,7 +204,7 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
         .name("E2E (ms)")
         .axis_label(AxisLabel::new().interval(3.0));
     let plot = Plot::new(x, y)
-        .heat(&cells, ["many", "few"])
+        .heat(&cells, ENDS)
         .point_at_items()
         .height(360);
     let densest = (0..ROWS).zip(rows).max_by(|a, b| a.1.total_cmp(&b.1))?.0;

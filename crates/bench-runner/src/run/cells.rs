@@ -90,7 +90,7 @@ impl Sums {
 }
 
 /// How long a page that resets a server may take.
-const RESET: Duration = Duration::from_secs(60);
+const RESET: Duration = Duration::from_mins(1);
 /// Bytes of its answer.
 const MOST_OF_RESET: usize = 1 << 20;
 
@@ -103,9 +103,9 @@ fn carry_out_reset(reset: &Reset, url: &str, fetcher: Option<Fetcher>) -> Result
         }
         Reset::Command(line) => {
             let words = shlex::split(&line.replace("{url}", url)).unwrap_or_default();
-            let (program, rest) = words.split_first().ok_or("it is empty")?;
+            let (program, arguments) = words.split_first().ok_or("it is empty")?;
             let mut command = Command::new(program);
-            let done = command.args(rest).stdin(Stdio::null()).output();
+            let done = command.args(arguments).stdin(Stdio::null()).output();
             let done = done.map_err(|error| format!("`{program}`: {error}"))?;
             if done.status.success() {
                 return Ok(());
