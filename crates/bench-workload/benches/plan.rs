@@ -43,7 +43,7 @@ fn walk(plan: Option<&Plan>) -> usize {
 }
 
 fn bpe() -> Option<Arc<dyn TokenCounter>> {
-    Some(Arc::new(HfTokenizer::new(tokenizer()?, "bpe")))
+    Some(Arc::new(HfTokenizer::new(&tokenizer()?, "bpe").ok()?))
 }
 
 /// Byte-level BPE trained on this crate's own texts.

@@ -1,20 +1,19 @@
 //! Who says how long a text is.
 
+mod model;
 mod pieces;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use tokenizers::models::bpe::BPE;
-use tokenizers::{
-    DecoderWrapper, Model as _, NormalizerWrapper, PostProcessorWrapper, PreTokenizerWrapper,
-    Tokenizer, TokenizerImpl,
-};
+use tokenizers::DecoderWrapper;
 
 use crate::builtin_prompts::WordPool;
 use crate::{WorkloadError, bounded, builtin_prompts};
+use model::Tokenizer;
 use pieces::Pieces;
 
 /// A text's length, and where a text of so many tokens would end.
@@ -210,36 +209,6 @@ where
 /// Enough for prompts that do not repeat; looking for more only delays the start with large vocabularies.
 const VOCABULARY_WORDS: usize = 8192;
 
-/// A tokenizer whose model's kind is known before it is read.
-type Of<Model> = TokenizerImpl<
-    Model,
-    NormalizerWrapper,
-    PreTokenizerWrapper,
-    PostProcessorWrapper,
-    DecoderWrapper,
->;
-
-/// A `tokenizer.json`. Nearly all models are BPE: read as one, the vocabulary goes straight to its place, where a model of any kind is
-/// first held as a tree of JSON.
-fn parse(bytes: &[u8]) -> tokenizers::Result<Tokenizer> {
-    let known: Result<Of<BPE>, _> = serde_json::from_slice(bytes);
-    known.map_or_else(|_| Tokenizer::from_bytes(bytes), |known| Ok(known.into()))
-}
-
-/// The model's own tokens by their ids, in order.
-fn vocabulary(tokenizer: &Tokenizer) -> Vec<(u32, String)> {
-    let model = tokenizer.get_model();
-    let size = u32::try_from(model.get_vocab_size()).unwrap_or(u32::MAX);
-    let dense = (0..size).map(|id| Some((id, model.id_to_token(id)?)));
-    // A vocabulary with holes, or with two tokens of one id, is copied whole, which takes five times as long.
-    dense.collect::<Option<_>>().unwrap_or_else(|| {
-        let tokens = model.get_vocab().into_iter();
-        let mut tokens: Vec<(u32, String)> = tokens.map(|(token, id)| (id, token)).collect();
-        tokens.sort_unstable();
-        tokens
-    })
-}
-
 /// A tokenizer of the Hugging Face format: exact lengths, where it is the one that the server uses.
 pub struct HfTokenizer {
     name: String,
@@ -270,16 +239,31 @@ impl HfTokenizer {
                 other => other,
             },
         )?;
-        let tokenizer = parse(&bytes).map_err(|cause| wrong(cause.to_string()))?;
-        Ok(Self::new(tokenizer, file.display().to_string()))
+        let tokenizer = model::parse(&bytes).map_err(|cause| wrong(cause.to_string()))?;
+        Ok(Self::of(tokenizer, file.display().to_string()))
     }
 
-    /// Around a tokenizer that is already there. Its own truncation and padding are switched off: they would lie about lengths.
-    pub fn new(mut tokenizer: Tokenizer, name: impl Into<String>) -> Self {
-        drop(tokenizer.with_truncation(None));
-        tokenizer.with_padding(None);
+    /// Of a tokenizer that the library has read, without its truncation and padding, which would lie about lengths.
+    ///
+    /// # Errors
+    /// Where the library does not make one of its parts.
+    pub fn new(
+        tokenizer: &tokenizers::Tokenizer,
+        name: impl Into<String>,
+    ) -> Result<Self, WorkloadError> {
+        let name = name.into();
+        match model::of_the_library(tokenizer) {
+            Ok(tokenizer) => Ok(Self::of(tokenizer, name)),
+            Err(cause) => Err(WorkloadError::Tokenizer {
+                name,
+                why: cause.to_string(),
+            }),
+        }
+    }
+
+    fn of(tokenizer: Tokenizer, name: String) -> Self {
         Self {
-            name: name.into(),
+            name,
             tokenizer,
             pieces: Pieces::default(),
             pool: OnceLock::new(),
@@ -305,41 +289,65 @@ impl HfTokenizer {
         measured.map_err(|cause| self.failed(cause))
     }
 
-    /// Ids that are neither special nor added, in order.
-    fn plain_ids(&self) -> Vec<u32> {
-        let added: HashSet<u32> = self
-            .tokenizer
-            .get_added_tokens_decoder()
-            .into_keys()
-            .collect();
-        let ids = vocabulary(&self.tokenizer).into_iter().map(|(id, _)| id);
-        ids.filter(|id| !added.contains(id)).collect()
+    /// Tokens that are neither special nor added, by their ids, in order.
+    fn plain(&self) -> impl Iterator<Item = (u32, Cow<'_, str>)> {
+        let added = self.tokenizer.get_added_tokens_decoder();
+        let tokens = self.tokenizer.get_model().vocabulary();
+        tokens.filter(move |(id, _)| !added.contains_key(id))
     }
 
     /// Words of letters that are one token where they follow a blank; first those that are one token at the start, too.
     fn single_words(&self) -> Result<WordPool, WorkloadError> {
+        let by_bytes = matches!(
+            self.tokenizer.get_decoder(),
+            Some(DecoderWrapper::ByteLevel(_))
+        );
         let mut seen = HashSet::new();
         let (mut heads, mut others) = (Vec::new(), Vec::new());
-        for id in self.plain_ids() {
+        for (id, token) in self.plain() {
             if heads.len() + others.len() >= VOCABULARY_WORDS {
                 break;
             }
-            let Ok(text) = self.tokenizer.decode(&[id], true) else {
-                continue;
+            let text = match by_bytes {
+                true if has_other_letters(&token) => continue,
+                true if token.is_ascii() => token.into_owned(),
+                _ => match self.tokenizer.decode(&[id], true) {
+                    Ok(text) => text,
+                    Err(_) => continue,
+                },
             };
             let word = text.trim();
             let plain = word.len() >= 2 && word.bytes().all(|b| b.is_ascii_lowercase());
             if !plain || !seen.insert(word.to_owned()) {
                 continue;
             }
-            let alone = self.count(word)?;
-            if self.count(&format!("{word} {word}"))? == alone + 1 {
+            let (alone, follows) = self.around(word)?;
+            if follows == 1 {
                 let list = if alone == 1 { &mut heads } else { &mut others };
                 list.push(word.to_owned());
             }
         }
         Ok(WordPool::new(&heads, &others))
     }
+
+    /// Tokens of a word alone, and how many more it makes where it follows itself.
+    fn around(&self, word: &str) -> Result<(u64, u64), WorkloadError> {
+        let known = self.pieces.around(&self.tokenizer, word);
+        if let Some(known) = known.map_err(|cause| self.failed(cause))? {
+            return Ok(known);
+        }
+        let alone = self.count(word)?;
+        let both = self.count(&format!("{word} {word}"))?;
+        Ok((alone, both.saturating_sub(alone)))
+    }
+}
+
+/// Whether a token of a byte-level vocabulary, in which blanks and what has no picture are letters beyond Latin-1, has any that is neither one
+/// of these nor a small one of English.
+fn has_other_letters(token: &str) -> bool {
+    !token
+        .chars()
+        .all(|letter| letter.is_ascii_lowercase() || letter > '\u{ff}')
 }
 
 impl fmt::Debug for HfTokenizer {
@@ -399,6 +407,7 @@ impl TokenCounter for HfTokenizer {
     }
 
     fn ids(&self) -> Option<Arc<[u32]>> {
-        Some(Arc::clone(self.ids.get_or_init(|| self.plain_ids().into())))
+        let ids = || self.plain().map(|(id, _)| id).collect();
+        Some(Arc::clone(self.ids.get_or_init(ids)))
     }
 }

@@ -3,15 +3,16 @@
 //! Nearly every tokenizer cuts a text before a blank and never makes a token across it: then the counts of the parts add up to that
 //! of the whole. Whether a tokenizer is one of these is found out before its words are trusted; texts of others are encoded whole.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use tokenizers::{
-    Model as _, ModelWrapper, NormalizedString, Normalizer as _, OffsetReferential, OffsetType,
-    PreTokenizedString, PreTokenizer as _, Tokenizer,
+    NormalizedString, Normalizer as _, OffsetReferential, OffsetType, PreTokenizedString,
+    PreTokenizer as _,
 };
 
-use super::{Measured, vocabulary};
+use super::Measured;
+use super::model::Tokenizer;
 use crate::{Draw, Seed, builtin_prompts};
 
 /// What stands before a word while it is encoded, so that it follows a blank.
@@ -24,7 +25,7 @@ const LONGEST_KEPT: usize = 64;
 const TRIALS: u64 = 24;
 const TRIAL_PARTS: u64 = 40;
 /// Words whose pieces are looked at before the model is asked directly.
-const CUT_TRIALS: u64 = 128;
+const CUT_TRIALS: usize = 128;
 
 /// The counts of words by one tokenizer.
 #[derive(Debug, Default)]
@@ -41,6 +42,8 @@ struct Anchor {
     /// How small letters and digits are cut before the model sees them, where the model can then be asked directly: a salt, which no
     /// other text has, costs a tenth of what its encoding with all its offsets costs.
     cut: Option<Cut>,
+    /// What the model sees in the place of the blank before a word of small letters, where it can then be asked directly.
+    blank: Option<&'static str>,
 }
 
 /// How a word of small letters and digits is cut.
@@ -77,6 +80,21 @@ impl Pieces {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Tokens of a word alone, and where it follows another; `None` where that is not the same in every text.
+    pub(super) fn around(
+        &self,
+        tokenizer: &Tokenizer,
+        word: &str,
+    ) -> tokenizers::Result<Option<(u64, u64)>> {
+        let anchor = self.anchor.get_or_init(|| Anchor::of(tokenizer));
+        let Some(anchor) = anchor else {
+            return Ok(None);
+        };
+        let alone = anchor.count(tokenizer, word)?;
+        let follows = anchor.count(tokenizer, &format!(" {word}"))?;
+        Ok(alone.map(u64::from).zip(follows.map(u64::from)))
     }
 
     fn sum(
@@ -168,18 +186,17 @@ impl Known {
 impl Anchor {
     /// The anchor of a tokenizer whose words add up.
     fn of(tokenizer: &Tokenizer) -> Option<Self> {
-        if has_tokens_across_blanks(tokenizer) || is_random(tokenizer) {
+        if has_tokens_across_blanks(tokenizer) || tokenizer.get_model().is_random() {
             return None;
         }
-        let mut anchor = Self {
+        let added = tokenizer.get_added_tokens_decoder();
+        let is_named = added.values().any(|token| is_plain(&token.content));
+        let anchor = Self {
             ids: ids(tokenizer, ANCHOR).ok()?,
-            cut: None,
+            cut: Cut::of(tokenizer).filter(|_| !is_named),
+            blank: blank(tokenizer).filter(|_| !is_named),
         };
-        if !anchor.adds_up(tokenizer) {
-            return None;
-        }
-        anchor.cut = Cut::of(tokenizer);
-        Some(anchor)
+        anchor.adds_up(tokenizer).then_some(anchor)
     }
 
     /// Tokens of a part where it follows another, or of a text's first part, which has no blank before it.
@@ -189,6 +206,11 @@ impl Anchor {
                 return cut.count(tokenizer, part).map(Some);
             }
             return Ok(u32::try_from(ids(tokenizer, part)?.len()).ok());
+        }
+        let word = part.get(1..).unwrap_or_default();
+        if let Some(blank) = self.blank.filter(|_| is_of_letters(word)) {
+            let count = tokenizer.get_model().count(&format!("{blank}{word}"))?;
+            return Ok(u32::try_from(count).ok());
         }
         let both = ids(tokenizer, &format!("{ANCHOR}{part}"))?;
         let own = both.strip_prefix(self.ids.as_slice());
@@ -216,12 +238,8 @@ impl Anchor {
 impl Cut {
     /// The one by which the tokenizer cuts every word that is tried, where it changes nothing else about them.
     fn of(tokenizer: &Tokenizer) -> Option<Self> {
-        let added = tokenizer.get_added_tokens_decoder();
-        if added.values().any(|token| is_plain(&token.content)) {
-            return None;
-        }
         let mut draw = Draw::new(Seed::new(0).stream("cuts of a word", ""));
-        let words: Vec<String> = (0..CUT_TRIALS)
+        let words: Vec<String> = (0..CUT_TRIALS as u64)
             .map(|at| plain_word(at, &mut draw))
             .collect();
         let is_cut_so = |cut: &Self| {
@@ -254,7 +272,7 @@ impl Cut {
         let mut count = 0;
         while !word.is_empty() {
             let (piece, rest) = self.split(word);
-            let tokens = tokenizer.get_model().tokenize(piece)?.len();
+            let tokens = tokenizer.get_model().count(piece)?;
             count += u32::try_from(tokens).unwrap_or(u32::MAX);
             word = rest;
         }
@@ -264,17 +282,9 @@ impl Cut {
 
 /// Whether a tokenizer hands its model these pieces of a word, as they are.
 fn is_cut(tokenizer: &Tokenizer, word: &str, cut: Cut) -> tokenizers::Result<bool> {
-    let mut normalized = NormalizedString::from(word);
-    if let Some(normalizer) = tokenizer.get_normalizer() {
-        normalizer.normalize(&mut normalized)?;
-    }
-    let mut pieces = PreTokenizedString::from(word);
-    if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
-        pre_tokenizer.pre_tokenize(&mut pieces)?;
-    }
     let mut rest = word;
-    let mut same = normalized.get() == word;
-    for (piece, _, _) in pieces.get_splits(OffsetReferential::Original, OffsetType::None) {
+    let mut same = true;
+    for piece in pieces(tokenizer, word)? {
         let (first, left) = cut.split(rest);
         same &= piece == first;
         rest = left;
@@ -282,10 +292,51 @@ fn is_cut(tokenizer: &Tokenizer, word: &str, cut: Cut) -> tokenizers::Result<boo
     Ok(same && rest.is_empty())
 }
 
+/// What a tokenizer hands its model in the place of the blank before a word of small letters, where it is the same for every word that is
+/// tried, and the word is handed on with it and as it is.
+fn blank(tokenizer: &Tokenizer) -> Option<&'static str> {
+    let before = pieces(tokenizer, ANCHOR).ok()?;
+    let words: Vec<&str> = builtin_prompts::WORDS.split_whitespace().collect();
+    let is = |blank: &&str| {
+        let mut words = words
+            .iter()
+            .take(CUT_TRIALS)
+            .filter(|word| is_of_letters(word));
+        words.all(|word| {
+            let mut expected = before.clone();
+            expected.push(format!("{blank}{word}"));
+            pieces(tokenizer, &format!("{ANCHOR} {word}")).is_ok_and(|pieces| pieces == expected)
+        })
+    };
+    // as byte-level and SentencePiece vocabularies write it
+    ["\u{120}", "\u{2581}", " "].into_iter().find(is)
+}
+
+/// What a tokenizer hands its model of a text.
+fn pieces(tokenizer: &Tokenizer, text: &str) -> tokenizers::Result<Vec<String>> {
+    let mut normalized = NormalizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        normalizer.normalize(&mut normalized)?;
+    }
+    let mut pieces = PreTokenizedString::from(normalized);
+    if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+        pre_tokenizer.pre_tokenize(&mut pieces)?;
+    }
+    let pieces = pieces.get_splits(OffsetReferential::Original, OffsetType::None);
+    Ok(pieces
+        .into_iter()
+        .map(|(piece, _, _)| piece.to_owned())
+        .collect())
+}
+
 /// Whether a part is nothing but small letters and digits.
 fn is_plain(part: &str) -> bool {
     let mut bytes = part.bytes();
     bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+fn is_of_letters(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
 /// A word of small letters and digits, every other one with many digits after each other.
@@ -332,25 +383,26 @@ fn ids(tokenizer: &Tokenizer, text: &str) -> tokenizers::Result<Vec<u32>> {
 /// Whether a token could reach across the place where [`parts`] cuts: it holds a blank right after a visible ASCII character (as every
 /// byte-level vocabulary has tokens of line ends and blanks, which lie within a part), or an added one takes the blanks around it.
 fn has_tokens_across_blanks(tokenizer: &Tokenizer) -> bool {
-    // As blanks are written in byte-level and in SentencePiece vocabularies.
-    let is_blank = |c: char| matches!(c, ' ' | '\u{120}' | '\u{2581}');
     let added = tokenizer.get_added_tokens_decoder();
-    let by_name: HashSet<&str> = added.values().map(|token| token.content.as_str()).collect();
-    let across = |(_, token): &(u32, String)| {
-        let mut pairs = token.chars().zip(token.chars().skip(1));
-        // added tokens stand for their own characters, in which U+2581 is no blank
-        !by_name.contains(token.as_str())
-            && pairs.any(|(before, c)| before.is_ascii_graphic() && is_blank(c))
-    };
-    vocabulary(tokenizer).iter().any(across)
+    // added tokens stand for their own characters, in which U+2581 is no blank
+    let is_added = |token: &str| added.values().any(|added| added.content == token);
+    let mut vocabulary = tokenizer.get_model().vocabulary();
+    vocabulary.any(|(_, token)| has_blank_after_a_sign(&token) && !is_added(&token))
         || added
             .values()
             .any(|token| token.lstrip || token.rstrip || token.content.contains(' '))
 }
 
-/// Whether it may encode the same text differently each time.
-fn is_random(tokenizer: &Tokenizer) -> bool {
-    matches!(tokenizer.get_model(), ModelWrapper::BPE(bpe) if bpe.dropout.is_some())
+/// Whether a blank, as it is written in byte-level and in `SentencePiece` vocabularies, stands right after a visible ASCII character.
+fn has_blank_after_a_sign(token: &str) -> bool {
+    let is_blank = |rest: &[u8]| {
+        [" ", "\u{120}", "\u{2581}"]
+            .iter()
+            .any(|blank| rest.starts_with(blank.as_bytes()))
+    };
+    let bytes = token.as_bytes();
+    let mut signs = (1..bytes.len()).zip(bytes);
+    signs.any(|(next, byte)| byte.is_ascii_graphic() && bytes.get(next..).is_some_and(is_blank))
 }
 
 /// The parts of a text: each but the first begins with the one blank between two visible ASCII characters.

@@ -3,9 +3,11 @@ use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::digits::Digits;
+use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
 use tokenizers::pre_tokenizers::sequence::Sequence;
 
 use super::*;
+use crate::token_counter::model::of_the_library;
 
 #[test]
 fn a_text_is_cut_before_single_blanks_between_visible_letters_only() {
@@ -17,9 +19,13 @@ fn a_text_is_cut_before_single_blanks_between_visible_letters_only() {
 }
 
 fn bpe(dropout: Option<f32>) -> Tokenizer {
+    of_the_library(&trained(dropout)).unwrap()
+}
+
+fn trained(dropout: Option<f32>) -> tokenizers::Tokenizer {
     let mut model = BPE::default();
     model.dropout = dropout;
-    let mut tokenizer = Tokenizer::new(model);
+    let mut tokenizer = tokenizers::Tokenizer::new(model);
     tokenizer.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
     let trainer = BpeTrainerBuilder::new()
         .show_progress(false)
@@ -59,7 +65,12 @@ fn salts_are_counted_by_the_model_alone_where_that_is_the_same() {
     assert_eq!(Cut::of(&single), Some(Cut::Runs(1)));
     let mut named = bpe(None);
     named.add_tokens([AddedToken::from("abc", false)]).unwrap();
-    assert_eq!(Cut::of(&named), None, "it may stand within a word");
+    let named = Anchor::of(&named).unwrap();
+    assert_eq!(
+        (named.cut, named.blank),
+        (None, None),
+        "it may stand within a word"
+    );
 }
 
 #[test]
@@ -80,4 +91,22 @@ fn words_are_trusted_where_they_add_up_and_nowhere_else() {
     let marker = AddedToken::from("<end>", false).rstrip(true);
     greedy.add_tokens([marker]).unwrap();
     assert!(Anchor::of(&greedy).is_none(), "takes the next word's blank");
+}
+
+#[test]
+fn words_after_a_blank_are_counted_by_the_model_alone_where_that_is_the_same() {
+    let bytes = bpe(None);
+    let anchor = Anchor::of(&bytes).unwrap();
+    assert_eq!(anchor.blank, Some("\u{120}"));
+    let mut marked = trained(None);
+    marked.with_pre_tokenizer(Some(Metaspace::new('\u{2581}', PrependScheme::Never, true)));
+    assert_eq!(blank(&of_the_library(&marked).unwrap()), Some("\u{2581}"));
+    // the whole text is one piece
+    marked.with_pre_tokenizer(None::<Metaspace>);
+    assert_eq!(blank(&of_the_library(&marked).unwrap()), None);
+    for word in ["a", "the", "benchmark", "zqxjkvbpyg"] {
+        let both = ids(&bytes, &format!("{ANCHOR} {word}")).unwrap().len();
+        let follows = u32::try_from(both - anchor.ids.len()).ok();
+        assert_eq!(anchor.count(&bytes, &format!(" {word}")).unwrap(), follows);
+    }
 }
