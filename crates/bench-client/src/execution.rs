@@ -254,7 +254,8 @@ impl<'a> RequestExecution<'a> {
                 self.events += u64::try_from(progress.content_events).unwrap_or(u64::MAX);
                 self.last_event = mark.returned;
                 if let Some(gaps) = self.gaps {
-                    gaps.note(self.last_arrival, mark, progress.content_events);
+                    let asked = self.ready.unwrap_or(self.begun);
+                    gaps.note(asked, self.last_arrival, mark, progress.content_events);
                     self.last_arrival = Some(mark.arrival);
                 }
                 self.deadline.set(self.due());

@@ -23,9 +23,10 @@ use crate::{Clock, ReadMark, Timer};
 const WINDOW: Nanos = Nanos::from_millis(50);
 /// A pause that nobody confirms ends: streams are over, and the next thing to happen is not a token.
 const VALID: Nanos = Nanos::from_millis(200);
-/// The pause is at most this part of the gap that 99 % of the gaps exceed: with what it takes to wake up and to handle what was gathered,
-/// the lag stays below a tenth of the median gap, where it would begin to speak against the run.
-const PART_OF_GAP: i64 = 16;
+/// The pause is at most this part of the gap that 99 % of the gaps exceed, so that a read still holds one token of a stream.
+const PART_OF_GAP: i64 = 8;
+/// It is at most this part of the time that answers take: in a closed loop the next request waits for it.
+const PART_OF_ANSWER: i64 = 1_000;
 /// Events that a pause must be expected to gather; below that it costs a wake-up more than it saves.
 const WORTHWHILE_EVENTS: f64 = 2.0;
 /// A window with fewer gaps says nothing.
@@ -231,6 +232,8 @@ pub(crate) struct GapTracker {
     began: Cell<Stamp>,
     /// Of the window that began then.
     gaps: RefCell<Vec<Nanos>>,
+    /// For how long the longest answer of this window has been on its way.
+    longest: Cell<Nanos>,
 }
 
 impl GapTracker {
@@ -239,6 +242,7 @@ impl GapTracker {
             began: Cell::new(batching.shared.clock.now()),
             batching,
             gaps: RefCell::default(),
+            longest: Cell::default(),
         }
     }
 
@@ -247,8 +251,10 @@ impl GapTracker {
         self.batching.hold()
     }
 
-    /// A read brought `events` events of a stream whose last ones had arrived at `before`.
-    pub(crate) fn note(&self, before: Option<Stamp>, mark: ReadMark, events: usize) {
+    /// A read brought `events` events of an answer that was asked for at `asked`, and whose last ones had arrived at `before`.
+    pub(crate) fn note(&self, asked: Stamp, before: Option<Stamp>, mark: ReadMark, events: usize) {
+        self.longest
+            .set(self.longest.get().max(mark.arrival - asked));
         let mut gaps = self.gaps.borrow_mut();
         gaps.extend(before.map(|before| mark.arrival - before));
         // Others shared a read with one: a pause may be the cause.
@@ -270,7 +276,10 @@ impl GapTracker {
             None => Nanos::ZERO,
         };
         gaps.clear();
-        let pause = Nanos::new(shortest.get() / PART_OF_GAP).min(self.batching.shared.most);
+        let longest = self.longest.take();
+        let pause = Nanos::new(shortest.get() / PART_OF_GAP)
+            .min(Nanos::new(longest.get() / PART_OF_ANSWER))
+            .min(self.batching.shared.most);
         let gathers = n as f64 * (pause.as_f64() / window.as_f64());
         let worthwhile = n >= FEWEST_GAPS && gathers >= WORTHWHILE_EVENTS;
         self.batching

@@ -4,8 +4,12 @@ use super::*;
 use std::future::Future;
 use std::task::{Context, Poll, Waker};
 
-/// The pause after 50 ms in which reads brought so many events each, that long after those before.
+/// The pause after 50 ms in which reads of long answers brought so many events each, that long after those before.
 fn pause(reads: &[(i64, usize)]) -> Nanos {
+    pause_of_answers(Nanos::from_secs(10), reads)
+}
+
+fn pause_of_answers(under_way: Nanos, reads: &[(i64, usize)]) -> Nanos {
     let clock = Clock::start();
     let batching = ReadBatching::new(clock.clone(), Nanos::from_millis(1));
     let gaps = GapTracker::new(batching.clone());
@@ -19,7 +23,7 @@ fn pause(reads: &[(i64, usize)]) -> Nanos {
         continues: false,
     };
     for &(gap, events) in reads {
-        gaps.note(Some(now - Nanos::new(gap)), mark, events);
+        gaps.note(now - under_way, Some(now - Nanos::new(gap)), mark, events);
     }
     gaps.decide(now + WINDOW);
     Nanos::new(batching.shared.pause.load(Ordering::Relaxed))
@@ -27,14 +31,22 @@ fn pause(reads: &[(i64, usize)]) -> Nanos {
 
 #[test]
 fn the_pause_is_well_below_the_gap_between_tokens() {
-    // 256 streams, 5 ms; 64 streams, 10 ms; 1,024 streams, 22 ms, where the most that was asked for ends it.
+    // 256 streams, 5 ms; 64 streams, 7 ms; 1,024 streams, 22 ms, where the most that was asked for ends it.
     for (gap, reads, wanted) in [
-        (5_000_000, 2560, 5_000_000 / 16),
-        (10_000_000, 320, 10_000_000 / 16),
+        (5_000_000, 2560, 5_000_000 / 8),
+        (7_000_000, 320, 7_000_000 / 8),
         (22_000_000, 2300, 1_000_000),
     ] {
         assert_eq!(pause(&vec![(gap, 1); reads]).get(), wanted, "{gap}");
     }
+}
+
+#[test]
+fn the_pause_is_a_thousandth_of_what_answers_take_at_most() {
+    let reads = vec![(5_000_000, 1); 2560];
+    let of = |under_way| pause_of_answers(Nanos::from_millis(under_way), &reads);
+    assert_eq!(of(100), Nanos::from_micros(100));
+    assert_eq!(of(2), Nanos::ZERO, "it would gather nothing");
 }
 
 #[test]
