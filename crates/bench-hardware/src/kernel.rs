@@ -285,6 +285,13 @@ pub(crate) fn process_stat(text: &str, units: KernelUnits) -> Option<ProcessStat
     })
 }
 
+/// The process that started this one, or adopted it.
+pub(crate) fn parent(proc: &Path, pid: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
+    let (_, after_name) = text.rsplit_once(')')?;
+    after_name.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Seconds that the process's living threads were runnable but waited for a CPU. Threads that have ended take theirs with them.
 pub(crate) fn run_queue_wait(proc: &Path, pid: u32) -> Result<f64, String> {
     let tasks = proc.join(pid.to_string()).join("task");
@@ -346,7 +353,8 @@ fn listening(table: &str, port: u16) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-fn processes(proc: &Path) -> impl Iterator<Item = u32> + use<> {
+/// The ids of all processes, in order.
+pub(crate) fn processes(proc: &Path) -> impl Iterator<Item = u32> + use<> {
     let mut pids: Vec<u32> = std::fs::read_dir(proc)
         .into_iter()
         .flatten()

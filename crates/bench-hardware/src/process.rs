@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use bench_schema::{Nanos, Reading, ReadingSource, Stamp};
-use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 
 use crate::config::ServerProcess;
 use crate::host::Slowly;
 use crate::kernel::{
     KernelUnits, ProcFile, ProcessStat, cgroup_cpu, cgroup_directory, cgroup_figures, listener,
-    malformed, process_stat, run_queue_wait, text,
+    malformed, parent, process_stat, processes, run_queue_wait, text,
 };
 use crate::reading::{Draft, Named};
 use crate::sampler::{Source, thread_cpu};
@@ -64,7 +63,7 @@ impl ProcessSource {
                 Target::Server(ServerProcess::Pid(pid)) => (pid, true),
                 Target::Server(ServerProcess::Port(port)) => (listener(&self.proc, port)?, true),
             };
-            self.tree = Some(Tree::new(root, children, self.units)?);
+            self.tree = Some(Tree::new(root, children, self.units));
         }
         if let Some(tree) = &mut self.tree {
             tree.find_members(now);
@@ -139,8 +138,8 @@ struct Tree {
     root: u32,
     members: BTreeMap<u32, Member>,
     ended: Used,
-    /// Absent where children do not belong to it.
-    system: Option<System>,
+    /// The parent of each process of this host; absent where children do not belong to the tree.
+    parents: Option<BTreeMap<u32, u32>>,
     not_before: Stamp,
     units: KernelUnits,
 }
@@ -170,22 +169,17 @@ struct Held {
 const SCAN_SPACING: i64 = 100;
 
 impl Tree {
-    fn new(root: u32, with_children: bool, units: KernelUnits) -> Result<Self, String> {
-        let system = if with_children {
-            Some(System::new().map_err(|e| format!("sysinfo: {e:?}"))?)
-        } else {
-            None
-        };
+    fn new(root: u32, with_children: bool, units: KernelUnits) -> Self {
         let mut tree = Self {
             root,
             members: BTreeMap::new(),
             ended: Used::default(),
-            system,
+            parents: with_children.then(BTreeMap::new),
             not_before: Stamp::new(i64::MIN),
             units,
         };
         tree.admit(root);
-        Ok(tree)
+        tree
     }
 
     fn root(&self) -> u32 {
@@ -205,17 +199,16 @@ impl Tree {
         if now < self.not_before {
             return;
         }
-        let Some(system) = &mut self.system else {
+        let Some(known) = &mut self.parents else {
             return;
         };
         let began = thread_cpu();
-        let nothing = ProcessRefreshKind::nothing().without_tasks();
-        system.refresh_processes_specifics(ProcessesToUpdate::All, true, nothing);
-        let parents: Vec<(u32, u32)> = system
-            .processes()
-            .iter()
-            .filter_map(|(pid, process)| Some((pid.as_u32(), process.parent()?.as_u32())))
-            .collect();
+        let proc = Path::new("/proc");
+        // Only who is new is asked: nobody becomes the child of another process but of one that adopts the children of its own.
+        let parent_of = |pid| known.get(&pid).copied().or_else(|| parent(proc, pid));
+        let parents = processes(proc).filter_map(|pid| Some((pid, parent_of(pid)?)));
+        let parents: Vec<(u32, u32)> = parents.collect();
+        *known = parents.iter().copied().collect();
         for pid in descendants(self.root, &parents) {
             self.admit(pid);
         }

@@ -22,9 +22,16 @@ fn waits_for_its_input() -> Child {
 fn a_child_is_found_and_what_it_used_is_kept_when_it_ends() {
     let mut child = waits_for_its_input();
     let units = KernelUnits::of_this_machine();
-    let mut tree = Tree::new(std::process::id(), true, units).unwrap();
+    let mut tree = Tree::new(std::process::id(), true, units);
     tree.find_members(Stamp::EPOCH);
     assert!(tree.members.contains_key(&child.id()));
+    // one that comes later is found as well
+    tree.not_before = Stamp::EPOCH;
+    let mut later = waits_for_its_input();
+    tree.find_members(Stamp::EPOCH);
+    assert!(tree.members.contains_key(&later.id()));
+    drop(later.stdin.take());
+    later.wait().unwrap();
     let used = |tree: &mut Tree| {
         let mut named = Named::default();
         let mut draft = Draft::new(ReadingSource::Client, "", Stamp::EPOCH, &mut named);
@@ -52,7 +59,7 @@ fn a_child_is_found_and_what_it_used_is_kept_when_it_ends() {
 fn a_process_that_has_ended_is_said_to_have_ended() {
     let mut child = waits_for_its_input();
     let units = KernelUnits::of_this_machine();
-    let mut tree = Tree::new(child.id(), true, units).unwrap();
+    let mut tree = Tree::new(child.id(), true, units);
     drop(child.stdin.take());
     child.wait().unwrap();
     let mut named = Named::default();
