@@ -12,7 +12,7 @@ use super::machines::{areas, shaded_cells};
 use super::times;
 use crate::figure::{Figure, Plot, category_axis, log_axis, time_axis, value_axis};
 use crate::number::{duration, ends, rounded, short};
-use crate::table::{Cell, Column, Sheet};
+use crate::table::{Cell, Column, Sheet, Table};
 use crate::tables;
 use crate::trace::{Flow, LagBin, Row, Stall, Trace, bin, flow};
 
@@ -215,6 +215,12 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
         short(middle(densest, ROWS, low, high).exp())
     );
     let note = "The stronger the colour, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up.";
+    let table = by_end(trace, (from, to));
+    Some(Figure::new("heatmap", title, plot).note(note).table(table))
+}
+
+/// E2E of the requests that ended in each of a few equal parts of the time.
+fn by_end(trace: &Trace, (from, to): (f64, f64)) -> Option<Table> {
     let mut parts: Vec<Vec<f64>> = vec![Vec::new(); TABLE_ROWS];
     for row in &trace.rows {
         if let Some(part) = parts.get_mut(bin(row.end, from, to, TABLE_ROWS)) {
@@ -233,11 +239,10 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
             Cell::number(Sample::of(values).map(|sample| sample.quantile(q)))
         });
     }
-    let table = sheet.rows(
+    sheet.rows(
         "Requests by the time at which they ended",
         parts.into_iter().enumerate(),
-    );
-    Some(Figure::new("heatmap", title, plot).note(note).table(table))
+    )
 }
 
 /// The answers with the longest gap between two tokens.
