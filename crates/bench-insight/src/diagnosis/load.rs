@@ -4,7 +4,7 @@ use bench_schema::{
     Cause, CellRecord, Evidence, Experiment, Finding, Known, Metric, RunRecord, SloVerdict, Unit,
 };
 
-use super::look::{Look, mean, median};
+use super::look::{Look, Seen, mean, median};
 use super::quiet::Quiet;
 use crate::draft::Draft;
 use crate::signals::Signal;
@@ -12,7 +12,7 @@ use crate::view;
 
 /// An open loop that is served less than it offers and answers, so that requests pile up for as long as load is offered.
 pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
-    let behind = view::behind(look.cell)?;
+    let behind = view::behind(look.cell).filter(|_| !is_only_slower(look))?;
     // Users wait for what piled up: their time beyond that of the first requests.
     let times: Vec<f64> = look.seen.iter().map(|s| s.end - s.from).collect();
     let early = times
@@ -28,6 +28,20 @@ pub(super) fn overload(look: &Look<'_>) -> Option<Finding> {
         .because(Known::InFlight, in_flight(look))
         .refuted_by(Experiment::LowerRate)
         .done()
+}
+
+/// Whether more are in flight because each token takes longer, by as much: a level that moves. Twice as many and more are a queue or a batch that grows.
+fn is_only_slower(look: &Look<'_>) -> bool {
+    let grown = |of: &dyn Fn(&Seen<'_>) -> Option<f64>| {
+        let quarter = (look.seen.len() / 4).max(1);
+        let of_part =
+            |part: &mut dyn Iterator<Item = &Seen<'_>>| median(part.filter_map(of).collect());
+        let first = of_part(&mut look.seen.iter().take(quarter))?;
+        Some(of_part(&mut look.seen.iter().rev().take(quarter))? / first)
+    };
+    let more = grown(&|s| Some(s.in_flight));
+    let slower = grown(&|s| s.request.tpot());
+    (more.zip(slower)).is_some_and(|(more, slower)| more < 2.0 && slower >= 0.8 * more)
 }
 
 /// Whether more requests are in flight at the end of an open loop than when it had filled the server.

@@ -1074,6 +1074,38 @@ fn an_overload_is_told_with_the_rates_of_the_table() {
 }
 
 #[test]
+fn more_in_flight_because_each_answer_takes_longer_is_no_overload() {
+    let overloads = |rate: f64, server: &Server| {
+        let of = |seed| {
+            let asked = Cell {
+                seconds: 10.0,
+                ..cell(Asks::Poisson(rate), |_, _| (64, 32), server.clone())
+            };
+            let (run, samples) = run(&[asked], false, seed);
+            causes(&findings(&run, &samples)).contains(&Cause::Overload)
+        };
+        (1..=12).filter(|seed| of(*seed)).count()
+    };
+    let drifts = Server {
+        slots: 200,
+        prefill: 40.0,
+        pace: |t| 1.0 + 0.8 * t / 10_000.0,
+        ..Server::default()
+    };
+    // A server without a limit whose tokens take longer the more are in flight, at 1.5 times of what it can do.
+    let shares = Server {
+        slots: 2000,
+        step: 5.0,
+        step_each: 0.8,
+        ..Server::default()
+    };
+    assert_eq!(
+        (overloads(12.0, &drifts), overloads(60.0, &shares)),
+        (0, 12)
+    );
+}
+
+#[test]
 fn requests_that_a_gauge_counts_as_waiting_are_a_queue_where_they_are_enough() {
     let one = cell(Asks::Closed(8), equal, Server::default());
     let (mut run, samples) = run(&[one], true, 2);

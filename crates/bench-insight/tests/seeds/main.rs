@@ -172,6 +172,44 @@ fn a_server_that_waits_for_its_cpu_is_starved_and_the_client_is_not_blamed() {
 }
 
 #[test]
+fn what_a_starved_server_costs_is_what_its_threads_wait_and_no_more_than_the_gaps_lose() {
+    let cost = |waits: f64, mean_gap: f64| {
+        let mut run = load::run("gpt2-cpu");
+        run.server.embedded = true;
+        let cell = &mut run.cells[0];
+        let quantity = |value| bench_schema::Quantity {
+            value,
+            unit: bench_schema::Unit::Ratio,
+            interval: None,
+        };
+        cell.hardware = Some(bench_schema::HardwareSummary {
+            derived: [("server_run_queue_wait", waits), ("server_cpu_cores", 0.9)]
+                .map(|(name, value)| (name.to_owned(), quantity(value)))
+                .into(),
+            ..bench_schema::HardwareSummary::default()
+        });
+        let mut gaps = cell.metrics[&Metric::E2e].clone();
+        gaps.mean = mean_gap;
+        gaps.min = 9e6;
+        for quantile in &mut gaps.quantiles {
+            quantile.value = 10e6;
+        }
+        cell.metrics.insert(Metric::Icl, gaps);
+        let found = findings(&run, &[]);
+        let starved = found
+            .iter()
+            .find(|f| f.cause() == Some(Cause::ServerStarved));
+        starved.map_or(0.0, |f| f.severity)
+    };
+    // 0.3 of 1.2 cores that they want, while gaps lose a third of the time, or a ninth beyond the median gap.
+    near(cost(0.3, 15e6), 0.25, 1e-6);
+    near(cost(0.3, 11.25e6), 1.0 / 9.0, 1e-6);
+    // Where they wait for more than half of what they want, only the quickest gap did not wait.
+    near(cost(1.2, 11.25e6), 0.2, 1e-6);
+    near(cost(0.1, 15e6), 0.0, 1e-6);
+}
+
+#[test]
 fn a_server_that_hardly_computes_and_catches_up_is_not_starved() {
     // As measured: three busy loops on one core of two, tokens that came late and the next ones early (two in one read: a gap of 0), and
     // answers that took no longer.
