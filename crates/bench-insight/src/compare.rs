@@ -303,7 +303,7 @@ struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Where every run is tagged and there are blocks enough to compare. A block of which a run is missing is left out.
+    /// Where every run is tagged and there are blocks enough to compare. A block of which a run is missing or incomplete is left out.
     fn of(base: &[&'a RunRecord], new: &[&'a RunRecord]) -> Option<Self> {
         let by_block = |runs: &[&'a RunRecord]| {
             let mut blocks: BTreeMap<&'a str, Vec<&'a RunRecord>> = BTreeMap::new();
@@ -316,7 +316,9 @@ impl<'a> Turns<'a> {
         let each = base.values().chain(new.values()).map(Vec::len).max()?;
         let whole = |(block, runs): (&'a str, Vec<&'a RunRecord>)| {
             let others = new.get(block)?;
-            (runs.len() == each && others.len() == each).then(|| (runs, others.clone()))
+            let all_there = runs.len() == each && others.len() == each;
+            let complete = runs.iter().chain(others).all(|run| run.complete);
+            (all_there && complete).then(|| (runs, others.clone()))
         };
         let (base, new): (Vec<_>, Vec<_>) = base.into_iter().filter_map(whole).unzip();
         let most = |run: &&RunRecord| sides_asked(run)?.1;

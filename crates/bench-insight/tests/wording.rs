@@ -206,7 +206,7 @@ fn both_sides_of_a_row_are_taken_over_the_same_requests() {
     );
 }
 
-/// Blocks are compared as such from four whole ones on; a block that lacks a run is left out.
+/// Blocks are compared as such from four whole ones on; one of which a run is missing or incomplete is left out.
 #[test]
 fn runs_in_turns_are_compared_by_whole_blocks() {
     let stored = include_str!("../../../fixtures/results/v1.2/run.json");
@@ -225,8 +225,12 @@ fn runs_in_turns_are_compared_by_whole_blocks() {
         run
     };
     let tested = |blocks: usize| {
-        let base: Vec<RunRecord> = (0..2 * blocks).map(|i| of(i / 2, 1.0)).collect();
+        let mut base: Vec<RunRecord> = (0..2 * blocks).map(|i| of(i / 2, 1.0)).collect();
         let mut new: Vec<RunRecord> = (0..2 * blocks).map(|i| of(i / 2, 1.25)).collect();
+        // a block of which one run was killed
+        base.extend([of(blocks + 1, 1.0), of(blocks + 1, 1.0)]);
+        new.extend([of(blocks + 1, 1.0), of(blocks + 1, 0.1)]);
+        new[2 * blocks + 1].complete = false;
         // a last block of which one run was made
         new.push(of(blocks, 9.0));
         let [base, new]: [Vec<&RunRecord>; 2] = [base.iter().collect(), new.iter().collect()];
@@ -244,5 +248,5 @@ fn runs_in_turns_are_compared_by_whole_blocks() {
     assert!((change - 0.25).abs() < 1e-9, "{change}");
     let (how, _, runs) = tested(3);
     assert_ne!(how, "runs in turns");
-    assert_eq!(runs, (6, 7));
+    assert_eq!(runs, (8, 9));
 }
