@@ -270,11 +270,14 @@ impl KernelUnits {
     }
 }
 
-/// Parse `/proc/<pid>/stat`. A process may be called `) R 1 (`, so fields are counted from the last parenthesis.
+/// The fields of `/proc/<pid>/stat` from `state` on, field 3 of proc(5). A process may be called `) R 1 (`, so they are counted from the last parenthesis.
+fn stat_fields(text: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(text.rsplit_once(')')?.1.split_ascii_whitespace())
+}
+
+/// Parse `/proc/<pid>/stat`.
 pub(crate) fn process_stat(text: &str, units: KernelUnits) -> Option<ProcessStat> {
-    let (_, after_name) = text.rsplit_once(')')?;
-    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
-    // `state` is field 3 of proc(5) and the first here.
+    let fields: Vec<&str> = stat_fields(text)?.collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(ProcessStat {
         user: field(14)? as f64 / units.ticks_per_s,
@@ -288,8 +291,7 @@ pub(crate) fn process_stat(text: &str, units: KernelUnits) -> Option<ProcessStat
 /// The process that started this one, or adopted it.
 pub(crate) fn parent(proc: &Path, pid: u32) -> Option<u32> {
     let text = std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
-    let (_, after_name) = text.rsplit_once(')')?;
-    after_name.split_ascii_whitespace().nth(1)?.parse().ok()
+    stat_fields(&text)?.nth(1)?.parse().ok()
 }
 
 /// Seconds that the process's living threads were runnable but waited for a CPU. Threads that have ended take theirs with them.

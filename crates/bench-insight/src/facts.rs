@@ -104,12 +104,6 @@ pub struct Stall {
     pub length: Nanos,
 }
 
-/// Tokens of reasoning that the server tells and did not send.
-pub(crate) fn hidden_tokens(record: &RequestRecord) -> Option<u64> {
-    let hidden = record.output_tokens? - record.streamed_tokens()?;
-    (hidden > 0).then_some(hidden)
-}
-
 impl CellFacts {
     /// From the measured requests of one cell.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
@@ -198,7 +192,7 @@ impl FactKeeper {
         let untold = record.wire.streamed && !events.is_empty() && record.output_tokens.is_none();
         self.facts.answers_untold += u64::from(untold);
         if let (Some(told), true, None) = (told, record.wire.streamed, record.event_tokens()) {
-            let streamed = told.saturating_sub(hidden_tokens(record).unwrap_or(0));
+            let streamed = told.saturating_sub(record.hidden_tokens().unwrap_or(0));
             self.facts.tokens_told = self.facts.tokens_told.saturating_add(streamed);
             self.facts.events += events.len() as u64;
         }

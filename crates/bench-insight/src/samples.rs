@@ -226,7 +226,7 @@ fn sample(record: &RequestRecord) -> Option<RequestSample> {
         input_tokens: record.input_tokens().map(narrow),
         output_tokens: record.output_tokens.map(narrow),
         events: narrow(wire.events.len() as u64),
-        hidden_tokens: crate::facts::hidden_tokens(record).map(narrow),
+        hidden_tokens: record.hidden_tokens().filter(|n| *n > 0).map(narrow),
         cached_tokens: (wire.usage.as_ref())
             .and_then(|usage| usage.cached_tokens)
             .map(narrow),

@@ -117,10 +117,7 @@ impl Instants {
                 0
             },
             tokens: record.output_tokens,
-            hidden_tokens: record
-                .output_tokens
-                .zip(record.streamed_tokens())
-                .map_or(0, |(all, streamed)| all - streamed),
+            hidden_tokens: record.hidden_tokens().unwrap_or(0),
             input_tokens: record.input_tokens(),
             queue: wire.server.as_ref().and_then(|server| server.queue),
             connect: set_up

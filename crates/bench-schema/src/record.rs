@@ -138,6 +138,11 @@ impl RequestRecord {
         )
     }
 
+    /// Output tokens of reasoning that the server counts and does not send: what [`RequestRecord::streamed_tokens`] leaves out.
+    pub fn hidden_tokens(&self) -> Option<u64> {
+        Some(self.output_tokens?.saturating_sub(self.streamed_tokens()?))
+    }
+
     /// Tokens of each content event, where the stream told them. Where they come to more than the answer is believed to have, or to more than any answer has,
     /// nobody knows which event brought how many.
     pub fn event_tokens(&self) -> Option<&[u32]> {

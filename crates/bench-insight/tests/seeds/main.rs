@@ -171,23 +171,31 @@ fn a_server_that_waits_for_its_cpu_is_starved_and_the_client_is_not_blamed() {
     assert_eq!(causes(&findings(&run, &[])), [Cause::ServerStarved]);
 }
 
+/// How long the server's threads wait for a CPU, and how many they use, each second.
+fn server_threads(waits: f64, cores: f64) -> bench_schema::HardwareSummary {
+    let quantity = |value| bench_schema::Quantity {
+        value,
+        unit: bench_schema::Unit::Ratio,
+        interval: None,
+    };
+    bench_schema::HardwareSummary {
+        derived: [
+            ("server_run_queue_wait", waits),
+            ("server_cpu_cores", cores),
+        ]
+        .map(|(name, value)| (name.to_owned(), quantity(value)))
+        .into(),
+        ..bench_schema::HardwareSummary::default()
+    }
+}
+
 #[test]
 fn what_a_starved_server_costs_is_what_its_threads_wait_and_no_more_than_the_gaps_lose() {
     let cost = |waits: f64, mean_gap: f64| {
         let mut run = load::run("gpt2-cpu");
         run.server.embedded = true;
         let cell = &mut run.cells[0];
-        let quantity = |value| bench_schema::Quantity {
-            value,
-            unit: bench_schema::Unit::Ratio,
-            interval: None,
-        };
-        cell.hardware = Some(bench_schema::HardwareSummary {
-            derived: [("server_run_queue_wait", waits), ("server_cpu_cores", 0.9)]
-                .map(|(name, value)| (name.to_owned(), quantity(value)))
-                .into(),
-            ..bench_schema::HardwareSummary::default()
-        });
+        cell.hardware = Some(server_threads(waits, 0.9));
         let mut gaps = cell.metrics[&Metric::E2e].clone();
         gaps.mean = mean_gap;
         gaps.min = 9e6;
@@ -217,18 +225,7 @@ fn a_server_that_hardly_computes_and_catches_up_is_not_starved() {
         let mut run = load::run("gpt2-cpu");
         run.server.embedded = true;
         let cell = &mut run.cells[0];
-        let quantity = |value| bench_schema::Quantity {
-            value,
-            unit: bench_schema::Unit::Ratio,
-            interval: None,
-        };
-        let figures = [("server_run_queue_wait", 0.2), ("server_cpu_cores", 0.055)];
-        cell.hardware = Some(bench_schema::HardwareSummary {
-            derived: figures
-                .map(|(name, value)| (name.to_owned(), quantity(value)))
-                .into(),
-            ..bench_schema::HardwareSummary::default()
-        });
+        cell.hardware = Some(server_threads(0.2, 0.055));
         for metric in [Metric::Icl, Metric::Tpot] {
             let mut of = cell.metrics[&Metric::E2e].clone();
             of.mean = 10.06e6;
