@@ -96,13 +96,13 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "csv",
         "prompt,output_tokens\na,1\nb,many\n",
-        ":3: `many` is no number of output tokens",
+        ":3: `many` is not a number of output tokens",
     ),
     ("csv", "prompt,output_tokens\na,1\nb,2,3\n", ":3:"),
     (
         "csv",
         "prompt,output_tokens,Max_Tokens\na,1,2\n",
-        ":1: the header has the columns `output_tokens` and `Max_Tokens`, which mean the same",
+        ":1: the header has the equivalent columns `output_tokens` and `Max_Tokens`",
     ),
     (
         "csv",
@@ -149,12 +149,12 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "jsonl",
         "{\"prompt\": \"a\", \"output_tokens\": 3, \"max_tokens\": 3}\n",
-        ":1: it says `output_tokens` twice, by the same name or by two names of it",
+        ":1: it has `output_tokens` twice, under the same or an equivalent name",
     ),
     (
         "openai-batch",
         "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": \"a\", \"max_tokens\": -1}}\n",
-        ":1: `-1` is no number of output tokens",
+        ":1: `-1` is not a number of output tokens",
     ),
     (
         "openai-batch",
@@ -169,7 +169,7 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "openai-batch",
         "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": [1, 2, 3]}}\n",
-        "token ids cannot be sent as a chat",
+        "token ids cannot be sent to a chat API",
     ),
 ];
 

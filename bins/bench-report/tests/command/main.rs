@@ -80,7 +80,7 @@ fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("last line is torn"), "{}", said.err);
+    assert!(said.err.contains("incomplete last line"), "{}", said.err);
     let found = stored(&run);
     assert!(!found.complete);
     let why = found.incomplete_reason.clone().unwrap();
@@ -120,7 +120,7 @@ fn render_makes_the_reports_of_a_killed_run_without_being_told_that_it_was_kille
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out.contains("INCOMPLETE"), "{}", said.out);
     assert!(
-        said.err.contains("2 cells made again from 160 records"),
+        said.err.contains("2 cells rebuilt from 160 records"),
         "{}",
         said.err
     );
@@ -477,7 +477,7 @@ fn ids_that_lead_out_of_the_folder_are_refused_and_nothing_is_written() {
     fs::write(run.join("requests.jsonl"), records).unwrap();
     let said = command(&["export", text(&run), "--format", "vllm"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("no plain file name"), "{}", said.err);
+    assert!(said.err.contains("not a plain file name"), "{}", said.err);
     let outside: Vec<_> = folder
         .path()
         .read_dir()
@@ -644,7 +644,7 @@ fn compare_along_a_tag_says_how_it_scales() {
     let said = command(&["compare", text(&runs[1]), text(&runs[0]), "--axis", "gpus"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     for words in [
-        "Along gpus: throughput over that at 1 gpu:",
+        "Along gpus: throughput relative to 1 gpu:",
         "efficiency",
         "scaling",
         "gpus 2 against gpus 1 (1 and 1 run)",
@@ -737,7 +737,7 @@ fn a_copy_of_a_run_is_no_repeat_of_it() {
         let said = command(&["compare", single, other]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(
-            said.err.contains("does not differ from itself"),
+            said.err.contains("so there are no differences"),
             "{}",
             said.err
         );
@@ -749,18 +749,14 @@ fn errors_say_what_to_give_instead() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = command(&["render", text(folder.path())]);
     assert_eq!(nothing.code, Some(1));
-    assert!(
-        nothing.err.contains("there is no run in"),
-        "{}",
-        nothing.err
-    );
+    assert!(nothing.err.contains("no run found in"), "{}", nothing.err);
     fs::write(
         folder.path().join("run.json"),
         "{\"schema\":{\"name\":\"other\",\"major\":1,\"minor\":0}}",
     )
     .unwrap();
     let other = command(&["render", text(folder.path())]);
-    assert!(other.err.contains("is not a result that"), "{}", other.err);
+    assert!(other.err.contains("is not a valid result"), "{}", other.err);
     assert_eq!(command(&["merge", "one", "--out", "two"]).code, Some(2));
     let help = command(&["--help"]);
     for word in [
@@ -862,7 +858,7 @@ fn an_export_replaces_no_result_and_what_was_planned_is_none() {
         let export = ["export", text(&run), "--format", "json", "--out", text(out)];
         let said = command(&export);
         assert_eq!(said.code, Some(2), "{}", said.err);
-        assert!(said.err.contains("holds a result"), "{}", said.err);
+        assert!(said.err.contains("contains a result"), "{}", said.err);
         assert_eq!(fs::read(out.join("run.json")).unwrap(), before);
     }
     // its own place may be written again
@@ -876,7 +872,7 @@ fn an_export_replaces_no_result_and_what_was_planned_is_none() {
     for name in ["render", "recover"] {
         let said = command(&[name, text(&begin)]);
         assert_eq!(said.code, Some(2), "{}", said.err);
-        assert!(said.err.contains("was to measure"), "{}", said.err);
+        assert!(said.err.contains("the plan of a run"), "{}", said.err);
     }
     assert_eq!(fs::read_to_string(run.join("report.md")).unwrap(), "whole");
 }

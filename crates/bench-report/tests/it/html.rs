@@ -46,8 +46,7 @@ fn every_chart_has_its_numbers_as_a_table_under_it() {
             let id = figure.split("id=\"").nth(1).unwrap_or_default();
             let id = id.split('"').next().unwrap();
             assert!(
-                figure.contains("<summary>The numbers as a table</summary>")
-                    && figure.contains("<td"),
+                figure.contains("<summary>Show as table</summary>") && figure.contains("<td"),
                 "{name}: {id} has no table"
             );
         }

@@ -19,7 +19,7 @@ pub(crate) fn page() -> String {
     let mut listed = vec![Listed::new(
         "d",
         Path::new("results/d"),
-        Err("results/d/run.json is not a result that this program reads".to_owned()),
+        Err("results/d/run.json is not a valid result".to_owned()),
     )];
     for (key, mut run) in runs {
         run.started_at = format!(

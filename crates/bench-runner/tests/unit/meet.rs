@@ -253,7 +253,7 @@ fn strangers_are_turned_away_and_the_run_goes_on() {
         let progress = Progress::new(false, Secrets::default());
         let refused = other(&invitation, facts(&[("`seed`", "7")]), &progress).await;
         let said = refused.err().unwrap().to_string();
-        assert!(said.contains("BENCH_MEET_TOKEN is another one"), "{said}");
+        assert!(said.contains("has a different BENCH_MEET_TOKEN"), "{said}");
     };
     meet(async {
         // the second shard comes when they have gone

@@ -67,7 +67,7 @@ fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measure
         (
             "use_case=short-qa+turn=2:failed==0",
             "one label, not by use_case and turn",
-            "a target for each",
+            "one target per label",
         ),
         (
             "use_case=shortqa:failed==0",
@@ -113,7 +113,7 @@ fn an_objective_of_a_use_case_that_no_request_has_is_refused_before_anything_is_
     ] {
         let said = of(dataset, wrong).unwrap_err().to_string();
         assert!(
-            said.contains("no requests of the use case") && said.contains(hint),
+            said.contains("no use case") && said.contains(hint),
             "{said}"
         );
     }

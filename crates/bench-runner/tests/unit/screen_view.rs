@@ -35,7 +35,7 @@ fn model() -> Model {
         failures: Some("3 refused in connect".to_owned()),
         gpus: Some("2 read · 85 % busy on average · 612 W".to_owned()),
         server: Some("8 running · 2 in its queue · KV cache 45 % full".to_owned()),
-        against: vec!["this client took requests up late by p99 310 µs (last 10 s)".to_owned()],
+        against: vec!["lateness of this client: p99 310 µs (last 10 s)".to_owned()],
         notes: vec!["no --url: starting the embedded engine".to_owned()],
     }
 }
