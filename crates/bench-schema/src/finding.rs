@@ -22,7 +22,7 @@ pub struct Finding {
     /// What else could have looked like it and did not hold, each with the number that says so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ruled_out: Vec<RuledOut>,
-    /// Consequences and is no cause of its own.
+    /// What follows from it and is no cause of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Cause>,
     /// What to try, the most promising first.

@@ -47,7 +47,7 @@ impl Load {
         }
     }
 
-    /// How the load is ramped over the cell, where it is.
+    /// How the number in flight is moved over the cell, where it is.
     pub fn ramp(&self) -> Option<&ConcurrencyRamp> {
         match self {
             Self::Closed { ramp, .. } => ramp.as_ref(),

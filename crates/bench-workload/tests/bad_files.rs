@@ -71,22 +71,22 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "burstgpt",
         "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,five,5,5,x\n",
-        ":2: `five` is no number",
+        ":2: `five` is not a number",
     ),
     (
         "azure",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2025-03-01 09:00:00,1,1\n2025-03-01 08:00:00,1,1\n",
-        ":3: its time lies before",
+        ":3: its time is before",
     ),
     (
         "azure",
         "TIMESTAMP,ContextTokens\n2025-03-01 09:00:00,1\n",
-        ":1: the header has no column of answer lengths",
+        ":1: the header has no column of output lengths",
     ),
     (
         "azure",
         "TIMESTAMP,ContextTokens,GeneratedTokens\nlunch,1,1\n",
-        ":2: `lunch` is no time",
+        ":2: `lunch` is not a time",
     ),
     (
         "mooncake",
@@ -109,7 +109,7 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
         "question\na\n",
         ":1: the header has no column `prompt`",
     ),
-    ("trace", "hello\n", ":1: no trace starts like this"),
+    ("trace", "hello\n", ":1: this is not a known trace format"),
     (
         "openai-batch",
         "{\"custom_id\": \"1\", \"url\": \"/v1/embeddings\", \"body\": {}}\n",
