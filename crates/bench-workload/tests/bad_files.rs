@@ -113,7 +113,7 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "openai-batch",
         "{\"custom_id\": \"1\", \"url\": \"/v1/embeddings\", \"body\": {}}\n",
-        ":1: `/v1/embeddings` generates no text",
+        ":1: `/v1/embeddings` is not supported",
     ),
     (
         "openai-batch",
