@@ -323,7 +323,7 @@ fn a_run_of_an_older_program_is_held_against_its_counts() {
     .unwrap();
     assert_eq!(command(&["render", text(&run)]).code, Some(0));
     fs::remove_file(run.join("requests.0002.jsonl")).unwrap();
-    is_refused(&run, &["has 80 records of c4; run.json counts 120"]);
+    is_refused(&run, &["has 80 records of c4, but run.json counts 120"]);
 }
 
 /// Shard `index` of 2, of those requests of the plan that are its own by `parity`.
@@ -778,7 +778,10 @@ fn the_files_of_two_runs_in_one_folder_are_told_apart() {
     let mut design = others.clone();
     design["cells"][0]["id"] = "c9".into();
     fs::write(run.join(BEGIN_FILE), design.to_string()).unwrap();
-    is_told(&run, &["of another server", "120 requests are of cell c4"]);
+    is_told(
+        &run,
+        &["of another server", "120 requests are from cell c4"],
+    );
     assert!(!run.join("run.json").exists());
     // it has the same ones; the list of the journals knows better
     let run = killed(&folder.path().join("list"), &open_run(), &records);
@@ -909,7 +912,11 @@ fn a_list_of_journals_that_tells_nothing_of_the_requests_is_named_as_what_it_is(
         let said = command(&["render", text(&run)]);
         assert_eq!(said.code, Some(0), "{name}: {}", said.err);
         assert!(said.err.contains(told), "{name}: {}", said.err);
-        assert!(said.err.contains("cannot be told"), "{name}: {}", said.err);
+        assert!(
+            said.err.contains("cannot be verified"),
+            "{name}: {}",
+            said.err
+        );
         assert!(!said.err.contains("line 0"), "{name}: {}", said.err);
     }
 }

@@ -85,7 +85,7 @@ fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
     assert!(!found.complete);
     let why = found.incomplete_reason.clone().unwrap();
     assert!(
-        why.contains("recovered from 39 records, never begun: c4"),
+        why.contains("recovered from 39 records, not started: c4"),
         "{why}"
     );
     // One request in seven failed, and that counts whether the run ended or not.
@@ -247,7 +247,11 @@ fn shards_that_met_are_put_beside_each_other_by_their_own_comparison() {
         let out = folder.path().join(format!("whole-{bound}"));
         let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
         assert_eq!(said.code, Some(0), "{}", said.err);
-        assert!(said.err.contains("compared their clocks"), "{}", said.err);
+        assert!(
+            said.err.contains("their clocks were compared"),
+            "{}",
+            said.err
+        );
         let found = stored(&out);
         assert_eq!(found.clock.unix_epoch_ns, Some(support::EPOCH));
         assert!(found.clock.met.is_empty());
@@ -316,7 +320,7 @@ fn merge_refuses_what_is_no_shard_of_the_same_run_and_names_the_key() {
         no_shard.err
     );
     for (pointer, value, key) in [
-        ("/seed", Value::from(8), "`seed` is 8 there and 7 here"),
+        ("/seed", Value::from(8), "`seed` is 8 in "),
         ("/config/requests", "60".into(), "`config.requests`"),
         ("/config/shard", "1/3".into(), "`number of shards`"),
         ("/experiment", "latency".into(), "`experiment`"),
@@ -355,7 +359,7 @@ fn a_merge_without_all_shards_is_incomplete_and_says_so() {
     assert!(!found.complete && found.trust.verdict > TrustVerdict::Trusted);
     assert_eq!(
         found.incomplete_reason.as_deref(),
-        Some("shard 2/3 was not given")
+        Some("shard 2/3 is missing")
     );
 }
 
@@ -549,7 +553,7 @@ fn gates_pass_miss_and_cannot_tell_by_exit_code() {
     let compared = command(&["compare", text(&base), text(&slow)]);
     assert_eq!(compared.code, Some(3), "{}", compared.err);
     assert!(
-        compared.out.contains("worse") && compared.err.contains("slow is not to be trusted"),
+        compared.out.contains("worse") && compared.err.contains("slow is untrusted"),
         "{}{}",
         compared.out,
         compared.err
@@ -589,7 +593,7 @@ fn compare_holds_runs_against_the_first_in_every_form() {
     let axis = command(&["compare", text(&base), text(&slow), "--axis", "model"]);
     assert_eq!(axis.code, Some(2));
     assert!(
-        axis.err.contains("has no tag `model` (it has gpus)"),
+        axis.err.contains("has no tag `model` (its tags are gpus)"),
         "{}",
         axis.err
     );
