@@ -422,7 +422,7 @@ fn factors_cross_the_keys_that_cells_can_differ_in() {
     let of = |factor: &str| refused(&["--factor", factor]);
     assert!(of("temperature=0,1").contains("one for the whole run"));
     assert!(of("inputtokens=1,2").contains("did you mean `input_tokens`?"));
-    assert!(of("grid=true").contains("bench-throughput has no such key"));
+    assert!(of("grid=true").contains("bench-throughput does not have this key"));
     assert!(of("concurrency=0,1").contains("concurrency"));
     assert!(of("concurrency=ramp:x,2").contains("--factor"));
     let again = refused(&["--factor", "rate=1", "--factor", "rate=2"]);

@@ -295,7 +295,7 @@ impl SearchAsked {
                 let missed = missed.filter(|o| o.within.is_some_and(|w| w.value < o.slo.q));
                 let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
                 Some(format!(
-                    "already missed {at}, where next to nothing waits: {}; set a higher limit with `--slo`, or ask for shorter answers",
+                    "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
                     text::list(&missed)
                 ))
             }
