@@ -20,7 +20,7 @@ pub(crate) enum Command {
     Serve(Box<Serve>),
     /// List the profiles.
     Profiles,
-    /// List the faults that a request can ask for with the header `x-fault: NAME[:ARG][;…]`.
+    /// List the faults that a request can trigger with the header `x-fault: NAME[:ARG][;…]`.
     Faults,
 }
 
@@ -30,51 +30,51 @@ const DEFAULT_PORT: u16 = 8000;
 /// Which engine, where a profile is not named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
-    /// Known times, no computing (profile `fixed`).
+    /// Known times, no computation (profile `fixed`).
     Simulated,
-    /// A small real model on this machine's processors (profile `tiny`).
+    /// A small real model on the CPUs of this machine (profile `tiny`).
     Transformer,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Port to listen on; 0 takes a free one and prints it [default: 8000, or what the profile's file says].
+    /// Port to listen on; 0 chooses a free port and prints it [default: 8000, or the port in the profile's file].
     #[arg(long)]
     port: Option<u16>,
-    /// Address to listen on [default: 127.0.0.1, or what the profile's file says].
+    /// Address to listen on [default: 127.0.0.1, or the address in the profile's file].
     #[arg(long)]
     host: Option<String>,
     /// Listen on this Unix socket instead.
     #[arg(long, value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Which engine.
+    /// Engine to use if no profile is given.
     #[arg(long, value_enum, default_value = "simulated")]
     engine: Engine,
-    /// A profile by name, or a TOML file with every setting; wins over --engine.
+    /// A profile by name, or a TOML file with all settings; overrides --engine.
     #[arg(long, value_name = "NAME|FILE.toml")]
     profile: Option<String>,
     /// Folder with config.json, *.safetensors and tokenizer.json: real weights for the transformer.
     #[arg(long, value_name = "DIR")]
     model_dir: Option<PathBuf>,
-    /// Name of the model in the API.
+    /// Model name in the API.
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Certificate chain, PEM: serve TLS.
+    /// Certificate chain in PEM format; enables TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Private key, PEM.
+    /// Private key in PEM format.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     /// Threads that serve connections.
     #[arg(long, value_name = "N")]
     io_threads: Option<usize>,
-    /// Threads that compute (transformer); 0 is one for each processor.
+    /// Threads that compute (transformer); 0 means one per CPU.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Seed of everything that is drawn.
+    /// Seed of all random draws.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// One key of the configuration, as --print-config shows them: `engine.scheduler.max_num_seqs=32`; wins over the profile.
+    /// Set one configuration key, named as in --print-config: `engine.scheduler.max_num_seqs=32`; overrides the profile.
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
     /// Print the configuration as TOML and stop.

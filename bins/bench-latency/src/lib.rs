@@ -10,7 +10,7 @@ use bench_workload::{DatasetSpec, LengthSpec, Study};
 /// The program.
 pub const PROGRAM: Program = bench_program::program(
     Benchmark::Latency,
-    "How long one request takes and how steady it is: prompt lengths × output lengths, one request at a time, repeated.",
+    "Latency of single requests and its variation: a grid of prompt lengths × output lengths, one request at a time, repeated.",
     cells,
 );
 

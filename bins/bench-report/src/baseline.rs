@@ -25,29 +25,29 @@ pub(crate) struct Baseline {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Copy runs to a place under a name; the path is printed.
+    /// Save runs under a name, and print the path.
     Save(Save),
-    /// Every baseline: when it was saved, of what, and whether it can be trusted.
+    /// List all baselines with their date, source and trust.
     List {
-        /// What stdout gets.
+        /// Format of stdout.
         #[arg(long, default_value = "table")]
         output: Output,
         #[command(flatten)]
         place: Place,
     },
-    /// One baseline as a reference document: its numbers, its limits, its targets.
+    /// Show a baseline: its numbers, bottlenecks and targets.
     Show {
-        /// Which one.
+        /// Name of the baseline.
         name: String,
-        /// What stdout gets.
+        /// Format of stdout.
         #[arg(long, default_value = "table")]
         output: Output,
         #[command(flatten)]
         place: Place,
     },
-    /// Delete one.
+    /// Delete a baseline.
     Remove {
-        /// Which one.
+        /// Name of the baseline.
         name: String,
         #[command(flatten)]
         place: Place,
@@ -56,31 +56,31 @@ enum Action {
 
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// Where baselines are kept. Put it under version control to share them.
+    /// Folder of the baselines. Put it under version control to share them.
     #[arg(long, value_name = "DIR", default_value = "baselines")]
     baselines: PathBuf,
 }
 
 #[derive(Debug, Args)]
 struct Save {
-    /// What to call it: letters, digits and -_.+=,@
+    /// Name of the baseline: letters, digits and -_.+=,@
     name: String,
-    /// Run directories, or folders of runs; several are repeats of each other.
+    /// Run directories, or folders of runs; several runs are treated as repeats.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// A remark to keep with it.
+    /// Note to store with the baseline.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// What the next round is to reach, written like --target of the benchmarks: `requests_per_s>=10,ttft.p95<=200ms`.
+    /// Goals for the next round, written like --target of the benchmarks: `requests_per_s>=10,ttft.p95<=200ms`.
     #[arg(long, value_name = "LIST")]
     goal: Vec<String>,
-    /// Keep run.json only: small enough for a repository. Comparisons of single runs then rest on stored intervals.
+    /// Store only run.json, which is small enough for a repository. Comparisons of single runs then use the stored intervals.
     #[arg(long)]
     small: bool,
-    /// Put it in the place of a baseline of that name.
+    /// Replace an existing baseline of this name.
     #[arg(long)]
     replace: bool,
-    /// Also save what cannot be trusted.
+    /// Save the runs even if they are untrusted.
     #[arg(long)]
     untrusted: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ struct Save {
 /// `--baseline` of `compare` and `gate`.
 #[derive(Debug, Args)]
 pub(crate) struct FromBaseline {
-    /// Hold the runs against the baseline of this name, instead of against BASE (see `bench-report baseline`).
+    /// Compare with the baseline of this name instead of BASE (see `bench-report baseline`).
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
     #[command(flatten)]
@@ -109,7 +109,7 @@ impl FromBaseline {
             }
             (None, [base, new @ ..]) if !new.is_empty() => Ok((base.clone(), new.to_vec())),
             _ => Err(CommandError::Usage(
-                "there is nothing to hold it against; give BASE and NEW, or --baseline NAME and NEW (`bench-report baseline list` has the names)"
+                "nothing to compare with; give BASE and NEW, or --baseline NAME and NEW (`bench-report baseline list` shows the names)"
                     .to_owned(),
             )),
         }
@@ -144,7 +144,7 @@ pub(crate) fn run(arguments: &Baseline) -> Result<Done, CommandError> {
         }
         Action::Remove { name, place } => {
             Store::at(&place.baselines).remove(name)?;
-            let said = format!("baseline {name} is removed");
+            let said = format!("baseline {name} removed");
             Ok(Done::well(String::new(), vec![said]))
         }
     }

@@ -16,22 +16,22 @@ use crate::{Done, json};
 pub(crate) struct Capacity {
     /// A run directory.
     run: PathBuf,
-    /// Only this cell; every cell unless given.
+    /// Show only this cell; default: all cells.
     #[arg(long, value_name = "ID")]
     cell: Option<String>,
-    /// Seconds that a user reads and types between an answer and the next request: gives users.
+    /// Think time of a user between a response and the next request, in seconds: gives the number of users.
     #[arg(long, value_name = "SECONDS")]
     think_time: Option<f64>,
-    /// Requests per second to be served: gives replicas.
+    /// Required requests per second: gives the number of replicas.
     #[arg(long, value_name = "RATE")]
     target_rate: Option<f64>,
-    /// Price of all that was measured per hour, in any currency: gives costs.
+    /// Price per hour of the whole measured system, in any currency: gives the cost.
     #[arg(long, value_name = "PRICE")]
     price_per_hour: Option<f64>,
     /// Percentage of the measured capacity to plan with; the rest is headroom.
     #[arg(long, value_name = "PERCENT")]
     planned_use: Option<f64>,
-    /// What stdout gets.
+    /// Format of stdout.
     #[arg(long, default_value = "table")]
     output: Output,
     #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &Capacity) -> Result<Done, CommandError> {
             .map(|cell| cell.id.as_str())
             .collect();
         return Err(CommandError::Usage(format!(
-            "{} has no such cell; it has {}",
+            "{} does not have this cell; its cells are {}",
             run.path.display(),
             known.join(", ")
         )));
@@ -105,7 +105,7 @@ fn lines(all: &[OfCell], [head, item, gap]: [&str; 3], name: impl Fn(&str) -> St
     for one in all {
         out += &format!("{head}{}\n{gap}", name(&one.cell));
         for doubt in &one.doubts {
-            out += &format!("{item}NOT a capacity to plan with: {}\n", name(doubt));
+            out += &format!("{item}NOT usable for planning: {}\n", name(doubt));
         }
         for figure in &one.figures {
             out += &format!("{item}{}\n", name(&figure.sentence()));

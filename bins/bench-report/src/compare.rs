@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Compare) -> Result<Done, CommandError> {
     if let Some(path) = &arguments.html {
         let page = bench_report::compare::html(&study)?;
         files::write_whole(path, page.as_bytes())?;
-        notes.push(format!("the page is {}", path.display()));
+        notes.push(format!("comparison written to {}", path.display()));
     }
     let output = match (beside, arguments.output) {
         (Some(beside), output) => with_baseline(&beside, &groups, &held, output)?,
@@ -95,7 +95,7 @@ fn untrusted(groups: &[Vec<RunFolder>]) -> Vec<String> {
     runs.filter(|run| run.record.trust.verdict == TrustVerdict::Untrusted)
         .map(|run| {
             let path = run.path.display();
-            format!("{path} is not to be trusted, and so is no comparison with it")
+            format!("{path} is untrusted, and so is any comparison with it")
         })
         .collect()
 }
@@ -183,7 +183,7 @@ pub(crate) fn options(test: &Test) -> Result<CompareOptions, CommandError> {
             Ok(percent / 100.0)
         } else {
             Err(CommandError::Usage(format!(
-                "--{name} {percent} is not between 0 and {most} percent; 5 is usual"
+                "--{name} {percent} is not between 0 and {most} percent; a typical value is 5"
             )))
         }
     };
@@ -204,9 +204,9 @@ fn by_tag(groups: Vec<Vec<RunFolder>>, tag: &str) -> Result<Vec<Vec<RunFolder>>,
                 "{} has no tag `{tag}` ({}); set it with --tag {tag}=VALUE when measuring, or compare without --axis",
                 run.path.display(),
                 if known.is_empty() {
-                    "it has none".to_owned()
+                    "it has no tags".to_owned()
                 } else {
-                    format!("it has {}", known.join(", "))
+                    format!("its tags are {}", known.join(", "))
                 },
             )));
         };

@@ -15,63 +15,57 @@ pub(crate) const UNTRUSTED: u8 = 3;
 /// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    #[error(
-        "there is no run in {0}; give a run directory (it holds run.json), or the run.json itself"
-    )]
+    #[error("no run found in {0}; give a run directory (with run.json), or a run.json file")]
     NoRun(PathBuf),
-    #[error("{0} is a folder of several runs; name one of them, such as {1}")]
+    #[error("{0} is a folder of several runs; give one of them, such as {1}")]
     SeveralRuns(PathBuf, PathBuf),
     #[error(
-        "{path}: the journals are not whole: {damage}; take them from a copy, or go on with --damaged-ok (the run is untrusted then)"
+        "{path}: the journals are incomplete or damaged: {damage}; use an intact copy, or continue with --damaged-ok (the run is then untrusted)"
     )]
     Damaged { path: PathBuf, damage: String },
     #[error(
-        "{0} has no run.json, but what it was to measure; make run.json again with `bench-report recover`"
+        "{0} has no run.json, only the plan of the run; rebuild run.json with `bench-report recover`"
     )]
     LostRecord(PathBuf),
-    #[error(
-        "{path}: request {id} of {cell} is in two shards; give each shard once, as it was measured"
-    )]
+    #[error("{path}: request {id} of {cell} is in two shards; give each shard once, unmodified")]
     Twice {
         path: PathBuf,
         cell: String,
         id: u64,
     },
-    #[error("{path} holds the files of two runs: {whose}; put the files of each run together")]
+    #[error("{path} contains files of two runs: {whose}; separate the files of the two runs")]
     OtherRun { path: PathBuf, whose: String },
-    #[error("cannot read {path}: {source}; check that it exists and may be read")]
+    #[error("cannot read {path}: {source}; check that it exists and is readable")]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path} is not a result that this program reads: {source}")]
+    #[error("{path} is not a valid result: {source}")]
     Schema { path: PathBuf, source: SchemaError },
     #[error(
-        "{path}: of cell {} the outcomes are not as many as the planned requests, so the file was changed or damaged; make it again with `bench-report recover`",
+        "{path}: in cell {} the number of outcomes differs from the number of planned requests, so the file was changed or damaged; rebuild it with `bench-report recover`",
         .cell.escape_debug()
     )]
     Counts { path: PathBuf, cell: String },
-    #[error("cannot write {path}: {source}; make room there, and see that it may be written")]
+    #[error("cannot write {path}: {source}; check free space and permissions")]
     Write { path: PathBuf, source: io::Error },
     #[error(
-        "{path}: the run names a file `{name}`, which is no plain file name; the result was not written by these benchmarks, so nothing is written for it"
+        "{path}: the run refers to a file `{name}`, which is not a plain file name; the result was not written by these benchmarks, so nothing was written"
     )]
     UnsafeName { path: PathBuf, name: String },
-    #[error("{0} is not empty; choose a new folder with --out, results are not overwritten")]
+    #[error("{0} is not empty; choose a new folder with --out (results are never overwritten)")]
     OutExists(PathBuf),
     #[error(
-        "{0} holds a result (run.json), which is not overwritten; choose another folder with --out"
+        "{0} contains a result (run.json), which is never overwritten; choose another folder with --out"
     )]
     HoldsRun(PathBuf),
     #[error(
-        "{0} is what a run was to measure, not what came of it; give its folder, or make run.json again with `bench-report recover`"
+        "{0} is the plan of a run, not its result; give the run directory, or rebuild run.json with `bench-report recover`"
     )]
     Begun(PathBuf),
-    #[error(
-        "{0} is still being measured (or recovered); wait for its end, or look at it meanwhile with render --stdout"
-    )]
+    #[error("{0} is still being measured (or recovered); wait until it is finished")]
     StillRunning(PathBuf),
-    #[error("{0} has no requests.jsonl, so there is nothing to take its numbers from")]
+    #[error("{0} has no requests.jsonl, so nothing can be computed")]
     NoRequests(PathBuf),
     #[error(
-        "{other} is not a shard of the same run as {first}: `{key}` is {theirs} there and {ours} here; merge joins shards of one plan, use compare for different runs"
+        "{other} is not a shard of the same run as {first}: `{key}` is {theirs} in {other} and {ours} in {first}; merge is for shards of one run, use compare for different runs"
     )]
     NotOneRun {
         first: PathBuf,
@@ -80,11 +74,9 @@ pub(crate) enum CommandError {
         ours: String,
         theirs: String,
     },
-    #[error(
-        "{0} was not measured as a shard (--shard I/N), so it is no part of a larger run; use compare for runs of their own"
-    )]
+    #[error("{0} was not measured as a shard (--shard I/N); use compare for separate runs")]
     NoShard(PathBuf),
-    #[error("{first} and {other} are the same run, and a copy is no repeat; give each run once")]
+    #[error("{first} and {other} are the same run; give each run once")]
     SameRun { first: PathBuf, other: PathBuf },
     #[error("{first} and {other} are both shard {shard}; give each shard once")]
     SameShard {
@@ -93,31 +85,29 @@ pub(crate) enum CommandError {
         shard: String,
     },
     #[error(
-        "{0} does not say when its clock began (`clock.unix_epoch_ns`), so its times cannot be put beside those of other shards; run the shards again with this version"
+        "{0} does not record the start of its clock (`clock.unix_epoch_ns`), so its times cannot be aligned with other shards; run the shards again with this version"
     )]
     NoEpoch(PathBuf),
     #[error(
-        "`{}` cannot be the name of a baseline; use letters, digits and -_.+=,@, and no point at the beginning",
+        "`{}` is not a valid baseline name; use letters, digits and -_.+=,@, and no leading dot",
         .0.escape_debug()
     )]
     BaselineName(String),
-    #[error(
-        "there is a baseline {0} already; choose another name, or put this one in its place with --replace"
-    )]
+    #[error("baseline {0} already exists; choose another name, or replace it with --replace")]
     BaselineExists(String),
     #[error(
-        "there is no baseline {name} in {folder}{}; save one with `bench-report baseline save {name} RUN`, or name its folder with --baselines",
-        if known.is_empty() { String::new() } else { format!(" (it has {})", known.join(", ")) }
+        "there is no baseline {name} in {folder}{}; save one with `bench-report baseline save {name} RUN`, or set the folder with --baselines",
+        if known.is_empty() { String::new() } else { format!(" (it contains {})", known.join(", ")) }
     )]
     NoBaseline {
         name: String,
         folder: PathBuf,
         known: Vec<String>,
     },
-    #[error("{path} is not a baseline that this program reads: {problem}; save it again")]
+    #[error("{path} is not a valid baseline: {problem}; save it again")]
     BadBaseline { path: PathBuf, problem: String },
     #[error(
-        "{run} cannot be trusted: {why}; a baseline of it would mislead every comparison: measure it again, or save it all the same with --untrusted"
+        "{run} is untrusted: {why}; it would mislead every comparison: measure it again, or save it anyway with --untrusted"
     )]
     UntrustedBaseline { run: PathBuf, why: String },
     #[error("{0}")]

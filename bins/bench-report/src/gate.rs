@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     let (base, new) = arguments.from.sides(&arguments.runs)?;
     let [new] = new.as_slice() else {
         return Err(CommandError::Usage(
-            "a gate holds one run (or a folder of its repeats) against a base; with --baseline give NEW alone"
+            "a gate compares one run (or a folder of repeats) with a base; with --baseline, give only NEW"
                 .to_owned(),
         ));
     };
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     };
     if gates.is_empty() && found.incomparable.is_empty() {
         return Err(CommandError::Usage(
-            "--max-regression names no gate; write --max-regression 'e2e.p95:5%'".to_owned(),
+            "--max-regression is empty; write for example --max-regression 'e2e.p95:5%'".to_owned(),
         ));
     }
     let refused = &found.incomparable;
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Gate) -> Result<Done, CommandError> {
     notes.extend(
         refused
             .iter()
-            .map(|why| format!("the gate cannot be held: {why}")),
+            .map(|why| format!("the gate cannot be evaluated: {why}")),
     );
     Ok(Done {
         output,
@@ -100,7 +100,7 @@ fn verdict(gates: &[GateOutcome], refused: &[String], strict: bool) -> (&'static
     } else if any(GateVerdict::Regressed) {
         ("missed", MISSED)
     } else if any(GateVerdict::CannotTell) || strict && !gates.iter().all(GateOutcome::is_certain) {
-        ("cannot tell, which is no pass", MISSED)
+        ("cannot tell, which counts as missed", MISSED)
     } else {
         ("passed", 0)
     }
@@ -138,7 +138,7 @@ fn lines(verdict: &str, gates: &[GateOutcome], strict: bool) -> String {
             gate.times_as_many()
                 .filter(|_| unsure || gate.verdict == GateVerdict::CannotTell)
                 .map_or_else(String::new, |times| format!(
-                    "; about {:.0} times as many requests would decide",
+                    "; about {:.0} times as many requests are needed to decide",
                     times.ceil()
                 )),
         );

@@ -62,7 +62,7 @@ pub(crate) fn check(run: &RunRecord, dir: &Path, begun: bool) -> Result<Check, C
     let any = !JournalFile::Requests.parts_in(dir).is_empty();
     if any && !run.complete && !known.lists(JournalFile::Requests) {
         found.unlisted = Some(format!(
-            "{}: whether the journals were changed, or their ends are missing, cannot be told",
+            "{}: it cannot be verified that the journals are unchanged and complete",
             known.problem
         ));
     }
@@ -85,7 +85,7 @@ fn unwritten(run: &RunRecord, dir: &Path) -> Option<String> {
     let kept = !requests.parts_in(dir).is_empty();
     (kept && written < counted).then(|| {
         format!(
-            "{written} of {counted} requests were written; the others are counted in run.json only"
+            "{written} of {counted} requests were written; the others are only counted in run.json"
         )
     })
 }
@@ -112,7 +112,7 @@ struct Known {
 impl Known {
     fn of(run: &RunRecord, dir: &Path) -> Result<Self, CommandError> {
         let path = dir.join(JOURNAL_FILE);
-        let unlisted = format!("{JOURNAL_FILE} lists none of the requests");
+        let unlisted = format!("{JOURNAL_FILE} lists no requests");
         let (parts, problem) = if run.journal.is_empty() {
             match read_file(&path, LONGEST_LIST) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -179,15 +179,14 @@ impl Check {
             return Ok(());
         };
         if metered(&path, u64::MAX)?.part(BEGIN_FILE) != *listed {
-            let told =
-                format!("{BEGIN_FILE} is not the one that {JOURNAL_FILE} was written beside");
+            let told = format!("{BEGIN_FILE} does not belong to {JOURNAL_FILE}");
             if begun {
                 self.foreign = Some(format!(
-                    "{told}: it is of the run {} (who changed it on purpose takes {JOURNAL_FILE} away)",
+                    "{told}: it is from the run {} (if it was changed on purpose, remove {JOURNAL_FILE})",
                     titled(run)
                 ));
             } else {
-                let told = format!("{told}: whether run.json is of this run cannot be told");
+                let told = format!("{told}: it cannot be verified that run.json is from this run");
                 self.unchecked.push(told);
             }
             return Ok(());
@@ -197,7 +196,7 @@ impl Check {
         let owner = owner.map_err(|source| CommandError::Schema { path, source })?;
         if (&owner.started_at, &owner.clock) != (&run.started_at, &run.clock) {
             self.foreign = Some(format!(
-                "run.json is of the run {}, and the journals are of {}",
+                "run.json is from the run {}, but the journals are from {}",
                 titled(run),
                 titled(&owner)
             ));
@@ -213,7 +212,7 @@ impl Check {
             let lines: u64 = listed.iter().map(|part| part.lines).sum();
             let name = file.part_name(0);
             let told = format!(
-                "{name} is not there; it held {}, left out",
+                "{name} is missing; its {} are left out",
                 bench_schema::counted(lines, "line")
             );
             self.unchecked.extend((lines > 0).then_some(told));
@@ -221,7 +220,7 @@ impl Check {
         }
         if listed.is_empty() {
             let missing = file.missing_in(dir).into_iter();
-            let told = |name| format!("{name} is missing, though later parts are there");
+            let told = |name| format!("{name} is missing although later parts exist");
             self.damage.extend(missing.map(told));
             return Ok(());
         }
@@ -231,7 +230,7 @@ impl Check {
         let strange = names.filter(|name| {
             !listed.iter().any(|part| part.file == *name) && may_follow.as_deref() != Some(name)
         });
-        let strange = strange.map(|name| format!("{name} is no part of this run"));
+        let strange = strange.map(|name| format!("{name} does not belong to this run"));
         self.damage.extend(strange);
         Ok(())
     }
@@ -252,7 +251,7 @@ impl Check {
                     lines => format!(" after line {lines}"),
                 };
                 self.unchecked.push(format!(
-                    "what was written to {}{after}, in the last seconds before the program ended, cannot be checked",
+                    "data written to {}{after}, in the last seconds before the program ended, cannot be verified",
                     part.file
                 ));
             }
@@ -281,7 +280,7 @@ fn changed(part: &JournalPart, dir: &Path, grew: bool) -> Result<Option<String>,
     }
     let told = if found.lines == part.lines {
         format!(
-            "{name} was changed: its {} lines are not those that were written",
+            "{name} was changed: its {} lines differ from those written",
             found.lines
         )
     } else {
@@ -327,7 +326,7 @@ impl Check {
                 let there = counts.get(&cell).copied().unwrap_or(0);
                 (there != told).then(|| {
                     format!(
-                        "requests.jsonl has {there} records of {}; run.json counts {told}",
+                        "requests.jsonl has {there} records of {}, but run.json counts {told}",
                         cell.escape_debug()
                     )
                 })
@@ -343,11 +342,11 @@ impl Check {
         );
         if !is_shard && holes > records.saturating_mul(FAR) {
             self.damage.push(format!(
-                "ids of requests go {holes} beyond the {records} records: some are damaged"
+                "{holes} request ids are missing between {records} records: some records are damaged"
             ));
         } else if !(run.complete || is_shard || holes == 0) {
             self.unchecked.push(format!(
-                "before the last ones {} left no record: in flight when the program ended, or lost",
+                "no record of {} from before the last record: in flight when the program ended, or lost",
                 bench_schema::counted(holes, "request")
             ));
         }
@@ -375,10 +374,13 @@ pub(crate) fn distrust(run: &mut RunRecord, damage: &[String]) {
     if damage.is_empty() {
         return;
     }
-    let message = format!("the journals are not whole: {}", damage.join("; "));
+    let message = format!(
+        "the journals are incomplete or damaged: {}",
+        damage.join("; ")
+    );
     run.trust.reasons.retain(|reason| reason.code != DAMAGED);
     run.trust.add([TrustReason {
-        next: Some("take them from a copy, or measure again".to_owned()),
+        next: Some("use an intact copy, or measure again".to_owned()),
         ..TrustReason::new(DAMAGED, TrustVerdict::Untrusted, message)
     }]);
 }
@@ -437,9 +439,9 @@ impl Damage {
         let unread = self
             .unread()
             .map(|lines| format!("{path}: {lines}; left out"));
-        let torn = self.torn.then(|| {
-            format!("{path}: its last line is torn, as a killed program leaves it; it is left out")
-        });
+        let torn = self
+            .torn
+            .then(|| format!("{path}: the incomplete last line of the killed run is left out"));
         unread.into_iter().chain(torn)
     }
 }
@@ -460,7 +462,7 @@ impl<T: Entry> Values<T> {
         let named: Vec<_> = missing.into_iter().take(MOST_LINES).collect();
         let told = || {
             format!(
-                "{}: parts of the journal are missing ({}); what they held is left out",
+                "{}: parts of the journal are missing ({}); their content is left out",
                 run.display(),
                 named.join(", ")
             )
@@ -485,7 +487,7 @@ impl<T: Entry> Values<T> {
             };
             if bad.problem != Problem::Torn && !self.damaged_ok {
                 let why = match bad.problem {
-                    Problem::Unreadable => ": it is damaged, or of a newer version",
+                    Problem::Unreadable => ": it is damaged, or from a newer version",
                     _ => "",
                 };
                 return Err(CommandError::Damaged {

@@ -53,7 +53,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
     notes.extend(clocks.notes());
     let Some(first) = shards.first() else {
         return Err(CommandError::Usage(
-            "merge needs the run directories of two shards or more".to_owned(),
+            "merge needs the run directories of at least two shards".to_owned(),
         ));
     };
     let record = blank(&first.record, shards, clocks);
@@ -73,7 +73,7 @@ fn join(shards: &[RunFolder], clocks: &Clocks, out: &Path) -> Result<RunFolder, 
         Ok(())
     })?;
     let readings = journals::readings(shards, clocks, out)?;
-    notes.push(format!("{} shards joined", shards.len()));
+    notes.push(format!("{} shards merged", shards.len()));
     notes.extend(requests.notes);
     notes.extend(readings.notes);
     let mut merged = RunFolder::of(out, record, notes);
@@ -223,8 +223,8 @@ fn distrust(run: &mut RunRecord, spans: &journals::Spans, shards: usize) {
             TrustVerdict::Doubtful
         };
         let share = overlap * 100.0;
-        let message = format!("the shards measured together for {share:.0} % of the time only");
-        let next = "let them --meet, or start them together with --start-at and check the clocks of their hosts";
+        let message = format!("the shards measured at the same time for only {share:.0} % of the time");
+        let next = "use --meet, or start the shards together with --start-at and check the clocks of their hosts";
         TrustReason {
             next: Some(next.to_owned()),
             cell: Some(cell),
@@ -248,14 +248,14 @@ fn distrust_clocks(run: &mut RunRecord, spans: &journals::Spans, clocks: &Clocks
         let share = bound.as_secs_f64() / shortest.as_secs_f64();
         let wide = (share > journals::BOUND).then(|| {
             let what = format!(
-                "the shards' clocks are known to {bound} only, {:.1} % of the time that was measured",
+                "the clock offset between shards is known only to {bound}, {:.1} % of the measured time",
                 share * 100.0
             );
-            doubt("clock_bound", what, "measure longer, or nearer to shard 0", (share, journals::BOUND))
+            doubt("clock_bound", what, "measure longer, or closer to shard 0", (share, journals::BOUND))
         });
         let step = (moved > Nanos::ZERO).then(|| {
-            let what = format!("a shard's clock moved by {moved} more than clocks drift");
-            doubt("clocks_moved", what, "look for a host that was suspended or moved", (moved.as_secs_f64(), 0.0))
+            let what = format!("a shard's clock moved by {moved} more than normal clock drift");
+            doubt("clocks_moved", what, "check whether a host was suspended or migrated", (moved.as_secs_f64(), 0.0))
         });
         let of_cell = move |reason| TrustReason {
             cell: Some(cell.to_owned()),
@@ -299,9 +299,9 @@ fn missing(shards: &[RunFolder]) -> Option<String> {
     let named = named.join(", ");
     match (missing, more) {
         (0, _) => None,
-        (1, _) => Some(format!("shard {named} was not given")),
-        (_, 0) => Some(format!("shards {named} were not given")),
-        _ => Some(format!("shards {named} and {more} more were not given")),
+        (1, _) => Some(format!("shard {named} is missing")),
+        (_, 0) => Some(format!("shards {named} are missing")),
+        _ => Some(format!("shards {named} and {more} more are missing")),
     }
 }
 

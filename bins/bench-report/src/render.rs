@@ -40,7 +40,7 @@ pub(crate) fn recover(arguments: &Recover) -> Result<Done, CommandError> {
         return Ok(Done::well(
             String::new(),
             vec![format!(
-                "{} ended properly; there is nothing to recover, and nothing was changed (--anew concludes it again)",
+                "{} ended normally: nothing to recover, nothing was changed (use --anew to analyse it again)",
                 run.path.display()
             )],
         ));

@@ -18,7 +18,7 @@ use crate::{files, journal};
 /// How runs are read.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Reads {
-    /// Go on where the journals are damaged, with what can be read; the run is untrusted then.
+    /// Continue with damaged journals, using what can be read; the run is then untrusted.
     #[arg(long)]
     pub(crate) damaged_ok: bool,
 }
@@ -57,7 +57,7 @@ impl RunFolder {
         if !run.record.complete && run.record.cells.iter().any(is_blank) && run.has_requests() {
             if files::is_held(&run.path) {
                 run.notes.push(format!(
-                    "{} is still being measured; these are its requests so far",
+                    "{} is still being measured; this shows its requests so far",
                     run.path.display()
                 ));
             }
@@ -112,7 +112,7 @@ impl RunFolder {
                 let mut run = Self::read(&begun)?;
                 run.begun = true;
                 run.notes.push(format!(
-                    "{why}; its configuration is taken from {BEGIN_FILE}"
+                    "{why}; the configuration is taken from {BEGIN_FILE}"
                 ));
                 run.record.incomplete_reason = Some("run.json was damaged or lost".to_owned());
                 Ok(run)
@@ -270,7 +270,7 @@ impl RunFolder {
         let unread = lines.unread().chain(readings.unread()).collect();
         self.left_out(&done, unread)?;
         self.notes.push(format!(
-            "{}: {} made again from {}",
+            "{}: {} rebuilt from {}",
             self.path.display(),
             counted(self.record.cells.len(), "cell"),
             counted(done.requests, "record")
@@ -287,7 +287,7 @@ impl RunFolder {
             let cell = cell.escape_debug();
             let are = if *records == 1 { "is" } else { "are" };
             let records = counted(records, "request");
-            format!("{records} {are} of cell {cell}, which this run does not have")
+            format!("{records} {are} from cell {cell}, which this run does not have")
         });
         let unknown: Vec<String> = unknown.collect();
         if done.requests == 0 && !unknown.is_empty() {
@@ -295,7 +295,7 @@ impl RunFolder {
             let (titled, unknown) = (journal::titled(&self.record), unknown.join(", "));
             return Err(CommandError::OtherRun {
                 path: self.path.clone(),
-                whose: format!("{file} is of the run {titled}, and of the journals {unknown}"),
+                whose: format!("{file} is from the run {titled}, and in the journals {unknown}"),
             });
         }
         let left_out = |what| format!("{}: {what}; they are left out", self.path.display());
@@ -365,7 +365,7 @@ fn reason(run: &RunRecord, requests: u64, empty: &[String]) -> String {
     let missing = if empty.is_empty() {
         String::new()
     } else {
-        format!(", never begun: {}", empty.join(", "))
+        format!(", not started: {}", empty.join(", "))
     };
     let records = counted(requests, "record");
     format!("{why}; recovered from {records}{missing}")
@@ -405,7 +405,7 @@ pub(crate) fn against_themselves(base: &[RunFolder], new: &[RunFolder]) -> Vec<S
     let same = pairs.filter(|(old, new)| old.is_copy_of(new));
     let told = same.map(|(old, new)| {
         let (old, new) = (old.path.display(), new.path.display());
-        format!("{old} and {new} are the same run, which does not differ from itself")
+        format!("{old} and {new} are the same run, so there are no differences")
     });
     told.collect()
 }

@@ -65,15 +65,18 @@ struct Shop {
 impl Shop {
     fn answer(&self, request: &Request<Incoming>) -> Response<String> {
         let (status, body) = if request.method() != Method::GET {
-            (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned())
+            (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET is supported\n".to_owned(),
+            )
         } else if self.loopback && !names_loopback(request) {
             // a page from elsewhere whose name leads here
-            let why = "ask for 127.0.0.1 or localhost\n".to_owned();
+            let why = "use 127.0.0.1 or localhost\n".to_owned();
             (StatusCode::FORBIDDEN, why)
         } else {
             match self.page(request.uri().path()) {
                 Ok(Some(page)) => (StatusCode::OK, page),
-                Ok(None) => (StatusCode::NOT_FOUND, "there is no such page\n".to_owned()),
+                Ok(None) => (StatusCode::NOT_FOUND, "page not found\n".to_owned()),
                 Err(why) => {
                     let why = format!("{}\n", bench_report::harmless(&why.to_string()));
                     (StatusCode::INTERNAL_SERVER_ERROR, why)
@@ -140,7 +143,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<Done, CommandError> {
     let address = arguments.listen;
     let refused = |error: std::io::Error| {
         CommandError::Usage(format!(
-            "cannot listen on {address}: {error}; --listen 127.0.0.1:0 takes a free port"
+            "cannot listen on {address}: {error}; --listen 127.0.0.1:0 chooses a free port"
         ))
     };
     let runtime = tokio::runtime::Builder::new_current_thread()

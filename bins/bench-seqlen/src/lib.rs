@@ -11,7 +11,7 @@ use bench_workload::{DatasetSpec, LengthCategory, LengthSpec};
 /// The program.
 pub const PROGRAM: Program = bench_program::program(
     Benchmark::Seqlen,
-    "How cost grows with length: a realistic spread of lengths in categories, or a grid, with fitted scaling laws.",
+    "Latency by sequence length: a realistic mix of length categories, or a grid of lengths, with fitted scaling laws.",
     cells,
 );
 

@@ -10,7 +10,7 @@ use bench_workload::{DatasetSpec, LengthSpec};
 /// The program.
 pub const PROGRAM: Program = bench_program::program(
     Benchmark::Throughput,
-    "How much a server can serve and what load costs: a sweep of concurrency (closed loop) or of arrival rate (open loop).",
+    "Throughput of a server and latency under load: a sweep of concurrency (closed loop) or of request rate (open loop).",
     cells,
 );
 

@@ -83,7 +83,7 @@ fn an_objective_that_nothing_meets_is_said_at_once() -> Result {
         // which of the codes it is, trust has a say in
         assert_ne!(output.status.code(), Some(0));
         let said = String::from_utf8(output.stdout)?;
-        let told = format!("Capacity  none; already missed {at}");
+        let told = format!("Capacity  none; missed already {at}");
         assert!(said.contains(&told), "{said}");
     }
     Ok(())

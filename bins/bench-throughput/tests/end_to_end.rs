@@ -95,7 +95,7 @@ fn a_cell_that_is_precise_enough_is_not_repeated() -> Result {
     );
     let said = stderr(&output);
     assert!(
-        said.contains("precise enough after 1 of 3 repeats"),
+        said.contains("the requested precision was reached after 1 of 3 repeats"),
         "{said}"
     );
     Ok(())

@@ -407,7 +407,7 @@ fn a_header_without_a_colon_and_an_empty_key_file_are_told_without_values() -> R
     let header = format!("Authorization Bearer {KEY}");
     for (args, said) in [
         (["--header", &header], "`Name: value`"),
-        (["--api-key-file", empty], "there is no key in it"),
+        (["--api-key-file", empty], "it must hold the key"),
     ] {
         let output = bench(&["--url", "http://127.0.0.1:1"])
             .args(args)

@@ -236,7 +236,7 @@ fn a_shard_that_would_ask_something_else_is_refused_before_any_load() -> Result 
     for (run, output) in &shards {
         let said = stderr(output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("shard 2 is about to do something else than shard 0: `requests` is 31 there, and 30 in shard 0"), "{said}");
+        assert!(said.contains("shard 2 has a different configuration than shard 0: `requests` is 31 in shard 2 and 30 in shard 0"), "{said}");
         assert!(!run.exists(), "nothing was measured");
     }
     assert_eq!(seen(server), []);

@@ -219,7 +219,7 @@ fn a_ramp_of_concurrency_keeps_to_its_levels() -> Result {
         .stationarity
         .as_ref()
         .map(|s| s.reason.as_str());
-    assert_eq!(reason, Some("the number in flight is moved over the cell"));
+    assert_eq!(reason, Some("the load is ramped over the cell"));
     let report = std::fs::read_to_string(folder.path().join("run/report.md"))?;
     assert!(report.contains("concurrency 1 → 4"), "{report}");
     Ok(())
@@ -283,8 +283,7 @@ fn fewer_slots_than_shards_are_refused_unless_each_shard_is_to_have_them_all() -
     let (code, said) = shown(&[])?;
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("3 shards cannot share the 2 in flight of cell c2")
-            && said.contains("per_shard"),
+        said.contains("3 shards cannot share 2 in flight in cell c2") && said.contains("per_shard"),
         "{said}"
     );
     let (code, said) = shown(&["--per-shard"])?;

@@ -145,7 +145,7 @@ fn a_port_that_somebody_has_is_refused_before_anything_starts() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("answers at"),
+        stderr(&output).contains("already running at"),
         "{}",
         stderr(&output)
     );
@@ -212,7 +212,7 @@ fn settings_are_measured_once_and_the_faster_one_is_best_whatever_does_not_start
         before
     );
     assert!(
-        stderr(&again).contains("was measured before"),
+        stderr(&again).contains("was already measured"),
         "{}",
         stderr(&again)
     );

@@ -80,10 +80,7 @@ fn shard_0_shows_the_result_of_all_and_the_others_leave_it_to_it() {
     let said = text(&shards[1].stderr);
     assert_eq!(shards[1].status.code(), Some(0), "{said}");
     assert_eq!(text(&shards[1].stdout), "");
-    assert!(
-        said.contains("shard 0 has made one result of all"),
-        "{said}"
-    );
+    assert!(said.contains("shard 0 has merged all results"), "{said}");
 }
 
 #[test]

@@ -33,10 +33,10 @@ const NAME_AGE: Nanos = Nanos::from_secs(30);
 /// A Unix listener whose backlog is full says EAGAIN; there is nothing to wait on but time.
 const BACKLOG_PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
-const UNIX_SOCKET: &str = "Unix sockets carry no receive stamps";
+const UNIX_SOCKET: &str = "Unix sockets have no receive timestamps";
 
 fn no_stamps(error: &io::Error) -> String {
-    format!("the kernel gives no receive stamps: {error}")
+    format!("the kernel gives no receive timestamps: {error}")
 }
 
 async fn connect_path(path: &Path) -> io::Result<Watched> {
@@ -202,7 +202,7 @@ impl Connector {
         };
         let addresses: Rc<[SocketAddr]> = found.map_err(|error| dns(&error.to_string()))?.collect();
         if addresses.is_empty() {
-            return Err(dns("the answer was empty"));
+            return Err(dns("the DNS response was empty"));
         }
         self.names
             .borrow_mut()
@@ -262,10 +262,11 @@ impl Connector {
         let peer = endpoint.to_string();
         let unusable = |why: String| Fault::new(Stage::Tls, FailureKind::Tls, why);
         let (Some(config), Host::Tcp { name, .. }) = (&self.tls, endpoint.host()) else {
-            return Err(unusable(format!("{peer}: TLS was not set up")));
+            return Err(unusable(format!("{peer}: TLS is not configured")));
         };
-        let server = ServerName::try_from(name.clone())
-            .map_err(|error| unusable(format!("`{name}` cannot be in a certificate: {error}")))?;
+        let server = ServerName::try_from(name.clone()).map_err(|error| {
+            unusable(format!("`{name}` is not a valid certificate name: {error}"))
+        })?;
         let tls = TlsConnector::from(Arc::clone(config))
             .connect(server, socket)
             .await
@@ -277,7 +278,7 @@ impl Connector {
             HttpVersion::Auto => picked == Some(b"h2"),
         };
         if http2 && picked.is_some_and(|name| name != b"h2") {
-            return Err(unusable(format!("{peer} did not agree to HTTP/2 (ALPN)")));
+            return Err(unusable(format!("{peer} does not support HTTP/2 (ALPN)")));
         }
         Ok((Stream::Tls(Box::new(tls)), http2))
     }
@@ -317,7 +318,7 @@ pub(crate) async fn open_tunnel(
         // A byte at a time, so that nothing of the server's own bytes is taken. Once a connection.
         head.push(socket.read_u8().await.map_err(broken)?);
         if head.len() > LONGEST_HEAD {
-            return Err(refused(proxy, "a head without an end"));
+            return Err(refused(proxy, "an incomplete response head"));
         }
     }
     let text = String::from_utf8_lossy(&head);
@@ -332,7 +333,7 @@ fn refused(proxy: &str, answer: &str) -> Fault {
     Fault::new(
         Stage::Connect,
         FailureKind::Other,
-        format!("the proxy {proxy} opened no tunnel: {answer}"),
+        format!("the proxy {proxy} refused to open a tunnel: {answer}"),
     )
 }
 
@@ -389,7 +390,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, ClientError> {
             .map_or_else(|| "none was found".to_owned(), ToString::to_string);
         return Err(ClientError::Tls {
             problem: format!(
-                "this system has no trusted certificates ({why}); name an authority (--ca) or do without checking (--insecure)"
+                "this system has no trusted certificates ({why}); set a certificate authority (--ca) or disable verification (--insecure)"
             ),
         });
     }
@@ -404,7 +405,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ClientError
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| file(what, path, &error))?;
     if found.is_empty() {
-        return Err(file(what, path, &"it holds none; it must be PEM"));
+        return Err(file(
+            what,
+            path,
+            &"it contains none; the file must be in PEM format",
+        ));
     }
     Ok(found)
 }

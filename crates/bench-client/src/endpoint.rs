@@ -41,12 +41,12 @@ impl Endpoint {
             .split_once("://")
             .ok_or_else(|| refuse("it has no scheme; write http://, https:// or unix://"))?;
         if rest.contains(['?', '#']) {
-            return Err(refuse("a query or fragment has no place in a base URL"));
+            return Err(refuse("a base URL must not have a query or fragment"));
         }
         match scheme.to_ascii_lowercase().as_str() {
             "unix" if rest.starts_with('/') => Ok(Self::unix(PathBuf::from(rest), "")),
             "unix" => Err(refuse(
-                "write unix:// and an absolute path: unix:///run/server.sock",
+                "write unix:// followed by an absolute path: unix:///run/server.sock",
             )),
             "http+unix" => {
                 let (path, prefix) = split_path(rest);
@@ -57,7 +57,7 @@ impl Endpoint {
             }
             "http" => Self::tcp(rest, false).map_err(refuse),
             "https" => Self::tcp(rest, true).map_err(refuse),
-            _ => Err(refuse("only http, https, unix and http+unix are known")),
+            _ => Err(refuse("the scheme must be http, https, unix or http+unix")),
         }
     }
 
@@ -98,10 +98,12 @@ impl Endpoint {
     fn tcp(rest: &str, secure: bool) -> Result<Self, &'static str> {
         let (authority, prefix) = split_path(rest);
         if authority.contains('@') {
-            return Err("credentials in a URL are not used; give them as a header or an API key");
+            return Err("credentials in a URL are not supported; use --header or an API key");
         }
         let (name, port) = if let Some(v6) = authority.strip_prefix('[') {
-            let (name, after) = v6.split_once(']').ok_or("an IPv6 address ends with ]")?;
+            let (name, after) = v6
+                .split_once(']')
+                .ok_or("an IPv6 address must end with ]")?;
             (
                 name,
                 after.strip_prefix(':').filter(|port| !port.is_empty()),
@@ -127,7 +129,7 @@ impl Endpoint {
                 .parse()
                 .ok()
                 .filter(|&port| port != 0)
-                .ok_or("a port is a number from 1 to 65535")?,
+                .ok_or("the port must be a number from 1 to 65535")?,
         };
         if !prefix.is_ascii() || prefix.contains(char::is_whitespace) {
             return Err("the path must be percent-encoded");

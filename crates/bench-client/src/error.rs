@@ -12,7 +12,7 @@ use bench_schema::Stage;
 #[expect(missing_docs, reason = "the message says what each field is")]
 pub enum ClientError {
     /// A target without a URL.
-    #[error("the target has no URL; name at least one, for example http://127.0.0.1:8000")]
+    #[error("the target has no URL; give at least one, for example http://127.0.0.1:8000")]
     NoEndpoint,
     /// A URL that is not understood.
     #[error("`{url}` is not a usable URL: {problem}")]
@@ -39,23 +39,23 @@ pub enum ClientError {
     #[error("TLS: {problem}")]
     Tls { problem: String },
     /// The kernel gave no timer for pacing.
-    #[error("no timer for pacing; are there file descriptors left (ulimit -n)?")]
+    #[error("cannot create a timer; check the limit on file descriptors (ulimit -n)")]
     Timer(#[source] io::Error),
     /// Nothing to fetch pages with.
-    #[error("no thread to fetch pages on: {0}")]
+    #[error("cannot start a thread for fetching pages: {0}")]
     FetchThread(io::Error),
     /// A plain request (probe, scrape) that did not get an answer.
     #[error("{url}: {message}")]
     Fetch { url: String, message: String },
     /// A plain request that had no answer in time.
-    #[error("{url}: no answer within {waited:?} ({stage} stage)")]
+    #[error("{url}: no response within {waited:?} ({stage} stage)")]
     NoAnswer {
         url: String,
         waited: Duration,
         stage: Stage,
     },
     /// The server was not ready in time.
-    #[error("{url} was not ready after {waited_s:.0} s (last answer: {last})")]
+    #[error("{url} was not ready after {waited_s:.0} s (last response: {last})")]
     NotReady {
         url: String,
         /// Seconds waited.

@@ -310,7 +310,7 @@ impl<'a> RequestExecution<'a> {
             let nothing = Fault::new(
                 Stage::Headers,
                 FailureKind::Closed,
-                "the connection ended without an answer",
+                "the connection ended without a response",
             );
             self.close(end.into_outcome(|| nothing.into_outcome()), at);
             return None;

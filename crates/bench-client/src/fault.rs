@@ -30,12 +30,12 @@ impl Fault {
     pub(crate) fn io(stage: Stage, error: &io::Error, peer: &str) -> Self {
         let kind = kind_of(error);
         let message = match kind {
-            FailureKind::Refused => format!("nobody listens at {peer} (connection refused)"),
+            FailureKind::Refused => format!("nothing is listening at {peer} (connection refused)"),
             FailureKind::Reset => format!("{peer} reset the connection"),
             FailureKind::Closed => format!("{peer} closed the connection"),
-            FailureKind::Unreachable => format!("there is no way to {peer}: {}", short(error)),
+            FailureKind::Unreachable => format!("{peer} is unreachable: {}", short(error)),
             FailureKind::ClientResources => format!(
-                "this machine has run out of something for a connection to {peer}: {}{}",
+                "this machine lacks resources for a connection to {peer}: {}{}",
                 short(error),
                 advice(error)
             ),
@@ -50,10 +50,10 @@ impl Fault {
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
         let why = match rustls {
             Some(rustls::Error::InvalidMessage(_)) => {
-                format!("{peer} does not speak TLS on this port; is the URL meant to be http://?")
+                format!("{peer} does not use TLS on this port; should the URL be http://?")
             }
             Some(rustls::Error::InvalidCertificate(problem)) => format!(
-                "{peer} shows a certificate that is not accepted ({}); --ca names another authority, --insecure accepts any",
+                "the certificate of {peer} is not accepted ({}); set another authority with --ca, or accept any certificate with --insecure",
                 plainly(problem)
             ),
             Some(other) => format!("{peer}: {other}"),
@@ -77,7 +77,7 @@ impl Fault {
         }
         let (kind, why) = match broken {
             Break::Closed => {
-                let why = "closed the connection before the answer was complete";
+                let why = "closed the connection before the response was complete";
                 (FailureKind::Closed, format!("{peer} {why}"))
             }
             Break::TooLarge => {
@@ -105,16 +105,16 @@ fn not_http(why: &str, log: &ReadLog, peer: &str) -> String {
     match log.opening() {
         // A TLS alert or handshake record.
         Some([0x15 | 0x16, 0x03, ..]) => {
-            format!("{peer} answers in TLS; is the URL meant to be https://?")
+            format!("{peer} responds with TLS; should the URL be https://?")
         }
         Some([0, 0, _, 4, ..]) => {
-            format!("{peer} answers in HTTP/2 although HTTP/1.1 was spoken")
+            format!("{peer} responds in HTTP/2 to an HTTP/1.1 request")
         }
         Some(opening) => format!(
-            "{peer} does not answer in HTTP ({why}); its first bytes: {:?}",
+            "{peer} does not respond in HTTP ({why}); its first bytes: {:?}",
             String::from_utf8_lossy(&opening)
         ),
-        None => format!("{peer} does not answer in HTTP: {why}"),
+        None => format!("{peer} does not respond in HTTP: {why}"),
     }
 }
 
@@ -147,7 +147,7 @@ fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::MFILE) => "; raise the limit on open files (ulimit -n)",
         Some(Errno::ADDRNOTAVAIL) => {
-            "; all local ports are taken: reuse connections, or widen net.ipv4.ip_local_port_range"
+            "; all local ports are in use: reuse connections, or widen net.ipv4.ip_local_port_range"
         }
         _ => "",
     }
@@ -163,7 +163,7 @@ fn short(error: &io::Error) -> String {
 fn plainly(problem: &rustls::CertificateError) -> String {
     let name = format!("{problem:?}");
     if name.contains("CaUsedAsEndEntity") {
-        "it is an authority's own, CA:TRUE, which no server may show".to_owned()
+        "it is a CA certificate (CA:TRUE), which servers must not use".to_owned()
     } else {
         name
     }
@@ -222,7 +222,7 @@ fn status_message(head: &Parts) -> String {
     let status = head.status;
     match head.headers.get(LOCATION) {
         Some(to) if status.is_redirection() => format!(
-            "HTTP {status}, to {}; redirects are not followed, give the URL itself",
+            "HTTP {status}, to {}; redirects are not followed, use the final URL",
             String::from_utf8_lossy(to.as_bytes())
         ),
         _ => format!("HTTP {status}"),
@@ -248,7 +248,7 @@ pub(crate) fn unusable_content(headers: &HeaderMap) -> Option<String> {
         && !coding.eq_ignore_ascii_case("identity")
     {
         return Some(format!(
-            "the body is compressed ({coding}), which was not asked for"
+            "the body is compressed ({coding}), which was not requested"
         ));
     }
     let media = text(CONTENT_TYPE)?.trim();
@@ -256,7 +256,7 @@ pub(crate) fn unusable_content(headers: &HeaderMap) -> Option<String> {
         .get(..9)
         .is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"))
         .then(|| {
-            format!("an HTML page came instead of an answer ({media}); is this the API's URL?")
+            format!("the server returned an HTML page instead of an API response ({media}); check the URL")
         })
 }
 

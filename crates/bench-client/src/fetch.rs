@@ -279,7 +279,7 @@ impl Fetcher {
 fn thread_gone(endpoint: &Endpoint) -> ClientError {
     ClientError::Fetch {
         url: endpoint.to_string(),
-        message: "the thread that fetches pages has ended, or has too many to fetch".to_owned(),
+        message: "the thread that fetches pages has ended, or is overloaded".to_owned(),
     }
 }
 

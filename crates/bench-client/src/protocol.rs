@@ -263,12 +263,12 @@ impl From<serde_json::Error> for DecodeError {
 pub enum ProtocolError {
     /// The name is not known.
     #[error(
-        "no protocol is called `{name}`; known are {known}; for anything else use `template:FILE`"
+        "unknown protocol `{name}`; known protocols: {known}; for any other protocol use `template:FILE`"
     )]
     Unknown { name: String, known: String },
     /// `template` was asked for without the file that describes it.
     #[error(
-        "the protocol `template` needs a description: use `template:FILE` (docs/protocols.md shows one)"
+        "the protocol `template` needs a file: use `template:FILE` (docs/protocols.md has an example)"
     )]
     TemplateWithoutFile,
     /// The template's file cannot be read.
@@ -279,7 +279,7 @@ pub enum ProtocolError {
         source: std::io::Error,
     },
     /// The template's file is not a template.
-    #[error("the template `{path}` is not one: {source}; docs/protocols.md lists its keys")]
+    #[error("the template `{path}` is invalid: {source}; docs/protocols.md lists its keys")]
     TemplateSyntax {
         path: String,
         #[source]
@@ -287,12 +287,12 @@ pub enum ProtocolError {
     },
     /// A path of the template is not a JSON pointer.
     #[error(
-        "`{pointer}` in the template's `{key}` is no JSON pointer; it begins with `/`, as in `/choices/0/text`"
+        "`{pointer}` in the template's `{key}` is not a JSON pointer; start it with `/`, as in `/choices/0/text`"
     )]
     Pointer { key: &'static str, pointer: String },
     /// The template's body uses a placeholder that does not exist.
     #[error(
-        "the template's body has the placeholder `{{{{{name}}}}}`, which does not exist; known are {known}"
+        "the template's body has the unknown placeholder `{{{{{name}}}}}`; known placeholders: {known}"
     )]
     Placeholder { name: String, known: String },
 }

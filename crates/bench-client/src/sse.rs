@@ -39,7 +39,7 @@ pub trait SseDecoder {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SseError {
     /// One event, or one line, is longer than the limit.
-    #[error("an event of the stream is larger than the client's limit of {limit} bytes")]
+    #[error("a stream event is larger than the client's limit of {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: usize,

@@ -297,7 +297,7 @@ fn documents_that_say_nothing_of_an_answer_are_none() {
         let ended = format!("{said}data: [DONE]\n\n");
         let outcome = answer(&[(&ended, at)], StreamEnd::Eof).outcome;
         assert!(
-            matches!(&outcome, Outcome::Failed { failure: FailureKind::Empty, message, .. } if message.contains("they begin with")),
+            matches!(&outcome, Outcome::Failed { failure: FailureKind::Empty, message, .. } if message.contains("it begins with")),
             "{outcome:?}"
         );
         let cut = answer(&[(said, at)], StreamEnd::Eof).outcome;

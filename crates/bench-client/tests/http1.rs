@@ -453,7 +453,7 @@ fn redirects_html_pages_and_compressed_bodies_are_named_for_what_they_are() {
         (
             "HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
             FailureKind::Http,
-            "does not answer in HTTP",
+            "does not respond in HTTP",
         ),
         (
             "\x15\x03\x01\x00\x02\x02\x46",

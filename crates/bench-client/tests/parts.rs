@@ -99,7 +99,7 @@ fn the_host_header_names_a_port_only_where_it_is_not_the_default() {
 fn a_url_that_cannot_be_used_says_why_and_never_shows_a_password() {
     for (url, why) in [
         ("localhost:8000", "no scheme"),
-        ("ftp://h", "only http"),
+        ("ftp://h", "must be http"),
         ("http://", "no host"),
         ("http://h:0", "port"),
         ("http://h:99999", "port"),

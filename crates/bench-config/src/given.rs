@@ -295,7 +295,7 @@ impl Given {
                 // to the parser it would be a list of nothing
                 let is_list = meant.is_some_and(|key| keys::shape(key) == Shape::List);
                 let message = match read {
-                    Ok(_) if text.is_empty() && is_list => "is given, and empty".to_owned(),
+                    Ok(_) if text.is_empty() && is_list => "is empty".to_owned(),
                     Ok(_) => {
                         right.push(arg);
                         continue;
@@ -358,7 +358,7 @@ impl Given {
 
     /// Keys that are not given together with another.
     fn exclude(&mut self, other: &str, keys: &[&str], wrong: &str) {
-        let help = format!("take `{{key}}` or `{other}` out");
+        let help = format!("remove `{{key}}` or `{other}`");
         self.refuse(keys, wrong, Some(&help));
     }
 
@@ -383,30 +383,30 @@ impl Given {
     fn check_search(&mut self) {
         let wanted = self.settings.load.precision.clone();
         if !self.settings.load.find_capacity {
-            let help = Some("add `find_capacity`, or take it out");
-            let wrong = "belongs to the search for a capacity";
+            let help = Some("add `find_capacity`, or remove it");
+            let wrong = "is only for a capacity search";
             self.refuse(&["closed", "attain", "budget"], wrong, help);
             if wanted.iter().any(|w| matches!(w, Wanted::Capacity(_))) {
-                let help = "name the figure, p99:ttft=5%, or add `find_capacity`";
-                self.complain("precision", "does not say of which figure", Some(help));
+                let help = "name the metric, such as p99:ttft=5%, or add `find_capacity`";
+                self.complain("precision", "does not name a metric", Some(help));
             }
             return;
         }
         let objectives = &self.settings.objectives;
         if objectives.slo.is_empty() && objectives.scenarios.is_none() {
             let help = "add `slo`, such as p99:ttft=500ms";
-            let wrong = "there is no objective that the capacity could be for";
+            let wrong = "a capacity search needs at least one objective";
             self.complain("find_capacity", wrong, Some(help));
         }
         for (keys, wrong) in NOT_SEARCHED {
             self.exclude("find_capacity", keys, wrong);
         }
         let help = Some("search from one machine, or measure given rates with `shard`");
-        let wrong = "a search cannot be divided: its shards would not choose the same loads";
+        let wrong = "a search cannot be split into shards: they would choose different loads";
         self.refuse(&["shard"], wrong, help);
         if carries_its_rate(&self.settings.load.arrival) {
             let help = Some("write poisson, constant or gamma:COV");
-            let wrong = "these arrivals have a rate of their own, and a search chooses it";
+            let wrong = "this arrival process sets its own rate, but a search chooses the rate";
             self.complain("arrival", wrong, help);
         }
         // A search is of rates, or of concurrencies.
@@ -416,13 +416,13 @@ impl Given {
             self.refuse(&["think_time"], OF_CLOSED_LOOPS, Some("add `closed`"));
         }
         if !matches!(wanted.as_slice(), [] | [Wanted::Capacity(_)]) {
-            let wrong = "is that of the capacity, which is one figure";
+            let wrong = "must be a single width, that of the capacity";
             self.complain("precision", wrong, Some("write one width, such as 5%"));
         }
         let budget = self.settings.load.budget;
         if matches!(budget, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
-            let wrong = "must be more than 0: nothing would be measured";
-            self.complain("budget", wrong, Some("take it out"));
+            let wrong = "must be more than 0, otherwise nothing is measured";
+            self.complain("budget", wrong, Some("remove it"));
         }
     }
 
@@ -432,17 +432,17 @@ impl Given {
         let searched = self.settings.load.find_capacity;
         let own_rate = carries_its_rate(&self.settings.load.arrival);
         if self.has("rate") {
-            let help = Some("for an open loop with a cap in flight write `in_flight_cap`");
-            let wrong = "a cell is a closed loop (concurrency) or an open one (rate), not both";
+            let help = Some("to cap the requests in flight of an open loop, use `in_flight_cap`");
+            let wrong = "use either a closed loop (concurrency) or an open loop (rate), not both";
             self.refuse(&["concurrency"], wrong, help);
         } else if !own_rate && !searched {
             let help = Some("add `rate`, requests per second");
             self.refuse(&["arrival", "in_flight_cap"], "needs an open loop", help);
         }
         if own_rate {
-            let wrong = "these arrivals are an open loop, which has no concurrency";
+            let wrong = "this arrival process is an open loop, which has no concurrency";
             self.exclude("arrival", &["concurrency"], wrong);
-            let wrong = "these arrivals have a rate of their own";
+            let wrong = "this arrival process sets its own rate";
             self.exclude("arrival", &["rate"], wrong);
         }
         if own_rate || self.has("rate") {
@@ -450,18 +450,18 @@ impl Given {
         }
         self.check_companions();
         if self.has("client_cert") != self.has("client_key") {
-            let wrong = "a client certificate and its key go together";
-            let help = Some("give client_cert and client_key");
+            let wrong = "a client certificate needs its key, and the key its certificate";
+            let help = Some("set both client_cert and client_key");
             self.complain("client_cert", wrong, help);
         }
         if self.has("api_key_env") {
-            let wrong = "the key comes from a variable or from a file, not from both";
-            self.refuse(&["api_key_file"], wrong, Some("take one of the two out"));
+            let wrong = "the key can come from a variable or from a file, not from both";
+            self.refuse(&["api_key_file"], wrong, Some("remove one of the two"));
         }
         let stops = self.settings.load.cancel_after;
         if matches!(stops, Some(Amount::Count(0) | Amount::Time(Nanos::ZERO))) {
-            let wrong = "must be more than 0: nothing would be asked";
-            self.complain("cancel_after", wrong, Some("take it out"));
+            let wrong = "must be more than 0, otherwise nothing is received";
+            self.complain("cancel_after", wrong, Some("remove it"));
         }
         self.check_lengths();
     }
@@ -469,8 +469,8 @@ impl Given {
     /// Keys that say nothing without another.
     fn check_companions(&mut self) {
         if !self.has("prometheus") {
-            let help = Some("add `prometheus`, the address of that server");
-            let wrong = "there is no Prometheus server to ask";
+            let help = Some("add `prometheus`, the address of the Prometheus server");
+            let wrong = "it needs a Prometheus server";
             let keys = [
                 "prometheus_gpus",
                 "prometheus_query",
@@ -479,8 +479,8 @@ impl Given {
             self.refuse(&keys, wrong, help);
         }
         if !self.has("shard") {
-            let help = Some("add `shard`, which part this is");
-            self.refuse(&["per_shard", "meet"], "there are no shards", help);
+            let help = Some("add `shard`, the part that this client runs");
+            self.refuse(&["per_shard", "meet"], "is only for shards", help);
         }
         let client = &self.settings.client;
         if client.part().1 > 1 && !client.per_shard && !self.has("meet") {
@@ -490,7 +490,11 @@ impl Given {
         }
         if !self.settings.versus.is_asked() {
             let help = Some("add `versus`, the second server");
-            self.refuse(&["blocks", "margin"], "there is no second side", help);
+            self.refuse(
+                &["blocks", "margin"],
+                "is only for a comparison of two servers",
+                help,
+            );
         }
         if self.settings.server.vary.is_empty() && self.settings.load.factor.is_empty() {
             let help = Some("add `factor` or `vary`, or take it out");
@@ -505,20 +509,23 @@ impl Given {
         let Some(command) = self.settings.server.server.clone() else {
             let help = Some("add `server`, the command that starts it");
             let keys = ["server_start_timeout", "vary", "only", "rounds", "baseline"];
-            self.refuse(&keys, "there is no server to start", help);
+            self.refuse(&keys, "is only for a server that is started", help);
             return;
         };
         self.check_vary(&command);
         let takes_port = placeholders(&command).contains(&PORT);
         match (takes_port, self.settings.target.url.as_slice()) {
             (false, []) => {
-                let help = "write {port} in the command where its port stands, or add `url`";
-                self.complain("server", "does not say where it listens", Some(help));
+                let help = "write {port} in the command in place of the port, or add `url`";
+                self.complain(
+                    "server",
+                    "does not contain {port}, and there is no `url`",
+                    Some(help),
+                );
             }
             (true, [_, ..]) => {
-                let wrong =
-                    "the server is to listen on a free port ({port}), and `url` says another";
-                self.complain("url", wrong, Some("take {port} or `url` out"));
+                let wrong = "the command uses a free port ({port}), so `url` cannot be set";
+                self.complain("url", wrong, Some("remove {port} or `url`"));
             }
             _ => {}
         }
@@ -535,20 +542,19 @@ impl Given {
             |name: &&&str| **name != PORT && !asked.vary.iter().any(|vary| vary.name == **name);
         if let Some(name) = names.iter().find(unknown) {
             let wrong = format!("`{{{name}}}` has no values");
-            let help =
-                format!("add --vary {name}=VALUE,VALUE, or write the value into the command");
+            let help = format!("add --vary {name}=VALUE,VALUE, or write the value in the command");
             self.complain("server", wrong, Some(&help));
         }
         for (i, Vary { name, .. }) in asked.vary.iter().enumerate() {
             let wrong = match name.as_str() {
-                PORT => "a free port is put in for {port}; it cannot be varied".to_owned(),
+                PORT => "{port} is replaced by a free port and cannot be varied".to_owned(),
                 name if asked.vary.iter().take(i).any(|other| other.name == name) => {
                     format!("`{name}` is varied twice")
                 }
                 name if !names.contains(&name) => format!("the command has no `{{{name}}}`"),
                 _ => continue,
             };
-            let help = Some("write {NAME} in `server` where its value stands");
+            let help = Some("write {NAME} in `server` in place of the value");
             self.complain("vary", wrong, help);
         }
         let known = |name: &str, value: &String| {
@@ -558,7 +564,7 @@ impl Given {
         for Only { of, with } in &asked.only {
             let mut others = with.values.iter();
             if !known(&of.0, &of.1) || !others.all(|value| known(&with.name, value)) {
-                let help = "a constraint is of names and values of `vary`";
+                let help = "use names and values of `vary`";
                 self.complain("only", "no setting has one of these values", Some(help));
             }
         }
@@ -574,18 +580,18 @@ impl Given {
     /// What several settings of a server cannot have.
     fn check_settings(&mut self, asked: &ServerSettings) {
         if asked.vary.is_empty() {
-            let help = Some("add `vary`, or take it out");
+            let help = Some("add `vary`, or remove it");
             let keys = ["only", "rounds", "baseline"];
-            self.refuse(&keys, "there is only one setting", help);
+            self.refuse(&keys, "needs several settings", help);
             return;
         }
         let settings = asked.settings();
         if settings.is_empty() {
-            self.complain("only", "no setting is left", Some("take a constraint out"));
+            self.complain("only", "no setting is left", Some("remove a constraint"));
         }
         if settings.len() > MOST_SETTINGS {
             let wrong = format!("more than {MOST_SETTINGS} settings");
-            let help = Some("give fewer values, or constraints with `only`");
+            let help = Some("use fewer values, or add constraints with `only`");
             self.complain("vary", wrong, help);
             return;
         }
@@ -596,7 +602,7 @@ impl Given {
             self.complain("vary", wrong, None);
         }
         let of_one = ["target", "start_at", "metrics_listen"];
-        self.exclude("vary", &of_one, "belongs to a single run");
+        self.exclude("vary", &of_one, "is only for a single run");
     }
 
     /// What two sides in turns cannot do.
@@ -613,14 +619,14 @@ impl Given {
             .all(|other| self.settings.target.url.contains(other));
         if self.settings.target.url.is_empty() {
             let help = "add `url`; `bench-engine serve` starts the embedded engine";
-            self.complain(key, "needs a first side that is running", Some(help));
+            self.complain(key, "needs a first server that is running", Some(help));
         }
         if one_server && self.settings.workload.salt == bench_workload::Salt::Never {
-            let wrong = "both sides are one server, whose prefix cache would know each prompt from its first turn";
-            self.complain("salt", wrong, Some("take `salt = \"never\"` out"));
+            let wrong = "both sides are the same server, whose prefix cache would hold each prompt after its first turn";
+            self.complain("salt", wrong, Some("remove `salt = \"never\"`"));
         }
         let of_one = ["shard", "meet", "start_at", "metrics_listen"];
-        self.exclude(key, &of_one, "does not go with two sides in turns");
+        self.exclude(key, &of_one, "cannot be used when two servers are compared");
     }
 
     /// Grids take lists, everything else distributions.
@@ -630,7 +636,7 @@ impl Given {
         if grid {
             self.exclude("grid", &["categories"], "a grid has no categories");
             let of_load = ["concurrency", "think_time", "ramp_up"];
-            self.exclude("grid", &of_load, "a grid is measured one at a time");
+            self.exclude("grid", &of_load, "a grid is measured one request at a time");
         }
         let workload = self.settings.workload.clone();
         let of_grid = grid || self.settings.benchmark == Benchmark::Latency;
@@ -675,7 +681,7 @@ impl Given {
                 let wrong = format!(
                     "`{MEET_TOKEN}` has fewer than {SHORTEST_TOKEN} characters: it could be guessed"
                 );
-                let help = "make one with `openssl rand -hex 16`, and give it to every shard";
+                let help = "generate one with `openssl rand -hex 16`, and use it for every shard";
                 self.complain("meet", wrong, Some(help));
             }
             self.settings.credentials.meet = token.map(|token| Secret::new(token.trim()));
@@ -715,7 +721,7 @@ impl Given {
             (Some(name), _) => self.variable("api_key_env", &name, around),
             (None, Some(file)) => match around.read(&file) {
                 Ok(text) if text.trim().is_empty() => {
-                    let wrong = format!("{} is empty: there is no key in it", file.display());
+                    let wrong = format!("{} is empty; it must hold the key", file.display());
                     self.complain("api_key_file", wrong, None);
                     None
                 }
@@ -781,11 +787,11 @@ const NOT_SEARCHED: [(&[&str], &str); 4] = [
             "repeat",
             "ramp_up",
         ],
-        "a search chooses this itself",
+        "a search chooses this value",
     ),
     (
         &["in_flight_cap"],
-        "what it holds back would not be of the load that is searched",
+        "a cap would change the load that is searched",
     ),
     (
         &["warmup_drain"],
@@ -793,7 +799,7 @@ const NOT_SEARCHED: [(&[&str], &str); 4] = [
     ),
     (
         SIDES,
-        "the two sides would not get the same load; search each in a run of its own",
+        "the two servers would get different loads; search each in its own run",
     ),
 ];
 
@@ -801,24 +807,21 @@ const NOT_SEARCHED: [(&[&str], &str); 4] = [
 const NOT_STARTED: [(&[&str], &str); 3] = [
     (
         &["engine"],
-        "the embedded engine is measured where no other server is",
+        "the embedded engine is used only without another server",
     ),
-    (SIDES, "two sides in turns have to be running"),
-    (
-        &["shard", "meet"],
-        "each shard would start a server of its own",
-    ),
+    (SIDES, "a comparison needs two running servers"),
+    (&["shard", "meet"], "each shard would start its own server"),
 ];
 
 /// The keys of a second side.
 const SIDES: &[&str] = &["versus", "versus_model", "versus_body"];
 
-const OF_CLOSED_LOOPS: &str = "belongs to a closed loop; an open one does not wait for answers";
+const OF_CLOSED_LOOPS: &str = "is only for a closed loop; an open loop does not wait for responses";
 
 fn scenarios(file: &Path, around: &dyn Surroundings) -> Result<bench_insight::ScenarioSet, String> {
     let (text, name) = (around.read(file)?, file.display());
     let set: bench_insight::ScenarioSet = toml::from_str(&text)
-        .map_err(|error| format!("{name} is not a file of scenarios: {error}"))?;
+        .map_err(|error| format!("{name} is not a valid scenarios file: {error}"))?;
     set.check().map_err(|error| format!("{name}: {error}"))?;
     Ok(set)
 }
@@ -852,7 +855,7 @@ fn message(error: &clap::Error, key: Option<&Arg>, text: &str) -> String {
         (ErrorKind::InvalidValue, [rest @ .., last]) if !rest.is_empty() => {
             format!("must be {} or {last} (got `{text}`)", rest.join(", "))
         }
-        _ => format!("has a value that cannot be read (got `{text}`)"),
+        _ => format!("has an invalid value (got `{text}`)"),
     }
 }
 
@@ -1002,8 +1005,8 @@ fn known<'a>(name: &str, benchmark: Benchmark, command: &'a Command) -> Result<&
             .iter()
             .map(|b| format!("bench-{}", b.as_str()))
             .collect();
-        let message = format!("bench-{} has no such key", benchmark.as_str());
-        let help = format!("it belongs to {}; take the line out", takers.join(" and "));
+        let message = format!("bench-{} does not have this key", benchmark.as_str());
+        let help = format!("it is a key of {}; remove the line", takers.join(" and "));
         return Err((message, Some(help)));
     }
     Ok(key)

@@ -142,7 +142,7 @@ pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
         .long("config")
         .value_name("FILE")
         .value_parser(clap::value_parser!(std::path::PathBuf))
-        .help("TOML file with any of the keys below; flags and the environment win over it");
+        .help("TOML file with any of the keys below; flags and environment variables override it");
     let keys = typed();
     let taken = keys.get_arguments();
     let taken = taken.filter(|key| takers(key.get_id().as_str()).contains(&benchmark));
@@ -155,12 +155,12 @@ pub fn command(benchmark: Benchmark, about: &'static str) -> Command {
 }
 
 const AFTER_HELP: &str = "\
-Environment: each flag can be given by a variable too, BENCH_URL for --url, BENCH_THINK_TIME for --think-time. Flags win over the environment, the \
-environment over the file. Lists are split at commas, flags that are repeated (--header, --tag, …) at line ends. A switch is true or false, by the name \
-without no-: BENCH_STREAM=false for --no-stream. An empty variable says nothing.
+Environment: each flag also has a variable: BENCH_URL for --url, BENCH_THINK_TIME for --think-time. Flags override the environment, and the \
+environment overrides the file. Lists are split at commas; repeatable flags (--header, --tag, …) at line ends. A switch is true or false, under the name \
+without no-: BENCH_STREAM=false for --no-stream. An empty variable is ignored.
 
-Exit codes: 0 done; 1 the run failed; 2 wrong usage or configuration; 3 done, but the numbers should \
-not be trusted; 4 done, and a target or objective was missed; 5 ended early by Ctrl-C, SIGTERM, SIGHUP or the live screen's q, which keeps what was measured.";
+Exit codes: 0 done; 1 the run failed; 2 invalid usage or configuration; 3 done, but the numbers should \
+not be trusted; 4 done, and a target or objective was missed; 5 ended early by Ctrl-C, SIGTERM, SIGHUP or q on the live screen; what was measured is kept.";
 
 fn for_people(key: &Arg) -> Arg {
     let said = help(key);
@@ -189,7 +189,7 @@ fn for_people(key: &Arg) -> Arg {
 
 /// Flags of `vllm bench serve` and SGLang's `bench_serving` that have no counterpart of one word, and what to write; more in
 /// `docs/coming-from.md`.
-const ELSEWHERE: &str = r#"--append-result: each run has a folder of its own: --out DIR
+const ELSEWHERE: &str = r#"--append-result: each run has its own folder: --out DIR
 --apply-chat-template: write --api openai-chat: the server applies it
 --burstiness: write --arrival gamma:COV, where COV is 1 / √burstiness
 --dataset-path: write --dataset sharegpt:FILE (or c4:FILE, jsonl:FILE, …)
@@ -201,11 +201,11 @@ const ELSEWHERE: &str = r#"--append-result: each run has a folder of its own: --
 --port: write --url http://HOST:PORT
 --label: write --tag label=TEXT
 --logprobs: write --extra-body '{"logprobs": true}'
---metric-percentiles: every metric has p50 to p99.9 in the result; leave it out
---percentile-metrics: every metric has its percentiles in the result; leave it out
+--metric-percentiles: the result has p50 to p99.9 of every metric; leave it out
+--percentile-metrics: the result has percentiles of every metric; leave it out
 --ramp-up-strategy: write --arrival ramp:FROM:TO
 --output-file: write --out DIR, then bench-report export DIR --format vllm
---profile: a server is not profiled from here; leave it out
+--profile: profiling the server is not supported; leave it out
 --random-prefix-len: write --dataset prefix:… (docs/workloads.md)
 --random-range-ratio: write a range of lengths: --input-tokens LOW..HIGH
 --result-filename: write --out DIR, then bench-report export DIR --format vllm
@@ -213,7 +213,7 @@ const ELSEWHERE: &str = r#"--append-result: each run has a folder of its own: --
 --save-result: results are always stored; bench-report export DIR --format vllm writes that tool's file
 --served-model-name: write --model NAME
 --sharegpt-output-len: write --output-tokens N
---trust-remote-code: no code of a model is run here; leave it out"#;
+--trust-remote-code: this program never runs code of a model; leave it out"#;
 
 /// A usage error; where a flag of another tool is meant, what to write instead.
 pub(crate) fn explained(error: clap::Error, command: &mut Command) -> clap::Error {
@@ -274,10 +274,10 @@ fn edit_distance(a: &str, b: &str) -> usize {
 /// The text of `examples/configs/full.toml`: every key with its default, commented out, so that the file changes nothing as it stands.
 pub fn full_toml() -> String {
     let mut text = String::from(
-        "# Every key of the three benchmarks with its default. All lines are commented out: take the # off the ones you change.\n\
-         # A variable of the environment (BENCH_THINK_TIME for `think_time`) wins over the file, a flag (--think-time) over both.\n\
-         # bench-latency, bench-throughput and bench-seqlen refuse the keys of the others; a key that is not for all three says whose\n\
-         # it is. Durations are texts with a unit: \"250ms\", \"30s\".\n",
+        "# All keys of the three benchmarks with their defaults. All lines are commented out: remove the # from the lines that you change.\n\
+         # An environment variable (BENCH_THINK_TIME for `think_time`) overrides the file, and a flag (--think-time) overrides both.\n\
+         # bench-latency, bench-throughput and bench-seqlen reject each other's keys; a key that not all three accept names its\n\
+         # programs. Durations are strings with a unit: \"250ms\", \"30s\".\n",
     );
     let command = typed();
     let heading = |key: &Arg| key.get_help_heading().unwrap_or_default().to_owned();

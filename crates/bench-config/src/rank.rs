@@ -41,8 +41,8 @@ impl Rank {
                     let rank = Self::of((index, count), (&index_told, &count_told))?;
                     if let Some(other) = found.filter(|other| !other.agrees(rank)) {
                         return Err((
-                            format!("{other} and {rank}: they disagree"),
-                            "unset those of the launcher that did not start this process, or write `--shard I/N`",
+                            format!("{other} and {rank}, which disagree"),
+                            "unset the variables of the launcher that did not start this process, or write `--shard I/N`",
                         ));
                     }
                     found = Some(rank);
@@ -53,14 +53,14 @@ impl Rank {
                 (None, None) => continue,
             };
             half = half.or(Some(format!(
-                "{here} is set and {lacking} is not: {launcher} needs both"
+                "{here} is set but {lacking} is not; {launcher} sets both"
             )));
         }
         let nothing = || {
             let pairs = LAUNCHERS
                 .map(|(launcher, index, count)| format!("{index} and {count} ({launcher})"));
             format!(
-                "the environment does not say which shard this is: neither {}",
+                "the environment does not name the shard: neither {}",
                 pairs.join(", nor ")
             )
         };
@@ -75,10 +75,10 @@ impl Rank {
         texts: (&str, &str),
     ) -> Result<Self, (String, &'static str)> {
         let number = |name: &str, text: &str| {
-            let wrong = || format!("{name} is `{text}`, which is no whole number up to {MOST}");
+            let wrong = || format!("{name} is `{text}`, which is not a whole number up to {MOST}");
             let read = text.trim().parse::<u32>().ok();
             read.filter(|number| *number <= MOST)
-                .ok_or_else(|| (wrong(), "set it to one, or write `--shard I/N`"))
+                .ok_or_else(|| (wrong(), "set it to a whole number, or write `--shard I/N`"))
         };
         let (index, count) = (number(names.0, texts.0)?, number(names.1, texts.1)?);
         let rank = Self {
@@ -90,8 +90,8 @@ impl Rank {
             return Ok(rank);
         }
         Err((
-            format!("{rank}: shards are numbered from 0 and below their count"),
-            "set them so, or write `--shard I/N`",
+            format!("{rank}: shard numbers start at 0 and must be below the number of shards"),
+            "correct them, or write `--shard I/N`",
         ))
     }
 

@@ -30,7 +30,8 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub target: TargetSettings,
-    /// What to start when there is no URL: tiny (a real small transformer on the CPU), gpt2-124m, fixed, 7b, … or a TOML file; see docs/engine.md.
+    /// Embedded engine profile, used when there is no URL: tiny (a real small transformer on the CPU), gpt2-124m, fixed, 7b, … or a TOML file; see
+    /// docs/engine.md.
     #[arg(
         long,
         help_heading = "Embedded engine",
@@ -42,7 +43,7 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub workload: WorkloadSettings,
-    /// Seed of every draw: prompts, lengths, arrivals, bootstrap.
+    /// Seed of all random draws: prompts, lengths, arrivals, bootstrap.
     #[arg(long, help_heading = "Workload", value_name = "N", default_value = "0", value_parser = whole(0_u64, u64::MAX))]
     pub seed: u64,
     /// What to start, and with which settings.
@@ -77,7 +78,7 @@ pub struct Settings {
     #[command(flatten)]
     #[serde(flatten)]
     pub output: OutputSettings,
-    /// A small version of the same design, for a first look.
+    /// Run a smaller version of the same benchmark, for a first look.
     #[arg(long, help_heading = "Output")]
     pub quick: bool,
     /// What the surroundings told: never stored, never shown.
@@ -94,20 +95,20 @@ pub struct Settings {
     reason = "each is a switch of the command line"
 )]
 pub struct TargetSettings {
-    /// Server to measure, e.g. `http://127.0.0.1:8000` or `unix:///run/server.sock`; several share the load in turn; without it the embedded engine is
-    /// started on a free loopback port.
+    /// Server to measure, e.g. `http://127.0.0.1:8000` or `unix:///run/server.sock`; several URLs share the load in turn; without a URL, the embedded
+    /// engine is started on a free loopback port.
     #[arg(long, value_name = "URL", alias = "base-url", value_delimiter = ',')]
     pub url: Vec<Address>,
-    /// Protocol: openai-chat, openai-completions, and the others of docs/protocols.md; template:FILE for anything else.
+    /// Protocol: openai-chat, openai-completions, or another one of docs/protocols.md; template:FILE for any other protocol.
     #[arg(long, value_name = "NAME", aliases = ["endpoint-type", "backend"], default_value = "openai-chat", value_parser = api)]
     pub api: String,
-    /// Model to ask for; default: the first that the server lists.
+    /// Model name to request; default: the first model that the server lists.
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
-    /// Ask for streamed answers; without streaming only E2E is known.
+    /// Request streamed responses; without streaming, only E2E is measured.
     #[arg(long, default_value_t = true)]
     pub stream: bool,
-    /// Ask for token counts in every event, where the server can.
+    /// Request token counts in every event, if the server supports it.
     #[arg(long)]
     pub continuous_usage: bool,
     /// Header to send with each request; its value is never stored.
@@ -129,20 +130,20 @@ pub struct TargetSettings {
     /// PEM file of the client certificate's key.
     #[arg(long, value_name = "FILE", value_parser = path)]
     pub client_key: Option<PathBuf>,
-    /// Accept any certificate of the server; the result says so.
+    /// Accept any server certificate; the result records this.
     #[arg(long)]
     pub insecure: bool,
-    /// Speak HTTP/2.
+    /// Use HTTP/2.
     #[arg(long)]
     pub http2: bool,
-    /// How connections are used: reuse, per-request or prewarm.
+    /// Connection handling: reuse, per-request or prewarm.
     #[arg(long, value_name = "KIND", default_value = "reuse")]
     pub connections: Connections,
-    /// Go through the proxy that the environment names (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`); user and password in its URL are sent to
-    /// it and never stored.
+    /// Use the proxy from the environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`); a user and password in its URL are sent to the
+    /// proxy and never stored.
     #[arg(long)]
     pub proxy: bool,
-    /// Wait this long for the server to be ready.
+    /// Wait up to this long for the server to become ready.
     #[arg(long, value_name = "TIME", alias = "ready-check-timeout-sec", default_value = "0s", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub wait: Nanos,
@@ -168,8 +169,9 @@ pub enum Connections {
     reason = "each is a switch of the command line"
 )]
 pub struct WorkloadSettings {
-    /// Where prompts come from: mixed, random, text, sharegpt:FILE, c4:FILE, jsonl:FILE, trace:FILE, prefix:…, and the others of docs/workloads.md; default:
-    /// mixed for bench-throughput (against a server with prompts of 128 to 896 tokens), a spread over the categories for bench-seqlen.
+    /// Source of prompts: mixed, random, text, sharegpt:FILE, c4:FILE, jsonl:FILE, trace:FILE, prefix:…, or another one of docs/workloads.md;
+    /// default: mixed for bench-throughput (with prompts of 128 to 896 tokens unless the embedded engine is used), lengths from all categories for
+    /// bench-seqlen.
     #[arg(long, value_name = "SPEC", alias = "dataset-name")]
     #[serde(serialize_with = "shown")]
     pub dataset: Option<DatasetSpec>,
@@ -180,41 +182,41 @@ pub struct WorkloadSettings {
     /// Prompt lengths of the latency grid, in tokens, instead of named prompts.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole(1_u32, 10_000_000))]
     pub prompt_tokens: Vec<u32>,
-    /// Prompt length: 256, 128..512, normal:550:150, lognormal:5.0:1.0, …; for bench-seqlen --grid a list.
+    /// Prompt length in tokens: 256, 128..512, normal:550:150, lognormal:5.0:1.0, …; a list for bench-seqlen --grid.
     #[arg(long, value_name = "N|DIST", aliases = ["random-input-len", "input-len"])]
     #[serde(serialize_with = "shown")]
     pub input_tokens: Option<Lengths>,
-    /// Output length, as `input_tokens`; for bench-latency and bench-seqlen --grid a list.
+    /// Output length in tokens, written like `input_tokens`; a list for bench-latency and bench-seqlen --grid.
     #[arg(long, value_name = "N|DIST|LIST", aliases = ["random-output-len", "output-len"])]
     #[serde(serialize_with = "shown")]
     pub output_tokens: Option<Lengths>,
-    /// Categories of prompt plus answer: tiny (below 50 tokens), short (50 to 149), medium (150 to 299), long (300 to 499), very-long (500 and more);
-    /// default: all, and then, one at a time, prompts of 1024 tokens and more up to the context length that the server tells.
+    /// Categories by prompt plus output length: tiny (below 50 tokens), short (50 to 149), medium (150 to 299), long (300 to 499), very-long (500 or
+    /// more); default: all, followed by single requests with prompts from 1024 tokens up to the context length that the server reports.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub categories: Vec<LengthCategory>,
-    /// Measure a grid of `input_tokens` × `output_tokens`, one at a time, instead of a realistic spread.
+    /// Measure a grid of `input_tokens` × `output_tokens`, one request at a time, instead of a realistic mix.
     #[arg(long)]
     pub grid: bool,
-    /// A tokenizer.json or its folder: it sizes prompts, and counts answers whose tokens the server does not tell; without it prompts are sized by the server's
-    /// /tokenize where it has one, else by words, and the result says which.
+    /// A tokenizer.json or its folder; it sizes prompts, and counts the tokens of responses for which the server reports no count; without it,
+    /// prompts are sized by the server's /tokenize if available, else by words, and the result records which.
     #[arg(long, value_name = "PATH", value_parser = path)]
     pub tokenizer: Option<PathBuf>,
-    /// What to do at a line of a dataset that cannot be read: stop or skip.
+    /// What to do at an unreadable line of a dataset: stop or skip.
     #[arg(long, value_name = "stop|skip", default_value = "stop")]
     pub bad_lines: BadLines,
-    /// Begin each prompt with a random word, so that the server's prefix cache cannot help by accident: auto, or never to send them as they stand in the
-    /// dataset.
+    /// Start each prompt with a random word, so that the server's prefix cache cannot help by accident: auto, or never to send the dataset's prompts
+    /// unchanged.
     #[arg(long, value_name = "auto|never", default_value = "auto", value_parser = salt)]
     #[serde(serialize_with = "shown")]
     pub salt: Salt,
-    /// Read a dataset's file again from its start when it ends before the cell does; without it the cell ends there.
+    /// Restart a dataset file when it ends before the cell does; otherwise the cell ends there.
     #[arg(long, default_value_t = true)]
     pub cycle: bool,
-    /// Ask the server to go on past end tokens, so that output lengths are as asked.
+    /// Request that the server ignores end-of-sequence tokens, so that outputs have the requested length.
     #[arg(long, default_value_t = true)]
     pub ignore_eos: bool,
-    /// Fewest output tokens, where the server takes it.
+    /// Minimum number of output tokens, if the server supports it.
     #[arg(long, value_name = "N", value_parser = whole(0_u32, 10_000_000))]
     pub min_tokens: Option<u32>,
     /// Sampling temperature; default: the server's.
@@ -226,14 +228,14 @@ pub struct WorkloadSettings {
     /// Top-k sampling; default: the server's.
     #[arg(long, value_name = "N", value_parser = whole(-1_i64, 1_000_000))]
     pub top_k: Option<i64>,
-    /// Object merged into each request body, over everything else.
+    /// JSON object merged into each request body; it overrides all other fields.
     #[arg(long, value_name = "JSON", alias = "extra-request-body", value_parser = body)]
     pub extra_body: Option<Map<String, Value>>,
     /// Which of several wordings of the same plan prompts have; 0 is that of a run by itself.
     #[arg(skip)]
     #[serde(skip)]
     pub wording: u32,
-    /// Keep the first 2,000 characters of each answer in requests.jsonl.
+    /// Store the first 2,000 characters of each response in requests.jsonl.
     #[arg(long)]
     pub keep_text: bool,
 }
@@ -256,8 +258,8 @@ pub enum BadLines {
     reason = "each is a switch of the command line"
 )]
 pub struct LoadSettings {
-    /// Closed loop: requests in flight, of all shards together, one cell each; ramp:FROM:TO or steps:A:B:… for a number that moves over the cell; default 1 to
-    /// 64 in powers of two for bench-throughput (to 8 on the embedded engine and with --quick), 1 for bench-seqlen.
+    /// Closed loop: requests in flight, over all shards together, one cell per value; ramp:FROM:TO or steps:A:B:… for a concurrency that changes
+    /// within the cell; default: 1 to 64 in powers of two for bench-throughput (to 8 on the embedded engine and with --quick), 1 for bench-seqlen.
     #[arg(
         long,
         value_name = "N|RAMP",
@@ -266,61 +268,63 @@ pub struct LoadSettings {
     )]
     #[serde(serialize_with = "shown")]
     pub concurrency: Vec<Concurrency>,
-    /// Open loop: requests per second, of all shards together, one cell each.
+    /// Open loop: requests per second, over all shards together, one cell per value.
     #[arg(long, value_name = "PER_S", alias = "request-rate", value_delimiter = ',', value_parser = rate)]
     pub rate: Vec<f64>,
-    /// When requests of an open loop are due: poisson, constant, gamma:COV, burst:SIZE, ramp:FROM:TO, steps:A:B:…, series:FILE, trace, trace:SPEED or
+    /// Arrival process of an open loop: poisson, constant, gamma:COV, burst:SIZE, ramp:FROM:TO, steps:A:B:…, series:FILE, trace, trace:SPEED or
     /// users:N:EVERY.
     #[arg(long, value_name = "KIND", default_value = "poisson", value_parser = arrival)]
     #[serde(serialize_with = "shown")]
     pub arrival: ArrivalKind,
-    /// Closed loop: pause between an answer and the slot's next request.
+    /// Closed loop: pause between a response and the next request of the same slot.
     #[arg(long, value_name = "TIME", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub think_time: Option<Nanos>,
-    /// Open loop: most requests in flight, of all shards together; beyond it they are recorded as unsent.
+    /// Open loop: maximum number of requests in flight, over all shards together; requests beyond it are not sent and are recorded as unsent.
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 10_000_000))]
     pub in_flight_cap: Option<u32>,
-    /// Measured requests per cell, of all shards together; default 32 × concurrency and at least 100, fewer with --quick and on the embedded engine.
+    /// Measured requests per cell, over all shards together; default: 32 × concurrency and at least 100, fewer with --quick and on the embedded
+    /// engine.
     #[arg(long, value_name = "N", aliases = ["num-prompts", "request-count"], value_parser = whole(1_u64, 1_000_000_000))]
     pub requests: Option<u64>,
-    /// Measured time per cell; with requests, the first reached ends it.
+    /// Measured time per cell; if `requests` is given too, whichever is reached first ends the cell.
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub duration: Option<Nanos>,
-    /// End a cell when a quantile is known this well: p99:ttft=5%. Of shards that `meet`, the requests of all of them decide. With `find_capacity` a width alone, that of the capacity (default 5%).
+    /// End a cell when a percentile is known with this precision: p99:ttft=5%; with shards that `meet`, the requests of all shards decide. With
+    /// `find_capacity`, only a width, that of the capacity (default 5%).
     #[arg(long, value_name = "SPEC", value_delimiter = ',')]
     #[serde(serialize_with = "shown")]
     pub precision: Vec<Wanted>,
-    /// Search the highest load at which the objectives hold, instead of measuring given loads: a Poisson rate, or with `closed` a concurrency.
+    /// Search for the highest load at which the objectives are met, instead of measuring given loads: a Poisson rate, or a concurrency with `closed`.
     #[arg(long)]
     pub find_capacity: bool,
-    /// Search a concurrency: each request waits for the answer before it.
+    /// Search for a concurrency (closed loop): each request waits for the response to the previous one.
     #[arg(long)]
     pub closed: bool,
-    /// Share of values that have to be within each objective, instead of the quantiles that the objectives name: 0.99.
+    /// Share of requests that must meet each objective, instead of the percentiles named by the objectives: 0.99.
     #[arg(long, value_name = "SHARE", value_parser = number(0.5, 0.9999))]
     pub attain: Option<f64>,
-    /// Most that a search may spend, warm-ups and draining included: a time, or requests; default 20m.
+    /// Maximum that a search may use, including warm-up and draining: a time, or a number of requests; default: 20m.
     #[arg(long, value_name = "TIME|N")]
     #[serde(serialize_with = "shown")]
     pub budget: Option<Amount>,
-    /// Requests, or time, of the same load before each measurement, which follows without a pause; a number is at least one for each slot of a closed loop;
-    /// default: that and at least 2, in an open loop 2s.
+    /// Warm-up before each measurement, at the same load and without a pause in between: a number of requests or a time; a number is at least one
+    /// request per slot of a closed loop; default: that and at least 2, or 2s in an open loop.
     #[arg(long, value_name = "N|TIME", aliases = ["num-warmups", "warmup-requests", "warmup-request-count"])]
     #[serde(serialize_with = "shown")]
     pub warmup: Option<Amount>,
-    /// Let the warm-up end before the measurement begins, and warm an open loop by one request after the other.
+    /// Wait for all warm-up requests to finish before the measurement begins, and warm up an open loop with one request at a time.
     #[arg(long)]
     pub warmup_drain: bool,
-    /// Closed loop: spread the first requests of the slots over this time, which is warm-up.
+    /// Closed loop: spread the first requests of the slots over this time, which counts as warm-up.
     #[arg(long, value_name = "TIME", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub ramp_up: Option<Nanos>,
-    /// Repeats: of each request of the latency grid (default 15), of each cell elsewhere (default 1).
+    /// Repeats: of each request of the latency grid (default 15), of each cell in the other benchmarks (default 1).
     #[arg(long, value_name = "N", alias = "num-runs", value_parser = whole(1_u32, 1_000_000))]
     pub repeat: Option<u32>,
-    /// Pause between cells, and between the repeats of one.
+    /// Pause between cells, and between the repeats of a cell.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub cooldown: Nanos,
@@ -350,30 +354,30 @@ pub struct LoadSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args, Serialize)]
 #[command(next_help_heading = "Limits")]
 pub struct LimitSettings {
-    /// Limit on a whole request.
+    /// Time limit for a whole request.
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub timeout: Nanos,
-    /// Limit on opening a connection.
+    /// Time limit for opening a connection.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub connect_timeout: Nanos,
-    /// Limit on the first content event; default: that of the whole request.
+    /// Time limit for the first content event; default: that of the whole request.
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub first_token_timeout: Option<Nanos>,
-    /// Limit between content events; default: that of the whole request.
+    /// Time limit between content events; default: that of the whole request.
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub token_timeout: Option<Nanos>,
-    /// End the whole run after this long, keeping what it has.
+    /// End the whole run after this time and keep what was measured.
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub deadline: Option<Nanos>,
-    /// Go on although the server refuses a first request, or a cell's first requests or half of all fail.
+    /// Continue although the server rejects the first request, or the first requests or half of all requests of a cell fail.
     #[arg(long)]
     pub keep_going: bool,
-    /// How long requests in flight may finish after an interruption.
+    /// How long requests in flight may continue after an interruption.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub grace: Nanos,
@@ -383,14 +387,15 @@ pub struct LimitSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Args, Serialize)]
 #[command(next_help_heading = "Client")]
 pub struct ClientSettings {
-    /// Worker threads; default: one for each two CPUs, at most 8.
+    /// Worker threads; default: one per two CPUs, at most 8.
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 1024))]
     pub workers: Option<u32>,
-    /// Read a little late and several streams at once where the kernel stamps arrivals: this saves CPU and costs no accuracy (docs/method.md).
+    /// Batch the reads of several streams with a short delay when the kernel timestamps arrivals: this saves CPU time and costs no accuracy
+    /// (docs/method.md).
     #[arg(long, default_value_t = true)]
     pub late_read: bool,
-    /// Take part I (from 0) of N of the load: of its requests, and of what is in flight at once; auto: as Slurm, MPI or a Kubernetes Indexed Job says in the
-    /// environment, each in a folder of its own below `out` (docs/scale.md).
+    /// Run part I (from 0) of N of the load, both of its requests and of the requests in flight; auto: take I and N from the environment of Slurm,
+    /// MPI or a Kubernetes Indexed Job, with one folder per shard below `out` (docs/scale.md).
     #[arg(long, value_name = "I/N|auto", value_parser = shard)]
     #[serde(serialize_with = "shown")]
     pub shard: Option<(u32, u32)>,
@@ -398,14 +403,14 @@ pub struct ClientSettings {
     #[arg(skip)]
     #[serde(skip)]
     pub shard_told: Option<String>,
-    /// Keep all of `concurrency` (or `in_flight_cap`) in flight in each shard, instead of in all of them together.
+    /// Apply `concurrency` (or `in_flight_cap`) to each shard, instead of to all shards together.
     #[arg(long)]
     pub per_shard: bool,
-    /// Where shards meet: shard 0 listens there, the others call it. They refuse to differ, begin each phase together, and compare their clocks; the variable
-    /// `BENCH_MEET_TOKEN` has the secret that they share (docs/scale.md).
+    /// Address for the coordination of shards: shard 0 listens on it, the others connect to it. The shards must have the same configuration, start
+    /// each phase together, and compare their clocks; the variable `BENCH_MEET_TOKEN` holds their shared secret (docs/scale.md).
     #[arg(long, value_name = "HOST:PORT", value_parser = meeting)]
     pub meet: Option<String>,
-    /// Wait for this instant before the first cell, so that shards start together.
+    /// Wait until this time before the first cell, so that shards start together.
     #[arg(long, value_name = "RFC3339", value_parser = instant)]
     pub start_at: Option<String>,
 }
@@ -414,49 +419,49 @@ pub struct ClientSettings {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Objectives")]
 pub struct ObjectiveSettings {
-    /// Objectives: ttft=200ms,itl=50ms,p99:e2e=2s,e2e=1.5s@short-qa (or e2e.p99<=2s); the quantile is p95 unless named.
+    /// Objectives: ttft=200ms,itl=50ms,p99:e2e=2s,e2e=1.5s@short-qa (or e2e.p99<=2s); the percentile is p95 unless named.
     #[arg(long, value_name = "LIST", alias = "goodput", value_delimiter = ',', value_parser = slo)]
     #[serde(serialize_with = "shown")]
     pub slo: Vec<Slo>,
-    /// File of named sets of objectives.
+    /// File with named sets of objectives.
     #[arg(long, value_name = "FILE", value_parser = path)]
     pub scenarios: Option<PathBuf>,
     /// What that file says; stored with the result, so that it can be concluded again without the file.
     #[arg(skip)]
     #[serde(skip_serializing_if = "no_scenario")]
     pub scenario_set: ScenarioSet,
-    /// Gates: `output_tokens_per_s>=20,failed==0`; exit code 4 when one is missed.
+    /// Pass/fail criteria: `output_tokens_per_s>=20,failed==0`; exit code 4 if one is missed.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = target)]
     pub target: Vec<String>,
-    /// What the server costs per hour, for the cost per million tokens.
+    /// Cost of the server per hour, used for the cost per million tokens.
     #[arg(long, value_name = "MONEY", value_parser = number(0.0, 1e9))]
     pub price_per_hour: Option<f64>,
 }
 
 /// What to watch.
 #[derive(Clone, Debug, Args, Serialize)]
-#[command(next_help_heading = "Machines")]
+#[command(next_help_heading = "Hardware and server metrics")]
 pub struct MachineSettings {
-    /// Prometheus text of the server, one page per replica; default: URL/metrics if it answers; `none` to leave it alone.
+    /// Prometheus metrics page of the server, one per replica; default: URL/metrics if it responds; `none` to disable.
     #[arg(long, value_name = "URL")]
     pub server_metrics: Vec<Address>,
-    /// Page of the DCGM exporter on the server's host, one per host.
+    /// Metrics page of the DCGM exporter on the server's host, one per host.
     #[arg(long, value_name = "URL")]
     pub dcgm: Vec<Address>,
-    /// Prometheus server to ask: for the GPUs of the DCGM exporters that it scrapes, or for `prometheus_query`.
+    /// Prometheus server to query: for the GPUs of the DCGM exporters that it scrapes, or for `prometheus_query`.
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<Address>,
-    /// Environment variable with the bearer token for that server; one that begins with `Basic ` is sent as it is.
+    /// Environment variable with the bearer token for the Prometheus server; a value that starts with `Basic ` is sent unchanged.
     #[arg(long, value_name = "NAME")]
     pub prometheus_token_env: Option<String>,
-    /// Label matchers of the GPUs to ask it for: `Hostname="gpu-1",gpu=~"0|1"`; default, without queries: all it knows.
+    /// Label matchers of the GPUs to query: `Hostname="gpu-1",gpu=~"0|1"`; default, without queries: all GPUs.
     #[arg(long, value_name = "MATCHERS")]
     pub prometheus_gpus: Option<String>,
-    /// Query for that Prometheus server; a NAME of docs/hardware.md (`kv_cache_share`, `power_w`, …) is used like one.
+    /// Query for the Prometheus server; a NAME from docs/hardware.md (`kv_cache_share`, `power_w`, …) is treated like that metric.
     #[arg(long, value_name = "NAME=QUERY", value_parser = tag)]
     #[serde(serialize_with = "shown")]
     pub prometheus_query: Vec<(String, String)>,
-    /// Process of the server on this host; default: the one that listens on the url's port.
+    /// Process ID of the server on this host; default: the process that listens on the port of the URL.
     #[arg(long, value_name = "PID", value_parser = whole(1_u32, u32::MAX))]
     pub server_pid: Option<u32>,
     /// Sample this host, its GPUs and the server.
@@ -475,23 +480,23 @@ pub struct MachineSettings {
     reason = "each is a switch of the command line"
 )]
 pub struct OutputSettings {
-    /// Run directory; default `results/<UTC time>-<benchmark>`.
+    /// Run directory; default: `results/<UTC time>-<benchmark>`.
     #[arg(long, value_name = "DIR", alias = "result-dir", value_parser = path)]
     pub out: Option<PathBuf>,
-    /// Metadata kept with the result: gpus=2, commit=….
+    /// Metadata stored with the result: gpus=2, commit=….
     #[arg(long, value_name = "K=V", alias = "metadata", value_parser = tag)]
     #[serde(serialize_with = "shown")]
     pub tag: Vec<(String, String)>,
-    /// What stdout gets: table, json or markdown.
+    /// Format of stdout: table, json or markdown.
     #[arg(long, value_name = "KIND", default_value = "table")]
     pub output: Stdout,
     /// Write report.html.
     #[arg(long, default_value_t = true)]
     pub html: bool,
-    /// Show progress on stderr, where that is a terminal.
+    /// Show progress on stderr if it is a terminal.
     #[arg(long, default_value_t = true)]
     pub progress: bool,
-    /// Show a screen to watch in place of the line of progress, where stderr is a terminal: true, false, or auto, which shows it in runs of over 20 s.
+    /// Show a live screen instead of the progress line if stderr is a terminal: true, false, or auto (in runs of more than 20 s).
     #[arg(
         long,
         value_name = "WHEN",
@@ -501,13 +506,13 @@ pub struct OutputSettings {
         default_missing_value = "true"
     )]
     pub live: Live,
-    /// Serve what is counted while the run goes, as OpenMetrics at `/metrics`: 127.0.0.1:9464; port 0 takes a free one.
+    /// Serve live counters of the run in OpenMetrics format at `/metrics` on this address: 127.0.0.1:9464; port 0 chooses a free port.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
     pub metrics_listen: Option<SocketAddr>,
-    /// One line of result, no progress.
+    /// Print one line of result and no progress.
     #[arg(long)]
     pub quiet: bool,
-    /// Print every table and every finding, not only what fits one screen.
+    /// Print all tables and findings, not only one screen.
     #[arg(long)]
     pub verbose: bool,
     /// Print the plan and stop.
@@ -517,22 +522,22 @@ pub struct OutputSettings {
 
 /// Which of two is better: the same load on both in turns, so that what drifts meanwhile cancels.
 #[derive(Clone, Debug, Args, Serialize)]
-#[command(next_help_heading = "Which of two")]
+#[command(next_help_heading = "Compare two servers")]
 pub struct VersusSettings {
-    /// Measure this server and the one of `url` in turns, and say which is better (docs/comparing.md); its own `url` again is the test of the
-    /// test.
+    /// Measure this server and the one of `url` in alternation, and report which is better (docs/comparing.md); giving `url` again checks that the
+    /// comparison finds no difference.
     #[arg(long, value_name = "URL")]
     pub versus: Option<Address>,
-    /// Model to ask the second side for; default: that of the first.
+    /// Model name to request from the second server; default: that of the first.
     #[arg(long, value_name = "NAME")]
     pub versus_model: Option<String>,
-    /// Object merged into the second side's request bodies, over everything else.
+    /// JSON object merged into the request bodies for the second server; it overrides all other fields.
     #[arg(long, value_name = "JSON", value_parser = body)]
     pub versus_body: Option<Map<String, Value>>,
     /// Most blocks of four turns, two of each side; it ends before where the medians are judged. At least 4; default 12, more where turns are made shorter.
     #[arg(long, value_name = "N", value_parser = whole(FEWEST_BLOCKS as u32, 1_000))]
     pub blocks: Option<u32>,
-    /// Difference between the two, in percent, that does not matter; default 2.
+    /// Difference in percent that is considered irrelevant; default 2.
     #[arg(long, value_name = "X", value_parser = number(0.0, 100.0))]
     pub margin: Option<f64>,
 }
@@ -548,19 +553,20 @@ impl VersusSettings {
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Server to start")]
 pub struct ServerSettings {
-    /// Start this server, measure it and stop it: 'vllm serve MODEL --port {port}'; {port} becomes a free port of this machine, without it `url` says where it
-    /// listens. Split into words as a shell does, and run without one (docs/comparing.md).
+    /// Command of a server to start, measure and stop: 'vllm serve MODEL --port {port}'; {port} becomes a free port of this machine; without {port},
+    /// `url` gives the server's address. Split into words as by a shell, but run without one (docs/comparing.md).
     #[arg(long, value_name = "COMMAND", value_parser = command)]
     pub server: Option<String>,
-    /// How long it may take until it answers.
+    /// Time limit for the server to start and respond.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive_time)]
     #[serde(serialize_with = "shown")]
     pub server_start_timeout: Nanos,
-    /// Measure the server with each of these values in place of {NAME} in its command, several parameters crossed, and say which setting is best: `max_num_seqs=64,128`.
+    /// Measure the server with each of these values in place of {NAME} in its command, in all combinations of several parameters, and report the best
+    /// setting: `max_num_seqs=64,128`.
     #[arg(long, value_name = "NAME=VALUES")]
     #[serde(serialize_with = "shown")]
     pub vary: Vec<Vary>,
-    /// Leave settings out: `tp=2:max_num_seqs=64,128` keeps those with `tp=2` only where `max_num_seqs` is one of these.
+    /// Restrict the combinations: `tp=2:max_num_seqs=64,128` keeps settings with `tp=2` only if `max_num_seqs` is one of these.
     #[arg(long, value_name = "NAME=VALUE:NAME=VALUES")]
     #[serde(serialize_with = "shown")]
     pub only: Vec<Only>,
@@ -601,7 +607,7 @@ pub enum Live {
     No,
 }
 
-/// What stdout gets.
+/// Format of stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stdout {

@@ -136,10 +136,10 @@ impl FromStr for Header {
         let (name, value) = (name.trim(), value.trim());
         let allowed = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if name.is_empty() || !name.chars().all(allowed) {
-            return Err("must be written `Name: value`, with a name that HTTP allows".to_owned());
+            return Err("must be written `Name: value`, with a valid HTTP header name".to_owned());
         }
         if value.chars().any(char::is_control) {
-            return Err(format!("`{name}` has a value that HTTP does not allow"));
+            return Err(format!("`{name}` has a value that is not valid in HTTP"));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -397,7 +397,7 @@ pub(crate) fn number(
 /// A rate: a number greater than 0. `inf`, which other tools take, is explained.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     if text.trim() == "inf" {
-        return Err("`inf` is a closed loop: leave `rate` out and set `concurrency`".to_owned());
+        return Err("`inf` means a closed loop: remove `rate` and set `concurrency`".to_owned());
     }
     let value: f64 = text
         .trim()
@@ -511,7 +511,7 @@ pub(crate) fn target(text: &str) -> Result<String, String> {
 pub(crate) fn instant(text: &str) -> Result<String, String> {
     let read = humantime::parse_rfc3339(text);
     read.map(|_| text.to_owned())
-        .map_err(|_| format!("must be an instant such as 2026-01-31T12:00:00Z (got `{text}`)"))
+        .map_err(|_| format!("must be a time such as 2026-01-31T12:00:00Z (got `{text}`)"))
 }
 
 /// An address of this host to listen on, and a port.

@@ -134,7 +134,7 @@ pub(crate) fn filled(command: &str, values: &Values) -> String {
 pub(crate) fn command(text: &str) -> Result<String, String> {
     match shlex::split(text).as_deref() {
         None => Err("has a quote that is not closed".to_owned()),
-        Some([]) => Err("is given, and empty".to_owned()),
+        Some([]) => Err("is empty".to_owned()),
         Some(_) => Ok(text.to_owned()),
     }
 }

@@ -134,7 +134,7 @@ fn every_unknown_key_is_named_with_its_line_and_its_neighbour() {
     assert_eq!(
         refused("seed = 1\nconcurency = 4\n\nprompts = [\"short\"]\n"),
         "x.toml:2: key `concurency`: unknown key\n  help: did you mean `concurrency`?\n\
-         x.toml:4: key `prompts`: bench-throughput has no such key\n  help: it belongs to bench-latency; take the line out",
+         x.toml:4: key `prompts`: bench-throughput does not have this key\n  help: it is a key of bench-latency; remove the line",
     );
 }
 
@@ -259,9 +259,12 @@ fn keys_that_contradict_each_other_are_named() {
             "no concurrency",
         ),
         ("rate = 1\nthink_time = \"1s\"\n", "closed loop"),
-        ("prometheus_gpus = \"a\"\n", "no Prometheus server"),
-        ("prometheus_query = [\"a=b\"]\n", "no Prometheus server"),
-        ("client_key = \"k\"\n", "go together"),
+        ("prometheus_gpus = \"a\"\n", "needs a Prometheus server"),
+        (
+            "prometheus_query = [\"a=b\"]\n",
+            "needs a Prometheus server",
+        ),
+        ("client_key = \"k\"\n", "needs its key"),
         ("cancel_after = 0\n", "more than 0"),
         ("cancel_after = \"0s\"\n", "more than 0"),
         ("input_tokens = [1, 2]\n", "one length or a distribution"),
@@ -319,12 +322,16 @@ fn a_stored_configuration_has_typed_values() {
 fn a_server_that_is_to_be_started_says_where_it_listens_and_is_the_only_one() {
     let started = configured("server = \"serve --json '{}' --port {port}\"\n", &[]).unwrap();
     assert!(!started.small() && !started.is_embedded());
-    assert!(refused("server = \"serve\"\n").contains("does not say where it listens"));
+    assert!(
+        refused("server = \"serve\"\n").contains("does not contain {port}, and there is no `url`")
+    );
     assert!(refused("server = \"serve '\"\n").contains("quote"));
-    assert!(refused("server_start_timeout = \"4s\"\n").contains("there is no server"));
+    assert!(
+        refused("server_start_timeout = \"4s\"\n").contains("only for a server that is started")
+    );
     let both =
         refused("server = \"s {port}\"\nurl = \"http://h:1\"\nengine = \"7b\"\nshard = \"0/2\"\n");
-    for wrong in ["`url` says another", "`engine`", "each shard"] {
+    for wrong in ["`url` cannot be set", "`engine`", "each shard"] {
         assert!(both.contains(wrong), "{both}");
     }
 }
@@ -360,7 +367,7 @@ fn a_servers_settings_have_a_place_in_its_command_and_it_has_no_others() {
     assert!(refused("s {n}", only).contains("no setting has one of these"));
     let none = "vary = \"n=1\"\nonly = \"n=1:m=2\"\n";
     assert!(refused("s {n}", none).contains("no setting is left"));
-    assert!(refused("s", "rounds = 2\n").contains("only one setting"));
+    assert!(refused("s", "rounds = 2\n").contains("needs several settings"));
     assert!(refused("s {n}", "vary = \"n=1\"\ntarget = \"failed==0\"\n").contains("single run"));
     let many: Vec<String> = (0..200).map(|n| n.to_string()).collect();
     let many = format!("vary = [\"a={0}\", \"b={0}\", \"c={0}\"]\n", many.join(","));
@@ -415,7 +422,7 @@ fn factors_cross_the_keys_that_cells_can_differ_in() {
     let of = |factor: &str| refused(&["--factor", factor]);
     assert!(of("temperature=0,1").contains("one for the whole run"));
     assert!(of("inputtokens=1,2").contains("did you mean `input_tokens`?"));
-    assert!(of("grid=true").contains("bench-throughput has no such key"));
+    assert!(of("grid=true").contains("bench-throughput does not have this key"));
     assert!(of("concurrency=0,1").contains("concurrency"));
     assert!(of("concurrency=ramp:x,2").contains("--factor"));
     let again = refused(&["--factor", "rate=1", "--factor", "rate=2"]);
@@ -587,15 +594,15 @@ fn a_shard_is_what_its_launcher_says() {
         for (variables, said) in [
             (
                 &[(index, "2")][..],
-                format!("{index} is set and {count} is not"),
+                format!("{index} is set but {count} is not"),
             ),
             (
                 &[(count, "8")],
-                format!("{count} is set and {index} is not"),
+                format!("{count} is set but {index} is not"),
             ),
             (
                 &[(index, "2"), (count, "")],
-                format!("{index} is set and {count} is not"),
+                format!("{index} is set but {count} is not"),
             ),
             (&[(index, "two"), (count, "8")], format!("{index} is `two`")),
             (&[(index, "2"), (count, "-8")], format!("{count} is `-8`")),
@@ -648,7 +655,7 @@ fn shards_meet_with_a_token_that_cannot_be_guessed() {
             "no variable `BENCH_MEET_TOKEN`",
         ),
         ("0123456789abcde", &["--shard", "1/4"], "could be guessed"),
-        (secret, &[], "there are no shards"),
+        (secret, &[], "is only for shards"),
     ] {
         let refused = met(token, args).unwrap_err();
         assert!(

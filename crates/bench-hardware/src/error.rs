@@ -7,16 +7,16 @@
 pub enum HardwareError {
     /// The operating system refused a thread.
     #[error(
-        "no thread for the sampler's `{worker}`; raise the limit on threads or turn that source off"
+        "cannot start the sampler thread `{worker}`; raise the limit on threads or disable that source"
     )]
     Thread {
         worker: String,
         source: std::io::Error,
     },
     /// A page holds no metric at all.
-    #[error("not a page of metrics in the Prometheus text format: {why}; check the address")]
+    #[error("not a metrics page in the Prometheus text format: {why}; check the address")]
     NotMetrics { why: String },
     /// The answer of a Prometheus server's query API is not what it should be.
-    #[error("not an answer of the Prometheus query API: {why}; check the address and the query")]
+    #[error("not a response of the Prometheus query API: {why}; check the address and the query")]
     NotAQueryAnswer { why: String },
 }

@@ -75,7 +75,9 @@ fn open(gpus: &Gpus) -> Result<Nvml, String> {
 /// NVML's error in its own words, without the address of a symbol or the length of a buffer.
 fn reason(error: &NvmlError) -> String {
     match error {
-        NvmlError::FailedToLoadSymbol(_) => "this driver's library has no such function".to_owned(),
+        NvmlError::FailedToLoadSymbol(_) => {
+            "the driver's library does not have this function".to_owned()
+        }
         other => format!("NVML: {other}"),
     }
 }
@@ -240,7 +242,9 @@ fn field(gpu: &Device<'_>, id: u32) -> Result<f64, String> {
     let mut samples = gpu
         .field_values_for(&[FieldId(id)])
         .map_err(|e| reason(&e))?;
-    let sample = samples.pop().ok_or_else(|| "NVML: no answer".to_owned())?;
+    let sample = samples
+        .pop()
+        .ok_or_else(|| "NVML: no response".to_owned())?;
     let value = sample.and_then(|s| s.value).map_err(|e| reason(&e))?;
     Ok(figure(&value))
 }
@@ -262,7 +266,7 @@ fn read_processes(gpu: &Device<'_>, draft: &mut Draft<'_>) {
                 let name = format!("process.{}.memory_bytes", process.pid);
                 match process.used_gpu_memory {
                     UsedGpuMemory::Used(bytes) => draft.set(&name, bytes as f64),
-                    UsedGpuMemory::Unavailable => draft.unknown(&name, "NVML does not tell"),
+                    UsedGpuMemory::Unavailable => draft.unknown(&name, "NVML does not report it"),
                 }
             }
         }
@@ -303,7 +307,7 @@ fn read_instances(
         let name = format!("{parent}/mig{index}");
         let mut draft = Draft::new(ReadingSource::Gpu, &name, from, named);
         read_memory(&instance, &mut draft);
-        draft.unknown("utilisation_share", "NVML tells none of a MIG instance");
+        draft.unknown("utilisation_share", "NVML reports none for a MIG instance");
         draft.finish(now()).into_iter().for_each(&mut *emit);
     }
 }

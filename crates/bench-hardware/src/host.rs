@@ -98,7 +98,7 @@ impl HostSource {
 
     fn read_slow(&mut self, draft: &mut Draft<'_>) {
         let whole = |name: &str| self.block.join(name).exists();
-        let none = || "no disk of its own".to_owned();
+        let none = || "no disk found".to_owned();
         let disks = self.disks.read();
         let disks = disks.and_then(|text| disk_totals(text, whole).ok_or_else(none));
         draft.set_all(
@@ -151,7 +151,7 @@ fn read_sysinfo(system: &mut System, draft: &mut Draft<'_>) {
         .filter(|&hz| hz > 0.0)
         .collect();
     if clocks.is_empty() {
-        draft.unknown("cpu_clock_hz", "the system does not tell the CPU's clock");
+        draft.unknown("cpu_clock_hz", "the system does not report the CPU's clock");
     } else {
         let lowest = clocks.iter().copied().fold(f64::INFINITY, f64::min);
         draft.set(

@@ -331,13 +331,13 @@ pub(crate) fn listener(proc: &Path, port: u16) -> Result<u32, String> {
         }
     }
     if inodes.is_empty() {
-        return Err(format!("nobody listens on port {port} of this host"));
+        return Err(format!("no process listens on port {port} of this host"));
     }
     let wanted: BTreeSet<String> = inodes.iter().map(|i| format!("socket:[{i}]")).collect();
     processes(proc)
         .find(|&pid| has_descriptor(&proc.join(pid.to_string()).join("fd"), &wanted))
         .ok_or_else(|| {
-            format!("the process that listens on port {port} is not visible; run as the same user or give its id")
+            format!("the process that listens on port {port} is not visible; run as the same user or set --server-pid")
         })
 }
 

@@ -118,9 +118,9 @@ fn read_cgroup(proc: &Path, pid: u32, draft: &mut Draft<'_>) {
     };
     // Only the host's root group lacks this file; its usage is everybody's.
     if !group.join("cgroup.events").exists() {
-        return draft.unknown("cgroup_cpu_s_total", "it has no control group of its own");
+        return draft.unknown("cgroup_cpu_s_total", "it does not have its own cgroup");
     }
-    let none = || "cpu.stat holds no usage".to_owned();
+    let none = || "cpu.stat has no usage".to_owned();
     let cpu = text(&group.join("cpu.stat")).and_then(|text| cgroup_cpu(&text).ok_or_else(none));
     draft.set_all(
         ["cgroup_cpu_s_total", "cgroup_throttled_s_total"],
@@ -275,7 +275,7 @@ impl Member {
         let text = self.file.read()?;
         let stat = process_stat(text, units).ok_or_else(|| malformed("/proc/<pid>/stat"))?;
         if self.last.is_some_and(|last| last.started != stat.started) {
-            return Err("its id belongs to another process now".to_owned());
+            return Err("its process ID now belongs to another process".to_owned());
         }
         self.last = Some(stat);
         Ok(stat)

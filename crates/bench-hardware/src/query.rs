@@ -123,10 +123,10 @@ fn parts(name: Option<&str>, samples: &[Sample]) -> Result<BTreeMap<String, Part
         }
     };
     match parts.len() {
-        0 if name.is_none() => Err("it knows no GPU of a DCGM exporter".to_owned()),
-        0 => Err("the query finds nothing".to_owned()),
+        0 if name.is_none() => Err("it has no GPUs from a DCGM exporter".to_owned()),
+        0 => Err("the query returns nothing".to_owned()),
         found if found > MAX_PARTS => Err(format!(
-            "it finds {found} {kind}, more than the {MAX_PARTS} that are kept: choose by labels"
+            "it returns {found} {kind}, more than the limit of {MAX_PARTS}: select by labels"
         )),
         _ => Ok(parts),
     }
@@ -166,7 +166,7 @@ pub(crate) fn instant(body: &[u8]) -> Result<Vec<Sample>, HardwareError> {
     let answer: Answer = serde_json::from_slice(body).map_err(|error| wrong(error.to_string()))?;
     if answer.status != "success" {
         let error = answer.error.unwrap_or(answer.status);
-        return Err(wrong(format!("the server says `{error}`")));
+        return Err(wrong(format!("the server reports `{error}`")));
     }
     let number = |text: &str| {
         text.parse::<f64>()
@@ -192,8 +192,8 @@ pub(crate) fn instant(body: &[u8]) -> Result<Vec<Sample>, HardwareError> {
                 })
             })
             .collect(),
-        Some(Found::Matrix(_)) => Err(wrong("a range; ask for an instant".to_owned())),
-        Some(Found::String(_)) => Err(wrong("a text, not a number".to_owned())),
+        Some(Found::Matrix(_)) => Err(wrong("a range; use an instant query".to_owned())),
+        Some(Found::String(_)) => Err(wrong("a string, not a number".to_owned())),
         None => Err(wrong("it has no data".to_owned())),
     }
 }

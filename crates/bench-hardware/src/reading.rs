@@ -37,7 +37,7 @@ impl<'a> Draft<'a> {
         if value.is_finite() {
             self.reading.values.insert(name.to_owned(), value);
         } else {
-            self.unknown(name, format!("the source said {value}"));
+            self.unknown(name, format!("the source reported {value}"));
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> Draft<'a> {
             self.set(name, *value);
         }
         for name in &part.blank {
-            self.unknown(name, "the exporter shows no number for it");
+            self.unknown(name, "the exporter has no value for it");
         }
     }
 

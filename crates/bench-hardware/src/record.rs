@@ -57,7 +57,7 @@ fn system(host: &mut HostRecord) {
     let mut known = |name: &str, read: Result<String, sysinfo::Error>| match read {
         Ok(fact) if !fact.trim().is_empty() => Some(fact.trim().to_owned()),
         Ok(_) => {
-            unknown.insert(name.to_owned(), "the system says nothing".to_owned());
+            unknown.insert(name.to_owned(), "the system does not report it".to_owned());
             None
         }
         Err(why) => {
@@ -252,12 +252,12 @@ fn git_directory(directory: &Path) -> Option<PathBuf> {
 
 fn packed(git: &Path, reference: &str) -> Result<String, String> {
     let refs = text(&git.join("packed-refs"))
-        .map_err(|_| format!("{reference} has no commit that can be read"))?;
+        .map_err(|_| format!("{reference} has no readable commit"))?;
     refs.lines()
         .filter_map(|line| line.split_once(' '))
         .find(|(_, name)| *name == reference)
         .map(|(hash, _)| hash.to_owned())
-        .ok_or_else(|| format!("{reference} has no commit that can be read"))
+        .ok_or_else(|| format!("{reference} has no readable commit"))
 }
 
 fn commit(hash: &str) -> Result<String, String> {
@@ -265,7 +265,7 @@ fn commit(hash: &str) -> Result<String, String> {
     if hexadecimal && matches!(hash.len(), 40 | 64) {
         Ok(hash.to_owned())
     } else {
-        Err("HEAD does not lead to a commit".to_owned())
+        Err("HEAD does not point to a commit".to_owned())
     }
 }
 

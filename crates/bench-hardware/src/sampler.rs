@@ -215,7 +215,7 @@ impl Sampler {
         for (name, thread) in names.into_iter().zip(threads) {
             let reported = report.sources.iter().any(|source| source.worker == name);
             if !(reported || all_ended) {
-                let why = "its thread did not end when told to, and was left behind";
+                let why = "its thread did not stop and was abandoned";
                 report.unknown.insert(name, why.to_owned());
             } else if thread.join().is_err() {
                 let why = "its thread panicked; please report this";
@@ -225,7 +225,7 @@ impl Sampler {
         // A hanging worker still holds a sender, so the end has to be said.
         self.queue.send(Parcel::End).ok();
         if self.collector.join().is_err() {
-            let why = "it panicked, and readings after that are lost";
+            let why = "it panicked; later readings are lost";
             report.unknown.insert("sink".to_owned(), why.to_owned());
         }
         report.lasted = (self.now)() - self.started;

@@ -133,7 +133,7 @@ impl Source for ScrapeSource {
             }
         };
         if fetched.is_ok() && parts.values().all(|part| part.values.is_empty()) {
-            about.unknown("page", "none of its metrics is one that this program knows");
+            about.unknown("page", "none of its metrics is known to this program");
         }
         about.set("scrape_s", (to - from).as_secs_f64());
         about.set("scrapes_total", self.scrapes as f64);
@@ -202,7 +202,7 @@ fn describe_faults(page: &Page, draft: &mut Draft<'_>) {
         draft.unknown("page_malformed_lines", format!("line {line}: {why}"));
     }
     if page.cut {
-        draft.unknown("page_rest", "the page has more samples than are read");
+        draft.unknown("page_rest", "the page has more samples than the limit");
     }
 }
 

@@ -188,7 +188,7 @@ fn a_card_that_lacks_a_counter_names_it_and_gives_the_rest() {
     let stub = build("two_gpus.txt", &["-DWITHOUT_ENERGY"]);
     let readings = gpu_readings(&stub.file, 3);
     let first = of(&readings, "0");
-    assert!(first[0].unknown["energy_j_total"].contains("no such function"));
+    assert!(first[0].unknown["energy_j_total"].contains("does not have this function"));
     assert!(!first[0].values.contains_key("energy_j_total"));
     assert!(close(first[1].values["power_w"], 700.0));
     assert!(

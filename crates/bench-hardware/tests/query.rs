@@ -93,7 +93,7 @@ fn the_gpus_that_a_prometheus_server_knows_are_found_without_a_word_of_promql() 
     }
     let blank = "prometheus/http://gpu-host:9090 a:0/memory_temperature_celsius";
     let why = &summary.unknown[blank];
-    assert_eq!(why, "the exporter shows no number for it");
+    assert_eq!(why, "the exporter has no value for it");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn series_that_a_query_finds_are_used_like_those_of_an_exporter_and_the_rest_is_
     assert!((summary.derived["gpus_used"].value - 2.0).abs() < 1e-9);
     let unknown =
         |name: &str| summary.unknown[&format!("prometheus/http://gpu-host:9090/{name}")].clone();
-    assert_eq!(unknown("power_w"), "the query finds nothing");
+    assert_eq!(unknown("power_w"), "the query returns nothing");
     assert!(unknown("temperature_celsius").contains("1:3: parse error"));
     let stored = serde_json::to_string(&readings).unwrap();
     assert!(!stored.contains("secret"), "credentials are not stored");

@@ -110,7 +110,7 @@ fn misbehaving() -> [(Manner, &'static str); 5] {
         (Manner::Silent, "no answer in time"),
         (
             page("<html><body>hello</body></html>"),
-            "not a page of metrics",
+            "not a metrics page",
         ),
         (Manner::Endless, "longer than 1048576 bytes"),
         (Manner::Status("500 Oh"), "a status other than 200"),

@@ -39,20 +39,20 @@ impl CapacityAssumptions {
             next: next.to_owned(),
         };
         let not_less = |name, value: Option<f64>| match value {
-            Some(x) if !(x.is_finite() && x >= 0.0) => Err(bad(name, x, "give 0 or more")),
+            Some(x) if !(x.is_finite() && x >= 0.0) => Err(bad(name, x, "use 0 or more")),
             _ => Ok(()),
         };
         not_less("think_time_s", self.think_time_s)?;
         not_less("price_per_hour", self.price_per_hour)?;
         match self.target_rate_per_s {
             Some(x) if !(x.is_finite() && x > 0.0) => {
-                return Err(bad("target_rate_per_s", x, "give more than 0"));
+                return Err(bad("target_rate_per_s", x, "use more than 0"));
             }
             _ => {}
         }
         match self.planned_use {
             Some(x) if !(x > 0.0 && x <= 1.0) => {
-                Err(bad("planned_use", x, "give a share above 0, at most 1"))
+                Err(bad("planned_use", x, "use a share above 0 and at most 1"))
             }
             _ => Ok(()),
         }
@@ -94,7 +94,7 @@ impl CapacityFigure {
         let grows = matches!(self.name.as_str(), "requests_per_day" | "users");
         self.bound = Some(if grows { Bound::AtLeast } else { Bound::AtMost });
         self.interval = None;
-        let why = "the load asked for no more, so that nobody knows what else the server carries";
+        let why = "the requested load was no higher, so the server's limit is unknown";
         self.assumptions.push(why.to_owned());
     }
 
@@ -108,7 +108,7 @@ impl CapacityFigure {
             }
         };
         let range = self.interval.map_or_else(String::new, |i| {
-            format!(" (95 %: {} to {})", shown(i.low), shown(i.high))
+            format!(" (95 % CI {} to {})", shown(i.low), shown(i.high))
         });
         let bound = match self.bound {
             Some(Bound::AtLeast) => "at least ",
@@ -147,12 +147,12 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
         .output_tokens_per_s
         .and_then(|t| scale(t, rates.output_tokens_per_s_interval));
     let mut base = vec![format!(
-        "the load and the mix of requests of {}, sustained",
+        "the load and request mix of {}, sustained",
         cell.label
     )];
     if assumptions.planned_use.is_some() {
         base.push(format!(
-            "planned at {} of what was measured",
+            "planned at {} of the measured rate",
             text::percent(share)
         ));
     }
@@ -163,7 +163,7 @@ pub fn capacity(cell: &CellRecord, assumptions: &CapacityAssumptions) -> Vec<Cap
             &x.scaled(86_400.0),
             "requests/day",
             &base,
-            "all day at this rate",
+            "this rate all day",
         ));
         figures.extend(users(cell, assumptions, &x, &base));
         figures.extend(replicas(assumptions, &x, &base));
@@ -205,7 +205,7 @@ fn users(
     let think = given.think_time_s?;
     let response = view::mean(cell, Metric::E2e)? / 1e9;
     let also = format!(
-        "each user asks again {} s after an answer, which takes {} on average",
+        "each user sends the next request {} s after a response, which takes {} on average",
         text::number(think),
         text::time(response * 1e9)
     );
@@ -222,7 +222,7 @@ fn replicas(given: &CapacityAssumptions, x: &Estimate, base: &[String]) -> Optio
     let target = given.target_rate_per_s?;
     let needed = |rate: f64| (target / rate - 1e-9).ceil().max(1.0);
     let also = format!(
-        "{} requests/s spread evenly over replicas that do not disturb each other",
+        "{} requests/s spread evenly over independent replicas",
         text::number(target)
     );
     let mut made = figure(
@@ -254,7 +254,7 @@ fn costs(
         return Vec::new();
     };
     let also = format!(
-        "{} per hour for all that was measured, busy all the time",
+        "{} per hour for the whole measured system, at full load all the time",
         text::number(price)
     );
     let per = |rate: &Estimate, amount: f64| {
@@ -310,7 +310,7 @@ fn energy(cell: &CellRecord) -> Vec<CapacityFigure> {
             unit: unit.to_owned(),
             interval,
             bound: None,
-            assumptions: vec!["power of the GPUs that were read, idle power included".to_owned()],
+            assumptions: vec!["power of the monitored GPUs, including idle power".to_owned()],
         })
     })
     .collect()

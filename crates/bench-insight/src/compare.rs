@@ -101,14 +101,14 @@ impl RunComparison {
             .count()
     }
 
-    /// One sentence: `2 better, 1 worse, 5 without a difference that matters, 3 cannot tell`; rows that are not judged last, where there are some.
+    /// One sentence: `2 better, 1 worse, 5 without a relevant difference, 3 cannot tell`; rows that are not judged last, where there are some.
     pub fn summary(&self) -> String {
         let not_judged = match self.count(ComparisonVerdict::OtherLengths) {
             0 => String::new(),
             n => format!(", {n} not judged"),
         };
         format!(
-            "{} better, {} worse, {} without a difference that matters, {} cannot tell{not_judged}",
+            "{} better, {} worse, {} without a relevant difference, {} cannot tell{not_judged}",
             self.count(ComparisonVerdict::Better),
             self.count(ComparisonVerdict::Worse),
             self.count(ComparisonVerdict::NoDifferenceFound)
@@ -372,7 +372,7 @@ fn without_interval(rows: &[ComparisonRow]) -> Option<String> {
         more => format!(" and {more} more"),
     };
     Some(format!(
-        "{first}{more} without an interval: the requests of a side share their steps and are worth too few independent ones; repeat the runs, or measure longer"
+        "no interval for {first}{more}: the requests of a side depend on each other, so there are too few independent samples; repeat the runs, or measure longer"
     ))
 }
 
@@ -391,7 +391,7 @@ fn of_other_lengths(draft: &Draft<'_>) -> Option<String> {
     let (base, new) = draft.other_lengths?;
     let (quantity, cell) = (draft.quantity.title(), &draft.cell.id);
     Some(format!(
-        "{quantity} of {cell} is not judged: at one arrival rate it follows from how long the answers are, {base:.0} tokens on average before and {new:.0} now"
+        "{quantity} of {cell} is not judged: at a fixed arrival rate it depends on the output length, on average {base:.0} tokens before and {new:.0} now"
     ))
 }
 
@@ -497,7 +497,7 @@ fn other_plans(before: &RunRecord, after: &RunRecord, samples: ComparedSamples<'
 /// What makes a gate on the two sides say nothing.
 fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<String> {
     let (Some(before), Some(after)) = (base.first(), new.first()) else {
-        return vec!["a side has no run".to_owned()];
+        return vec!["one side has no runs".to_owned()];
     };
     let mut all = Vec::new();
     for (side, runs) in [("base", base), ("new", new)] {
@@ -505,25 +505,25 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
         for run in runs.iter().filter(untrusted) {
             let why = run.trust.reasons.first();
             all.push(format!(
-                "the {side} run `{}` is not to be trusted: {}",
+                "the {side} run `{}` is untrusted: {}",
                 run.title,
-                why.map_or_else(|| "no reason is stored".to_owned(), TrustReason::sentence)
+                why.map_or_else(|| "no reason stored".to_owned(), TrustReason::sentence)
             ));
         }
         for run in runs.iter().filter(|run| !run.complete) {
-            all.push(format!("the {side} run `{}` was cut short", run.title));
+            all.push(format!("the {side} run `{}` ended early", run.title));
         }
     }
     if before.experiment != after.experiment {
         all.push(format!(
-            "they are different benchmarks: {} and {}",
+            "the benchmarks differ: {} and {}",
             before.experiment.as_str(),
             after.experiment.as_str()
         ));
     }
     if !plans.is_empty() {
         all.push(format!(
-            "{} had other requests or another load ({}); measure both sides with the same flags and seed",
+            "{} differ in requests or load ({}); measure both sides with the same flags and seed",
             bench_schema::counted(plans.len(), "cell"),
             text::list(plans)
         ));
@@ -579,18 +579,18 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<St
         all.extend(doubts(side, runs));
     }
     if base.len() < 2 || new.len() < 2 {
-        all.push("one run on a side: what changes from run to run is not seen; repeat each at least twice, better five times".to_owned());
+        all.push("only one run on a side: variation between runs is unknown; make at least two runs of each side, better five".to_owned());
     }
     if !plans.is_empty() {
         all.push(format!(
-            "{} had other requests or another load ({})",
+            "{} differ in requests or load ({})",
             bench_schema::counted(plans.len(), "cell"),
             text::list(plans)
         ));
     }
     if before.experiment != after.experiment {
         all.push(format!(
-            "they are different benchmarks: {} and {}",
+            "the benchmarks differ: {} and {}",
             before.experiment.as_str(),
             after.experiment.as_str()
         ));

@@ -151,7 +151,7 @@ impl ServerMatrix {
     /// One sentence: which is best, and of how many others that is certain.
     pub fn summary(&self) -> String {
         let Some(best) = self.best.and_then(|best| self.settings.get(best)) else {
-            return "no setting has a figure that can be believed".to_owned();
+            return "no setting has a trustworthy result".to_owned();
         };
         let others = self
             .settings
@@ -166,13 +166,13 @@ impl ServerMatrix {
             .map(SettingRow::name)
             .collect();
         let certainly = match (n, certain) {
-            (0, _) => "nothing to compare it with was measured".to_owned(),
+            (0, _) => "no other setting was measured".to_owned(),
             (1, 1) => "better than the other".to_owned(),
-            (1, 0) => "the other is not known to be worse by enough to matter".to_owned(),
-            (n, 0) => format!("none of the {n} others is known to be worse by enough to matter"),
+            (1, 0) => "not significantly better than the other".to_owned(),
+            (n, 0) => format!("not significantly better than any of the {n} others"),
             (n, certain) if n == certain => format!("better than each of the {n} others"),
             (n, certain) => format!(
-                "better than {certain} of {n} others, and not known to be better by enough to matter than {}",
+                "better than {certain} of {n} others, but not significantly better than {}",
                 crate::text::list(&alike)
             ),
         };

@@ -58,9 +58,9 @@ macro_rules! goals {
 const GOALS: &[Goal] = goals! {
     Cause::Queueing QueueShare "queue share of E2E" Fall 0.5;
     Cause::Prefill PrefillShare "prefill share of E2E" Fall 0.3;
-    Cause::MemoryPressure KvCachePeak "peak use of the KV cache" Fall 0.9;
+    Cause::MemoryPressure KvCachePeak "peak KV cache use" Fall 0.9;
     Cause::GpuLow GpuUse "mean GPU use" Rise 0.8;
-    Cause::Failing FailedShare "requests without a whole answer" Fall 0.0;
+    Cause::Failing FailedShare "requests without a complete response" Fall 0.0;
     Fact::Tail TailRatio "P95 over P50 of E2E" Fall 2.0;
     Fact::Scaling Efficiency "scaling efficiency" RiseHalfway 1.0;
 };

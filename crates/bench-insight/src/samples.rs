@@ -39,7 +39,7 @@ pub struct RequestSample {
 
 const _: () = assert!(
     size_of::<RequestSample>() == 128,
-    "docs/reliability.md tells this size"
+    "docs/reliability.md states this size"
 );
 
 impl RequestSample {

@@ -78,7 +78,7 @@ impl ScenarioSet {
                 problem: problem.to_owned(),
             };
             if scenario.name.trim().is_empty() {
-                return Err(bad("`name` is empty; give it one"));
+                return Err(bad("`name` is empty; set a name"));
             }
             if self
                 .scenarios
@@ -86,11 +86,11 @@ impl ScenarioSet {
                 .take(i)
                 .any(|other| other.name == scenario.name)
             {
-                return Err(bad("the name is used twice; rename one"));
+                return Err(bad("the name is used twice; rename one of them"));
             }
             if scenario.slos.is_empty() {
                 return Err(bad(
-                    "`slos` is empty; write for instance `slos = [\"p95:e2e=1.5s\"]`",
+                    "`slos` is empty; write for example `slos = [\"p95:e2e=1.5s\"]`",
                 ));
             }
             scenario.objectives()?;
@@ -266,7 +266,7 @@ pub fn parse_slo(text: &str) -> Result<Slo, String> {
     let text = text.replacen("<=", "=", 1);
     let (name, limit) = text
         .split_once('=')
-        .ok_or_else(|| "there is no `=`; write `p95:e2e=1.5s`".to_owned())?;
+        .ok_or_else(|| "it has no `=`; write `p95:e2e=1.5s`".to_owned())?;
     let (name, quantile) = match (name.split_once(':'), name.split_once('.')) {
         (Some((quantile, name)), _) | (None, Some((name, quantile))) => (name, Some(quantile)),
         (None, None) => (name, None),
@@ -275,7 +275,7 @@ pub fn parse_slo(text: &str) -> Result<Slo, String> {
     let metric: Metric = name.trim().parse()?;
     let limit = crate::target::limit(limit.trim(), metric.unit())?;
     if limit <= 0.0 {
-        return Err("a limit is above 0; write `1.5s` or `200ms`".to_owned());
+        return Err("the limit must be above 0; write `1.5s` or `200ms`".to_owned());
     }
     Ok(Slo {
         metric,
@@ -290,7 +290,7 @@ fn quantile_of(text: &str) -> Result<f64, String> {
         .and_then(|digits| digits.parse::<f64>().ok())
         .filter(|p| *p > 0.0 && *p < 100.0)
         .map(|p| p / 100.0)
-        .ok_or_else(|| format!("`{text}` is no quantile; write p50, p95 or p99.9"))
+        .ok_or_else(|| format!("`{text}` is not a percentile; write p50, p95 or p99.9"))
 }
 
 // What a scenario comes to, in a sentence.
@@ -330,7 +330,7 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
         }
     };
     let what = format!(
-        "P{} of {} is {} for a limit of {}",
+        "P{} of {} is {}, limit {}",
         text::level(worst.slo.q * 100.0),
         worst.slo.metric.title(),
         shown(measured),
@@ -343,13 +343,16 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
         SloVerdict::Pass => (
             Answer::ScenarioMet,
             0.0,
-            format!("`{}` can be served: {what} in {label}", scenario.name),
+            format!(
+                "scenario `{}` can be served: {what} in {label}",
+                scenario.name
+            ),
         ),
         SloVerdict::Fail => (
             Answer::ScenarioMissed,
             1.0,
             format!(
-                "`{}` cannot be served: {what}, {} over",
+                "scenario `{}` cannot be served: {what}, {} over",
                 scenario.name,
                 text::percent(measured / worst.slo.limit - 1.0)
             ),
@@ -357,7 +360,10 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
         SloVerdict::CannotTell => (
             Answer::ScenarioUndecided,
             0.0,
-            format!("whether `{}` can be served is open: {what}", scenario.name),
+            format!(
+                "cannot tell whether scenario `{}` can be served: {what}",
+                scenario.name
+            ),
         ),
     };
     let mut found = Draft::new(code, severity)

@@ -59,7 +59,7 @@ const CONCURRENCY: &str = "concurrency";
 const RATE: &str = "rate";
 /// Requests one at a time that tell where to begin.
 const ALONE: u64 = 5;
-const NO_BEGINNING: &str = "requests sent one at a time got no answer, so that there is nowhere to begin; see the failures";
+const NO_BEGINNING: &str = "the first requests, sent one at a time, all failed, so the search has no starting point; see the failures";
 /// Stages near a crossing before it is told.
 const ENOUGH: usize = 2;
 /// So many stages in a row in which the client was the limit, and it is no accident.
@@ -200,7 +200,7 @@ impl SearchAsked {
             .collect();
         match last.first() {
             Some(why) if last.len() == IN_A_ROW => Err(format!(
-                "the client is the limit, not the server: {why}; give it more CPU (`--workers`), or a machine of its own"
+                "the client is the limit, not the server: {why}; give the client more CPU (`--workers`) or its own machine"
             )),
             _ if self.is_missed_alone(cells) => Ok(Next::Stop(Why::MissedAlone)),
             _ => Ok(search.next(&self.stages(cells))),
@@ -261,7 +261,7 @@ impl SearchAsked {
             let late = late.or_else(|| view::quantile(cell, Metric::Lateness, 0.99))?;
             (late > LATE * slo.limit).then(|| {
                 format!(
-                    "requests left up to {} late, more than {} of the limit of {}",
+                    "requests were sent up to {} late, more than {} of the limit of {}",
                     text::time(late),
                     text::percent(LATE),
                     text::time(slo.limit)
@@ -274,9 +274,9 @@ impl SearchAsked {
     fn why(&self, why: Why, bracketed: bool, slos: &[Slo], cells: &[CellRecord]) -> Option<String> {
         match why {
             Why::Precise => None,
-            Why::Budget if bracketed => Some("the budget is spent: with more `--budget` the interval gets narrower".to_owned()),
+            Why::Budget if bracketed => Some("the budget is used up; a larger `--budget` gives a narrower interval".to_owned()),
             Why::Budget => Some(format!(
-                "the budget was spent before the capacity was seen from both sides: give it more `--budget`; near the capacity a stage takes {} requests or more",
+                "the budget was used up before the search had loads on both sides of the capacity: use a larger `--budget`; near the capacity a stage takes {} requests or more",
                 self.searching(slos, 1.0).least_near()
             )),
             Why::MissedAlone => {
@@ -295,16 +295,16 @@ impl SearchAsked {
                 let missed = missed.filter(|o| o.within.is_some_and(|w| w.value < o.slo.q));
                 let missed: Vec<String> = missed.map(crate::findings::objective_name).collect();
                 Some(format!(
-                    "already missed {at}, where next to nothing waits: {}; set a higher limit with `--slo`, or ask for shorter answers",
+                    "missed already {at}, where requests hardly queue: {}; relax the objectives with `--slo`, or use shorter requests",
                     text::list(&missed)
                 ))
             }
-            Why::NeverMissed => Some("no load that was tried misses an objective: set stricter ones with `--slo`".to_owned()),
+            Why::NeverMissed => Some("no tested load misses an objective: set stricter ones with `--slo`".to_owned()),
             Why::Unsteady => Some(
-                "alike loads came out differently by more than chance: the server changes with time; see over time what it does, and search again once it is steady".to_owned(),
+                "similar loads gave different results, by more than chance: the server's speed changes over time; see the charts over time, and search again when it is stable".to_owned(),
             ),
             Why::NotMonotone => Some(
-                "an objective is missed at one load and met at a higher one, so that there is no highest load at which it holds; measure it with `--rate` at several loads".to_owned(),
+                "an objective is missed at one load and met at a higher one, so there is no single capacity; measure several loads with `--rate`".to_owned(),
             ),
         }
     }

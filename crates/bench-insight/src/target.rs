@@ -131,14 +131,14 @@ impl Target {
         if let Some((name, _)) = labels.iter().find(|(name, _)| !is_label(name)) {
             let known: Vec<&str> = factors.keys().copied().chain(GroupRecord::LABELS).collect();
             return Some((
-                format!("there is neither a factor nor a label `{name}`"),
-                format!("known are {}", known.join(", ")),
+                format!("there is no factor or label `{name}`"),
+                format!("known names: {}", known.join(", ")),
             ));
         }
         if let [(one, _), (other, _), ..] = labels.as_slice() {
             return Some((
-                format!("requests are told apart by one label, not by {one} and {other}"),
-                "write a target for each".to_owned(),
+                format!("a target can select by one label only, not by {one} and {other}"),
+                "write one target per label".to_owned(),
             ));
         }
         let has = |cell: &PlannedCell<'_>, (name, wanted): &(String, String)| {
@@ -170,9 +170,9 @@ impl Target {
         let open = meant.iter().any(|cell| cell.open);
         (!self.quantity.is_told_of_groups(open)).then(|| {
             (
-                format!("requests of one {label} have no such figure of their own"),
+                format!("this quantity does not exist per {label}"),
                 format!(
-                    "they have {}; ask the rest of the cell, without the label",
+                    "per label there is {}; for other quantities, leave the label out",
                     quantity::names_of_groups(open)
                 ),
             )
@@ -233,12 +233,11 @@ impl Target {
             met: verdict == SloVerdict::Pass,
             verdict: Some(verdict),
             note: match (deciding, verdict) {
-                (None, _) => Some(
-                    "no cell is meant by it; look at the cells' names with `--dry-run`".to_owned(),
-                ),
+                (None, _) => Some("it matches no cell; `--dry-run` lists the cells".to_owned()),
                 (_, SloVerdict::Pass) => None,
-                (Some(_), SloVerdict::Fail) => (lines.len() > 1)
-                    .then(|| format!("it holds in {holding} of {} cells", lines.len())),
+                (Some(_), SloVerdict::Fail) => {
+                    (lines.len() > 1).then(|| format!("met in {holding} of {} cells", lines.len()))
+                }
                 (Some(line), SloVerdict::CannotTell) => Some(self.what_would_decide(line)),
             },
         }
@@ -269,10 +268,10 @@ impl Target {
         };
         let said = match (verdict, found) {
             (SloVerdict::Pass, _) => None,
-            (_, None) => Some("no capacity was searched; add --find-capacity".to_owned()),
+            (_, None) => Some("there was no capacity search; add --find-capacity".to_owned()),
             (SloVerdict::CannotTell, Some(_)) if low.is_some() && high.is_some() => {
                 let why =
-                    "the interval of the capacity holds the limit; a narrower --precision decides";
+                    "the interval of the capacity contains the limit; use a narrower --precision";
                 Some(why.to_owned())
             }
             (_, Some(found)) => found.why.clone(),
@@ -355,7 +354,7 @@ impl Target {
     /// Why nobody can tell, and what it takes to know.
     fn what_would_decide(&self, line: &Line) -> String {
         let Some(measured) = line.measured else {
-            return format!("it was not measured in {}", line.cell);
+            return format!("not measured in {}", line.cell);
         };
         let Some(interval) = measured.interval() else {
             return match measured.known {
@@ -365,7 +364,7 @@ impl Target {
                     ..
                 } if n < needed => {
                     format!(
-                        "{n} values in {} have no interval for it; {needed} are needed",
+                        "{n} values in {} are too few for an interval; {needed} are needed",
                         line.cell
                     )
                 }
@@ -376,22 +375,22 @@ impl Target {
             };
         };
         let straddles = format!(
-            "its 95 % interval in {}, {}, holds the limit",
+            "the 95 % interval in {}, {}, contains the limit",
             line.cell,
             text::span(interval.low, interval.high, |x| self.shown(x)),
         );
         let Some(factor) = times_as_much(measured.value, &interval, self.limit) else {
             return format!(
-                "{straddles}; it lies on the limit, so that no number of requests decides"
+                "{straddles}; the value lies on the limit, so more requests will not decide"
             );
         };
         match measured.known {
             Known::Estimate { n, .. } => format!(
-                "{straddles}; about {} requests in all would decide",
+                "{straddles}; about {} requests in total would decide",
                 text::rounded(n as f64 * factor)
             ),
             Known::OverTime { seconds, .. } => format!(
-                "{straddles}; about {} of measuring would decide",
+                "{straddles}; a measurement of about {} would decide",
                 text::time(seconds * factor * 1e9)
             ),
             Known::Exactly => straddles,

@@ -143,9 +143,15 @@ impl Rule {
             return None;
         };
         let limit = match limits {
-            Limits::Share(..) => format!(" (limit {})", text::percent(crossed)),
-            Limits::Time(..) => format!(" (limit {})", text::time(crossed)),
+            Limits::Share(..) => format!("limit {}", text::percent(crossed)),
+            Limits::Time(..) => format!("limit {}", text::time(crossed)),
             Limits::Plain(..) => String::new(),
+        };
+        // `… (50 %)` becomes `… (50 %, limit 10 %)`
+        let what = match seen.what.strip_suffix(')') {
+            _ if limit.is_empty() => seen.what,
+            Some(open) => format!("{open}, {limit})"),
+            None => format!("{} ({limit})", seen.what),
         };
         let next = NEXT
             .lines()
@@ -154,7 +160,7 @@ impl Rule {
             also_in: Vec::new(),
             code: self.code.to_owned(),
             verdict,
-            message: format!("{}{limit}{}", seen.what, seen.detail),
+            message: what + &seen.detail,
             next: seen.next.or_else(|| next.map(str::to_owned)),
             cell: Some(scene.cell.id.clone()),
             measured: Some(seen.value).filter(|m| m.is_finite()),
@@ -259,21 +265,21 @@ pub(crate) fn doubt_mixed_levels(trust: &mut Trust, found: &[Finding]) {
         };
         let also_in = cells.collect();
         let what = match finding.cause() {
-            Some(Cause::ColdStart) => "its first requests are slower than the rest",
-            Some(Cause::Drift) => "its times drift",
+            Some(Cause::ColdStart) => "the first requests are slower than the rest",
+            Some(Cause::Drift) => "latency drifts",
             _ if finding.figure(&Known::TpotAtMore.into()).is_some() => {
-                "it is slower than a cell at more load"
+                "it is slower than a cell at higher load"
             }
-            _ => "its times change within it",
+            _ => "latency changes within the cell",
         };
         reasons.push(TrustReason {
             code: CODE.to_owned(),
             verdict: TrustVerdict::Doubtful,
             message: format!(
-                "the cell's figures are not those of one level of the server: {what}, which costs {} of the users' time",
+                "the cell does not show the server at a constant speed: {what}, which costs {} of the users' time",
                 text::percent(finding.severity)
             ),
-            next: Some("measure longer, or warm up more".to_owned()),
+            next: Some("measure longer, or use a longer warm-up".to_owned()),
             cell: Some(cell),
             also_in,
             measured: Some(finding.severity),
@@ -296,19 +302,19 @@ fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReaso
         threshold: None,
     };
     if !facts.complete {
-        let why = facts.incomplete_reason.unwrap_or("it did not say why");
+        let why = facts.incomplete_reason.unwrap_or("reason unknown");
         let why = why.trim_end_matches('.');
         let nothing = cells.iter().all(|cell| cell.counts.planned == 0);
         let (verdict, what, next) = if nothing {
-            let next = "mend what stopped it, if that was not you, and run it again";
+            let next = "fix what stopped the run, and run it again";
             (
                 TrustVerdict::Untrusted,
                 "the run ended before it measured a request",
                 next,
             )
         } else {
-            let next = "what was measured is here, run it again for the rest";
-            (TrustVerdict::Doubtful, "the run was cut short", next)
+            let next = "the results cover what was measured; run it again for the rest";
+            (TrustVerdict::Doubtful, "the run ended early", next)
         };
         return Some(reason(
             "incomplete",
@@ -318,7 +324,7 @@ fn of_the_run(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Option<TrustReaso
         ));
     }
     cells.is_empty().then(|| {
-        let message = "the run has no cell, so it measured nothing".to_owned();
+        let message = "the run has no cells, so it measured nothing".to_owned();
         let next = "check the plan with `--dry-run`";
         reason("nothing_planned", TrustVerdict::Untrusted, message, next)
     })

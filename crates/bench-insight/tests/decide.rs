@@ -74,7 +74,11 @@ fn a_run_against_itself_shows_no_difference_and_one_run_a_side_is_a_caution() {
         same.count(ComparisonVerdict::NoDifferenceFound),
         same.rows.len()
     );
-    assert!(same.cautions.iter().any(|c| c.contains("run to run")));
+    assert!(
+        same.cautions
+            .iter()
+            .any(|c| c.contains("variation between runs"))
+    );
 }
 
 #[test]
@@ -129,7 +133,12 @@ fn repeats_on_both_sides_are_compared_run_by_run() {
         (row.verdict, row.test.as_str()),
         (ComparisonVerdict::Worse, "welch over runs")
     );
-    assert!(!made.cautions.iter().any(|c| c.contains("run to run")));
+    assert!(
+        !made
+            .cautions
+            .iter()
+            .any(|c| c.contains("variation between runs"))
+    );
 }
 
 #[test]
@@ -311,7 +320,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         rates.requests_per_s = 15.0;
     });
     assert!(
-        behind[0].starts_with("an overload: 15.0 of 20.0 requests/s"),
+        behind[0].starts_with("overload: the server completed 15.0 of 20.0 requests/s"),
         "{behind:?}"
     );
     let moving = doubts(|cell| {
@@ -320,7 +329,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         cell.windows.stationarity = Some(serde_json::from_str(found).unwrap());
     });
     assert!(
-        moving[0].starts_with("the window is not steady"),
+        moving[0].starts_with("the window is not in steady state"),
         "{moving:?}"
     );
     let missed = doubts(|cell| {
@@ -336,7 +345,7 @@ fn a_cell_that_misses_an_objective_or_is_overloaded_is_no_capacity_and_says_why(
         cell.counts.completed = 90;
         cell.counts.failed = 10;
     });
-    assert_eq!(lost, ["10 of 100 requests got no answer"]);
+    assert_eq!(lost, ["10 of 100 requests got no complete response"]);
 }
 
 #[test]
@@ -461,7 +470,7 @@ fn more_tokens_at_one_arrival_rate_are_other_requests_and_no_better_server() {
         "{}",
         found.summary()
     );
-    let why = "at one arrival rate it follows from how long the answers are";
+    let why = "at a fixed arrival rate it depends on the output length";
     assert!(found.cautions.iter().any(|said| said.contains(why)));
     // a gate on it does not pass
     let gates = gate(&found, &["output_tokens_per_s:5%"]).unwrap();

@@ -138,7 +138,7 @@ fn single_runs_are_held_by_their_own_intervals_and_alike_ones_are_not_told_apart
     assert!(
         found
             .summary()
-            .contains("not known to be better by enough to matter than n=8, tp=1"),
+            .contains("not significantly better than n=8, tp=1"),
         "{}",
         found.summary()
     );

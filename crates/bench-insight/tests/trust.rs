@@ -134,7 +134,7 @@ fn requests_without_an_answer_count_by_their_share_whatever_the_stage() {
     speaks(&judged(&[lost(6, 6)]), "failures", TrustVerdict::Doubtful);
     let half = judged(&[lost(500, 0)]);
     speaks(&half, "failures", TrustVerdict::Untrusted);
-    insta::assert_snapshot!(half.reasons[0].sentence(), @"500 of 1,000 requests got no whole answer, 50 % (limit 10 %): 500× “connection refused”; find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered");
+    insta::assert_snapshot!(half.reasons[0].sentence(), @"500 of 1,000 requests got no complete response (50 %, limit 10 %): 500× “connection refused”; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");
     // What the client ended on purpose is no failure.
     let ended = closed(|c| {
         c.counts.cancelled = c.counts.completed / 2;
@@ -415,7 +415,7 @@ fn fewer_requests_a_second_than_the_plan_has_count_and_the_plan_s_own_rate_does_
     assert!(
         late.reasons[0]
             .message
-            .contains("the plan (20.0 were asked for)"),
+            .contains("requests/s (20.0 were requested)"),
         "{:?}",
         late.reasons
     );
@@ -443,7 +443,7 @@ fn bounded_stamps_count_by_how_far_they_move_a_number() {
     );
     let far = judged(&[moved(0.4)]);
     speaks(&far, "bounded_stamps", TrustVerdict::Untrusted);
-    insta::assert_snapshot!(far.reasons[0].sentence(), @"ITL p50 may be off by 40 % (limit 10 %): 900 of 1,000 tokens were read together with later bytes, so that they arrived at some instant of an interval, 5.00 ms long at the median; give the client a core of its own, fewer streams per worker (`--workers`), or a machine of its own");
+    insta::assert_snapshot!(far.reasons[0].sentence(), @"ITL p50 may be off by 40 % (limit 10 %): 900 of 1,000 tokens were read together with later bytes, so their arrival is known only within an interval, 5.00 ms wide at the median; give the client a dedicated core, fewer streams per worker (`--workers`), or its own machine");
 }
 
 #[test]
@@ -678,7 +678,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     });
     let waited = trust(&TrustFacts::of(&clock, &cells), &[waited]);
     speaks(&waited, "away", TrustVerdict::Untrusted);
-    insta::assert_snapshot!(waited.reasons[0].sentence(), @"no request was answered for 33 % of the cell (limit 10 %), from 21.0 s after it began: rates and counts of lost requests are too good, since few were sent meanwhile; find out why it was away (its log at that time), then measure again");
+    insta::assert_snapshot!(waited.reasons[0].sentence(), @"no request succeeded for 33 % of the cell (limit 10 %), starting 21.0 s after its start: rates and failure counts look too good, because few requests were sent in that time; find out why the server was down (see its log at that time), then measure again");
     let empty = told_of(CellFacts {
         answers_empty: 98,
         ..CellFacts::default()
@@ -741,7 +741,7 @@ fn single_requests_tell_of_short_answers_wrong_prompts_and_a_warm_cache() {
     );
     let trust = trust(&TrustFacts::of(&clock, &cells), &[dead]);
     assert!(trust.reasons.iter().all(|reason| reason.code != "away"));
-    insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no whole answer, 48 % (limit 10 %); the server went away 21.0 s after the cell began and was not back when it ended; find their cause (the server's log at those times), then measure again: rates and latencies are of the requests that were answered");
+    insta::assert_snapshot!(trust.reasons[0].sentence(), @"1,900 of 4,000 requests got no complete response (48 %, limit 10 %); the server went down 21.0 s after the start of the cell and was not back when it ended; find the cause (see the server's log at those times), then measure again: rates and latencies cover only the requests that completed");
 }
 
 /// An answer of ten tokens, 50 ms apart, sent at `sent` ms; failed where it has none.
@@ -922,7 +922,7 @@ fn too_few_samples_count_only_behind_a_quantile_that_was_asked_for() {
     assert!(
         trust.reasons[0]
             .message
-            .contains("70 values, 200 are needed")
+            .contains("70 values; 200 are needed")
     );
 }
 

@@ -86,7 +86,7 @@ pub fn find_steady(mut flights: Vec<Flight>, in_flight: &InFlight, load: &Load) 
     let (window, how) = match why_whole(&flights, started, load) {
         Some(why) => (
             None,
-            format!("tested {how}; {why}, so every request counts"),
+            format!("tested {how}; all requests are used because {why}"),
         ),
         None => (Some(full), how),
     };
@@ -109,11 +109,13 @@ fn why_whole(all: &[Flight], started: &[Flight], load: &Load) -> Option<String> 
     let (n, held) = (all.len(), started.len());
     let lost = all.iter().filter(|f| f.lost).count();
     if load.is_open() {
-        Some("an open loop".to_owned())
+        Some("the load is an open loop".to_owned())
     } else if float(lost) > LOST_SHARE * float(n) {
         Some(format!("{lost} of {n} requests were lost"))
     } else if float(held) <= LEAST_SHARE * float(n) {
-        Some(format!("the full part holds {held} of {n} requests"))
+        Some(format!(
+            "the part at full load holds only {held} of {n} requests"
+        ))
     } else {
         None
     }
@@ -126,7 +128,7 @@ fn full_load(
     load: &Load,
 ) -> Result<(Window, String), String> {
     if load.ramp().is_some() {
-        return Err("the number in flight is moved over the cell".to_owned());
+        return Err("the load is ramped over the cell".to_owned());
     }
     let (Some(first), Some(last)) = (flights.first(), flights.last()) else {
         return Err("there were no requests".to_owned());
@@ -141,7 +143,7 @@ fn full_load(
         let full = in_flight.span_at_least(u64::from(concurrency - concurrency / 20));
         let full = full.ok_or_else(|| {
             format!(
-                "the number in flight reached {} of {concurrency}",
+                "the number in flight reached only {} of {concurrency}",
                 in_flight.peak()
             )
         })?;
@@ -153,7 +155,7 @@ fn full_load(
         };
         return Ok((
             Window { from, ..full },
-            format!("while {concurrency} were in flight"),
+            format!("while {concurrency} requests were in flight"),
         ));
     }
     let arrivals = Window {
@@ -169,7 +171,8 @@ fn full_load(
     if reached >= last.sent {
         return Err("the number in flight grew until the last request was sent".to_owned());
     }
-    let how = format!("from when {usual} (the median) were in flight to the last request sent");
+    let how =
+        format!("from when {usual} requests (the median) were in flight to the last request sent");
     Ok((
         Window {
             from: reached,
@@ -195,7 +198,7 @@ fn before_cancelled(full: Window, how: String, flights: &[Flight]) -> (Window, S
     }
     (
         shorter,
-        format!("{how}, before the first request that was cancelled"),
+        format!("{how}, before the first cancelled request"),
     )
 }
 
@@ -268,7 +271,7 @@ fn trend(started: &[Flight], in_flight: &InFlight, window: Window, load: &Load) 
     } else {
         let found = found.join(", ");
         Trend::Found(format!(
-            "{found}, from the first third of the window to the last"
+            "{found} between the first and the last third of the window"
         ))
     }
 }
@@ -336,7 +339,7 @@ fn trend_of(name: &str, points: &[(f64, f64)], span: f64, shared: f64, edge: f64
     }
     let way = if share > 0.0 { "rises" } else { "falls" };
     Trend::Found(match thirds.filter(|(_, first)| *first > 0.0) {
-        Some((last, first)) => format!("{name} {way} to {:.2} times its level", last / first),
+        Some((last, first)) => format!("{name} {way} to {:.2}×", last / first),
         None => format!("{name} {way}"),
     })
 }

@@ -74,7 +74,7 @@ pub(crate) fn all(run: &RunRecord, trace: Option<&Trace>, readings: &[Series]) -
     vec![
         section("load", "Throughput and load", load),
         section("latency", "Latency", latency),
-        section("length", "Cost of length", length),
+        section("length", "Effect of length", length),
         section("time", "Where the time goes", time),
         section("consistency", "Consistency", steady),
         section("timeline", "Over time", over_time),
@@ -185,7 +185,7 @@ fn levels(run: &RunRecord) -> Option<(Vec<&CellRecord>, Vec<f64>, String)> {
     }
     let open = run.cells.iter().any(|cell| cell.load.is_open());
     let name = if open {
-        "requests/s asked for"
+        "requested rate (requests/s)"
     } else {
         "concurrency"
     };

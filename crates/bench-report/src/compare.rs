@@ -91,7 +91,7 @@ impl<'a> Study<'a> {
     /// Where that is, in words.
     fn place(&self) -> String {
         let common = self.common();
-        common.map_or_else(|| "its best cell".to_owned(), label)
+        common.map_or_else(|| "the best cell of each run".to_owned(), label)
     }
 
     fn held(&self) -> impl Iterator<Item = (&Point<'a>, &RunComparison)> {
@@ -183,9 +183,9 @@ pub fn markdown(study: &Study<'_>) -> String {
         let title = text::html(&table.title);
         let note = match left_out {
             0 => String::new(),
-            n => format!(
-                "\n{n} rows more, most without a known difference, with `--output table`.\n"
-            ),
+            n => {
+                format!("\n{n} more rows, most without a known difference: use `--output table`.\n")
+            }
         };
         out.push_str(&format!(
             "\n<details><summary>{title}</summary>\n\n{}{note}\n</details>\n",
@@ -250,8 +250,8 @@ fn sentences(study: &Study<'_>) -> Vec<String> {
         let worst = point.runs.iter().map(|run| run.trust.verdict).max();
         let follows = match worst.unwrap_or(TrustVerdict::Trusted) {
             TrustVerdict::Trusted => continue,
-            TrustVerdict::Doubtful => "doubtful, so that what follows may be off",
-            TrustVerdict::Untrusted => "untrusted: what follows should not be used",
+            TrustVerdict::Doubtful => "doubtful, so the results below may be inaccurate",
+            TrustVerdict::Untrusted => "untrusted: do not use the results below",
         };
         let reasons = point.runs.iter().flat_map(|run| &run.trust.reasons);
         let codes: BTreeSet<&str> = reasons.map(|reason| &*reason.code).collect();
@@ -273,7 +273,7 @@ fn sentences(study: &Study<'_>) -> Vec<String> {
             .map(|(point, held)| {
                 let others = match held.other_plans.len() {
                     0 => String::new(),
-                    n => format!(" ({n} of its cells had other requests or another load, so that better and worse are not of the server alone)"),
+                    n => format!(" ({n} of its cells differ in requests or load, so differences are not due to the server alone)"),
                 };
                 format!("{} against {base}{others}: {}.", point.name, summary(held))
             }),
@@ -290,24 +290,24 @@ const UNDECIDED: [(ComparisonVerdict, &str, &str); 4] = [
     ),
     (
         ComparisonVerdict::WithinMargin,
-        "a difference too small to matter in ",
+        "a difference below the margin in ",
         "",
     ),
     (
         ComparisonVerdict::CannotTell,
         "",
-        " cannot be told apart with this much data",
+        " undecided with this much data",
     ),
     (
         ComparisonVerdict::OtherLengths,
         "",
-        " not judged, because the answers were of other lengths",
+        " not judged because output lengths differ",
     ),
 ];
 
 fn summary(held: &RunComparison) -> String {
     if held.rows.is_empty() {
-        return "no cell in common".to_owned();
+        return "no common cells".to_owned();
     }
     let with = |wanted: ComparisonVerdict| -> Vec<&ComparisonRow> {
         let rows = held.rows.iter();
@@ -336,7 +336,7 @@ fn summary(held: &RunComparison) -> String {
             more => format!(" and {more} more"),
         };
         parts.push(format!(
-            "{} in {} of {} figures: {}{more}",
+            "{} in {} of {} metrics: {}{more}",
             verdict.as_str(),
             found.len(),
             held.rows.len(),
@@ -355,12 +355,12 @@ fn notes(held: &RunComparison) -> Vec<String> {
     let mut all = Vec::new();
     for (side, cells) in [("base", &held.only_base), ("new", &held.only_new)] {
         if !cells.is_empty() {
-            all.push(format!("only the {side} has {}", cells.join(", ")));
+            all.push(format!("only the {side} side has {}", cells.join(", ")));
         }
     }
     all.extend(held.cautions.iter().cloned());
     all.push(format!(
-        "intervals are of each row; verdicts are corrected for {} rows, so that one false alarm among all has a chance of {} %",
+        "intervals are per row; verdicts are corrected for {} rows, so the probability of any false alarm is {} %",
         held.rows.len(),
         percent(held.alpha)
     ));
@@ -385,7 +385,7 @@ fn method(study: &Study<'_>) -> Vec<String> {
     tests.sort_unstable();
     tests.dedup();
     lines.push(format!(
-        "Latencies are of completed requests, from the cell's headline origin; cells are matched by their id. Tested by {}.",
+        "Latencies cover completed requests, measured from each cell's headline origin; cells are matched by id. Tests used: {}.",
         tests.join(", ")
     ));
     lines

@@ -56,9 +56,9 @@ impl Figure {
                 && data.is_some_and(|data| !data.is_empty())
         });
         if drawn {
-            "with 95 % intervals where the data gives them"
+            "with 95 % confidence intervals where available"
         } else {
-            "without intervals: the data gives none"
+            "without confidence intervals (not available)"
         }
     }
 

@@ -218,16 +218,16 @@ fn computed(finding: &Finding) -> Option<String> {
     Some(match finding.code {
         Code::Cause(Cause::ClientLimited) => {
             let numbers: Vec<String> = finding.evidence.iter().take(2).map(evidence).collect();
-            format!("the client limits what is measured: {}", numbers.join("; "))
+            format!("the client limits the measurement: {}", numbers.join("; "))
         }
         Code::Answer(Answer::SloMet) => met(&n),
         Code::Answer(Answer::SloUndecided) => open_objectives(&n),
         Code::Fact(Fact::GpuUse) => {
             let parts = [
                 "GPU use {gpu_use.span}",
-                "at most {gpu_use_peak.span}",
-                "its memory {gpu_memory_peak.span}",
-                "the KV cache at most {kv_cache_peak.span}",
+                "peak {gpu_use_peak.span}",
+                "GPU memory peak {gpu_memory_peak.span}",
+                "KV cache peak {kv_cache_peak.span}",
             ];
             let parts = parts.iter().filter_map(|part| n.filled(part));
             parts.collect::<Vec<_>>().join(", ")
@@ -246,7 +246,7 @@ fn computed(finding: &Finding) -> Option<String> {
             };
             let parts = [(Known::Ttft, "TTFT"), (Known::Itl, "ITL")];
             let parts: Vec<String> = parts.into_iter().filter_map(along).collect();
-            format!("over the load, {}", parts.join(", "))
+            format!("as load rises, {}", parts.join(", "))
         }
         Code::Fact(Fact::WorkloadsDiffer) => beside(&n)?,
         _ => return None,
@@ -266,21 +266,21 @@ fn beside(n: &Numbers<'_>) -> Option<String> {
     let Some((low, high)) = number::ends(rates.iter().map(|e| e.value)) else {
         let each = each(&latencies);
         return Some(format!(
-            "nobody can tell the rates apart; E2E takes, on average, {each}"
+            "the request rates cannot be told apart; mean E2E is {each}"
         ));
     };
     Some(match high / low {
         ratio if ratio >= bench_insight::RATES_DIFFER => {
             format!(
-                "the rate differs {}×: {}",
+                "request rates differ by a factor of {}: {}",
                 number::short(ratio),
                 each(&rates)
             )
         }
-        _ if latencies.is_empty() => format!("the rate is the same: {}", each(&rates)),
+        _ if latencies.is_empty() => format!("the request rate is the same: {}", each(&rates)),
         _ => {
             let (rate, each) = (amount(rates.first()?), each(&latencies));
-            format!("at the same rate ({rate}) E2E takes, on average, {each}")
+            format!("at the same request rate ({rate}), mean E2E is {each}")
         }
     })
 }
@@ -301,7 +301,7 @@ fn scaling(n: &Numbers<'_>) -> Option<String> {
     });
     let levels = levels.collect::<Vec<_>>().join(", ");
     Some(format!(
-        "throughput over that at {}: {levels}",
+        "throughput relative to {}: {levels}",
         text::plain(first.of.as_deref()?)
     ))
 }
@@ -344,11 +344,11 @@ fn open_objectives(n: &Numbers<'_>) -> String {
     format!("the data cannot decide {}{more}", open.join(", "))
 }
 
-/// `P95 E2E against 2.00 s (1.90 s to 2.10 s; about 4 times as many requests would decide)`, or in how many cells.
+/// `P95 E2E ≤ 2.00 s (1.90 s to 2.10 s; about 4 times as many requests needed to decide)`, or in how many cells.
 fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> {
     let name = text::plain(limit.of.as_deref()?);
     if cells > 1 {
-        return Some(format!("{name} against {} in {cells} cells", amount(limit)));
+        return Some(format!("{name} ≤ {} in {cells} cells", amount(limit)));
     }
     let of = |figure: Known| {
         let all = n.all(figure).into_iter();
@@ -356,7 +356,7 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> 
         own.next().map(amount)
     };
     let times = of(Known::TimesAsMany).map_or_else(String::new, |times| {
-        format!("; about {times} times as many requests would decide")
+        format!("; about {times} times as many requests needed to decide")
     });
     let ends = of(Known::Low)
         .zip(of(Known::High))
@@ -366,7 +366,7 @@ fn undecided(n: &Numbers<'_>, limit: &Evidence, cells: usize) -> Option<String> 
     let cell = limit.cell.as_deref().map_or_else(String::new, |cell| {
         format!(" in {}", text::shortened(cell, 40))
     });
-    Some(format!("{name} against {}{cell}{ends}", amount(limit)))
+    Some(format!("{name} ≤ {}{cell}{ends}", amount(limit)))
 }
 
 /// The objective that is nearest to its limit.
@@ -380,7 +380,7 @@ fn tightest(n: &Numbers<'_>) -> Option<String> {
     });
     let (m, limit, _) = used.max_by(|a, b| a.2.total_cmp(&b.2))?;
     let name = text::plain(m.of.as_deref()?);
-    Some(format!("{name} with {} of {}", amount(m), amount(limit)))
+    Some(format!("{name}, {} of {}", amount(m), amount(limit)))
 }
 
 /// What stands under a finding besides its evidence: what follows from it, what was ruled out and by which number, what would refute it.
@@ -393,12 +393,9 @@ pub(crate) fn reasons(finding: &Finding) -> [(&'static str, String); 3] {
         .refute
         .map_or("", |refute| words("refute", refute.as_str()));
     [
-        (
-            "What follows from it",
-            follows.collect::<Vec<_>>().join("; "),
-        ),
+        ("Consequences", follows.collect::<Vec<_>>().join("; ")),
         ("Ruled out", ruled_out.collect::<Vec<_>>().join("; ")),
-        ("What would refute it", refute.to_owned()),
+        ("How to check", refute.to_owned()),
     ]
 }
 

@@ -158,7 +158,7 @@ fn chart(figure: &Figure, alone: bool) -> Markup {
             div.chart style={ "height:" (figure.height) "px" } role="img" aria-label=(Plain(&figure.title)) {}
             script type="application/json" { (PreEscaped(json_in_script(&figure.option.to_string()))) }
             @if let Some(table) = &figure.table {
-                details { summary { "The numbers as a table" } (table.to_html()) }
+                details { summary { "Show as table" } (table.to_html()) }
             }
         }
     }
@@ -281,8 +281,8 @@ fn finding(finding: &Finding) -> Markup {
     let reasons = words::reasons(finding).into_iter();
     let reasons: Vec<_> = reasons.filter(|(_, words)| !words.is_empty()).collect();
     let asks = match finding.advice.as_slice() {
-        [] => "Why, and what would refute it",
-        _ => "Why, and what to try",
+        [] => "Reasons and how to check",
+        _ => "Reasons and what to try",
     };
     html! {
         li.(weight(finding)) {
@@ -290,7 +290,7 @@ fn finding(finding: &Finding) -> Markup {
             h3 { (claim(finding)) }
             @if !finding.evidence.is_empty() {
                 details data-print {
-                    summary { "Its numbers" }
+                    summary { "Evidence" }
                     ul { @for evidence in &finding.evidence { li { (Plain(&words::evidence(evidence))) } } }
                 }
             }
@@ -320,7 +320,7 @@ fn results(page: &mut Page, run: &RunRecord) {
         page.card(&table.to_html());
     }
     if let Some((lead, message)) = commonest_message(run) {
-        page.push(&html! { p.note { "Of these, " (lead) ": " bdi { (Plain(message)) } } });
+        page.push(&html! { p.note { "Failures: " (lead) ": " bdi { (Plain(message)) } } });
     }
     let objectives = [tables::objectives(run), tables::targets(run)];
     if objectives.iter().any(Option::is_some) {
@@ -344,7 +344,7 @@ fn details(page: &mut Page, run: &RunRecord, torn: u64) {
         details.card { summary { "Effective configuration" } pre { (text::block(&config)) } }
         @if torn > 0 {
             p.note {
-                (torn) " lines of requests.jsonl do not count (a run that was killed leaves a torn last line; others are damaged, or a request again); the charts are without them."
+                (torn) " lines of requests.jsonl were skipped (an incomplete last line of a killed run, a damaged line or a duplicate request); the charts do not include them."
             }
         }
     });

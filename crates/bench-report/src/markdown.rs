@@ -126,7 +126,7 @@ fn within(run: &RunRecord, room: Room) -> String {
     );
     folded(
         &mut out,
-        "How it was measured, and what is not known",
+        "Method and missing data",
         &(how(run) + &unknown(run, room.findings)),
     );
     section(&mut out, &legend(&draft.marks));
@@ -189,7 +189,7 @@ impl Draft {
         }
         if let Some((lead, message)) = commonest_message(run) {
             let message = text::markdown(&text::shortened(message, self.room.longest));
-            section(&mut self.out, &format!("Of these, {lead}: {message}\n"));
+            section(&mut self.out, &format!("Failures: {lead}: {message}\n"));
         }
     }
 
@@ -325,13 +325,16 @@ fn unknown(run: &RunRecord, most: usize) -> String {
         if cell.windows.steady.is_none() {
             let looked = cell.windows.stationarity.as_ref();
             lacks(
-                "a steady window",
-                looked.map_or("it was not looked for", |s| s.reason.as_str()),
+                "steady-state window",
+                looked.map_or("not searched for", |s| s.reason.as_str()),
             );
         }
         let rates = cell.headline_rates();
         if rates.is_some_and(|rates| rates.output_tokens_per_s.is_none()) {
-            lacks("output tokens", "neither usage nor a tokenizer told them");
+            lacks(
+                "output tokens",
+                "reported neither by `usage` nor by a tokenizer",
+            );
         }
     }
     let lines: BTreeSet<String> = all
@@ -339,8 +342,8 @@ fn unknown(run: &RunRecord, most: usize) -> String {
         .map(|((what, why), cells)| {
             let of = match cells.len() {
                 0 => String::new(),
-                n if n == run.cells.len() => " of every cell".to_owned(),
-                _ => format!(" of {}", cells.join("; ")),
+                n if n == run.cells.len() => " in every cell".to_owned(),
+                _ => format!(" in {}", cells.join("; ")),
             };
             let (what, why) = (text::markdown(&format!("{what}{of}")), text::markdown(why));
             format!("{what} ({why})")
@@ -349,31 +352,31 @@ fn unknown(run: &RunRecord, most: usize) -> String {
     let more = lines.len().saturating_sub(most);
     let mut told: Vec<String> = lines.into_iter().take(most).collect();
     if more > 0 {
-        told.push(format!("{more} more things"));
+        told.push(format!("{more} more"));
     }
     if told.is_empty() {
         return String::new();
     }
-    format!("\nNot known: {}.\n", told.join("; "))
+    format!("\nNot available: {}.\n", told.join("; "))
 }
 
 /// How the numbers came about, as far as the record tells: a paragraph.
 fn how(run: &RunRecord) -> String {
     let mut out = Vec::new();
     out.push(match run.clock.arrival {
-        ClockKind::Kernel => "A token's time is its arrival at the kernel (receive timestamps of the socket), not when the program read it.".to_owned(),
+        ClockKind::Kernel => "Token times are kernel arrival times (socket receive timestamps), not the times of the client's reads.".to_owned(),
         ClockKind::ReadReturn => format!(
-            "A token's time is the moment the client's read returned{}.",
+            "Token times are the times at which the client's reads returned{}.",
             run.clock.fallback_reason.as_deref().map_or_else(String::new, |why| format!("; {}", text::markdown(why)))
         ),
     });
     let open = run.cells.iter().any(|cell| cell.headline == Origin::Due);
     let closed = run.cells.iter().any(|cell| cell.headline == Origin::Sent);
     if open {
-        out.push("Open loop: latencies begin when a request was due, so that a slow server cannot hide its queue. Requests/s are completions over the time in which what was due is followed to its end.".to_owned());
+        out.push("Open loop: latencies start at the due time of a request, so a slow server cannot hide its queue. Requests/s are the offered rate times the share that completed, or, if a queue grows, the rate of completions while load was offered.".to_owned());
     }
     if closed {
-        out.push("Closed loop: latencies begin when the last byte of a request was handed to the socket. Requests/s are the mean in flight over the mean E2E (Little's law).".to_owned());
+        out.push("Closed loop: latencies start when the last byte of a request was handed to the socket. Requests/s are the mean number in flight divided by mean E2E (Little's law).".to_owned());
     }
     let steady = run
         .cells
@@ -381,13 +384,13 @@ fn how(run: &RunRecord) -> String {
         .filter(|cell| cell.windows.steady.is_some())
         .count();
     out.push(format!(
-        "Tokens/s are those that arrived over the length of the window: from the first request due to the last end{}.",
+        "Tokens/s are the tokens that arrived in the window divided by its length; the window is from the first due request to the last end{}.",
         match steady {
             0 => "",
-            n if n == run.cells.len() => ", less what was not steady at its ends",
-            _ => ", less what was not steady at its ends in some cells",
+            n if n == run.cells.len() => ", without ramp-up and drain",
+            _ => ", in some cells without ramp-up and drain",
         }
     ));
-    out.push("Percentiles are exact over all samples, linear between order statistics (type 7). Failed requests are counted, never dropped.".to_owned());
+    out.push("Percentiles are exact over all samples, with linear interpolation (type 7, as numpy). Failed requests are counted, never dropped.".to_owned());
     out.join(" ") + "\n"
 }

@@ -25,7 +25,7 @@ pub fn terminal(matrix: &ServerMatrix) -> String {
 /// The same for a document.
 pub fn markdown(matrix: &ServerMatrix) -> String {
     let mut out = format!(
-        "# Settings of a server\n\n{}\n",
+        "# Server settings\n\n{}\n",
         text::markdown_sentence(&matrix.summary())
     );
     for table in [settings(matrix), effects(matrix)] {
@@ -44,7 +44,7 @@ const P95: [Metric; 3] = [Metric::Ttft, Metric::Itl, Metric::E2e];
 /// Every setting with its figures, the best first, those without a figure last.
 fn settings(matrix: &ServerMatrix) -> Table {
     let (_, unit) = scale_of(matrix.unit);
-    let figure = if unit.is_empty() { "figure" } else { unit };
+    let figure = if unit.is_empty() { "result" } else { unit };
     let named = matrix.settings.first();
     let mut headings: Vec<String> = named
         .iter()
@@ -55,7 +55,7 @@ fn settings(matrix: &ServerMatrix) -> Table {
     headings.extend(P95.map(|metric| format!("{} p95 ms", metric.title())));
     headings.extend(["front", "runs"].map(str::to_owned));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let title = format!("Settings by their {}, the best first", matrix.figure);
+    let title = format!("Settings by {}, best first", matrix.figure);
     let mut table = Table::of_words(&title, &headings);
     let mut rows: Vec<(bool, &SettingRow)> = (matrix.settings.iter().enumerate())
         .map(|(place, row)| (Some(place) == matrix.best, row))
@@ -94,7 +94,7 @@ fn cells(matrix: &ServerMatrix, row: &SettingRow, is_best: bool) -> Vec<Cell> {
         ))
     }));
     cells.extend(if is_best {
-        let best = Cell::text("the best").toned(Tone::Good);
+        let best = Cell::text("best").toned(Tone::Good);
         [best, Cell::default(), Cell::default()]
     } else {
         against(row.against_best.as_ref())
@@ -134,10 +134,10 @@ fn effects(matrix: &ServerMatrix) -> Table {
         "change",
         "verdict",
         "95 %",
-        "over the others",
+        "range over other settings",
         "pairs",
     ];
-    let title = format!("What each parameter does to {}", matrix.figure);
+    let title = format!("Effect of each parameter on {}", matrix.figure);
     let mut table = Table::of_words(&title, &headings);
     for effect in &matrix.effects {
         let ParameterEffect {
@@ -177,7 +177,7 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
     let mut all: Vec<String> = failed.collect();
     let without = matrix.settings.iter().filter_map(|row| {
         let why = row.why.as_ref()?;
-        Some(format!("{} has no figure: {why}", row.name()))
+        Some(format!("{} has no result: {why}", row.name()))
     });
     all.extend(without);
     all.extend(doubts(matrix));
@@ -188,18 +188,18 @@ fn notes(matrix: &ServerMatrix) -> Vec<String> {
             .and_then(|told| drift(matrix, told)),
     );
     if matrix.settings.iter().any(|row| row.runs == 1) {
-        all.push("a setting that was measured once does not show what changes from start to start; more with --rounds".to_owned());
+        all.push("a setting measured once does not show the variation between server starts; use more --rounds".to_owned());
     }
     if matrix.settings.iter().any(|row| row.on_front) {
         all.push(
-            "front: no other setting has both a better figure and a lower P95 of E2E".to_owned(),
+            "front: settings for which no other setting has both a better result and a lower P95 of E2E".to_owned(),
         );
     }
     all.push(format!(
-        "intervals are of each row; verdicts are corrected for the number of pairs of settings, and of effects, so that one false alarm among all has a chance of {} %",
+        "intervals are per row; verdicts are corrected for the number of comparisons, so the probability of any false alarm is {} %",
         percent(matrix.alpha)
     ));
-    all.push("the best of several alike settings is also the luckiest: its figure is told a little too high; measure it again before it is promised".to_owned());
+    all.push("among similar settings, the best result is partly luck and slightly too good; measure the best setting again before relying on it".to_owned());
     all
 }
 

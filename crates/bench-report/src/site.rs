@@ -100,19 +100,19 @@ pub fn list(folder: &str, mut runs: Vec<Listed>, served: bool) -> String {
     let unread = runs.iter().filter(|run| run.state.is_err()).count();
     let mut facts = vec![counted(runs.len(), "run")];
     if unread > 0 {
-        facts.push(format!("{unread} cannot be read: at the end of the list"));
+        facts.push(format!("{unread} unreadable, listed last"));
     }
     let mut page = Page::new(&format!("Runs in {folder}"), facts);
     page.scripts = vec![PAGE, LIST];
     page.card(&html! {
         div #tools hidden {
-            label { "Filter " input #filter type="search" placeholder="words or tag=value, all of them" autocomplete="off"; }
+            label { "Filter " input #filter type="search" placeholder="words or tag=value" autocomplete="off"; }
             " " span #shown.soft role="status" {}
-            p #pair.note data-served[served] aria-live="polite" { "Tick two runs to compare them." }
+            p #pair.note data-served[served] aria-live="polite" { "Select two runs to compare them." }
         }
         div.scroll tabindex="0" role="region" aria-label="Runs" {
             table #runs {
-                caption { "Runs, the newest first" }
+                caption { "Runs, newest first" }
                 thead { tr { @for heading in ["", "run", "started", "benchmark", "model", "server", "tags", "key figures", "trust"] { th scope="col" { (heading) } } } }
                 tbody { @for run in &runs { (row(run)) } }
             }

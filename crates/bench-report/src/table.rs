@@ -495,16 +495,16 @@ impl Mark {
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::FewSamples => {
-                "few samples: fewer than 10 / (1 − q) values stand behind this percentile"
+                "few samples: this percentile rests on fewer than 10 / (1 − q) values"
             }
             Self::Bounded => {
-                "bounded stamps: with the other end of their bounds this differs by more than 1 %"
+                "bounded timestamps: arrival times are known only within bounds, which can change this value by more than 1 %"
             }
-            Self::Doubtful => "doubtful: see the reasons under trust",
-            Self::Untrusted => "untrusted: see the reasons under trust",
+            Self::Doubtful => "doubtful: see the trust reasons",
+            Self::Untrusted => "untrusted: see the trust reasons",
             Self::Estimate => "an estimate, not a measurement",
             Self::Failures => {
-                "of completed requests; with failures counted as never answered it is unbounded"
+                "completed requests only; unbounded if failed requests count as infinitely slow"
             }
         }
     }

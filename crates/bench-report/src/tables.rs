@@ -75,8 +75,8 @@ pub(crate) fn details(run: &RunRecord) -> Vec<Table> {
         causes(run),
         phases(run),
         distributions(run, &latencies, "All latencies"),
-        distributions(run, &lengths, "Lengths"),
-        distributions(run, &[Metric::TokensPerSUser], "Speed of each answer"),
+        distributions(run, &lengths, "Prompt and output lengths"),
+        distributions(run, &[Metric::TokensPerSUser], "Output speed per request"),
         fits(run),
         derived(run),
         hardware(run),
@@ -126,9 +126,9 @@ pub(crate) fn origin_words(run: &RunRecord) -> &'static str {
         .filter(|cell| cell.headline == Origin::Due)
         .count();
     match due {
-        0 => "from sent",
-        n if n == run.cells.len() => "from due",
-        _ => "from due (open loop) or sent (closed loop)",
+        0 => "from send time",
+        n if n == run.cells.len() => "from due time",
+        _ => "from due time (open loop) or send time (closed loop)",
     }
 }
 
@@ -140,10 +140,10 @@ pub(crate) fn population_words(run: &RunRecord) -> String {
         .filter(|cell| cell.windows.steady.is_some());
     let of = match steady.count() {
         0 => "all requests",
-        n if n == run.cells.len() => "of the steady part",
-        _ => "of the steady part of a cell that has one, else all requests",
+        n if n == run.cells.len() => "steady-state window",
+        _ => "steady-state window where a cell has one, else all requests",
     };
-    format!("latencies {}, {of}", origin_words(run))
+    format!("latency {}, {of}", origin_words(run))
 }
 
 /// The factor along which load was swept, with its unit: concurrency, or requests per second; no number where the pace is a file's.
@@ -180,9 +180,9 @@ pub(crate) fn context(run: &RunRecord) -> Table {
     let took = number::duration(run.duration.as_f64());
     add("started", Some(format!("{}, took {took}", run.started_at)));
     add(
-        "measured by",
+        "measured with",
         Some(format!(
-            "{} {}, arrivals by {}",
+            "{} {}, arrival times from {}",
             run.tool.name,
             run.tool.version,
             clock(run)
@@ -203,14 +203,13 @@ fn server(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
             .map(|version| format!("version {version}")),
     );
     if server.embedded {
-        engine.push(
-            "embedded, started by this run: its numbers are not those of a real server".to_owned(),
-        );
+        engine
+            .push("embedded, started by this run: not representative of a real server".to_owned());
     }
     add("server", Some(engine.join(", ")));
     let told = server.facts.iter();
     let told: Vec<String> = told.map(|(name, fact)| format!("{name} {fact}")).collect();
-    add("server's settings", Some(told.join(", ")));
+    add("server settings", Some(told.join(", ")));
     let mut target = server.urls.clone();
     target.push(server.api.clone());
     target.extend(server.proxy.iter().map(|proxy| format!("proxy {proxy}")));
@@ -234,7 +233,7 @@ fn asked(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
     }
     let repeats = run.cells.iter().map(|cell| cell.repeats).max();
     if let Some(repeats) = repeats.filter(|&n| n > 1) {
-        load.push_str(&format!(", {repeats} times"));
+        load.push_str(&format!(", {repeats} repeats"));
     }
     add("load", Some(load));
     add("requests", Some(request_shape(run)));
@@ -286,10 +285,10 @@ fn request_shape(run: &RunRecord) -> String {
 /// What makes prompts unlike each other.
 fn salt_words(salt: &str, dataset: Option<&String>) -> &'static str {
     match (salt, dataset.map_or("", String::as_str)) {
-        ("never", _) => "prompts without salt",
+        ("never", _) => "unsalted prompts",
         ("auto", "study:gpt2") => "",
         ("auto", study) if study.starts_with("study:") => {
-            "a random word in place of each prompt's first"
+            "first word of each prompt replaced by a random one"
         }
         ("auto", _) => "salted prompts",
         _ => "",
@@ -319,7 +318,7 @@ fn load_words(run: &RunRecord) -> String {
             } => {
                 let pace = match rate_per_s {
                     Some(rate) => format!("{rate} requests/s"),
-                    None => format!("the pace of its {}", arrival.name()),
+                    None => format!("the rate of its {}", arrival.name()),
                 };
                 if !open.contains(&pace) {
                     open.push(pace);
@@ -376,7 +375,7 @@ fn host(run: &RunRecord, add: &mut impl FnMut(&str, Option<String>)) {
     }
     add("GPUs", Some(gpus.join(", ")));
     add("git", Some(git.join(" ")));
-    add("client's settings", Some(own.join(", ")));
+    add("client settings", Some(own.join(", ")));
 }
 
 /// A fact of the host as people say it; unknown names stay as they are, without their dots.
@@ -386,7 +385,7 @@ fn fact_words(name: &str, value: &str) -> (String, String) {
         "sampler_cpu_share" => {
             let share = value.parse::<f64>().ok().map(number::percent);
             let value = share.map_or_else(|| value.to_owned(), |p| format!("{p} % of one CPU"));
-            ("cost of sampling".to_owned(), value)
+            ("sampling overhead".to_owned(), value)
         }
         "cpu.smt" => {
             let value = match value {
@@ -410,14 +409,14 @@ fn fact_words(name: &str, value: &str) -> (String, String) {
 
 fn clock(run: &RunRecord) -> String {
     match run.clock.arrival {
-        ClockKind::Kernel => "the kernel's receive time".to_owned(),
+        ClockKind::Kernel => "the kernel's receive timestamps".to_owned(),
         ClockKind::ReadReturn => {
             let why = run
                 .clock
                 .fallback_reason
                 .as_deref()
                 .map_or_else(String::new, |why| format!(" ({why})"));
-            format!("the moment the read returned{why}")
+            format!("the return of the client's read{why}")
         }
     }
 }

@@ -93,7 +93,7 @@ fn short(run: &RunRecord, dir: Option<&Path>, room: Room) -> String {
         let dir = shown(dir);
         paragraph(
             "",
-            &format!("Reports in {dir}; every table: bench-report render --verbose {dir}"),
+            &format!("Reports in {dir}; all tables: bench-report render --verbose {dir}"),
         )
     }));
     blocks.join("\n")
@@ -139,12 +139,10 @@ pub(crate) fn verdict_word(verdict: TrustVerdict) -> &'static str {
 
 pub(crate) fn verdict_meaning(verdict: TrustVerdict) -> &'static str {
     match verdict {
-        TrustVerdict::Trusted => {
-            "nothing that the run knows of itself speaks against these numbers"
-        }
-        TrustVerdict::Doubtful => "something may have moved these numbers",
+        TrustVerdict::Trusted => "no check found a problem with these measurements",
+        TrustVerdict::Doubtful => "a check found a problem that may affect these numbers",
         TrustVerdict::Untrusted => {
-            "the numbers named here may be wrong by more than 10 %: do not rely on them"
+            "the affected numbers may be wrong by more than 10 %; do not rely on them"
         }
     }
 }
@@ -210,7 +208,7 @@ fn outcomes(run: &RunRecord) -> String {
         .collect()
 }
 
-/// `31 reset (stream), 12 timed out (first token); the commonest message (30 times): connection reset by peer`.
+/// `31 reset (stream), 12 timed out (first token); most common message (30 times): connection reset by peer`.
 fn failures(run: &RunRecord) -> Option<String> {
     let counted = tables::failure_counts(run);
     let mut said: Vec<String> = counted
@@ -227,7 +225,7 @@ fn failures(run: &RunRecord) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", ") + &message)
 }
 
-/// `GPU use 100 %, KV cache 1.1 %, 31 requests running, 0 waiting; the server was read 42 times`.
+/// `GPU use 100 %, KV cache 1.1 %, 31 requests running, 0 waiting; 42 samples of the server's metrics`.
 fn peaks(run: &RunRecord) -> Option<String> {
     let share = |signal: Signal, words: &str| {
         let peak = tables::peak(run, signal)?;
@@ -259,8 +257,8 @@ fn peaks(run: &RunRecord) -> Option<String> {
         .filter_map(|cell| Signal::Running.readings(cell));
     let readings = match readings.sum::<u64>() {
         0 => String::new(),
-        1 => "; the server was read once".to_owned(),
-        n => format!("; the server was read {n} times"),
+        1 => "; 1 sample of the server's metrics".to_owned(),
+        n => format!("; {n} samples of the server's metrics"),
     };
     (!said.is_empty()).then(|| said.join(", ") + &readings)
 }
@@ -327,8 +325,8 @@ pub(crate) fn commonest_message(run: &RunRecord) -> Option<(String, &str)> {
     }
     let (message, n) = all.into_iter().max_by_key(|(_, n)| *n)?;
     let lead = match n {
-        1 => "the message of one of them".to_owned(),
-        n => format!("the commonest message ({n} times)"),
+        1 => "message of one".to_owned(),
+        n => format!("most common message ({n} times)"),
     };
     Some((lead, message))
 }

@@ -143,7 +143,7 @@ impl Trace {
         spans.reduce(|(from, to), (start, end)| (from.min(start), to.max(end)))
     }
 
-    /// Output and requests under way in equal parts of a cell's time.
+    /// Output and requests in flight in equal parts of a cell's time.
     pub(crate) fn flow(&self, cell: u32, parts: usize) -> Vec<Flow> {
         let span = self.span(cell);
         span.map_or_else(Vec::new, |span| flow(self.of_cell(cell), span, parts))

@@ -59,8 +59,8 @@ fn check_body(given: &mut Given, protocol: &dyn Protocol) {
         String::from_utf8_lossy(&protocol.body(&request, "")).contains(PROMPT)
     };
     for (key, _) in merged.iter().filter(|pair| !keeps_the_prompt(pair)) {
-        let wrong = format!("`{key}` would replace the prompts that the benchmark sends");
-        let help = format!("take `{key}` out; --dataset jsonl:FILE sends prompts of your own");
+        let wrong = format!("`{key}` would replace the prompts of the benchmark");
+        let help = format!("remove `{key}`; --dataset jsonl:FILE sends your own prompts");
         given.complain("extra_body", wrong, Some(&help));
     }
 }
@@ -118,12 +118,12 @@ fn check_proxy(given: &mut Given, settings: &Settings) {
     let name = |proxy: &Option<Proxy>| proxy.as_ref().map(|proxy| proxy.endpoint().to_string());
     let first = found.first().and_then(name);
     if found.iter().any(|other| name(other) != first) {
-        let wrong = "the environment names different proxies for these URLs";
-        let help = "measure them one by one, or change http_proxy, https_proxy or no_proxy";
+        let wrong = "the environment has different proxies for these URLs";
+        let help = "measure the URLs one by one, or change http_proxy, https_proxy or no_proxy";
         given.complain("proxy", wrong, Some(help));
     } else if first.is_none() {
-        let wrong = "the environment names no proxy for the server";
-        let help = "set http_proxy or https_proxy, look at no_proxy, or take `proxy` out";
+        let wrong = "the environment has no proxy for the server";
+        let help = "set http_proxy or https_proxy, check no_proxy, or remove `proxy`";
         given.complain("proxy", wrong, Some(help));
     }
 }
@@ -141,7 +141,7 @@ pub(crate) fn gpus(machines: &MachineSettings) -> Gpus {
         let library = machines.nvml.clone();
         Gpus::Read { library }
     } else {
-        Gpus::LeftOut("the hardware is not sampled, as was asked".to_owned())
+        Gpus::LeftOut("hardware sampling is disabled".to_owned())
     }
 }
 

@@ -331,7 +331,7 @@ fn one_line(record: &RunRecord, folder: &Path) -> String {
     });
     let verdict = record.trust.verdict.as_str();
     format!(
-        "{verdict}: {completed} of {} answered in {}; results in {}\n",
+        "{verdict}: {completed} of {} completed in {}; results in {}\n",
         counted(planned, "request"),
         counted(record.cells.len(), "cell"),
         folder.display()

@@ -16,7 +16,7 @@ pub enum RunError {
     #[error("{}", listed(.0))]
     Config(Vec<Problem>),
     /// The configuration file cannot be read.
-    #[error("cannot read {path}; give a file of keys with --config or BENCH_CONFIG")]
+    #[error("cannot read {path}; check the path given with --config or BENCH_CONFIG")]
     ConfigFile { path: PathBuf, source: io::Error },
     /// The embedded engine did not start.
     #[error("the embedded engine did not start: {0}")]
@@ -29,16 +29,16 @@ pub enum RunError {
     Interrupted(&'static str),
     /// `--deadline` was over before there was anything to keep.
     #[error(
-        "--deadline {0:?} was over before anything was measured\n  help: look at what it still waited for (the server's own log; other shards), or give it more --deadline"
+        "--deadline {0:?} passed before anything was measured\n  help: check what the run was waiting for (the server's log, other shards), or use a longer --deadline"
     )]
     DeadlineOver(Duration),
     /// The folder holds a matrix of settings that was asked for otherwise.
     #[error(
-        "{0} holds a matrix with another `{1}`; go on with what it was begun with, or choose another folder with --out"
+        "{0} holds a matrix with a different `{1}`; use the original value, or choose another folder with --out"
     )]
     OtherMatrix(PathBuf, String),
     /// No setting of a matrix could be measured.
-    #[error("no setting could be measured; what each server said is in {0}")]
+    #[error("no setting could be measured; the output of each server is in {0}")]
     NoSetting(PathBuf),
     /// The client cannot be set up.
     #[error("{0}")]
@@ -51,7 +51,7 @@ pub enum RunError {
     Journal(#[from] JournalError),
     /// The result itself cannot be written.
     #[error(
-        "the result is shown, but could not be stored; its requests are in {0} as far as they were written: with room there, `bench-report recover {0}` makes run.json of them"
+        "the result is shown, but could not be stored; the requests written so far are in {0}: free some disk space, then run `bench-report recover {0}`"
     )]
     NotStored(PathBuf, #[source] Box<RunError>),
     /// A thread or its runtime could not be started.
@@ -61,11 +61,13 @@ pub enum RunError {
     #[error("the thread `{0}` ended unexpectedly")]
     AsideGone(String),
     /// A worker thread ended when it should not have.
-    #[error("a worker thread ended unexpectedly; what was measured before is in the run directory")]
+    #[error(
+        "a worker thread ended unexpectedly; the run directory has what was measured until then"
+    )]
     WorkerGone,
     /// The recorder thread ended when it should not have.
     #[error(
-        "the recorder thread ended unexpectedly; what was measured before is in the run directory"
+        "the recorder thread ended unexpectedly; the run directory has what was measured until then"
     )]
     RecorderGone,
     /// The run directory exists and is not empty.
@@ -79,13 +81,13 @@ pub enum RunError {
     Meet(String),
     /// Two sides in turns that have not had turns enough.
     #[error(
-        "fewer than {fewest} whole blocks of turns are no comparison; what was measured is in {0}",
+        "a comparison needs at least {fewest} complete blocks; what was measured is in {0}",
         fewest = bench_metrics::FEWEST_BLOCKS
     )]
     TooFewBlocks(PathBuf),
     /// No request of the run got a whole answer.
     #[error(
-        "no request got a whole answer: {0}\n  help: the run directory has every request with its outcome"
+        "no request completed: {0}\n  help: requests.jsonl in the run directory has the outcome of every request"
     )]
     NothingAnswered(String),
 }

@@ -88,7 +88,7 @@ impl RunDirectory {
         if new != old {
             let (old, new) = (old.display(), new.display());
             self.say(&format!(
-                "{old} was moved away, and what is there now is not this run's: it goes on in {new}"
+                "{old} was moved and replaced by something else; the run continues in {new}"
             ));
         }
         Ok(new)

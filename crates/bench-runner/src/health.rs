@@ -72,7 +72,7 @@ impl Health {
         if hopeless && !self.keep_going {
             self.verdict.get_or_init(|| {
                 let how = told();
-                format!("of the first {all} requests that ended, warm-up included, {failed} had failed ({how}); --keep-going goes on")
+                format!("{failed} of the first {all} requests failed, including warm-up ({how}); use --keep-going to continue anyway")
             });
         }
     }
@@ -82,9 +82,8 @@ impl Health {
         let (failed, answered) = (&self.failed, &self.answered);
         let how = self.how.get()?;
         let failed = failed.load(Ordering::Relaxed);
-        (answered.load(Ordering::Relaxed) == 0).then(|| {
-            format!("all {failed} requests that ended, warm-up included, had failed ({how})")
-        })
+        (answered.load(Ordering::Relaxed) == 0)
+            .then(|| format!("all {failed} requests failed, including warm-up ({how})"))
     }
 
     /// Why nothing more is to be sent, if that is so.

@@ -22,7 +22,7 @@ pub enum JournalError {
     Create { path: PathBuf, source: io::Error },
     /// Some lines never reached the disk.
     #[error(
-        "{} of {path} could not be written; the result counts them, and what was on disk before is there",
+        "{} of {path} could not be written; the result includes them, and what was written before is intact",
         bench_schema::counted(lost_lines, "line")
     )]
     Lost {
@@ -33,7 +33,7 @@ pub enum JournalError {
     },
     /// Somebody else wrote to it.
     #[error(
-        "{0} was changed by somebody else while it was written; the result counts every request, and those in the file are not whole"
+        "{0} was changed by another program during the run; the result includes every request, but the file is incomplete"
     )]
     Changed(PathBuf),
 }
@@ -128,7 +128,7 @@ impl Journal {
         self.trouble = result.err();
         let trouble = self.trouble.as_ref().filter(|_| new_trouble)?;
         Some(format!(
-            "cannot write {}: {trouble}; the run goes on in memory and tries again",
+            "cannot write {}: {trouble}; the run continues in memory and retries",
             self.current().display()
         ))
     }

@@ -64,7 +64,7 @@ impl Launched {
         let log = PathBuf::from(log);
         let guard = spawn(&words, &log).map_err(|error| RunError::Server {
             what: format!("the server could not be started: {error}"),
-            help: "look at --server and --out".to_owned(),
+            help: "check --server and --out".to_owned(),
         })?;
         Ok(Some(Self { guard, urls, log }))
     }
@@ -107,7 +107,7 @@ impl Launched {
         let _read = how.map(|mut pipe| pipe.read_to_string(&mut said));
         Some(RunError::Server {
             what: format!("the server {}", said.trim()),
-            help: "run the command of --server by hand, with a port for {port}".to_owned(),
+            help: "run the --server command manually, with a port in place of {port}".to_owned(),
         })
     }
 
@@ -119,9 +119,9 @@ impl Launched {
         let said = last_lines(&self.log);
         let log = self.log.display();
         let said = if said.is_empty() {
-            format!("it said nothing ({log})")
+            format!("it printed nothing ({log})")
         } else {
-            format!("the last it said ({log}):\n{said}")
+            format!("its last output ({log}):\n{said}")
         };
         RunError::Server {
             what: format!("{what}\n  {said}"),
@@ -159,11 +159,11 @@ pub(crate) async fn refuse_a_taken_port(
             place: Place::Flag("url".to_owned()),
             key: "url".to_owned(),
             message: format!(
-                "somebody answers at {} already, and would be measured instead of the server that is to be started",
+                "a server is already running at {}, and would be measured instead of the one to start",
                 found.record.urls.join(", ")
             ),
             help: Some(
-                "stop that server; or write {port} in the command and leave `url` out, for a free port".to_owned(),
+                "stop that server, or write {port} in the command and remove `url` to use a free port".to_owned(),
             ),
         }])),
     }

@@ -41,22 +41,22 @@ const LATENCIES: [(Metric, &str, &str); 4] = [
     (
         Metric::Ttft,
         "time_to_first_token",
-        "From sent to the first content event",
+        "Time from sending a request to its first content event",
     ),
     (
         Metric::Itl,
         "inter_token_latency",
-        "Gaps between the tokens of an answer",
+        "Gaps between the tokens of a response",
     ),
     (
         Metric::E2e,
         "request_latency",
-        "From sent to the end of the answer",
+        "Time from sending a request to the end of its response",
     ),
     (
         Metric::Lateness,
         "dispatch_lateness",
-        "How late this client took requests up",
+        "Delay between the due time of a request and its dispatch by this client",
     ),
 ];
 
@@ -118,36 +118,32 @@ impl LiveMetrics {
         let cells = Gauge::<i64>::default();
         cells.set(i64::try_from(record.cells.len()).unwrap_or(i64::MAX));
         let all = &mut live.registry;
-        all.register("run", "Which run this is", Info::new(named(record)));
+        all.register("run", "Identity of the run", Info::new(named(record)));
         all.register("cells", "Cells of the run", cells);
-        all.register(
-            "cells_ended",
-            "Cells that are over",
-            live.cells_ended.clone(),
-        );
+        all.register("cells_ended", "Completed cells", live.cells_ended.clone());
         all.register(
             "phase_requests_planned",
-            "Requests of the repeat that is under way, warm-up included, where the plan has a number of them",
+            "Planned requests of the current repeat, including warm-up, if the plan has a fixed number",
             live.planned.clone(),
         );
         all.register(
             "requests_in_flight",
-            "Requests that were taken up and are not over",
+            "Requests in flight",
             live.in_flight.clone(),
         );
         all.register(
             "requests",
-            "Requests that are over, by what became of them",
+            "Ended requests by outcome",
             live.requests.clone(),
         );
         all.register(
             "request_failures",
-            "Requests that failed, by where in their life and by kind",
+            "Failed requests by stage and kind",
             live.failures.clone(),
         );
         all.register(
             "output_tokens",
-            "Output tokens of the requests that are over, where they are known",
+            "Output tokens of ended requests, if known",
             live.output_tokens.clone(),
         );
         for ((_, name, help), histograms) in LATENCIES.iter().zip(&live.latencies) {
@@ -263,7 +259,7 @@ impl LiveMetrics {
             let kind = hyper::header::HeaderValue::from_static(OPEN_METRICS);
             answer.headers_mut().insert(CONTENT_TYPE, kind);
         } else {
-            *answer.body_mut() = format!("the metrics are at {PATH}\n");
+            *answer.body_mut() = format!("metrics are served at {PATH}\n");
             *answer.status_mut() = StatusCode::NOT_FOUND;
         }
         answer
@@ -277,7 +273,7 @@ impl LiveMetrics {
 pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|error| {
         RunError::Client(format!(
-            "cannot listen on {address} for --metrics-listen: {error}; port 0 takes a free one"
+            "cannot listen on {address} for --metrics-listen: {error}; port 0 chooses a free port"
         ))
     })
 }

@@ -156,7 +156,7 @@ fn measure_all(
         };
         let place = setting.folder.join(format!("{:03}", round + 1));
         if let Some(done) = finished(&place) {
-            say(" was measured before");
+            say(" was already measured");
             setting.runs.push((round, Arc::new(done)));
             continue;
         }

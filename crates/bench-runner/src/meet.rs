@@ -353,16 +353,16 @@ impl Meeting {
             let (what, next) = if shard == 0 && self.index > 0 {
                 (
                     format!(
-                        "shard 0 of {count}, at which the others meet, was lost: from here on they did not begin together"
+                        "shard 0 of {count}, the coordinator, was lost: from this cell on, the shards did not start together"
                     ),
-                    "look into shard 0's own output",
+                    "check the output of shard 0",
                 )
             } else {
                 (
                     format!(
-                        "shard {shard} of {count} was lost: from here on its part of the load is missing"
+                        "shard {shard} of {count} was lost: from this cell on, its part of the load is missing"
                     ),
-                    "look into that shard's own output, and measure again",
+                    "check the output of that shard, and measure again",
                 )
             };
             TrustReason {
@@ -560,7 +560,7 @@ async fn first(
     }
     let listener = listener.map_err(|error| {
         RunError::Meet(format!(
-            "shard 0 cannot listen at {at}: {error}\n  help: --meet has to name this host and a free port"
+            "shard 0 cannot listen at {at}: {error}\n  help: --meet must name this host and a free port"
         ))
     })?;
     gather(listener, invitation, facts, progress).await
@@ -602,7 +602,7 @@ async fn gather(
             Some(Ok((from, introduced))) = strangers.join_next() => match introduced {
                 Ok((link, index, theirs)) => {
                     let wrong = unlike(index, count, facts, &theirs)
-                        .or_else(|| others.contains_key(&index).then(|| format!("there are two shards {index} of {count}")));
+                        .or_else(|| others.contains_key(&index).then(|| format!("two shards have the number {index} of {count}")));
                     if let Some(wrong) = wrong {
                         refused.get_or_insert(wrong);
                         patience.set(sleep(AFTER_REFUSAL));
@@ -613,7 +613,7 @@ async fn gather(
                 }
                 Err(error) if told < MOST_TOLD => {
                     told += 1;
-                    progress.note(&format!("warning: {from} was turned away: {error}"));
+                    progress.note(&format!("warning: {from} was rejected: {error}"));
                 }
                 Err(_) => {}
             },
@@ -626,7 +626,7 @@ async fn gather(
             .collect();
         let wait = PATIENCE.as_secs() / 60;
         refused = Some(format!(
-            "of {count} shards these did not come to {at} within {wait} minutes: {}",
+            "these of the {count} shards did not connect to {at} within {wait} minutes: {}",
             missing.join(", ")
         ));
     }
@@ -665,20 +665,15 @@ async fn introduced(stream: TcpStream, token: &Secret) -> Result<(Link, u32, Fac
 fn unlike(index: u32, count: u32, ours: &Facts, theirs: &Facts) -> Option<String> {
     if index == 0 || index >= count {
         return Some(format!(
-            "there is a shard {index} among {count} that were to meet"
+            "a shard has the number {index}, but there are {count} shards, numbered from 0"
         ));
     }
     let mut keys = ours.keys().chain(theirs.keys());
     let key = keys.find(|key| ours.get(*key) != theirs.get(*key))?;
-    let shown = |facts: &Facts| {
-        facts
-            .get(key)
-            .map_or("not there", String::as_str)
-            .to_owned()
-    };
+    let shown = |facts: &Facts| facts.get(key).map_or("absent", String::as_str).to_owned();
     let (ours, theirs) = (shown(ours), shown(theirs));
     Some(format!(
-        "shard {index} is about to do something else than shard 0: {key} is {theirs} there, and {ours} in shard 0"
+        "shard {index} has a different configuration than shard 0: {key} is {theirs} in shard {index} and {ours} in shard 0"
     ))
 }
 
@@ -689,16 +684,18 @@ async fn other(
     progress: &Progress,
 ) -> Result<Part, RunError> {
     let (at, index) = (&invitation.at, invitation.index);
-    progress.note(&format!("calling shard 0 at {at}"));
+    progress.note(&format!("connecting to shard 0 at {at}"));
     let wrong = |what: &dyn std::fmt::Display| {
-        RunError::Meet(format!("shard {index} called shard 0 at {at}: {what}"))
+        RunError::Meet(format!(
+            "shard {index}, connecting to shard 0 at {at}: {what}"
+        ))
     };
     let mut why = String::new();
     let stream = call(at, progress, &mut why);
     let Ok(stream) = timeout(PATIENCE, stream).await else {
         let minutes = PATIENCE.as_secs() / 60;
         return Err(wrong(&format!(
-            "nobody answered within {minutes} minutes: {why}"
+            "no response within {minutes} minutes: {why}"
         )));
     };
     let answer = async {
@@ -708,7 +705,7 @@ async fn other(
         Ok::<_, LinkError>((link, answer))
     };
     let answer = timeout(LONGER, answer).await;
-    match answer.map_err(|_| wrong(&"it did not say that all are there"))? {
+    match answer.map_err(|_| wrong(&"it did not confirm that all shards are connected"))? {
         Ok((link, Message::Agreed)) => Ok(Part::Other(Some(Box::new(link)))),
         Ok((_, Message::Refused { why })) => Err(RunError::Meet(why)),
         Ok(_) => Err(wrong(&LinkError::Nonsense)),
@@ -726,7 +723,7 @@ async fn call(at: &str, progress: &Progress, why: &mut String) -> TcpStream {
         }
         calls += 1;
         if calls == TOLD_AFTER {
-            progress.note(&format!("shard 0 is not at {at} yet: {why}"));
+            progress.note(&format!("shard 0 is not reachable at {at} yet: {why}"));
         }
         sleep(CALL_AGAIN).await;
     }

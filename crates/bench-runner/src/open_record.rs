@@ -16,7 +16,7 @@ use crate::progress::ProgressCounters;
 use crate::recorder::Recorder;
 use crate::server::{KEPT_TEXT, LONGEST_ANSWER};
 
-const LOST: &str = "the client's own task ended unexpectedly";
+const LOST: &str = "a task of the client ended unexpectedly";
 
 /// Where the records of a phase go, and what is noted of them on the way.
 pub(crate) struct RecordSink {

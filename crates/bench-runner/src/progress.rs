@@ -64,7 +64,7 @@ impl ProgressCounters {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Requests that were taken up and are not over.
+    /// Requests in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         let over = self.over();
         self.taken_up().saturating_sub(over)
@@ -108,7 +108,7 @@ impl Counted {
             format!(" · TTFT {mean_ms:.0} ms")
         });
         let failed = self.without_answer;
-        let trouble = (failed > 0).then(|| format!(" · {failed} without answer"));
+        let trouble = (failed > 0).then(|| format!(" · {failed} without response"));
         line.extend(ttft.into_iter().chain(trouble));
         line
     }
@@ -261,6 +261,6 @@ mod tests {
         counted.ttft_us = before.ttft_us + 5_000;
         counted.ttft_n = before.ttft_n + 1;
         counted.without_answer = 1;
-        assert!(line(counted).ends_with("· TTFT 5 ms · 1 without answer"));
+        assert!(line(counted).ends_with("· TTFT 5 ms · 1 without response"));
     }
 }

@@ -151,7 +151,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let directory = Arc::new(directory);
     if let (Some(told), (index, count)) = (&settings.client.shard_told, settings.client.part()) {
         run.progress.note(&format!(
-            "{told}: this is shard {index}/{count}, and writes to {}",
+            "{told}: this is shard {index}/{count}; it writes to {}",
             directory.name().display()
         ));
     }
@@ -282,7 +282,7 @@ fn nothing_answered(record: &RunRecord, settings: &Settings) -> Option<RunError>
         .max_by_key(|(_, count)| *count);
     let reason = reason.map(|(message, _)| message.clone()).or(ended);
     Some(RunError::NothingAnswered(reason.unwrap_or_else(|| {
-        "all were cut short or timed out".to_owned()
+        "all requests were truncated or timed out".to_owned()
     })))
 }
 
@@ -379,7 +379,7 @@ impl Run<'_> {
         let reports = self.program.reports;
         let note = |error: String| {
             self.progress.note(&format!(
-                "warning: a report could not be written: {error}; with room there, `bench-report render {}` makes it",
+                "warning: a report could not be written: {error}; free some disk space, then run `bench-report render {}`",
                 directory.name().display()
             ));
         };
@@ -399,7 +399,7 @@ impl Run<'_> {
                 let _said = written.unwrap_or_else(|gone| Err(gone.to_string())).map_err(note);
             }
             who = signals.next() => self.progress.note(&format!(
-                "{who}: report.html is left out; `bench-report render {}` makes it",
+                "{who}: report.html was not written; run `bench-report render {}` to write it",
                 directory.name().display()
             )),
         }

@@ -158,7 +158,7 @@ impl Server {
             .map_err(|error| cannot_measure(&error, settings, urls))?;
         if !told.silent.is_empty() {
             progress.note(&format!(
-                "the server did not answer {} within a second; what it is may be incomplete",
+                "the server did not respond to {} within a second; information about it may be incomplete",
                 told.silent.join(", ")
             ));
         }
@@ -243,9 +243,9 @@ fn cannot_measure(
 ) -> RunError {
     let urls = shown(urls);
     let help = if settings.target.wait.get() == 0 {
-        "check the URL and that the server is up; --wait 60s waits for one that is still starting"
+        "check the URL and that the server is running; --wait 60s waits for a server that is still starting"
     } else {
-        "check the URL, and the server's own log"
+        "check the URL and the server's log"
     };
     let mut what = match error {
         bench_client::ClientError::NotReady {
@@ -297,7 +297,7 @@ pub(crate) fn token_counter(
         }
         let count = match probe.tokenize(&model, text) {
             Ok(Some(tokenized)) => tokenized.count,
-            Ok(None) => return Err("the server has no /tokenize any more".to_owned()),
+            Ok(None) => return Err("the server no longer has /tokenize".to_owned()),
             Err(error) => return Err(error.to_string()),
         };
         if let Ok(mut known) = known.lock() {

@@ -178,7 +178,7 @@ pub(crate) fn watch_for_the_end(
         let name = signals.next().await;
         if !signalled.is_draining() {
             signalled.because(name);
-            progress.note(&format!("{name}: sending nothing more; requests in flight have {grace:?} (once more to cut them)"));
+            progress.note(&format!("{name}: no new requests; requests in flight may finish within {grace:?} (repeat to cancel them)"));
             signalled.advance(Ending::Draining);
             signals.next().await;
         }

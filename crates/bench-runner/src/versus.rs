@@ -323,8 +323,8 @@ fn other_models(settings: &Settings, runs: &Runs) -> Option<RunError> {
     let (a, b) = (model(&runs.a)?, model(&runs.b)?);
     let told = settings.target.model.is_some() || settings.versus.versus_model.is_some();
     (a != b && !told).then(|| RunError::Server {
-        what: format!("the two sides serve different models: {a} and {b}"),
-        help: format!("compare them all the same with --model {a} --versus-model {b}"),
+        what: format!("the two servers have different models: {a} and {b}"),
+        help: format!("to compare them anyway, use --model {a} --versus-model {b}"),
     })
 }
 

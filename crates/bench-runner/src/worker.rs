@@ -23,11 +23,10 @@ use crate::server::LONGEST_ANSWER;
 use crate::stop::Ending;
 
 const RUN_ENDED: &str = "the run was ended";
-const LEFT_ALONE: &str =
-    "the cell ended while its slot left the server alone, since requests had failed";
+const LEFT_ALONE: &str = "the cell ended while its slot was backing off after failed requests";
 /// How long a wait may hold a phase that is over.
 const LOOK_UP: Nanos = Nanos::from_millis(500);
-const NO_ANSWER_BEFORE: &str = "the answer that it waits for did not come as a whole";
+const NO_ANSWER_BEFORE: &str = "the previous response, which it depends on, was incomplete";
 
 /// Clock and client of a worker.
 pub(crate) trait WorkerIo: 'static {

@@ -360,7 +360,7 @@ impl PhaseShares {
     /// What `prefill` is the share of: where nothing tells the time in the server's queue, that is in it.
     pub fn first_phase(&self) -> &'static str {
         match self.queue_source.as_str() {
-            "none" => "waiting or prefill",
+            "none" => "queue or prefill",
             // By the server's own times, something in between keeps first tokens back.
             "held_back" => "before the first token",
             _ => "prefill",

@@ -94,7 +94,7 @@ impl Arrivals {
             }
             ArrivalKind::Trace { .. } => {
                 return Err(WorkloadError::Conflict {
-                    what: "arrivals from a trace need a dataset with times".to_owned(),
+                    what: "trace arrivals need a dataset with timestamps".to_owned(),
                     next: "use --dataset trace:FILE, or another arrival process",
                 });
             }
@@ -157,7 +157,7 @@ impl Gaps {
         }
         Err(WorkloadError::Conflict {
             what: format!("gamma arrivals with a coefficient of variation of {cov}"),
-            next: "give one above 0 (1 is Poisson), or use constant arrivals",
+            next: "use a value above 0 (1 is Poisson), or constant arrivals",
         })
     }
 }
@@ -256,14 +256,22 @@ impl RateCurve {
             });
             match row {
                 Some((at, _)) if rows.last().is_some_and(|(before, _)| at <= *before) => {
-                    return Err(bad(number, "its time is not after the row before"));
+                    return Err(bad(
+                        number,
+                        "its time is not after that of the previous row",
+                    ));
                 }
                 Some((at, _)) if rows.is_empty() && at != 0.0 => {
                     return Err(bad(number, "the first time must be 0"));
                 }
                 Some(row) => rows.push(row),
                 None if rows.is_empty() && number == 0 => {}
-                None => return Err(bad(number, "it is not `seconds,requests_per_s`")),
+                None => {
+                    return Err(bad(
+                        number,
+                        "it does not have the form `seconds,requests_per_s`",
+                    ));
+                }
             }
         }
         let steps: Vec<_> = rows
@@ -283,7 +291,7 @@ impl RateCurve {
         if let Some(rate) = wrong.or(rates.last().filter(|_| none)) {
             return Err(WorkloadError::Conflict {
                 what: format!("the rate must be greater than 0 (got {rate} requests per second)"),
-                next: "give a positive rate, or a concurrency for a closed loop",
+                next: "set a positive rate, or a concurrency for a closed loop",
             });
         }
         let (mut from, mut area) = (0.0, 0.0);
@@ -334,7 +342,8 @@ fn length(extent: Extent, mean_rate: f64) -> Result<f64, WorkloadError> {
         .or(by_count)
         .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
         .ok_or_else(|| WorkloadError::Conflict {
-            what: "a rate that moves over the cell, but the cell has no end or no rate".to_owned(),
-            next: "give a duration or a number of requests, and rates above 0",
+            what: "a rate that changes over the cell, but the cell has no end or no rate"
+                .to_owned(),
+            next: "set a duration or a number of requests, and rates above 0",
         })
 }

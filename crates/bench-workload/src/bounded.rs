@@ -16,7 +16,7 @@ pub(crate) const TOKENIZER_BYTES: u64 = 128 << 20;
 /// A file to be read. No pipe: opening one waits for whoever writes to it, where no signal is heard, and it can be read once, where each cell begins anew.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     if std::fs::metadata(path)?.file_type().is_fifo() {
-        return Err(io::Error::other("it is a pipe; write it to a file first"));
+        return Err(io::Error::other("it is a pipe; save it to a file first"));
     }
     File::open(path)
 }

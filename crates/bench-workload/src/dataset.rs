@@ -173,7 +173,7 @@ pub(crate) fn lengths(path: &Path, side: Side) -> Result<Vec<u64>, WorkloadError
                 _ => Err(WorkloadError::BadLine {
                     path: path.to_owned(),
                     line,
-                    why: format!("{n} is no length; lengths are 1 to {MAX_LENGTH} tokens"),
+                    why: format!("{n} is not a valid length; lengths are 1 to {MAX_LENGTH} tokens"),
                 }),
             });
             checked.collect()
@@ -231,7 +231,7 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
     if let Some(format) = FileFormat::ALL.into_iter().find(|f| f.name() == name) {
         let file = rest.filter(|file| !file.is_empty());
         let path = file
-            .ok_or_else(|| format!("it names no file, as in {name}:FILE"))?
+            .ok_or_else(|| format!("the file name is missing; write {name}:FILE"))?
             .into();
         return Ok(DatasetSpec::File { format, path });
     }
@@ -244,11 +244,11 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
             Ok(n @ 1..) => Ok(DatasetSpec::RandomIds {
                 vocabulary: Some(n),
             }),
-            _ => Err(format!("`{n}` is no size of a vocabulary")),
+            _ => Err(format!("`{n}` is not a vocabulary size")),
         },
         ("study", Some(which)) => {
             let study = Study::ALL.into_iter().find(|s| s.name() == which);
-            let study = study.ok_or_else(|| format!("there is no study `{which}`"))?;
+            let study = study.ok_or_else(|| format!("unknown study `{which}`"))?;
             Ok(DatasetSpec::Study(study))
         }
         ("spread", None) => Ok(DatasetSpec::Spread(LengthCategory::ALL.to_vec())),
@@ -265,12 +265,12 @@ fn parse(text: &str) -> Result<DatasetSpec, String> {
         ("prefix", Some(rest)) => prefix(rest),
         ("multiturn", Some(rest)) => multiturn(rest),
         ("mixed" | "random" | "text", Some(rest)) => Err(format!(
-            "`{name}` takes nothing after it, but `:{rest}` follows"
+            "`{name}` takes no parameters, but `:{rest}` follows"
         )),
         _ if name.contains(['/', '.']) => {
-            Err("a file needs its format before it, as in jsonl:FILE".to_owned())
+            Err("a file needs a format prefix, as in jsonl:FILE".to_owned())
         }
-        _ => Err(format!("there is no dataset `{name}`")),
+        _ => Err(format!("unknown dataset `{name}`")),
     }
 }
 
@@ -278,7 +278,7 @@ fn prefix(text: &str) -> Result<DatasetSpec, String> {
     let (text, skew) = option(text, "zipf")?;
     let [groups, prefix, own] = three_lengths(text, "prefix:GROUPS:PREFIX:OWN")?;
     let (LengthSpec::Fixed(groups), LengthSpec::Fixed(prefix)) = (groups, prefix) else {
-        return Err("groups and prefix are whole numbers".to_owned());
+        return Err("groups and prefix must be whole numbers".to_owned());
     };
     if groups > 1 << 20 {
         return Err(format!("{groups} groups are too many; at most {}", 1 << 20));
@@ -309,7 +309,7 @@ fn option<'t>(text: &'t str, name: &str) -> Result<(&'t str, f64), String> {
     };
     match value.parse::<f64>() {
         Ok(n) if n.is_finite() && n >= 0.0 => Ok((rest, n)),
-        _ => Err(format!("`{name}={value}` is not a number from 0 up")),
+        _ => Err(format!("`{name}={value}` is not a number of at least 0")),
     }
 }
 
@@ -331,7 +331,7 @@ fn three_lengths(text: &str, shape: &str) -> Result<[LengthSpec; 3], String> {
     let count = found.len();
     match <[LengthSpec; 3]>::try_from(found) {
         Ok(three) if part.is_empty() => Ok(three),
-        _ => Err(format!("it has {count} of the three lengths in {shape}")),
+        _ => Err(format!("it has {count} of the three values of {shape}")),
     }
 }
 

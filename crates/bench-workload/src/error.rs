@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[expect(missing_docs, reason = "the message says what each field is")]
 pub enum WorkloadError {
     /// A length, dataset or mixture that does not parse.
-    #[error("`{given}` is no {what}: {why}; write it as {expected}")]
+    #[error("`{given}` is not a valid {what}: {why}; write {expected}")]
     Spec {
         what: &'static str,
         given: String,
@@ -27,7 +27,7 @@ pub enum WorkloadError {
         cause: std::io::Error,
     },
     /// A file, or a row of one, that is larger than any of its kind.
-    #[error("{}: {what} is larger than {limit_mib} MiB; check that it is the file that was meant", path.display())]
+    #[error("{}: {what} is larger than {limit_mib} MiB; check that it is the intended file", path.display())]
     TooLarge {
         path: PathBuf,
         what: &'static str,
@@ -35,7 +35,7 @@ pub enum WorkloadError {
         limit_mib: u64,
     },
     /// A line of a dataset that is not what the format says.
-    #[error("{}:{line}: {why}; mend the line, or skip bad lines", path.display())]
+    #[error("{}:{line}: {why}; fix the line, or skip such lines with --bad-lines skip", path.display())]
     BadLine {
         path: PathBuf,
         /// Its line, from 1.
@@ -43,10 +43,10 @@ pub enum WorkloadError {
         why: String,
     },
     /// A file that holds nothing to ask.
-    #[error("{} holds no usable {wanted}; check that it is the format that was named", path.display())]
+    #[error("{} contains no usable {wanted}; check that the file has the given format", path.display())]
     Empty { path: PathBuf, wanted: &'static str },
     /// A dataset that names a file outside its own folder.
-    #[error("{}:{line}: `{named}` lies outside the dataset's folder; copy the file beside the dataset", path.display())]
+    #[error("{}:{line}: `{named}` is outside the dataset's folder; copy the file into that folder", path.display())]
     Outside {
         path: PathBuf,
         /// Its line, from 1.
@@ -54,13 +54,11 @@ pub enum WorkloadError {
         named: String,
     },
     /// A tokenizer that cannot be loaded or that fails.
-    #[error(
-        "tokenizer {name}: {why}; give the server's own tokenizer.json or the folder that holds it"
-    )]
+    #[error("tokenizer {name}: {why}; use the server's tokenizer.json or its folder")]
     Tokenizer { name: String, why: String },
     /// No text of this length could be made with this tokenizer.
     #[error(
-        "no prompt of exactly {asked} tokens could be made with {token_counter} (nearest: {nearest}); ask for another length or send token ids"
+        "no prompt of exactly {asked} tokens could be made with {token_counter} (nearest: {nearest}); use another length, or send token ids"
     )]
     Inexact {
         /// Tokens asked for.

@@ -94,7 +94,7 @@ impl FromStr for JointSpec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let body = text.trim().strip_prefix("joint:").unwrap_or(text.trim());
         let parsed = match body.strip_prefix("empirical:") {
-            Some("") => Err("it names no file".to_owned()),
+            Some("") => Err("the file name is missing".to_owned()),
             Some(file) => Ok(Self::Empirical(file.into())),
             None => body
                 .split('+')
@@ -115,7 +115,7 @@ fn part(text: &str) -> Result<JointPart, String> {
     let (weight, pair) = weighted(text)?;
     let (input, output) = pair
         .split_once('/')
-        .ok_or_else(|| format!("`{pair}` is no pair INPUT/OUTPUT"))?;
+        .ok_or_else(|| format!("`{pair}` is not of the form INPUT/OUTPUT"))?;
     Ok(JointPart {
         weight,
         input: read(input.trim())?,
@@ -172,7 +172,7 @@ pub(crate) fn read(text: &str) -> Result<LengthSpec, String> {
     }
     if let Some(file) = text.strip_prefix("empirical:") {
         if file.is_empty() {
-            return Err("it names no file".to_owned());
+            return Err("the file name is missing".to_owned());
         }
         return Ok(LengthSpec::Empirical(file.into()));
     }
@@ -192,7 +192,7 @@ pub(crate) fn read(text: &str) -> Result<LengthSpec, String> {
 
 fn named(name: &str, parameters: &str) -> Result<LengthSpec, String> {
     let Some((first, second)) = parameters.split_once(':') else {
-        return Err(format!("`{name}` takes two numbers, as {name}:A:B"));
+        return Err(format!("`{name}` takes two numbers: {name}:A:B"));
     };
     match name {
         "normal" => Ok(LengthSpec::Normal {
@@ -203,7 +203,7 @@ fn named(name: &str, parameters: &str) -> Result<LengthSpec, String> {
             let mu = number("mu", first)?;
             if mu > 20.0 {
                 return Err(format!(
-                    "mu is the mean of the logarithm, and e^{mu} tokens are too many; for a median of 550 write lognormal:6.31:SIGMA"
+                    "mu is the mean of the logarithm, and e^{mu} tokens are too many; for a median of 550 tokens write lognormal:6.31:SIGMA"
                 ));
             }
             let sigma = not_negative("sigma", second)?;
@@ -216,12 +216,12 @@ fn named(name: &str, parameters: &str) -> Result<LengthSpec, String> {
         "zipf" => {
             let max = whole(first)?;
             if max > ZIPF_MAX {
-                return Err(format!("zipf goes up to {ZIPF_MAX}"));
+                return Err(format!("zipf allows at most {ZIPF_MAX}"));
             }
             let exponent = not_negative("exponent", second)?;
             Ok(LengthSpec::Zipf { max, exponent })
         }
-        other => Err(format!("there is no distribution `{other}`")),
+        other => Err(format!("unknown distribution `{other}`")),
     }
 }
 
@@ -238,17 +238,19 @@ fn mixture(text: &str) -> Result<LengthSpec, String> {
 fn weighted(part: &str) -> Result<(f64, &str), String> {
     let (weight, rest) = part
         .split_once('*')
-        .ok_or_else(|| format!("`{part}` has no weight, as in 3*{part}"))?;
+        .ok_or_else(|| format!("`{part}` has no weight; write for example 3*{part}"))?;
     Ok((positive("weight", weight)?, rest.trim()))
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
     let (low, high) = text
         .split_once("..")
-        .ok_or_else(|| format!("`{text}` is no range LOW..HIGH"))?;
+        .ok_or_else(|| format!("`{text}` is not a range LOW..HIGH"))?;
     let (low, high) = (whole(low)?, whole(high.trim_start_matches('='))?);
     if low > high {
-        return Err(format!("the range {low}..{high} is backwards"));
+        return Err(format!(
+            "in the range {low}..{high}, the first number is larger than the second"
+        ));
     }
     Ok((low, high))
 }
@@ -256,7 +258,7 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 fn whole(text: &str) -> Result<u64, String> {
     let text = text.trim();
     match text.parse::<u64>() {
-        Ok(0) => Err("a length is at least 1".to_owned()),
+        Ok(0) => Err("a length must be at least 1".to_owned()),
         Ok(n) if n > MAX_LENGTH => Err(format!("{n} tokens are too many; at most {MAX_LENGTH}")),
         Ok(n) => Ok(n),
         Err(_) => Err(format!("`{text}` is not a whole number")),
@@ -493,7 +495,7 @@ named! {
         Medium = "medium",
         /// 300 to 499.
         Long = "long",
-        /// 500 and more.
+        /// 500 or more.
         VeryLong = "very-long",
     }
 }
@@ -575,7 +577,7 @@ impl FromStr for LengthCategory {
         found.ok_or_else(|| WorkloadError::Spec {
             what: "length category",
             given: text.to_owned(),
-            why: "there is no such category".to_owned(),
+            why: "unknown category".to_owned(),
             expected: "tiny, short, medium, long or very-long",
         })
     }

@@ -400,7 +400,7 @@ impl TokenCounter for HfTokenizer {
         if pool.is_empty() {
             return Err(WorkloadError::Tokenizer {
                 name: self.name.clone(),
-                why: "it has no word of letters that is one token".to_owned(),
+                why: "it has no one-token word of letters".to_owned(),
             });
         }
         Ok(Arc::clone(self.pool.get_or_init(|| pool)))

@@ -71,22 +71,22 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "burstgpt",
         "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n1,m,five,5,5,x\n",
-        ":2: `five` is no number",
+        ":2: `five` is not a number",
     ),
     (
         "azure",
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2025-03-01 09:00:00,1,1\n2025-03-01 08:00:00,1,1\n",
-        ":3: its time lies before",
+        ":3: its time is before",
     ),
     (
         "azure",
         "TIMESTAMP,ContextTokens\n2025-03-01 09:00:00,1\n",
-        ":1: the header has no column of answer lengths",
+        ":1: the header has no column of output lengths",
     ),
     (
         "azure",
         "TIMESTAMP,ContextTokens,GeneratedTokens\nlunch,1,1\n",
-        ":2: `lunch` is no time",
+        ":2: `lunch` is not a time",
     ),
     (
         "mooncake",
@@ -96,24 +96,24 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "csv",
         "prompt,output_tokens\na,1\nb,many\n",
-        ":3: `many` is no number of output tokens",
+        ":3: `many` is not a number of output tokens",
     ),
     ("csv", "prompt,output_tokens\na,1\nb,2,3\n", ":3:"),
     (
         "csv",
         "prompt,output_tokens,Max_Tokens\na,1,2\n",
-        ":1: the header has the columns `output_tokens` and `Max_Tokens`, which mean the same",
+        ":1: the header has the equivalent columns `output_tokens` and `Max_Tokens`",
     ),
     (
         "csv",
         "question\na\n",
         ":1: the header has no column `prompt`",
     ),
-    ("trace", "hello\n", ":1: no trace starts like this"),
+    ("trace", "hello\n", ":1: this is not a known trace format"),
     (
         "openai-batch",
         "{\"custom_id\": \"1\", \"url\": \"/v1/embeddings\", \"body\": {}}\n",
-        ":1: `/v1/embeddings` generates no text",
+        ":1: `/v1/embeddings` is not supported",
     ),
     (
         "openai-batch",
@@ -149,12 +149,12 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "jsonl",
         "{\"prompt\": \"a\", \"output_tokens\": 3, \"max_tokens\": 3}\n",
-        ":1: it says `output_tokens` twice, by the same name or by two names of it",
+        ":1: it has `output_tokens` twice, under the same or an equivalent name",
     ),
     (
         "openai-batch",
         "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": \"a\", \"max_tokens\": -1}}\n",
-        ":1: `-1` is no number of output tokens",
+        ":1: `-1` is not a number of output tokens",
     ),
     (
         "openai-batch",
@@ -169,7 +169,7 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
     (
         "openai-batch",
         "{\"url\": \"/v1/completions\", \"body\": {\"prompt\": [1, 2, 3]}}\n",
-        "token ids cannot be sent as a chat",
+        "token ids cannot be sent to a chat API",
     ),
 ];
 

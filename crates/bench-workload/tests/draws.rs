@@ -56,5 +56,8 @@ fn a_joint_mixture_reads_back_as_itself() {
     assert_eq!(spec.to_string(), text);
     assert!(matches!(&spec, JointSpec::Mixture(parts) if parts.len() == 2));
     let message = "joint:3*256".parse::<JointSpec>().unwrap_err().to_string();
-    assert!(message.contains("no pair INPUT/OUTPUT"), "{message}");
+    assert!(
+        message.contains("not of the form INPUT/OUTPUT"),
+        "{message}"
+    );
 }

@@ -46,13 +46,13 @@ fn a_wrong_length_is_told_what_is_wrong_and_what_is_right() {
     for (text, why) in [
         ("0", "at least 1"),
         ("12x", "not a whole number"),
-        ("9..3", "backwards"),
+        ("9..3", "larger than the second"),
         ("normal:5", "takes two numbers"),
         ("normal:-5:1", "above 0"),
-        ("cauchy:1:2", "no distribution `cauchy`"),
+        ("cauchy:1:2", "unknown distribution `cauchy`"),
         ("lognormal:550:1", "mean of the logarithm"),
         ("mix:5", "no weight"),
-        ("empirical:", "names no file"),
+        ("empirical:", "file name is missing"),
     ] {
         let message = text.parse::<LengthSpec>().unwrap_err().to_string();
         assert!(
@@ -105,15 +105,15 @@ fn every_dataset_reads_back_as_itself() {
 #[test]
 fn a_wrong_dataset_is_told_what_is_wrong() {
     for (text, why) in [
-        ("sharegpt", "names no file"),
-        ("data/x.jsonl", "format before it"),
-        ("mixd", "no dataset `mixd`"),
-        ("random:512", "takes nothing"),
-        ("prefix:8:512", "2 of the three lengths"),
+        ("sharegpt", "file name is missing"),
+        ("data/x.jsonl", "format prefix"),
+        ("mixd", "unknown dataset `mixd`"),
+        ("random:512", "takes no parameters"),
+        ("prefix:8:512", "2 of the three values"),
         ("prefix:8:512:1:zipf=x", "zipf=x"),
-        ("study:huge", "no study `huge`"),
-        ("joint:3*5", "no pair INPUT/OUTPUT"),
-        ("spread:huge", "no such category"),
+        ("study:huge", "unknown study `huge`"),
+        ("joint:3*5", "not of the form INPUT/OUTPUT"),
+        ("spread:huge", "unknown category"),
     ] {
         let message = text.parse::<DatasetSpec>().unwrap_err().to_string();
         assert!(message.contains(why), "{message}");

@@ -171,7 +171,7 @@ fn empirical_lengths_come_from_the_file() {
         let spec = LengthSpec::Empirical(file.clone());
         let message = LengthSampler::input(&spec).unwrap_err().to_string();
         assert!(
-            message.contains(&format!("lengths.txt:2: {wrong} is no length")),
+            message.contains(&format!("lengths.txt:2: {wrong} is not a valid length")),
             "{message}"
         );
     }

@@ -117,7 +117,7 @@ fn limits(runs: &[RunFolder]) -> Table {
     let findings = runs.first().map_or(&[][..], |run| &run.record.findings);
     let grave = findings.iter().filter(|f| f.severity >= LIMIT).take(MOST);
     let rows = grave.map(|f| [format!("{:.2}", f.severity), headline(f)]);
-    Table::of_rows("Limits", ["severity", "what limits it"], rows)
+    Table::of_rows("Limits", ["severity", "bottleneck"], rows)
 }
 
 /// A baseline as a page: when, what, numbers, limits, targets.
@@ -234,7 +234,7 @@ pub(super) fn unmeasured(
         )? {
             if outcome.measured.is_none() {
                 notes.push(format!(
-                    "goal {}: {} has no such figure, or failures make it unbounded",
+                    "goal {}: {} does not have this quantity, or failures make it unbounded",
                     outcome.target,
                     run.path.display()
                 ));

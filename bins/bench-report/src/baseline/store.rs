@@ -150,7 +150,7 @@ impl<'a> Store<'a> {
             let run = RunFolder::stored(&path)?.record;
             if (&run.started_at, &run.title) != (&kept.started_at, &kept.title) {
                 let problem = format!(
-                    "its run {} is not the one of {} that was saved",
+                    "its run {} is not the run saved from {}",
                     kept.folder, kept.started_at
                 );
                 return Err(CommandError::BadBaseline {
@@ -161,7 +161,7 @@ impl<'a> Store<'a> {
         }
         match there.first() {
             Some(other) => Err(CommandError::BadBaseline {
-                problem: format!("{} was not saved with it", other.display()),
+                problem: format!("{} does not belong to it", other.display()),
                 path: folder,
             }),
             None => Ok((manifest, folder)),
@@ -183,7 +183,12 @@ impl<'a> Store<'a> {
             }
             if !path.is_file() {
                 let holds_runs = !run_dirs(&entry.path()).is_empty();
-                let told = || format!("{} holds runs, and no {MANIFEST}", entry.path().display());
+                let told = || {
+                    format!(
+                        "{} contains runs, but no {MANIFEST}",
+                        entry.path().display()
+                    )
+                };
                 notes.extend(holds_runs.then(told));
                 continue;
             }
@@ -210,11 +215,11 @@ fn read(path: &Path) -> Result<Manifest, CommandError> {
     let text = String::from_utf8_lossy(&text);
     let manifest: Manifest = serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
     check_digest(&text).map_err(|_| {
-        bad("it was changed or damaged after it was written (where that was on purpose, take out its last key, `digest`)".to_owned())
+        bad("it was changed or damaged after it was written (if the change was on purpose, remove its last key, `digest`)".to_owned())
     })?;
     if manifest.major != MAJOR {
         return Err(bad(format!(
-            "it is of version {}, and this program reads version {MAJOR}",
+            "it has version {}, but this program reads version {MAJOR}",
             manifest.major
         )));
     }
@@ -229,7 +234,7 @@ fn check(runs: &[RunFolder], untrusted: bool) -> Result<(), CommandError> {
     for run in runs {
         if run.record.experiment != first.record.experiment {
             return Err(CommandError::Usage(format!(
-                "{} and {} are different benchmarks ({} and {}); save a baseline for each",
+                "{} and {} are different benchmarks ({} and {}); save one baseline for each",
                 first.path.display(),
                 run.path.display(),
                 first.record.experiment.as_str(),
@@ -252,7 +257,7 @@ pub(super) fn cautions(runs: &[RunFolder]) -> Vec<String> {
     let mut all: Vec<String> = runs.iter().filter_map(RunFolder::doubt).collect();
     if let [one] = runs {
         all.push(format!(
-            "{} is a single run: what changes from run to run is not known; save several repeats (baseline save NAME RUN RUN …)",
+            "{} is a single run, so variation between runs is unknown; save several repeats (baseline save NAME RUN RUN …)",
             one.path.display()
         ));
     }
@@ -272,7 +277,7 @@ pub(super) fn cautions(runs: &[RunFolder]) -> Vec<String> {
         let others = runs.iter().filter(|run| !same(run, first));
         all.extend(others.map(|run| {
             format!(
-                "{} has other cells or other requests than {}; only what both have is compared",
+                "{} has other cells or requests than {}; only what both have in common is compared",
                 run.path.display(),
                 first.path.display()
             )

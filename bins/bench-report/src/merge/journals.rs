@@ -117,7 +117,7 @@ fn join<T: Entry + Serialize>(
     for (shard, run) in shards.iter().enumerate() {
         if file.parts_in(&run.path).is_empty() {
             notes.push(format!(
-                "{} has no {}; the merged run lacks what it held",
+                "{} has no {}; the merged run lacks its content",
                 run.path.display(),
                 file.part_name(0)
             ));
@@ -350,9 +350,9 @@ impl Clocks {
 
     pub(super) fn notes(&self) -> Vec<String> {
         let agreement = match (self.disagreement, self.met) {
-            (Some(by), true) => format!("they compared their clocks, which is right to {by}"),
-            (Some(by), false) => format!("they ran on one host, whose wall clock moved by {by} against its monotonic clock between them"),
-            (None, _) => "they ran on different hosts, whose clocks' disagreement the results do not tell: latencies are each taken on one clock and do not depend on it, rates and requests in flight do; let them --meet, or keep the hosts on NTP or PTP".to_owned(),
+            (Some(by), true) => format!("their clocks were compared, with an accuracy of {by}"),
+            (Some(by), false) => format!("they ran on one host, whose wall clock moved by {by} relative to its monotonic clock"),
+            (None, _) => "they ran on different hosts with an unknown clock offset: latencies do not depend on it, but rates and requests in flight do; use --meet, or synchronise the hosts with NTP or PTP".to_owned(),
         };
         vec![format!(
             "the shards' epochs are {} apart; {agreement}",

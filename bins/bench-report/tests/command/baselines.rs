@@ -350,7 +350,7 @@ fn a_baseline_whose_runs_or_goals_are_not_those_that_were_saved_is_refused_by_na
                 fs::create_dir(&to).unwrap();
                 fs::copy(from.join("run.json"), to.join("run.json")).unwrap();
             },
-            "04-2 was not saved with it",
+            "04-2 does not belong to it",
         ),
     ];
     for (fault, named) in faults {

@@ -88,7 +88,7 @@ fn cells_that_are_concluded_one_by_one_are_those_that_are_concluded_together() {
         let said = command(&["recover", text(&at)]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(
-            said.err.contains("2 cells made again from 160 records"),
+            said.err.contains("2 cells rebuilt from 160 records"),
             "{}",
             said.err
         );
@@ -295,7 +295,7 @@ fn a_part_that_was_copied_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let run = listed(folder.path());
     fs::copy(run.join("requests.jsonl"), run.join("requests.0003.jsonl")).unwrap();
-    is_refused(&run, &["requests.0003.jsonl is no part of this run"]);
+    is_refused(&run, &["requests.0003.jsonl does not belong to this run"]);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_run_of_an_older_program_is_held_against_its_counts() {
     .unwrap();
     assert_eq!(command(&["render", text(&run)]).code, Some(0));
     fs::remove_file(run.join("requests.0002.jsonl")).unwrap();
-    is_refused(&run, &["has 80 records of c4; run.json counts 120"]);
+    is_refused(&run, &["has 80 records of c4, but run.json counts 120"]);
 }
 
 /// Shard `index` of 2, of those requests of the plan that are its own by `parity`.
@@ -527,7 +527,10 @@ fn names_and_ids_that_are_far_from_all_others_cost_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let run = listed(folder.path());
     fs::write(run.join("requests.4294967295.jsonl"), "{}\n").unwrap();
-    is_refused(&run, &["requests.4294967295.jsonl is no part of this run"]);
+    is_refused(
+        &run,
+        &["requests.4294967295.jsonl does not belong to this run"],
+    );
 
     let mut records = requests("c4", 4, 120, Nanos::ZERO, 1.0);
     for (repeat, record) in (0..).zip(&mut records[..6]) {
@@ -543,7 +546,7 @@ fn names_and_ids_that_are_far_from_all_others_cost_no_memory() {
         .unwrap();
     let said = String::from_utf8_lossy(&limited.stderr);
     assert_eq!(limited.status.code(), Some(1), "{said}");
-    assert!(said.contains("ids of requests go"), "{said}");
+    assert!(said.contains("request ids are missing"), "{said}");
 }
 
 #[test]
@@ -775,7 +778,10 @@ fn the_files_of_two_runs_in_one_folder_are_told_apart() {
     let mut design = others.clone();
     design["cells"][0]["id"] = "c9".into();
     fs::write(run.join(BEGIN_FILE), design.to_string()).unwrap();
-    is_told(&run, &["of another server", "120 requests are of cell c4"]);
+    is_told(
+        &run,
+        &["of another server", "120 requests are from cell c4"],
+    );
     assert!(!run.join("run.json").exists());
     // it has the same ones; the list of the journals knows better
     let run = killed(&folder.path().join("list"), &open_run(), &records);
@@ -836,7 +842,7 @@ fn a_killed_run_says_what_of_its_journals_could_not_be_checked() {
     assert_eq!(said.code, Some(0), "{}", said.err);
     let after = "written to requests.0002.jsonl after line 30";
     assert!(said.err.contains(after), "{}", said.err);
-    assert!(!said.err.contains("left no record"), "{}", said.err);
+    assert!(!said.err.contains("no record of"), "{}", said.err);
     let found = stored(&run);
     assert_eq!(found.cells[0].counts.planned, 120);
     // from then on it is known to the last byte
@@ -859,7 +865,7 @@ fn a_killed_run_without_a_list_says_so_and_counts_the_requests_that_are_missing(
     assert_eq!(said.code, Some(0), "{}", said.err);
     for what in [
         JOURNAL_FILE,
-        "before the last ones 1 request left no record",
+        "no record of 1 request from before the last record",
     ] {
         assert!(said.err.contains(what), "{}", said.err);
     }
@@ -889,17 +895,13 @@ fn a_list_of_journals_that_tells_nothing_of_the_requests_is_named_as_what_it_is(
             Some("[{\"file\"".to_owned()),
             "journal.json is damaged",
         ),
-        ("empty", Some("[]".to_owned()), "lists none of the requests"),
-        (
-            "other",
-            Some(of_another.to_string()),
-            "lists none of the requests",
-        ),
+        ("empty", Some("[]".to_owned()), "lists no requests"),
+        ("other", Some(of_another.to_string()), "lists no requests"),
         // as it is written when a run begins, and stays where the program is killed soon
         (
             "begun",
             Some(json!([part("requests.jsonl", "")]).to_string()),
-            "lists none of the requests",
+            "lists no requests",
         ),
     ] {
         let run = killed(&folder.path().join(name), &open_run(), &records);
@@ -910,7 +912,11 @@ fn a_list_of_journals_that_tells_nothing_of_the_requests_is_named_as_what_it_is(
         let said = command(&["render", text(&run)]);
         assert_eq!(said.code, Some(0), "{name}: {}", said.err);
         assert!(said.err.contains(told), "{name}: {}", said.err);
-        assert!(said.err.contains("cannot be told"), "{name}: {}", said.err);
+        assert!(
+            said.err.contains("cannot be verified"),
+            "{name}: {}",
+            said.err
+        );
         assert!(!said.err.contains("line 0"), "{name}: {}", said.err);
     }
 }

@@ -80,12 +80,12 @@ fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
         "{}",
         said.err
     );
-    assert!(said.err.contains("last line is torn"), "{}", said.err);
+    assert!(said.err.contains("incomplete last line"), "{}", said.err);
     let found = stored(&run);
     assert!(!found.complete);
     let why = found.incomplete_reason.clone().unwrap();
     assert!(
-        why.contains("recovered from 39 records, never begun: c4"),
+        why.contains("recovered from 39 records, not started: c4"),
         "{why}"
     );
     // One request in seven failed, and that counts whether the run ended or not.
@@ -120,7 +120,7 @@ fn render_makes_the_reports_of_a_killed_run_without_being_told_that_it_was_kille
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.out.contains("INCOMPLETE"), "{}", said.out);
     assert!(
-        said.err.contains("2 cells made again from 160 records"),
+        said.err.contains("2 cells rebuilt from 160 records"),
         "{}",
         said.err
     );
@@ -247,7 +247,11 @@ fn shards_that_met_are_put_beside_each_other_by_their_own_comparison() {
         let out = folder.path().join(format!("whole-{bound}"));
         let said = command(&["merge", text(&one), text(&zero), "--out", text(&out)]);
         assert_eq!(said.code, Some(0), "{}", said.err);
-        assert!(said.err.contains("compared their clocks"), "{}", said.err);
+        assert!(
+            said.err.contains("their clocks were compared"),
+            "{}",
+            said.err
+        );
         let found = stored(&out);
         assert_eq!(found.clock.unix_epoch_ns, Some(support::EPOCH));
         assert!(found.clock.met.is_empty());
@@ -316,7 +320,7 @@ fn merge_refuses_what_is_no_shard_of_the_same_run_and_names_the_key() {
         no_shard.err
     );
     for (pointer, value, key) in [
-        ("/seed", Value::from(8), "`seed` is 8 there and 7 here"),
+        ("/seed", Value::from(8), "`seed` is 8 in "),
         ("/config/requests", "60".into(), "`config.requests`"),
         ("/config/shard", "1/3".into(), "`number of shards`"),
         ("/experiment", "latency".into(), "`experiment`"),
@@ -355,7 +359,7 @@ fn a_merge_without_all_shards_is_incomplete_and_says_so() {
     assert!(!found.complete && found.trust.verdict > TrustVerdict::Trusted);
     assert_eq!(
         found.incomplete_reason.as_deref(),
-        Some("shard 2/3 was not given")
+        Some("shard 2/3 is missing")
     );
 }
 
@@ -477,7 +481,7 @@ fn ids_that_lead_out_of_the_folder_are_refused_and_nothing_is_written() {
     fs::write(run.join("requests.jsonl"), records).unwrap();
     let said = command(&["export", text(&run), "--format", "vllm"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.contains("no plain file name"), "{}", said.err);
+    assert!(said.err.contains("not a plain file name"), "{}", said.err);
     let outside: Vec<_> = folder
         .path()
         .read_dir()
@@ -549,7 +553,7 @@ fn gates_pass_miss_and_cannot_tell_by_exit_code() {
     let compared = command(&["compare", text(&base), text(&slow)]);
     assert_eq!(compared.code, Some(3), "{}", compared.err);
     assert!(
-        compared.out.contains("worse") && compared.err.contains("slow is not to be trusted"),
+        compared.out.contains("worse") && compared.err.contains("slow is untrusted"),
         "{}{}",
         compared.out,
         compared.err
@@ -589,7 +593,7 @@ fn compare_holds_runs_against_the_first_in_every_form() {
     let axis = command(&["compare", text(&base), text(&slow), "--axis", "model"]);
     assert_eq!(axis.code, Some(2));
     assert!(
-        axis.err.contains("has no tag `model` (it has gpus)"),
+        axis.err.contains("has no tag `model` (its tags are gpus)"),
         "{}",
         axis.err
     );
@@ -644,7 +648,7 @@ fn compare_along_a_tag_says_how_it_scales() {
     let said = command(&["compare", text(&runs[1]), text(&runs[0]), "--axis", "gpus"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     for words in [
-        "Along gpus: throughput over that at 1 gpu:",
+        "Along gpus: throughput relative to 1 gpu:",
         "efficiency",
         "scaling",
         "gpus 2 against gpus 1 (1 and 1 run)",
@@ -737,7 +741,7 @@ fn a_copy_of_a_run_is_no_repeat_of_it() {
         let said = command(&["compare", single, other]);
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(
-            said.err.contains("does not differ from itself"),
+            said.err.contains("so there are no differences"),
             "{}",
             said.err
         );
@@ -749,18 +753,14 @@ fn errors_say_what_to_give_instead() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = command(&["render", text(folder.path())]);
     assert_eq!(nothing.code, Some(1));
-    assert!(
-        nothing.err.contains("there is no run in"),
-        "{}",
-        nothing.err
-    );
+    assert!(nothing.err.contains("no run found in"), "{}", nothing.err);
     fs::write(
         folder.path().join("run.json"),
         "{\"schema\":{\"name\":\"other\",\"major\":1,\"minor\":0}}",
     )
     .unwrap();
     let other = command(&["render", text(folder.path())]);
-    assert!(other.err.contains("is not a result that"), "{}", other.err);
+    assert!(other.err.contains("is not a valid result"), "{}", other.err);
     assert_eq!(command(&["merge", "one", "--out", "two"]).code, Some(2));
     let help = command(&["--help"]);
     for word in [
@@ -862,7 +862,7 @@ fn an_export_replaces_no_result_and_what_was_planned_is_none() {
         let export = ["export", text(&run), "--format", "json", "--out", text(out)];
         let said = command(&export);
         assert_eq!(said.code, Some(2), "{}", said.err);
-        assert!(said.err.contains("holds a result"), "{}", said.err);
+        assert!(said.err.contains("contains a result"), "{}", said.err);
         assert_eq!(fs::read(out.join("run.json")).unwrap(), before);
     }
     // its own place may be written again
@@ -876,7 +876,7 @@ fn an_export_replaces_no_result_and_what_was_planned_is_none() {
     for name in ["render", "recover"] {
         let said = command(&[name, text(&begin)]);
         assert_eq!(said.code, Some(2), "{}", said.err);
-        assert!(said.err.contains("was to measure"), "{}", said.err);
+        assert!(said.err.contains("the plan of a run"), "{}", said.err);
     }
     assert_eq!(fs::read_to_string(run.join("report.md")).unwrap(), "whole");
 }

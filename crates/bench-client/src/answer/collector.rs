@@ -121,7 +121,7 @@ impl Collector {
             Ok(()) => self.take(end),
             Err(error) => {
                 let message = format!(
-                    "event {} of the {} stream is not understood: {error}; it begins with `{}`",
+                    "cannot parse event {} of the {} stream: {error}; the event begins with `{}`",
                     self.documents + 1,
                     self.protocol.name(),
                     excerpt(document.data),
@@ -149,9 +149,8 @@ impl Collector {
             Err(error) => {
                 let name = self.protocol.name();
                 let head = excerpt(body);
-                let message = format!(
-                    "the {name} answer is not understood: {error}; it begins with `{head}`"
-                );
+                let message =
+                    format!("cannot parse the {name} response: {error}; it begins with `{head}`");
                 self.fail(FailureKind::Protocol, &message);
             }
         }
@@ -167,7 +166,7 @@ impl Collector {
         } else {
             let head = excerpt(body);
             let message = format!(
-                "asked for a stream and got one JSON document, which begins with `{head}`; ask without streaming"
+                "expected a stream, but got a single JSON document that begins with `{head}`; use --no-stream"
             );
             self.fail(FailureKind::ContentType, &message);
         }
@@ -302,7 +301,9 @@ impl Collector {
         }
         let events = self.log.len();
         Outcome::Truncated {
-            message: format!("no finish reason and no end marker after {events} content events"),
+            message: format!(
+                "the stream ended after {events} content events without a finish reason or end marker"
+            ),
         }
     }
 
@@ -322,20 +323,20 @@ impl Collector {
         let (failure, message) = if self.is_opened() {
             let bytes = self.bytes;
             let message = format!(
-                "the {bytes} bytes of the answer hold no content, no finish reason and no usage; they begin with `{head}`"
+                "the response ({bytes} bytes) has no content, finish reason or usage; it begins with `{head}`"
             );
             (FailureKind::Empty, message)
         } else if self.bytes == 0 {
-            (FailureKind::Empty, "the answer has no body".to_owned())
+            (FailureKind::Empty, "the response has no body".to_owned())
         } else if looks_like_a_stream || self.head.trim_ascii().is_empty() {
             (
                 FailureKind::Empty,
-                format!("the {} bytes of the answer hold nothing", self.bytes),
+                format!("the response ({} bytes) is empty", self.bytes),
             )
         } else {
             let bytes = self.bytes;
             let message =
-                format!("the {bytes} bytes of the answer hold no event; they begin with `{head}`");
+                format!("the response ({bytes} bytes) has no events; it begins with `{head}`");
             (FailureKind::Protocol, message)
         };
         Outcome::Failed {

@@ -154,7 +154,7 @@ fn finish(reason: Option<&str>, out: &mut Delta) {
     out.finish(reason);
     if matches!(reason, "abort" | "cancelled" | "error") {
         out.error(format!(
-            "the server gave up: its finish reason is `{reason}`"
+            "the server aborted the response: its finish reason is `{reason}`"
         ));
     }
 }
@@ -356,7 +356,7 @@ fn read_embeddings(document: Document<'_>, out: &mut Delta) -> Result<(), Decode
         return Ok(());
     }
     if answer.data.0.is_empty() {
-        return Err(DecodeError::new("`data` holds no embedding"));
+        return Err(DecodeError::new("`data` contains no embedding"));
     }
     out.empty_token(Channel::Answer);
     if let Some(usage) = &answer.usage {

@@ -131,7 +131,7 @@ impl Chunks {
             }
             at += 1;
             let place = self.after(byte);
-            self.at = place.ok_or("what should be a chunk is none")?;
+            self.at = place.ok_or("invalid chunk")?;
             if self.at == Place::Data && self.left == 0 {
                 self.at = Place::Trailer;
             } else if self.at == Place::EndLf && byte == b'\n' {

@@ -22,6 +22,6 @@ fn what_is_not_finite_is_named_and_not_stored() {
     draft.set("b", 0.0);
     let reading = draft.finish(Stamp::new(5)).unwrap();
     assert_eq!(reading.values.keys().collect::<Vec<_>>(), ["b"]);
-    assert_eq!(reading.unknown["a"], "the source said NaN");
+    assert_eq!(reading.unknown["a"], "the source reported NaN");
     assert_eq!(reading.to, Stamp::new(5));
 }

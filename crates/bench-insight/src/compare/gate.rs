@@ -27,7 +27,7 @@ impl RegressionRule {
         };
         let (quantity, percent) = text
             .split_once(':')
-            .ok_or_else(|| bad("there is no `:`; write `e2e.p95:5%`"))?;
+            .ok_or_else(|| bad("it has no `:`; write `e2e.p95:5%`"))?;
         let percent = percent
             .trim()
             .strip_suffix('%')
@@ -38,7 +38,7 @@ impl RegressionRule {
             .ok()
             .filter(|x: &f64| x.is_finite() && *x >= 0.0)
             .ok_or_else(|| {
-                bad("the allowed regression is no number of 0 or more; write `e2e.p95:5%`")
+                bad("the allowed regression must be a number of at least 0; write `e2e.p95:5%`")
             })?;
         if quantity.trim().is_empty() {
             return Err(bad("the quantity is missing; write `e2e.p95:5%`"));
@@ -51,7 +51,7 @@ impl RegressionRule {
                 }
                 Ok(metric) => {
                     return Err(bad(&format!(
-                        "`{0}` has no one value for each request to be compared by; write `{0}.p50:5%`, or one of `e2e`, `ttft` and `tpot`",
+                        "`{0}` does not have one value per request, so requests cannot be paired; write `{0}.p50:5%`, or use `e2e`, `ttft` or `tpot`",
                         metric.key()
                     )));
                 }
@@ -139,7 +139,7 @@ pub fn gate<S: AsRef<str>>(
         if outcomes.len() == before {
             let (rule, quantity) = (rule.text, rule.quantity);
             let problem = format!(
-                "no cell has `{quantity}`; compared are {}",
+                "no cell has `{quantity}`; compared quantities: {}",
                 known(comparison)
             );
             let of_the_runs = !comparison.incomparable.is_empty() || quantity.ends_with(".paired");

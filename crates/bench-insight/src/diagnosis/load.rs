@@ -150,7 +150,7 @@ pub(crate) fn gap(cell: &CellRecord) -> Option<f64> {
     view::quantile(cell, Metric::Itl, 0.5).or_else(|| view::quantile(cell, Metric::Tpot, 0.5))
 }
 
-/// The requests under way on average: the slots of a closed loop; of an open one, over the headline's window.
+/// The requests in flight on average: the slots of a closed loop; of an open one, over the headline's window.
 pub(super) fn in_flight(look: &Look<'_>) -> Option<f64> {
     if let (Some(slots), false) = (look.concurrency(), look.load_moves()) {
         return Some(f64::from(slots));

@@ -413,7 +413,7 @@ pub(super) fn silence(look: &Look<'_>) -> Option<Finding> {
 
 /// Stretches in which requests were under way and none of them got a token, with the most that were.
 fn silences(look: &Look<'_>) -> Vec<Standstill> {
-    // (when, requests under way, of them with tokens flowing)
+    // (when, requests in flight, of them with tokens flowing)
     let mut edges: Vec<(f64, f64, f64)> = Vec::new();
     for seen in &look.seen {
         edges.push((seen.sent, 1.0, 0.0));

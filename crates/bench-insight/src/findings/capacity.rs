@@ -72,26 +72,24 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
     let mut doubts = Vec::new();
     if counts.completed < FEWEST {
         let got = bench_schema::counted(counts.completed, "request");
-        doubts.push(format!("only {got} got an answer"));
+        doubts.push(format!("only {got} completed"));
     }
     let lost = counts.lost();
     if lost as f64 > MOST_LOST * counts.planned as f64 {
         doubts.push(format!(
-            "{lost} of {} requests got no answer",
+            "{lost} of {} requests got no complete response",
             counts.planned
         ));
     }
     if let Some(behind) = view::behind(cell) {
         doubts.push(format!(
-            "an overload: {} of {} requests/s offered were served, so that waiting grows for as long as it lasts",
+            "overload: the server completed {} of {} requests/s offered, so its queue keeps growing",
             text::number(behind.served),
             text::number(behind.offered)
         ));
     } else if is_moving(cell) {
-        doubts.push(
-            "the window is not steady: what it was at the end is not what it was on average"
-                .to_owned(),
-        );
+        doubts
+            .push("the window is not in steady state: its end differs from its average".to_owned());
     }
     // Means over a server that stood still for a while, or over two of different speed.
     let reasons = run.trust.reasons.iter().filter(|r| r.names(&cell.id));
@@ -109,7 +107,7 @@ pub fn capacity_doubts(run: &RunRecord, cell: &CellRecord) -> Vec<String> {
                         "{name} misses its limit: {share} of the requests meet it"
                     )),
                     SloVerdict::CannotTell => Some(format!(
-                        "{n} requests do not decide {name}, though {share} of them meet it"
+                        "{n} requests are too few to decide {name}, although {share} of them meet it"
                     )),
                 }
             }),

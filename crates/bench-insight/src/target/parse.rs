@@ -60,7 +60,7 @@ pub(super) fn gate(text: &str) -> Result<Target, InsightError> {
     let text = of_objective.as_deref().unwrap_or(text);
     let (left, operator, right) = split(text).ok_or_else(|| {
         bad(
-            "there is no comparison; write for instance `ttft.p95<=200ms` (>=, >, <=, <, ==, !=)"
+            "it has no comparison operator; write for example `ttft.p95<=200ms` (>=, >, <=, <, ==, !=)"
                 .to_owned(),
         )
     })?;
@@ -113,7 +113,7 @@ fn scope(selector: &str) -> Result<Scope, String> {
             Ok((name.trim().to_owned(), level.trim().to_owned()))
         }
         _ => Err(format!(
-            "`{pair}` selects no cell; write a cell's id (`c8:`), `concurrency=8:` or `use_case=code:` before the quantity"
+            "`{pair}` is not a cell selector; write a cell's id (`c8:`), `concurrency=8:` or `use_case=code:` before the quantity"
         )),
     });
     pairs.collect::<Result<_, _>>().map(Scope::Where)
@@ -130,7 +130,9 @@ pub(crate) fn limit(text: &str, unit: Unit) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|x: &f64| x.is_finite())
-        .ok_or_else(|| format!("`{text}` is no limit; write a number, such as `20` or `200ms`"))?;
+        .ok_or_else(|| {
+            format!("`{text}` is not a valid limit; write a number, such as `20` or `200ms`")
+        })?;
     let factor = match (suffix.trim(), unit) {
         ("ns", Unit::Ns)
         | ("", Unit::TokensPerS | Unit::RequestsPerS | Unit::Tokens)
@@ -146,11 +148,11 @@ pub(crate) fn limit(text: &str, unit: Unit) -> Result<f64, String> {
         }
         (other, _) => {
             let fits = match unit {
-                Unit::Ns => "ns, us, ms and s fit",
-                Unit::Ratio => "a plain number or % fits",
-                _ => "it takes a plain number",
+                Unit::Ns => "use ns, us, ms or s",
+                Unit::Ratio => "use a plain number or %",
+                _ => "use a plain number",
             };
-            return Err(format!("`{other}` is no unit of this quantity; {fits}"));
+            return Err(format!("`{other}` is not a unit of this quantity; {fits}"));
         }
     };
     Ok(value * factor)

@@ -76,9 +76,14 @@ impl Quantity {
         }
         let Some((metric, statistic)) = name.split_once('.') else {
             return Err(if name.parse::<Metric>().is_ok() {
-                format!("which number of {name}? write `{name}.p95`, `{name}.mean` or `{name}.max`")
+                format!(
+                    "`{name}` needs a statistic; write `{name}.p95`, `{name}.mean` or `{name}.max`"
+                )
             } else {
-                format!("unknown quantity `{name}`; known are {}", all_names())
+                format!(
+                    "unknown quantity `{name}`; known quantities: {}",
+                    all_names()
+                )
             });
         };
         Ok(Self::Metric(metric.parse()?, Statistic::parse(statistic)?))
@@ -190,7 +195,7 @@ fn names(fixed: &[&[&str]], wanted: impl Fn(Metric) -> bool) -> String {
     let metrics = Metric::ALL.iter().filter(|metric| wanted(**metric));
     let metrics: Vec<&str> = metrics.map(|metric| metric.key()).collect();
     format!(
-        "{}, and METRIC.p95 (or .mean, .min, .max, .sd, .cov) with METRIC one of {}",
+        "{}, and METRIC.p95 (or .mean, .min, .max, .sd, .cov), where METRIC is one of {}",
         fixed.concat().join(", "),
         metrics.join(", ")
     )
@@ -212,7 +217,7 @@ impl Statistic {
                     .filter(|p| *p > 0.0 && *p < 100.0)
                     .ok_or_else(|| {
                         format!(
-                            "unknown statistic `{other}`; known are mean, min, max, sd, cov, median and p50 to p99.9"
+                            "unknown statistic `{other}`; known statistics: mean, min, max, sd, cov, median and p50 to p99.9"
                         )
                     })?;
                 Self::Quantile(percent / 100.0)

@@ -17,7 +17,7 @@ pub(super) fn counts(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
     let ended: u64 = Counts::ENDS.iter().map(|(_, of)| of(counts)).sum();
     let what = format!(
-        "{} requests were planned but {} are accounted for",
+        "{} requests were planned, but {} are accounted for",
         text::grouped(counts.planned as f64),
         text::grouped(ended as f64)
     );
@@ -38,7 +38,7 @@ pub(super) fn nothing_planned(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn nothing_measured(scene: &Scene<'_>) -> Option<Seen> {
     let counts = &scene.cell.counts;
     if let (0, Some(why)) = (counts.planned, &scene.cell.ended_early) {
-        let what = "it was ended in its warm-up, so nothing was measured".to_owned();
+        let what = "the cell was ended during warm-up, so nothing was measured".to_owned();
         // what is the whole run's reason stands there
         let told = scene.facts.incomplete_reason;
         let told = told.is_some_and(|told| told.contains(why.as_str()));
@@ -52,7 +52,7 @@ pub(super) fn nothing_measured(scene: &Scene<'_>) -> Option<Seen> {
         });
     }
     (counts.planned > 0 && answered(scene) == 0).then(|| {
-        let what = format!("none of {} got an answer", requests(counts.planned));
+        let what = format!("none of {} got a response", requests(counts.planned));
         Seen {
             detail: first_message(scene),
             ..Seen::new(counts.planned as f64, what)
@@ -106,18 +106,18 @@ pub(super) fn failures(scene: &Scene<'_>) -> Option<Seen> {
         let from = text::time(outage.from.as_f64());
         match outage.until {
             Some(until) => format!(
-                "; none was answered from {from} to {} after the cell began",
+                "; none succeeded from {from} to {} after the start of the cell",
                 text::time(until.as_f64())
             ),
             None => {
                 format!(
-                    "; the server went away {from} after the cell began and was not back when it ended"
+                    "; the server went down {from} after the start of the cell and was not back when it ended"
                 )
             }
         }
     });
     let what = format!(
-        "{} of {} got no whole answer, {}",
+        "{} of {} got no complete response ({})",
         text::grouped(lost as f64),
         requests(counts.planned),
         text::percent(share),
@@ -140,12 +140,12 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
     let share = (until.min(seconds) - outage.from.as_secs_f64()) / seconds;
     let lost = failures(scene).map_or(0.0, |seen| seen.value);
     let what = format!(
-        "no request was answered for {} of the cell",
+        "no request succeeded for {} of the cell",
         text::percent(share)
     );
     (answered(scene) > 0 && seconds > 0.0 && share > lost).then(|| Seen {
         detail: format!(
-            ", from {} after it began: rates and counts of lost requests are too good, since few were sent meanwhile",
+            ", starting {} after its start: rates and failure counts look too good, because few requests were sent in that time",
             text::time(outage.from.as_f64())
         ),
         ..Seen::new(share, what)
@@ -156,7 +156,7 @@ pub(super) fn away(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn empty_answers(scene: &Scene<'_>) -> Option<Seen> {
     let (empty, all) = (scene.requests()?.answers_empty, scene.cell.counts.completed);
     Some(Seen::share(empty, all, |n, of, share| {
-        format!("{n} of {of} answers have no content, {share}")
+        format!("{n} of {of} responses have no content ({share})")
     }))
 }
 
@@ -167,7 +167,7 @@ pub(super) fn cancelled_unanswered(scene: &Scene<'_>) -> Option<Seen> {
     Some(Seen::share(stopped, planned, |n, _, share| {
         let all = requests(planned);
         format!(
-            "{n} of {all} were stopped on purpose before a token came, {share}: whether the server would have answered is not known"
+            "{n} of {all} were cancelled by the client before the first token ({share}): it is unknown whether the server would have responded"
         )
     }))
 }
@@ -178,7 +178,7 @@ pub(super) fn tokens_untold(scene: &Scene<'_>) -> Option<Seen> {
     let all = scene.cell.counts.completed;
     Some(Seen::share(seen.answers_untold, all, |n, of, share| {
         format!(
-            "the server told the tokens of most answers, but not of {n} of {of}, {share}: whether these are whole is not known"
+            "the server reported token counts for most responses, but not for {n} of {of} ({share}): these may be incomplete"
         )
     }))
 }
@@ -191,7 +191,7 @@ pub(super) fn tokens_by_text(scene: &Scene<'_>) -> Option<Seen> {
     );
     Some(Seen::share(counted, all, |n, of, share| {
         format!(
-            "the server did not tell the tokens of {n} of {of} answers, {share}: they are counted from the text with the run's tokenizer"
+            "the server reported no token count for {n} of {of} responses ({share}): their tokens are counted from the text with the run's tokenizer"
         )
     }))
 }
@@ -216,7 +216,7 @@ pub(super) fn backed_off(scene: &Scene<'_>) -> Option<Seen> {
     let drain = (slots - 1.0) * longest * repeats / (slots * whole.seconds);
     let share = 1.0 - whole.mean_in_flight / slots - drain;
     let what = format!(
-        "slots waited after refusals for {} of their time: {} of {concurrency} requests were in flight on average",
+        "concurrency slots backed off after rejected requests for {} of the time: {} of {concurrency} requests were in flight on average",
         text::percent(share),
         text::number(whole.mean_in_flight),
     );
@@ -236,12 +236,15 @@ pub(super) fn stalled(scene: &Scene<'_>) -> Option<Seen> {
     let length = stall.length.as_f64() - usual;
     let stood = length / 1e9;
     let what = format!(
-        "no answer under way got a token for {}, {} of the cell",
+        "no response in progress got a token for {} ({} of the cell)",
         text::time(length),
         text::percent(stood / seconds),
     );
     Some(Seen {
-        detail: format!(", from {} after it began", text::time(stall.from.as_f64())),
+        detail: format!(
+            ", starting {} after its start",
+            text::time(stall.from.as_f64())
+        ),
         ..Seen::new(stood / seconds, what)
     })
 }
@@ -253,11 +256,14 @@ pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
     }
     let why = found.reason.trim_end_matches('.');
     let next = why.contains("number in flight rises").then(|| {
-        "measure longer; where the number in flight rises again, the server does not keep up with the rate".to_owned()
+        "measure longer; if the number in flight rises again, the server does not keep up with the rate".to_owned()
     });
     Some(Seen {
         next,
-        ..Seen::new(1.0, format!("the measured window is not steady: {why}"))
+        ..Seen::new(
+            1.0,
+            format!("the measured window is not in steady state: {why}"),
+        )
     })
 }
 
@@ -267,14 +273,14 @@ pub(super) const LONG: f64 = 0.01;
 pub(super) fn tokens_told(scene: &Scene<'_>) -> Option<Seen> {
     let seen = scene.requests()?;
     if per_event(seen).is_some_and(|ratio| (ratio - 1.0).abs() <= LONG) {
-        let how = "longer than the `max_tokens` asked for, and their events confirm it";
+        let how = "longer than the requested `max_tokens`, and their content events confirm it";
         return share_of_answers(seen, seen.answers_long, how).map(|seen| Seen {
             limits: Some(Limits::Share(LONG, super::NEVER)),
-            next: Some("the server does not keep to `max_tokens`: rates and times are of longer answers than were asked for".to_owned()),
+            next: Some("the server does not respect `max_tokens`: rates and latencies are those of longer responses than requested".to_owned()),
             ..seen
         });
     }
-    let how = "longer than the `max_tokens` asked for, by the server's own count";
+    let how = "longer than the requested `max_tokens`, by the server's own count";
     share_of_answers(seen, seen.answers_long, how)
 }
 
@@ -283,7 +289,7 @@ pub(super) fn short_answers(scene: &Scene<'_>) -> Option<Seen> {
     if tells_too_few(scene) {
         return None;
     }
-    let how = "shorter than asked although `ignore_eos` was set";
+    let how = "shorter than requested although `ignore_eos` was set";
     share_of_answers(seen, seen.answers_short, how)
 }
 
@@ -292,7 +298,7 @@ fn share_of_answers(seen: &crate::CellFacts, n: u64, how: &str) -> Option<Seen> 
         return None;
     }
     Some(Seen::share(n, seen.answers_counted, |n, of, share| {
-        format!("{n} of {of} answers are {how}: {share}")
+        format!("{n} of {of} responses are {how} ({share})")
     }))
 }
 
@@ -329,18 +335,18 @@ pub(super) fn tokens_per_event(scene: &Scene<'_>) -> Option<Seen> {
     }
     if ratio < TOO_FEW {
         let what = format!(
-            "the server told only {} tokens for {} content events",
+            "the server reported only {} tokens for {} content events",
             text::grouped(seen.tokens_told as f64),
             text::grouped(seen.events as f64),
         );
         return Some(Seen {
             limits: Some(Limits::Share(0.05, 0.10)),
-            next: Some("tokens/s and times per token are wrong by as much, if chunks are tokens; check with the model's own `--tokenizer`".to_owned()),
+            next: Some("if each chunk is a token, tokens/s and time per token are wrong by this factor; check with the model's own `--tokenizer`".to_owned()),
             ..Seen::new(1.0 - ratio, what)
         });
     }
     let what = format!(
-        "the server told {} tokens for {} content events, {} times as many",
+        "the server reported {} tokens for {} content events, {} times as many",
         text::grouped(seen.tokens_told as f64),
         text::grouped(seen.events as f64),
         text::number(ratio),
@@ -359,12 +365,12 @@ pub(super) fn prompt_length(scene: &Scene<'_>) -> Option<Seen> {
     let limit = 0.05 + if known > asked { template / asked } else { 0.0 };
     let off = (known - asked).abs() / asked;
     let who = if seen.prompt_by_server {
-        "the server counted"
+        "counted by the server"
     } else {
-        "were counted"
+        "counted by the client"
     };
     let what = format!(
-        "prompts are not of the asked length: {} tokens asked, {} {who}, {} off",
+        "prompts do not have the requested length: {} tokens requested, {} {who}, {} off",
         text::number(asked),
         text::number(known),
         text::percent(off),
@@ -384,7 +390,7 @@ pub(super) fn warm_cache(scene: &Scene<'_>) -> Option<Seen> {
         .and_then(|f| f.cached_share)
         .or_else(|| crate::signals::derived(scene.cell, "prefix_cache_hit_rate"))?;
     let what = format!(
-        "{} of the prompt tokens came from the server's prefix cache though no prefix was meant to be shared, so TTFT is too good",
+        "{} of the prompt tokens came from the server's prefix cache although prompts should share no prefix, so TTFT is too low",
         text::percent(share),
     );
     let next = format!(
@@ -417,18 +423,18 @@ pub(super) fn few_samples(scene: &Scene<'_>) -> Option<Seen> {
     let few = completed > 0 && usize::try_from(completed).is_ok_and(|n| n < needed);
     if let Some((what, q, n, needed)) = named {
         let message = format!(
-            "p{} of {what} rests on {}, {needed} are needed",
+            "p{} of {what} rests on {}; {needed} are needed",
             text::level(q * 100.0),
             bench_schema::counted(n, "value"),
         );
         return Some(Seen {
-            next: Some("measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or ask for a lower quantile".to_owned()),
+            next: Some("measure more requests (`--requests`, `--duration`; in bench-latency `--repeat`), or choose a lower percentile".to_owned()),
             ..Seen::new(needed as f64 / n.max(1) as f64, message)
         });
     }
     let one_by_one = if alone { " one at a time" } else { "" };
     let message = format!(
-        "{} answered{one_by_one}; a cell of such requests needs {needed}",
+        "only {} completed{one_by_one}; a cell needs at least {needed}",
         requests(completed),
     );
     few.then(|| Seen::new(needed as f64 / completed as f64, message))

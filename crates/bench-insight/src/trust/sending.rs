@@ -17,7 +17,7 @@ pub(super) fn lateness(scene: &Scene<'_>) -> Option<Seen> {
     let p99 = view::quantile(scene.cell, Metric::Lateness, 0.99)?;
     let doubtful = (0.01 * gap).max(1e6);
     let what = format!(
-        "requests left late: lateness p99 {} at a mean gap of {}",
+        "requests were sent late: lateness p99 is {} at a mean gap of {}",
         text::time(p99),
         text::time(gap),
     );
@@ -57,12 +57,12 @@ fn idle(scene: &Scene<'_>) -> Option<(f64, f64)> {
 pub(super) fn load_not_reached(scene: &Scene<'_>) -> Option<Seen> {
     let (most, asked) = view::load_reached(scene.cell)?;
     let what = format!(
-        "the load never was concurrency {}: {} in flight on average",
+        "the load never reached concurrency {}: {} requests in flight on average",
         text::number(asked),
         text::number(most),
     );
     Some(Seen {
-        detail: "; it is no point of scaling".to_owned(),
+        detail: "; the cell is excluded from scaling".to_owned(),
         ..Seen::new(1.0 - most / asked, what)
     })
 }
@@ -80,11 +80,14 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
     let (share, idle) = idle(scene).filter(own)?;
     let from_sent = scene.cell.metrics.get(&Metric::E2e)?.mean;
     let detail = format!(
-        ": {} on average from an answer to the next request, which then took {}",
+        ": {} on average between a response and the next request, which then took {}",
         text::time(idle),
         text::time(from_sent),
     );
-    let what = format!("slots stood idle for {} of the time", text::percent(share));
+    let what = format!(
+        "concurrency slots were idle for {} of the time",
+        text::percent(share)
+    );
     Some(Seen {
         detail,
         next: taken(scene),
@@ -96,7 +99,7 @@ pub(super) fn slots_idle(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn connection_full(scene: &Scene<'_>) -> Option<Seen> {
     let (share, idle) = idle(scene).filter(|(_, idle)| is_the_connections(scene, *idle))?;
     let what = format!(
-        "requests waited {} on average, {} of their time, for their connection to take them",
+        "requests waited {} on average ({} of their time) for their connection to accept them",
         text::time(idle),
         text::percent(share),
     );
@@ -116,12 +119,12 @@ pub(super) fn stood_still(scene: &Scene<'_>) -> Option<Seen> {
     let seconds = scene.cell.windows.whole.as_ref()?.seconds;
     let share = still.as_secs_f64() / view::positive(seconds)?;
     let what = format!(
-        "the client stood still for {}, {} of the cell",
+        "the client was stopped for {} ({} of the cell)",
         text::time(still.as_f64()),
         text::percent(share)
     );
     (still >= NOTICED).then(|| Seen {
-        detail: ": rates are too low, since nothing was sent meanwhile".to_owned(),
+        detail: ": rates are too low, because nothing was sent in that time".to_owned(),
         ..Seen::new(share, what)
     })
 }
@@ -152,10 +155,10 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
     let below = 1.0 - offered / planned - unsent;
     let differs = rate_per_s.filter(|asked| (planned / asked - 1.0).abs() > 0.01);
     let asked = differs.map_or_else(String::new, |asked| {
-        format!(" ({} were asked for)", text::number(asked))
+        format!(" ({} were requested)", text::number(asked))
     });
     let what = format!(
-        "only {} of the {} requests/s of the plan{asked} were sent, {} below",
+        "only {} of the planned {} requests/s{asked} were sent, a shortfall of {}",
         text::number(offered),
         text::number(planned),
         text::percent(below),
@@ -170,7 +173,7 @@ pub(super) fn offered_rate(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn starved(scene: &Scene<'_>) -> Option<Seen> {
     let starved = scene.cell.client.starved?;
     let seen = Seen::share(starved, scene.cell.counts.planned, |n, of, share| {
-        format!("{n} of {of} requests were due when none was ready, {share}")
+        format!("{n} of {of} requests were due before they had been generated ({share})")
     });
     Some(Seen {
         next: taken(scene),
@@ -202,18 +205,18 @@ pub(super) fn client_cpu(scene: &Scene<'_>) -> Option<Seen> {
 pub(super) fn run_queue(scene: &Scene<'_>) -> Option<Seen> {
     let waited = scene.cell.client.run_queue_wait;
     let harmful = !is_on_time(scene) || !stamps::are_exact(scene);
-    let what = "the client was ready to run but waited for a core during";
+    let what = "the client was ready to run but had to wait for a core during";
     of_cpu_time(scene, waited.filter(|_| harmful), what)
 }
 
 pub(super) fn steal(scene: &Scene<'_>) -> Option<Seen> {
     let taken = derived(scene.cell, "host_steal_share");
-    of_cpu_time(scene, taken, "the hypervisor took from this host")
+    of_cpu_time(scene, taken, "the hypervisor took from this machine")
 }
 
 pub(super) fn client_throttled(scene: &Scene<'_>) -> Option<Seen> {
     let held = derived(scene.cell, "client_throttled_share");
-    of_cpu_time(scene, held, "a CPU quota stopped the client during")
+    of_cpu_time(scene, held, "a CPU quota throttled the client during")
 }
 
 /// A share of CPU time or of the wall clock, of a cell that is long enough for it to mean something.
@@ -246,7 +249,7 @@ pub(super) fn taken(scene: &Scene<'_>) -> Option<String> {
     // Waiting for a core that other programs have is counted as waiting; one that the hypervisor has is not.
     if let Some(waited) = waited.filter(|waited| stolen.is_none_or(|stolen| *waited > stolen)) {
         return Some(format!(
-            "the client was not busy, but other programs (the server, if it runs here) kept it from a core for {} of the time: give it cores of its own",
+            "the client was not busy, but other programs (such as a server on this machine) kept it off the CPU for {} of the time: give it dedicated cores",
             text::percent(waited)
         ));
     }
@@ -262,7 +265,7 @@ pub(super) fn taken_or_slow(scene: &Scene<'_>) -> Option<String> {
     let slow = || {
         let busiest = busiest_with_a_core_to_spare(scene)?;
         Some(format!(
-            "the client used {} of a core at most, so its machine was slow to wake it: give it a core of its own, or a machine that is not shared",
+            "the client used at most {} of a core, so the machine was slow to wake it: give it a dedicated core, or a machine that is not shared",
             text::percent(busiest)
         ))
     };

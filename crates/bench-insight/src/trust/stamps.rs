@@ -37,7 +37,7 @@ fn largest_error(cell: &CellRecord) -> Option<(f64, String)> {
             "{} p{}{}",
             metric.title(),
             text::level(q * 100.0),
-            if aside { " (in the full tables)" } else { "" }
+            if aside { " (see the full tables)" } else { "" }
         );
         view::positive(entry.stamp_error() / scale).map(|error| (error, name))
     });
@@ -87,9 +87,9 @@ pub(super) fn bounded_stamps(scene: &Scene<'_>) -> Option<Seen> {
     let (error, name) = largest_error(cell).or_else(|| mean_error(cell))?;
     let width = stamps
         .width_p50
-        .map_or_else(String::new, |width| format!(", {width} long at the median"));
+        .map_or_else(String::new, |width| format!(", {width} wide at the median"));
     let detail = format!(
-        ": {} of {} tokens were read together with later bytes, so that they arrived at some instant of an interval{width}",
+        ": {} of {} tokens were read together with later bytes, so their arrival is known only within an interval{width}",
         text::grouped(stamps.bounded as f64),
         text::grouped(stamps.n as f64),
     );
@@ -113,7 +113,7 @@ fn in_bundles(scene: &Scene<'_>) -> Option<String> {
     let on_time = lag.p99.as_f64() < 0.25 * width.as_f64();
     (share >= MANY && on_time).then(|| {
         format!(
-            "{} of the tokens arrive together with others, and the client read them within {}: the server, a proxy or the network sends several at a time; turn response buffering off, or measure nearer to the server",
+            "{} of the tokens arrive together with others, and the client read them within {}: the server, a proxy or the network sends several at a time; turn off response buffering, or measure closer to the server",
             text::percent(share),
             text::time(lag.p99.as_f64())
         )
@@ -142,17 +142,17 @@ pub(super) fn no_kernel_stamps(scene: &Scene<'_>) -> Option<Seen> {
     }
     let seen = if observed {
         format!(
-            "its busiest worker used {} of a core and waited for one {} of the time",
+            "the busiest client worker used {} of a core and waited for a core {} of the time",
             text::percent(busy),
             text::percent(waited)
         )
     } else {
-        "how busy the client was is not known".to_owned()
+        "the client's CPU use is unknown".to_owned()
     };
     let why = scene.facts.clock.fallback_reason.as_deref();
     let what = format!(
-        "arrival times are when the client read, not when the kernel received ({}), and {seen}",
-        why.unwrap_or("the kernel gave none")
+        "arrival times are those of the client's reads, not of the kernel ({}), and {seen}",
+        why.unwrap_or("the kernel gave no timestamps")
     );
     Some(Seen::new(busy.max(waited).max(0.01), what))
 }
@@ -162,7 +162,7 @@ pub(super) fn clock_step(scene: &Scene<'_>) -> Option<Seen> {
     let step = scene.cell.client.clock_step.filter(|_| scene.by_kernel())?;
     let size = step.as_f64().abs();
     let what = format!(
-        "the real-time clock stepped by {} while kernel stamps were taken",
+        "the real-time clock stepped by {} while kernel timestamps were in use",
         text::time(size)
     );
     Some(Seen::new(size, what))

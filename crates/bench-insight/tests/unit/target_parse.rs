@@ -50,5 +50,5 @@ fn a_wrong_gate_names_the_part_and_what_is_known() {
     assert!(problem("ttft.p42x<=1s").contains("p42x"));
     assert!(problem("concurrency=:failed==0").contains("concurrency=8:"));
     assert!(problem("requests_per_s>=1ms").contains("plain number"));
-    assert!(problem("e2e.p95<=fast").contains("no limit"));
+    assert!(problem("e2e.p95<=fast").contains("not a valid limit"));
 }

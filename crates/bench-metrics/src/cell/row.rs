@@ -46,7 +46,7 @@ enum Ended {
 
 const _: () = assert!(
     size_of::<Row>() == 64,
-    "docs/reliability.md tells this size"
+    "docs/reliability.md states this size"
 );
 
 /// A distance of up to 18 minutes, in nanoseconds.
@@ -84,7 +84,7 @@ struct Rest {
 
 const _: () = assert!(
     size_of::<Rest>() == 40,
-    "docs/reliability.md tells this size"
+    "docs/reliability.md states this size"
 );
 
 impl Rest {

@@ -119,7 +119,7 @@ fn loops_that_never_fill_or_lose_requests_and_open_ones_have_no_steady_part_and_
     let thin = closed_loop(2, 30, &mut Noise::seeded(5), |_| 50.0);
     let found = steady(&thin, &closed(16));
     assert!(
-        found.window.is_none() && found.stationarity.reason.contains("reached 2 of 16"),
+        found.window.is_none() && found.stationarity.reason.contains("reached only 2 of 16"),
         "{}",
         found.stationarity.reason
     );

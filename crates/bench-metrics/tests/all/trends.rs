@@ -170,7 +170,7 @@ fn a_cancelled_request_ends_the_window_only_where_enough_is_left() {
         found
             .stationarity
             .reason
-            .contains("before the first request that was cancelled")
+            .contains("before the first cancelled request")
     );
     // cancelled in the middle: half would be left, and that is not the run
     let (flights, sent) = with_one_cancelled(slots(100, even), 5_000.0);
@@ -211,7 +211,7 @@ fn a_part_is_the_headline_only_where_it_holds_more_than_four_fifths() {
         short
             .stationarity
             .reason
-            .contains("holds 40 of 220 requests"),
+            .contains("holds only 40 of 220 requests"),
         "{}",
         short.stationarity.reason
     );

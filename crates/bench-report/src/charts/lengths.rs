@@ -60,18 +60,18 @@ pub(super) fn latency(run: &RunRecord) -> Option<Figure> {
             .line(name, &color, &means)
             .whiskers(name, &color, &spans, (0, 1));
     }
-    let mut title = "Mean latency against the length of the answer".to_owned();
+    let mut title = "Mean E2E by output length".to_owned();
     let mut fits = String::new();
     let longest = curves.values().flatten().map(|p| p.0).fold(0.0, f64::max);
     if let Some((intercept, slope, r2)) = linear(run) {
         let line = [(0.0, intercept), (longest, intercept + slope * longest)];
         plot = plot.dashed("linear fit", "@muted", &line);
-        title = format!("Each output token costs {} ms", short(slope));
+        title = format!("Each output token adds {} ms", short(slope));
         let r2 = tables::significant(r2);
-        fits = format!("; the line fits with R² = {r2}");
+        fits = format!("; R² of the line is {r2}");
     }
     let figure = Figure::new("length-latency", title, plot);
-    let note = format!("Means {}{fits}.", figure.within());
+    let note = format!("Means, {}{fits}.", figure.within());
     Some(figure.note(note).table(tables::grid(run)))
 }
 
@@ -99,13 +99,13 @@ pub(super) fn speed(run: &RunRecord) -> Option<Figure> {
     }
     let (least, most) = ends(all.iter().copied()).filter(|_| all.len() > 1)?;
     let how = if most > least * 1.25 {
-        "depending on"
+        "depending on its"
     } else {
-        "whatever"
+        "independent of its"
     };
     let (least, most) = (short(least), short(most));
-    let title = format!("One answer runs at {least} to {most} tokens/s, {how} its length");
-    let note = "Output tokens over the whole of E2E, the wait for the first token included.";
+    let title = format!("A single response runs at {least} to {most} tokens/s, {how} length");
+    let note = "Output tokens divided by E2E, which includes the time to first token.";
     let figure = Figure::new("length-speed", title, plot).note(note);
     Some(figure.table(tables::grid(run)))
 }
@@ -158,7 +158,7 @@ fn output(row: &Row) -> Option<f64> {
 fn followed([metric, length]: [&str; 2], (adds, r2): (String, f64), at: &str) -> String {
     let shown = short(r2);
     if r2 < WEAK {
-        format!("{metric} hardly follows the length of the {length}{at} (R² {shown})")
+        format!("{metric} hardly depends on the {length} length{at} (R² {shown})")
     } else {
         format!("{adds} to {metric}{at} (R² {shown})")
     }
@@ -170,7 +170,7 @@ fn speeds(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let sample = trace.values(last, Row::speed)?;
     let (low, high) = (short(sample.quantile(0.25)), short(sample.quantile(0.75)));
     scattered(run, trace, figure, (output, Row::speed), |_, at| {
-        format!("Half of the answers are generated at {low} to {high} tokens/s{at}")
+        format!("Half of the responses are generated at {low} to {high} tokens/s{at}")
     })
 }
 
@@ -240,7 +240,7 @@ pub(super) fn categories(run: &RunRecord) -> Option<Figure> {
     let groups = Groups::of(run, "category")?;
     let ((first, of_first), (last, of_last)) = (groups.p95().next()?, groups.p95().last()?);
     let title = format!(
-        "The p95 of {} requests is {} that of {} ones",
+        "The p95 of {} requests is {} that of {} requests",
         shortened(&last.name, 30),
         times(of_last / of_first),
         shortened(&first.name, 30)
@@ -302,7 +302,7 @@ impl<'a> Groups<'a> {
         plot = plot.limits(limits(self.run, Metric::E2e));
         let label = tables::label(self.cell);
         let figure = Figure::new(id, title, plot);
-        let note = format!("Of {label}, {}.", figure.within());
+        let note = format!("Cell {label}, {}.", figure.within());
         figure.note(note).table(tables::groups(self.run, self.by))
     }
 }

@@ -32,20 +32,20 @@ pub(super) fn throughput(run: &RunRecord, tokens: bool) -> Option<Figure> {
     let is_open = cells.iter().any(|cell| cell.load.is_open());
     if let Some(ideal) = proportional(&values, &at).filter(|_| !is_open) {
         plot = plot
-            .levels("proportional to the first level", "@muted", &ideal)
+            .levels("linear scaling from the first level", "@muted", &ideal)
             .with("lineStyle", json!({"type": "dashed", "width": 1.5}))
             .with("showSymbol", false.into());
     }
     if let Some(fitted) = usl(run, &at).filter(|_| tokens) {
         plot = plot
-            .levels("fitted scalability law", "@1", &fitted)
+            .levels("fitted scalability law (USL)", "@1", &fitted)
             .with("showSymbol", false.into())
             .with("smooth", 0.3.into());
     }
     let title = along(what, unit, &name, &at, &seen)?;
     let figure = Figure::new(id, title, plot);
     let note = format!(
-        "Rates over the steady part of a cell where it has one, {}.",
+        "Rates over the steady-state window of each cell that has one, {}.",
         figure.within()
     );
     Some(figure.note(note).table(tables::sweep(run)))
@@ -84,7 +84,7 @@ fn along(
     } else if below(last, first) {
         format!("{what} falls from {x} to {y} {unit} from {span}")
     } else {
-        format!("{what} from {span}: {x} and {y} {unit}, too close to tell apart")
+        format!("{what} does not differ measurably from {span}: {x} and {y} {unit}")
     })
 }
 
@@ -142,13 +142,12 @@ pub(super) fn speedup(run: &RunRecord) -> Option<Figure> {
         .levels("efficiency", "@1", &efficiency)
         .with("yAxisIndex", 1.into());
     let title = format!(
-        "At {} the speedup is {}: {} % of proportional scaling",
+        "At {}, the speedup is {}: {} % of linear scaling",
         level_words(&name, at.last()?),
         times(*speedup.iter().flatten().last()?),
         short(*efficiency.iter().flatten().last()?)
     );
-    let note =
-        "Speedup: rate over the first level's. Efficiency: speedup over the ratio of the levels.";
+    let note = "Speedup: rate divided by the rate at the first level. Efficiency: speedup divided by the ratio of the levels.";
     let figure = Figure::new("speedup", title, plot).note(note);
     Some(figure.table(tables::scaling(run)))
 }
@@ -209,7 +208,7 @@ fn change(before: Bounded, after: Bounded) -> String {
         ratio if apart && ratio > 1.0 => format!("grows {}", times(ratio)),
         ratio if apart && ratio < 1.0 => format!("falls to {}", times(ratio)),
         ratio if (ratio - 1.0).abs() <= 0.05 => "stays about the same".to_owned(),
-        _ => "does not change beyond its intervals".to_owned(),
+        _ => "does not change measurably".to_owned(),
     }
 }
 
@@ -251,13 +250,15 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
     let (gained, costs) = (times(gain), times(cost));
     let span = span_words(&name, *at.first()?, *at.last()?);
     let title = if (cost - 1.0).abs() < 0.05 {
-        format!("{gained} the output at the same p95 latency, {span}")
+        format!("{gained} the output at the same p95 latency from {span}")
     } else if gain < 1.05 {
-        format!("More load gives no more: {gained} the output at {costs} the p95 latency, {span}")
+        format!(
+            "More load gives no more output: {gained} the output at {costs} the p95 latency from {span}"
+        )
     } else {
-        format!("{gained} the output costs {costs} the p95 latency, {span}")
+        format!("{gained} the output at {costs} the p95 latency from {span}")
     };
-    let note = format!("Each point is one level; the number on it is its {name}.");
+    let note = format!("Each point is one load level, labelled with its {name}.");
     let figure = Figure::new("tradeoff", title, plot).note(note);
     Some(figure.table(tables::sweep(run)))
 }

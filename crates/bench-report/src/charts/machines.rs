@@ -48,7 +48,7 @@ fn topic_over_time(run: &RunRecord, topic: Topic, all: &[&Series]) -> Option<Fig
     let figure = Figure::new(id, title(run, topic, first, all), plot);
     Some(
         figure
-            .note("Shaded: every second cell of the run.")
+            .note("Grey shading: every second cell of the run.")
             .table(table),
     )
 }
@@ -81,20 +81,23 @@ fn title(run: &RunRecord, topic: Topic, first: &Series, all: &[&Series]) -> Stri
             let peak = |signal| tables::peak(run, signal).map(short);
             let waiting = peak(Signal::Waiting).map(|n| format!(" and {n} wait"));
             format!(
-                "While measured, at most {} requests run{} in the server",
+                "At most {} requests run{} in the server during measurement",
                 peak(Signal::Running).unwrap_or(most),
                 waiting.unwrap_or_default()
             )
         }
         Topic::Cache => {
             let peak = tables::peak(run, Signal::KvCache).map(|share| short(share * 100.0));
-            format!("{name} while measured: {} % at most", peak.unwrap_or(most))
+            format!(
+                "{name} during measurement: at most {} %",
+                peak.unwrap_or(most)
+            )
         }
         Topic::ServerTokens => {
-            format!("The server counts {mean} tokens/s on average, {most} at most")
+            format!("The server reports {mean} tokens/s on average, {most} at most")
         }
         Topic::Gpu => format!("{name} is busy {mean} % of the time"),
-        Topic::GpuMemory => format!("{name} uses {} at most", memory_words(seen.most)),
+        Topic::GpuMemory => format!("{name} uses at most {}", memory_words(seen.most)),
         Topic::Power => format!("{name} draws {mean} W on average, {most} W at most"),
         Topic::Temperature => format!("{name} reaches {most} °C"),
         Topic::GpuClock => format!("{name} runs at {least} to {most} MHz"),
@@ -102,7 +105,7 @@ fn title(run: &RunRecord, topic: Topic, first: &Series, all: &[&Series]) -> Stri
         Topic::Contention => format!("On this host {name} {mean} % of the time"),
         Topic::Memory => {
             let memory = memory_words(seen.most);
-            format!("{} uses {memory} at most", capital(&the(name)))
+            format!("{} uses at most {memory}", capital(&the(name)))
         }
         Topic::Asked => format!("{name}: {mean} on average, {most} at most"),
     }
@@ -196,7 +199,7 @@ pub(super) fn utilisation(run: &RunRecord) -> Option<Figure> {
     for (i, (key, values)) in series.iter().take(SHOWN).enumerate() {
         plot = plot.bars_within(&name(key), &format!("@{i}"), values, (i, shown));
     }
-    let note = "Bars are means over each cell, whiskers reach to the peak; CPU is the share of all CPUs of this host.";
+    let note = "Bars are means over each cell; whiskers show the peak. CPU is the share of all CPUs of this host.";
     let figure = Figure::new("utilisation", title, plot).note(note);
     Some(figure.table(tables::hardware(run)))
 }

@@ -18,7 +18,7 @@ use crate::trace::{Flow, LagBin, Row, Stall, Trace, bin, flow};
 
 const PARTS: usize = 120;
 
-/// Output and requests under way over the run.
+/// Output and requests in flight over the run.
 pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let seconds = run.duration.as_secs_f64();
     let parts = flow(trace.rows.iter(), (0.0, seconds), PARTS);
@@ -31,7 +31,7 @@ pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         return None;
     }
     let mut plot = Plot::new(time_axis(seconds), value_axis("output (tokens/s)"))
-        .second_y(value_axis("requests under way").min(0.0));
+        .second_y(value_axis("requests in flight").min(0.0));
     if tokens > 0.0 {
         plot = plot
             .curve("output tokens/s", "@0", &series(|p| p.tokens_per_s))
@@ -43,15 +43,15 @@ pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .filter_map(|cell| cell.windows.steady.as_ref());
     let steady: Vec<_> = steady.map(|rates| rates.window).collect();
     plot = plot
-        .curve("requests under way", "@1", &series(|p| p.under_way))
+        .curve("requests in flight", "@1", &series(|p| p.under_way))
         .with("yAxisIndex", 1.into())
         .with(
             "markArea",
             areas(&steady, &json!({"color": "@good", "opacity": 0.13})),
         );
     let most = match rounded(under_way.round()) {
-        n if n < 1.5 => "one request is under way at a time".to_owned(),
-        n => format!("at most {n} requests are under way"),
+        n if n < 1.5 => "one request is in flight at a time".to_owned(),
+        n => format!("at most {n} requests are in flight"),
     };
     let title = if tokens > 0.0 {
         format!("Output reaches {} tokens/s; {most}", short(tokens))
@@ -59,12 +59,12 @@ pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         crate::text::heading(&most)
     };
     let windows = if steady.is_empty() {
-        "no steady window was found, so rates are over the whole of a cell"
+        "no steady-state window was found, so rates are over each whole cell"
     } else {
-        "green: steady windows, over which rates are taken"
+        "green: the steady-state windows over which rates are computed"
     };
     let note = format!(
-        "In {PARTS} parts of the run, an answer's tokens spread evenly over its decode phase. Shaded: every second cell; {windows}."
+        "The run is divided into {PARTS} intervals; the tokens of a response are spread evenly over its decode phase. Grey shading: every second cell; {windows}."
     );
     let figure = Figure::new("flow", title, plot).note(note);
     Some(figure.table(rates_table(run)))
@@ -97,38 +97,38 @@ pub(super) fn timeline(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let failed = shown.iter().filter(|row| !row.completed).count();
     let mut plot = bars(&data);
     if failed > 0 {
-        plot = plot.custom("no whole answer", "@bad", "span", json!({"data": []}));
+        plot = plot.custom("no complete response", "@bad", "span", json!({"data": []}));
     }
     let median = |pick: fn(&Row) -> Option<f64>| {
         let values: Vec<f64> = shown.iter().filter_map(|row| pick(row)).collect();
         Sample::of(&values).map_or_else(|| "–".to_owned(), |sample| short(sample.median()))
     };
     let mut title = format!(
-        "At {} the median request waits {} ms for its first token and takes {} ms more",
+        "At {}, the median request waits {} ms for its first token and decodes for {} ms",
         tables::label(cell),
         median(waiting),
         median(generating)
     );
     if failed > 0 {
         title.push_str(&format!(
-            "; {failed} of {} have no whole answer",
+            "; {failed} of {} have no complete response",
             shown.len()
         ));
     }
     let table = Sheet::new()
-        .number(("began", "s"), |row: &&Row| row.start)
-        .number(("waited", "ms"), |row| waiting(row))
-        .number(("generated", "ms"), |row| generating(row))
+        .number(("start", "s"), |row: &&Row| row.start)
+        .number(("first token after", "ms"), |row| waiting(row))
+        .number(("decode", "ms"), |row| generating(row))
         .column(Column::number("output", "tokens"), |row| {
             row.tokens
                 .map_or_else(Cell::default, |n| Cell::count(n.into()))
         })
-        .text("whole answer", |row| {
+        .text("complete", |row| {
             if row.completed { "yes" } else { "no" }.to_owned()
         })
-        .rows("The requests shown", shown.iter().copied());
+        .rows("The requests in the chart", shown.iter().copied());
     let note = format!(
-        "{} requests around the middle of the cell, one row each, in the order they began; the title is of these.",
+        "{} requests around the middle of the cell, one per row, ordered by start; the title refers to these requests.",
         shown.len()
     );
     let figure = Figure::new("requests", title, plot.point_at_items().height(460));
@@ -209,12 +209,12 @@ pub(super) fn heatmap(_: &RunRecord, trace: &Trace) -> Option<Figure> {
         .height(360);
     let densest = (0..ROWS).zip(rows).max_by(|a, b| a.1.total_cmp(&b.1))?.0;
     let title = format!(
-        "E2E is between {} and {} ms, most often near {} ms",
+        "E2E is between {} and {} ms, most often about {} ms",
         short(low.exp()),
         short(high.exp()),
         short(middle(densest, ROWS, low, high).exp())
     );
-    let note = "The stronger the colour, the more requests; rows are equal ratios. Bands are regimes, columns that climb are queues that build up.";
+    let note = "Stronger colour means more requests; the E2E axis is logarithmic. Horizontal bands are stable regimes; rising bands are growing queues.";
     let table = by_end(trace, (from, to));
     Some(Figure::new("heatmap", title, plot).note(note).table(table))
 }
@@ -239,10 +239,7 @@ fn by_end(trace: &Trace, (from, to): (f64, f64)) -> Option<Table> {
             Cell::number(Sample::of(values).map(|sample| sample.quantile(q)))
         });
     }
-    sheet.rows(
-        "Requests by the time at which they ended",
-        parts.into_iter().enumerate(),
-    )
+    sheet.rows("Requests by end time", parts.into_iter().enumerate())
 }
 
 /// The answers with the longest gap between two tokens.
@@ -252,8 +249,8 @@ pub(super) fn stalls(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .iter()
         .max_by(|a, b| a.worst_ms.total_cmp(&b.worst_ms));
     let worst = longest?;
-    let x = value_axis("number of the token in its answer");
-    let mut plot = Plot::new(x, value_axis("gap before it (ms)")).point_at_items();
+    let x = value_axis("index of the token in the response");
+    let mut plot = Plot::new(x, value_axis("gap before the token (ms)")).point_at_items();
     let label = |stall: &Stall| {
         let cell = run.cells.get(stall.cell as usize);
         cell.map_or_else(String::new, tables::label)
@@ -267,18 +264,21 @@ pub(super) fn stalls(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .count("request", |stall| stall.id)
         .number(("longest gap", "ms"), |stall| stall.worst_ms)
         .number(("median gap", "ms"), |stall| stall.median_ms)
-        .rows("Answers with the longest gap of their cell", &trace.stalls);
+        .rows(
+            "Responses with the longest gap of their cell",
+            &trace.stalls,
+        );
     let longest = short(worst.worst_ms);
     let title = match worst.median_ms {
         median if median > 0.01 => {
             let ratio = times(worst.worst_ms / median);
-            format!("The longest stall is {longest} ms, {ratio} the median gap of its answer")
+            format!("The longest stall is {longest} ms, {ratio} the median gap of that response")
         }
         _ => format!(
-            "The longest stall is {longest} ms; half of its answer's tokens came together with the one before"
+            "The longest stall is {longest} ms; half of that response's tokens arrived together with the previous one"
         ),
     };
-    let note = "The answer with the longest gap of each cell, of the four cells with the longest.";
+    let note = "For the four cells with the longest gaps: the response with the longest gap.";
     Some(Figure::new("stalls", title, plot).note(note).table(table))
 }
 
@@ -297,12 +297,11 @@ pub(super) fn lag(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         .curve("max", "@bad", &series(|bin| bin.max_us));
     let worst = trace.lag.iter().map(|bin| bin.max_us).fold(0.0, f64::max);
     let title = format!(
-        "The client read 99 % of the tokens within {} of their arrival, the last after {}",
+        "The client read 99 % of the tokens within {} of their arrival, and all within {}",
         duration(trace.lag_p99_us? * 1e3),
         duration(worst * 1e3)
     );
-    let note =
-        "Read-return less arrival at the kernel, in 120 parts of the run; values are within 9 %.";
+    let note = "Time from arrival at the kernel to the return of the client's read, in 120 intervals of the run; values are within 9 %.";
     Some(
         Figure::new("lag", title, plot)
             .note(note)

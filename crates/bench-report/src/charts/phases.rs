@@ -17,7 +17,7 @@ pub(super) fn shares(run: &RunRecord) -> Option<Figure> {
     let (cells, phases) = cells_with(run, |cell| cell.phases.as_ref());
     let (cell, last) = (cells.last()?, phases.last()?);
     let first = tables::first_phase(cells.iter().copied());
-    let axis = value_axis("share of the mean response time (%)").max(100.0);
+    let axis = value_axis("share of mean E2E (%)").max(100.0);
     let mut plot = Plot::new(cells_axis(run, &cells), axis);
     let all: Vec<[f64; 3]> = phases.iter().map(|phases| shares_of(phases)).collect();
     for (name, color, values) in series(first, &all) {
@@ -32,11 +32,11 @@ pub(super) fn shares(run: &RunRecord) -> Option<Figure> {
         percent(value)
     );
     let note = if first != "prefill" {
-        "Nothing tells the time in the server's queue: what passes before the first token is waiting or prefill; decode is first to last token."
+        "The server's queue time is unknown: the time before the first token is queueing or prefill. Decode is the time from first to last token."
     } else if last.queue_source == "estimate" {
-        "Waiting is an estimate: TTFT less that at the lowest load."
+        "Queue time is an estimate: TTFT minus TTFT at the lowest load."
     } else {
-        "Prefill is TTFT less the waiting that is known; decode is first to last token."
+        "Prefill is TTFT minus the known queue time. Decode is the time from first to last token."
     };
     let figure = Figure::new("phases", title, plot).note(note);
     Some(figure.table(tables::phases(run)))
@@ -48,7 +48,7 @@ fn shares_of(phases: &PhaseShares) -> [f64; 3] {
 
 /// Each phase with its colour and its values; waiting only where there is any.
 fn series(first: &'static str, all: &[[f64; 3]]) -> Vec<(&'static str, &'static str, Vec<f64>)> {
-    let names = ["waiting", first, "decode"].into_iter().zip(COLORS);
+    let names = ["queue", first, "decode"].into_iter().zip(COLORS);
     let of = |i: usize| {
         all.iter()
             .filter_map(|means| means.get(i).copied())
@@ -59,7 +59,7 @@ fn series(first: &'static str, all: &[[f64; 3]]) -> Vec<(&'static str, &'static 
         .map(|(i, (name, color))| (name, color, of(i)));
     let any = |values: &Vec<f64>| values.iter().any(|&x| x > 0.0);
     series
-        .filter(|(name, _, values)| *name != "waiting" || any(values))
+        .filter(|(name, _, values)| *name != "queue" || any(values))
         .collect()
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn times_table(
 ) -> Option<Table> {
     Sheet::new()
         .text(of, |(name, _): &(&String, &[f64; 3])| (*name).clone())
-        .number(("waiting", "ms"), |(_, means)| means[0])
+        .number(("queue", "ms"), |(_, means)| means[0])
         .number((first, "ms"), |(_, means)| means[1])
         .number(("decode", "ms"), |(_, means)| means[2])
         .rows("Mean time of each phase", names.iter().zip(means))
@@ -152,34 +152,34 @@ pub(super) fn queue(run: &RunRecord) -> Option<Figure> {
         all.map(|p| (pick(p) / 1e6, (p.1 + p.2) / 1e6)).collect()
     };
     let plot = Plot::new(category_axis(names), value_axis("E2E (ms)"))
-        .stacked_shares("waiting", "@bad", &parts(|p| p.1))
-        .stacked_shares("generating", "@good", &parts(|p| p.2));
+        .stacked_shares("queue", "@bad", &parts(|p| p.1))
+        .stacked_shares("generation", "@good", &parts(|p| p.2));
     let (share, label) = (percent(phases.queue), tables::label(cell));
     let told = match phases.queue_source.as_str() {
-        "response" => Some("as the server says in its answers"),
+        "response" => Some("as reported in the server's responses"),
         "server_metrics" | "held_back" => Some(
-            "what the server's metrics say, at the same percentile, as exact as the buckets of its histogram",
+            "taken from the server's metrics at the same percentile, with the resolution of its histogram buckets",
         ),
-        "estimate" => Some("an estimate: TTFT less that at the lowest load"),
+        "estimate" => Some("an estimate: TTFT minus TTFT at the lowest load"),
         _ => None,
     };
-    let of = format!("{share} % of the mean response time at {label}");
+    let of = format!("{share} % of mean E2E at {label}");
     let title = match told {
-        None => format!("Waiting in the client is {of}; the server tells nothing of its own"),
-        Some(_) if phases.queue < 0.005 => format!("Requests hardly wait: {of}"),
-        Some(_) => format!("Waiting is {of}"),
+        None => format!("Waiting in the client is {of}; the server does not report its queue time"),
+        Some(_) if phases.queue < 0.005 => format!("Queueing is negligible: {of}"),
+        Some(_) => format!("Queueing is {of}"),
     };
-    let source = told.unwrap_or("in the client; the server does not tell of its own");
-    let note = format!("Requests around each percentile of E2E; waiting is {source}.");
+    let source = told.unwrap_or("time in the client (the server does not report its own)");
+    let note = format!("Requests around each percentile of E2E; queue time is {source}.");
     let table = Sheet::new()
         .text("percentile", |p: &&(f64, f64, f64)| {
             tables::quantile_words(p.0)
         })
-        .number(("waiting", "ms"), |p| p.1 / 1e6)
-        .number(("generating", "ms"), |p| p.2 / 1e6)
-        .number(("waiting", "%"), |p| {
+        .number(("queue", "ms"), |p| p.1 / 1e6)
+        .number(("generation", "ms"), |p| p.2 / 1e6)
+        .number(("queue", "%"), |p| {
             (p.1 + p.2 > 0.0).then(|| p.1 * 100.0 / (p.1 + p.2))
         })
-        .rows(format!("Waiting and generating, {label}"), all.clone());
+        .rows(format!("Queue and generation time, {label}"), all.clone());
     Some(Figure::new("queue", title, plot).note(note).table(table))
 }

@@ -23,12 +23,14 @@ pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
     );
     let unit = tables::capacity_unit(found);
     let axis = match found.factor.as_str() {
-        "rate" => log_axis("requests/s asked for"),
+        "rate" => log_axis("requested rate (requests/s)"),
         _ => log_axis("concurrency"),
     };
     let mut plot = Plot::new(
         axis.min(rounded(least)).max(rounded(most)),
-        value_axis("% within").min(0.0).max(100.0),
+        value_axis("requests within the limit (%)")
+            .min(0.0)
+            .max(100.0),
     )
     .height(380)
     .linear()
@@ -49,20 +51,21 @@ pub(super) fn attainment(run: &RunRecord) -> Option<Figure> {
         (Some(value), Some(low), Some(high)) => {
             plot = mark(plot, value, (low, high), unit);
             format!(
-                "The objectives hold up to {} {unit} (95 %: {} to {})",
+                "The objectives are met up to {} {unit} (95 % CI {} to {})",
                 short(value),
                 short(low),
                 short(high)
             )
         }
-        _ => "No capacity was found: what each stage had within the objectives".to_owned(),
+        _ => "No capacity was found: share of requests that meet the objectives at each stage"
+            .to_owned(),
     };
     let left_out = match found.left_out.len() {
         0 => "",
-        _ => " Stages in which the client was the limit are left out.",
+        _ => " Stages in which the client was the limit are excluded.",
     };
     let note = format!(
-        "A point is a stage of the search, its whisker a 95 % interval; dashed, the curve fitted near the crossing; the band is the capacity's interval.{left_out}"
+        "Each point is a stage of the search with its 95 % confidence interval. Dashed: the curve fitted near the capacity. Band: the confidence interval of the capacity.{left_out}"
     );
     Some(Figure::new("capacity", title, plot).note(note))
 }
@@ -75,7 +78,7 @@ fn what_is_asked(mut plot: Plot, found: &CapacityRecord, least: f64) -> Plot {
     for q in asked {
         plot = plot.level_line(
             q * 100.0,
-            &format!("{} % asked for", short(q * 100.0)),
+            &format!("required: {} %", short(q * 100.0)),
             "@muted",
             least,
         );

@@ -38,7 +38,7 @@ const POINTS: u32 = 120;
 /// The cumulative distribution of E2E, from every request.
 pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let (_, seen) = shown(run, |i| trace.e2e(i), (2, CURVES));
-    let across = value_axis("percentile: share of requests at most that long (%)").max(100.0);
+    let across = value_axis("percentile: share of requests with at most this E2E (%)").max(100.0);
     let mut plot = Plot::new(across, value_axis("E2E (ms)"));
     for (i, (name, sample)) in seen.iter().enumerate() {
         let shares = (0..=POINTS).map(|k| f64::from(k) / f64::from(POINTS));
@@ -57,14 +57,14 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let title = if let Some((limit, _)) = limits.first() {
         let share = short(sample.share_at_most(*limit) * 100.0);
         format!(
-            "{share} % of the requests of {name} are over within {} ms",
+            "{share} % of the requests of {name} complete within {} ms",
             short(*limit)
         )
     } else {
         let p90 = short(sample.quantile(0.9));
-        format!("Nine in ten requests of {name} are over within {p90} ms")
+        format!("90 % of the requests of {name} complete within {p90} ms")
     };
-    let note = "Completed requests only; each curve is cut at its slowest request.";
+    let note = "Completed requests only; each curve ends at its slowest request.";
     let plot = plot.root("tooltip", json!({"trigger": "item"}));
     let figure = Figure::new("cdf", title, plot).note(note);
     Some(figure.table(order_statistics("E2E (ms)", &seen)))
@@ -112,9 +112,10 @@ pub(super) fn histogram(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     }
     let (from, to) = (short(fullest.0), short(fullest.0 + width));
     let (share, name) = (short(fullest.1), fullest.2);
-    let title = format!("The commonest E2E is {from} to {to} ms: {share} % of {name}");
-    let note =
-        format!("Completed requests in {BARS} equal bars from the 0.5th to the 99.5th percentile.");
+    let title = format!("The most common E2E is {from} to {to} ms: {share} % of {name}");
+    let note = format!(
+        "Completed requests in {BARS} bins of equal width from the 0.5th to the 99.5th percentile."
+    );
     let figure = Figure::new("histogram", title, plot).note(note);
     Some(figure.table(order_statistics("E2E (ms)", &seen)))
 }
@@ -164,7 +165,7 @@ pub(super) fn distributions(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         width,
         |most, widest| {
             let (low, high) = (short(widest.quantile(0.01)), short(widest.quantile(0.99)));
-            format!("E2E spreads{most}: p1 {low} ms to p99 {high} ms")
+            format!("E2E varies{most}: p1 {low} ms to p99 {high} ms")
         },
     )
 }
@@ -179,7 +180,7 @@ pub(super) fn over_time(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
             format!("{what} over time varies{most}: CoV {cov} %")
         });
         let note = format!(
-            "Each violin is the distribution of {words} over {BINS} equal parts of the cell's time; the bar is the median. A tail of few requests is close to its slowest one."
+            "Each violin is the distribution of {words} over {BINS} equal time intervals of the cell; the bar is the median. With few requests per interval, a tail percentile is close to the slowest request."
         );
         Some(figure?.note(note))
     };
@@ -256,7 +257,7 @@ pub(crate) fn violins(
     let data = json!({"data": data, "encode": {"x": 0, "y": [1, 2]}, "tooltip": {"show": false}});
     let plot = Plot::new(axis, y).point_at_items();
     let figure = Figure::new(id, title, plot.custom("", "@0", "violin", data));
-    let note = "The width is the density of requests; the bar is the median.";
+    let note = "The width shows the density of requests; the bar is the median.";
     Some(figure.note(note).table(order_statistics(unit, seen)))
 }
 
@@ -327,7 +328,7 @@ pub(super) fn median_p95(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let all = cells.map(|(i, cell)| (tables::label(cell), median_p95_points(trace, i)));
     let all: Vec<_> = all.filter(|(_, points)| !points.is_empty()).collect();
     let note = format!(
-        "Each point is one of {BINS} equal parts of a cell's time; a cell whose points fall into groups works in several regimes."
+        "Each point is one of {BINS} equal time intervals of a cell; separate groups of points mean that the cell has several regimes."
     );
     Some(median_p95_of(&all)?.note(note))
 }
@@ -351,20 +352,20 @@ pub(crate) fn median_p95_of(all: &[(String, Points)]) -> Option<Figure> {
     }
     let mut plot = Plot::new(
         value_axis("p95 of E2E (ms)").scale(true),
-        value_axis("median speed of an answer (tokens/s)").scale(true),
+        value_axis("median output speed per request (tokens/s)").scale(true),
     )
     .point_at_items();
     let columns = vec![
         Column::text("of"),
-        Column::number("parts of time", ""),
+        Column::number("intervals", ""),
         Column::of("median speed", "least", "tok/s"),
         Column::of("median speed", "most", "tok/s"),
         Column::of("p95 of E2E", "least", "ms"),
         Column::of("p95 of E2E", "most", "ms"),
-        Column::of("speed while p95 is", "low", "tok/s"),
-        Column::of("speed while p95 is", "high", "tok/s"),
+        Column::of("speed when p95 is", "low", "tok/s"),
+        Column::of("speed when p95 is", "high", "tok/s"),
     ];
-    let mut table = Table::new("Parts of time", columns);
+    let mut table = Table::new("Time intervals", columns);
     let mut told = Vec::new();
     for (i, (name, points)) in all.iter().take(COLOURS).enumerate() {
         plot = plot.points(name, &format!("@{i}"), points);
@@ -383,13 +384,13 @@ pub(crate) fn median_p95_of(all: &[(String, Points)]) -> Option<Figure> {
     let (speed, p95) = (ends(points().map(|p| p.1))?, ends(points().map(|p| p.0))?);
     let title = match told.len() {
         0 | 1 => format!(
-            "Between parts of time the median speed moves from {} to {} tokens/s, the p95 of E2E from {} to {} ms",
+            "Between time intervals, the median output speed varies from {} to {} tokens/s and the p95 of E2E from {} to {} ms",
             short(speed.0),
             short(speed.1),
             short(p95.0),
             short(p95.1)
         ),
-        _ => format!("Where p95 is high, {}", told.join("; ")),
+        _ => format!("When p95 is high, {}", told.join("; ")),
     };
     Some(Figure::new("median-p95", title, plot).table(table))
 }
@@ -408,11 +409,11 @@ fn held(name: &str, low: f64, high: f64) -> String {
     let change = high / low - 1.0;
     let (low, high) = (short(low), short(high));
     if change.abs() < 0.1 {
-        format!("{name} keeps its speed ({low} and {high} tokens/s)")
+        format!("{name} keeps its output speed ({low} and {high} tokens/s)")
     } else if change < 0.0 {
-        format!("{name} slows from {low} to {high} tokens/s")
+        format!("{name} slows down from {low} to {high} tokens/s")
     } else {
-        format!("{name} is faster, {low} and {high} tokens/s")
+        format!("{name} speeds up from {low} to {high} tokens/s")
     }
 }
 
@@ -440,14 +441,14 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
     let (worst, widest) = ratios.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (label, widest) = (tables::label(worst), times(widest));
     let title = match cells.len() {
-        1 => format!("The p95 of E2E is {widest} its median"),
+        1 => format!("The p95 of E2E is {widest} the median"),
         _ => format!("The tail is widest at {label}: p95 is {widest} the median"),
     };
     let metric = Metric::E2e.from_origin(worst.headline);
     let table = tables::distributions(run, &[metric], "E2E percentiles");
     let height = if cells.len() > 6 { 430 } else { 340 };
     let figure = Figure::new("percentiles", title, plot.height(height));
-    let note = format!("Percentiles of E2E {}.", figure.within());
+    let note = format!("Percentiles of E2E, {}.", figure.within());
     Some(figure.note(note).table(table))
 }
 
@@ -479,12 +480,12 @@ pub(super) fn means(run: &RunRecord) -> Option<Figure> {
         .zip(&seen)
         .max_by(|a, b| a.1.2.total_cmp(&b.1.2))?;
     let title = format!(
-        "One standard deviation is at most {} % of the mean ({})",
+        "The standard deviation is at most {} % of the mean ({})",
         short(widest.1.2 * 100.0),
         tables::label(widest.0)
     );
     let figure = Figure::new("consistency", title, plot);
-    let note = "Points are means, whiskers one standard deviation.";
+    let note = "Points are means; whiskers show one standard deviation.";
     Some(figure.note(note).table(consistency(run)))
 }
 
@@ -513,11 +514,11 @@ pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
         _ if covs.len() == 1 => format!("E2E is {of_worst}: CoV {said} %"),
         0 => format!("Every cell is consistent: CoV at most {said} %"),
         n => format!(
-            "{n} of {} cells vary by more than 5 %, the worst by {said} % ({of_worst})",
+            "{n} of {} cells vary by more than 5 %, at most by {said} % ({of_worst})",
             covs.len()
         ),
     };
-    let note = "Classes: below 5 % consistent, 5 to 10 % mostly, 10 to 20 % noticeable, above that unstable. A cell of mixed lengths varies by design.";
+    let note = "Classes: below 5 % consistent, 5 to 10 % mostly, 10 to 20 % noticeable, above that unstable. A cell with mixed lengths varies by design.";
     let figure = Figure::new("cov", title, plot.linear());
     Some(figure.note(note).table(consistency(run)))
 }

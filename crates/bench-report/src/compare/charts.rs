@@ -94,14 +94,14 @@ fn measured(study: &Study<'_>, (id, name, unit, of): &Measure) -> Option<Figure>
     let at = study.place();
     let title = match (short(*low), short(*high)) {
         (low_words, _) if *high < 1.01 * low => {
-            format!("{name} is {low_words} {unit} in all at {at}")
+            format!("{name} is {low_words} {unit} in every run at {at}")
         }
         (low, high) => {
             format!("{name} goes from {low} {unit} ({of_low}) to {high} {unit} ({of_high}) at {at}")
         }
     };
     let figure = Figure::new(*id, title, plot);
-    let note = format!("First run of each point, {}.", figure.within());
+    let note = format!("First run of each side, {}.", figure.within());
     Some(figure.note(note).table(table.rows(*name, cells)))
 }
 
@@ -133,7 +133,7 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     let zero = json!({"silent": true, "symbol": "none", "label": {"show": false}, "lineStyle": {"color": "@soft", "type": "solid"}, "data": [{"xAxis": i32::from(is_wide)}]});
     let spans = json!({"data": spans, "encode": {"x": [1, 2], "y": 0}, "tooltip": {"show": false}});
     let across = if is_wide {
-        log_axis("times the baseline")
+        log_axis("ratio to the baseline")
     } else {
         value_axis("change against the baseline (%)")
     };
@@ -158,7 +158,7 @@ fn changes(point: &Point<'_>, held: &RunComparison, index: usize) -> Option<Figu
     };
     let figure = Figure::new(format!("changes-{index}"), title, plot);
     let note = format!(
-        "Changes{place} {}. Green is better, red is worse, grey cannot be told, is not judged or makes no difference.",
+        "Changes{place}, {}. Green: better. Red: worse. Grey: undecided, not judged or no relevant difference.",
         figure.within()
     );
     Some(figure.note(note).table(tables::changes(held)))
@@ -205,7 +205,7 @@ fn scaling(study: &Study<'_>) -> Option<Figure> {
         .with("lineStyle", json!({"type": "dashed", "width": 1.5}));
     let (level, share) = (last.level, short(last.efficiency? * 100.0));
     let title = format!("Scaling efficiency at {axis} {level} is {share} %");
-    let note = "The best cell of each point's first run; output tokens/s where they are known.";
+    let note = "Best cell of the first run at each level; output tokens/s where known.";
     let figure = Figure::new("axis-scaling", title, plot).note(note);
     Some(figure.table(scaling_of(&rows)))
 }
@@ -256,11 +256,11 @@ fn tradeoff(study: &Study<'_>) -> Option<Figure> {
     let all_near = study.points.len() > 1 && study.points.iter().all(|point| near(&point.name));
     let (rate, p95) = (short(*rate), short(*p95));
     let title = if all_near {
-        format!("The most output of each is {rate} tokens/s, within 1 %")
+        format!("The highest output of each run is {rate} tokens/s, within 1 %")
     } else {
-        format!("The most output is {rate} tokens/s, from {name}, at a p95 of {p95} ms")
+        format!("The highest output is {rate} tokens/s, from {name}, at a p95 of {p95} ms")
     };
-    let note = "Each point is a cell; the number on it is its load. Further right is more output, lower is sooner.";
+    let note = "Each point is a cell, labelled with its load. Right is more output, down is lower latency.";
     let table = Sheet::new()
         .text("run", |(name, ..): &(&str, (f64, f64), &CellRecord)| {
             (*name).to_owned()
@@ -293,10 +293,7 @@ fn phase_times(study: &Study<'_>) -> Option<Figure> {
     );
     let series = (early, means.as_slice(), Plot::stacked as phases::Add);
     let figure = phases::times_of(("beside-phases", title), category_axis(&names), series);
-    let note = format!(
-        "Each run at {}; the phases stand on each other.",
-        study.place()
-    );
+    let note = format!("Each run at {}; the phases are stacked.", study.place());
     Some(
         figure
             .note(note)
@@ -328,7 +325,7 @@ fn utilisation(study: &Study<'_>) -> Option<Figure> {
         .text("run", |(name, _): &(&str, &Option<f64>)| (*name).to_owned())
         .number((what, "%"), |(_, value)| **value)
         .rows("Mean utilisation", names.zip(&values));
-    let title = format!("On average {what} are busy {low} to {high} %");
+    let title = format!("Mean utilisation of {what} is {low} to {high} %");
     let figure = Figure::new("beside-utilisation", title, plot);
     Some(
         figure
@@ -392,12 +389,12 @@ pub(super) fn distributions(study: &Study<'_>) -> Result<Section, ReportError> {
     };
     let mut figures = Vec::new();
     let e2e = each(&|trace, cell| trace.of_cell(cell).filter_map(Row::e2e_ms).collect());
-    let note = format!("Completed requests of {at}; the bar is the median.");
+    let note = format!("Completed requests at {at}; the bar is the median.");
     figures.extend(violin(&e2e, ("shape-e2e", "E2E", "E2E (ms)"), &note));
     for (words, id, unit, of) in OVER_TIME {
         let what = capital(words);
         let note = format!(
-            "{what} of {at} over equal parts of its time, as many for each run; the bar is the median."
+            "{what} at {at}, over equal time intervals, the same number for each run; the bar is the median."
         );
         figures.extend(violin(&each(&of), (id, words, unit), &note));
     }
@@ -406,7 +403,7 @@ pub(super) fn distributions(study: &Study<'_>) -> Result<Section, ReportError> {
         (point.name.clone(), points.concat())
     });
     let speeds: Vec<_> = speeds.filter(|(_, points)| !points.is_empty()).collect();
-    let note = format!("Each point is a part of the time of {at}; points in groups are regimes.");
+    let note = format!("Each point is a time interval at {at}; groups of points are regimes.");
     figures.extend(shapes::median_p95_of(&speeds).map(|figure| figure.note(note)));
     Ok(Section {
         id: "shapes",

@@ -208,7 +208,7 @@ pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
         .number(("CoV", "%"), |(_, cell, _)| {
             Some(cell.headline(Metric::E2e)?.cov? * 100.0)
         });
-    for (i, name) in ["cause", "costs", "try first"].into_iter().enumerate() {
+    for (i, name) in ["cause", "severity", "try first"].into_iter().enumerate() {
         sheet = sheet.column(Column::text(name), move |(.., cost)| {
             cost.get(i).cloned().unwrap_or_default()
         });
@@ -218,7 +218,7 @@ pub(super) fn tails(study: &Study<'_>) -> Option<Table> {
         let cell = study.cell_of(run)?;
         Some((point.name.as_str(), cell, costliest(run, &cell.id)))
     });
-    sheet.rows("Tails, and what limits each", rows)
+    sheet.rows("Tail latency and bottlenecks", rows)
 }
 
 /// The requests that both sides of a row are taken over: `150 pairs`, `150 and 148 requests`.
@@ -273,7 +273,7 @@ pub(super) fn differences(study: &Study<'_>) -> Option<Table> {
         sheet = sheet.text(&title, |name| Some(shortened(facts.get(*name)?, 80)));
     }
     sheet.rows(
-        "In what the runs differ",
+        "Differences between the runs",
         names.into_iter().filter(differ).take(FACTS),
     )
 }

@@ -95,7 +95,7 @@ fn throughput(run: &RunRecord, dress: Dress) -> Option<String> {
         });
     let parts: Vec<String> = parts.collect();
     if !parts.is_empty() {
-        said.push_str(&format!("; there {}", parts.join("; ")));
+        said.push_str(&format!("; {}", parts.join("; ")));
     }
     said.push('.');
     Some(said)
@@ -152,7 +152,7 @@ pub(super) fn findings(run: &RunRecord, most: usize, longest: usize, most_lines:
         let n = alike.len();
         lines.insert_str(
             0,
-            &format!("- more misses in the table of objectives: {n}\n"),
+            &format!("- {n} more missed objectives, see the table of objectives\n"),
         );
     }
     if !lines.is_empty() {
@@ -188,7 +188,7 @@ const EVIDENCE: usize = 4;
 fn finding(finding: &Finding, longest: usize) -> String {
     let safe = |words: &str| text::markdown(&text::shortened(words, longest));
     let cost = match finding.severity {
-        cost if cost > 0.0 => format!(" (costs {} %)", number::percent(cost)),
+        cost if cost > 0.0 => format!(" (severity {} %)", number::percent(cost)),
         _ => String::new(),
     };
     let heading = safe(&text::heading(&words::headline(finding)));
@@ -247,7 +247,7 @@ pub(crate) fn key_figures(run: &RunRecord) -> (Option<String>, Vec<Tile>) {
             add(
                 cell.analysis.ms_per_token,
                 "ms/token",
-                "E2E over output tokens",
+                "E2E per output token",
             );
         }
     }
@@ -261,7 +261,7 @@ fn completed(run: &RunRecord, cell: Option<&CellRecord>) -> Option<Tile> {
     let cells = cell.map_or(run.cells.as_slice(), std::slice::from_ref);
     let planned: u64 = cells.iter().map(|cell| cell.counts.planned).sum();
     let completed: u64 = cells.iter().map(|cell| cell.counts.completed).sum();
-    let words = format!("of {planned} completed");
+    let words = format!("of {planned} requests completed");
     (planned > 0).then(|| (completed.to_string(), "", words))
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
     Sheet::new()
         .column(Column::text("cell"), |(cell, _): &Row<'_>| named(run, cell))
         .column(
-            Column::number("waiting", "%"),
+            Column::number("queue", "%"),
             move |(_, phases)| match phases.queue_source.as_str() {
                 "none" if phases.queue <= 0.0 => Cell::default(),
                 _ => Cell::share(phases.queue).marked(estimate(phases)),
@@ -103,19 +103,19 @@ pub(crate) fn phases(run: &RunRecord) -> Option<Table> {
         .column(Column::number("decode", "%"), |(_, phases)| {
             Cell::share(phases.decode)
         })
-        .text("waiting is from", |(_, phases)| {
+        .text("queue time from", |(_, phases)| {
             queue_source_words(&phases.queue_source)
         })
-        .rows("Where the time of a request goes: shares of the mean", rows)
+        .rows("Latency breakdown: shares of mean E2E", rows)
 }
 
 /// Where the waiting that is taken off TTFT is known from.
 fn queue_source_words(source: &str) -> String {
     match source {
-        "response" => "the server's answers".to_owned(),
-        "server_metrics" | "held_back" => "the server's metrics".to_owned(),
-        "estimate" => "TTFT above that at the lowest load".to_owned(),
-        "none" => "not known: it is in what passes before the first token".to_owned(),
+        "response" => "server responses".to_owned(),
+        "server_metrics" | "held_back" => "server metrics".to_owned(),
+        "estimate" => "estimate: TTFT minus TTFT at the lowest load".to_owned(),
+        "none" => "unknown: included in the time before the first token".to_owned(),
         other => text::shortened(&other.replace('_', " "), 40),
     }
 }
@@ -131,14 +131,14 @@ pub(crate) fn client(run: &RunRecord) -> Option<Table> {
         });
     }
     let table = sheet
-        .number(("pause on purpose", "µs"), |cell| {
+        .number(("read delay (deliberate)", "µs"), |cell| {
             Some(cell.client.pause?.as_f64() / 1e3)
         })
         .column(Column::of("lateness", "p99", "µs"), |cell| {
             let seen = cell.metrics.get(&Metric::Lateness);
             Cell::quantile(seen.and_then(|d| d.quantile_entry(0.99)), 1e3)
         })
-        .percent("bounded stamps", |cell| {
+        .percent("bounded timestamps", |cell| {
             let stamps = cell.client.stamps.as_ref().filter(|stamps| stamps.n > 0)?;
             Some(stamps.bounded as f64 / stamps.n as f64)
         })
@@ -149,7 +149,7 @@ pub(crate) fn client(run: &RunRecord) -> Option<Table> {
         .count("workers", |cell| {
             Some(u64::from(cell.client.workers)).filter(|n| *n > 0)
         })
-        .rows("The client's own part in these numbers", &run.cells)?;
+        .rows("Client overhead and timing accuracy", &run.cells)?;
     (table.columns.len() > 1).then_some(table)
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn hardware(run: &RunRecord) -> Option<Table> {
             unit => Some(scale_of(unit).1.to_owned()),
         })
         .text("peak in", |row| Some(highest(row)?.0.to_owned()))
-        .rows("Machines and server over the run", by_series)
+        .rows("Hardware and server metrics over the run", by_series)
 }
 
 /// `gpu 0`, `server metrics`.
@@ -232,7 +232,7 @@ pub(crate) fn fits(run: &RunRecord) -> Option<Table> {
     ];
     let mut columns = columns.map(Column::text).to_vec();
     columns.push(Column::number("points", ""));
-    let mut table = Table::new("Fitted laws", columns);
+    let mut table = Table::new("Fitted models", columns);
     for (name, fit) in &run.analysis.fits {
         let formula = fit.formula.split(';').next().unwrap_or_default();
         let formula = formula.replace("_ns", "");
@@ -344,9 +344,9 @@ pub(crate) fn derived(run: &RunRecord) -> Option<Table> {
             .column(Column::number("highest", ""), |name| {
                 figure(name, ends(name).map(|e| e.1))
             });
-        return sheet.rows("What follows from the readings", names);
+        return sheet.rows("Derived metrics", names);
     }
-    sheet.rows("What follows from the readings", names)
+    sheet.rows("Derived metrics", names)
 }
 
 /// As elsewhere, but for ratios that are no shares of a whole.

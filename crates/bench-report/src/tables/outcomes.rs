@@ -27,7 +27,7 @@ pub(crate) fn counts(run: &RunRecord) -> Option<Table> {
     for (name, of) in ends.chain([warmup]) {
         sheet = sheet.count(&name.replace('_', " "), move |cell| of(&cell.counts));
     }
-    let title = "Requests: planned is always the sum of the rest, warm-up apart";
+    let title = "Request counts (planned = sum of the other columns, without warm-up)";
     sheet.rows(title, &run.cells)
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn failure_counts(run: &RunRecord) -> Vec<(u64, String, String)> {
     all
 }
 
-/// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`, and whether that was as precise as was asked.
+/// `960 planned = 957 completed + 3 failed; plus 60 warm-up requests`, and whether that was requested precision reached.
 pub(crate) fn summary_line(run: &RunRecord) -> String {
     let sum = |of: CountOf| run.cells.iter().map(|cell| of(&cell.counts)).sum::<u64>();
     let ends = Counts::ENDS.map(|(name, of)| {
@@ -81,18 +81,18 @@ pub(crate) fn summary_line(run: &RunRecord) -> String {
     let mut line = format!("{} planned = {}", sum(|c| c.planned), said.join(" + "));
     let asides = [
         ("plus ", sum(|c| c.warmup), "warm-up requests"),
-        ("", sum(|c| c.retried), "sent again"),
+        ("", sum(|c| c.retried), "retried"),
         (
             "",
             sum(|c| c.replaced_connections),
-            "on a replaced connection",
+            "resent on a new connection",
         ),
     ];
     let steady: u64 = run.cells.iter().filter_map(in_tables).sum();
     let planned = sum(|c| c.planned);
     if steady < planned && run.cells.iter().any(|c| c.windows.steady.is_some()) {
         line.push_str(&format!(
-            "; tables are of the {steady} sent while the load was whole"
+            "; tables cover the {steady} requests of the steady-state window"
         ));
     }
     for (lead, n, words) in asides.into_iter().filter(|aside| aside.1 > 0) {
@@ -114,16 +114,19 @@ fn precision(run: &RunRecord) -> Option<String> {
         .flat_map(|(cell, rules)| rules.iter().map(move |rule| (cell.clone(), rule)))
         .partition(|(_, rule)| !rule.reached);
     let Some((cell, rule)) = missed.first() else {
-        return (!reached.is_empty()).then(|| "as precise as was asked".to_owned());
+        return (!reached.is_empty()).then(|| "requested precision reached".to_owned());
     };
     let known = rule.half_width.map(|half| format!("± {} %", percent(half)));
     let needed = rule
         .needed
-        .map(|n| format!("about {} requests would do", short(rounded(n as f64))));
+        .map(|n| format!("about {} requests needed", short(rounded(n as f64))));
     let more = missed.len() - 1;
-    let more = (more > 0).then(|| format!("{more} more missed"));
+    let more = (more > 0).then(|| format!("{more} more not reached"));
     let known: Vec<String> = [known, needed, more].into_iter().flatten().collect();
-    let said = format!("{} at {cell} was NOT reached", shortened(&rule.rule, 40));
+    let said = format!(
+        "precision {} NOT reached in {cell}",
+        shortened(&rule.rule, 40)
+    );
     Some(match known.as_slice() {
         [] => said,
         known => format!("{said} ({})", known.join(", ")),
@@ -158,11 +161,11 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
         .text("objective", |(.., outcome)| objective_words(&outcome.slo))
         .text("measured", |(.., outcome)| match outcome.measured {
             Some(value) => amount(&outcome.slo, value),
-            None if is_of_some(outcome) => "unbounded or none".to_owned(),
-            None => "no such request".to_owned(),
+            None if is_of_some(outcome) => "unbounded or missing".to_owned(),
+            None => "no matching request".to_owned(),
         })
         .text("cell", |(cell, ..)| label(cell))
-        .text("for", |(_, whom, _)| shortened(whom, 40))
+        .text("applies to", |(_, whom, _)| shortened(whom, 40))
         .number(("met by", "% of planned"), |(.., outcome)| {
             is_of_some(outcome).then_some(outcome.attainment * 100.0)
         })
@@ -171,10 +174,10 @@ pub(crate) fn objectives(run: &RunRecord) -> Option<Table> {
             let ends = [interval.low, interval.high].map(|end| short(end * 100.0));
             is_of_some(outcome).then(|| ends.join("–"))
         })
-        .text("to decide", |(.., outcome)| {
+        .text("needed to decide", |(.., outcome)| {
             Some(match bench_insight::times_to_decide(outcome)? {
-                times if times > 100.0 => "over 100 × the requests".to_owned(),
-                times => format!("{times} × the requests"),
+                times if times > 100.0 => "more than 100× the requests".to_owned(),
+                times => format!("{times}× the requests"),
             })
         })
         .rows("Objectives", rows)
@@ -277,7 +280,7 @@ pub fn measured_words(target: &str, value: Option<f64>) -> String {
     words.trim_end().to_owned()
 }
 
-/// What limits each cell: its costliest cause, or that none was found, beside the phase that takes most of its time.
+/// Bottleneck of each cell: its costliest cause, or that none was found, beside the phase that takes most of its time.
 pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
     if run.findings.is_empty() {
         return None;
@@ -292,13 +295,13 @@ pub(crate) fn causes(run: &RunRecord) -> Option<Table> {
     };
     of_cells(run)
         .column(Column::text("cause"), of(0))
-        .column(Column::text("costs"), of(1))
+        .column(Column::text("severity"), of(1))
         .text("largest phase", |cell| {
             let (name, share) = largest_phase(cell.phases.as_ref()?);
             Some(format!("{name} {} %", percent(share)))
         })
         .column(Column::text("try first"), of(2))
-        .rows("What limits each cell", &run.cells)
+        .rows("Bottleneck of each cell", &run.cells)
 }
 
 /// The costliest cause of a cell: what it is, what it costs, what to try first.
@@ -323,7 +326,7 @@ pub(crate) fn costliest(run: &RunRecord, cell: &str) -> [Cell; 3] {
 pub(crate) fn largest_phase(phases: &PhaseShares) -> (&'static str, f64) {
     let early = (phases.first_phase(), phases.prefill);
     let late = [early, ("decode", phases.decode)].into_iter();
-    late.fold(("waiting", phases.queue), |most, next| {
+    late.fold(("queue", phases.queue), |most, next| {
         if next.1 >= most.1 { next } else { most }
     })
 }

@@ -69,7 +69,7 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
             Some(cell.goodput.as_ref()?.requests_per_s)
         });
     for (name, signal, scale, unit) in PEAKS {
-        sheet = sheet.column(Column::of("peak of", name, unit), move |cell| {
+        sheet = sheet.column(Column::of("peak", name, unit), move |cell| {
             Cell::number(signal.of(cell).map(|level| level.peak * scale))
         });
     }
@@ -86,7 +86,7 @@ fn answers(cell: &CellRecord) -> Option<u64> {
 
 fn sweep_words(open: bool, closed: bool) -> &'static str {
     match (open, closed) {
-        (true, false) => "Sweep of the arrival rate (open loop)",
+        (true, false) => "Request-rate sweep (open loop)",
         (false, true) => "Concurrency sweep (closed loop)",
         _ => "Load sweep",
     }
@@ -160,7 +160,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .column(Column::text("cell"), |step: &Step<'_>| {
             named(run, step.cell)
         })
-        .number(("over", "s"), |step| {
+        .number(("window", "s"), |step| {
             Some(step.cell.headline_rates()?.seconds)
         })
         .count("n", |step| answers(step.cell))
@@ -171,7 +171,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .number(("output", "tok/s"), move |step| {
             Some(step.row.value).filter(|_| is_of_tokens)
         })
-        .number(("if linear", unit), move |step| linear(step.row))
+        .number(("at linear scaling", unit), move |step| linear(step.row))
         .number(("scaling", "×"), |step| step.row.scaling_factor)
         .percent("efficiency", |step| step.row.efficiency)
         .percent("gain", |step| step.row.throughput_gain)
@@ -179,16 +179,16 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         .number(("gain / penalty", ""), |step| step.row.tradeoff_ratio);
     for (name, figure) in CHANGES {
         sheet = sheet.column(
-            Column::of("change of E2E", name, "%"),
+            Column::of("E2E change", name, "%"),
             move |step: &Step<'_>| Cell::number(change(step.cell, first, figure)),
         );
     }
-    sheet = sheet.column(Column::of("on the level before", "rate", "%"), |step| {
+    sheet = sheet.column(Column::of("vs previous level", "rate", "%"), |step| {
         let rate = step.before.map(|(_, then)| step.row.value / then.value);
         Cell::number(rate.map(|rate| (rate - 1.0) * 100.0))
     });
     for (name, figure) in CHANGES {
-        let column = Column::of("on the level before", format!("E2E {name}"), "%");
+        let column = Column::of("vs previous level", format!("E2E {name}"), "%");
         sheet = sheet.column(column, move |step| {
             Cell::number(
                 step.before
@@ -199,7 +199,11 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let before = std::iter::once(None).chain(members.iter().copied().map(Some));
     let steps = members.iter().zip(before);
     let steps = steps.map(|(&(cell, row), before)| Step { cell, row, before });
-    let title = format!("Change against {}, {}", label(first), population_words(run));
+    let title = format!(
+        "Change relative to {}, {}",
+        label(first),
+        population_words(run)
+    );
     let table = sheet.rows(title, steps)?;
     (table.rows.len() > 1).then_some(table)
 }
@@ -227,10 +231,10 @@ pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
         Cell::number(load_level(&cell.load).0).marked(trust_mark(run, cell))
     });
     for (metric, origin, group) in [
-        (Metric::Ttft, Origin::Sent, "TTFT sent"),
-        (Metric::Ttft, Origin::Due, "TTFT due"),
-        (Metric::E2e, Origin::Sent, "E2E sent"),
-        (Metric::E2e, Origin::Due, "E2E due"),
+        (Metric::Ttft, Origin::Sent, "TTFT from send"),
+        (Metric::Ttft, Origin::Due, "TTFT from due"),
+        (Metric::E2e, Origin::Sent, "E2E from send"),
+        (Metric::E2e, Origin::Due, "E2E from due"),
     ] {
         let metric = metric.from_origin(origin);
         sheet = sheet.quantiles(group, &ENDS, move |cell| cell.metrics.get(&metric));
@@ -240,7 +244,7 @@ pub(crate) fn origins(run: &RunRecord) -> Option<Table> {
     });
     let open = run.cells.iter().filter(|cell| cell.load.is_open());
     sheet.rows(
-        "Service time (from sent) beside response time (from due, free of coordinated omission)",
+        "Service time (from send) and response time (from due, without coordinated omission)",
         open,
     )
 }
@@ -282,14 +286,14 @@ pub(crate) fn grid(run: &RunRecord) -> Option<Table> {
         .number(("scaling", "×"), |cell| {
             Some(scaling_row(run, cell)?.scaling_factor)
         })
-        .number(("prompt adds", "ms"), |cell| {
+        .number(("added by prompt", "ms"), |cell| {
             Some((e2e(cell)?.mean - e2e(first_prompt(run, cell)?)?.mean) / 1e6)
         })
-        .number(("sent", "tokens"), |cell| {
+        .number(("actual prompt", "tokens"), |cell| {
             Some(cell.metrics.get(&Metric::InputTokens)?.mean)
         })
         .rows(
-            format!("Latency grid, one cell a row, {}", population_words(run)),
+            format!("Latency grid, {}", population_words(run)),
             &run.cells,
         )
 }
@@ -368,7 +372,7 @@ fn words(by: &str) -> String {
         "use_case" => "Use cases".to_owned(),
         "category" => "Sequence-length categories".to_owned(),
         "endpoint" => "Endpoints".to_owned(),
-        "turn" => "Turns of a conversation".to_owned(),
+        "turn" => "Conversation turns".to_owned(),
         other => format!("By {}", shortened(&other.replace('_', " "), 40)),
     }
 }
@@ -422,13 +426,13 @@ pub(crate) fn groups(run: &RunRecord, by: &str) -> Option<Table> {
             let mut known = known.filter_map(|m| of_group(row, m.from_origin(row.0.headline)));
             known.next().map_or(0, |d| d.n)
         })
-        .count("no answer, of planned", |(_, group)| {
+        .count("without response", |(_, group)| {
             Some(group.counts.lost()).filter(|n| *n > 0)
         })
         .text("in + out", |(_, group)| {
             category_bounds(group).map(str::to_owned)
         })
-        .number(("length", "out tok"), |row| {
+        .number(("output", "tokens"), |row| {
             Some(of_group(row, Metric::OutputTokens)?.mean)
         });
     for (metric, name, q) in [
@@ -468,7 +472,7 @@ fn category_bounds(group: &GroupRecord) -> Option<&'static str> {
         ("short", "50–149"),
         ("medium", "150–299"),
         ("long", "300–499"),
-        ("very-long", "500 and more"),
+        ("very-long", "500 or more"),
     ];
     let mut own = all
         .into_iter()

@@ -53,7 +53,7 @@ pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
     let unit = unit(found);
     let mut said = match (found.value, found.low, found.high) {
         (Some(value), Some(low), Some(high)) => format!(
-            "{} {unit} (95 %: {} to {})",
+            "{} {unit} (95 % CI {} to {})",
             short(value),
             short(low),
             short(high)
@@ -61,7 +61,7 @@ pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
         _ if found.stopped == SearchEnd::MissedAlone => "none".to_owned(),
         (_, Some(low), Some(high)) => {
             format!(
-                "not found, between {} and {} {unit}",
+                "not found; it is between {} and {} {unit}",
                 short(low),
                 short(high)
             )
@@ -76,27 +76,27 @@ pub(crate) fn capacity_words(run: &RunRecord) -> Option<String> {
     if let Some(binding) = binding.filter(|_| found.value.is_some()) {
         said += &match found.objectives.len() {
             1 => format!(" for {}", slo_words(&binding.slo)),
-            _ => format!("; the first to be missed is {}", slo_words(&binding.slo)),
+            _ => format!("; the limiting objective is {}", slo_words(&binding.slo)),
         };
     }
     said += &match found.stopped {
-        SearchEnd::Precise => format!("; known to ± {} % as asked", percent(found.precision)),
+        SearchEnd::Precise => format!("; within the requested ± {} %", percent(found.precision)),
         SearchEnd::Ended if found.why.is_none() => {
-            "; the run ended before the search did: run it again".to_owned()
+            "; the run ended before the search was complete: run it again".to_owned()
         }
         _ => (found.why.as_deref())
             .map_or_else(String::new, |why| format!("; {}", shortened(why, SENTENCE))),
     };
     let stages = stages(run, found).count();
     said += &format!(
-        ". {} in {} and {} s",
+        ". The search took {} in {} and {} s",
         counted(found.requests, "request"),
         counted(stages, "stage"),
         short(found.seconds)
     );
     if let Some(why) = found.left_out.values().next() {
         said += &format!(
-            "; {} left out, since the client was the limit: {}",
+            "; {} excluded because the client was the limit: {}",
             counted(found.left_out.len(), "stage"),
             shortened(why, SENTENCE)
         );
@@ -129,7 +129,7 @@ pub(crate) fn table(run: &RunRecord) -> Option<Table> {
         })
         .count("n", |cell| cell.counts.planned)
         .count("warm-up", |cell| cell.counts.warmup)
-        .count("without answer", |cell| {
+        .count("without response", |cell| {
             Some(cell.counts.without_answer()).filter(|n| *n > 0)
         });
     for (i, objective) in found.objectives.iter().enumerate() {
@@ -155,8 +155,8 @@ pub(crate) fn table(run: &RunRecord) -> Option<Table> {
         });
     }
     let left_out = |cell: &&CellRecord| found.left_out.get(&cell.id).map(|_| label_left_out());
-    sheet.text("left out", left_out).rows(
-        "Stages of the search, with the share within each objective (95 %)",
+    sheet.text("excluded", left_out).rows(
+        "Search stages, with the share of requests that meet each objective (95 % CI)",
         stages(run, found),
     )
 }
@@ -178,11 +178,11 @@ pub(super) fn objectives(run: &RunRecord) -> Option<Table> {
         .text("objective", |(_, own): &(usize, &ObjectiveCapacity)| {
             slo_words(&own.slo)
         })
-        .number(("holds up to", unit), |(_, own)| own.value)
-        .number(("95 % from", unit), |(_, own)| own.low)
+        .number(("met up to", unit), |(_, own)| own.value)
+        .number(("95 % CI from", unit), |(_, own)| own.low)
         .number(("to", unit), |(_, own)| own.high)
         .text("", move |(i, _)| {
-            (binding == Some(*i)).then(|| "missed first".to_owned())
+            (binding == Some(*i)).then(|| "limiting objective".to_owned())
         })
-        .rows("Highest load for each objective alone", rows)
+        .rows("Highest load that meets each objective on its own", rows)
 }

@@ -170,7 +170,7 @@ const TOPICS: [(Topic, &str, &str, f64); 12] = [
     (
         Topic::ServerTokens,
         "server-tokens",
-        "tokens/s, as the server counts",
+        "tokens/s, reported by the server",
         1.0,
     ),
     (Topic::Gpu, "gpu", "busy (% of the time)", 0.01),
@@ -186,7 +186,7 @@ const TOPICS: [(Topic, &str, &str, f64); 12] = [
         0.01,
     ),
     (Topic::Memory, "memory", "memory (GiB)", GIB),
-    (Topic::Asked, "prometheus", "as the query gives it", 1.0),
+    (Topic::Asked, "prometheus", "query result", 1.0),
 ];
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;

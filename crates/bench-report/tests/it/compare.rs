@@ -170,7 +170,7 @@ fn a_named_axis_says_that_the_model_decides_the_rate() {
     ];
     let text = compare::markdown(&study(&runs, Some("model")).unwrap());
     assert!(
-        text.contains("Along model: the rate differs 4.65×"),
+        text.contains("Along model: request rates differ by a factor of 4.65"),
         "{text}"
     );
 }
@@ -179,9 +179,11 @@ fn a_named_axis_says_that_the_model_decides_the_rate() {
 fn models_that_keep_up_with_one_rate_are_told_apart_by_their_latency() {
     let runs = ["a", "b"].map(|model| changed(1.0, 1.0, &[("model", model)]));
     let said = compare::conclusions(&study(&runs, Some("model")).unwrap());
-    let rate = said.iter().find(|line| line.contains("at the same rate"));
+    let rate = said
+        .iter()
+        .find(|line| line.contains("at the same request rate"));
     assert!(
-        rate.is_some_and(|line| line.contains("E2E takes")),
+        rate.is_some_and(|line| line.contains("mean E2E is")),
         "{said:?}"
     );
 }
@@ -216,8 +218,8 @@ fn along_a_dataset_waiting_is_no_part_of_prefill_and_other_requests_are_said() {
     let said = compare::conclusions(&study(&runs, Some("dataset")).unwrap()).join("\n");
     for wanted in [
         "prefill grows 6×",
-        "waiting (30.0 % of E2E) left out",
-        "had other requests or another load",
+        "without queueing (30.0 % of E2E)",
+        "differ in requests or load",
     ] {
         assert!(said.contains(wanted), "{wanted} is not in {said}");
     }

@@ -46,8 +46,7 @@ fn every_chart_has_its_numbers_as_a_table_under_it() {
             let id = figure.split("id=\"").nth(1).unwrap_or_default();
             let id = id.split('"').next().unwrap();
             assert!(
-                figure.contains("<summary>The numbers as a table</summary>")
-                    && figure.contains("<td"),
+                figure.contains("<summary>Show as table</summary>") && figure.contains("<td"),
                 "{name}: {id} has no table"
             );
         }
@@ -60,7 +59,7 @@ fn what_is_said_of_the_widest_cell_is_said_otherwise_of_the_only_one() {
     run.cells.truncate(1);
     let dir = requests::directory(&run);
     let page = html::render(&run, &RunFiles::in_dir(dir.path())).unwrap();
-    assert!(page.contains("E2E spreads: p1 "), "no such title");
+    assert!(page.contains("E2E varies: p1 "), "no such title");
     assert!(page.contains(" over time varies: CoV "), "no such title");
     assert!(!page.contains(" most at "), "of one cell");
 }

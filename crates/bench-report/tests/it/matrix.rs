@@ -51,7 +51,7 @@ fn tables_of_settings_and_effects_have_the_verdict_before_its_interval() {
 fn a_setting_without_a_figure_says_why() {
     let shown = matrix::terminal(&two_settings());
     assert!(
-        shown.contains("slots=1 has no figure: the budget was spent"),
+        shown.contains("slots=1 has no result: the budget was spent"),
         "{shown}"
     );
 }

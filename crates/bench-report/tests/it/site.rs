@@ -19,7 +19,7 @@ pub(crate) fn page() -> String {
     let mut listed = vec![Listed::new(
         "d",
         Path::new("results/d"),
-        Err("results/d/run.json is not a result that this program reads".to_owned()),
+        Err("results/d/run.json is not a valid result".to_owned()),
     )];
     for (key, mut run) in runs {
         run.started_at = format!(
@@ -53,7 +53,7 @@ fn the_newest_run_is_first_and_what_cannot_be_read_is_last() {
         })
         .collect();
     assert_eq!(names, ["a", "b", "c", "d"]);
-    assert!(page.contains("1 cannot be read"));
+    assert!(page.contains("1 unreadable"));
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("list.html");
     std::fs::write(path, &page).unwrap();
 }

@@ -38,7 +38,7 @@ fn with(cells: u32, figures: &[(&str, f64, Unit)]) -> RunRecord {
 /// The rows of the table, its columns apart by one space.
 fn derived(run: &RunRecord) -> Vec<String> {
     let shown = terminal::render_all(run, None);
-    let table = shown.split("What follows from the readings\n").nth(1);
+    let table = shown.split("Derived metrics\n").nth(1);
     let table = table.unwrap_or_default().split("\n\n").next().unwrap();
     let rows = table.lines().filter(|line| !line.contains('─'));
     rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))

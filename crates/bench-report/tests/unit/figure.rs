@@ -50,5 +50,9 @@ fn a_chart_says_that_it_has_intervals_only_where_some_are_drawn() {
         )
     };
     assert!(of(Some((1.0, 3.0))).within().starts_with("with 95 %"));
-    assert!(of(None).within().starts_with("without intervals"));
+    assert!(
+        of(None)
+            .within()
+            .starts_with("without confidence intervals")
+    );
 }

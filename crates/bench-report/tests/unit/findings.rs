@@ -64,7 +64,7 @@ fn of_alternatives_the_first_with_all_its_numbers_stands() {
     let evidence = numbers.map(|(figure, n)| Evidence::new(figure.into(), n, Unit::Count));
     found.evidence.extend(evidence);
     let said = headline(&found);
-    assert_eq!(said, "requests wait in the server: 3 wait while 8 run");
+    assert_eq!(said, "requests queue in the server: 3 wait while 8 run");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn overload_is_told_with_both_rates() {
     }
     assert_eq!(
         headline(&found),
-        "overload in r20: 2.84 requests/s served of 20 requests/s offered, so the queue grows for as long as it lasts"
+        "overload in r20: the server completes 2.84 requests/s of 20 requests/s offered, so its queue keeps growing"
     );
 }
 
@@ -99,12 +99,9 @@ fn a_server_is_kept_from_its_cpu_by_others_or_uses_all_of_it_itself() {
         headline(&found)
     };
     let by_itself = told(&[(Known::HostCpu, 0.98), (Known::ServerCores, 1.9)]);
-    assert_eq!(
-        by_itself,
-        "the server uses all of its CPUs: they are 98.0 % used"
-    );
+    assert_eq!(by_itself, "the server uses all of its CPUs: 98.0 % CPU use");
     let by_others = told(&[(Known::HostSteal, 0.2), (Known::HostCpu, 0.98)]);
-    assert!(by_others.starts_with("the server is kept from its CPU: the hypervisor"));
+    assert!(by_others.starts_with("the server lacks CPU time: the hypervisor"));
 }
 
 #[test]
@@ -115,7 +112,7 @@ fn slower_decoding_is_told_with_what_it_buys() {
         number(Known::Tpot, 5.49e6, Unit::Ns),
         number(Known::QuietTpot, 1.16e6, Unit::Ns),
     ];
-    let slower = "decoding slows with load: 5.49 ms a token, 1.16 ms at low load";
+    let slower = "decode slows down under load: 5.49 ms per token, 1.16 ms at low load";
     assert_eq!(headline(&found), slower);
     found
         .evidence

@@ -44,15 +44,15 @@ pub(super) enum Side {
 /// Why nothing more comes over a connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
-    #[error("it does not speak as a shard does")]
+    #[error("the peer does not speak the shard protocol")]
     NoShard,
     #[error(
-        "its program is of another version, whose shards meet in another way: give all hosts one version"
+        "its program has a different version with an incompatible shard protocol: use the same version on all hosts"
     )]
     OtherVersion,
-    #[error("its BENCH_MEET_TOKEN is another one")]
+    #[error("the peer has a different BENCH_MEET_TOKEN")]
     OtherToken,
-    #[error("it sent what no shard sends")]
+    #[error("the peer sent an invalid message")]
     Nonsense,
     #[error("the connection ended: {0}")]
     Ended(#[from] io::Error),

@@ -314,7 +314,7 @@ impl Run<'_> {
             if ends.enough.load(Ordering::Relaxed) && done < all {
                 let label = &cell.label;
                 self.progress.note(&format!(
-                    "{label}: precise enough after {done} of {all} repeats, which ends the cell"
+                    "{label}: the requested precision was reached after {done} of {all} repeats; the cell ends"
                 ));
                 break;
             }

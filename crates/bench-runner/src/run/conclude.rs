@@ -58,7 +58,9 @@ pub(super) fn blank(run: &Run<'_>, cells: &[Cell]) -> RunRecord {
 /// Until a run has ended nobody may trust it: this stays where the program is killed.
 fn unfinished() -> Trust {
     Trust::from_reasons(vec![TrustReason {
-        next: Some("`bench-report recover` concludes what was measured".to_owned()),
+        next: Some(
+            "run `bench-report recover` to rebuild the result from what was measured".to_owned(),
+        ),
         ..TrustReason::new("incomplete", TrustVerdict::Untrusted, UNFINISHED)
     }])
 }
@@ -147,7 +149,7 @@ impl Run<'_> {
         let interrupted = self.stop.reason().map(crate::stop::ended_by);
         let ended_early = record.cells.iter().find_map(|cell| {
             let why = cell.ended_early.as_ref()?;
-            Some(format!("cell {} was ended early: {why}", cell.id))
+            Some(format!("cell {} ended early: {why}", cell.id))
         });
         record.incomplete_reason = failed
             .map(ToString::to_string)
@@ -176,14 +178,14 @@ impl Run<'_> {
 /// Say so where workers had to wait for the recorder, or records could not be written.
 pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunError]) {
     let held_up = (held_up > 0).then(|| TrustReason {
-        next: Some("write to a faster disk, or offer less".to_owned()),
+        next: Some("write to a faster disk, or use a lower load".to_owned()),
         measured: Some(held_up as f64),
         threshold: Some(0.0),
         ..TrustReason::new(
             "recorder_held_up",
             TrustVerdict::Doubtful,
             format!(
-                "{} had to wait until the recorder had room, and their workers with them",
+                "{} had to wait for the recorder, which delayed the client's workers",
                 counted(held_up, "record")
             ),
         )
@@ -192,12 +194,12 @@ pub(super) fn recorder_trust(record: &mut RunRecord, held_up: u64, lost: &[RunEr
         let what = match error {
             RunError::Journal(JournalError::Lost { path, lost_lines, source }) => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                format!("{} of {name} could not be written ({source}): what was counted as they came has them, what is made of the file lacks them", counted(lost_lines, "line"))
+                format!("{} of {name} could not be written ({source}): the figures counted during the run include them, the figures computed from the file do not", counted(lost_lines, "line"))
             }
             other => other.to_string(),
         };
         TrustReason {
-            next: Some("make room on the disk, and measure again".to_owned()),
+            next: Some("free disk space, and measure again".to_owned()),
             ..TrustReason::new("journal_incomplete", TrustVerdict::Doubtful, what)
         }
     });

@@ -18,7 +18,7 @@ impl Run<'_> {
     /// What would be done: cells, requests, lengths, arrivals, the first prompts.
     pub(super) fn plan_as_text(&self, cells: &[Cell]) -> Result<String, RunError> {
         let target = match &self.settings.server.server {
-            Some(command) => format!("what `{command}` starts"),
+            Some(command) => format!("the server started by `{command}`"),
             None if self.urls.is_empty() => "the embedded engine".to_owned(),
             None => crate::server::shown(&self.urls).join(", "),
         };
@@ -34,7 +34,7 @@ impl Run<'_> {
             // writing to a String cannot fail
             let _written = writeln!(
                 text,
-                "this is shard {index}/{count}: requests and times are those of all shards together, what is in flight is this one's"
+                "this is shard {index}/{count}: requests and times are for all shards together, requests in flight for this shard"
             );
         }
         let server = &self.settings.server;
@@ -44,7 +44,7 @@ impl Run<'_> {
             // writing to a String cannot fail
             let _written = writeln!(
                 text,
-                "{many}, each once in {rounds}, the server started anew for each"
+                "{many}, each measured once in {rounds}; the server is restarted for each measurement"
             );
         }
         for cell in cells {
@@ -52,7 +52,7 @@ impl Run<'_> {
         }
         if self.settings.load.find_capacity {
             text.push_str(
-                "\nthis is where the search begins: each stage is chosen from those before it\n",
+                "\nthis is the start of the search; each further stage depends on the previous ones\n",
             );
         }
         text.push_str("nothing was sent (--dry-run)\n");
@@ -63,7 +63,7 @@ impl Run<'_> {
         let plan = self.plan(cell, 0)?;
         let summary = plan.summary(LOOK_AT).map_err(RunError::Workload)?;
         let requests = summary.requests.map_or_else(
-            || "requests until it ends by time".to_owned(),
+            || "requests until the time limit".to_owned(),
             |n| counted(n, "request"),
         );
         let repeats = if cell.repeats > 1 {
@@ -114,16 +114,16 @@ fn lines(summary: &PlanSummary) -> impl Iterator<Item = String> {
         format!("due: {} to {}{rate}{cov}", a.first, a.last)
     });
     let facts = [
-        length("prompts asked", "tokens", &summary.asked_input),
-        length("prompts made", "tokens", &summary.sent_input),
+        length("requested prompts", "tokens", &summary.asked_input),
+        length("actual prompts", "tokens", &summary.sent_input),
         length("prompts", "words", &summary.words),
-        length("answers", "tokens at most", &summary.output),
+        length("output limit", "tokens", &summary.output),
         shares("use cases", &summary.use_cases),
         shares("categories", &summary.categories),
         arrivals,
         (summary.skipped_lines > 0).then(|| {
             format!(
-                "{} of the dataset could not be read and passed over",
+                "{} of the dataset could not be read and were skipped",
                 counted(summary.skipped_lines, "line")
             )
         }),
@@ -153,14 +153,14 @@ fn time(cell: &Cell, summary: &PlanSummary) -> String {
     let each = if cell.repeats > 1 { " each" } else { "" };
     match (by_plan, cell.stop.duration) {
         (Some(last), Some(limit)) => {
-            format!("time: {}{each}, and the last answers", last.min(limit))
+            format!("time: {}{each}, plus the last responses", last.min(limit))
         }
-        (Some(last), None) => format!("time: {last}{each}, and the last answers"),
+        (Some(last), None) => format!("time: {last}{each}, plus the last responses"),
         (None, Some(limit)) if summary.requests.is_some() => {
-            format!("time: what the server takes, at most {limit}{each}")
+            format!("time: depends on the server, at most {limit}{each}")
         }
-        (None, Some(limit)) => format!("time: {limit}{each}, and the last answers"),
-        (None, None) => "time: what the server takes".to_owned(),
+        (None, Some(limit)) => format!("time: {limit}{each}, plus the last responses"),
+        (None, None) => "time: depends on the server".to_owned(),
     }
 }
 

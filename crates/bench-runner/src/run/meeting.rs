@@ -58,7 +58,7 @@ impl Run<'_> {
                 self.server.record.model.clone().into(),
             ),
             (
-                "what sizes prompts".to_owned(),
+                "how prompts are sized".to_owned(),
                 self.token_counter.name().into(),
             ),
         ];
@@ -83,7 +83,7 @@ impl Run<'_> {
             all.push((format!("the design of cell {}", cell.id), design));
             let first = format!("{} for the first {}", begins.hash, begins.looked_at);
             all.push((
-                format!("the sum of the hashes of requests of cell {}", cell.id),
+                format!("the hash of the requests of cell {}", cell.id),
                 first.into(),
             ));
         }
@@ -109,7 +109,7 @@ impl Run<'_> {
         if index > 0 {
             return if meeting.merged().await {
                 self.progress.note(&format!(
-                    "shard {index} of {count} is done; shard 0 has made one result of all"
+                    "shard {index} of {count} is done; shard 0 has merged all results"
                 ));
                 Together::Elsewhere
             } else {
@@ -134,7 +134,7 @@ impl Run<'_> {
     fn say_how_to_merge(&self, meeting: &Meeting) {
         let folders = meeting.folders();
         self.progress.note(&format!(
-            "{} of {} shards came to the end. One result of theirs, where their folders are in reach:\n  {MERGER} merge {} --out {}",
+            "{} of {} shards finished. To merge their results, on a machine that has their folders:\n  {MERGER} merge {} --out {}",
             meeting.remaining(),
             self.settings.client.part().1,
             folders.join(" "),
@@ -168,7 +168,7 @@ fn merged_folder(folders: &[impl AsRef<Path>]) -> PathBuf {
 async fn merge(folders: Vec<String>) -> Result<(Box<RunRecord>, PathBuf), String> {
     let unseen = folders.iter().find(|folder| !Path::new(folder).is_dir());
     if let Some(unseen) = unseen {
-        return Err(format!("{unseen} is not in reach from here"));
+        return Err(format!("{unseen} is not accessible from this host"));
     }
     let beside = std::env::current_exe().map(|program| program.with_file_name(MERGER));
     let program = beside.ok().filter(|program| program.is_file());

@@ -30,7 +30,7 @@ impl Run<'_> {
         left_out.retain(|what| *what != "stream"); // asked for by default
         if !left_out.is_empty() {
             self.progress.note(&format!(
-                "warning: {} has no name for {}: requests go out without",
+                "warning: protocol {} does not support {}; requests are sent without it",
                 protocol.name(),
                 left_out.join(", ")
             ));
@@ -45,7 +45,7 @@ impl Run<'_> {
                     }
                     self.secrets.hide(&mut what);
                     if !self.settings.limits.keep_going {
-                        let help = format!("{help}; --keep-going measures all the same");
+                        let help = format!("{help}; use --keep-going to measure anyway");
                         return Err(RunError::Server { what, help });
                     }
                     self.progress.note(&format!("warning: {what}"));
@@ -122,30 +122,28 @@ fn refusal(answer: &Exchange) -> Option<(String, &'static str)> {
         // stopping answers is what --cancel-after asks for
         Outcome::Completed | Outcome::Cancelled { .. } => return None,
         Outcome::Failed { message, .. } | Outcome::Truncated { message } => message.clone(),
-        Outcome::TimedOut { stage } => format!("no answer in time ({stage} stage)"),
+        Outcome::TimedOut { stage } => format!("no response in time ({stage} stage)"),
         Outcome::Unsent { reason } => reason.clone(),
     };
     let help = match (&answer.outcome, answer.status) {
         (Outcome::TimedOut { stage }, _) => match stage {
             Stage::Resolve | Stage::Connect | Stage::Tls => {
-                "check --url, or give it more --connect-timeout or --timeout"
+                "check --url, or use a longer --connect-timeout or --timeout"
             }
             Stage::FirstToken => {
-                "look at the server's own log, or give it more --first-token-timeout or --timeout"
+                "check the server's log, or use a longer --first-token-timeout or --timeout"
             }
-            Stage::Stream => {
-                "look at the server's own log, or give it more --token-timeout or --timeout"
-            }
-            _ => "look at the server's own log, or give it more --timeout",
+            Stage::Stream => "check the server's log, or use a longer --token-timeout or --timeout",
+            _ => "check the server's log, or use a longer --timeout",
         },
-        (_, Some(401 | 403)) => "give the key with --api-key-env or --api-key-file",
+        (_, Some(401 | 403)) => "set the API key with --api-key-env or --api-key-file",
         (_, Some(404 | 405)) => "check --url, --api (its path) and --model",
         (_, Some(400..=428 | 430..=499)) => {
             "check --api, --model, --extra-body and the sampling options"
         }
-        (_, Some(429 | 503)) => "the server has too much to do; try again later",
-        (_, Some(500..)) => "look at the server's own log",
-        _ => "check --url and --api, and that this is the server that is meant",
+        (_, Some(429 | 503)) => "the server is overloaded; try again later",
+        (_, Some(500..)) => "check the server's log",
+        _ => "check --url and --api, and that this is the intended server",
     };
     Some((format!("the first request failed: {said}"), help))
 }

@@ -331,11 +331,11 @@ fn of_all_shards(mut cells: Vec<Cell>, client: &ClientSettings) -> Result<Vec<Ce
             place: Place::Flag("shard".to_owned()),
             key: "shard".to_owned(),
             message: format!(
-                "{count} shards cannot share the {least} in flight of cell {} ({})",
+                "{count} shards cannot share {least} in flight in cell {} ({})",
                 cell.id, cell.label
             ),
             help: Some(
-                "take fewer shards or more in flight; with `per_shard` each shard keeps the whole number".to_owned(),
+                "use fewer shards or a higher concurrency; with `per_shard`, each shard uses the full number".to_owned(),
             ),
         });
     refused(short.into_iter())?;
@@ -364,27 +364,27 @@ fn targets_are_of<'a>(
         let of_group = |label| target.level(label).filter(|_| !is_factor(label));
         let no_objectives = || {
             (target.needs_objectives() && !has_objectives).then(|| {
-                let message = format!("`{text}`: there are no objectives to be met");
-                (message, "name them with --slo".to_owned())
+                let message = format!("`{text}`: there are no objectives");
+                (message, "set objectives with --slo".to_owned())
             })
         };
         let of_search = || match (settings.load.find_capacity, target.is_of_capacity()) {
             (true, false) => {
                 let message = format!(
-                    "`{text}`: it would be judged at every stage of the search, and some are overloaded on purpose"
+                    "`{text}`: a search overloads the server on purpose, so this target would be missed"
                 );
-                Some((message, "write capacity>=LOAD, or take it out".to_owned()))
+                Some((message, "write capacity>=LOAD, or remove it".to_owned()))
             }
             (false, true) => {
-                let message = format!("`{text}`: no capacity is searched");
+                let message = format!("`{text}`: there is no capacity search");
                 Some((message, "add --find-capacity".to_owned()))
             }
             _ => None,
         };
         let one_endpoint = || {
             of_group("endpoint").filter(|_| endpoints < 2)?;
-            let message = format!("`{text}`: there is one endpoint, which has all requests");
-            Some((message, "leave it out".to_owned()))
+            let message = format!("`{text}`: there is only one endpoint");
+            Some((message, "remove `endpoint=`".to_owned()))
         };
         let no_use_case = || {
             let known = use_cases(cells)?;
@@ -452,15 +452,16 @@ fn no_use_case(name: &str, known: &BTreeSet<String>) -> Option<(String, String)>
     let (few, more) = (known.iter().take(MOST_NAMED), known.len() > MOST_NAMED);
     let few: Vec<&str> = few.map(String::as_str).collect();
     let help = match few.as_slice() {
-        [] => "the requests of this dataset have no use cases; without one it is about all of them"
-            .to_owned(),
+        [] => {
+            "this dataset has no use cases; remove the use case to include all requests".to_owned()
+        }
         few => format!(
-            "they are {}{}",
+            "the use cases are {}{}",
             few.join(", "),
             if more { ", …" } else { "" }
         ),
     };
-    let message = format!("there are no requests of the use case `{name}`");
+    let message = format!("there is no use case `{name}`");
     (!known.contains(name)).then_some((message, help))
 }
 
@@ -468,8 +469,8 @@ fn no_use_case(name: &str, known: &BTreeSet<String>) -> Option<(String, String)>
 const MOST_NAMED: usize = 20;
 
 /// Why this host's GPUs are not read.
-const ELSEWHERE: &str = "the server is on another host, so its GPUs are not this one's; name its exporter with --dcgm or --prometheus (or this host's library \
-     with --nvml, if it is here after all)";
+const ELSEWHERE: &str = "the server is on another host, so this host's GPUs are not sampled; give its exporter with --dcgm or --prometheus (or this host's library \
+     with --nvml, if the server is on this host after all)";
 
 /// The sampler has no HTTP of its own: the client's brings its pages.
 struct Pages {
@@ -544,8 +545,8 @@ fn short(streams: u64, allowed: Option<u64>) -> Option<String> {
     };
     (needed > allowed).then(|| {
         format!(
-            "{who} about {needed} open files, and the system allows this process {allowed}\n  \
-             help: raise the hard limit (ulimit -Hn), or ask for fewer streams; --keep-going measures all the same"
+            "{who} about {needed} open files, but the system allows this process only {allowed}\n  \
+             help: raise the hard limit (ulimit -Hn), or use fewer streams; use --keep-going to measure anyway"
         )
     })
 }

@@ -66,7 +66,7 @@ impl Model {
                 latency("ITL", Metric::Itl, itl),
             ],
             requests: listed(recent.outcomes.iter().map(|(name, n)| (plain(name), *n)))
-                .unwrap_or_else(|| "none is over yet".to_owned()),
+                .unwrap_or_else(|| "none ended yet".to_owned()),
             failures: listed(
                 (recent.failures.iter())
                     .map(|((kind, stage), n)| (format!("{} in {stage}", plain(kind)), *n)),
@@ -130,7 +130,7 @@ fn cells(plan: Option<&[Option<Nanos>]>, recent: &Recent, now: Stamp) -> String 
     let this = plan.get(cell).copied().flatten();
     if let (Some(rest), Some(this)) = (rest, this) {
         let left = (this - passed).or_zero() + rest;
-        text = format!("{text} · about {} left in all", clock(left));
+        text = format!("{text} · about {} left in total", clock(left));
     }
     text
 }
@@ -140,7 +140,7 @@ fn cells(plan: Option<&[Option<Nanos>]>, recent: &Recent, now: Stamp) -> String 
 fn against(recent: &Recent, held_up: u64) -> Vec<String> {
     let late = recent.quantiles(Metric::Lateness).map(|(_, p99)| {
         format!(
-            "this client took requests up late by p99 {} (last 10 s)",
+            "lateness of this client: p99 {} (last 10 s)",
             Nanos::from_f64(p99)
         )
     });
@@ -149,11 +149,11 @@ fn against(recent: &Recent, held_up: u64) -> Vec<String> {
     let without = (all > completed).then(|| {
         let share = (all - completed) as f64 / all as f64 * 100.0;
         format!(
-            "{} of {all} requests without a whole answer ({share:.1} %)",
+            "{} of {all} requests without a complete response ({share:.1} %)",
             all - completed
         )
     });
-    let waited = (held_up > 0).then(|| format!("records had to wait for room {held_up} times"));
+    let waited = (held_up > 0).then(|| format!("the recorder fell behind {held_up} times"));
     late.into_iter().chain(without).chain(waited).collect()
 }
 
@@ -173,7 +173,7 @@ fn gpus(recent: &Recent, now: Stamp) -> Option<String> {
             .collect()
     };
     let busy = values("utilisation_share");
-    let mut parts = vec![format!("{} read", gpus.len())];
+    let mut parts = vec![format!("{} monitored", gpus.len())];
     if !busy.is_empty() {
         let mean = busy.iter().sum::<f64>() / busy.len() as f64;
         parts.push(format!("{:.0} % busy on average", mean * 100.0));
@@ -205,7 +205,7 @@ fn server(recent: &Recent, now: Stamp) -> Option<String> {
     let cache = fullest.map(|share| format!("KV cache {:.0} % full", share * 100.0));
     let parts = [
         count("running", "running"),
-        count("waiting", "in its queue"),
+        count("waiting", "waiting"),
         cache,
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();

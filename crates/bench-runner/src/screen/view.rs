@@ -16,20 +16,20 @@ const SMALLEST: (u16, u16) = (80, 24);
 const TALL: u16 = 40;
 /// Columns of what stands before each line.
 const LABEL: usize = 10;
-const KEYS: &str = "p pause the display · q end the run gracefully · ? help";
+const KEYS: &str = "p pause display · q end run gracefully · ? help";
 const HELP: &str = "\
-p  stop drawing, and go on; the run goes on all the while
-q  end the run: nothing more is sent, and what is in flight has its grace;
-   q or Ctrl-C once more cuts it
-?  this help, and away with it
+p  pause or resume the display; the run continues
+q  end the run: no new requests; requests in flight may finish within
+   the grace period; q or Ctrl-C again cancels them
+?  show or hide this help
 
-Rates and quantiles are of the last 10 s, warm-up included. A curve has a
-column for each second, the newest on the right, and its highest value beside
-it. Answers and their tokens count when they end, latencies once an answer has
-come whole; those run from the sending of the request.
+Rates and percentiles cover the last 10 s, including warm-up. A curve has
+one column per second, the newest on the right, with its maximum beside
+it. Responses and their tokens count when they end; latencies cover complete
+responses and start when the request is sent.
 
-This is for watching. The result is made of the records, and judged when the
-run is over.";
+This screen is only for monitoring. The result is computed from the records
+when the run is over.";
 
 /// How it is to be shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,7 +72,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, look: Look) {
     if width < SMALLEST.0 || height < SMALLEST.1 {
         let (least, high) = SMALLEST;
         let text = format!(
-            "{least} × {high} is the least for this\nscreen; here are {width} × {height}.\n{KEYS}"
+            "This screen needs at least {least} × {high};\nthe terminal has {width} × {height}.\n{KEYS}"
         );
         frame.render_widget(Paragraph::new(text), area);
         return;
@@ -159,8 +159,8 @@ fn rows(model: &Model, look: Look, width: u16) -> Vec<Row<'_>> {
     rows.extend(model.gpus.clone().map(|text| labelled("GPUs", text)));
     rows.extend(model.server.clone().map(|text| labelled("Server", text)));
     let mut labels = std::iter::once("Trust").chain(std::iter::repeat(""));
-    let judged = "judged when the run is over; known so far:".to_owned();
-    let unknown = "judged when the run is over; nothing is known yet".to_owned();
+    let judged = "decided at the end of the run; problems so far:".to_owned();
+    let unknown = "decided at the end of the run; no problems so far".to_owned();
     let first = if model.against.is_empty() {
         unknown
     } else {
@@ -181,7 +181,7 @@ fn load(model: &Model) -> String {
         return format!("{in_flight} in flight now");
     };
     format!(
-        "last {LATEST} s: {:.1} req/s taken up · {:.1} ended · {in_flight} in flight · {:.0} tokens/s",
+        "last {LATEST} s: {:.1} req/s started · {:.1} ended · {in_flight} in flight · {:.0} tokens/s",
         rates.taken_up, rates.ended, rates.tokens
     )
 }
@@ -190,7 +190,7 @@ fn now(latency: &Latency) -> String {
     let time = Nanos::from_f64;
     match latency.now {
         Some((p50, p99)) => format!("p50 {} · p99 {}  (last {LATEST} s)", time(p50), time(p99)),
-        None => format!("no answer with one ended in the last {LATEST} s"),
+        None => format!("no values in the last {LATEST} s"),
     }
 }
 

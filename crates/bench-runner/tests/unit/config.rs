@@ -56,7 +56,7 @@ fn a_body_that_would_replace_the_prompts_is_refused_by_its_key() {
 #[test]
 fn a_proxy_that_is_asked_for_has_to_be_there() {
     let none = configured("proxy = true\nurl = \"http://near:1\"\n").unwrap_err();
-    assert!(none.contains("names no proxy for the server"), "{none}");
+    assert!(none.contains("has no proxy for the server"), "{none}");
     let two = configured("proxy = true\nurl = [\"http://near:1\", \"http://far\"]\n");
     assert!(two.unwrap_err().contains("different proxies"));
     let unasked = configured("url = \"http://far\"\n").unwrap();

@@ -78,7 +78,7 @@ fn a_cell_ends_when_its_first_requests_or_more_than_half_fail() {
     assert!(
         after(&[(10, false)], false)
             .unwrap()
-            .contains("of the first 10 requests that ended, warm-up included, 10 had failed")
+            .contains("10 of the first 10 requests failed, including warm-up")
     );
     assert_eq!(after(&[(10, false)], true), None);
     assert_eq!(after(&[(1, true), (60, false)], false), None);
@@ -110,7 +110,7 @@ fn a_cell_that_ends_otherwise_tells_that_all_failed_and_how() {
     }
     assert_eq!(
         health.all_failed().unwrap(),
-        "all 2 requests that ended, warm-up included, had failed (no)"
+        "all 2 requests failed, including warm-up (no)"
     );
     health.note(&Outcome::Completed, health.begin());
     assert_eq!(health.all_failed(), None);

@@ -70,7 +70,7 @@ fn a_file_that_somebody_else_writes_to_is_told_when_it_happens_and_at_the_end() 
     assert!(
         journal
             .flush()
-            .is_some_and(|said| said.contains("changed by somebody else"))
+            .is_some_and(|said| said.contains("changed by another program"))
     );
     assert_eq!(journal.flush(), None);
     assert!(matches!(journal.close().1, Err(JournalError::Changed(_))));

@@ -156,8 +156,8 @@ fn a_shard_that_is_about_to_do_something_else_is_refused_and_named_on_all_sides(
     let more = facts(&[("`requests`", "100"), ("`seed`", "7"), ("the sum", "x")]);
     let secret = "a token of the tests";
     for (other, what) in [
-        (other, "`seed` is 8 there, and 7 in shard 0"),
-        (more, "the sum is x there, and not there in shard 0"),
+        (other, "`seed` is 8 in shard 2 and 7 in shard 0"),
+        (more, "the sum is x in shard 2 and absent in shard 0"),
     ] {
         let all = [
             (one.clone(), secret),
@@ -185,7 +185,7 @@ fn two_shards_of_one_number_are_refused() {
         let progress = Progress::new(false, Secrets::default());
         let refused = other(&invitation, same.clone(), &progress).await;
         let said = refused.err().unwrap().to_string();
-        assert!(said.contains("two shards 1 of 3"), "{said}");
+        assert!(said.contains("two shards have the number 1 of 3"), "{said}");
     };
     // the third never comes: the twin takes its place among those who hear of it
     meet(async {
@@ -208,7 +208,7 @@ fn two_shards_of_one_number_are_refused() {
                 .err()
                 .unwrap()
                 .to_string()
-                .contains("two shards 1 of 3")
+                .contains("two shards have the number 1 of 3")
         );
     });
 }
@@ -253,7 +253,7 @@ fn strangers_are_turned_away_and_the_run_goes_on() {
         let progress = Progress::new(false, Secrets::default());
         let refused = other(&invitation, facts(&[("`seed`", "7")]), &progress).await;
         let said = refused.err().unwrap().to_string();
-        assert!(said.contains("BENCH_MEET_TOKEN is another one"), "{said}");
+        assert!(said.contains("has a different BENCH_MEET_TOKEN"), "{said}");
     };
     meet(async {
         // the second shard comes when they have gone

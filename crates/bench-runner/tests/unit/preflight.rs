@@ -43,7 +43,7 @@ fn a_refusal_says_what_came_and_what_to_do() {
     assert!(refusal(&failed(None)).unwrap().1.contains("--url"));
     for (stage, flag) in [
         (Stage::Connect, "--connect-timeout"),
-        (Stage::Headers, "more --timeout"),
+        (Stage::Headers, "longer --timeout"),
         (Stage::FirstToken, "--first-token-timeout"),
         (Stage::Stream, "--token-timeout"),
     ] {

@@ -56,7 +56,7 @@ fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measure
         ("c9:failed==0", "no cell `c9`", "the cells are c2, c8"),
         (
             "concurency=8:ttft.p99<1s",
-            "neither a factor nor a label `concurency`",
+            "no factor or label `concurency`",
             "concurrency, use_case",
         ),
         (
@@ -66,19 +66,19 @@ fn a_target_that_nothing_measured_can_meet_is_refused_before_anything_is_measure
         ),
         (
             "use_case=short-qa+turn=2:failed==0",
-            "one label, not by use_case and turn",
-            "a target for each",
+            "one label only, not by use_case and turn",
+            "one target per label",
         ),
         (
             "use_case=shortqa:failed==0",
-            "no requests of the use case `shortqa`",
+            "no use case `shortqa`",
             "short-qa",
         ),
-        ("endpoint=a:failed==0", "one endpoint", "leave it out"),
+        ("endpoint=a:failed==0", "one endpoint", "remove `endpoint=`"),
         ("attainment>0.9", "no objectives", "--slo"),
-        ("use_case=short-qa:decode.p95<1s", "one use_case", "tpot"),
-        ("use_case=short-qa:attainment>0.9", "one use_case", "e2e"),
-        ("use_case=short-qa:e2e_due.p95<1s", "one use_case", "e2e"),
+        ("use_case=short-qa:decode.p95<1s", "per use_case", "tpot"),
+        ("use_case=short-qa:attainment>0.9", "per use_case", "e2e"),
+        ("use_case=short-qa:e2e_due.p95<1s", "per use_case", "e2e"),
     ] {
         let said = of(wrong, DatasetSpec::Mixed, &[]).unwrap_err().to_string();
         let named = said.contains(what) && said.contains(help);
@@ -108,12 +108,12 @@ fn an_objective_of_a_use_case_that_no_request_has_is_refused_before_anything_is_
     assert!(of(DatasetSpec::Random, "ttft=1s").is_ok());
     for (dataset, wrong, hint) in [
         (DatasetSpec::Mixed, "ttft=1s@chat", "short-qa"),
-        (labelled(), "ttft=1s@short-qa", "they are mail"),
-        (DatasetSpec::Random, "ttft=1s@chat", "without one"),
+        (labelled(), "ttft=1s@short-qa", "the use cases are mail"),
+        (DatasetSpec::Random, "ttft=1s@chat", "remove the use case"),
     ] {
         let said = of(dataset, wrong).unwrap_err().to_string();
         assert!(
-            said.contains("no requests of the use case") && said.contains(hint),
+            said.contains("no use case") && said.contains(hint),
             "{said}"
         );
     }

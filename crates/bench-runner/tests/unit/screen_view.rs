@@ -35,7 +35,7 @@ fn model() -> Model {
         failures: Some("3 refused in connect".to_owned()),
         gpus: Some("2 read · 85 % busy on average · 612 W".to_owned()),
         server: Some("8 running · 2 in its queue · KV cache 45 % full".to_owned()),
-        against: vec!["this client took requests up late by p99 310 µs (last 10 s)".to_owned()],
+        against: vec!["lateness of this client: p99 310 µs (last 10 s)".to_owned()],
         notes: vec!["no --url: starting the embedded engine".to_owned()],
     }
 }
@@ -93,7 +93,7 @@ fn what_nobody_knows_is_absent_and_not_zero() {
     for told in ["GPUs", "Server", "0.0", "0 ns", "%", "failed"] {
         assert!(!text.contains(told), "{told}\n{text}");
     }
-    assert!(text.contains("nothing is known yet"), "{text}");
+    assert!(text.contains("no problems so far"), "{text}");
 }
 
 #[test]
@@ -107,5 +107,5 @@ fn help_covers_it_and_a_small_terminal_says_so() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     let (text, _) = drawn(&model(), COLOUR, (40, 10));
-    assert!(text.contains("here are 40 × 10"), "{text}");
+    assert!(text.contains("the terminal has 40 × 10"), "{text}");
 }

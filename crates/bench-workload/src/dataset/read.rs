@@ -46,7 +46,7 @@ pub(crate) fn detect(format: FileFormat, path: &Path) -> Result<FileFormat, Work
         return Ok(FileFormat::Azure);
     }
     Err(lines.bad(
-        "no trace starts like this: expected a header with a timestamp, input and output tokens (BurstGPT, Azure), \
+        "this is not a known trace format: expected a header with a timestamp, input and output tokens (BurstGPT, Azure), \
          or a JSON object with timestamp, input_length and output_length (Mooncake)",
     ))
 }
@@ -136,8 +136,8 @@ impl Lines {
             let what = text.split(" at line ").next().unwrap_or(&text);
             // serde calls a key by its first name, whichever stands in the file
             self.bad(match what.strip_prefix("duplicate field ") {
-                Some(key) => format!("it says {key} twice, by the same name or by two names of it"),
-                None => format!("it is not JSON of the expected shape: {what}"),
+                Some(key) => format!("it has {key} twice, under the same or an equivalent name"),
+                None => format!("it is not JSON of the expected form: {what}"),
             })
         })
     }
@@ -301,7 +301,7 @@ impl Table {
         let mut columns = columns(&self.header, names);
         match (columns.next(), columns.next()) {
             (Some((_, first)), Some((_, second))) => Err(self.bad_header(format!(
-                "the header has the columns `{first}` and `{second}`, which mean the same; keep one"
+                "the header has the equivalent columns `{first}` and `{second}`; keep one"
             ))),
             (found, _) => Ok(found.map(|(at, _)| at)),
         }

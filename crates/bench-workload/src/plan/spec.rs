@@ -138,8 +138,8 @@ impl Shard {
             return Ok(());
         }
         Err(WorkloadError::Conflict {
-            what: format!("there is no shard {} of {}", self.index, self.count),
-            next: "shards are numbered from 0 and below their count",
+            what: format!("shard {} of {} does not exist", self.index, self.count),
+            next: "shard numbers start at 0 and must be below the number of shards",
         })
     }
 }
@@ -243,8 +243,8 @@ impl PlanSpec {
         let both = matches!(self.dataset, DatasetSpec::Joint(_)) && self.joint.is_some();
         if both || joint && (self.input.is_some() || self.output.is_some()) {
             return Err(WorkloadError::Conflict {
-                what: "joint lengths are given beside other lengths".to_owned(),
-                next: "give one or the other",
+                what: "joint lengths cannot be combined with other lengths".to_owned(),
+                next: "use one or the other",
             });
         }
         let whole_chats = matches!(
@@ -262,7 +262,7 @@ impl PlanSpec {
         if own {
             return Err(WorkloadError::Conflict {
                 what: format!("`{}` sets these lengths itself", self.dataset),
-                next: "leave them out, or use another dataset (random, text)",
+                next: "remove them, or use another dataset (random, text)",
             });
         }
         Ok(())
@@ -280,27 +280,24 @@ impl PlanSpec {
         self.shard.check()?;
         self.check_lengths()?;
         if self.requests == Some(0) {
-            return Err(conflict(
-                "0 requests",
-                "give at least 1, or a duration instead",
-            ));
+            return Err(conflict("0 requests", "use at least 1, or a duration"));
         }
         if matches!(self.dataset, DatasetSpec::RandomIds { .. }) && self.chat {
             return Err(conflict(
-                "token ids cannot be sent as a chat",
+                "token ids cannot be sent to a chat API",
                 "use a completions API (--api openai-completions) or --dataset random",
             ));
         }
         if let Some(speed) = self.replay_speed() {
             if speed.is_nan() || speed <= 0.0 {
                 return Err(conflict(
-                    "a trace cannot be replayed at this speed",
-                    "give one above 0",
+                    "the trace speed is not valid",
+                    "use a speed above 0",
                 ));
             }
             if !self.dataset.has_times() {
                 return Err(conflict(
-                    "arrivals from a trace need a dataset with times",
+                    "trace arrivals need a dataset with timestamps",
                     "use --dataset trace:FILE, or another arrival process",
                 ));
             }

@@ -153,7 +153,7 @@ fn ids(vocabulary: Option<u32>, with: &Composer) -> Result<Single, WorkloadError
     if vocabulary.is_none() && ids.is_empty() {
         return Err(WorkloadError::Conflict {
             what: "random token ids need a vocabulary".to_owned(),
-            next: "give a tokenizer, or its size as random-ids:VOCABULARY",
+            next: "set a tokenizer, or the vocabulary size as random-ids:VOCABULARY",
         });
     }
     let below = u64::from(vocabulary.unwrap_or(0));

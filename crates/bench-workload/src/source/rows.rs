@@ -282,9 +282,9 @@ impl Rows {
                         let (path, number) = (self.path.display(), self.in_this_pass);
                         return Err(WorkloadError::Conflict {
                             what: format!(
-                                "request {number} of {path}: token ids cannot be sent as a chat"
+                                "request {number} of {path}: token ids cannot be sent to a chat API"
                             ),
-                            next: "use a completions API (--api openai-completions), or write the prompt as text",
+                            next: "use a completions API (--api openai-completions), or give the prompt as text",
                         });
                     }
                     return Ok(Some(row));

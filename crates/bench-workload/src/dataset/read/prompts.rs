@@ -136,7 +136,9 @@ pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
         let output = match given.filter(|text| !text.is_empty()) {
             Some(text) => match text.parse::<u64>() {
                 Ok(n) => Some(n),
-                Err(_) => return Err(table.bad(format!("`{text}` is no number of output tokens"))),
+                Err(_) => {
+                    return Err(table.bad(format!("`{text}` is not a number of output tokens")));
+                }
             },
             None => None,
         };
@@ -211,7 +213,7 @@ pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
     of_values(path, |lines, Asked { url, mut body }| {
         if !url.trim_end_matches('/').ends_with("completions") {
             return Err(lines.bad(format!(
-                "`{url}` generates no text; only chat/completions and completions can be asked"
+                "`{url}` is not supported; only chat/completions and completions are"
             )));
         }
         for key in OURS {
@@ -220,7 +222,7 @@ pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
         let limits = ["max_completion_tokens", "max_tokens"].map(|key| body.remove(key));
         let limit = limits.into_iter().flatten().find(|limit| !limit.is_null());
         let number = |limit: &Value| {
-            let wrong = || lines.bad(format!("`{limit}` is no number of output tokens"));
+            let wrong = || lines.bad(format!("`{limit}` is not a number of output tokens"));
             limit.as_u64().ok_or_else(wrong)
         };
         let output = limit.as_ref().map(number).transpose()?;
@@ -241,7 +243,7 @@ pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
 fn prompt(body: &mut Map<String, Value>) -> Result<Prompt, String> {
     if let Some(messages) = body.remove("messages") {
         let Value::Array(items) = &messages else {
-            return Err("`messages` is no list".to_owned());
+            return Err("`messages` is not a list".to_owned());
         };
         let plain: Option<Vec<Message>> = items.iter().map(message).collect();
         if let Some(plain) = plain.filter(|plain| !plain.is_empty()) {
@@ -260,7 +262,7 @@ fn prompt(body: &mut Map<String, Value>) -> Result<Prompt, String> {
             let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
             let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
             ids.map(Prompt::TokenIds)
-                .ok_or_else(|| "only one prompt per request can be asked".to_owned())
+                .ok_or_else(|| "only one prompt per request is supported".to_owned())
         }
         _ => Err("the body has neither `messages` nor `prompt`".to_owned()),
     }

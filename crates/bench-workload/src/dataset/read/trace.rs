@@ -43,7 +43,7 @@ pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
     let time = table.wanted(&TIMES, "of times, such as ")?;
     let columns = (
         table.wanted(&INPUTS, "of prompt lengths, such as ")?,
-        table.wanted(&OUTPUTS, "of answer lengths, such as ")?,
+        table.wanted(&OUTPUTS, "of output lengths, such as ")?,
     );
     // `BurstGPT` tells chats from calls of the API.
     let log_type = table.column(&["log type"])?;
@@ -53,11 +53,11 @@ pub(super) fn csv(path: &Path) -> Result<RowReader, WorkloadError> {
             let text = table.field(at);
             // some exports write whole numbers as 12.0
             let whole = text.strip_suffix(".0").unwrap_or(text).parse::<u64>();
-            whole.map_err(|_| table.bad(format!("`{text}` is no number of tokens")))
+            whole.map_err(|_| table.bad(format!("`{text}` is not a number of tokens")))
         };
         let both = (count(columns.0)?, count(columns.1)?);
         let text = table.field(time);
-        let at = time_of(text).ok_or_else(|| table.bad(format!("`{text}` is no time")))?;
+        let at = time_of(text).ok_or_else(|| table.bad(format!("`{text}` is not a time")))?;
         let label = log_type
             .map(|at| table.field(at))
             .filter(|label| !label.is_empty());
@@ -109,7 +109,7 @@ pub(super) fn mooncake(path: &Path) -> Result<RowReader, WorkloadError> {
 
 // Times of traces.
 
-const BACKWARDS: &str = "its time lies before that of the row before";
+const BACKWARDS: &str = "its time is before that of the previous row";
 
 /// The first time, and the offset of the last one.
 #[derive(Clone, Copy, Default)]
