@@ -200,6 +200,11 @@ impl RunFolder {
                 || (&a.started_at, &a.clock) == (&b.started_at, &b.clock) && a.cells == b.cells)
     }
 
+    /// Whether its journals are those that its `run.json` lists.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.damage.is_empty() && self.unlisted.is_none()
+    }
+
     pub(crate) fn has_requests(&self) -> bool {
         !JournalFile::Requests.parts_in(&self.path).is_empty()
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use bench_frames::run_dirs;
@@ -61,23 +63,72 @@ pub(crate) fn page(run: &RunFolder) -> Result<String, CommandError> {
     Ok(bench_report::html::render(&run.record, &files)?)
 }
 
+/// The last line of a page that is made of nothing but a whole run: which run it is, and which version made the page.
+fn made_of(run: &RunFolder) -> Option<String> {
+    let record = &run.record;
+    let is_whole = record.complete && !record.journal.is_empty() && run.is_sound();
+    let text = bench_schema::to_json(record).ok().filter(|_| is_whole)?;
+    let text = bench_schema::with_digest(text);
+    let digest: String = text
+        .rsplit(':')
+        .next()?
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    Some(format!(
+        "<!-- {} of run {digest} -->\n",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+/// Whether a page ends with that line, and this program was not changed since.
+fn is_up_to_date(file: &Path, last_line: &str) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|file| file.modified());
+    let program = std::env::current_exe().and_then(|program| changed(&program));
+    let is_newer = program.is_ok_and(|then| changed(file).is_ok_and(|made| made > then));
+    let end = || {
+        let mut page = File::open(file)?;
+        page.seek(SeekFrom::End(-i64::try_from(last_line.len()).unwrap_or(0)))?;
+        let mut end = String::new();
+        page.read_to_string(&mut end).map(|_| end)
+    };
+    is_newer && end().is_ok_and(|end| end == last_line)
+}
+
+/// Writes the report of a run unless it is there already; says whether it was written.
+fn write_page(file: &Path, run: &RunFolder) -> Result<bool, CommandError> {
+    let last_line = made_of(run);
+    if last_line
+        .as_deref()
+        .is_some_and(|line| is_up_to_date(file, line))
+    {
+        return Ok(false);
+    }
+    let page = page(run)? + last_line.as_deref().unwrap_or_default();
+    files::write_whole(file, page.as_bytes())?;
+    Ok(true)
+}
+
 pub(crate) fn run(arguments: &Site) -> Result<Done, CommandError> {
-    let mut runs = Vec::new();
+    let (mut runs, mut kept) = (Vec::new(), 0);
     for (key, path) in shelf(&arguments.folder)? {
         let (mut entry, run) = listed(&key, &path);
-        match run.as_ref().map(page) {
-            Some(Ok(page)) => {
-                let file = arguments.out.join("runs").join(format!("{key}.html"));
-                files::write_whole(&file, page.as_bytes())?;
-            }
+        let file = arguments.out.join("runs").join(format!("{key}.html"));
+        match run.map(|run| write_page(&file, &run)) {
+            Some(Ok(false)) => kept += 1,
+            // a page that cannot be written is no fault of the run
+            Some(Err(why @ CommandError::Write { .. })) => return Err(why),
             Some(Err(why)) => entry = Listed::new(&key, &path, Err(why.to_string())),
-            None => {}
+            Some(Ok(true)) | None => {}
         }
         runs.push(entry);
     }
     let index = arguments.out.join("index.html");
-    let said = format!("{} listed", counted(runs.len(), "run"));
+    let mut said = vec![format!("{} listed", counted(runs.len(), "run"))];
+    if kept > 0 {
+        said.push(format!("{} up to date already", counted(kept, "report")));
+    }
     let text = list(&arguments.folder.display().to_string(), runs, false);
     files::write_whole(&index, text.as_bytes())?;
-    Ok(Done::well(format!("{}\n", index.display()), vec![said]))
+    Ok(Done::well(format!("{}\n", index.display()), said))
 }

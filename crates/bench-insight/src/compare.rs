@@ -549,7 +549,7 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
 
 /// The runs of a side that are not trusted, those alike together.
 fn doubts(side: &str, runs: &[&RunRecord]) -> Vec<String> {
-    let mut doubted: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    let mut doubted: BTreeMap<_, usize> = BTreeMap::new();
     for run in runs
         .iter()
         .filter(|run| run.trust.verdict > TrustVerdict::Trusted)
@@ -557,13 +557,13 @@ fn doubts(side: &str, runs: &[&RunRecord]) -> Vec<String> {
         let mut why: Vec<String> = run.trust.reasons.iter().map(|r| r.code.clone()).collect();
         why.sort_unstable();
         why.dedup();
-        let alike = doubted.entry((run.trust.verdict, why)).or_default();
-        alike.push(&run.title);
+        *doubted.entry((run.trust.verdict, why)).or_default() += 1;
     }
-    let told = doubted.into_iter().map(|((verdict, why), titles)| {
-        let which = match titles.as_slice() {
-            [title] => format!("the {side} run `{title}` is"),
-            several => format!("{} of {} {side} runs are", several.len(), runs.len()),
+    let told = doubted.into_iter().map(|((verdict, why), n)| {
+        let which = match (n, runs.len()) {
+            (_, 1) => format!("the {side} run is"),
+            (1, all) => format!("1 of {all} {side} runs is"),
+            (n, all) => format!("{n} of {all} {side} runs are"),
         };
         format!("{which} {} ({})", verdict.as_str(), text::list(&why))
     });

@@ -9,12 +9,13 @@ pub(crate) mod phases;
 mod search;
 pub(crate) mod shapes;
 
-use bench_schema::{CellRecord, Distribution, Metric, Origin, RunRecord};
+use bench_schema::{CellRecord, Distribution, Metric, Origin, RunRecord, Slo};
 
 use charming::component::Axis;
 
 use crate::figure::{Bounded, Figure, Plot, category_axis, level_axis, value_axis};
 use crate::tables;
+use crate::text::shortened;
 use crate::trace::{Series, Trace};
 
 /// Charts under one heading.
@@ -149,17 +150,38 @@ fn entry_ms(seen: Option<&Distribution>, q: f64) -> Option<Bounded> {
     Some((entry.value / 1e6, ends))
 }
 
-/// The distinct objectives on a metric, those for one use case included, as limit in milliseconds and words.
+/// The distinct objectives on a metric, as limit in milliseconds and words; of one that is for a use case its name is among them.
 fn limits(run: &RunRecord, metric: Metric) -> Vec<(f64, String)> {
     let mut seen: Vec<(f64, String)> = Vec::new();
-    let all = run.cells.iter().flat_map(bench_insight::objectives_of);
-    for (_, slo) in all.filter(|(_, o)| o.slo.metric.from_origin(Origin::Sent) == metric) {
-        let words = tables::limit_words(&slo.slo);
+    for (whom, slo) in objectives(run, metric) {
+        let limit = tables::limit_words(slo);
+        let words = match whom {
+            EVERYBODY => limit,
+            whom => format!("{}: {limit}", shortened(whom, 10)),
+        };
         if !seen.iter().any(|(_, known)| *known == words) {
-            seen.push((slo.slo.limit / 1e6, words));
+            seen.push((slo.limit / 1e6, words));
         }
     }
     seen
+}
+
+/// Whom an objective is for that is for no use case.
+const EVERYBODY: &str = "all requests";
+
+/// The objectives on a metric, and whom each is for.
+fn objectives(run: &RunRecord, metric: Metric) -> impl Iterator<Item = (&str, &Slo)> {
+    let all = run.cells.iter().flat_map(bench_insight::objectives_of);
+    all.map(|(whom, outcome)| (whom, &outcome.slo))
+        .filter(move |(_, slo)| slo.metric.from_origin(Origin::Sent) == metric)
+}
+
+/// Whether the intervals of two values exclude that they are the same; where one has none, whether they differ by more than 5 %.
+fn apart(a: Bounded, b: Bounded) -> bool {
+    match (a.1, b.1) {
+        (Some(a), Some(b)) => a.1 < b.0 || b.1 < a.0,
+        _ => (b.0 / a.0 - 1.0).abs() > 0.05,
+    }
 }
 
 /// The cells that make a sweep of one load factor: two levels at least, each once.

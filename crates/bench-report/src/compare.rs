@@ -367,17 +367,23 @@ fn notes(held: &RunComparison) -> Vec<String> {
     all
 }
 
-/// What the verdicts rest on, each once.
+/// What the verdicts rest on, each once; what is not so of every comparison names those that it is of.
 fn method(study: &Study<'_>) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for (_, held) in study.held() {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for (point, held) in study.held() {
         for note in notes(held) {
-            let note = text::heading(&note);
-            if !lines.contains(&note) {
-                lines.push(note);
+            match told.iter_mut().find(|(known, _)| *known == note) {
+                Some((_, of)) => of.push(&point.name),
+                None => told.push((note, vec![&point.name])),
             }
         }
     }
+    let all = study.held().count();
+    let line = |(note, of): (String, Vec<&str>)| match of.len() {
+        n if n == all => text::heading(&note),
+        _ => format!("{}: {note}", text::heading(&of.join(", "))),
+    };
+    let mut lines: Vec<String> = told.into_iter().map(line).collect();
     let mut tests: Vec<&str> = study
         .held()
         .flat_map(|(_, held)| held.rows.iter().map(|row| row.test.as_str()))

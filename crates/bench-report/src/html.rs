@@ -97,8 +97,12 @@ impl Page {
         let all = &section.figures;
         if !all.is_empty() {
             self.section(section.id, section.title);
+            // one that no other stands beside takes the whole width
+            let narrow = all.iter().filter(|figure| !is_tall(figure));
+            let alone = narrow.clone().last().filter(|_| narrow.count() % 2 == 1);
+            let is_alone = |figure| alone.is_some_and(|alone| std::ptr::eq(alone, figure));
             self.push(
-                &html! { div.charts { @for figure in all { (chart(figure, all.len() == 1)) } } },
+                &html! { div.charts { @for figure in all { (chart(figure, is_alone(figure))) } } },
             );
         }
     }
@@ -148,9 +152,13 @@ Foundation, licensed under the Apache License, Version 2.0 (https://www.apache.o
 software developed at The Apache Software Foundation. The library is part of this file; the page asks the network for \
 nothing.";
 
+fn is_tall(figure: &Figure) -> bool {
+    figure.height > 420
+}
+
 /// One chart with its table; wide where it is alone or tall.
 fn chart(figure: &Figure, alone: bool) -> Markup {
-    let wide = (alone || figure.height > 420).then_some("wide");
+    let wide = (alone || is_tall(figure)).then_some("wide");
     html! {
         figure class=[wide] id=(figure.id) data-chart {
             h3 { (Plain(&figure.title)) }

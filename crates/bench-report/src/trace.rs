@@ -8,7 +8,7 @@ mod series;
 use std::collections::HashMap;
 
 use bench_metrics::{Histogram, Layout, Sample};
-use bench_schema::{EventLog, Nanos, Origin, Phase, RequestRecord, RunRecord, Stamp};
+use bench_schema::{CellRecord, EventLog, Nanos, Origin, Phase, RequestRecord, RunRecord, Stamp};
 
 pub(crate) use series::{Series, Topic, place, readings};
 
@@ -36,6 +36,10 @@ pub(crate) struct Row {
 pub(crate) struct Trace {
     /// By start.
     pub(crate) rows: Vec<Row>,
+    /// Those of warm-ups, which share the server with the first of them.
+    pub(crate) warmup: Vec<Row>,
+    /// For each cell the time in which its load was whole, where that is known.
+    spans: Vec<Option<(f64, f64)>>,
     pub(crate) stalls: Vec<Stall>,
     pub(crate) lag: Vec<LagBin>,
     /// p99 of the client's lag over the whole run, µs.
@@ -73,7 +77,10 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
         .map(|cell| cell.id.as_str())
         .zip(0..)
         .collect();
-    let mut trace = Trace::default();
+    let mut trace = Trace {
+        spans: run.cells.iter().map(steady).collect(),
+        ..Trace::default()
+    };
     let mut stalls = Stalls::new(run.cells.len());
     let mut lag = LagBins::new(run.duration.as_secs_f64());
     trace.torn = files::stream(parts, |record: RequestRecord| {
@@ -81,13 +88,16 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
             return;
         };
         lag.add(&record.wire.events);
+        let headline = run
+            .cells
+            .get(cell as usize)
+            .map_or(Origin::Sent, |c| c.headline);
+        let row = row(cell, headline, &record);
         if record.phase == Phase::Measure {
-            let headline = run
-                .cells
-                .get(cell as usize)
-                .map_or(Origin::Sent, |c| c.headline);
-            trace.rows.push(row(cell, headline, &record));
+            trace.rows.push(row);
             stalls.offer(cell, &record);
+        } else {
+            trace.warmup.push(row);
         }
     })?;
     trace
@@ -97,6 +107,12 @@ pub(crate) fn trace(run: &RunRecord, files: &RunFiles) -> Result<Option<Trace>, 
     trace.lag_p99_us = lag.p99_us();
     trace.lag = lag.finish();
     Ok((!trace.rows.is_empty()).then_some(trace))
+}
+
+/// The steady window of a cell, seconds.
+fn steady(cell: &CellRecord) -> Option<(f64, f64)> {
+    let window = cell.windows.steady.as_ref()?.window;
+    Some((window.from.as_secs_f64(), window.to.as_secs_f64()))
 }
 
 fn row(cell: u32, headline: Origin, record: &RequestRecord) -> Row {
@@ -137,23 +153,31 @@ impl Trace {
         Sample::of(&values)
     }
 
-    /// First start and last end of a cell's requests, seconds.
+    /// The time in which a cell's load was whole, seconds: its steady window, else from its first start to its last. What comes after that is
+    /// no level of the server's, but the drain.
     fn span(&self, cell: u32) -> Option<(f64, f64)> {
-        let spans = self.of_cell(cell).map(|row| (row.start, row.end));
-        spans.reduce(|(from, to), (start, end)| (from.min(start), to.max(end)))
+        let known = self.spans.get(cell as usize).copied().flatten();
+        known.or_else(|| {
+            let starts = self.of_cell(cell).map(|row| (row.start, row.start));
+            starts.reduce(|(from, to), (start, _)| (from.min(start), to.max(start)))
+        })
     }
 
     /// Output and requests in flight in equal parts of a cell's time.
     pub(crate) fn flow(&self, cell: u32, parts: usize) -> Vec<Flow> {
         let span = self.span(cell);
-        span.map_or_else(Vec::new, |span| flow(self.of_cell(cell), span, parts))
+        let before = self.warmup.iter().filter(|row| row.cell == cell);
+        span.map_or_else(Vec::new, |span| {
+            flow(self.of_cell(cell).chain(before), span, parts)
+        })
     }
 
     /// The requests that end within each of `bins` equal parts of a cell's time.
     pub(crate) fn binned(&self, cell: u32, bins: usize) -> Vec<Vec<Row>> {
         let mut parts = vec![Vec::new(); bins];
         let (from, to) = self.span(cell).unwrap_or_default();
-        for row in self.of_cell(cell) {
+        let within = |row: &&Row| (from..=to).contains(&row.end);
+        for row in self.of_cell(cell).filter(within) {
             if let Some(part) = parts.get_mut(bin(row.end, from, to, bins)) {
                 part.push(*row);
             }
@@ -225,6 +249,9 @@ fn spread(
     mut give: impl FnMut(&mut Flow, f64),
 ) {
     let whole = b - a;
+    if b < from || a > from + parts.len() as f64 * width {
+        return;
+    }
     let first = number::index((a - from) / width).min(parts.len().saturating_sub(1));
     for (i, part) in parts.iter_mut().enumerate().skip(first) {
         let low = from + i as f64 * width;

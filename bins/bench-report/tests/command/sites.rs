@@ -57,6 +57,43 @@ fn every_run_of_a_folder_is_listed_and_what_cannot_be_read_says_why() {
 }
 
 #[test]
+fn a_report_that_is_there_is_made_again_only_when_its_run_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runs, out) = (folder.path().join("runs"), folder.path().join("site"));
+    ended(&runs.join("a"), &blank(), &both_cells(1.0));
+    killed(&runs.join("cut"), &blank(), &both_cells(1.0)[..20]);
+    let site = || {
+        let said = command(&["site", text(&runs), "--out", text(&out)]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        said.err
+    };
+    assert!(!site().contains("up to date"));
+    let page = |run: &str| out.join(format!("runs/{run}.html"));
+    let read = |run: &str| fs::read_to_string(page(run)).unwrap();
+    let whole = [read("a"), read("cut")];
+    // a word that no report has: what is written over it was made again
+    let touch =
+        |run: &str| fs::write(page(run), read(run).replace("<main>", "<main>TOUCHED")).unwrap();
+    touch("a");
+    touch("cut");
+    assert!(site().contains("1 report up to date already"));
+    // a run that was cut short may have gone on
+    assert_eq!(
+        (read("a").contains("TOUCHED"), read("cut") == whole[1]),
+        (true, true)
+    );
+    // another run in its place
+    fs::remove_dir_all(runs.join("a")).unwrap();
+    ended(&runs.join("a"), &blank(), &both_cells(1.5));
+    assert!(!site().contains("up to date"));
+    assert!(!read("a").contains("TOUCHED") && read("a") != whole[0]);
+    // half a page
+    fs::write(page("a"), &read("a")[..1000]).unwrap();
+    assert!(!site().contains("up to date"));
+    assert!(read("a").len() > 1000);
+}
+
+#[test]
 fn a_folder_without_runs_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("site");

@@ -1,5 +1,6 @@
 //! How cost grows with the length of answers and prompts.
 
+use bench_metrics::Sample;
 use bench_schema::{
     Analysis, CellRecord, Evidence, Fact, Finding, FitRecord, Known, Metric, Slo, Unit,
 };
@@ -12,6 +13,8 @@ use crate::view;
 /// Share of variance from which a line may be called one; or, of many requests, this part of its slope on either side at most.
 const LINEAR_R2: f64 = 0.98;
 const KNOWN: f64 = 0.05;
+/// Answers whose lengths vary by less (CoV) are of one length.
+const ALIKE: f64 = 0.05;
 
 /// E2E along a line over output tokens, and the longest answer that an objective on E2E allows by it.
 pub(super) fn output(
@@ -26,7 +29,8 @@ pub(super) fn output(
     if r2 < LINEAR_R2 && slope.high - slope.low > 2.0 * KNOWN * per_token {
         return None;
     }
-    let (from, to) = match single_requests(cells, samples) {
+    let single = single_requests(cells, samples);
+    let (from, to) = match &single {
         Some(single) => ends(single.iter().map(|r| r[0])),
         None => ends(output_points(cells).iter().map(|p| p.tokens)),
     }?;
@@ -35,7 +39,7 @@ pub(super) fn output(
         .because(Known::FewestTokens, from)
         .because(Known::MostTokens, to)
         .because(Known::RSquared, r2);
-    if let Some((slo, tokens)) = longest(cells, fit) {
+    if let Some((slo, tokens)) = longest(cells, single.as_deref(), fit) {
         draft = draft
             .because(Known::LongestWithin, tokens)
             .because(Known::Limit, slo.limit);
@@ -43,20 +47,52 @@ pub(super) fn output(
     draft.done()
 }
 
-/// The longest answer whose quantile is within the tightest objective on E2E, by the line and the quantile's distance from the mean.
-fn longest<'a>(cells: &'a [CellRecord], fit: &FitRecord) -> Option<(&'a Slo, f64)> {
+/// The longest answer whose quantile is within the tightest objective on E2E: by the line, and by how far above it that quantile of the
+/// requests lies.
+fn longest<'a>(
+    cells: &'a [CellRecord],
+    single: Option<&[[f64; 3]]>,
+    fit: &FitRecord,
+) -> Option<(&'a Slo, f64)> {
     let slo = cells
         .iter()
         .flat_map(|cell| cell.slos.iter().map(|outcome| &outcome.slo))
         .filter(|slo| matches!(slo.metric, Metric::E2e | Metric::E2eDue))
         .min_by(|a, b| a.limit.total_cmp(&b.limit))?;
-    let above_mean = cells
+    let above = match single {
+        Some(requests) => above_line(requests, fit, slo.q),
+        None => above_mean(cells, slo.q),
+    }?;
+    Some((slo, tokens_within(fit, slo.limit / above.max(1.0))?))
+}
+
+/// A quantile of single requests over the line at their own length.
+fn above_line(requests: &[[f64; 3]], fit: &FitRecord, q: f64) -> Option<f64> {
+    let (a, b) = (*fit.parameters.get("a")?, *fit.parameters.get("b")?);
+    let of_line = requests.iter().map(|r| r[2] / (a + b * r[0]));
+    let of_line: Vec<f64> = of_line.filter(|x| x.is_finite() && *x > 0.0).collect();
+    Some(Sample::of(&of_line)?.quantile(q))
+}
+
+/// A quantile over the mean in the cells that the line is of, those at the lowest load: the most of them. Cells whose answers differ in length tell nothing,
+/// because their quantiles are those of the lengths.
+fn above_mean(cells: &[CellRecord], q: f64) -> Option<f64> {
+    let load = view::load_series(cells).map(|(factor, _)| factor);
+    let level = |cell: &&CellRecord| view::level(cell, load?);
+    let lowest = cells
         .iter()
-        .filter_map(|cell| {
-            Some(view::quantile(cell, Metric::E2e, slo.q)? / view::mean(cell, Metric::E2e)?)
-        })
-        .fold(1.0, f64::max);
-    Some((slo, tokens_within(fit, slo.limit / above_mean)?))
+        .filter_map(|cell| level(&cell))
+        .min_by(f64::total_cmp);
+    let alike = |cell: &&CellRecord| {
+        let lengths = cell.metrics.get(&Metric::OutputTokens);
+        lengths.is_none_or(|lengths| lengths.cov.unwrap_or(0.0) < ALIKE)
+    };
+    let own = cells.iter().filter(|cell| level(cell) == lowest);
+    let own: Vec<&CellRecord> = own.filter(alike).collect();
+    let ratios = own.iter().filter_map(|cell| {
+        Some(view::quantile(cell, Metric::E2e, q)? / view::mean(cell, Metric::E2e)?)
+    });
+    (!own.is_empty()).then(|| ratios.fold(1.0, f64::max))
 }
 
 /// The longest answer whose mean E2E is at most `limit_ns`, by the fitted line; at least one token.

@@ -249,3 +249,32 @@ fn week_2_answers_of_about_200_tokens_meet_two_seconds() {
     // Beyond what was measured, and said so by the range beside it.
     near(figures(linear, Known::MostTokens)[0], 100.0, 0.0);
 }
+
+/// The quantiles of answers of every length are those of the lengths: they say nothing of how far a request is from the line.
+#[test]
+fn requests_of_all_lengths_meet_a_limit_up_to_where_the_line_meets_it() {
+    let mut run = load::run("week2-lengths");
+    let second = |s: f64| bench_schema::Stamp::EPOCH + bench_schema::Nanos::from_secs_f64(s);
+    // 10.2 ms a token, and every tenth answer a tenth slower
+    let request = |i: u32| {
+        let tokens = 10 + 5 * i;
+        let slower = if i % 10 == 0 { 1.1 } else { 1.0 };
+        bench_insight::RequestSample {
+            id: u64::from(i),
+            start: second(f64::from(i) * 10.0),
+            end: second(f64::from(i) * 10.0 + 0.0102 * f64::from(tokens) * slower),
+            output_tokens: Some(tokens),
+            ..bench_insight::RequestSample::default()
+        }
+    };
+    let samples = [bench_insight::CellSamples {
+        cell: run.cells[0].id.clone(),
+        requests: (0..100).map(request).collect(),
+        ..bench_insight::CellSamples::default()
+    }];
+    run.analysis = analyse_run(&run, &samples);
+    let all = findings(&run, &samples);
+    // P95 is a tenth above: 2 s / 10.2 ms / 1.1
+    let linear = fact(&all, Fact::OutputLength);
+    near(figures(linear, Known::LongestWithin)[0], 178.0, 3.0);
+}

@@ -111,8 +111,15 @@ fn served<'a>(
         return None;
     }
     if repeats.clone().any(|repeat| piles_up(repeat, load)) {
-        let ended = BlockMean::of_parts(&ended_while_offered(repeats))?;
-        return Some((ended.value, interval_of_rate(&ended)));
+        let parts = ended_while_offered(repeats.clone());
+        let ended = BlockMean::of_parts(&parts)?;
+        // Less than a stay after the first end, the ends are still those of the first wave, and tell how it came.
+        let stays = rows().filter(|row| row.completed());
+        let stays = stays.map(|row| (row.left() - row.instants().due).as_secs_f64());
+        let shortest = stays.fold(f64::INFINITY, f64::min);
+        let seen: f64 = parts.iter().map(|part| part.den).sum();
+        let known = interval_of_rate(&ended).filter(|_| seen >= shortest);
+        return Some((ended.value, known));
     }
     let rate = offered * float(completed) / float(rows().count());
     let most = most_growth(repeats)?;

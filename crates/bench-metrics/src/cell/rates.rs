@@ -191,6 +191,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, load, timeline);
+    // The first of a few waves that end while load is offered tell no rate: those until the last end do.
+    let served = served.map(|rate| if rate.1.is_none() { counted } else { rate });
     let known = match (load.is_open(), steady) {
         (true, _) => served,
         (false, true) => by_littles_law(spans, mean_in_flight, 0.0, &counted),

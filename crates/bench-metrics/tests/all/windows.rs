@@ -464,6 +464,34 @@ fn the_time_that_the_last_answers_take_moves_no_open_loop_s_rate() {
 }
 
 #[test]
+fn the_first_wave_of_an_overload_is_not_its_rate() {
+    // 20 a second for 3 s; eight at a time take 2.6 s each, 3.08 a second: while load is offered only the first eight end, within 0.4 s.
+    let mut free = [0.0_f64; 8];
+    let records: Vec<RequestRecord> = (0..60)
+        .map(|id| {
+            let due = 50.0 * id as f64;
+            free.sort_by(f64::total_cmp);
+            let begun = due.max(free[0]);
+            free[0] = begun + 2600.0;
+            even(id, due, begun - due + 20.0, 25.8, 101)
+        })
+        .collect();
+    let cell = summarise_cell(&records, open_at(20.0));
+    let rates = headline(&cell);
+    assert!(
+        (2.6..3.2).contains(&rates.requests_per_s),
+        "{}",
+        rates.requests_per_s
+    );
+    assert_near(rates.served_requests_per_s, rates.requests_per_s, 1e-9);
+    assert_near(
+        rates.output_tokens_per_s,
+        101.0 * rates.requests_per_s,
+        0.01,
+    );
+}
+
+#[test]
 fn what_an_overloaded_server_serves_is_what_ended_while_load_was_offered() {
     // 20 a second for 20 s; 12 a second are served, and 40 once nobody asks any more. 24 of the warm-up are under way at the start.
     let end = |place: f64| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bench_metrics::{Sample, linear_fit};
 use bench_schema::{Benchmark, CellRecord, Distribution, Factor, GroupRecord, Metric, RunRecord};
 
-use super::{at_cell, limits, shapes, times};
+use super::{apart, at_cell, limits, shapes, times};
 use crate::figure::{Bounded, Figure, Plot, category_axis, value_axis};
 use crate::number::{ends, short};
 use crate::tables;
@@ -225,9 +225,19 @@ fn scattered(
 /// Use cases: P50, P95 and P99 of E2E with the objectives, a group of bars for each.
 pub(super) fn use_cases(run: &RunRecord) -> Option<Figure> {
     let groups = Groups::of(run, "use_case")?;
-    let (slowest, worst) = groups.p95().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (name, worst) = (shortened(&slowest.name, 40), short(worst / 1e6));
-    let title = format!("The slowest use case is {name}: p95 {worst} ms");
+    let mut p95: Vec<(&GroupRecord, Bounded)> = groups.p95().collect();
+    p95.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let [(fastest, least), .., (slowest, most)] = *p95.as_slice() else {
+        return None;
+    };
+    let others = || p95.iter().rev().skip(1);
+    let (name, worst) = (shortened(&slowest.name, 40), short(most.0));
+    let title = if others().all(|(_, p95)| apart(*p95, most)) {
+        format!("The slowest use case is {name}: p95 {worst} ms")
+    } else {
+        let (first, least) = (shortened(&fastest.name, 40), short(least.0));
+        format!("The p95 of use cases goes from {least} ms ({first}) to {worst} ms ({name})")
+    };
     Some(
         groups.figure("use-cases", title, |plot, (i, name, color), seen| {
             plot.bars_within(name, color, seen, (i, QUANTILES.len()))
@@ -239,12 +249,13 @@ pub(super) fn use_cases(run: &RunRecord) -> Option<Figure> {
 pub(super) fn categories(run: &RunRecord) -> Option<Figure> {
     let groups = Groups::of(run, "category")?;
     let ((first, of_first), (last, of_last)) = (groups.p95().next()?, groups.p95().last()?);
-    let title = format!(
-        "The p95 of {} requests is {} that of {} requests",
-        shortened(&last.name, 30),
-        times(of_last / of_first),
-        shortened(&first.name, 30)
-    );
+    let (longest, shortest) = (shortened(&last.name, 30), shortened(&first.name, 30));
+    let title = if apart(of_first, of_last) {
+        let ratio = times(of_last.0 / of_first.0);
+        format!("The p95 of {longest} requests is {ratio} that of {shortest} requests")
+    } else {
+        format!("The p95 values of {longest} and {shortest} requests cannot be told apart")
+    };
     Some(
         groups.figure("categories", title, |plot, (_, name, color), seen| {
             plot.levels_within(name, color, seen)
@@ -279,9 +290,9 @@ impl<'a> Groups<'a> {
         metrics.get(&Metric::E2e.from_origin(self.cell.headline))
     }
 
-    fn p95(&self) -> impl Iterator<Item = (&'a GroupRecord, f64)> {
+    fn p95(&self) -> impl Iterator<Item = (&'a GroupRecord, Bounded)> {
         let groups = self.all.iter();
-        groups.filter_map(|group| Some((*group, self.e2e(group)?.quantile(0.95)?)))
+        groups.filter_map(|group| Some((*group, super::entry_ms(self.e2e(group), 0.95)?)))
     }
 
     fn figure(

@@ -3,7 +3,9 @@
 use bench_schema::{Benchmark, CellRecord, Metric, Rates, RunRecord};
 use serde_json::json;
 
-use super::{at_levels, labels, level_words, levels, limits, quantile_ms, span_words, times};
+use super::{
+    apart, at_levels, labels, level_words, levels, limits, quantile_ms, span_words, times,
+};
 use crate::figure::{Bounded, Figure, Plot, category_axis, value_axis};
 use crate::number::{ends, rounded, short};
 use crate::table::{Sheet, Table};
@@ -200,10 +202,7 @@ fn sweep_of(run: &RunRecord, metric: Metric) -> Option<Figure> {
 /// How a median goes from the first level to the last; a change within the intervals is none.
 fn change(before: Bounded, after: Bounded) -> String {
     let ratio = after.0 / before.0;
-    let apart = match (before.1, after.1) {
-        (Some(a), Some(b)) => a.1 < b.0 || b.1 < a.0,
-        _ => (ratio - 1.0).abs() > 0.05,
-    };
+    let apart = apart(before, after);
     match ratio {
         ratio if apart && ratio > 1.0 => format!("grows {}", times(ratio)),
         ratio if apart && ratio < 1.0 => format!("falls to {}", times(ratio)),
@@ -244,23 +243,33 @@ pub(super) fn tradeoff(run: &RunRecord) -> Option<Figure> {
     }
     plot = plot.limits(limits(run, Metric::E2e));
     let (first, last) = (cells.first()?, cells.last()?);
-    let gain = rate(last)?.0 / rate(first)?.0;
-    let p95 = |cell| Some(quantile_ms(cell, Metric::E2e, 0.95)?.0);
-    let cost = p95(last)? / p95(first)?;
-    let (gained, costs) = (times(gain), times(cost));
+    let p95 = |cell| quantile_ms(cell, Metric::E2e, 0.95);
+    let what = if tokens { "output" } else { "request rate" };
     let span = span_words(&name, *at.first()?, *at.last()?);
-    let title = if (cost - 1.0).abs() < 0.05 {
-        format!("{gained} the output at the same p95 latency from {span}")
-    } else if gain < 1.05 {
-        format!(
-            "More load gives no more output: {gained} the output at {costs} the p95 latency from {span}"
-        )
-    } else {
-        format!("{gained} the output at {costs} the p95 latency from {span}")
-    };
+    let title =
+        traded(what, (rate(first)?, rate(last)?), (p95(first)?, p95(last)?)) + &format!(", {span}");
     let note = format!("Each point is one load level, labelled with its {name}.");
     let figure = Figure::new("tradeoff", title, plot).note(note);
     Some(figure.table(tables::sweep(run)))
+}
+
+/// What more load gave and what that cost, as far as the intervals tell.
+fn traded(what: &str, rates: (Bounded, Bounded), p95: (Bounded, Bounded)) -> String {
+    let of = |(before, after): (Bounded, Bounded)| after.0 / before.0;
+    let (gain, cost) = (of(rates), of(p95));
+    let (gained, costs) = (times(gain), times(cost));
+    let at = if apart(p95.0, p95.1) {
+        format!("at {costs} the p95 latency")
+    } else {
+        "at a p95 latency that cannot be told apart".to_owned()
+    };
+    if !apart(rates.0, rates.1) {
+        format!("More load changes the {what} by no more than its intervals, {at}")
+    } else if gain > 1.0 && cost > 1.0 && apart(p95.0, p95.1) {
+        format!("{gained} the {what} costs {costs} the p95 latency")
+    } else {
+        format!("{gained} the {what} {at}")
+    }
 }
 
 pub(crate) fn labelled((x, y): (f64, f64), words: &str) -> serde_json::Value {

@@ -21,7 +21,8 @@ const PARTS: usize = 120;
 /// Output and requests in flight over the run.
 pub(super) fn flowing(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let seconds = run.duration.as_secs_f64();
-    let parts = flow(trace.rows.iter(), (0.0, seconds), PARTS);
+    let all = trace.rows.iter().chain(&trace.warmup);
+    let parts = flow(all, (0.0, seconds), PARTS);
     let series = |pick: fn(&Flow) -> f64| -> Vec<(f64, f64)> {
         parts.iter().map(|part| (part.at, pick(part))).collect()
     };

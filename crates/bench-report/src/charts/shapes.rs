@@ -6,8 +6,10 @@ use bench_schema::{CellRecord, Distribution, Metric, RunRecord};
 use charming::component::Axis;
 use serde_json::{Value, json};
 
-use super::{capital, cells_axis, cells_with, limits, quantile_ms, times};
-use crate::figure::{Figure, Plot, log_axis, value_axis};
+use super::{
+    EVERYBODY, apart, capital, cells_axis, cells_with, limits, objectives, quantile_ms, times,
+};
+use crate::figure::{Bounded, Figure, Plot, log_axis, value_axis};
 use crate::number::{ends, rounded, short};
 use crate::table::{Cell, Column, Sheet, Table};
 use crate::tables;
@@ -51,14 +53,16 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
             plot = plot.with("markLine", percentile_marks());
         }
     }
-    let limits = limits(run, Metric::E2e);
-    plot = plot.limits(limits.clone());
+    plot = plot.limits(limits(run, Metric::E2e));
     let (name, sample) = seen.last()?;
-    let title = if let Some((limit, _)) = limits.first() {
-        let share = short(sample.share_at_most(*limit) * 100.0);
+    // A limit for one use case says nothing of all requests.
+    let mut promised = objectives(run, Metric::E2e).filter(|(whom, _)| *whom == EVERYBODY);
+    let title = if let Some((_, slo)) = promised.next() {
+        let limit = slo.limit / 1e6;
+        let share = short(sample.share_at_most(limit) * 100.0);
         format!(
             "{share} % of the requests of {name} complete within {} ms",
-            short(*limit)
+            short(limit)
         )
     } else {
         let p90 = short(sample.quantile(0.9));
@@ -74,7 +78,7 @@ pub(super) fn cdf(run: &RunRecord, trace: &Trace) -> Option<Figure> {
 fn percentile_marks() -> Value {
     let lines = [("P50", 50), ("P95", 95), ("P99", 99)];
     let lines = lines.map(|(name, at)| json!({"xAxis": at, "label": {"formatter": name}}));
-    json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@muted", "type": "dashed"}, "label": {"color": "@soft", "position": "insideEndTop"}, "data": lines})
+    json!({"silent": true, "symbol": "none", "lineStyle": {"color": "@muted", "type": "dashed"}, "label": {"color": "@soft", "position": "insideStartTop"}, "data": lines})
 }
 
 /// Outlines that can be told apart.
@@ -165,7 +169,7 @@ pub(super) fn distributions(run: &RunRecord, trace: &Trace) -> Option<Figure> {
         width,
         |most, widest| {
             let (low, high) = (short(widest.quantile(0.01)), short(widest.quantile(0.99)));
-            format!("E2E varies{most}: p1 {low} ms to p99 {high} ms")
+            format!("98 % of E2E is between {low} and {high} ms{most}")
         },
     )
 }
@@ -177,17 +181,17 @@ pub(super) fn over_time(run: &RunRecord, trace: &Trace) -> Vec<Figure> {
         let sample = |i| Sample::of(&of(trace, i));
         let figure = of_cells(run, sample, (id, unit), cov, |most, widest| {
             let (what, cov) = (capital(words), short(cov(widest) * 100.0));
-            format!("{what} over time varies{most}: CoV {cov} %")
+            format!("{what} over time: CoV {cov} %{most}")
         });
         let note = format!(
-            "Each violin is the distribution of {words} over {BINS} equal time intervals of the cell; the bar is the median. With few requests per interval, a tail percentile is close to the slowest request."
+            "Each violin is the distribution of {words} over {BINS} equal intervals of the time in which the cell's load was whole; the bar is the median. With few requests per interval, a tail percentile is close to the slowest request."
         );
         Some(figure?.note(note))
     };
     OVER_TIME.into_iter().filter_map(kind).collect()
 }
 
-/// A violin for each cell; the title is of the one that is widest, ` most at c8` where there are others.
+/// A violin for each cell; the title is of the one that is widest, ` at c8` where there are others.
 fn of_cells(
     run: &RunRecord,
     sample: impl Fn(u32) -> Option<Sample>,
@@ -201,7 +205,7 @@ fn of_cells(
         .max_by(|a, b| width(&a.1).total_cmp(&width(&b.1)))?;
     let most = match all.len() {
         1 => String::new(),
-        _ => format!(" most at {}", widest.0),
+        _ => format!(" at {}", widest.0),
     };
     let title = title(&most, &widest.1);
     let step = all.len().div_ceil(VIOLINS).max(1);
@@ -328,7 +332,7 @@ pub(super) fn median_p95(run: &RunRecord, trace: &Trace) -> Option<Figure> {
     let all = cells.map(|(i, cell)| (tables::label(cell), median_p95_points(trace, i)));
     let all: Vec<_> = all.filter(|(_, points)| !points.is_empty()).collect();
     let note = format!(
-        "Each point is one of {BINS} equal time intervals of a cell; separate groups of points mean that the cell has several regimes."
+        "Each point is one of {BINS} equal intervals of the time in which a cell's load was whole; separate groups of points mean that the cell has several regimes."
     );
     Some(median_p95_of(&all)?.note(note))
 }
@@ -435,14 +439,19 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
         plot = plot.bars_within(name, color, &seen, (i, PERCENTILES.len()));
     }
     plot = plot.limits(limits(run, Metric::E2e));
-    let at = |cell: &CellRecord, q| Some(quantile_ms(cell, Metric::E2e, q)?.0);
-    let ratio = |cell: &CellRecord| Some(at(cell, 0.95)? / at(cell, 0.5)?);
-    let ratios = cells.iter().filter_map(|cell| Some((*cell, ratio(cell)?)));
-    let (worst, widest) = ratios.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let (label, widest) = (tables::label(worst), times(widest));
-    let title = match cells.len() {
-        1 => format!("The p95 of E2E is {widest} the median"),
-        _ => format!("The tail is widest at {label}: p95 is {widest} the median"),
+    let ratios = cells.iter().filter_map(|cell| Some((*cell, tail(cell)?)));
+    let mut ratios: Vec<_> = ratios.collect();
+    ratios.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let (worst, widest) = *ratios.last()?;
+    let (least, most) = (times(ratios.first()?.1.0), times(widest.0));
+    let others = || ratios.iter().rev().skip(1);
+    let title = if least == most {
+        format!("The p95 of E2E is {most} its median")
+    } else if others().all(|(_, tail)| apart(*tail, widest)) {
+        let label = tables::label(worst);
+        format!("The tail is widest at {label}: p95 is {most} the median")
+    } else {
+        format!("The p95 of E2E is {least} to {most} its median")
     };
     let metric = Metric::E2e.from_origin(worst.headline);
     let table = tables::distributions(run, &[metric], "E2E percentiles");
@@ -450,6 +459,15 @@ pub(super) fn percentiles(run: &RunRecord) -> Option<Figure> {
     let figure = Figure::new("percentiles", title, plot.height(height));
     let note = format!("Percentiles of E2E, {}.", figure.within());
     Some(figure.note(note).table(table))
+}
+
+/// P95 over the median of E2E, between what the ends of both intervals give.
+fn tail(cell: &CellRecord) -> Option<Bounded> {
+    let at = |q| quantile_ms(cell, Metric::E2e, q);
+    let (p50, p95) = (at(0.5)?, at(0.95)?);
+    let ends = p50.1.zip(p95.1);
+    let ends = ends.map(|(p50, p95)| (p95.0 / p50.1, p95.1 / p50.0));
+    Some((p95.0 / p50.0, ends))
 }
 
 /// Upper ends of the classes in percent, and the roles of their colours.
@@ -460,10 +478,17 @@ const CLASSES: [(f64, CovClass, &str); 4] = [
     (f64::INFINITY, CovClass::Unstable, "@bad"),
 ];
 
+/// E2E of a cell whose requests are alike: that of answers of many lengths differs as they do, and says nothing of the server.
+fn alike(cell: &CellRecord) -> Option<&Distribution> {
+    let lengths = cell.metrics.get(&Metric::OutputTokens);
+    let is_alike = lengths.is_none_or(|lengths| lengths.cov.unwrap_or(0.0) < 0.05);
+    cell.headline(Metric::E2e).filter(|_| is_alike)
+}
+
 /// Mean E2E ± one standard deviation.
 pub(super) fn means(run: &RunRecord) -> Option<Figure> {
     let known = |cell: &CellRecord| {
-        let seen = cell.headline(Metric::E2e)?;
+        let seen = alike(cell)?;
         Some((seen.mean / 1e6, seen.sd? / 1e6, seen.cov?))
     };
     let (cells, seen) = cells_with(run, known);
@@ -491,7 +516,7 @@ pub(super) fn means(run: &RunRecord) -> Option<Figure> {
 
 /// CoV of each cell, coloured by class.
 pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
-    let percent = |cell: &CellRecord| Some(cell.headline(Metric::E2e)?.cov? * 100.0);
+    let percent = |cell: &CellRecord| Some(alike(cell)?.cov? * 100.0);
     let (cells, covs) = cells_with(run, percent);
     let worst = covs.iter().copied().reduce(f64::max)?;
     let mut plot = Plot::new(cells_axis(run, &cells), value_axis("CoV of E2E (%)"));
@@ -518,7 +543,7 @@ pub(super) fn classes(run: &RunRecord) -> Option<Figure> {
             covs.len()
         ),
     };
-    let note = "Classes: below 5 % consistent, 5 to 10 % mostly, 10 to 20 % noticeable, above that unstable. A cell with mixed lengths varies by design.";
+    let note = "Classes: below 5 % consistent, 5 to 10 % mostly, 10 to 20 % noticeable, above that unstable. Cells whose answers differ in length are left out.";
     let figure = Figure::new("cov", title, plot.linear());
     Some(figure.note(note).table(consistency(run)))
 }
@@ -529,7 +554,7 @@ fn class(cov: f64) -> CovClass {
 }
 
 fn consistency(run: &RunRecord) -> Option<Table> {
-    let (cells, seen) = cells_with(run, |cell| cell.headline(Metric::E2e));
+    let (cells, seen) = cells_with(run, alike);
     Sheet::new()
         .text("cell", |(cell, _): &(&CellRecord, &Distribution)| {
             tables::label(cell)

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{Point, Study};
 use crate::number::{fixed, short};
-use crate::table::{Cell, Column, Sheet, Table, Tone};
-use crate::tables::{costliest, label, scale_of};
+use crate::table::{Cell, Column, Mark, Sheet, Table, Tone};
+use crate::tables::{costliest, label, scale_of, trust_mark};
 use crate::text::shortened;
 
 /// Every figure against the baseline; the verdict stands first, where no screen is too narrow for it.
@@ -78,6 +78,8 @@ pub(super) fn known_changes(held: &RunComparison) -> (Table, usize) {
 struct Level<'a> {
     name: &'a str,
     cells: Vec<&'a CellRecord>,
+    /// What the trust of their runs says of them.
+    mark: Option<Mark>,
     factor: Option<f64>,
     efficiency: Option<f64>,
 }
@@ -112,9 +114,15 @@ fn levels<'a>(study: &'a Study<'_>) -> Vec<Level<'a>> {
     let level = |point| {
         let Point { name, runs, .. }: &Point<'_> = point;
         let tag = axis.and_then(|axis| runs.first()?.tags.get(axis));
+        let cells = runs.iter().filter_map(|run| Some((*run, best(run)?)));
+        let cells: Vec<(&RunRecord, &CellRecord)> = cells.collect();
         Level {
             name: tag.unwrap_or(name),
-            cells: runs.iter().filter_map(|run| best(run)).collect(),
+            mark: cells
+                .iter()
+                .filter_map(|(run, cell)| trust_mark(run, cell))
+                .max(),
+            cells: cells.into_iter().map(|(_, cell)| cell).collect(),
             factor: None,
             efficiency: None,
         }
@@ -146,7 +154,10 @@ pub(super) fn along(study: &Study<'_>) -> Option<Table> {
             level.name.to_owned()
         })
         .count("runs", |level| level.cells.len() as u64)
-        .text("best cell", |level| Some(level.cells.first()?.id.clone()))
+        .column(Column::text("best cell"), |level| {
+            let id = level.cells.first().map(|cell| Cell::text(cell.id.clone()));
+            id.unwrap_or_default().marked(level.mark)
+        })
         .number(("scaling", "×"), |level| level.factor)
         .percent("efficiency", |level| level.efficiency)
         .number(("output", "tok/s"), |level| {

@@ -59,9 +59,92 @@ fn what_is_said_of_the_widest_cell_is_said_otherwise_of_the_only_one() {
     run.cells.truncate(1);
     let dir = requests::directory(&run);
     let page = html::render(&run, &RunFiles::in_dir(dir.path())).unwrap();
-    assert!(page.contains("E2E varies: p1 "), "no such title");
-    assert!(page.contains(" over time varies: CoV "), "no such title");
-    assert!(!page.contains(" most at "), "of one cell");
+    let title = |id: &str| title(&page, id);
+    assert!(title("distributions").starts_with("98 % of E2E is between "));
+    assert!(title("time-tokens").starts_with("Output over time: CoV "));
+    for id in ["distributions", "time-tokens", "time-p95"] {
+        assert!(!title(id).contains(" at "), "of one cell: {}", title(id));
+    }
+}
+
+/// What stands above a chart.
+fn title(page: &str, id: &str) -> String {
+    let figure = page
+        .split("<figure")
+        .find(|figure| figure.contains(&format!("id=\"{id}\"")));
+    let after = figure.and_then(|figure| figure.split("<h3>").nth(1));
+    let title = after.unwrap_or_default().split('<').next();
+    title.unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_limit_for_a_use_case_is_none_for_all_requests() {
+    let mut run = runs::seqlen();
+    let mut outcome = run.cells[0]
+        .groups
+        .iter()
+        .flat_map(|group| &group.slos)
+        .next()
+        .unwrap()
+        .clone();
+    outcome.slo.limit = 1234e6;
+    let page = |run: &bench_schema::RunRecord| {
+        let dir = requests::directory(run);
+        html::render(run, &RunFiles::in_dir(dir.path())).unwrap()
+    };
+    for cell in &mut run.cells {
+        cell.slos = vec![outcome.clone()];
+        cell.groups.iter_mut().for_each(|group| group.slos.clear());
+    }
+    assert!(title(&page(&run), "cdf").ends_with(" complete within 1234 ms"));
+    for cell in &mut run.cells {
+        cell.slos[0].slo.use_case = Some("short-qa".to_owned());
+    }
+    let page = page(&run);
+    assert!(
+        title(&page, "cdf").starts_with("Nine in ten requests of "),
+        "{}",
+        title(&page, "cdf")
+    );
+    assert!(
+        page.contains("short-qa: p95 ≤ 1234 ms"),
+        "the line does not say whose limit it is"
+    );
+}
+
+#[test]
+fn a_title_calls_a_cell_the_widest_only_where_the_intervals_bear_it() {
+    let mut run = runs::sweep();
+    let page = |run: &bench_schema::RunRecord| html::render(run, &RunFiles::none()).unwrap();
+    let set = |run: &mut bench_schema::RunRecord, wide: f64| {
+        for (i, cell) in (0_u32..).zip(&mut run.cells) {
+            let e2e = cell.metrics.get_mut(&bench_schema::Metric::E2e).unwrap();
+            for entry in &mut e2e.quantiles {
+                let ratio = match entry.q {
+                    q if (q - 0.95).abs() < 1e-9 && i == 0 => 2.0 * wide,
+                    q if q > 0.9 => 2.0,
+                    _ => 1.0,
+                };
+                entry.value = 1e9 * ratio;
+                let ends = [0.9, 1.1].map(|x| x * entry.value);
+                entry.interval = Some(bench_schema::Interval {
+                    low: ends[0],
+                    high: ends[1],
+                    confidence: 0.95,
+                });
+            }
+        }
+    };
+    set(&mut run, 1.05);
+    assert_eq!(
+        title(&page(&run), "percentiles"),
+        "The p95 of E2E is 2× to 2.10× its median"
+    );
+    set(&mut run, 3.0);
+    assert_eq!(
+        title(&page(&run), "percentiles"),
+        "The tail is widest at concurrency 1: p95 is 6× the median"
+    );
 }
 
 #[test]

@@ -46,6 +46,13 @@
     var box = cell.getBoundingClientRect();
     if (cell.closest('table') && box.width > 0 && box.right > window.innerWidth + 1) { found.push('the verdict "' + cell.textContent + '" is beyond the window'); }
   });
+  // A screen of a laptop shows whole tables: nobody scrolls a card sideways there.
+  if (window.innerWidth >= 1280) {
+    document.querySelectorAll('.card .scroll').forEach(function (frame) {
+      var table = frame.querySelector('table'), over = frame.scrollWidth - frame.clientWidth;
+      if (!frame.closest('details') && over > 1) { found.push('the table "' + table.caption.textContent + '" is ' + over + ' pixels wider than its card'); }
+    });
+  }
   var first = document.querySelector('.first .chart');
   if (first && window.innerWidth >= 1280) {
     document.documentElement.setAttribute('data-first', String(Math.round(first.getBoundingClientRect().bottom + window.scrollY)));

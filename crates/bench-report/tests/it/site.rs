@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bench_report::site::{Listed, list};
-use bench_schema::Benchmark;
+use bench_schema::{Benchmark, Trust, TrustReason, TrustVerdict};
 
 use crate::support::runs;
 
@@ -27,6 +27,23 @@ pub(crate) fn page() -> String {
             if key == "a" { 3 } else { u8::from(key == "b") }
         );
         run.tags.clear();
+        if key == "b" {
+            run.server.model =
+                Some("organisation/a-model-of-seventy-billion-parameters-instruct-awq".to_owned());
+            run.server.urls = vec![
+                "https://inference.eu-central-1.example.com:8443/deployments/seventy".to_owned(),
+            ];
+            run.tags.insert(
+                "commit".to_owned(),
+                "8e78aaa0f0e14a6b8d1f2a3b4c5d6e7f80910111".to_owned(),
+            );
+            let reason = |code: &str| TrustReason::new(code, TrustVerdict::Doubtful, "a reason");
+            run.trust = Trust::from_reasons(vec![
+                reason("not_stationary"),
+                reason("few_samples"),
+                reason("sent_late"),
+            ]);
+        }
         let gpus = if run.experiment == Benchmark::Throughput && key == "c" {
             "2"
         } else {

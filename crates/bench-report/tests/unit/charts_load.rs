@@ -40,3 +40,28 @@ fn a_title_tells_no_more_than_the_intervals_do() {
         "Output rises 2× from concurrency 1 to 2: 10 → 20 tokens/s"
     );
 }
+
+#[test]
+fn a_trade_off_is_told_as_far_as_the_intervals_tell_it() {
+    let known = |value: f64| (value, Some((0.95 * value, 1.05 * value)));
+    let told = |rates: [f64; 2], p95: [f64; 2]| {
+        let pair = |[a, b]: [f64; 2]| (known(a), known(b));
+        traded("output", pair(rates), pair(p95))
+    };
+    assert_eq!(
+        told([100.0, 300.0], [500.0, 800.0]),
+        "3× the output costs 1.60× the p95 latency"
+    );
+    assert_eq!(
+        told([100.0, 300.0], [500.0, 510.0]),
+        "3× the output at a p95 latency that cannot be told apart"
+    );
+    assert_eq!(
+        told([100.0, 104.0], [500.0, 800.0]),
+        "More load changes the output by no more than its intervals, at 1.60× the p95 latency"
+    );
+    assert_eq!(
+        told([100.0, 50.0], [500.0, 800.0]),
+        "0.50× the output at 1.60× the p95 latency"
+    );
+}
