@@ -22,7 +22,7 @@ mod run_folder;
 mod serve;
 mod site;
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -54,16 +54,17 @@ impl Done {
 /// The program.
 pub fn main() -> ExitCode {
     bench_schema::outlive_file_limits();
-    match run(Arguments::parse().command) {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(told) => return usage(&told),
+    };
+    match run(arguments.command) {
         Ok(done) => {
             for note in &done.notes {
                 say(note);
             }
             match bench_schema::print_result(&done.output) {
-                Err(error) => {
-                    say(&format!("cannot write to standard output: {error}"));
-                    ExitCode::FAILURE
-                }
+                Err(error) => unwritten(&error),
                 Ok(()) => ExitCode::from(done.code),
             }
         }
@@ -72,6 +73,19 @@ pub fn main() -> ExitCode {
             ExitCode::from(error.code())
         }
     }
+}
+
+/// Shows the help, the version, or what is wrong with the command line.
+fn usage(told: &clap::Error) -> ExitCode {
+    match told.print() {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => unwritten(&error),
+        _ => ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2)),
+    }
+}
+
+fn unwritten(error: &io::Error) -> ExitCode {
+    say(&format!("cannot write to standard output: {error}"));
+    ExitCode::FAILURE
 }
 
 /// What its command line takes.
@@ -103,5 +117,5 @@ pub(crate) fn json(value: &impl serde::Serialize) -> String {
 fn say(line: &str) {
     let line = bench_report::harmless(line);
     // Nobody may be reading.
-    writeln!(std::io::stderr().lock(), "bench-report: {line}").ok();
+    writeln!(io::stderr().lock(), "bench-report: {line}").ok();
 }

@@ -719,18 +719,23 @@ impl Given {
         let target = self.settings.target.clone();
         let key = match (target.api_key_env, target.api_key_file) {
             (Some(name), _) => self.variable("api_key_env", &name, around),
-            (None, Some(file)) => match around.read(&file) {
-                Ok(text) if text.trim().is_empty() => {
-                    let wrong = format!("{} is empty; it must hold the key", file.display());
+            (None, Some(file)) => {
+                let read = around.read(&file).and_then(|text| {
+                    let is_empty = text.trim().is_empty();
+                    let wrong = || format!("{} is empty; it must hold the key", file.display());
+                    if is_empty { Err(wrong()) } else { Ok(text) }
+                });
+                let shown = file.display().to_string();
+                read.map_err(|wrong| {
+                    let wrong = if may_be_a_key(&shown) {
+                        wrong.replace(&shown, "***")
+                    } else {
+                        wrong
+                    };
                     self.complain("api_key_file", wrong, None);
-                    None
-                }
-                Ok(text) => Some(text),
-                Err(wrong) => {
-                    self.complain("api_key_file", wrong, None);
-                    None
-                }
-            },
+                })
+                .ok()
+            }
             (None, None) => None,
         };
         self.settings.credentials.api_key = key.map(|key| Secret::new(key.trim()));
@@ -738,9 +743,8 @@ impl Given {
 
     /// What the environment's variable holds whose name `key` has.
     fn variable(&mut self, key: &str, name: &str, around: &dyn Surroundings) -> Option<String> {
-        // somebody may have given the key itself
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let shown = if name.chars().all(is_name) {
+        let shown = if name.chars().all(is_name) && !may_be_a_key(name) {
             name
         } else {
             "***"
@@ -865,6 +869,15 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// A variable that is set and is not UTF-8: read as nothing, something else would be measured than was meant.
 struct NotText;
+
+/// Whether somebody may have given a key in place of the name of a variable or of a file: a long text of small letters and digits without a folder.
+fn may_be_a_key(name: &str) -> bool {
+    let has = |sign: fn(&char) -> bool| name.chars().any(|c| sign(&c));
+    name.len() >= 16
+        && has(char::is_ascii_digit)
+        && has(char::is_ascii_lowercase)
+        && !name.contains('/')
+}
 
 /// A variable of the environment; one that is empty says nothing, as `${X:-}` in a container's file leaves it.
 fn told(name: &str, around: &dyn Surroundings) -> Result<Option<String>, NotText> {

@@ -285,6 +285,17 @@ fn a_key_file_without_a_key_is_refused() {
 }
 
 #[test]
+fn a_key_in_place_of_its_files_or_its_variables_name_is_not_shown() {
+    for key in ["api_key_file", "api_key_env"] {
+        let said = refused(&format!("{key} = \"hf_aBcDeFgH0123456789\"\n"));
+        assert!(
+            said.contains("***") && !said.contains("0123456789"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_prometheus_token_is_a_bearers_unless_it_says_basic() {
     let told = |name: &str| {
         let file = format!("prometheus = \"http://p\"\nprometheus_token_env = \"{name}\"\n");

@@ -1,8 +1,11 @@
 //! Single requests, as far as time, length and outcome go: what the diagnosis looks at beside the cells.
 
-use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
+mod packed;
 
-/// One completed request, in 128 bytes and what it holds of stalls: of a long run very many are kept.
+use bench_schema::{FailureKind, Nanos, Outcome, Phase, RequestRecord, Stage, Stamp};
+use packed::PackedSamples;
+
+/// One completed request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestSample {
     /// Index in the cell's plan; with `repeat` the same request in another run of the plan.
@@ -36,11 +39,6 @@ pub struct RequestSample {
     /// Whether its connection ended before a byte of the answer, and it was asked again on another.
     pub replaced: bool,
 }
-
-const _: () = assert!(
-    size_of::<RequestSample>() == 128,
-    "docs/reliability.md states this size"
-);
 
 impl RequestSample {
     /// Last content event − sent, ns.
@@ -135,6 +133,8 @@ const MOST_STALLS: usize = 8;
 #[derive(Clone, Debug)]
 pub struct SampleKeeper {
     samples: CellSamples,
+    /// The completed ones, as they end.
+    completed: PackedSamples,
     seen: u64,
     most: usize,
 }
@@ -148,6 +148,7 @@ impl SampleKeeper {
                 keep_every: 1,
                 ..CellSamples::default()
             },
+            completed: PackedSamples::default(),
             seen: 0,
             most: MOST_SAMPLES,
         }
@@ -170,12 +171,17 @@ impl SampleKeeper {
         if !self.seen.is_multiple_of(kept.keep_every) {
             return;
         }
-        kept.requests.extend(sample(record));
+        if let Some(completed) = sample(record) {
+            self.completed.push(&completed);
+        }
         kept.lost.extend(lost(record));
         kept.stopped.extend(stopped(record));
-        if kept.requests.len() + kept.lost.len() + kept.stopped.len() > self.most {
+        if self.completed.len() + kept.lost.len() + kept.stopped.len() > self.most {
             let mut index = 0_u64;
-            kept.requests.retain(|_| every_second(&mut index));
+            let all = std::mem::take(&mut self.completed).into_requests();
+            for request in all.filter(|_| every_second(&mut index)) {
+                self.completed.push(&request);
+            }
             kept.lost.retain(|_| every_second(&mut index));
             kept.stopped.retain(|_| every_second(&mut index));
             kept.keep_every *= 2;
@@ -184,6 +190,8 @@ impl SampleKeeper {
 
     /// The samples, in the order in which the requests started.
     pub fn finish(mut self) -> CellSamples {
+        self.samples.requests.reserve_exact(self.completed.len());
+        self.samples.requests.extend(self.completed.into_requests());
         self.samples.requests.sort_by_key(|request| request.start);
         self.samples.lost.sort_by_key(|lost| lost.due);
         self.samples

@@ -3,6 +3,7 @@
 mod categories;
 mod distributions;
 mod open_loop;
+mod packed_rows;
 mod phases;
 mod rates;
 mod row;
@@ -19,14 +20,14 @@ use bench_schema::{
 
 use std::collections::BTreeMap;
 
-use crate::blocks::Part;
 use crate::counts::CountKeeper;
 use crate::gaps::{EXACT, Gap, GapBatch, GapStore, gaps, per_token};
 use crate::histogram::{Batch, Histogram, Layout};
 use crate::latency::{Instants, Within};
-use crate::num::float;
+use crate::packed::PackedInts;
 use crate::timeline::{TimeCounts, Timeline};
 
+use packed_rows::{PackedRows, Traits};
 use row::Row;
 use rows::{GroupSet, GroupTable, Population};
 
@@ -63,7 +64,7 @@ impl CellContext {
 
     /// Of one request's gaps, how many are within each objective on gaps, and of how many: what verdicts rest on once single gaps are no
     /// longer kept.
-    fn gaps_within(&self, gaps: impl Iterator<Item = Gap>) -> impl Iterator<Item = Part> {
+    fn gaps_within(&self, gaps: impl Iterator<Item = Gap>) -> impl Iterator<Item = [usize; 2]> {
         let gaps: Vec<Gap> = gaps.collect();
         let within = move |slo: &Slo| {
             let values = if slo.metric == Metric::Itl {
@@ -71,10 +72,8 @@ impl CellContext {
             } else {
                 gaps.iter().map(|gap| gap.length.as_f64()).collect()
             };
-            Part {
-                num: float(values.iter().filter(|gap| **gap <= slo.limit).count()),
-                den: float(values.len()),
-            }
+            let met = values.iter().filter(|gap| **gap <= slo.limit);
+            [met.count(), values.len()]
         };
         let on_gaps = self.slos.iter().filter(|slo| slo::is_on_gaps(slo));
         on_gaps.map(within)
@@ -162,16 +161,15 @@ pub fn summarise_cell<'a>(
 
 /// Takes records one by one, in the order they ended, and forgets their events.
 ///
-/// Memory: 64 bytes a request (and 48 where stamps are bounded, connections are new or the server tells its queue), plus at most 55 MB of
-/// gaps, or 50 MB of histograms, however long the answers are.
+/// Memory: MEASURE bytes a request
 #[derive(Clone, Debug)]
 pub struct CellAccumulator {
     context: CellContext,
     counts: CountKeeper,
     groups: GroupTable,
-    rows: Vec<Row>,
-    /// What rows have in place of their gaps, once those are in histograms: as many as there are objectives on gaps.
-    within: Vec<Part>,
+    rows: PackedRows,
+    /// What requests have in place of their gaps, once those are in histograms: two numbers for each objective on gaps.
+    within: PackedInts,
     warm: Vec<rates::Carried>,
     gaps: GapStore,
     timeline: Timeline,
@@ -216,8 +214,8 @@ impl CellAccumulator {
             context,
             counts: CountKeeper::default(),
             groups: GroupTable::default(),
-            rows: Vec::new(),
-            within: Vec::new(),
+            rows: PackedRows::default(),
+            within: PackedInts::default(),
             warm: Vec::new(),
             gaps: GapStore::default(),
             timeline: Timeline::default(),
@@ -261,11 +259,7 @@ impl CellAccumulator {
         let kept = instants
             .completed
             .then(|| self.count_gaps(record, &instants, groups));
-        if self.rows.len() == self.rows.capacity() {
-            // doubling would take twice what is needed
-            self.rows.reserve_exact(self.rows.len() / 8 + 1024);
-        }
-        self.rows.push(Row::new(record, instants, kept, groups));
+        self.rows.push(&instants, &Traits::of(record, kept, groups));
         if self.gaps.is_full(self.context.exact_gaps) {
             self.coarsen();
         }
@@ -273,22 +267,29 @@ impl CellAccumulator {
 
     /// From now on gaps are counted in histograms.
     fn coarsen(&mut self) {
-        let ranges: Vec<_> = self
-            .rows
-            .iter()
-            .filter_map(|r| Some((r.gaps()?, r.repeat(), r.started())))
+        let GapStore::Exact(exact) = &self.gaps else {
+            return;
+        };
+        let held = || {
+            self.rows.iter().filter_map(|(instants, traits)| {
+                let range = traits.gaps(instants.events)?;
+                Some((range, traits, started(&instants)))
+            })
+        };
+        let in_groups = held().map(|(range, traits, _)| (traits.groups, range));
+        self.groups.start_histograms(in_groups, exact);
+        let ranges: Vec<_> = held()
+            .map(|(range, traits, started)| (range, u32::from(traits.repeat), started))
             .collect();
-        self.groups.start_histograms(&self.rows, &self.gaps);
-        if let GapStore::Exact(exact) = &self.gaps {
-            for row in &mut self.rows {
-                let place = narrow(self.within.len());
-                if let Some(range) = row.gaps() {
-                    self.within
-                        .extend(self.context.gaps_within(exact.of(range)));
-                    row.keep(Some(place));
-                }
+        let mut rows = PackedRows::default();
+        for (instants, mut traits) in std::mem::take(&mut self.rows).into_requests() {
+            if let Some(range) = traits.gaps(instants.events) {
+                let counts = self.context.gaps_within(exact.of(range));
+                traits.kept = Some(keep_counts(&mut self.within, counts));
             }
+            rows.push(&instants, &traits);
         }
+        self.rows = rows;
         self.gaps.coarsen(&ranges);
     }
 
@@ -300,7 +301,10 @@ impl CellAccumulator {
                 repeat: record.repeat,
                 sent,
                 ended,
-                completed: instants.completed,
+                answered: instants
+                    .last
+                    .or(instants.closed)
+                    .filter(|_| instants.completed),
             });
         }
     }
@@ -309,14 +313,12 @@ impl CellAccumulator {
     /// begins.
     fn count_gaps(&mut self, record: &RequestRecord, instants: &Instants, groups: GroupSet) -> u32 {
         match &mut self.gaps {
-            GapStore::Exact(exact) => exact.push(record).start,
+            GapStore::Exact(exact) => exact.push(gaps(record)),
             GapStore::Coarse(coarse) => {
                 let request = GapBatch::of_record(record);
                 coarse.push(record.repeat, started(instants), &request);
                 self.groups.record_gaps(groups, &request);
-                let place = narrow(self.within.len());
-                self.within.extend(self.context.gaps_within(gaps(record)));
-                place
+                keep_counts(&mut self.within, self.context.gaps_within(gaps(record)))
             }
         }
     }
@@ -329,15 +331,13 @@ impl CellAccumulator {
     /// How the objectives stand with the requests that have ended so far, in the order they ended. Those that take longest are not among them, so that
     /// a miss is one, and what holds need not. Cost: as of that part of [`CellAccumulator::finish`].
     pub fn objectives(&self) -> Vec<SloOutcome> {
-        slo::Judge::new(self).outcomes()
+        slo::Judge::new(self, &self.rows.rows()).outcomes()
     }
 
     /// The values of a request metric so far, completed requests in the order they ended: what a precision rule looks at.
     pub fn values(&self, metric: Metric) -> Vec<f64> {
-        let completed = self.rows.iter().filter(|r| r.completed());
-        completed
-            .filter_map(|r| r.instants().value(metric))
-            .collect()
+        let completed = self.rows.iter().filter(|(i, _)| i.completed);
+        completed.filter_map(|(i, _)| i.value(metric)).collect()
     }
 
     /// The value of the measured request that was added last, where it completed and has one.
@@ -406,7 +406,8 @@ impl CellAccumulator {
 
     /// Computes everything. Cost: O(n log n) in requests and kept gaps.
     pub fn finish(mut self) -> CellSummary {
-        self.rows.sort_by_key(|row| (row.repeat(), row.started()));
+        let mut rows = std::mem::take(&mut self.rows).into_rows();
+        rows.sort_by_key(|row| (row.repeat(), row.started()));
         // A schedule of conversations starts one at its rate; how many requests that makes is the conversations' and the answers' doing.
         if let Load::Open { rate_per_s, .. } = &mut self.context.load
             && self.groups.tell("turn")
@@ -414,7 +415,7 @@ impl CellAccumulator {
             *rate_per_s = None;
         }
         let load = &self.context.load;
-        let repeats = rates::repeats(&self.rows, &self.warm, &self.context, &self.timeline);
+        let repeats = rates::repeats(&rows, &self.warm, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);
         let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);
         let inside = |row: &Row| {
@@ -423,11 +424,11 @@ impl CellAccumulator {
                     .get(&row.repeat())
                     .is_some_and(|w| w.contains(row.started()))
         };
-        let chosen: Vec<&Row> = self.rows.iter().filter(|row| inside(row)).collect();
+        let chosen: Vec<&Row> = rows.iter().filter(|row| inside(row)).collect();
         let metrics = distributions::of_rows(&chosen, &self.gaps, &steady, |_| true);
         let headline = self.context.headline();
         // Objectives are about everything that was planned, from the first due to the last end.
-        let judge = slo::Judge::new(&self);
+        let judge = slo::Judge::new(&self, &rows);
         let slos = judge.outcomes();
         let goodput = judge.goodput(rates::seconds_of(&repeats, &windows), &slos);
         let counts = Counts {
@@ -453,7 +454,7 @@ impl CellAccumulator {
             cap_hits: self.cap_hits,
             offered_rate_per_s: open_loop::sent(repeats.iter()),
             gaps_ks: if load.is_open() {
-                rates::gaps_ks(&self.rows)
+                rates::gaps_ks(&rows)
             } else {
                 None
             },
@@ -471,8 +472,13 @@ impl CellAccumulator {
     }
 }
 
-fn narrow(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
+/// Keeps how many gaps of a request are within each objective, and returns where.
+fn keep_counts(within: &mut PackedInts, counts: impl Iterator<Item = [usize; 2]>) -> u32 {
+    let place = u32::try_from(within.bytes()).unwrap_or(u32::MAX);
+    for count in counts.flatten() {
+        within.push(count as u64);
+    }
+    place
 }
 
 fn whole_ns(length: Nanos) -> u64 {

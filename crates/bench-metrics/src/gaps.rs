@@ -2,12 +2,11 @@
 
 mod coarse;
 
-use std::collections::BTreeMap;
-
 use bench_schema::{EventLog, Nanos, RequestRecord, Stamp};
 use coarse::{BLOCKS, CoarseGaps};
 
 use crate::latency::Within;
+use crate::packed::PackedInts;
 
 pub(crate) use coarse::{GapBatch, GapHistograms};
 
@@ -118,12 +117,8 @@ impl BoundWalk<'_> {
 
 // All gaps of a cell: exact up to a stated number, then histograms over blocks of requests.
 
-/// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. At most 55 MB.
+/// Gaps kept exactly; beyond it (8192 requests of 512 tokens) histograms take over. At most MEASURE.
 pub(crate) const EXACT: usize = 4 << 20;
-/// Tokens of an event where they are unknown.
-const UNKNOWN: u8 = u8::MAX;
-/// The length of a gap that does not fit.
-const WIDE: u32 = u32::MAX;
 
 /// Where a request's gaps lie in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,17 +127,25 @@ pub(crate) struct GapRange {
     pub(crate) len: u32,
 }
 
-/// Gaps kept one by one, in 5 bytes, or 13 once a stamp was not exact.
+/// Gaps kept one by one: most in the three or four bytes of their lengths, and three more where the stamp between two of them was not exact.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExactGaps {
-    /// In nanoseconds.
-    lengths: Vec<u32>,
-    tokens: Vec<u8>,
-    /// How much longer and how much shorter each may have been; empty while every stamp was exact.
-    ends: Vec<(u32, u32)>,
-    /// Those of which something does not fit: longer than four seconds, more than 254 tokens.
-    wide: BTreeMap<usize, Gap>,
+    ints: PackedInts,
+    len: usize,
+    any_bounded: bool,
 }
+
+/// What a kept gap begins with, in the lowest bits of its length: which tokens it brought, …
+const ONE_TOKEN: u64 = 0;
+const NOT_KNOWN: u64 = 1;
+const TOLD: u64 = 2;
+/// … whether its length did not fit and follows, …
+const WIDE: u64 = 4;
+/// … whether how much longer it may have been differs from how much shorter the one before may, …
+const LONGER: u64 = 8;
+/// … and whether it may have been shorter.
+const SHORTER: u64 = 16;
+const FLAG_BITS: u32 = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) enum GapStore {
@@ -159,7 +162,7 @@ impl Default for GapStore {
 
 impl GapStore {
     pub(crate) fn is_full(&self, limit: usize) -> bool {
-        matches!(self, Self::Exact(exact) if exact.lengths.len() > limit)
+        matches!(self, Self::Exact(exact) if exact.len > limit)
     }
 
     /// Turns the exact store into a coarse one; `requests` are their ranges, repeats and starts, in the order they ended.
@@ -175,49 +178,48 @@ impl GapStore {
 }
 
 impl ExactGaps {
-    pub(crate) fn push(&mut self, record: &RequestRecord) -> GapRange {
-        let start = self.lengths.len();
-        for gap in gaps(record) {
-            self.keep(gap);
+    /// Keeps the gaps of one answer, and returns where they begin.
+    pub(crate) fn push(&mut self, gaps: impl Iterator<Item = Gap>) -> u32 {
+        let start = u32::try_from(self.ints.bytes()).unwrap_or(u32::MAX);
+        let mut before = Nanos::ZERO;
+        for gap in gaps {
+            self.keep(gap, before);
+            before = gap.shorter;
         }
-        let narrow = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        GapRange {
-            start: narrow(start),
-            len: narrow(self.lengths.len() - start),
-        }
+        start
     }
 
-    fn keep(&mut self, gap: Gap) {
-        let at = self.lengths.len();
-        if gap.is_bounded() && self.ends.is_empty() {
-            self.ends = vec![(0, 0); at];
-        }
-        let narrow = |length: Nanos| u32::try_from(length.get()).unwrap_or(WIDE);
-        let tokens = gap.tokens.and_then(|k| u8::try_from(k).ok());
-        self.lengths.push(narrow(gap.length));
-        self.tokens.push(tokens.unwrap_or(UNKNOWN));
-        if gap.is_bounded() || !self.ends.is_empty() {
-            self.ends.push((narrow(gap.longer), narrow(gap.shorter)));
-        }
-        if self.at(at) != gap {
-            self.lengths[at] = WIDE;
-            self.wide.insert(at, gap);
-        }
-    }
-
-    fn at(&self, i: usize) -> Gap {
-        let length = |ns: u32| Nanos::new(i64::from(ns));
-        let (longer, shorter) = self.ends.get(i).copied().unwrap_or((0, 0));
-        let narrow = Gap {
-            length: length(self.lengths[i]),
-            longer: length(longer),
-            shorter: length(shorter),
-            tokens: Some(self.tokens[i])
-                .filter(|k| *k != UNKNOWN)
-                .map(u32::from),
+    /// `before` is how much shorter the gap before it may have been.
+    fn keep(&mut self, gap: Gap, before: Nanos) {
+        let mut flags = match gap.tokens {
+            Some(1) => ONE_TOKEN,
+            None => NOT_KNOWN,
+            Some(_) => TOLD,
         };
-        let wide = (self.lengths[i] == WIDE).then(|| self.wide.get(&i));
-        wide.flatten().copied().unwrap_or(narrow)
+        flags |= if gap.longer == before { 0 } else { LONGER };
+        flags |= if gap.shorter == Nanos::ZERO {
+            0
+        } else {
+            SHORTER
+        };
+        let length = u64::try_from(gap.length.get()).ok();
+        match length.filter(|ns| ns >> (u64::BITS - FLAG_BITS) == 0) {
+            Some(ns) => self.ints.push(ns << FLAG_BITS | flags),
+            None => {
+                self.ints.push(flags | WIDE);
+                self.ints.push_signed(gap.length.get());
+            }
+        }
+        if let Some(tokens) = gap.tokens.filter(|_| flags & TOLD != 0) {
+            self.ints.push(u64::from(tokens));
+        }
+        for (flag, bound) in [(LONGER, gap.longer), (SHORTER, gap.shorter)] {
+            if flags & flag != 0 {
+                self.ints.push_signed(bound.get());
+            }
+        }
+        self.len += 1;
+        self.any_bounded |= gap.is_bounded();
     }
 
     pub(crate) fn batch(&self, range: GapRange) -> GapBatch {
@@ -226,13 +228,40 @@ impl ExactGaps {
 
     /// The single gaps of one request.
     pub(crate) fn of(&self, range: GapRange) -> impl Iterator<Item = Gap> + '_ {
-        let start = range.start as usize;
-        (start..start + range.len as usize).map(|i| self.at(i))
+        let mut ints = self.ints.read_from(range.start as usize);
+        let mut before = Nanos::ZERO;
+        (0..range.len).map_while(move |_| {
+            let head = ints.unsigned()?;
+            let has = |flag| head & flag != 0;
+            let length = if has(WIDE) {
+                ints.signed()?
+            } else {
+                (head >> FLAG_BITS).cast_signed()
+            };
+            let tokens = match head & (TOLD | NOT_KNOWN) {
+                ONE_TOKEN => Some(1),
+                TOLD => u32::try_from(ints.unsigned()?).ok(),
+                _ => None,
+            };
+            let longer = if has(LONGER) {
+                Nanos::new(ints.signed()?)
+            } else {
+                before
+            };
+            let shorter = if has(SHORTER) { ints.signed()? } else { 0 };
+            before = Nanos::new(shorter);
+            Some(Gap {
+                length: Nanos::new(length),
+                longer,
+                shorter: before,
+                tokens,
+            })
+        })
     }
 
     /// Whether any stamp was not exact.
     pub(crate) fn any_bounded(&self) -> bool {
-        !self.ends.is_empty()
+        self.any_bounded
     }
 
     /// Inter-chunk latencies of one request, as stamped or at an end of what its stamps allow; and how many are not exact.

@@ -1,9 +1,9 @@
 //! Whether going on is of any use: a cell in which nearly everything fails ends early, and a slot that is told to wait waits.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use bench_schema::{Exchange, Nanos, Outcome};
+use bench_schema::{Exchange, Nanos, Outcome, Stamp};
 
 use crate::redact::Secrets;
 
@@ -11,6 +11,8 @@ use crate::redact::Secrets;
 const FIRST: u64 = 10;
 /// So many are needed before half of them counts.
 const FEWEST: u64 = 100;
+/// After this long without an answer, more failures than requests under way are enough too: some of the first may hang until their time limit.
+const PATIENCE: Nanos = Nanos::from_secs(10);
 
 /// Outcomes of a phase's requests as they come.
 #[derive(Debug, Default)]
@@ -18,6 +20,8 @@ pub(crate) struct Health {
     keep_going: bool,
     secrets: Secrets,
     begun: AtomicU64,
+    /// When the first one began, in nanoseconds.
+    since: AtomicI64,
     answered: AtomicU64,
     failed: AtomicU64,
     /// Of those that began first.
@@ -38,12 +42,23 @@ impl Health {
     }
 
     /// A request goes out; whether it is one of the first. Refusals end before answers do, so that the first to end say nothing.
-    pub(crate) fn begin(&self) -> bool {
-        self.begun.fetch_add(1, Ordering::Relaxed) < FIRST
+    pub(crate) fn begin(&self, now: Stamp) -> bool {
+        let before = self.begun.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            self.since.store(now.get(), Ordering::Relaxed);
+        }
+        before < FIRST
+    }
+
+    /// Whether nothing was answered for so long that `failed` failures, more than there are requests under way, are enough.
+    fn waited_in_vain(&self, failed: u64, now: Stamp) -> bool {
+        let since = Stamp::new(self.since.load(Ordering::Relaxed));
+        let under_way = self.begun.load(Ordering::Relaxed).saturating_sub(failed);
+        failed >= FIRST && failed > under_way && now - since >= PATIENCE
     }
 
     /// One request is over. What the client did not send, or cancelled, says nothing of the server.
-    pub(crate) fn note(&self, outcome: &Outcome, is_first: bool) {
+    pub(crate) fn note(&self, outcome: &Outcome, is_first: bool, now: Stamp) {
         match outcome {
             Outcome::Unsent { .. } | Outcome::Cancelled { .. } => return,
             Outcome::Completed => {
@@ -67,8 +82,8 @@ impl Health {
             how
         };
         self.how.get_or_init(told);
-        let hopeless =
-            (answered == 0 && first_failed >= FIRST) || (all >= FEWEST && 2 * failed > all);
+        let in_vain = answered == 0 && (first_failed >= FIRST || self.waited_in_vain(failed, now));
+        let hopeless = in_vain || (all >= FEWEST && 2 * failed > all);
         if hopeless && !self.keep_going {
             self.verdict.get_or_init(|| {
                 let how = told();

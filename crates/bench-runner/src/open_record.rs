@@ -95,7 +95,7 @@ impl OpenRecord {
     /// A worker has taken it up.
     pub(crate) fn begin(&mut self, due: Stamp, dispatched: Stamp, worker: u32) {
         self.sink.counters.started();
-        self.is_first = self.sink.health.begin();
+        self.is_first = self.sink.health.begin(dispatched);
         if let Some(record) = &mut self.record {
             record.due = due;
             record.dispatched = Some(dispatched);
@@ -129,7 +129,10 @@ impl Drop for OpenRecord {
     fn drop(&mut self) {
         if let Some(record) = self.record.take().filter(|_| self.handed_out) {
             self.sink.counters.ended(&record);
-            self.sink.health.note(&record.wire.outcome, self.is_first);
+            let now = record.last_instant();
+            self.sink
+                .health
+                .note(&record.wire.outcome, self.is_first, now);
             self.sink.recorder.request(record);
         }
     }

@@ -50,11 +50,17 @@ impl Secrets {
         let keys = (credentials.api_key.iter())
             .chain(&credentials.prometheus)
             .chain(&credentials.meet);
-        let headers = settings.target.header.iter().map(|header| &header.value);
+        let headers = || settings.target.header.iter();
         let mut whole: Vec<String> = keys
-            .chain(headers)
+            .chain(headers().map(|header| &header.value))
             .map(|secret| secret.expose().to_owned())
             .collect();
+        let with_parts = headers().filter(|header| has_parts(&header.name));
+        whole.extend(with_parts.flat_map(|header| parts(header.value.expose())));
+        let bodies = [&settings.workload.extra_body, &settings.versus.versus_body];
+        for (name, value) in bodies.into_iter().flatten().flatten() {
+            in_body(name, value, &mut whole);
+        }
         let (target, machines) = (&settings.target, &settings.machines);
         let pages = machines.server_metrics.iter().chain(&machines.dcgm);
         let addresses = target.url.iter().chain(&settings.versus.versus);
@@ -405,6 +411,45 @@ fn forms(secret: &str) -> Vec<String> {
 fn decoded(text: &str) -> String {
     let layer = Layer::of(text).read_on();
     String::from_utf8_lossy(layer.as_ref().map_or(text.as_bytes(), Layer::bytes)).into_owned()
+}
+
+/// Whether a header's value is made of parts that are secrets by themselves: cookies, and parameters of an authorization.
+fn has_parts(header: &str) -> bool {
+    let name = header.to_ascii_lowercase();
+    name == "cookie" || name.contains("authorization")
+}
+
+/// The values of `session=abc; other=def`.
+fn parts(value: &str) -> impl Iterator<Item = String> {
+    let parts = value.split([';', ',', ' ']);
+    let values = parts.filter_map(|part| Some(part.split_once('=')?.1.trim_matches('"')));
+    values.map(str::to_owned)
+}
+
+/// Words that the name of a secret has in a body.
+const SECRET_NAMES: [&str; 7] = [
+    "apikey",
+    "secret",
+    "password",
+    "authorization",
+    "credential",
+    "accesstoken",
+    "authtoken",
+];
+
+/// The texts in a body that are secrets by their names (`api_key`), which some gateways take there.
+fn in_body(name: &str, value: &Value, found: &mut Vec<String>) {
+    let plain = name.replace(['_', '-'], "").to_ascii_lowercase();
+    match value {
+        Value::String(text) if SECRET_NAMES.iter().any(|word| plain.contains(word)) => {
+            found.push(text.clone());
+        }
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| in_body(key, value, found)),
+        Value::Array(items) => items.iter().for_each(|item| in_body(name, item, found)),
+        _ => {}
+    }
 }
 
 /// What is secret in an address: `user:password` and the password alone, and the query's values, as they are written and decoded; and what basic authentication

@@ -781,15 +781,21 @@ fn errors_say_what_to_give_instead() {
 fn output_that_cannot_be_written_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let run = ended(folder.path(), &blank(), &both_cells(1.0));
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bench-report"))
-        .args(["render", text(&run)])
-        .stdout(full)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot write to standard output"), "{said}");
+    for args in [
+        &["render", text(&run)][..],
+        &["--help"],
+        &["export", "--help"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_bench-report"))
+            .args(args)
+            .stdout(full)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains("cannot write to standard output"), "{said}");
+    }
 }
 
 #[test]

@@ -37,8 +37,10 @@ pub(super) struct Repeat<'a> {
 pub(super) struct Carried {
     pub(super) repeat: u32,
     pub(super) sent: Stamp,
+    /// When the client was done with it.
     pub(super) ended: Stamp,
-    pub(super) completed: bool,
+    /// The last token of a whole answer.
+    pub(super) answered: Option<Stamp>,
 }
 
 /// A window of one repeat.
@@ -83,7 +85,9 @@ pub(super) fn repeats<'a>(
             stationarity: found.stationarity,
             in_flight,
             rows: run,
-            carried: carried().filter(|w| w.completed).map(|w| w.ended).collect(),
+            carried: carried()
+                .filter_map(|w| w.answered.filter(|at| *at > from))
+                .collect(),
             planned: open_loop::planned_seconds(context, run.len()),
         })
     })

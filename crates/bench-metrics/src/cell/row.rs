@@ -1,10 +1,11 @@
-//! One request in 64 bytes: a long run keeps one of these for each.
+//! One request in 64 bytes, as its cell is concluded.
 
 use bench_schema::{Metric, Nanos, Outcome, RequestRecord, Stamp};
 
 use crate::gaps::GapRange;
 use crate::latency::Instants;
 
+use super::packed_rows::Traits;
 use super::rows::GroupSet;
 use super::started;
 
@@ -30,7 +31,7 @@ pub(crate) struct Row {
     pub(crate) groups: GroupSet,
     repeat: u16,
     ended: Ended,
-    /// Counts as +∞: failed, timed out, truncated or never sent; or an answer without content, which has no latency that could be good.
+    /// See [`Row::is_lost`].
     pub(crate) lost: bool,
 }
 
@@ -108,26 +109,26 @@ fn after(from: Stamp, distance: u32) -> Option<Stamp> {
 }
 
 impl Row {
-    /// `kept` is where its gaps begin in the store, or what is kept in their place.
-    pub(crate) fn new(
-        record: &RequestRecord,
-        instants: Instants,
-        kept: Option<u32>,
-        groups: GroupSet,
-    ) -> Self {
+    pub(crate) fn new(instants: Instants, traits: Traits) -> Self {
         let mut row = Self::of(instants);
-        row.kept = kept.unwrap_or(NONE);
-        row.groups = groups;
-        row.repeat = u16::try_from(record.repeat).unwrap_or(u16::MAX);
-        if record.wire.outcome.is_stopped() {
+        row.kept = traits.kept.unwrap_or(NONE);
+        row.groups = traits.groups;
+        row.repeat = traits.repeat;
+        if traits.stopped {
             row.ended = Ended::Stopped;
         }
-        row.lost = match record.wire.outcome {
+        row.lost = traits.lost;
+        row
+    }
+
+    /// Whether a request counts as +∞: failed, timed out, truncated or never sent; or an answer without content, which has no latency that could be
+    /// good.
+    pub(crate) fn is_lost(record: &RequestRecord) -> bool {
+        match record.wire.outcome {
             Outcome::Completed => record.wire.events.is_empty(),
             Outcome::Cancelled { .. } => false,
             _ => true,
-        };
-        row
+        }
     }
 
     /// One that [`Row::instants`] has these of.
@@ -247,11 +248,6 @@ impl Row {
         (self.kept != NONE).then_some(self.kept)
     }
 
-    /// Its gaps are kept elsewhere, or no longer.
-    pub(crate) fn keep(&mut self, kept: Option<u32>) {
-        self.kept = kept.unwrap_or(NONE);
-    }
-
     /// When it was sent, or due where it never was. Rows are sorted by it, so that it is looked up many times.
     pub(crate) fn started(&self) -> Stamp {
         if let Some(whole) = self.rest.as_deref().and_then(|rest| rest.whole.as_deref()) {
@@ -282,4 +278,4 @@ impl Row {
 
 #[cfg(test)]
 #[path = "../../tests/unit/cell_row.rs"]
-mod tests;
+pub(super) mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bench_schema::{Counts, Distribution, GroupRecord, Metric, Origin, RequestRecord, SloOutcome};
 
 use crate::counts::CountKeeper;
-use crate::gaps::{GapBatch, GapHistograms, GapStore};
+use crate::gaps::{ExactGaps, GapBatch, GapHistograms, GapRange, GapStore};
 
 use super::row::Row;
 use super::{LengthCategories, distributions};
@@ -20,7 +20,7 @@ pub(crate) type GroupIds = [u16; 4];
 
 /// A set of groups that requests are in, by position in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GroupSet(u16);
+pub(crate) struct GroupSet(pub(super) u16);
 
 #[derive(Clone, Debug)]
 struct Group {
@@ -114,12 +114,13 @@ impl GroupTable {
     }
 
     /// Moves the gaps kept so far into one histogram per group; called once, before the exact store is given up.
-    pub(crate) fn start_histograms(&mut self, rows: &[Row], gaps: &GapStore) {
-        let GapStore::Exact(exact) = gaps else { return };
-        for row in rows {
-            if let Some(range) = row.gaps() {
-                self.record_gaps(row.groups, &exact.batch(range));
-            }
+    pub(crate) fn start_histograms(
+        &mut self,
+        requests: impl Iterator<Item = (GroupSet, GapRange)>,
+        exact: &ExactGaps,
+    ) {
+        for (groups, range) in requests {
+            self.record_gaps(groups, &exact.batch(range));
         }
     }
 

@@ -13,6 +13,7 @@ use crate::gaps::GapStore;
 use crate::latency::Within;
 use crate::num::{ceil_count, float, is_zero, mean};
 use crate::objective::{halfway, share_interval, share_of_parts, share_within, verdict};
+use crate::packed::PackedInts;
 use crate::quantile::{Dependence, Ranks, clusters_below};
 use crate::sample::Sample;
 use crate::summary::Clusters;
@@ -33,17 +34,17 @@ pub(super) struct Judge<'a> {
     headline: Origin,
     rows: &'a [Row],
     gaps: &'a GapStore,
-    within: &'a [Part],
+    within: &'a PackedInts,
     groups: &'a GroupTable,
     use_cases: BTreeMap<String, u16>,
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(cell: &'a CellAccumulator) -> Self {
+    pub(super) fn new(cell: &'a CellAccumulator, rows: &'a [Row]) -> Self {
         Self {
             slos: &cell.context.slos,
             headline: cell.context.headline(),
-            rows: &cell.rows,
+            rows,
             gaps: &cell.gaps,
             within: &cell.within,
             use_cases: cell.groups.use_cases(),
@@ -192,8 +193,12 @@ impl<'a> Judge<'a> {
         let on_gaps = self.slos.iter().filter(|slo| is_on_gaps(slo));
         let place = on_gaps.take_while(|other| *other != slo).count();
         let kept = |row: &Row| {
-            let first = usize::try_from(row.kept()?).ok()?;
-            self.within.get(first + place).copied()
+            let mut counts = self.within.read_from(usize::try_from(row.kept()?).ok()?);
+            for _ in 0..2 * place {
+                counts.unsigned()?;
+            }
+            let [num, den] = [counts.unsigned()?, counts.unsigned()?].map(|n| n as f64);
+            Some(Part { num, den })
         };
         let answered: Vec<f64> = rows.iter().filter_map(|row| Some(kept(row)?.den)).collect();
         let usual = mean(&answered).unwrap_or(1.0);

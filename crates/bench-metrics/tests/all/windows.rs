@@ -741,3 +741,19 @@ fn requests_that_the_cap_left_out_are_counted_from_the_measured_records() {
     let cell = summarise_cell(&records, open_at(20.0));
     assert_eq!((cell.cap_hits, cell.counts.unsent), (1, 2));
 }
+
+/// The response of a warm-up request may end after its last token, when the first measured request is due already.
+#[test]
+fn a_warm_up_answer_is_counted_where_its_last_token_came() {
+    let mut warm = even(0, 0.0, 50.0, 10.0, 4);
+    warm.phase = Phase::Warmup;
+    warm.wire.closed = Some(at(90.0));
+    let mut late = warm.clone();
+    late.wire.closed = Some(at(120.0));
+    let measured = even(0, 100.0, 50.0, 10.0, 4);
+    let of = |warm: &RequestRecord| {
+        let cell = summarise_cell([warm, &measured], closed(1));
+        cell.windows.whole.unwrap().requests_per_s
+    };
+    assert_near(Some(of(&late)), of(&warm), 1e-9);
+}

@@ -26,9 +26,8 @@ fn tokens() -> impl Strategy<Value = Option<u64>> {
     ])
 }
 
-proptest! {
-    #[test]
-    fn whatever_the_instants_are_a_row_has_them_again(
+prop_compose! {
+    pub(crate) fn instants()(
         due in stamps(),
         at in prop::array::uniform7(stamps()),
         bounds in prop::array::uniform3(lengths()),
@@ -36,8 +35,8 @@ proptest! {
         counts in prop::array::uniform2(tokens()),
         hidden_tokens in prop_oneof![Just(0), any::<u64>()],
         spans in prop::array::uniform2(prop::option::of(lengths())),
-    ) {
-        let instants = Instants {
+    ) -> Instants {
+        Instants {
             due: due.unwrap_or_default(),
             dispatched: at[0],
             sent: at[1],
@@ -56,7 +55,13 @@ proptest! {
             queue: spans[0],
             connect: spans[1],
             completed,
-        };
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_instants_are_a_row_has_them_again(instants in instants()) {
         let row = Row::of(instants.clone());
         prop_assert_eq!(row.started(), started(&instants));
         prop_assert_eq!(row.instants(), instants);

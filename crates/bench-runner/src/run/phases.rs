@@ -118,13 +118,15 @@ impl Run<'_> {
         let (cell, repeat) = (design.cell, design.repeat);
         let (mut before, mut measure) = (None, None);
         if let Some(warmup) = design.warmup {
-            let plan = self.warmup_plan(cell, repeat, warmup)?;
-            before = Some(self.made_ready(&plan, warmup.length, ends, tools).await?);
+            if let Some(plan) = self.opened(self.warmup_spec(cell, repeat, warmup)).await? {
+                before = Some(self.made_ready(&plan, warmup.length, ends, tools).await?);
+            }
         }
         if design.measure {
-            let plan = self.plan(cell, repeat)?;
             let length = cell.stop.duration;
-            measure = Some(self.made_ready(&plan, length, ends, tools).await?);
+            if let Some(plan) = self.opened(self.spec(cell, repeat)).await? {
+                measure = Some(self.made_ready(&plan, length, ends, tools).await?);
+            }
         }
         Ok((before, measure))
     }
@@ -226,12 +228,12 @@ impl Run<'_> {
         }
     }
 
-    fn warmup_plan(&self, cell: &Cell, repeat: u32, warmup: &WarmUp) -> Result<Plan, RunError> {
+    fn warmup_spec(&self, cell: &Cell, repeat: u32, warmup: &WarmUp) -> PlanSpec {
         let slots = match &warmup.load {
             Load::Closed { concurrency, .. } => u64::from(*concurrency),
             Load::Open { .. } => 0,
         };
-        self.plan_of(PlanSpec {
+        PlanSpec {
             load: warmup.load.clone(),
             requests: warmup.requests,
             fewest_units: slots,
@@ -239,16 +241,23 @@ impl Run<'_> {
             duration: warmup.length.filter(|_| warmup.requests.is_none()),
             phase: PhaseKind::Warmup,
             ..self.spec(cell, repeat)
-        })
+        }
     }
 
     /// The plan of one repeat of a cell.
     pub(super) fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, RunError> {
-        self.plan_of(self.spec(cell, repeat))
+        Plan::new(self.spec(cell, repeat), Arc::clone(&self.token_counter))
+            .map_err(RunError::Workload)
     }
 
-    fn plan_of(&self, spec: PlanSpec) -> Result<Plan, RunError> {
-        Plan::new(spec, Arc::clone(&self.token_counter)).map_err(RunError::Workload)
+    /// A plan whose dataset is opened on a thread of its own, for that may take long; nothing where the run is ended meanwhile.
+    async fn opened(&self, spec: PlanSpec) -> Result<Option<Plan>, RunError> {
+        let counter = Arc::clone(&self.token_counter);
+        let open = move || Plan::new(spec, counter).map_err(RunError::Workload);
+        tokio::select! {
+            () = self.stop.reached(Ending::Draining) => Ok(None),
+            plan = aside("dataset", open) => Ok(Some(plan??)),
+        }
     }
 
     pub(super) fn spec(&self, cell: &Cell, repeat: u32) -> PlanSpec {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bench_client::{Clock, Fetcher};
 use bench_hardware::{Gpus, Sampler, SamplerConfig, ServerProcess};
@@ -24,6 +25,9 @@ use crate::{Cell, RunError};
 
 /// Requests of a cell up to which the server may be asked for the length of each prompt.
 const MOST_ASKED: u64 = 10_000;
+
+/// A longer wait before the first request is explained.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// What is to be measured, and what keeps it alive.
 struct Found {
@@ -144,9 +148,9 @@ impl<'a> Run<'a> {
         cells: &[Cell],
     ) -> Result<Arc<dyn TokenCounter>, RunError> {
         if let Some(path) = &self.settings.workload.tokenizer {
-            return Ok(Arc::new(
-                HfTokenizer::open(path).map_err(RunError::Workload)?,
-            ));
+            let path = path.clone();
+            let open = move || HfTokenizer::open(&path).map_err(RunError::Workload);
+            return Ok(Arc::new(aside("tokenizer", open).await??));
         }
         let walkable = |cell: &Cell| cell.stop.requests.is_some_and(|n| n <= MOST_ASKED);
         if let Some(fetcher) = &self.server.fetcher
@@ -155,9 +159,16 @@ impl<'a> Run<'a> {
             let (fetcher, clock) = (fetcher.clone(), self.clock.clone());
             let model = self.server.target.model.clone();
             let ask = move || server::token_counter(&fetcher, &model, &clock);
-            return Ok(aside("tokenize", ask)
-                .await??
-                .unwrap_or_else(|| Arc::new(Words)));
+            let asked = aside("tokenize", ask);
+            tokio::pin!(asked);
+            let found = tokio::select! {
+                found = &mut asked => found,
+                () = tokio::time::sleep(SILENCE) => {
+                    self.progress.note("waiting for the server to answer /tokenize; --tokenizer makes that unnecessary");
+                    asked.await
+                }
+            };
+            return Ok(found??.unwrap_or_else(|| Arc::new(Words)));
         }
         Ok(Arc::new(Words))
     }

@@ -66,7 +66,7 @@ fn after(outcomes: &[(u64, bool)], keep_going: bool) -> Option<String> {
             } else {
                 failed(FailureKind::Status, Some(500)).outcome
             };
-            health.note(&outcome, health.begin());
+            health.note(&outcome, health.begin(Stamp::EPOCH), Stamp::EPOCH);
         }
     }
     health.verdict().map(str::to_owned)
@@ -89,14 +89,14 @@ fn a_cell_ends_when_its_first_requests_or_more_than_half_fail() {
 #[test]
 fn refusals_that_end_before_the_answers_do_are_not_the_first_requests() {
     let health = Health::new(false, Secrets::default());
-    let first: Vec<bool> = (0..9).map(|_| health.begin()).collect();
+    let first: Vec<bool> = (0..9).map(|_| health.begin(Stamp::EPOCH)).collect();
     let refused = failed(FailureKind::Status, Some(429)).outcome;
     // Four of nine are at work; the slots of the others ask again and again.
     for is_first in first.iter().skip(4) {
-        health.note(&refused, *is_first);
+        health.note(&refused, *is_first, Stamp::EPOCH);
     }
     for _ in 0..20 {
-        health.note(&refused, health.begin());
+        health.note(&refused, health.begin(Stamp::EPOCH), Stamp::EPOCH);
     }
     assert_eq!(health.verdict(), None);
 }
@@ -106,13 +106,21 @@ fn a_cell_that_ends_otherwise_tells_that_all_failed_and_how() {
     let health = Health::new(true, Secrets::default());
     assert_eq!(health.all_failed(), None);
     for kind in [FailureKind::Refused, FailureKind::Status] {
-        health.note(&failed(kind, None).outcome, health.begin());
+        health.note(
+            &failed(kind, None).outcome,
+            health.begin(Stamp::EPOCH),
+            Stamp::EPOCH,
+        );
     }
     assert_eq!(
         health.all_failed().unwrap(),
         "all 2 requests failed, including warm-up (no)"
     );
-    health.note(&Outcome::Completed, health.begin());
+    health.note(
+        &Outcome::Completed,
+        health.begin(Stamp::EPOCH),
+        Stamp::EPOCH,
+    );
     assert_eq!(health.all_failed(), None);
 }
 
@@ -121,8 +129,43 @@ fn what_the_client_itself_did_not_send_or_cancelled_is_no_failure() {
     let health = Health::new(false, Secrets::default());
     let reason = String::new;
     for _ in 0..1000 {
-        health.note(&Outcome::Unsent { reason: reason() }, false);
-        health.note(&Outcome::Cancelled { reason: reason() }, health.begin());
+        health.note(&Outcome::Unsent { reason: reason() }, false, Stamp::EPOCH);
+        health.note(
+            &Outcome::Cancelled { reason: reason() },
+            health.begin(Stamp::EPOCH),
+            Stamp::EPOCH,
+        );
+    }
+    assert_eq!(health.verdict(), None);
+}
+
+/// Three of the first ten hang; the slots of the others are refused again and again.
+#[test]
+fn a_cell_whose_first_requests_hang_while_all_others_fail_ends_after_ten_seconds() {
+    let health = Health::new(false, Secrets::default());
+    let refused = failed(FailureKind::Refused, None).outcome;
+    let at = |seconds| Stamp::EPOCH + Nanos::from_secs(seconds);
+    let first: Vec<bool> = (0..8).map(|_| health.begin(at(0))).collect();
+    for is_first in first.iter().skip(3) {
+        health.note(&refused, *is_first, at(0));
+    }
+    for seconds in 1..10 {
+        health.note(&refused, health.begin(at(seconds)), at(seconds));
+    }
+    assert_eq!(health.verdict(), None, "a slow server may still answer");
+    health.note(&refused, health.begin(at(10)), at(10));
+    assert!(health.verdict().is_some());
+}
+
+#[test]
+fn a_few_failures_beside_many_long_answers_end_nothing() {
+    let health = Health::new(false, Secrets::default());
+    let broken = failed(FailureKind::Status, Some(500)).outcome;
+    for _ in 0..256 {
+        health.begin(Stamp::EPOCH);
+    }
+    for seconds in 0..60 {
+        health.note(&broken, false, Stamp::EPOCH + Nanos::from_secs(seconds));
     }
     assert_eq!(health.verdict(), None);
 }

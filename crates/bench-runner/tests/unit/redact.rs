@@ -132,3 +132,27 @@ fn a_whole_result_is_without_them_and_can_be_read() {
     assert!(!stored.contains("sk-abcdef") && RunRecord::from_json(&stored).is_ok());
     assert_eq!(run.server.models, ["***"]);
 }
+
+#[test]
+fn keys_in_a_body_are_secrets_by_their_names() {
+    let secrets = secrets(&[
+        "--extra-body",
+        r#"{"api_key": "sk-in-body-1", "user": {"auth-token": ["sk-in-body-2"]}, "stop": "a-stop-word"}"#,
+    ]);
+    let said = "sk-in-body-1, sk-in-body-2, a-stop-word";
+    assert_eq!(secrets.hidden(said), "***, ***, a-stop-word");
+}
+
+#[test]
+fn each_cookie_and_each_parameter_of_an_authorization_is_a_secret() {
+    let secrets = secrets(&[
+        "--header",
+        "Cookie: session=abc-123-def; other=ghi-456-jkl",
+        "--header",
+        "Proxy-Authorization: Digest nonce=\"n0nce-789\", uri=/",
+        "--header",
+        "x-model: name=llama-70b",
+    ]);
+    let said = "abc-123-def ghi-456-jkl n0nce-789 llama-70b";
+    assert_eq!(secrets.hidden(said), "*** *** *** llama-70b");
+}

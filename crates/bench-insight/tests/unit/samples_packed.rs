@@ -1,0 +1,47 @@
+use proptest::prelude::*;
+
+use super::*;
+
+prop_compose! {
+    fn sample()(
+        (id, repeat, endpoint) in (any::<u64>(), 0_u32..3, 0_u32..3),
+        at in prop::array::uniform3(any::<i64>()),
+        ttft in prop::option::of(0_i64..1 << 52),
+        counts in prop::array::uniform4(prop::option::of(any::<u32>())),
+        events in any::<u32>(),
+        stalls in prop::collection::vec((any::<i64>(), 0_i64..1 << 52), 0..3),
+        use_case in prop::option::of("[a-c]"),
+        replaced in any::<bool>(),
+    ) -> RequestSample {
+        let [input_tokens, output_tokens, hidden_tokens, cached_tokens] = counts;
+        let ns = |ns: i64| Nanos::new(ns).as_f64();
+        RequestSample {
+            id,
+            repeat,
+            due: Stamp::new(at[0]),
+            start: Stamp::new(at[1]),
+            end: Stamp::new(at[2]),
+            ttft: ttft.map(ns),
+            input_tokens,
+            output_tokens,
+            events,
+            hidden_tokens,
+            cached_tokens,
+            endpoint,
+            stalls: stalls.into_iter().map(|(at, gap)| (Stamp::new(at), ns(gap))).collect(),
+            use_case: use_case.map(Box::from),
+            replaced,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn requests_come_out_as_they_went_in(requests in prop::collection::vec(sample(), 0..20)) {
+        let mut packed = PackedSamples::default();
+        requests.iter().for_each(|request| packed.push(request));
+        prop_assert_eq!(packed.len(), requests.len());
+        let again: Vec<RequestSample> = packed.into_requests().collect();
+        prop_assert_eq!(again, requests);
+    }
+}
