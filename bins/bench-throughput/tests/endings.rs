@@ -204,7 +204,7 @@ fn a_deadline_ends_a_run_whose_server_never_answers_the_first_request() -> Resul
     let mut said = String::new();
     let mut stderr = child.0.stderr.take().ok_or("no stderr")?;
     stderr.read_to_string(&mut said)?;
-    assert!(said.contains("error: --deadline 1s was over"), "{said}");
+    assert!(said.contains("error: --deadline 1s passed"), "{said}");
     assert!(!run.exists());
     Ok(())
 }
@@ -273,7 +273,10 @@ fn a_signal_while_the_page_is_made_leaves_it_out() -> Result {
     send(&child, Signal::TERM)?;
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("SIGTERM: report.html is left out"), "{said}");
+    assert!(
+        said.contains("SIGTERM: report.html was not written"),
+        "{said}"
+    );
     assert!(output.status.code().is_some_and(|code| code != 1), "{said}");
     assert!(stored(&run)?.complete && !run.join("report.html").exists());
     Ok(())

@@ -263,8 +263,7 @@ fn the_others_go_on_without_a_shard_that_was_killed() -> Result {
         came_to_the_end(&output);
         // what is left of it is to be merged too
         let said = stderr(&output);
-        let command =
-            said.contains("2 of 3 shards came to the end") && said.contains("shard-2 --out");
+        let command = said.contains("2 of 3 shards finished") && said.contains("shard-2 --out");
         assert_eq!(command, index == 0, "{said}");
         let found = stored(&run(index))?;
         let lost = found

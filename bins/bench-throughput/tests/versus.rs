@@ -116,7 +116,7 @@ fn what_two_sides_cannot_have_is_refused() -> Result {
         Ok(stderr(&output))
     };
     assert!(refused(&["--salt", "never"])?.contains("prefix cache"));
-    assert!(refused(&["--shard", "0/2"])?.contains("two sides"));
+    assert!(refused(&["--shard", "0/2"])?.contains("two servers"));
     let alone = bench(&["--blocks", "4"]).output()?;
     assert!(stderr(&alone).contains("versus"), "{}", stderr(&alone));
     Ok(())

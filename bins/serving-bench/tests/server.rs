@@ -221,7 +221,7 @@ fn settings_are_measured_once_and_the_faster_one_is_best_whatever_does_not_start
     let other = settings(&out, &["--seed", "9"]).output().unwrap();
     assert_eq!(other.status.code(), Some(2));
     assert!(
-        stderr(&other).contains("another `seed`"),
+        stderr(&other).contains("different `seed`"),
         "{}",
         stderr(&other)
     );

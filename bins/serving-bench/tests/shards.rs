@@ -93,7 +93,7 @@ fn without_the_program_that_merges_each_shows_its_own_and_shard_0_says_what_to_d
         said.contains("shard 0 cannot merge: bench-report: "),
         "{said}"
     );
-    assert!(said.contains("2 of 2 shards came to the end"), "{said}");
+    assert!(said.contains("2 of 2 shards finished"), "{said}");
     assert!(said.contains("bench-report merge "), "{said}");
     assert_eq!(planned(&shards[0]) + planned(&shards[1]), 30);
 }

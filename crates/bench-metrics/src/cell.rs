@@ -342,8 +342,8 @@ impl CellAccumulator {
 
     /// The value of the measured request that was added last, where it completed and has one.
     pub fn latest(&self, metric: Metric) -> Option<f64> {
-        let last = self.rows.last().filter(|row| row.completed())?;
-        last.instants().value(metric)
+        let newest = self.rows.newest().filter(|i| i.completed)?;
+        newest.value(metric)
     }
 
     /// Client lag and the exactness of stamps.

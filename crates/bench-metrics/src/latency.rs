@@ -4,7 +4,7 @@ use bench_schema::{Channel, Metric, Nanos, Outcome, RequestRecord, Stamp};
 
 /// The instants and counts of one request that its latencies are made from: what is kept of a record once its events were
 /// counted. About 150 bytes, so that a million requests fit in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
     /// When the schedule wanted it to start.
     pub due: Stamp,

@@ -48,6 +48,7 @@ pub(crate) struct PackedRows {
     ints: PackedInts,
     len: usize,
     last: Before,
+    newest: Option<Instants>,
 }
 
 /// What a request is told from: the one before it.
@@ -61,7 +62,7 @@ struct Before {
 }
 
 /// Numbers that a request may lack.
-const NUMBERS: usize = 17;
+const NUMBERS: usize = 18;
 /// What it is, in the bits above those that tell which numbers it has.
 const COMPLETED: u64 = 1 << NUMBERS;
 const STOPPED: u64 = 2 << NUMBERS;
@@ -87,6 +88,7 @@ impl Before {
             bound(i.second_bound),
             bound(i.last_bound),
             i.tokens.map(tokens),
+            (i.hidden_tokens != 0).then(|| i.hidden_tokens.cast_signed()),
             i.input_tokens.map(u64::cast_signed),
             i.queue.map(Nanos::get),
             i.connect.map(Nanos::get),
@@ -116,6 +118,7 @@ impl Before {
             second_bound,
             last_bound,
             tokens,
+            hidden_tokens,
             input_tokens,
             queue,
             connect,
@@ -143,6 +146,7 @@ impl Before {
             last_bound: bound(last_bound),
             events,
             tokens: tokens.map(|n| n.cast_unsigned().wrapping_add(events)),
+            hidden_tokens: hidden_tokens.map_or(0, i64::cast_unsigned),
             input_tokens: input_tokens.map(i64::cast_unsigned),
             queue: queue.map(Nanos::new),
             connect: connect.map(Nanos::new),
@@ -221,6 +225,12 @@ impl PackedRows {
         }
         self.last = self.last.next(instants.due, flags, traits);
         self.len += 1;
+        self.newest = Some(*instants);
+    }
+
+    /// The request that was pushed last.
+    pub(crate) fn newest(&self) -> Option<&Instants> {
+        self.newest.as_ref()
     }
 
     /// The requests in the order in which they were pushed.

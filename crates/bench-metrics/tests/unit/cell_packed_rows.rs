@@ -51,6 +51,7 @@ fn a_request_takes_less_than_forty_bytes() {
             last_bound: Nanos::new(45_678),
             events: 4,
             tokens: Some(4),
+            hidden_tokens: 0,
             input_tokens: Some(512),
             queue: None,
             connect: None,

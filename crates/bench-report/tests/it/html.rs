@@ -102,7 +102,7 @@ fn a_limit_for_a_use_case_is_none_for_all_requests() {
     }
     let page = page(&run);
     assert!(
-        title(&page, "cdf").starts_with("Nine in ten requests of "),
+        title(&page, "cdf").starts_with("90 % of the requests of "),
         "{}",
         title(&page, "cdf")
     );
