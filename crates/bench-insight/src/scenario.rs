@@ -339,31 +339,23 @@ fn finding(scenario: &Scenario, outcome: &ScenarioOutcome, run: &RunRecord) -> O
     let label = run
         .cell(&worst.cell)
         .map_or(worst.cell.as_str(), |cell| cell.label.as_str());
+    let name = &scenario.name;
+    let over = text::percent(measured / worst.slo.limit - 1.0);
     let (code, severity, claim) = match outcome.verdict {
         SloVerdict::Pass => (
             Answer::ScenarioMet,
             0.0,
-            format!(
-                "scenario `{}` can be served: {what} in {label}",
-                scenario.name
-            ),
+            format!("scenario `{name}` can be served: {what} in {label}"),
         ),
         SloVerdict::Fail => (
             Answer::ScenarioMissed,
             1.0,
-            format!(
-                "scenario `{}` cannot be served: {what}, {} over",
-                scenario.name,
-                text::percent(measured / worst.slo.limit - 1.0)
-            ),
+            format!("scenario `{name}` cannot be served: {what}, {over} over"),
         ),
         SloVerdict::CannotTell => (
             Answer::ScenarioUndecided,
             0.0,
-            format!(
-                "cannot tell whether scenario `{}` can be served: {what}",
-                scenario.name
-            ),
+            format!("cannot tell whether scenario `{name}` can be served: {what}"),
         ),
     };
     let mut found = Draft::new(code, severity)

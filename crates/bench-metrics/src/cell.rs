@@ -418,11 +418,9 @@ impl CellAccumulator {
         let repeats = rates::repeats(&rows, &self.warm, &self.context, &self.timeline);
         let steady = rates::steady_windows(&repeats);
         let windows = rates::window_rates(&repeats, &steady, load, &self.timeline);
+        let within = |w: &Window, row: &Row| w.contains(row.started());
         let inside = |row: &Row| {
-            steady.is_empty()
-                || steady
-                    .get(&row.repeat())
-                    .is_some_and(|w| w.contains(row.started()))
+            steady.is_empty() || steady.get(&row.repeat()).is_some_and(|w| within(w, row))
         };
         let chosen: Vec<&Row> = rows.iter().filter(|row| inside(row)).collect();
         let metrics = distributions::of_rows(&chosen, &self.gaps, &steady, |_| true);

@@ -203,12 +203,11 @@ impl ExactGaps {
             SHORTER
         };
         let length = u64::try_from(gap.length.get()).ok();
-        match length.filter(|ns| ns >> (u64::BITS - FLAG_BITS) == 0) {
-            Some(ns) => self.ints.push(ns << FLAG_BITS | flags),
-            None => {
-                self.ints.push(flags | WIDE);
-                self.ints.push_signed(gap.length.get());
-            }
+        if let Some(ns) = length.filter(|ns| ns >> (u64::BITS - FLAG_BITS) == 0) {
+            self.ints.push(ns << FLAG_BITS | flags);
+        } else {
+            self.ints.push(flags | WIDE);
+            self.ints.push_signed(gap.length.get());
         }
         if let Some(tokens) = gap.tokens.filter(|_| flags & TOLD != 0) {
             self.ints.push(u64::from(tokens));

@@ -102,6 +102,17 @@ impl<I: Iterator<Item: AsRef<[u8]>>> IntReader<I> {
         let n = self.unsigned()?;
         Some((n >> 1).cast_signed() ^ -(n & 1).cast_signed())
     }
+
+    /// The next `N` numbers that may be negative, without those whose bit in `there` is not set: they were not pushed.
+    pub fn present<const N: usize>(&mut self, there: u64) -> Option<[Option<i64>; N]> {
+        let mut numbers = [None; N];
+        for (bit, number) in numbers.iter_mut().enumerate() {
+            if there >> bit & 1 != 0 {
+                *number = Some(self.signed()?);
+            }
+        }
+        Some(numbers)
+    }
 }
 
 #[cfg(test)]

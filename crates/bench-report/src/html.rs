@@ -99,7 +99,10 @@ impl Page {
             self.section(section.id, section.title);
             // one that no other stands beside takes the whole width
             let narrow = all.iter().filter(|figure| !is_tall(figure));
-            let alone = narrow.clone().last().filter(|_| narrow.count() % 2 == 1);
+            let alone = narrow
+                .clone()
+                .next_back()
+                .filter(|_| narrow.count() % 2 == 1);
             let is_alone = |figure| alone.is_some_and(|alone| std::ptr::eq(alone, figure));
             self.push(
                 &html! { div.charts { @for figure in all { (chart(figure, is_alone(figure))) } } },

@@ -118,12 +118,6 @@ impl PackedSamples {
             let due = before.due.wrapping_add(ints.signed()?);
             let start = due.wrapping_add(ints.signed()?);
             let end = start.wrapping_add(ints.signed()?);
-            let mut numbers = [None; NUMBERS];
-            for (bit, number) in numbers.iter_mut().enumerate() {
-                if flags >> bit & 1 != 0 {
-                    *number = Some(ints.signed()?);
-                }
-            }
             let [
                 ttft,
                 input,
@@ -135,7 +129,7 @@ impl PackedSamples {
                 use_case,
                 stalls,
                 events,
-            ] = numbers;
+            ] = ints.present::<NUMBERS>(flags)?;
             let count = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
             before = Before {
                 flags,

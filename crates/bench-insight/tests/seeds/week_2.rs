@@ -258,7 +258,7 @@ fn requests_of_all_lengths_meet_a_limit_up_to_where_the_line_meets_it() {
     // 10.2 ms a token, and every tenth answer a tenth slower
     let request = |i: u32| {
         let tokens = 10 + 5 * i;
-        let slower = if i % 10 == 0 { 1.1 } else { 1.0 };
+        let slower = if i.is_multiple_of(10) { 1.1 } else { 1.0 };
         bench_insight::RequestSample {
             id: u64::from(i),
             start: second(f64::from(i) * 10.0),

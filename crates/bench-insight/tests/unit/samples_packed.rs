@@ -39,7 +39,9 @@ proptest! {
     #[test]
     fn requests_come_out_as_they_went_in(requests in prop::collection::vec(sample(), 0..20)) {
         let mut packed = PackedSamples::default();
-        requests.iter().for_each(|request| packed.push(request));
+        for request in &requests {
+            packed.push(request);
+        }
         prop_assert_eq!(packed.len(), requests.len());
         let again: Vec<RequestSample> = packed.into_requests().collect();
         prop_assert_eq!(again, requests);

@@ -104,7 +104,7 @@ impl Before {
         due: Stamp,
         events: u64,
         flags: u64,
-        numbers: [Option<i64>; NUMBERS],
+        numbers: &[Option<i64>; NUMBERS],
     ) -> (Instants, Traits) {
         let [
             dispatched,
@@ -125,7 +125,7 @@ impl Before {
             kept,
             groups,
             repeat,
-        ] = numbers;
+        ] = *numbers;
         let at = |from: Stamp, distance: Option<i64>| {
             Some(Stamp::new(from.get().wrapping_add(distance?)))
         };
@@ -266,13 +266,8 @@ fn unpack<I: Iterator<Item: AsRef<[u8]>>>(
         let flags = ints.unsigned()? ^ before.flags;
         let due = Stamp::new(before.due.wrapping_add(ints.signed()?));
         let events = ints.unsigned()?;
-        let mut numbers = [None; NUMBERS];
-        for (bit, number) in numbers.iter_mut().enumerate() {
-            if flags >> bit & 1 != 0 {
-                *number = Some(ints.signed()?);
-            }
-        }
-        let (instants, traits) = before.request(due, events, flags, numbers);
+        let numbers = ints.present(flags)?;
+        let (instants, traits) = before.request(due, events, flags, &numbers);
         before = before.next(due, flags, &traits);
         Some((instants, traits))
     })

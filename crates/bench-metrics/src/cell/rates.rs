@@ -188,10 +188,7 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
     if seconds <= 0.0 || counted_seconds <= 0.0 {
         return None;
     }
-    let area = |s: &Span<'_>| {
-        s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
-    };
-    let mean_in_flight = spans.iter().map(area).sum::<f64>() / seconds;
+    let mean_in_flight = mean_in_flight(spans, seconds);
     let (offered, served) = open_loop::rates(spans.iter().map(|span| span.repeat), load);
     let steady = spans.iter().all(|s| s.steady);
     let counted = counted_out(spans, seconds, load, timeline);
@@ -202,8 +199,8 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         (false, true) => by_littles_law(spans, mean_in_flight, 0.0, &counted),
         (false, false) => by_cycle(spans, load, &counted),
     };
-    let completed = spans.iter().flat_map(Span::rows).filter(|r| r.completed());
-    let (requests, completed) = (spans.iter().flat_map(Span::rows).count(), completed.count());
+    let rows = || spans.iter().flat_map(Span::rows);
+    let (requests, completed) = (rows().count(), rows().filter(|r| r.completed()).count());
     let even = offered.map(|offered| offered * float(completed) / float(requests));
     let (requests_per_s, requests_per_s_interval) = at_most(even, known.unwrap_or(counted));
     // Where requests are followed to their ends their tokens are of the time that they stand for, as their rate is.
@@ -244,6 +241,14 @@ fn rates(spans: &[Span<'_>], load: &Load, timeline: &Timeline) -> Option<Rates> 
         mean_in_flight,
         peak_in_flight: peak(spans),
     })
+}
+
+/// Requests in flight over the spans, each weighted by its length.
+fn mean_in_flight(spans: &[Span<'_>], seconds: f64) -> f64 {
+    let area = |s: &Span<'_>| {
+        s.repeat.in_flight.mean(s.window).unwrap_or(0.0) * s.window.length().as_secs_f64()
+    };
+    spans.iter().map(area).sum::<f64>() / seconds
 }
 
 /// No more is served than was offered and answered: few requests, or many at once, end in less time than they stand for.

@@ -185,7 +185,7 @@ impl Row {
     pub(crate) fn instants(&self) -> Instants {
         let rest = self.rest.as_deref();
         if let Some(whole) = rest.and_then(|rest| rest.whole.as_deref()) {
-            return whole.clone();
+            return *whole;
         }
         let count = |n: u32| (n != NONE).then(|| u64::from(n));
         let dispatched = after(self.due, self.dispatched);

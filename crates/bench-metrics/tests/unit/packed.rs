@@ -26,7 +26,9 @@ proptest! {
     #[test]
     fn unsigned_numbers_too(numbers in prop::collection::vec(any::<u64>(), 0..50)) {
         let mut packed = PackedInts::default();
-        numbers.iter().for_each(|n| packed.push(*n));
+        for n in &numbers {
+            packed.push(*n);
+        }
         let mut reader = packed.into_reader();
         let again: Vec<u64> = std::iter::from_fn(|| reader.unsigned()).collect();
         prop_assert_eq!(again, numbers);

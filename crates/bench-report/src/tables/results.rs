@@ -141,14 +141,17 @@ fn is_of_tokens(cell: &CellRecord, row: &ScalingRow) -> bool {
 
 /// Each level held against the first: what proportional scaling would give, what more load gained, and what it cost.
 pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
+    let gained = |cell| scaling_row(run, cell).filter(|row| row.throughput_gain.is_some());
     let members = run.cells.iter();
-    let members = members.filter_map(|cell| Some((cell, scaling_row(run, cell)?)));
     let members: Vec<_> = members
-        .filter(|(_, row)| row.throughput_gain.is_some())
+        .filter_map(|cell| Some((cell, gained(cell)?)))
         .collect();
     let (first, base) = *members.first()?;
-    let is_of_tokens = is_of_tokens(first, base);
-    let unit = if is_of_tokens { "tok/s" } else { "req/s" };
+    let (what, unit) = if is_of_tokens(first, base) {
+        ("output", "tok/s")
+    } else {
+        ("requests", "req/s")
+    };
     let change = |cell: &CellRecord, then: &CellRecord, figure: Pick| {
         let of = |cell: &CellRecord| figure(cell.headline(Metric::E2e)?);
         (cell.id != then.id).then_some(())?;
@@ -165,9 +168,7 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
         })
         .count("n", |step| answers(step.cell))
         .number(("output", "tokens"), |step| tokens(step.cell))
-        .number(("output", "tok/s"), move |step| {
-            Some(step.row.value).filter(|_| is_of_tokens)
-        })
+        .number((what, unit), |step| Some(step.row.value))
         .number(("at linear scaling", unit), move |step| linear(step.row))
         .number(("scaling", "×"), |step| step.row.scaling_factor)
         .percent("efficiency", |step| step.row.efficiency)
@@ -197,12 +198,8 @@ pub(crate) fn scaling(run: &RunRecord) -> Option<Table> {
     let before = std::iter::once(None).chain(members.iter().copied().map(Some));
     let steps = members.iter().zip(before);
     let steps = steps.map(|(&(cell, row), before)| Step { cell, row, before });
-    let title = format!(
-        "Change relative to {}, {}",
-        label(first),
-        population_words(run)
-    );
-    let table = sheet.rows(title, steps)?;
+    let (first, population) = (label(first), population_words(run));
+    let table = sheet.rows(format!("Change relative to {first}, {population}"), steps)?;
     (table.rows.len() > 1).then_some(table)
 }
 

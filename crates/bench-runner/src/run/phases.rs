@@ -117,10 +117,10 @@ impl Run<'_> {
     ) -> Result<(Option<Part>, Option<Part>), RunError> {
         let (cell, repeat) = (design.cell, design.repeat);
         let (mut before, mut measure) = (None, None);
-        if let Some(warmup) = design.warmup {
-            if let Some(plan) = self.opened(self.warmup_spec(cell, repeat, warmup)).await? {
-                before = Some(self.made_ready(&plan, warmup.length, ends, tools).await?);
-            }
+        if let Some(warmup) = design.warmup
+            && let Some(plan) = self.opened(self.warmup_spec(cell, repeat, warmup)).await?
+        {
+            before = Some(self.made_ready(&plan, warmup.length, ends, tools).await?);
         }
         if design.measure {
             let length = cell.stop.duration;
