@@ -19,7 +19,7 @@ use crate::view;
 ///
 /// A rule whose input was not measured does not speak. The same rule in several cells gives one reason for each verdict, that of the worst cell;
 /// it names the others. A run that was cut short is never trusted, nor is one that measured nothing.
-/// `docs/metrics.md` (Trust) lists the rules with their limits.
+/// `docs/insight.md` (Trust) lists the rules with their limits.
 pub fn trust(facts: &TrustFacts<'_>, cells: &[CellRecord]) -> Trust {
     let mut reasons = Vec::new();
     reasons.extend(of_the_run(facts, cells));

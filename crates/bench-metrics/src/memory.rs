@@ -9,7 +9,7 @@
 use crate::num::float;
 use crate::tables::normal_quantile;
 
-/// Standard errors of ρ that are added to it. By simulation (`docs/metrics.md`): without them 30 requests of ρ 0.5 have intervals that
+/// Standard errors of ρ that are added to it. By simulation (`docs/verification.md`): without them 30 requests of ρ 0.5 have intervals that
 /// hold 88 times in 100, with them 93 times, and those of 100 independent ones
 /// are 6 % wider.
 const CAUTION: f64 = 0.7;

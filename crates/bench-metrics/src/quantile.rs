@@ -9,7 +9,7 @@
 //! A tail has few values, and how they cluster is seen badly from them alone. The median shows it well, and tails depend less
 //! than the median does: so dependence is never taken as less than the median's to the power 0.8, nor than the memory that the values
 //! below the median show makes of this quantile. That exponent is no theory; it was chosen by simulation on autoregressive values
-//! (`docs/metrics.md` has the coverage).
+//! (`docs/verification.md` has the coverage).
 
 use crate::blocks::{BlockMean, Part};
 use crate::estimate::Estimate;

@@ -9,7 +9,7 @@
 //! values as its own dependence in time leaves, less where stages scatter about the curve more than that, and less the further it is
 //! from the crossing, where no line holds. The interval of c is that of its marginal distribution with b free (log-normal, about what queues have). With all
 //! values within, or all beyond, the same likelihood has one open side, which is how the search knows where to go: twice, or half.
-//! `docs/metrics.md` has what it covers, and an architecture decision record why it is no bisection and no isotonic regression.
+//! `docs/verification.md` has what it covers, and an architecture decision record why it is no bisection and no isotonic regression.
 
 use bench_schema::Share;
 

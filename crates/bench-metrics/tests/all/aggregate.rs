@@ -478,7 +478,7 @@ fn tokens_of_requests_cut_off_at_the_end_still_count_as_output() {
 }
 
 #[test]
-#[ignore = "takes half a minute with --release: 500 million gaps; time and memory stand in docs/metrics.md"]
+#[ignore = "takes half a minute with --release: 500 million gaps; time and memory are in docs/verification.md"]
 fn a_million_requests_of_500_tokens_are_summarised_in_bounded_memory() {
     let mut cell = CellAccumulator::new(closed(1_000));
     let template = even(0, 0.0, 40.0, 10.0, 500);

@@ -52,7 +52,7 @@ fn known_differences_are_found() {
 }
 
 #[test]
-#[ignore = "the long version of the two above, whose figures stand in docs/metrics.md: run with --release, takes minutes"]
+#[ignore = "the long version of the two above, whose figures are in docs/verification.md: run with --release, takes minutes"]
 fn long_false_alarms_and_power() {
     for (name, compare) in [("means", means as Compare), ("p95", p95s as Compare)] {
         for (n, memory) in [(200, 0.0), (600, 0.0), (600, 0.5), (2_000, 0.8)] {

@@ -309,7 +309,7 @@ fn the_share_that_meets_an_objective_is_covered() {
 }
 
 #[test]
-#[ignore = "the long version, whose figures stand in docs/metrics.md: takes minutes"]
+#[ignore = "the long version, whose figures are in docs/verification.md: takes minutes"]
 fn long_coverage_of_attainment() {
     for n in [1_500, 400, 100, 30] {
         let trials = (60_000 / n as u64).clamp(40, 1_000);
@@ -338,7 +338,7 @@ fn intervals_that_ignore_the_memory_do_not_cover() {
 }
 
 #[test]
-#[ignore = "the long version, whose figures stand in docs/metrics.md: run with --release, takes a minute"]
+#[ignore = "the long version, whose figures are in docs/verification.md: run with --release, takes a minute"]
 fn long_coverage_tables() {
     for (n, memory, shape) in CELLS {
         let seen = shown(n, memory, shape, 1_000);
@@ -469,7 +469,7 @@ fn the_rate_of_a_closed_loop_is_covered_and_never_by_an_interval_that_tells_noth
 }
 
 #[test]
-#[ignore = "the long version, whose figures stand in docs/metrics.md: takes a minute"]
+#[ignore = "the long version, whose figures are in docs/verification.md: takes a minute"]
 fn long_coverage_of_closed_rates() {
     for (slots, n) in [
         (1, 12),
