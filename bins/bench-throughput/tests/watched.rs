@@ -1,9 +1,10 @@
 //! What somebody sees who scrapes a run while it goes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
 
-use crate::common::{Killed, Result, endless, quick};
+use crate::common::{Killed, Result, bench, endless, quick, stderr};
 use bench_engine::EngineConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -72,7 +73,7 @@ fn a_run_can_be_scraped_while_it_goes() -> Result {
 #[test]
 fn an_address_that_is_taken_is_named_before_any_load() -> Result {
     let server = quick(EngineConfig::default())?;
-    let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let taken = TcpListener::bind("127.0.0.1:0")?;
     let address = taken.local_addr()?.to_string();
     let folder = tempfile::tempdir()?;
     let mut child = endless(
@@ -90,5 +91,99 @@ fn an_address_that_is_taken_is_named_before_any_load() -> Result {
         "{said}"
     );
     assert!(server.ledger().take().is_empty(), "nothing was sent");
+    Ok(())
+}
+
+/// A request's path and body, answered with 200; an error where the connection is closed.
+fn taken(stream: &mut BufReader<TcpStream>) -> Result<(String, Vec<u8>)> {
+    let (mut path, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line)? == 0 {
+            return Err("the connection was closed".into());
+        }
+        let line = line.trim().to_ascii_lowercase();
+        if let Some(rest) = line.strip_prefix("post ") {
+            rest.clone_into(&mut path);
+        } else if let Some(rest) = line.strip_prefix("content-length:") {
+            length = rest.trim().parse()?;
+        } else if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    stream.get_mut().write_all(answer.as_bytes())?;
+    Ok((path, body))
+}
+
+/// What the run pushed into `url`, and what it said: 12 short requests, two at a time.
+fn pushed_to(url: &str) -> Result<(Option<i32>, String)> {
+    let server = quick(EngineConfig::default())?;
+    let folder = tempfile::tempdir()?;
+    let run = folder.path().join("run");
+    let mut command = bench(&[
+        "--url",
+        &server.url(),
+        "--concurrency",
+        "2",
+        "--requests",
+        "12",
+    ]);
+    let command = command.args([
+        "--warmup",
+        "0",
+        "--output-tokens",
+        "8",
+        "--quiet",
+        "--no-hardware",
+    ]);
+    let command = command.args(["--otlp", url, "--out"]).arg(run);
+    let output = command.output()?;
+    Ok((output.status.code(), stderr(&output)))
+}
+
+#[test]
+fn a_run_pushes_its_last_state_to_a_collector() -> Result {
+    let collector = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}", collector.local_addr()?);
+    let (push, pushes) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in collector.incoming().flatten() {
+            let mut stream = BufReader::new(stream);
+            while let Ok(one) = taken(&mut stream) {
+                push.send(one).ok();
+            }
+        }
+    });
+    let (code, said) = pushed_to(&url)?;
+    assert!(matches!(code, Some(0 | 3)), "{code:?} {said}");
+    assert!(!said.contains("pushed"), "{said}");
+    let (path, body) = pushes.try_iter().last().ok_or("nothing was pushed")?;
+    assert!(path.starts_with("/v1/metrics "), "{path}");
+    let body: serde_json::Value = serde_json::from_slice(&body)?;
+    let metrics = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array();
+    let metrics = metrics.ok_or("no metrics")?;
+    let point = |name: &str, kind: &str| {
+        let mut all = metrics.iter().filter(|metric| metric["name"] == name);
+        let found = all
+            .next()
+            .map(|metric| metric[kind]["dataPoints"][0].clone());
+        found.unwrap_or_default()
+    };
+    assert_eq!(point("bench_requests", "sum")["asInt"], "12", "{body}");
+    assert_eq!(point("bench_output_tokens", "sum")["asInt"], "96", "{body}");
+    let ttft = point("bench_time_to_first_token", "histogram");
+    assert_eq!(ttft["count"], "12", "{body}");
+    Ok(())
+}
+
+#[test]
+fn a_collector_that_is_not_there_is_reported_once_and_disturbs_nothing() -> Result {
+    let gone = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let (code, said) = pushed_to(&format!("http://{gone}"))?;
+    assert!(matches!(code, Some(0 | 3)), "{code:?} {said}");
+    assert_eq!(said.matches("could not be pushed").count(), 1, "{said}");
     Ok(())
 }

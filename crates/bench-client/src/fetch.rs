@@ -178,14 +178,23 @@ impl Fetcher {
         let fetched = Endpoint::parse_page(url)
             .and_then(|(endpoint, path)| self.fetch_blocking(&endpoint, &path, body, limits))
             .map_err(|error| error.to_string())?;
-        if (200..300).contains(&fetched.status) {
-            return Ok(fetched.body);
-        }
-        // Without its query, which may hold a token.
-        let page = url.split('?').next().unwrap_or_default();
-        let said = page_error(&fetched.body).map(|said| format!(": {said}"));
-        let said = said.unwrap_or_default();
-        Err(format!("{page}: HTTP {}{said}", fetched.status))
+        body_of(url, fetched)
+    }
+
+    /// Post `body`, which is JSON, to `url` without blocking; 2xx only, an answer of at most `most_bytes`.
+    ///
+    /// # Errors
+    /// As of [`Fetcher::get`].
+    pub async fn push(
+        &self,
+        url: &str,
+        body: Vec<u8>,
+        (time, bytes): (Duration, usize),
+    ) -> Result<Vec<u8>, String> {
+        let limits = FetchLimits { time, bytes };
+        let (endpoint, path) = Endpoint::parse_page(url).map_err(|error| error.to_string())?;
+        let fetched = self.fetch(&endpoint, &path, body.into(), limits).await;
+        body_of(url, fetched.map_err(|error| error.to_string())?)
     }
 
     /// CPU time that the fetcher's thread has spent since this was last asked, by whoever holds a clone.
@@ -274,6 +283,18 @@ impl Fetcher {
         headers.entry(CONTENT_TYPE).or_insert(json);
         headers
     }
+}
+
+/// The body of an answer that was 2xx.
+fn body_of(url: &str, fetched: Fetched) -> Result<Vec<u8>, String> {
+    if (200..300).contains(&fetched.status) {
+        return Ok(fetched.body);
+    }
+    // Without its query, which may hold a token.
+    let page = url.split('?').next().unwrap_or_default();
+    let said = page_error(&fetched.body).map(|said| format!(": {said}"));
+    let said = said.unwrap_or_default();
+    Err(format!("{page}: HTTP {}{said}", fetched.status))
 }
 
 fn thread_gone(endpoint: &Endpoint) -> ClientError {

@@ -601,7 +601,7 @@ impl Given {
             let wrong = format!("`{filled}` has a quote that is not closed");
             self.complain("vary", wrong, None);
         }
-        let of_one = ["target", "start_at", "metrics_listen"];
+        let of_one = ["target", "start_at", "metrics_listen", "otlp"];
         self.exclude("vary", &of_one, "is only for a single run");
     }
 
@@ -625,7 +625,7 @@ impl Given {
             let wrong = "both sides are the same server, whose prefix cache would hold each prompt after its first turn";
             self.complain("salt", wrong, Some("remove `salt = \"never\"`"));
         }
-        let of_one = ["shard", "meet", "start_at", "metrics_listen"];
+        let of_one = ["shard", "meet", "start_at", "metrics_listen", "otlp"];
         self.exclude(key, &of_one, "cannot be used when two servers are compared");
     }
 

@@ -509,6 +509,10 @@ pub struct OutputSettings {
     /// Serve live counters of the run in OpenMetrics format at `/metrics` on this address: 127.0.0.1:9464; port 0 chooses a free port.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen)]
     pub metrics_listen: Option<SocketAddr>,
+    /// Push the same counters to an OpenTelemetry collector every 5 s (OTLP over HTTP, JSON): `http://127.0.0.1:4318`; a URL without a path
+    /// gets `/v1/metrics`.
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<Address>,
     /// Print one line of result and no progress.
     #[arg(long)]
     pub quiet: bool,

@@ -82,6 +82,9 @@ fn check_addresses(given: &mut Given) {
     if let Some(url) = &machines.prometheus {
         check(given, "prometheus", url, Endpoint::parse_page);
     }
+    if let Some(url) = &settings.output.otlp {
+        check(given, "otlp", url, Endpoint::parse_page);
+    }
     if target.proxy {
         check_proxy(given, &settings);
     }

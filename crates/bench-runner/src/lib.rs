@@ -18,6 +18,7 @@ mod live_metrics;
 mod matrix;
 mod meet;
 mod open_record;
+mod otlp;
 mod phase;
 mod planner;
 mod progress;

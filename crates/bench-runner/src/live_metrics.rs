@@ -213,7 +213,8 @@ impl LiveMetrics {
         }
     }
 
-    fn page(&self) -> String {
+    /// All of it as OpenMetrics.
+    pub(crate) fn page(&self) -> String {
         let _whole = self.recent();
         let in_flight = i64::try_from(self.counters.in_flight()).unwrap_or(i64::MAX);
         self.in_flight.set(in_flight);

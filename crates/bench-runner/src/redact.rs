@@ -65,6 +65,7 @@ impl Secrets {
         let pages = machines.server_metrics.iter().chain(&machines.dcgm);
         let addresses = target.url.iter().chain(&settings.versus.versus);
         let addresses = addresses.chain(pages).chain(&machines.prometheus);
+        let addresses = addresses.chain(&settings.output.otlp);
         let addresses = addresses.map(|address| address.expose().to_owned());
         let proxies = credentials
             .proxies

@@ -27,6 +27,7 @@ use crate::launch::Launched;
 use crate::live_metrics::{self, LiveMetrics};
 use crate::meet::Meeting;
 use crate::open_record::AnswerTexts;
+use crate::otlp::{Pusher, Pushing};
 use crate::planner::Planner;
 use crate::progress::Progress;
 use crate::recorder::{Recorder, RecorderThread};
@@ -163,11 +164,12 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     run.secrets.hide_in_run(&mut record);
     directory.begin(&record)?;
     let watches = run.wants_a_screen();
-    if listener.is_some() || watches {
+    if listener.is_some() || watches || settings.output.otlp.is_some() {
         let live = LiveMetrics::new(&record, &run.progress.counters());
         run.live = Some(Arc::new(live));
     }
     let _serving = listener.map(|listener| run.serve_metrics(listener));
+    let pushing = run.push_metrics();
 
     let workload = &settings.workload;
     let texts = AnswerTexts {
@@ -222,6 +224,9 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let held_up = recorder.recorder.held_up();
     let (journal, lost) = recorder.close();
     record.journal = journal;
+    if let Some(pushing) = pushing {
+        pushing.finish().await;
+    }
     let (seen, failed) = match measured {
         Ok(seen) => (seen, None),
         Err((seen, error)) => (seen, Some(error)),
@@ -297,6 +302,14 @@ impl Run<'_> {
             serving.spawn_local(Arc::clone(live).serve(listener));
         }
         serving
+    }
+
+    /// Push what is counted to the collector that was named, until what this returns is finished or dropped.
+    fn push_metrics(&self) -> Option<Pushing> {
+        let to = self.settings.output.otlp.as_ref()?;
+        let (fetcher, live) = (self.server.fetcher.clone()?, self.live.clone()?);
+        let whose = (self.clock.clone(), self.progress.clone());
+        Some(Pusher::new(to, fetcher, live, whose).start())
     }
 
     /// Whether there is to be a screen, now or once the run has lasted a while.

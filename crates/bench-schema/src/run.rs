@@ -205,6 +205,7 @@ pub const KEYS_OF_EACH_SHARD: &[&str] = &[
     "start_at",
     "meet",
     "metrics_listen",
+    "otlp",
     "out",
     "output",
     "live",

@@ -88,7 +88,7 @@ fn pages_have_to_be_addresses_and_none_is_a_word_for_no_page() {
     assert_eq!(none.unwrap(), Some(Vec::new()));
     let two = pages("server_metrics = [\"http://a/metrics?x=1\", \"http://b/metrics\"]\n");
     assert_eq!(two.unwrap().unwrap().len(), 2);
-    for key in ["server_metrics", "dcgm", "prometheus"] {
+    for key in ["server_metrics", "dcgm", "prometheus", "otlp"] {
         let said = configured(&format!("{key} = \"node-7:9400\"\n")).unwrap_err();
         assert!(said.contains(key) && said.contains("no scheme"), "{said}");
     }
