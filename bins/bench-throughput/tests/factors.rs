@@ -106,3 +106,30 @@ fn a_server_is_reset_before_each_cell_or_the_run_ends_with_why() -> Result {
     assert!(told.contains("exit status: 3: gone"), "{told}");
     Ok(())
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_reset_that_hangs_ends_with_the_run() -> Result {
+    let server = quick(EngineConfig::default())?;
+    let folder = tempfile::tempdir()?;
+    let pid = folder.path().join("pid");
+    // a file that is renamed is there as a whole
+    let hangs = format!(
+        "sh -c 'sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait'",
+        pid.display()
+    );
+    let args = ["--url", &server.url(), "--no-hardware", "--deadline", "2s"];
+    let mut command = bench(&args);
+    let output = command
+        .args(["--reset", &hangs])
+        .arg("--out")
+        .arg(folder.path().join("run"))
+        .output()?;
+    assert_ne!(output.status.code(), Some(0));
+    let sleeping = std::fs::read_to_string(&pid)?;
+    // gone, or ended and not yet collected by the process that inherited it
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", sleeping.trim()));
+    let stat = stat.unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z"), "{stat}");
+    Ok(())
+}

@@ -205,7 +205,7 @@ impl Given {
         Ok(given)
     }
 
-    /// Every combination of the factors' values is read as if it alone had been given; what is wrong with several of them is said once.
+    /// Reads every combination of the factors' values as if it had been given alone. A problem of several combinations is reported once.
     fn crossed(
         benchmark: Benchmark,
         command: &mut Command,
@@ -251,29 +251,30 @@ impl Given {
             if let Err((wrong, help)) = known(name, self.settings.benchmark, command) {
                 self.complain("factor", format!("`{name}`: {wrong}"), help.as_deref());
             } else if !CROSSED.contains(&name.as_str()) {
-                let wrong = format!("`{name}` is one for the whole run");
+                let wrong = format!("`{name}` applies to the whole run");
                 let help = format!(
-                    "cells can differ in {}; for another key make a run for each value, with a --tag",
+                    "keys that can differ between cells: {}; for another key, make one run for each value and mark it with --tag",
                     CROSSED.join(", ")
                 );
                 self.complain("factor", wrong, Some(&help));
             } else if factors.iter().take(i).any(|other| other.name == *name) {
                 self.complain("factor", format!("`{name}` is given twice"), None);
             } else if self.has(name) {
-                let wrong = "is given, and is a factor too";
-                let help = format!("take `{name}` or the factor out");
+                let wrong = "is set, but is also a factor";
+                let help = format!("remove `{name}` or the factor");
                 self.complain(name, wrong, Some(&help));
             }
         }
         if self.settings.load.find_capacity {
-            let help = "search in a run for each combination, with a --tag";
-            let wrong = "a search chooses its cells itself";
+            let help = "make one run for each combination and mark it with --tag";
+            let wrong = "cannot be combined with a search, which chooses its own cells";
             self.complain("factor", wrong, Some(help));
         }
         let combinations: usize = factors.iter().map(|factor| factor.values.len()).product();
         if combinations > MOST_CELLS {
-            let wrong = format!("{combinations} combinations are more than {MOST_CELLS}");
-            self.complain("factor", wrong, Some("give fewer values"));
+            let wrong =
+                format!("{combinations} combinations are more than the limit of {MOST_CELLS}");
+            self.complain("factor", wrong, Some("use fewer values"));
         }
         self.problems.len() == before
     }
@@ -497,8 +498,8 @@ impl Given {
             );
         }
         if self.settings.server.vary.is_empty() && self.settings.load.factor.is_empty() {
-            let help = Some("add `factor` or `vary`, or take it out");
-            self.refuse(&["in_order"], "there is no other order", help);
+            let help = Some("add `factor` or `vary`, or remove it");
+            self.refuse(&["in_order"], "needs `factor` or `vary`", help);
         }
         self.check_sides();
         self.check_server();
@@ -572,7 +573,7 @@ impl Given {
         let is_setting = asked.settings().contains(&baseline);
         if !asked.baseline.is_empty() && !asked.vary.is_empty() && !is_setting {
             let help = "write one value of each parameter of `vary`, such as max_num_seqs=64,tp=1";
-            self.complain("baseline", "is none of the settings", Some(help));
+            self.complain("baseline", "is not one of the settings", Some(help));
         }
         self.check_settings(&asked);
     }

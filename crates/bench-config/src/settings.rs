@@ -328,19 +328,20 @@ pub struct LoadSettings {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = time)]
     #[serde(serialize_with = "shown")]
     pub cooldown: Nanos,
-    /// Measure a cell for each combination of the values of these keys, in random order (`in_order`: as given): `input_tokens=128,1024` with
-    /// `concurrency=1,8,64` makes six.
+    /// Measure one cell for each combination of values of these keys: `input_tokens=128,1024` and `concurrency=1,8,64` give six cells. Cells are measured in
+    /// random order; `in_order` keeps the given order.
     #[arg(long, value_name = "KEY=VALUES")]
     #[serde(serialize_with = "shown")]
     pub factor: Vec<Vary>,
-    /// What each of those combinations asks for.
+    /// The settings of each combination.
     #[arg(skip)]
     #[serde(skip)]
     pub crossed: Vec<(Values, Settings)>,
-    /// Measure cells of `factor`, and settings of `vary`, in the order in which they are given, instead of a random one.
+    /// Measure the cells of `factor` and the settings of `vary` in the given order instead of a random order.
     #[arg(long)]
     pub in_order: bool,
-    /// Do this before each cell: post to a page (`{url}/reset_prefix_cache`, where {url} is the server's address), or run a command, which is split into words as a shell does.
+    /// Reset the server before each cell: send a POST request to this address (`{url}/reset_prefix_cache`; {url} becomes the server's address), or run this
+    /// command (split into words as by a shell, but run without one).
     #[arg(long, value_name = "COMMAND|URL")]
     #[serde(serialize_with = "shown")]
     pub reset: Option<Reset>,
@@ -524,7 +525,7 @@ pub struct OutputSettings {
     pub dry_run: bool,
 }
 
-/// Which of two is better: the same load on both in turns, so that what drifts meanwhile cancels.
+/// Which of two servers is better: the same load on both in alternation, so that drift cancels.
 #[derive(Clone, Debug, Args, Serialize)]
 #[command(next_help_heading = "Compare two servers")]
 pub struct VersusSettings {
@@ -538,7 +539,8 @@ pub struct VersusSettings {
     /// JSON object merged into the request bodies for the second server; it overrides all other fields.
     #[arg(long, value_name = "JSON", value_parser = body)]
     pub versus_body: Option<Map<String, Value>>,
-    /// Most blocks of four turns, two of each side; it ends before where the medians are judged. At least 4; default 12, more where turns are made shorter.
+    /// Maximum number of blocks; a block has four turns, two on each server. The comparison stops earlier when every median has a verdict. At least 4;
+    /// default: 12, or more when turns are made shorter.
     #[arg(long, value_name = "N", value_parser = whole(FEWEST_BLOCKS as u32, 1_000))]
     pub blocks: Option<u32>,
     /// Difference in percent that is considered irrelevant; default 2.
@@ -574,7 +576,7 @@ pub struct ServerSettings {
     #[arg(long, value_name = "NAME=VALUE:NAME=VALUES")]
     #[serde(serialize_with = "shown")]
     pub only: Vec<Only>,
-    /// Measure this setting again and again between the others, to see whether something drifts: `max_num_seqs=64,tp=1`, a value of each parameter.
+    /// Measure this setting repeatedly between the others, to detect drift; one value for each parameter: `max_num_seqs=64,tp=1`.
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = ',', value_parser = tag)]
     #[serde(serialize_with = "shown")]
     pub baseline: Vec<(String, String)>,

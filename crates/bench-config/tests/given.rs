@@ -397,7 +397,7 @@ fn a_baseline_is_one_of_the_settings() {
     assert_eq!(of("[\"n=8\", \"tp=1\"]").unwrap().server.baseline.len(), 2);
     for wrong in ["\"n=8\"", "\"n=8,tp=2\"", "\"n=9,tp=1\""] {
         let told = of(wrong).unwrap_err().join("\n");
-        assert!(told.contains("none of the settings"), "{told}");
+        assert!(told.contains("is not one of the settings"), "{told}");
     }
 }
 
@@ -431,7 +431,7 @@ fn factors_cross_the_keys_that_cells_can_differ_in() {
 
     let refused = |args: &[&str]| configured("", args).unwrap_err().join("\n");
     let of = |factor: &str| refused(&["--factor", factor]);
-    assert!(of("temperature=0,1").contains("one for the whole run"));
+    assert!(of("temperature=0,1").contains("applies to the whole run"));
     assert!(of("inputtokens=1,2").contains("did you mean `input_tokens`?"));
     assert!(of("grid=true").contains("bench-throughput does not have this key"));
     assert!(of("concurrency=0,1").contains("concurrency"));
@@ -439,12 +439,12 @@ fn factors_cross_the_keys_that_cells_can_differ_in() {
     let again = refused(&["--factor", "rate=1", "--factor", "rate=2"]);
     assert!(again.contains("given twice"), "{again}");
     let both = refused(&["--factor", "rate=1", "--rate", "2"]);
-    assert!(both.contains("is a factor too"), "{both}");
+    assert!(both.contains("is also a factor"), "{both}");
     let two = refused(&["--factor", "rate=1,2", "--factor", "concurrency=1,2"]);
     assert_eq!(two.matches("not both").count(), 1, "{two}");
     let search = refused(&["--factor", "rate=1,2", "--find-capacity", "--slo", "e2e=1s"]);
-    assert!(search.contains("chooses its cells itself"), "{search}");
-    assert!(refused(&["--in-order"]).contains("no other order"));
+    assert!(search.contains("chooses its own cells"), "{search}");
+    assert!(refused(&["--in-order"]).contains("needs `factor` or `vary`"));
     let numbers: Vec<String> = (1..=40).map(|n| n.to_string()).collect();
     let numbers = numbers.join(",");
     let many = refused(&[

@@ -259,16 +259,17 @@ fn two_sides_in_turns_are_the_same_through_a_drift_and_a_slower_one_is_found() {
     }
 }
 
-/// The table of docs/verification.md: `cargo test --release -p bench-insight --test all -- --ignored --nocapture two_sides_in_turns_of_200`.
+/// The table of docs/verification.md: `TRIALS=200 cargo test --release -p bench-insight --test all -- --ignored --nocapture two_sides_in_turns_of_200`.
 #[test]
-#[ignore = "minutes of simulation"]
+#[ignore = "an hour of simulation"]
 fn two_sides_in_turns_of_200_trials() {
-    const TRIALS: u64 = 200;
+    let asked = std::env::var_os("TRIALS").and_then(|n| n.to_str()?.parse().ok());
+    let trials: u64 = asked.unwrap_or(200);
     let one = |(name, drift): (&str, Drift)| {
-        let found = told(drift, TRIALS);
-        let mean = found.blocks as f64 / TRIALS as f64;
-        println!("{name}: of {TRIALS} {found:?}, {mean:.1} blocks on average");
-        assert!(found.alarms <= 10, "{name}: {found:?}");
+        let found = told(drift, trials);
+        let mean = found.blocks as f64 / trials as f64;
+        println!("{name}: of {trials} {found:?}, {mean:.1} blocks on average");
+        assert!(found.alarms as u64 * 20 <= trials, "{name}: {found:?}");
     };
     std::thread::scope(|scope| {
         for drift in drifts() {

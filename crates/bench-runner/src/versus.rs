@@ -1,15 +1,14 @@
-//! Which of two is better: whole runs of the same load in turns (`--versus`), compared block by block.
+//! Which of two servers is better (`--versus`): runs of the same load in alternation, compared block by block.
 //!
-//! Each turn is a run like any other, in a folder of its own, so that everything that is known of a run is known of it. A block has four turns,
-//! ABBA or BAAB as drawn: what drifts steadily over a block falls on both sides alike. The n-th turns of both sides have the same lengths and
-//! due times, and other words.
+//! Each turn is an ordinary run in its own folder, with everything that a run stores. A block has four turns, ABBA or BAAB at random, so a steady
+//! drift within a block affects both sides equally. The n-th turns of both sides have the same lengths and due times, but different words.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bench_insight::{BLOCK, ComparedSamples, RunComparison, compare};
-use bench_metrics::{CompareOptions, FEWEST_BLOCKS, Looks};
+use bench_metrics::{CompareOptions, Looks};
 use bench_schema::{Metric, RunRecord};
 use bench_workload::{Draw, Seed};
 
@@ -22,19 +21,19 @@ use crate::redact::Secrets;
 use crate::run::{self, Outcome, wall_clock};
 use crate::stop::was_interrupted;
 
-/// Blocks at most where nothing is said.
+/// The default of the most blocks.
 const BLOCKS: u32 = 12;
-/// Difference that does not matter, a share.
+/// The default of the difference that is considered irrelevant, a share.
 const MARGIN: f64 = 0.02;
 /// Turns of each side in a block.
 const EACH: u32 = 2;
-/// Times over which the requests of a turn are alike (their autocorrelation, in requests): a turn lasts for so many of them, so that turns are nearly independent.
+/// A turn lasts this many autocorrelation times of its requests, so that turns are nearly independent.
 const ALIKE: f64 = 10.0;
-/// And for so many times as long as what comes between two turns.
+/// A turn lasts at least this many times as long as the pause between two turns.
 const BETWEEN: f64 = 4.0;
-/// Requests of a turn at least.
+/// Fewest requests of a turn.
 const FEWEST: u64 = 30;
-/// Turns are at most so many times as short, or as long, as they would be otherwise; where they are shorter there are as many times more blocks.
+/// Turns become at most this many times shorter or longer than the first ones. Shorter turns mean proportionally more blocks.
 const MOST: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +58,13 @@ impl Side {
     }
 }
 
-/// What two sides in turns came to.
+/// The result of an experiment.
 pub(crate) struct Compared {
     pub(crate) comparison: RunComparison,
-    /// Where the runs lie, in `a` and `b`.
+    /// The folder that has the runs, in `a` and `b`.
     pub(crate) folder: PathBuf,
     pub(crate) runs: Runs,
-    /// What ended it before all turns were made.
+    /// The error that ended it early.
     pub(crate) trouble: Option<RunError>,
 }
 
@@ -90,10 +89,10 @@ impl Runs {
     }
 }
 
-/// Measure both sides in turns until the medians are judged, or to the last block, and compare them.
+/// Measure both sides in alternation until every median has a verdict or the last block is over, and compare them.
 ///
 /// # Errors
-/// [`RunError`] of a turn that could not be made, where there are not blocks enough to compare.
+/// The [`RunError`] that ended it early, where there are too few blocks for a comparison.
 pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Compared, RunError> {
     let secrets = Secrets::of(settings);
     let progress = Progress::new(false, secrets.clone());
@@ -135,20 +134,20 @@ pub(crate) fn run(program: &Program, settings: &Settings) -> Result<Compared, Ru
     })
 }
 
-/// Two sides on their way.
+/// An experiment that is running.
 struct Experiment<'a> {
     program: &'a Program,
-    /// What a turn is asked for, with the most blocks.
+    /// The settings of a turn, with the most blocks.
     settings: Settings,
     folder: PathBuf,
     secrets: Secrets,
     runs: Runs,
-    /// The most blocks, where somebody said so.
+    /// The most blocks, if the user gave a number.
     asked_blocks: Option<u32>,
 }
 
 impl Experiment<'_> {
-    /// Block after block, until it is decided; what ended it before.
+    /// Measures block after block until the result is decided. Returns the error that ended it early.
     fn carry_out(&mut self) -> Option<RunError> {
         let mut draw = Draw::new(Seed::new(self.settings.seed).stream("turns", ""));
         let began = wall_clock();
@@ -174,7 +173,7 @@ impl Experiment<'_> {
         self.settings.versus.blocks.unwrap_or(BLOCKS)
     }
 
-    /// Whether it was asked to end, and what went wrong.
+    /// Returns whether the user ended it, and what went wrong.
     fn take_turn(&mut self, turn: usize, round: u32, side: Side) -> (bool, Option<RunError>) {
         let own = settings_of(&self.settings, side, round, &self.folder);
         if !self.settings.output.quiet {
@@ -206,7 +205,7 @@ impl Experiment<'_> {
         )
     }
 
-    /// Whether the blocks so far judge every median; they are only looked at where the error allows for it.
+    /// Whether every median has a verdict after these blocks. Looks only after the blocks that the sequential test allows for.
     fn is_decided(&self, blocks: u32) -> bool {
         let looks = Looks::new(self.most() as usize);
         if !looks.is_some_and(|looks| looks.at().any(|at| at == blocks as usize)) {
@@ -221,8 +220,8 @@ impl Experiment<'_> {
         decided
     }
 
-    /// After the first block: turns as long as their own dependence in time and the pauses between them want, and no longer, because what drifts changes short
-    /// turns less. Where somebody said how long they are, or how many, it stays.
+    /// Chooses the length of turns after the first block, from the autocorrelation of the requests and the pauses between turns. Turns are no longer
+    /// than that, because short turns follow a drift better. A length or a number of blocks that the user gave is kept.
     fn fit_turns(&mut self, took: Duration) {
         let asked = &self.settings;
         if asked.load.requests.is_some() || asked.load.duration.is_some() {
@@ -241,7 +240,7 @@ impl Experiment<'_> {
     }
 }
 
-/// Requests of a turn so far, and how many it should have; nothing where there are several cells, or the first block does not tell.
+/// How many requests a turn has, and how many it should have; `None` for several cells, or if the first block is not enough to tell.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -261,13 +260,13 @@ fn requests_of_a_turn(turns: &[&RunRecord], took: Duration) -> Option<(u64, u64)
         usual = cell.stop.requests?;
     }
     let between = (took.as_secs_f64() - measured).max(0.0) / turns.len() as f64;
-    // pauses are no reason for turns that are longer than usual: those would follow a drift worse
+    // pauses never make turns longer than usual: long turns follow a drift less well
     let for_pauses = (BETWEEN * between * requests / measured).min(usual as f64);
     let wanted = (ALIKE * alike).max(for_pauses).max(FEWEST as f64);
     (measured > 0.0).then_some((usual, wanted.ceil() as u64))
 }
 
-/// The turns of a block, each with how many its side had before it.
+/// The turns of a block, each with the number of earlier turns of its side.
 fn turns(block: u32, draw: &mut Draw) -> [(u32, Side); 4] {
     let first = if draw.below(2) == 0 { Side::A } else { Side::B };
     let (round, other) = (EACH * block, first.other());
@@ -279,7 +278,7 @@ fn turns(block: u32, draw: &mut Draw) -> [(u32, Side); 4] {
     ]
 }
 
-/// What one turn is asked for: the seed of its round, its side's server, and a folder of its own.
+/// The settings of one turn: the seed of its round, the server of its side, and its own folder.
 fn settings_of(settings: &Settings, side: Side, round: u32, folder: &Path) -> Settings {
     let mut own = settings.clone();
     own.seed = settings.seed.wrapping_add(u64::from(round));
@@ -307,7 +306,7 @@ fn settings_of(settings: &Settings, side: Side, round: u32, folder: &Path) -> Se
     own
 }
 
-/// What is asked of a side, for people.
+/// The name of a side, for people.
 fn shown(own: &Settings) -> String {
     let urls = own.target.url.iter().map(ToString::to_string);
     let model = own.target.model.clone();
@@ -317,7 +316,7 @@ fn shown(own: &Settings) -> String {
     told.join(", ")
 }
 
-/// Two servers that serve different models are not compared unless somebody said so.
+/// Servers of different models are only compared if the user asks for it.
 fn other_models(settings: &Settings, runs: &Runs) -> Option<RunError> {
     let model = |runs: &[Arc<RunRecord>]| runs.first()?.server.model.clone();
     let (a, b) = (model(&runs.a)?, model(&runs.b)?);
@@ -328,14 +327,9 @@ fn other_models(settings: &Settings, runs: &Runs) -> Option<RunError> {
     })
 }
 
-/// The whole blocks, compared; nothing where they are too few for an interval.
+/// The comparison of the whole blocks; `None` where there are too few of them.
 fn compared(settings: &Settings, runs: &Runs) -> Option<RunComparison> {
-    let [a, b] = [&runs.a, &runs.b].map(|runs| {
-        let runs = runs.iter().map(AsRef::as_ref);
-        runs.filter(|run: &&RunRecord| run.complete)
-            .collect::<Vec<_>>()
-    });
-    let samples = ComparedSamples::default();
+    let [a, b] = [&runs.a, &runs.b].map(|runs| runs.iter().map(AsRef::as_ref).collect::<Vec<_>>());
     let options = CompareOptions {
         margin: settings
             .versus
@@ -344,8 +338,8 @@ fn compared(settings: &Settings, runs: &Runs) -> Option<RunComparison> {
         most_blocks: settings.versus.blocks.map(|most| most as usize),
         ..CompareOptions::default()
     };
-    let blocks = a.len().min(b.len()) / EACH as usize;
-    (blocks >= FEWEST_BLOCKS).then(|| compare(&a, &b, samples, &options))?
+    let found = compare(&a, &b, ComparedSamples::default(), &options)?;
+    found.blocks.is_some().then_some(found)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! Cells that cross several factors: which combination serves the most, and what that costs in latency.
+//! Cells of several crossed factors: which combination has the highest output, and at which latency.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use bench_schema::{CellRecord, Factor, Metric, RunRecord};
 use charming::element::NameLocation;
@@ -23,8 +22,8 @@ struct Crossed<'a> {
     cells: Vec<(usize, usize, &'a CellRecord)>,
 }
 
-/// The load, where cells differ in it, else the last factor.
-fn crossed(run: &RunRecord) -> Option<Crossed<'_>> {
+/// The columns are the load if cells differ in it, else the last factor.
+fn crossed<'a>(run: &'a RunRecord) -> Option<Crossed<'a>> {
     let mut names = tables::shown_factors(run);
     let whole = |cell: &CellRecord| names.iter().all(|name| cell.factors.contains_key(name));
     if names.len() < 2 || levels(run).is_some() || !run.cells.iter().all(whole) {
@@ -34,12 +33,9 @@ fn crossed(run: &RunRecord) -> Option<Crossed<'_>> {
     let at = names.iter().position(of_load).unwrap_or(names.len() - 1);
     let along = names.remove(at);
     let mut columns: Vec<&Factor> = Vec::new();
-    let mut rows: BTreeMap<Vec<(u8, u64, String)>, String> = BTreeMap::new();
-    let key = |cell: &CellRecord| -> Option<Vec<(u8, u64, String)>> {
-        let levels = names
-            .iter()
-            .map(|name| Some(order(cell.factors.get(name)?)));
-        levels.collect()
+    let mut rows: Vec<(Vec<&Factor>, String)> = Vec::new();
+    let row = |cell: &'a CellRecord| -> Option<Vec<&'a Factor>> {
+        names.iter().map(|name| cell.factors.get(name)).collect()
     };
     let words = |cell: &CellRecord| {
         let words = names.iter().filter_map(|name| cell.factors.get(name));
@@ -51,21 +47,28 @@ fn crossed(run: &RunRecord) -> Option<Crossed<'_>> {
         if !columns.contains(&column) {
             columns.push(column);
         }
-        rows.insert(key(cell)?, words(cell));
+        let own = row(cell)?;
+        if !rows.iter().any(|(levels, _)| *levels == own) {
+            rows.push((own, words(cell)));
+        }
     }
     columns.sort_by(|a, b| compared(a, b));
-    let place = |cell: &CellRecord| {
+    rows.sort_by(|(a, _), (b, _)| {
+        let levels = a.iter().zip(b).map(|(a, b)| compared(a, b));
+        levels.fold(Ordering::Equal, Ordering::then)
+    });
+    let place = |cell: &'a CellRecord| {
         let column = cell.factors.get(&along)?;
         let column = columns.iter().position(|level| *level == column)?;
-        let own = key(cell)?;
-        Some((column, rows.keys().position(|row| *row == own)?))
+        let own = row(cell)?;
+        Some((column, rows.iter().position(|(levels, _)| *levels == own)?))
     };
     let cells = run.cells.iter();
     let cells = cells.filter_map(|cell| place(cell).map(|(x, y)| (x, y, cell)));
     Some(Crossed {
         cells: cells.collect(),
         columns,
-        rows: rows.into_values().collect(),
+        rows: rows.iter().map(|(_, words)| words.clone()).collect(),
         others: names.join(", ").replace('_', " "),
         along: along.replace('_', " "),
     })
@@ -73,16 +76,13 @@ fn crossed(run: &RunRecord) -> Option<Crossed<'_>> {
 }
 
 /// Numbers by their size, then names.
-fn order(level: &Factor) -> (u8, u64, String) {
-    match level {
-        // those of positive numbers are in the numbers' order
-        Factor::Number(n) => (0, n.max(0.0).to_bits(), String::new()),
-        Factor::Name(name) => (1, 0, name.clone()),
-    }
-}
-
 fn compared(a: &Factor, b: &Factor) -> Ordering {
-    order(a).cmp(&order(b))
+    match (a, b) {
+        (Factor::Number(a), Factor::Number(b)) => a.total_cmp(b),
+        (Factor::Name(a), Factor::Name(b)) => a.cmp(b),
+        (Factor::Number(_), Factor::Name(_)) => Ordering::Less,
+        (Factor::Name(_), Factor::Number(_)) => Ordering::Greater,
+    }
 }
 
 fn figure(cell: &CellRecord) -> Option<f64> {
@@ -113,7 +113,7 @@ pub(super) fn map(run: &RunRecord) -> Option<Figure> {
         .point_at_items();
     let unit = unit(run);
     let title = format!(
-        "{} to {} {unit}: the most at {} {} and {} {}",
+        "Output is {} to {} {unit}, highest at {} {} and {} {}",
         short(low),
         short(high),
         crossed.along,
@@ -122,7 +122,7 @@ pub(super) fn map(run: &RunRecord) -> Option<Figure> {
         crossed.rows.get(best.1)?
     );
     let note = format!(
-        "Output in {unit}, over the steady part of a cell where it has one; a row for each {}.",
+        "Output in {unit}, over the steady part of each cell if there is one. Each row is one value of {}.",
         crossed.others
     );
     let figure = Figure::new("factor-map", title, plot).note(note);
@@ -153,7 +153,7 @@ pub(super) fn pareto(run: &RunRecord) -> Option<Figure> {
             .with("data", labels.collect())
             .with("labelLayout", serde_json::json!({"hideOverlap": true}));
     }
-    // than which no other has both more output and a lower P95
+    // no other combination has both higher output and a lower P95
     let mut front: Vec<(f64, f64)> = (all.iter().copied())
         .filter(|(x, y)| {
             !all.iter()
@@ -162,7 +162,7 @@ pub(super) fn pareto(run: &RunRecord) -> Option<Figure> {
         .collect();
     front.sort_by(|a, b| a.0.total_cmp(&b.0));
     let title = format!(
-        "{} of {} combinations are on the front of output against latency",
+        "{} of {} combinations are on the Pareto front of output and P95 latency",
         front.len(),
         all.len()
     );
@@ -170,7 +170,7 @@ pub(super) fn pareto(run: &RunRecord) -> Option<Figure> {
         .line("front", "@muted", &front)
         .with("lineStyle", serde_json::json!({"type": "dashed"}));
     let note = format!(
-        "A line for each {}; the number on a point is its {}. On the front: no other combination has both more output and a lower P95.",
+        "Each line is one value of {}; the label of a point is its {}. A combination is on the front if no other has both higher output and a lower P95.",
         crossed.others, crossed.along
     );
     let figure = Figure::new("factor-pareto", title, plot).note(note);
@@ -179,3 +179,7 @@ pub(super) fn pareto(run: &RunRecord) -> Option<Figure> {
 
 /// Lines that can be told apart by colour.
 const COLOURS: usize = 8;
+
+#[cfg(test)]
+#[path = "../../tests/unit/charts_factors.rs"]
+mod tests;

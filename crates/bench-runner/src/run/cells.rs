@@ -1,14 +1,15 @@
 //! The cells, one after another: repeats of warm-up and measurement, aggregates.
 
-use std::process::{Command, Stdio};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench_client::Fetcher;
 use bench_hardware::Sampler;
 use bench_insight::{Asked, CellConclusion, CellEvidence, NextStage, SearchAsked};
 use bench_schema::{CellRecord, Nanos, PlanHash, RunRecord, Stamp};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::meeting::exchanges;
 use super::phases::{Design, WarmUp};
@@ -89,32 +90,35 @@ impl Sums {
     }
 }
 
-/// How long a page that resets a server may take.
+/// Time limit of a reset by a page.
 const RESET: Duration = Duration::from_mins(1);
-/// Bytes of its answer.
+/// Time limit of a reset by a command, which may start a server.
+const RESET_COMMAND: Duration = Duration::from_mins(10);
+/// Maximum size of the response to a reset, in bytes.
 const MOST_OF_RESET: usize = 1 << 20;
 
-fn carry_out_reset(reset: &Reset, url: &str, fetcher: Option<Fetcher>) -> Result<(), String> {
-    match reset {
-        Reset::Post(page) => {
-            let page = page.expose().replace("{url}", url);
-            let fetcher = fetcher.ok_or("there is nothing to fetch pages with")?;
-            fetcher.post(&page, RESET, MOST_OF_RESET).map(drop)
-        }
-        Reset::Command(line) => {
-            let words = shlex::split(&line.replace("{url}", url)).unwrap_or_default();
-            let (program, arguments) = words.split_first().ok_or("it is empty")?;
-            let mut command = Command::new(program);
-            let done = command.args(arguments).stdin(Stdio::null()).output();
-            let done = done.map_err(|error| format!("`{program}`: {error}"))?;
-            if done.status.success() {
-                return Ok(());
-            }
-            let said = String::from_utf8_lossy(&done.stderr);
-            let last = said.lines().next_back().unwrap_or_default();
-            Err(format!("`{line}` ended with {}: {last}", done.status))
-        }
+/// A command that resets a server, in a process group of its own.
+fn start_reset(line: &str, url: &str) -> Result<Child, String> {
+    let words = shlex::split(&line.replace("{url}", url)).unwrap_or_default();
+    let (program, arguments) = words.split_first().ok_or("it is empty")?;
+    let mut command = Command::new(program);
+    let command = command.args(arguments).process_group(0);
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let child = command.stderr(Stdio::piped()).spawn();
+    child.map_err(|error| format!("`{program}`: {error}"))
+}
+
+/// What the command printed, if it failed.
+fn reset_ended(child: Child, line: &str) -> Result<(), String> {
+    let done = child
+        .wait_with_output()
+        .map_err(|error| error.to_string())?;
+    if done.status.success() {
+        return Ok(());
     }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let last = said.lines().next_back().unwrap_or_default();
+    Err(format!("`{line}` ended with {}: {last}", done.status))
 }
 
 /// Whether its server was dead before anything of it was measured.
@@ -246,25 +250,59 @@ impl Run<'_> {
         Some(cell)
     }
 
-    /// Bring the server back to a known state, where it was said how.
+    /// Resets the server as `--reset` says.
     async fn reset(&self, cell: &Cell) -> Result<(), RunError> {
         let Some(reset) = &self.settings.load.reset else {
             return Ok(());
         };
         for url in &self.urls {
-            let (reset, url) = (reset.clone(), url.trim_end_matches('/').to_owned());
-            let fetcher = self.server.fetcher.clone();
-            let done = aside("reset", move || carry_out_reset(&reset, &url, fetcher));
-            let done = tokio::select! {
-                done = done => done?,
-                () = self.stop.reached(Ending::Draining) => return Ok(()),
+            let url = url.trim_end_matches('/');
+            let done = match reset {
+                Reset::Post(page) => {
+                    self.reset_by_page(page.expose().replace("{url}", url))
+                        .await
+                }
+                Reset::Command(line) => match start_reset(line, url) {
+                    Ok(child) => self.reset_by_command(child, line.clone()).await,
+                    Err(error) => Ok(Err(error)),
+                },
             };
-            done.map_err(|what| RunError::Server {
+            done?.map_err(|what| RunError::Server {
                 what: format!("--reset failed before {}: {what}", cell.label),
-                help: "try it by hand; {url} in it is the server's address".to_owned(),
+                help: "try it by hand; {url} stands for the server's address".to_owned(),
             })?;
         }
         Ok(())
+    }
+
+    async fn reset_by_page(&self, page: String) -> Result<Result<(), String>, RunError> {
+        let Some(fetcher) = self.server.fetcher.clone() else {
+            return Ok(Err("no HTTP client is available".to_owned()));
+        };
+        let post = move || fetcher.post(&page, RESET, MOST_OF_RESET).map(drop);
+        tokio::select! {
+            done = aside("reset", post) => done,
+            () = self.stop.reached(Ending::Draining) => Ok(Ok(())),
+        }
+    }
+
+    /// Waits for the command, and ends its process group when the run is to end first or the time is up.
+    async fn reset_by_command(
+        &self,
+        child: Child,
+        line: String,
+    ) -> Result<Result<(), String>, RunError> {
+        let group = Pid::from_child(&child);
+        let ended = tokio::select! {
+            done = aside("reset", move || reset_ended(child, &line)) => return done,
+            () = self.stop.reached(Ending::Draining) => Ok(()),
+            () = tokio::time::sleep(RESET_COMMAND) => {
+                Err(format!("the command was still running after {} s", RESET_COMMAND.as_secs()))
+            }
+        };
+        // an error means that it has already ended
+        let _gone = kill_process_group(group, Signal::KILL);
+        Ok(ended)
     }
 
     async fn cool_down(&self) {
