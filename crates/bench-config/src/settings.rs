@@ -210,10 +210,10 @@ pub struct WorkloadSettings {
     #[arg(long, value_name = "auto|never", default_value = "auto", value_parser = salt)]
     #[serde(serialize_with = "shown")]
     pub salt: Salt,
-    /// Restart a dataset file when it ends before the cell does; otherwise the cell ends there.
+    /// Restart a dataset file that ends before the cell does.
     #[arg(long, default_value_t = true)]
     pub cycle: bool,
-    /// Request that the server ignores end-of-sequence tokens, so that outputs have the requested length.
+    /// Ask the server to ignore end-of-sequence tokens (by default it is asked, so that responses have the requested length).
     #[arg(long, default_value_t = true)]
     pub ignore_eos: bool,
     /// Minimum number of output tokens, if the server supports it.
@@ -345,7 +345,7 @@ pub struct LoadSettings {
     #[arg(long, value_name = "COMMAND|URL")]
     #[serde(serialize_with = "shown")]
     pub reset: Option<Reset>,
-    /// Stop each answer after so many content events (`20`; one token each on most servers, docs/protocols.md), or so much time (`2s`).
+    /// Stop each response after this many content events (`20`; one token each on most servers, docs/protocols.md), or this much time (`2s`).
     #[arg(long, value_name = "N|TIME")]
     #[serde(serialize_with = "shown")]
     pub cancel_after: Option<Amount>,
@@ -391,8 +391,7 @@ pub struct ClientSettings {
     /// Worker threads; default: one per two CPUs, at most 8.
     #[arg(long, value_name = "N", value_parser = whole(1_u32, 1024))]
     pub workers: Option<u32>,
-    /// Batch the reads of several streams with a short delay when the kernel timestamps arrivals: this saves CPU time and costs no accuracy
-    /// (docs/method.md).
+    /// Batch the reads of several streams with a short delay when the kernel timestamps arrivals (docs/method.md); batching saves CPU time and costs no accuracy.
     #[arg(long, default_value_t = true)]
     pub late_read: bool,
     /// Run part I (from 0) of N of the load, both of its requests and of the requests in flight; auto: take I and N from the environment of Slurm,
