@@ -417,7 +417,13 @@ fn row(setting: &MeasuredSetting<'_>, figures: &Figures, figure: Figure) -> Sett
         why,
         runs: setting.runs.len(),
         value: told.map(|told| told.value),
-        interval: told.and_then(|told| view::interval(&told)),
+        // rates and times are not negative, which the t interval of two runs does not know
+        interval: told
+            .and_then(|told| view::interval(&told))
+            .map(|i| Interval {
+                low: i.low.max(0.0),
+                ..i
+            }),
         p95: p95.collect(),
         against_best: None,
         on_front: false,

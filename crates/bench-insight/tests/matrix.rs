@@ -218,3 +218,13 @@ fn alike_settings_are_rarely_told_apart() {
     // 5 %, and what chance adds to 300 trials
     assert!(told <= 25 && effects <= 25, "{told}, {effects} of {trials}");
 }
+
+#[test]
+fn the_interval_of_two_runs_that_differ_much_has_no_negative_rates() {
+    let one = setting("8", "1", &[1.0, 1.2]);
+    let other = setting("16", "1", &[2.0, 2.1]);
+    let matrix = matrix_of(&vec![one, other], |_, _| {});
+    let row = matrix.settings.iter().find(|row| row.values["n"] == "8");
+    let interval = row.unwrap().interval.unwrap();
+    assert!(interval.low >= 0.0 && interval.high > 0.0, "{interval:?}");
+}

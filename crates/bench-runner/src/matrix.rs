@@ -146,7 +146,12 @@ fn measure_all(
         }
         let say = |what: &str| {
             if !settings.output.quiet {
-                let name = shown(&setting.values);
+                let baseline = if setting.is_baseline {
+                    "baseline, "
+                } else {
+                    ""
+                };
+                let name = format!("{baseline}{}", shown(&setting.values));
                 secrets.note(&format!(
                     "{} of {many}: {name}, round {}{what}",
                     turn + 1,
