@@ -1,5 +1,5 @@
 # Recipes for every day. `just` lists them; each is a plain command that can be scripted. Recipes but `verify-*` and `peers`
-# install nothing outside the cargo registry; `dist` and `wheel` put their tools into target/tools.
+# install nothing outside the cargo registry; `dist`, `wheel` and `book` put their tools into target/tools.
 
 release := "cargo run --quiet --release"
 
@@ -137,6 +137,16 @@ soak minutes="60" rate="200" out="results/soak":
 # the documentation, warnings denied
 doc:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# the documentation in docs/ as pages, into target/book; installs mdBook into target/tools
+book:
+    test -x target/tools/bin/mdbook || cargo install mdbook --version 0.5.1 --locked --quiet --debug --no-default-features --features search --root target/tools
+    rm -rf target/book
+    target/tools/bin/mdbook build
+    # mdBook takes every linked .md for a chapter of its own
+    grep -rlE --include='*.html' '\.\./(SECURITY|fixtures|fuzz)|gallery/README' target/book/docs | xargs sed -i -E 's#((\.\./)+(SECURITY|fixtures/[a-zA-Z/]+|fuzz/README))\.html#\1.md#g; s#gallery/README\.html#gallery/index.html#g'
+    # what the pages link to lies beside them, as in the repository
+    git ls-files -z -- '*.md' '*.toml' '*.rs' '*.py' '*.json' '*.yml' '*.sh' '*.sbatch' '*.yaml' ':!docs' ':!fuzz/corpus' ':!fixtures/results' | xargs -0 cp --parents --target-directory target/book
 
 # what this machine's GPUs tell: inventory, three seconds of readings, their summary (fails where there is no GPU)
 gpu-smoke:
