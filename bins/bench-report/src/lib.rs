@@ -54,6 +54,7 @@ impl Done {
 /// The program.
 pub fn main() -> ExitCode {
     bench_schema::outlive_file_limits();
+    bench_report::terminal::fit_terminal();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(told) => return usage(&told),

@@ -61,7 +61,10 @@ pub const fn program(
 ///
 /// To be called first thing in `main`: the embedded engine and the guard of a started server are this same program, started again.
 pub fn main(program: &Program) -> ExitCode {
-    started_again().unwrap_or_else(|| bench_runner::main(program))
+    started_again().unwrap_or_else(|| {
+        bench_report::terminal::fit_terminal();
+        bench_runner::main(program)
+    })
 }
 
 /// If this process is a benchmark's helper, the embedded engine or the guard of a server: does its work. `None` for an ordinary start.

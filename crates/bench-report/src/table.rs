@@ -2,7 +2,7 @@
 
 mod forms;
 
-pub(crate) use forms::{WIDTH, hanging, legend};
+pub(crate) use forms::{fit, hanging, legend, text_width};
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The result as text of at most 100 columns. The short form fits a screen of 40 lines: trust, the answer, what to do.
+//! The result as text for a terminal ([`fit_terminal`]). The short form fits a screen of 40 lines: trust, the answer, what to do.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use bench_insight::Signal;
 use bench_schema::{Answer, Code, Fact, Finding, RunRecord, SloVerdict, TrustVerdict};
 
-use crate::table::{Table, WIDTH, hanging};
+use crate::table::{Table, fit, hanging, text_width};
 use crate::{findings as words, number, tables, text};
 
 /// Lines of the short form.
@@ -26,6 +26,18 @@ const ROOMS: [Room; 8] = [
     [1, 1, 6, 1],
     [1, 1, 3, 0],
 ];
+
+/// Makes tables and paragraphs as wide as the terminal is: what `COLUMNS` says, else stdout's terminal, else 100. For `main`, before anything is
+/// shown; the first call counts.
+pub fn fit_terminal() {
+    let said = std::env::var_os("COLUMNS");
+    let said = said.and_then(|said| said.to_str()?.parse().ok());
+    let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    let columns = said.or_else(|| Some(usize::from(asked()?.ws_col)));
+    if let Some(columns) = columns.filter(|columns| *columns > 0) {
+        fit(columns);
+    }
+}
 
 /// What a person wants to see first when a run is over: whether its numbers can be trusted, the main table, at most three findings
 /// with what to do, and where the rest is; at most 40 lines.
@@ -111,7 +123,7 @@ fn paragraph(lead: &str, words: &str) -> String {
 }
 
 fn head(run: &RunRecord) -> String {
-    let mut lines = vec![text::fitted(&run.title, WIDTH)];
+    let mut lines = vec![text::fitted(&run.title, text_width())];
     let mut facts = vec![format!("bench-{}", run.experiment.as_str())];
     facts.extend(
         run.server
@@ -125,7 +137,7 @@ fn head(run: &RunRecord) -> String {
         facts.extend(run.server.urls.first().map(|url| text::shortened(url, 60)));
     }
     facts.push(number::duration(run.duration.as_f64()));
-    lines.push(text::fitted(&facts.join(" · "), WIDTH));
+    lines.push(text::fitted(&facts.join(" · "), text_width()));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 

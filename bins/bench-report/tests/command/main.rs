@@ -53,6 +53,27 @@ proptest! {
 }
 
 #[test]
+fn tables_are_as_wide_as_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = killed(folder.path(), &blank(), &both_cells(1.0));
+    let widest = |columns: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_bench-report"))
+            .args(["render", text(&run), "--verbose"])
+            .env("COLUMNS", columns)
+            .output()
+            .unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        let widest = shown.lines().map(|line| line.chars().count()).max();
+        (widest.unwrap(), shown)
+    };
+    let (narrow, shown) = widest("72");
+    assert!(narrow <= 72, "{shown}");
+    assert!((73..=100).contains(&widest("").0), "no width is known");
+    let (wide, shown) = widest("200");
+    assert!((101..=200).contains(&wide), "{shown}");
+}
+
+#[test]
 fn recover_names_damaged_lines_and_never_begun_cells_and_keeps_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let records = support::requests("c1", 1, 40, Nanos::ZERO, 1.0);

@@ -1,6 +1,8 @@
 //! Tables for a terminal, as Markdown, HTML and CSV.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
 use maud::{Markup, html};
 use unicode_width::UnicodeWidthStr;
@@ -8,14 +10,32 @@ use unicode_width::UnicodeWidthStr;
 use super::{Align, Column, Mark, Table, Tone, Value};
 use crate::text::{self, Plain, wrapped};
 
-/// Widest table in a terminal, in columns.
-pub(crate) const WIDTH: usize = 100;
+/// Width of a terminal where nobody knows it, and of the widest paragraph.
+const USUAL: usize = 100;
+/// Narrower tables cannot be read, wider ones are not looked for.
+const WIDTHS: RangeInclusive<usize> = 60..=240;
+static WIDTH: OnceLock<usize> = OnceLock::new();
 const INDENT: &str = "  ";
 /// To so many columns texts are broken before a column is left out.
 const SHORTEST: usize = 28;
 
+/// Columns of a table in a terminal.
+fn table_width() -> usize {
+    *WIDTH.get().unwrap_or(&USUAL)
+}
+
+/// Columns of a paragraph in a terminal.
+pub(crate) fn text_width() -> usize {
+    table_width().min(USUAL)
+}
+
+/// From now on for a terminal of so many columns.
+pub(crate) fn fit(columns: usize) {
+    WIDTH.get_or_init(|| columns.clamp(*WIDTHS.start(), *WIDTHS.end()));
+}
+
 impl Table {
-    /// As lines of at most 100 columns: a title, headings, rows, and the meaning of the marks that were used. Where they do not fit, long texts
+    /// As lines that fit the terminal: a title, headings, rows, and the meaning of the marks that were used. Where they do not fit, long texts
     /// take several lines, then columns at the right are left out; the reports of the run have them.
     pub(crate) fn to_terminal(&self) -> String {
         self.fitted("in report.html")
@@ -31,7 +51,7 @@ impl Table {
         let mut longest = vec![text::LONGEST; columns.len()];
         loop {
             let grid = Grid::of(self, columns, &longest);
-            let over = grid.total().saturating_sub(WIDTH);
+            let over = grid.total().saturating_sub(table_width());
             if over > 0 && grid.narrow(&mut longest, over) {
                 continue;
             }
@@ -289,10 +309,10 @@ fn slot<'t>((column, (text, signs)): (&'t Column, &(usize, usize))) -> (&'t Colu
     (column, INDENT.len() + text + signs)
 }
 
-/// A paragraph of at most 100 columns whose later lines stand under the first one's text.
+/// A paragraph whose later lines stand under the first one's text.
 pub(crate) fn hanging(lead: &str, text: &str) -> Vec<String> {
     let indent = INDENT.len() + lead.width();
-    let lines = wrapped(text, WIDTH.saturating_sub(indent));
+    let lines = wrapped(text, text_width().saturating_sub(indent));
     let place = |(i, line): (usize, String)| {
         if i == 0 {
             format!("{INDENT}{lead}{line}")

@@ -124,7 +124,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, look: Look) {
 
 fn rows(model: &Model, look: Look, width: u16) -> Vec<Row<'_>> {
     let bold = look.in_colour(Color::Cyan).add_modifier(Modifier::BOLD);
-    let labelled = |label: &'static str, text: String| {
+    let labelled = |label: &str, text: String| {
         let label = Span::styled(format!("{label:LABEL$}"), bold);
         Row::Text(Line::from(vec![label, Span::raw(text)]))
     };
@@ -144,7 +144,7 @@ fn rows(model: &Model, look: Look, width: u16) -> Vec<Row<'_>> {
     rows.extend([
         blank(),
         labelled("Load", format!("offered: {}", model.offered)),
-        labelled("", load(model)),
+        labelled(&format!("last {LATEST} s"), load(model)),
         blank(),
     ]);
     for latency in &model.latencies {
@@ -181,7 +181,7 @@ fn load(model: &Model) -> String {
         return format!("{in_flight} in flight now");
     };
     format!(
-        "last {LATEST} s: {:.1} req/s started · {:.1} ended · {in_flight} in flight · {:.0} tokens/s",
+        "{:.1} req/s started · {:.1} ended · {in_flight} in flight · {:.0} tokens/s",
         rates.taken_up, rates.ended, rates.tokens
     )
 }
