@@ -23,7 +23,7 @@ use crate::arguments::Serve;
 use crate::compare;
 use crate::error::CommandError;
 use crate::run_folder::{Reads, RunFolder};
-use crate::site::{listed, page, shelf};
+use crate::site::{listed, page, shelf, trend_page};
 
 /// Connections at once.
 const CONNECTIONS: usize = 16;
@@ -34,6 +34,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Debug, PartialEq, Eq)]
 enum Asked<'a> {
     List,
+    Trends,
     Report(&'a Path),
     Comparison(&'a Path, &'a Path),
 }
@@ -46,6 +47,8 @@ fn asked<'a>(path: &str, runs: &'a BTreeMap<String, PathBuf>) -> Option<Asked<'a
     };
     if path == "/index" {
         Some(Asked::List)
+    } else if path == "/trend" {
+        Some(Asked::Trends)
     } else if let Some(key) = path.strip_prefix("/runs/") {
         run(key).map(Asked::Report)
     } else {
@@ -100,10 +103,13 @@ impl Shop {
         let runs = shelf(&self.folder)?;
         Ok(match asked(path, &runs) {
             None => None,
-            Some(Asked::List) => {
+            Some(page @ (Asked::List | Asked::Trends)) => {
                 let all = runs.iter().map(|(key, path)| self.listed(key, path));
-                let folder = self.folder.display().to_string();
-                Some(list(&folder, all.collect(), true))
+                let (folder, all) = (self.folder.display().to_string(), all.collect::<Vec<_>>());
+                Some(match page {
+                    Asked::Trends => trend_page(&folder, &all),
+                    _ => list(&folder, all, true),
+                })
             }
             Some(Asked::Report(run)) => Some(page(&RunFolder::open(run, Reads::default())?)?),
             Some(Asked::Comparison(base, new)) => Some(compare::page(base, new)?),

@@ -109,6 +109,12 @@ fn write_page(file: &Path, run: &RunFolder) -> Result<bool, CommandError> {
     Ok(true)
 }
 
+/// The trends of the runs of a list.
+pub(crate) fn trend_page(folder: &str, runs: &[Listed]) -> String {
+    let seen: Vec<_> = runs.iter().filter_map(Listed::observation).collect();
+    bench_report::trend::page(folder, runs.len(), &seen)
+}
+
 pub(crate) fn run(arguments: &Site) -> Result<Done, CommandError> {
     let (mut runs, mut kept) = (Vec::new(), 0);
     for (key, path) in shelf(&arguments.folder)? {
@@ -128,7 +134,10 @@ pub(crate) fn run(arguments: &Site) -> Result<Done, CommandError> {
     if kept > 0 {
         said.push(format!("{} up to date already", counted(kept, "report")));
     }
-    let text = list(&arguments.folder.display().to_string(), runs, false);
+    let folder = arguments.folder.display().to_string();
+    let trends = arguments.out.join("trend.html");
+    files::write_whole(&trends, trend_page(&folder, &runs).as_bytes())?;
+    let text = list(&folder, runs, false);
     files::write_whole(&index, text.as_bytes())?;
     Ok(Done::well(format!("{}\n", index.display()), said))
 }

@@ -2,6 +2,7 @@
 
 mod figures;
 mod gate;
+mod trend;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +16,7 @@ use crate::text;
 
 pub use bench_metrics::Verdict as ComparisonVerdict;
 pub use gate::{GateOutcome, GateVerdict, RegressionRule, gate};
+pub use trend::{LevelChange, Observation, Trend, trends};
 
 /// A comparison of two runs or groups, ready to be shown or stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -34,7 +34,7 @@ pub use analysis::{analyse_run, scaling_by_tag};
 pub use capacity::{Bound, CapacityAssumptions, CapacityFigure, capacity};
 pub use compare::{
     BLOCK, ComparedSamples, ComparisonRow, ComparisonVerdict, GateOutcome, GateVerdict,
-    RegressionRule, RunComparison, compare, gate,
+    LevelChange, Observation, RegressionRule, RunComparison, Trend, compare, gate, trends,
 };
 pub use conclude::{
     Asked, CellConclusion, CellEvidence, Concluded, Conclusion, EndedRequest, PooledStop,

@@ -20,13 +20,55 @@ pub struct Segment {
 /// neighbours (median absolute difference, so the changes themselves do not inflate it). 4 suits independent values; feed
 /// means over bins of time, which are nearly so. `min_length` is the least length of a segment. NaN must not occur.
 pub fn change_points(series: &[f64], min_length: usize, strictness: f64) -> Vec<Segment> {
-    let n = series.len();
+    let penalty = strictness * noise_variance(series) * log_length(series.len());
+    segments(&Prefix::of(series, |_| 1.0), min_length, penalty)
+}
+
+/// The same for values of which each has a standard error: a value weighs `1 / (between² + error²)`, where `between` is the standard deviation of the
+/// values' own levels around their segment's, estimated from neighbours.
+///
+/// Each further segment must lower the weighted squared error by `strictness`·(4 + ln n): flatter than [`change_points`], for short histories whose
+/// scatter is hardly known. `errors` is as long as `series`; where an error is not known, put in a typical one. A value that is more than three standard deviations from the
+/// median of the five around it is taken for one that is just so far off.
+pub fn weighted_change_points(
+    series: &[f64],
+    errors: &[f64],
+    min_length: usize,
+    strictness: f64,
+) -> Vec<Segment> {
+    let between = variance_between(series, errors);
+    let variance = |i: usize| between + errors.get(i).map_or(0.0, |error| error * error);
+    let penalty = strictness * (4.0 + log_length(series.len()));
+    let tame = without_outliers(series, |i| 3.0 * variance(i).sqrt());
+    segments(
+        &Prefix::of(&tame, |i| 1.0 / variance(i)),
+        min_length,
+        penalty,
+    )
+}
+
+/// Values no further than `most` from the median of the five around them: one that is far off by itself is no level.
+fn without_outliers(series: &[f64], most: impl Fn(usize) -> f64) -> Vec<f64> {
+    let last = series.len().saturating_sub(5);
+    let tamed = series.iter().enumerate().map(|(i, &value)| {
+        let from = i.saturating_sub(2).min(last);
+        let mut around: Vec<f64> = series.iter().skip(from).take(5).copied().collect();
+        let middle = median_in_place(&mut around).unwrap_or(value);
+        value.clamp(middle - most(i), middle + most(i))
+    });
+    tamed.collect()
+}
+
+fn log_length(n: usize) -> f64 {
+    float(n).ln().max(1.0)
+}
+
+fn segments(running: &Prefix, min_length: usize, penalty: f64) -> Vec<Segment> {
+    let n = running.length();
     let min_length = min_length.max(1);
     if n == 0 {
         return Vec::new();
     }
-    let penalty = strictness * noise_variance(series) * float(n).ln().max(1.0);
-    let running = Prefix::of(series);
     // best[t]: least cost of the first t values; last[t]: where its last segment starts.
     let mut best = vec![f64::INFINITY; n + 1];
     let mut last = vec![0; n + 1];
@@ -68,7 +110,7 @@ fn noise_variance(series: &[f64]) -> f64 {
     let mut differences: Vec<f64> = series.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
     // 0.6745·√2: the median absolute difference of two standard normals.
     let robust = median_in_place(&mut differences).unwrap_or(0.0) / 0.953_872_6;
-    let scale = series.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+    let scale = largest(series);
     // A floor, so that rounding in a noiseless series is not taken for changes.
     robust
         .max(1e-9 * scale)
@@ -77,26 +119,74 @@ fn noise_variance(series: &[f64]) -> f64 {
         .max(f64::MIN_POSITIVE)
 }
 
+/// The variance that values have beyond their errors: such that half of the differences of neighbours are below their standard deviation times the
+/// normal distribution's 0.6745. Robust as [`noise_variance`], which it is without errors.
+fn variance_between(series: &[f64], errors: &[f64]) -> f64 {
+    let floor = f64::MIN_POSITIVE.max((1e-9 * largest(series)).powi(2));
+    let pairs = series.windows(2).zip(errors.windows(2));
+    let pairs: Vec<(f64, f64)> = pairs
+        .map(|(w, e)| ((w[1] - w[0]).powi(2), e[0] * e[0] + e[1] * e[1]))
+        .collect();
+    let is_enough = |between: f64| {
+        let mut scaled: Vec<f64> = (pairs.iter())
+            .map(|(square, error)| square / (2.0 * between + error))
+            .collect();
+        median_in_place(&mut scaled).unwrap_or(0.0) <= 0.674_489_75_f64.powi(2)
+    };
+    if is_enough(floor) {
+        return floor;
+    }
+    let (mut low, mut high) = (
+        0.0,
+        pairs.iter().fold(0.0_f64, |most, (d, _)| most.max(*d)) * 2.0,
+    );
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if is_enough(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    high.max(floor)
+}
+
+fn largest(series: &[f64]) -> f64 {
+    series.iter().fold(0.0_f64, |most, x| most.max(x.abs()))
+}
+
 /// Running sums, for the cost of any segment in O(1).
 struct Prefix {
+    weights: Vec<f64>,
     sums: Vec<f64>,
     squares: Vec<f64>,
+    centre: f64,
 }
 
 impl Prefix {
-    fn of(series: &[f64]) -> Self {
-        // Centred, so that the difference of large squares keeps its digits.
-        let centre = crate::num::mean(series).unwrap_or(0.0);
-        let (mut sums, mut squares) = (vec![0.0], vec![0.0]);
-        let (mut total, mut square) = (0.0, 0.0);
-        for x in series {
-            total += x - centre;
-            square += (x - centre).powi(2);
-            sums.push(total);
-            squares.push(square);
+    fn of(series: &[f64], weight: impl Fn(usize) -> f64) -> Self {
+        let mut running = Self {
+            weights: vec![0.0],
+            sums: vec![0.0],
+            squares: vec![0.0],
+            // Centred, so that the difference of large squares keeps its digits.
+            centre: crate::num::mean(series).unwrap_or(0.0),
+        };
+        let (mut heavy, mut total, mut square) = (0.0, 0.0, 0.0);
+        for (i, x) in series.iter().enumerate() {
+            let (own, off) = (weight(i), x - running.centre);
+            heavy += own;
+            total += own * off;
+            square += own * off * off;
+            running.weights.push(heavy);
+            running.sums.push(total);
+            running.squares.push(square);
         }
-        sums.push(centre);
-        Self { sums, squares }
+        running
+    }
+
+    fn length(&self) -> usize {
+        self.sums.len() - 1
     }
 
     fn cost(&self, start: usize, end: usize) -> f64 {
@@ -104,12 +194,15 @@ impl Prefix {
             self.sums[end] - self.sums[start],
             self.squares[end] - self.squares[start],
         );
-        (square - total * total / float(end - start)).max(0.0)
+        (square - total * total / self.weight(start, end)).max(0.0)
     }
 
     fn mean(&self, start: usize, end: usize) -> f64 {
-        let centre = self.sums[self.sums.len() - 1];
-        centre + (self.sums[end] - self.sums[start]) / float(end - start)
+        self.centre + (self.sums[end] - self.sums[start]) / self.weight(start, end)
+    }
+
+    fn weight(&self, start: usize, end: usize) -> f64 {
+        self.weights[end] - self.weights[start]
     }
 }
 

@@ -54,7 +54,7 @@ mod timeline;
 
 pub use blocks::{BlockMean, Part};
 pub use cell::{CellAccumulator, CellContext, CellSummary, LengthCategories, summarise_cell};
-pub use change::{Segment, bin_by_time, change_points};
+pub use change::{Segment, bin_by_time, change_points, weighted_change_points};
 pub use compare::{
     CompareOptions, Comparison, FEWEST_BLOCKS, Looks, Test, Verdict, compare_estimates,
     compare_means, compare_paired_quantiles, compare_pairs, compare_quantiles, compare_runs,

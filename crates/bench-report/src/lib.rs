@@ -28,6 +28,7 @@ pub mod markdown;
 pub mod matrix;
 pub mod site;
 pub mod terminal;
+pub mod trend;
 
 pub use files::RunFiles;
 pub use table::{Cell, Column, Table};

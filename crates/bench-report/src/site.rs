@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
+use bench_insight::Observation;
 use bench_schema::{RunRecord, TrustVerdict, counted};
 use maud::{Markup, html};
 
@@ -21,6 +22,8 @@ pub struct Listed {
     name: String,
     /// What is known of it, or why nothing is.
     state: Result<Facts, String>,
+    /// What it contributes to trends.
+    seen: Option<Observation>,
 }
 
 #[derive(Clone, Debug)]
@@ -47,8 +50,14 @@ impl Listed {
             key: key.to_owned(),
             path: path.display().to_string(),
             name: name.to_string_lossy().into_owned(),
+            seen: run.as_ref().ok().and_then(|run| Observation::of(run)),
             state: run.map(Facts::of),
         }
+    }
+
+    /// What it contributes to the page of trends: nothing where it is not trusted.
+    pub fn observation(&self) -> Option<&Observation> {
+        self.seen.as_ref()
     }
 
     /// Whether it can be read and came to its end: nothing but its `run.json` changes it any more.
@@ -90,7 +99,7 @@ impl Facts {
     }
 }
 
-/// The list, the newest run first, those that cannot be read at its end. Links lead to `runs/KEY.html`; where the page is `served`, two
+/// The list, the newest run first, those that cannot be read at its end. Links lead to `trend.html` and `runs/KEY.html`; where the page is `served`, two
 /// ticked runs lead to `compare/BASE/NEW`, else to the command that makes their comparison.
 pub fn list(folder: &str, mut runs: Vec<Listed>, served: bool) -> String {
     runs.sort_by(|a, b| {
@@ -105,6 +114,7 @@ pub fn list(folder: &str, mut runs: Vec<Listed>, served: bool) -> String {
     let mut page = Page::new(&format!("Runs in {folder}"), facts);
     page.scripts = vec![PAGE, LIST];
     page.card(&html! {
+        p { a href="trend.html" { "Trends" } " of the trusted runs, with changes of level" }
         div #tools hidden {
             label { "Filter " input #filter type="search" placeholder="words or tag=value" autocomplete="off"; }
             " " span #shown.soft role="status" {}

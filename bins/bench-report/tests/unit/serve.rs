@@ -52,6 +52,7 @@ proptest! {
         match asked(&path, &runs) {
             None => {}
             Some(Asked::List) => prop_assert!(path == "/" || path == "/index.html"),
+            Some(Asked::Trends) => prop_assert_eq!(path, "/trend.html"),
             Some(Asked::Report(run)) => prop_assert!(listed(run)),
             Some(Asked::Comparison(base, new)) => prop_assert!(listed(base) && listed(new)),
         }

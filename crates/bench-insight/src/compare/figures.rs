@@ -59,7 +59,7 @@ impl Quantity {
         }
     }
 
-    fn direction(&self) -> Direction {
+    pub(super) fn direction(&self) -> Direction {
         match self {
             Self::Paired(metric) | Self::Quantile(metric, _) => metric.direction(),
             _ => Direction::Higher,
@@ -67,7 +67,7 @@ impl Quantity {
     }
 
     /// The quantity with its interval in one cell; rates over the steady part only where every run has one.
-    fn of(&self, cell: &CellRecord, steady: bool) -> Option<Estimate> {
+    pub(super) fn of(&self, cell: &CellRecord, steady: bool) -> Option<Estimate> {
         let windows = &cell.windows;
         let rates = if steady {
             windows.steady.as_ref()

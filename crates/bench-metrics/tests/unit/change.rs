@@ -45,3 +45,57 @@ fn points_outside_the_bins_are_left_out() {
     let sums: Vec<(usize, u64)> = bins.iter().map(|b| (b.count, b.sum.to_bits())).collect();
     assert_eq!(sums, [(2, 3.0_f64.to_bits()), (1, 4.0_f64.to_bits())]);
 }
+
+/// A history of runs: logarithms of figures that scatter by 2 % between runs, and each by its own error; every fifth run is short. From `at` on
+/// they are higher by `step`.
+fn history(seed: u64, runs: usize, (at, step): (usize, f64)) -> (Vec<f64>, Vec<f64>) {
+    use rand::{RngExt as _, SeedableRng as _};
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    // the sum of twelve uniform draws less 6 is nearly normal
+    let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
+    let errors: Vec<f64> = (0..runs)
+        .map(|i| if i % 5 == 4 { 0.05 } else { 0.01 })
+        .collect();
+    let values = errors.iter().enumerate().map(|(i, error)| {
+        let level = if i < at { 0.0 } else { step };
+        level + 0.02 * normal() + error * normal()
+    });
+    (values.collect(), errors)
+}
+
+#[test]
+fn histories_without_a_change_rarely_have_one() {
+    for (runs, most) in [(8, 6), (20, 6), (50, 4)] {
+        let false_alarm = |seed: &u64| {
+            let (values, errors) = history(*seed, runs, (runs, 0.0));
+            weighted_change_points(&values, &errors, 3, 4.0).len() > 1
+        };
+        let alarms = (0..200).filter(false_alarm).count();
+        assert!(alarms <= most, "{alarms} of 200 histories of {runs} runs");
+    }
+}
+
+#[test]
+fn a_step_of_several_standard_deviations_is_seen_after_a_few_runs() {
+    let seen = |seed: &u64| {
+        // 30 runs before, 5 after
+        let (values, errors) = history(*seed, 35, (30, 0.12_f64));
+        let segments = weighted_change_points(&values, &errors, 3, 4.0);
+        segments
+            .iter()
+            .skip(1)
+            .any(|segment| segment.start.abs_diff(30) <= 2)
+    };
+    let found = (0..200).filter(seen).count();
+    assert!(found >= 190, "{found} of 200");
+}
+
+#[test]
+fn equal_errors_change_nothing_but_the_scale() {
+    let (values, _) = history(7, 40, (20, 0.2));
+    let weighted = weighted_change_points(&values, &[0.0; 40], 3, 4.0);
+    let plain = change_points(&values, 3, 4.0);
+    assert_eq!(weighted.len(), 2);
+    assert_eq!(weighted[0].end, plain[0].end);
+    assert!((weighted[0].mean - plain[0].mean).abs() < 1e-12);
+}

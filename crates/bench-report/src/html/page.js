@@ -10,6 +10,8 @@
   var PAPER = 640;
   function draw(entry, mode) {
     var width = mode ? PAPER : entry.host.clientWidth;
+    // one that is not shown is drawn when it is
+    if (!entry.host.clientWidth) { return; }
     if (entry.chart) { entry.chart.dispose(); }
     var option = JSON.parse(entry.json);
     entry.host.style.height = entry.height + BENCH.extra(option, width) + 'px';

@@ -22,6 +22,7 @@
     });
   }
   document.querySelectorAll('figure[data-chart]').forEach(function (figure) {
+    if (figure.hidden) { return; }
     var frame = figure.querySelector('.chart svg').getBoundingClientRect();
     var texts = [].filter.call(figure.querySelectorAll('.chart svg text'), function (t) { return t.textContent.trim() !== ''; });
     var shapes = texts.map(corners);

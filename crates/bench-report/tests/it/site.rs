@@ -2,12 +2,53 @@
 
 use std::path::Path;
 
+use bench_insight::Observation;
 use bench_report::site::{Listed, list};
 use bench_schema::{Benchmark, Trust, TrustReason, TrustVerdict};
 
 use crate::support::runs;
 
 pub(crate) const LIST: &str = "list";
+pub(crate) const TRENDS: &str = "trends";
+
+/// Twenty trusted runs of as many commits; from the thirteenth on they are a fifth slower.
+pub(crate) fn trends() -> String {
+    let runs = (0..20_u32).map(|i| {
+        let mut run = runs::sweep();
+        run.started_at = format!("2026-11-{:02}T10:00:00Z", i + 1);
+        run.tags = [("commit".to_owned(), format!("{:07x}", 0x8e_78aa + i * 7919))].into();
+        run.trust = Trust::from_reasons(Vec::new());
+        let level = if i < 12 { 1.0 } else { 0.8 };
+        let scale = level * (1.0 + f64::from(i * 37 % 11) / 1000.0);
+        for cell in &mut run.cells {
+            let windows = &mut cell.windows;
+            for rates in [&mut windows.whole, &mut windows.steady]
+                .into_iter()
+                .flatten()
+            {
+                rates.requests_per_s *= scale;
+            }
+        }
+        Observation::of(&run).unwrap()
+    });
+    let runs: Vec<Observation> = runs.collect();
+    bench_report::trend::page("results", 23, &runs.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn a_change_of_level_is_named_with_its_first_commit_and_what_it_comes_to() {
+    let page = trends();
+    let since = format!("{:07x}", 0x8e_78aa + 12 * 7919);
+    let found = page.matches(&format!("<bdi>{since}</bdi>")).count();
+    assert!(found >= 1, "{since} is in no row");
+    let fifth = page.contains(">-19.") || page.contains(">-20.");
+    assert!(fifth, "no change of a fifth");
+    assert!(page.contains("20 trusted runs of 23 runs"));
+    assert!(
+        page.contains("no change of level in 20 runs"),
+        "the others are level"
+    );
+}
 
 /// Three runs, the newest first: `a`, `b`, `c`; one that cannot be read.
 pub(crate) fn page() -> String {
