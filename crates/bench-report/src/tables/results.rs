@@ -18,7 +18,7 @@ fn e2e(cell: &CellRecord) -> Option<&Distribution> {
     cell.headline(Metric::E2e)
 }
 
-/// One row for each level of load.
+/// One row for each level of load, and of other factors where cells differ in them.
 pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
     let gap = gap_metric(run);
     let open = run.cells.iter().any(|cell| cell.load.is_open());
@@ -39,8 +39,14 @@ pub(crate) fn sweep(run: &RunRecord) -> Option<Table> {
         };
         level.marked(trust_mark(run, cell))
     };
-    let mut sheet = Sheet::new()
-        .column(load, level)
+    let mut sheet = Sheet::new().column(load, level);
+    let others = shown_factors(run).into_iter();
+    for name in others.filter(|name| !matches!(name.as_str(), "concurrency" | "rate")) {
+        sheet = sheet.column(factor_column(run, &name), move |cell| {
+            factor_cell(cell.factors.get(&name))
+        });
+    }
+    let mut sheet = sheet
         .count("n", |cell| answers(cell))
         .number(("offered", "req/s"), |cell: &&CellRecord| {
             cell.plan.offered_rate_per_s.filter(|_| cell.load.is_open())

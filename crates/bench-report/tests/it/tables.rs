@@ -1,7 +1,7 @@
 //! What follows from readings, as the table of a run has it.
 
 use bench_report::terminal;
-use bench_schema::{HardwareSummary, Quantity, RunRecord, Unit};
+use bench_schema::{Factor, HardwareSummary, Quantity, RunRecord, Unit};
 
 /// A stored run with so many cells, each with these figures.
 fn with(cells: u32, figures: &[(&str, f64, Unit)]) -> RunRecord {
@@ -73,4 +73,22 @@ fn many_cells_are_shown_by_their_ends_and_none_by_nothing() {
     let shown = derived(&with(12, &figures));
     assert_eq!(shown, ["figure unit lowest highest", "waiting mean 0.50 6"]);
     assert!(derived(&with(2, &[])).is_empty());
+}
+
+#[test]
+fn cells_of_several_factors_are_told_apart_in_the_sweep() {
+    let mut run = with(4, &[]);
+    for (cell, length) in run.cells.iter_mut().zip([8.0, 64.0, 8.0, 64.0]) {
+        let factor = Factor::Number(length);
+        cell.factors.insert("input_tokens".to_owned(), factor);
+    }
+    let shown = terminal::render_all(&run, None);
+    let sweep = shown.split("sweep").nth(1).unwrap_or_default();
+    assert!(sweep.contains("prompt"), "{shown}");
+    let lengths = sweep.lines().filter_map(|row| {
+        let mut words = row.split_whitespace();
+        words.nth(1).filter(|_| row.starts_with("   "))
+    });
+    let lengths: Vec<&str> = lengths.filter(|word| ["8", "64"].contains(word)).collect();
+    assert_eq!(lengths, ["8", "64", "8", "64"], "{sweep}");
 }
