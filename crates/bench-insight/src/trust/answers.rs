@@ -255,8 +255,8 @@ pub(super) fn not_stationary(scene: &Scene<'_>) -> Option<Seen> {
         return None;
     }
     let why = found.reason.trim_end_matches('.');
-    let next = why.contains("number in flight rises").then(|| {
-        "measure longer; if the number in flight rises again, the server does not keep up with the rate".to_owned()
+    let next = scene.cell.load.is_open().then(|| {
+        "measure longer, or use a longer warm-up; if the number in flight keeps rising, the server does not keep up with the rate".to_owned()
     });
     Some(Seen {
         next,
