@@ -98,7 +98,7 @@ impl CapacityFigure {
         self.assumptions.push(why.to_owned());
     }
 
-    /// `replicas: 5 (95 %: 4 to 5) replicas, assuming …`.
+    /// `replicas: 5 (95 % CI 4 to 5), assuming …`.
     pub fn sentence(&self) -> String {
         let shown = |x: f64| {
             if x.fract().abs() < 1e-9 {
@@ -115,11 +115,15 @@ impl CapacityFigure {
             Some(Bound::AtMost) => "at most ",
             None => "",
         };
+        let name = self.name.replace('_', " ");
+        let unit = if self.unit == name {
+            String::new()
+        } else {
+            format!(" {}", self.unit)
+        };
         format!(
-            "{}: {bound}{}{range} {}, assuming {}",
-            self.name.replace('_', " "),
+            "{name}: {bound}{}{range}{unit}, assuming {}",
             shown(self.value),
-            self.unit,
             text::list(&self.assumptions),
         )
     }

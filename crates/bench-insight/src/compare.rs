@@ -525,7 +525,7 @@ fn incomparable(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Ve
     }
     if !plans.is_empty() {
         all.push(format!(
-            "{} differ in requests or load ({}); measure both sides with the same flags and seed",
+            "requests or load differ in {} ({}); measure both sides with the same flags and seed",
             bench_schema::counted(plans.len(), "cell"),
             text::list(plans)
         ));
@@ -585,7 +585,7 @@ fn cautions(base: &[&RunRecord], new: &[&RunRecord], plans: &[String]) -> Vec<St
     }
     if !plans.is_empty() {
         all.push(format!(
-            "{} differ in requests or load ({})",
+            "requests or load differ in {} ({})",
             bench_schema::counted(plans.len(), "cell"),
             text::list(plans)
         ));
