@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bench_client::{ClientError, Endpoint, Protocol, Proxy};
 use bench_hardware::{Gpus, PrometheusQueries};
 use bench_schema::{Benchmark, GenerationRequest, Prompt, Sampling};
+use bench_workload::DatasetSpec;
 use serde_json::Value;
 
 use bench_config::Given;
@@ -32,6 +33,7 @@ pub(crate) fn settings(
 ) -> Result<Settings, Vec<Problem>> {
     let mut given = Given::read(benchmark, flags, file, around)?;
     check_addresses(&mut given);
+    check_dataset(&mut given);
     match bench_client::protocol_by_name(&given.settings.target.api) {
         Ok(protocol) => check_body(&mut given, &*protocol),
         Err(error) => given.complain("api", error.to_string(), None),
@@ -62,6 +64,17 @@ fn check_body(given: &mut Given, protocol: &dyn Protocol) {
         let wrong = format!("`{key}` would replace the prompts of the benchmark");
         let help = format!("remove `{key}`; --dataset jsonl:FILE sends your own prompts");
         given.complain("extra_body", wrong, Some(&help));
+    }
+}
+
+/// A file of prompts has to be there before a server is started, or asked anything, for it.
+fn check_dataset(given: &mut Given) {
+    let Some(DatasetSpec::File { path, .. }) = &given.settings.workload.dataset else {
+        return;
+    };
+    if let Err(error) = path.metadata() {
+        let wrong = format!("cannot read {}: {error}", path.display());
+        given.complain("dataset", wrong, None);
     }
 }
 

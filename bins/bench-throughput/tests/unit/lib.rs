@@ -46,8 +46,15 @@ fn an_open_loop_has_a_cell_for_each_rate() {
 
 #[test]
 fn a_pace_that_a_file_has_is_no_rate_that_was_asked_for() {
-    assert_eq!(ids("--arrival trace --dataset trace:x"), ["trace None"]);
-    let quick = made("--url http://h --arrival trace:2 --dataset trace:x", None);
+    let trace = concat!(
+        "trace:",
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fixtures/datasets/azure.csv"
+    );
+    let replayed = ids(&format!("--arrival trace --dataset {trace}"));
+    assert_eq!(replayed, ["trace None"]);
+    let twice = format!("--url http://h --arrival trace:2 --dataset {trace}");
+    let quick = made(&twice, None);
     assert_eq!((&*quick[0].id, &*quick[0].label), ("trace-x2", "trace × 2"));
     assert!(!quick[0].factors.contains_key("rate"));
     let told = serde_json::to_string(&quick[0].load).unwrap();

@@ -103,3 +103,11 @@ fn a_wrong_address_is_told_without_its_key() {
         "{said}"
     );
 }
+
+#[test]
+fn a_dataset_that_is_not_there_is_refused_before_anything_is_started() {
+    let wrong = configured("dataset = \"sharegpt:no-such-file.json\"\n").unwrap_err();
+    assert!(wrong.contains("cannot read no-such-file.json"), "{wrong}");
+    let there = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    configured(&format!("dataset = \"txt:{there}\"\n")).unwrap();
+}
