@@ -19,14 +19,14 @@ enum Framer {
     Sse(SseSplitter),
     Lines(LineSplitter),
     /// One document; also a JSON document that came where a stream was asked for.
-    Whole(Whole),
+    Whole(BufferedBody),
     /// Nothing yet of what should be an event stream: its first byte tells whether it is one.
     Unknown(usize),
 }
 
 /// A body that is kept until it is whole.
 #[derive(Debug)]
-struct Whole {
+struct BufferedBody {
     body: Vec<u8>,
     limit: usize,
     /// A stream was asked for.
@@ -38,7 +38,7 @@ impl Framer {
         match framing {
             Framing::Sse => Self::Unknown(limit),
             Framing::Ndjson => Self::Lines(LineSplitter::new(limit)),
-            Framing::Json => Self::Whole(Whole {
+            Framing::Json => Self::Whole(BufferedBody {
                 body: Vec::new(),
                 limit,
                 instead_of_a_stream: false,
@@ -54,7 +54,7 @@ impl Framer {
     ) -> Result<(), SseError> {
         if let Self::Unknown(limit) = *self {
             *self = if bytes.first() == Some(&b'{') {
-                Self::Whole(Whole {
+                Self::Whole(BufferedBody {
                     body: Vec::new(),
                     limit,
                     instead_of_a_stream: true,
@@ -91,7 +91,7 @@ impl Framer {
     }
 }
 
-impl Whole {
+impl BufferedBody {
     fn feed(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         if self.body.len() + bytes.len() > self.limit {
             return Err(SseError::TooLarge { limit: self.limit });

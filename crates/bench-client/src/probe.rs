@@ -79,7 +79,7 @@ enum VersionPage {
     Hangs,
 }
 
-enum Look {
+enum Readiness {
     Ready(Option<Fetched>),
     NotYet(String),
 }
@@ -108,8 +108,8 @@ impl Probe {
         let began = self.clock.now();
         loop {
             match self.look_once().await {
-                Look::Ready(models) => return Ok(self.facts(models).await),
-                Look::NotYet(last) => self.pause(began, wait, last).await?,
+                Readiness::Ready(models) => return Ok(self.facts(models).await),
+                Readiness::NotYet(last) => self.pause(began, wait, last).await?,
             }
         }
     }
@@ -127,21 +127,21 @@ impl Probe {
         Ok(())
     }
 
-    async fn look_once(&self) -> Look {
+    async fn look_once(&self) -> Readiness {
         let models = match self.get(&self.endpoint.path("/v1/models")).await {
             Ok(models) => models,
-            Err(error) => return Look::NotYet(error.to_string()),
+            Err(error) => return Readiness::NotYet(error.to_string()),
         };
         match models.status {
-            200..300 => Look::Ready(Some(models)),
+            200..300 => Readiness::Ready(Some(models)),
             404 | 405 | 501 => match self.get(&self.endpoint.root_path("/health")).await {
-                Ok(health) if health.status < 500 => Look::Ready(None),
-                Ok(health) => Look::NotYet(format!("HTTP {} from /health", health.status)),
-                Err(error) => Look::NotYet(error.to_string()),
+                Ok(health) if health.status < 500 => Readiness::Ready(None),
+                Ok(health) => Readiness::NotYet(format!("HTTP {} from /health", health.status)),
+                Err(error) => Readiness::NotYet(error.to_string()),
             },
-            status @ 500.. => Look::NotYet(format!("HTTP {status} from /v1/models")),
+            status @ 500.. => Readiness::NotYet(format!("HTTP {status} from /v1/models")),
             // It wants a key or another method: it is there, and the first request will say what is missing.
-            _ => Look::Ready(None),
+            _ => Readiness::Ready(None),
         }
     }
 

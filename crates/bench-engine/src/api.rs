@@ -15,7 +15,7 @@ use crate::http::{Events, Framing, Request};
 use crate::metrics::Phases;
 use crate::server::{Local, Shared};
 use openai::{Message, encode};
-use parameters::{Asked, body};
+use parameters::{ApiCall, body};
 
 /// What a request asks for.
 pub(crate) enum Answer {
@@ -120,7 +120,7 @@ pub(crate) fn route(local: &Local, request: &Request, faults: &FaultSet) -> Answ
 
 /// The protocols that generate, by path.
 fn generation(local: &Local, request: &Request, faults: &FaultSet) -> Option<Result<Job, Reply>> {
-    let asked = Asked {
+    let asked = ApiCall {
         local,
         request,
         faults,

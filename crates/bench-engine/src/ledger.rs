@@ -96,12 +96,12 @@ impl Entry {
 /// The entries of finished requests, in the order they ended.
 #[derive(Debug)]
 pub struct Ledger {
-    kept: Mutex<Kept>,
+    kept: Mutex<Entries>,
     capacity: usize,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Entries {
     entries: VecDeque<Entry>,
     dropped: u64,
 }
@@ -154,7 +154,7 @@ impl Ledger {
         kept.entries.push_back(entry);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

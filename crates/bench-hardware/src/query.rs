@@ -138,12 +138,12 @@ struct Answer {
     #[serde(default)]
     error: Option<String>,
     #[serde(default)]
-    data: Option<Found>,
+    data: Option<QueryResult>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
-enum Found {
+enum QueryResult {
     Vector(Vec<Element>),
     Scalar((f64, String)),
     Matrix(serde::de::IgnoredAny),
@@ -173,12 +173,12 @@ pub(crate) fn instant(body: &[u8]) -> Result<Vec<Sample>, HardwareError> {
             .map_err(|_| wrong(format!("`{text}` is not a number")))
     };
     match answer.data {
-        Some(Found::Scalar((_, value))) => Ok(vec![Sample {
+        Some(QueryResult::Scalar((_, value))) => Ok(vec![Sample {
             name: String::new(),
             labels: BTreeMap::new(),
             value: number(&value)?,
         }]),
-        Some(Found::Vector(elements)) => elements
+        Some(QueryResult::Vector(elements)) => elements
             .into_iter()
             .map(|element| {
                 let (_, value) = element.value.ok_or_else(|| {
@@ -192,8 +192,8 @@ pub(crate) fn instant(body: &[u8]) -> Result<Vec<Sample>, HardwareError> {
                 })
             })
             .collect(),
-        Some(Found::Matrix(_)) => Err(wrong("a range; use an instant query".to_owned())),
-        Some(Found::String(_)) => Err(wrong("a string, not a number".to_owned())),
+        Some(QueryResult::Matrix(_)) => Err(wrong("a range; use an instant query".to_owned())),
+        Some(QueryResult::String(_)) => Err(wrong("a string, not a number".to_owned())),
         None => Err(wrong("it has no data".to_owned())),
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct LiveMetrics {
     /// Those of the progress line, which the workers move.
     counters: Arc<ProgressCounters>,
     in_flight: Gauge,
-    requests: Family<Ended, Counter>,
+    requests: Family<EndedLabels, Counter>,
     failures: Family<Failure, Counter>,
     output_tokens: Family<During, Counter>,
     latencies: [Histograms; LATENCIES.len()],
@@ -84,7 +84,7 @@ struct During {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct EndedLabels {
     phase: &'static str,
     outcome: &'static str,
 }
@@ -189,7 +189,9 @@ impl LiveMetrics {
         recent.ended(record);
         let phase = record.phase.as_str();
         let outcome = record.wire.outcome.name();
-        self.requests.get_or_create(&Ended { phase, outcome }).inc();
+        self.requests
+            .get_or_create(&EndedLabels { phase, outcome })
+            .inc();
         if let Outcome::Failed { stage, failure, .. } = &record.wire.outcome {
             let (stage, kind) = (stage.as_str(), failure.as_str());
             self.failures.get_or_create(&Failure { stage, kind }).inc();

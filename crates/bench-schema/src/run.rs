@@ -108,11 +108,11 @@ pub fn with_digest(mut text: String) -> String {
 /// [`SchemaError::Changed`] where it is not, [`SchemaError::Json`] where it is no object.
 pub fn check_digest(text: &str) -> Result<(), SchemaError> {
     #[derive(Deserialize)]
-    struct Told {
+    struct Stored {
         #[serde(default)]
         digest: Option<String>,
     }
-    let told: Told = serde_json::from_str(text).map_err(SchemaError::Json)?;
+    let told: Stored = serde_json::from_str(text).map_err(SchemaError::Json)?;
     let before = text.rfind("\"digest\"").and_then(|at| text.get(..at));
     match told.digest {
         Some(told) if before.map(digest).as_ref() != Some(&told) => Err(SchemaError::Changed),

@@ -29,7 +29,7 @@ pub(super) enum Part {
 /// A place in a chunked body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunks {
-    at: Place,
+    at: ChunkState,
     /// The size of the chunk as far as it is known; within its data, the bytes left.
     left: u64,
     has_digits: bool,
@@ -38,7 +38,7 @@ pub(super) struct Chunks {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ChunkState {
     #[default]
     Size,
     /// After a size.
@@ -122,19 +122,19 @@ impl Chunks {
     fn next(&mut self, bytes: &[u8]) -> Result<(usize, Part), String> {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
-            if self.at == Place::Data {
+            if self.at == ChunkState::Data {
                 let found = piece(&mut self.left, bytes, at);
                 if self.left == 0 {
-                    self.at = Place::DataCr;
+                    self.at = ChunkState::DataCr;
                 }
                 return Ok(found);
             }
             at += 1;
             let place = self.after(byte);
             self.at = place.ok_or("invalid chunk")?;
-            if self.at == Place::Data && self.left == 0 {
-                self.at = Place::Trailer;
-            } else if self.at == Place::EndLf && byte == b'\n' {
+            if self.at == ChunkState::Data && self.left == 0 {
+                self.at = ChunkState::Trailer;
+            } else if self.at == ChunkState::EndLf && byte == b'\n' {
                 return Ok((at, Part::End));
             }
         }
@@ -142,38 +142,46 @@ impl Chunks {
     }
 
     /// The place after one byte that is no data; `None` where it is out of place.
-    fn after(&mut self, byte: u8) -> Option<Place> {
-        if let Place::Extension | Place::TrailerName | Place::TrailerValue = self.at {
+    fn after(&mut self, byte: u8) -> Option<ChunkState> {
+        if let ChunkState::Extension | ChunkState::TrailerName | ChunkState::TrailerValue = self.at
+        {
             self.ignored += 1;
             if self.ignored > MOST_IGNORED {
                 return None;
             }
         }
         Some(match (self.at, byte) {
-            (Place::Size | Place::Blank | Place::Extension, b'\r') if self.has_digits => {
-                Place::SizeLf
+            (ChunkState::Size | ChunkState::Blank | ChunkState::Extension, b'\r')
+                if self.has_digits =>
+            {
+                ChunkState::SizeLf
             }
-            (Place::Size | Place::Blank, b' ' | b'\t') if self.has_digits => Place::Blank,
-            (Place::Size | Place::Blank, b';') if self.has_digits => Place::Extension,
-            (Place::Size, _) => {
+            (ChunkState::Size | ChunkState::Blank, b' ' | b'\t') if self.has_digits => {
+                ChunkState::Blank
+            }
+            (ChunkState::Size | ChunkState::Blank, b';') if self.has_digits => {
+                ChunkState::Extension
+            }
+            (ChunkState::Size, _) => {
                 let digit = char::from(byte).to_digit(16)?;
                 self.left = self.left.checked_mul(16)?.checked_add(digit.into())?;
                 self.has_digits = true;
-                Place::Size
+                ChunkState::Size
             }
-            (Place::Extension, byte) if byte != b'\n' => Place::Extension,
-            (Place::SizeLf, b'\n') => {
+            (ChunkState::Extension, byte) if byte != b'\n' => ChunkState::Extension,
+            (ChunkState::SizeLf, b'\n') => {
                 self.has_digits = false;
-                Place::Data
+                ChunkState::Data
             }
-            (Place::DataCr, b'\r') => Place::DataLf,
-            (Place::DataLf, b'\n') => Place::Size,
-            (Place::Trailer, b'\r') | (Place::EndLf, b'\n') => Place::EndLf,
-            (Place::Trailer | Place::TrailerName, _) if is_of_a_name(byte) => Place::TrailerName,
-            (Place::TrailerValue, b'\n') => Place::Trailer,
-            (Place::TrailerName, b':') | (Place::TrailerValue, b'\t' | b'\r' | b' '..) => {
-                Place::TrailerValue
+            (ChunkState::DataCr, b'\r') => ChunkState::DataLf,
+            (ChunkState::DataLf, b'\n') => ChunkState::Size,
+            (ChunkState::Trailer, b'\r') | (ChunkState::EndLf, b'\n') => ChunkState::EndLf,
+            (ChunkState::Trailer | ChunkState::TrailerName, _) if is_of_a_name(byte) => {
+                ChunkState::TrailerName
             }
+            (ChunkState::TrailerValue, b'\n') => ChunkState::Trailer,
+            (ChunkState::TrailerName, b':')
+            | (ChunkState::TrailerValue, b'\t' | b'\r' | b' '..) => ChunkState::TrailerValue,
             _ => return None,
         })
     }

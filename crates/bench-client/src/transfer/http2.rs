@@ -219,7 +219,7 @@ impl Wake for WokenAt {
 
 /// The connection's reads when this stream last had nothing to take.
 #[derive(Clone, Copy)]
-struct Seen {
+struct LastRead {
     reads: u64,
     drained: Stamp,
 }
@@ -239,7 +239,7 @@ pub(crate) struct Http2Transfer {
     sent: Arc<Sent>,
     awaiting: Awaiting,
     data: Bytes,
-    seen: Seen,
+    seen: LastRead,
     woken: Arc<WokenAt>,
 }
 
@@ -253,7 +253,7 @@ impl Http2Transfer {
             sent: Arc::clone(&sent),
         };
         let response = connection.sender.send_request(request.over_http2(outgoing));
-        let seen = Seen {
+        let seen = LastRead {
             reads: shared.log.reads(),
             drained: shared.log.now(),
         };
@@ -277,7 +277,7 @@ impl Http2Transfer {
         let waker = Waker::from(Arc::clone(&self.woken));
         let step = self.take(&mut Context::from_waker(&waker));
         if step.is_pending() {
-            self.seen = Seen {
+            self.seen = LastRead {
                 reads: self.shared.log.reads(),
                 drained: self.shared.log.drained(),
             };
@@ -333,7 +333,7 @@ impl Http2Transfer {
     }
 }
 
-impl Seen {
+impl LastRead {
     /// The latest read, if it is the first that woke the stream, or the only one since it last looked; else all of them together.
     fn mark(self, log: &ReadLog, woken: &WokenAt) -> ReadMark {
         let latest = log.mark();

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::openai::{Message, encode};
-use super::parameters::Asked;
+use super::parameters::ApiCall;
 use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::engine::Finish;
 use crate::http::Events;
 
-pub(super) fn parse(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn parse(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let body = asked.body()?;
     let prompt = encode(asked.text(), &body.need::<Vec<Message>>("/messages")?);
     body.need::<u32>("/max_tokens")?;

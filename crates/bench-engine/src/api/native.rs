@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use super::openai::{Message, Prompt, encode};
-use super::parameters::{Asked, Body};
+use super::parameters::{ApiCall, Body};
 use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::engine::Finish;
 use crate::fault::FaultKind;
@@ -13,7 +13,7 @@ use crate::http::{Events, Framing};
 
 // `POST /generate_stream` and `/generate` of text-generation-inference.
 
-pub(super) fn tgi(asked: Asked<'_>, body: &Body) -> Result<Job, Reply> {
+pub(super) fn tgi(asked: ApiCall<'_>, body: &Body) -> Result<Job, Reply> {
     let prompt = asked.text().encode(&body.need::<String>("/inputs")?);
     let mut parameters = body.parameters("/parameters", "max_new_tokens")?;
     parameters.stream = Some(asked.request.path == "/generate_stream");
@@ -67,7 +67,7 @@ impl Dialect for Tgi {
 
 // SGLang's native `POST /generate`. Its text and ids are all so far, in every event.
 
-pub(super) fn sglang(asked: Asked<'_>, body: &Body) -> Result<Job, Reply> {
+pub(super) fn sglang(asked: ApiCall<'_>, body: &Body) -> Result<Job, Reply> {
     let prompt = match body.get("/input_ids")? {
         Some(ids) => ids,
         None => asked.text().encode(&body.need::<String>("/text")?),
@@ -139,7 +139,7 @@ pub(super) fn triton_path(path: &str) -> Option<(&str, bool)> {
 }
 
 /// Parameters stand beside the text (TensorRT-LLM) or in an object of their own (vLLM's backend).
-pub(super) fn triton(asked: Asked<'_>, (name, stream): (&str, bool)) -> Result<Job, Reply> {
+pub(super) fn triton(asked: ApiCall<'_>, (name, stream): (&str, bool)) -> Result<Job, Reply> {
     asked.check_model(Some(name))?;
     let body = asked.body()?;
     let prompt = asked.text().encode(&body.need::<String>("/text_input")?);
@@ -177,7 +177,7 @@ impl Dialect for Triton {
 
 // llama.cpp's native `POST /completion`, whose last event carries the server's own `timings`.
 
-pub(super) fn llama_cpp(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn llama_cpp(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let body = asked.body()?;
     let mut prompts = body.need::<Prompt>("/prompt")?.encode(asked.text());
     prompts.truncate(1);
@@ -248,7 +248,7 @@ impl Dialect for LlamaCpp {
 
 // Ollama's `POST /api/chat` and `/api/generate`: one JSON text a line.
 
-pub(super) fn ollama(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn ollama(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let body = asked.body()?;
     let chat = asked.request.path == "/api/chat";
     let prompt = if let Some(messages) = body.get::<Vec<Message>>("/messages")?.filter(|_| chat) {

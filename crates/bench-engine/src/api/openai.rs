@@ -5,7 +5,7 @@ use std::io::Write as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::parameters::{Asked, Common, UsageWish, body};
+use super::parameters::{ApiCall, Common, UsageWish, body};
 use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::clock::unix_seconds;
 use crate::fault::{FaultKind, FaultSet, mix};
@@ -79,7 +79,7 @@ struct ChatBody {
     common: Common,
 }
 
-pub(super) fn chat(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn chat(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let ChatBody { messages, common } = body(asked.request)?;
     asked.check_model(common.model.as_deref())?;
     if messages.is_empty() {
@@ -97,7 +97,7 @@ struct CompletionsBody {
     common: Common,
 }
 
-pub(super) fn completions(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn completions(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let CompletionsBody { prompt, mut common } = body(asked.request)?;
     asked.check_model(common.model.as_deref())?;
     let prompts = prompt.encode(asked.text());
@@ -136,7 +136,7 @@ const COMPLETIONS: Names = Names {
 };
 
 fn job(
-    asked: Asked<'_>,
+    asked: ApiCall<'_>,
     prompts: &[Vec<u32>],
     common: &Common,
     names: &'static Names,
@@ -383,7 +383,7 @@ struct EmbeddingsBody {
     input: Prompt,
 }
 
-pub(super) fn embeddings(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn embeddings(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let body: EmbeddingsBody = body(asked.request)?;
     asked.check_model(body.model.as_deref())?;
     let prompts = body.input.encode(asked.text());

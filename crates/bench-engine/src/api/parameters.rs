@@ -82,13 +82,13 @@ pub(super) fn body<'a, T: Deserialize<'a>>(request: &'a Request) -> Result<T, Re
 
 /// A request for tokens, and who is asked.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct ApiCall<'a> {
     pub(super) local: &'a Local,
     pub(super) request: &'a Request,
     pub(super) faults: &'a FaultSet,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ApiCall<'a> {
     pub(super) fn text(self) -> &'a Text {
         &self.local.server.text
     }

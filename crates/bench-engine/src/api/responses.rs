@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::openai::{Message, encode};
-use super::parameters::Asked;
+use super::parameters::ApiCall;
 use super::{Dialect, Job, Piece, Reply, Usage, Whole};
 use crate::clock::unix_seconds;
 use crate::engine::Finish;
@@ -17,7 +17,7 @@ enum Input {
     Messages(Vec<Message>),
 }
 
-pub(super) fn parse(asked: Asked<'_>) -> Result<Job, Reply> {
+pub(super) fn parse(asked: ApiCall<'_>) -> Result<Job, Reply> {
     let body = asked.body()?;
     let prompt = match body.need("/input")? {
         Input::Text(input) => asked

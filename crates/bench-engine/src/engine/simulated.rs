@@ -43,8 +43,8 @@ impl FixedEngine {
     pub(crate) fn begin(&self, request: &GenRequest, metrics: &Arc<Metrics>) -> Timetable {
         // The semaphore is fair: places are given in the order they were asked for.
         let place = match &self.places {
-            Some(places) => Place::Waiting(Box::pin(Arc::clone(places).acquire_owned())),
-            None => Place::Free,
+            Some(places) => Slot::Waiting(Box::pin(Arc::clone(places).acquire_owned())),
+            None => Slot::Free,
         };
         Timetable {
             times: Times {
@@ -75,7 +75,7 @@ impl FixedEngine {
 
 type Permit = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
 
-enum Place {
+enum Slot {
     Waiting(Permit),
     Free,
     Taken {
@@ -118,7 +118,7 @@ pub(crate) struct Timetable {
     scheduled_ns: u64,
     next_due_ns: u64,
     registered: u64,
-    place: Place,
+    place: Slot,
     occupancy: Occupancy,
 }
 
@@ -133,13 +133,13 @@ impl Timetable {
             return Poll::Ready(None);
         }
         match &mut self.place {
-            Place::Waiting(permit) => match permit.as_mut().poll(cx) {
+            Slot::Waiting(permit) => match permit.as_mut().poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 // The semaphore is never closed; if it were, the sequence would run without a place.
                 Poll::Ready(permit) => self.admit(permit.ok()),
             },
-            Place::Free => self.admit(None),
-            Place::Taken { .. } => {}
+            Slot::Free => self.admit(None),
+            Slot::Taken { .. } => {}
         }
         if pacer
             .poll_until(self.next_due_ns, &mut self.registered, cx)
@@ -151,7 +151,7 @@ impl Timetable {
     }
 
     fn admit(&mut self, permit: Option<OwnedSemaphorePermit>) {
-        self.place = Place::Taken { _permit: permit };
+        self.place = Slot::Taken { _permit: permit };
         self.occupancy.run();
         self.scheduled_ns = now_ns();
         let ns = self.times.draw(self.ttft_ns).round() + self.prefill_ns.round();
@@ -174,7 +174,7 @@ impl Timetable {
         self.made += tokens;
         let finished = self.made >= self.limit;
         if finished {
-            self.place = Place::Taken { _permit: None };
+            self.place = Slot::Taken { _permit: None };
         } else {
             let ns = self.times.gaps(self.chunk.min(self.limit - self.made));
             self.next_due_ns = self.conditions.done(due_ns, ns);

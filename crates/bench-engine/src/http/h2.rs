@@ -39,7 +39,7 @@ pub(crate) async fn connection(local: Rc<Local>, io: Io, number: u64) {
     let carried = Rc::new(std::cell::Cell::new(0));
     let unflushed = Arc::<Unflushed>::default();
     let weak = Arc::downgrade(&unflushed);
-    let io = Told { io, unflushed };
+    let io = FlushNotifier { io, unflushed };
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let (local, before) = (Rc::clone(&local), carried.get());
         carried.set(before + 1);
@@ -185,12 +185,12 @@ impl Unflushed {
 }
 
 /// A transport that tells when it has been flushed, which hyper does once its buffer is empty.
-struct Told {
+struct FlushNotifier {
     io: Io,
     unflushed: Arc<Unflushed>,
 }
 
-impl AsyncRead for Told {
+impl AsyncRead for FlushNotifier {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -200,7 +200,7 @@ impl AsyncRead for Told {
     }
 }
 
-impl AsyncWrite for Told {
+impl AsyncWrite for FlushNotifier {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -230,13 +230,13 @@ impl<'a> Judge<'a> {
 }
 
 /// A quantile of values of which some are +∞ (failures), and are so here; an absent bound is unknown.
-struct Seen {
+struct QuantileWithFailures {
     value: f64,
     low: Option<f64>,
     high: Option<f64>,
 }
 
-impl Seen {
+impl QuantileWithFailures {
     /// Its interval beside a verdict: what the share within the limit shows bounds the quantile too.
     fn told(&self, verdict: SloVerdict, limit: f64) -> Option<Interval> {
         let (low, high) = match verdict {
@@ -259,9 +259,9 @@ impl Seen {
 
 /// The quantile of histograms, +∞ where so many requests were lost; one that they do not report is not shown, and their intervals know nothing of
 /// lost requests.
-fn counted(all: &Distribution, slo: &Slo, answered: f64) -> Seen {
+fn counted(all: &Distribution, slo: &Slo, answered: f64) -> QuantileWithFailures {
     let entry = all.quantile_entry(slo.q).filter(|_| slo.q < answered);
-    Seen {
+    QuantileWithFailures {
         value: entry.map_or(f64::INFINITY, |e| e.value),
         low: None,
         high: None,
@@ -269,7 +269,7 @@ fn counted(all: &Distribution, slo: &Slo, answered: f64) -> Seen {
 }
 
 /// The quantile with its order-statistic interval by clusters; `None` without values.
-fn quantile_seen(clusters: &Clusters, q: f64) -> Option<Seen> {
+fn quantile_seen(clusters: &Clusters, q: f64) -> Option<QuantileWithFailures> {
     let all = clusters.values();
     let lost = all.iter().filter(|x| x.is_infinite()).count();
     let finite = Sample::new(all.iter().copied().filter(|x| x.is_finite()).collect()).ok();
@@ -287,7 +287,7 @@ fn quantile_seen(clusters: &Clusters, q: f64) -> Option<Seen> {
     let dependence = Dependence::at_median(n, below(at(0.5)), LEVEL);
     let value = at(q);
     let ranks = Ranks::of(n, q, below(value), dependence, LEVEL);
-    Some(Seen {
+    Some(QuantileWithFailures {
         value,
         low: ranks.and_then(|r| r.low).map(at),
         high: ranks.and_then(|r| r.high).map(at),

@@ -30,14 +30,14 @@ const MOST_ASKED: u64 = 10_000;
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// What is to be measured, and what keeps it alive.
-struct Found {
+struct Servers {
     engine: Option<Engine>,
     launched: Option<Launched>,
     urls: Vec<String>,
     server: Server,
 }
 
-impl Found {
+impl Servers {
     /// Start it where it has to be started, and wait until it answers.
     async fn by(
         program: &Program,
@@ -98,8 +98,8 @@ impl<'a> Run<'a> {
         let progress = Progress::new(wanted, secrets.clone());
         let started = super::wall_clock();
         let clock = Clock::start();
-        let found = Found::by(program, settings, &clock, &progress).await?;
-        let Found {
+        let found = Servers::by(program, settings, &clock, &progress).await?;
+        let Servers {
             engine,
             launched,
             urls,

@@ -86,7 +86,7 @@ pub(super) fn summarise(
     mut all: PlanIter,
     at_most: u64,
 ) -> Result<PlanSummary, WorkloadError> {
-    let mut seen = Seen::default();
+    let mut seen = Tallies::default();
     let mut summary = PlanSummary {
         dataset: plan.spec().dataset.to_string(),
         sized_by: plan.sized_by().to_owned(),
@@ -112,7 +112,7 @@ pub(super) fn summarise(
 }
 
 #[derive(Default)]
-struct Seen {
+struct Tallies {
     asked: Vec<u64>,
     sent: Vec<u64>,
     words: Vec<u64>,
@@ -120,7 +120,7 @@ struct Seen {
     due: Vec<Nanos>,
 }
 
-impl Seen {
+impl Tallies {
     fn add(&mut self, planned: &Planned, summary: &mut PlanSummary) {
         let item = &planned.item;
         self.asked.extend(item.size.asked_tokens);

@@ -31,7 +31,7 @@ const CUT_TRIALS: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     anchor: OnceLock<Option<Anchor>>,
-    known: RwLock<Known>,
+    known: RwLock<WordCounts>,
 }
 
 /// What is known of a tokenizer whose words add up.
@@ -57,7 +57,7 @@ enum Cut {
 /// Counts of the latest words, and of those before them. A word that is asked for again is kept; those that never are (salts) drop
 /// out with their generation.
 #[derive(Debug, Default)]
-struct Known {
+struct WordCounts {
     young: HashMap<Box<str>, Count>,
     old: HashMap<Box<str>, Count>,
 }
@@ -169,7 +169,7 @@ impl Sum {
     }
 }
 
-impl Known {
+impl WordCounts {
     fn extend(&mut self, new: Vec<(&str, Count)>) {
         for (part, count) in new {
             if part.len() > LONGEST_KEPT {

@@ -200,7 +200,7 @@ fn turns(said: Vec<Turn>) -> Vec<(String, Option<String>)> {
 // Batch files of the `OpenAI` API.
 
 #[derive(Deserialize)]
-struct Asked {
+struct BatchLine {
     url: String,
     body: Map<String, Value>,
 }
@@ -210,7 +210,7 @@ const OURS: [&str; 3] = ["model", "stream", "stream_options"];
 
 /// Requests as bodies of the API. What this project has no noun for goes along in the body as it is.
 pub(super) fn batch(path: &Path) -> Result<RowReader, WorkloadError> {
-    of_values(path, |lines, Asked { url, mut body }| {
+    of_values(path, |lines, BatchLine { url, mut body }| {
         if !url.trim_end_matches('/').ends_with("completions") {
             return Err(lines.bad(format!(
                 "`{url}` is not supported; only chat/completions and completions are"
