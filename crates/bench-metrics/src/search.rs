@@ -354,7 +354,15 @@ impl Search {
         );
         let alone = if self.whole { 1.0 } else { self.first * ALONE };
         // one short stage cannot bound the crossing by itself, and yet there is nothing to learn above it
-        let is_beyond = |stage: &Stage| stage.load >= most && self.is_over(&stage.shares);
+        // unless a longer one contradicts it
+        let is_contradicted = |stage: &Stage| {
+            let mut longer = (stages.iter())
+                .filter(|other| other.load >= stage.load && other.requests > stage.requests);
+            longer.any(|other| !self.is_over(&other.shares))
+        };
+        let is_beyond = |stage: &Stage| {
+            stage.load >= most && self.is_over(&stage.shares) && !is_contradicted(stage)
+        };
         let beyond = stages.iter().any(is_beyond);
         match (load.low, load.high) {
             (_, None) if !beyond && (load.low.is_some() || load.value >= most) => {

@@ -521,6 +521,23 @@ fn nothing_is_measured_below_a_load_that_was_met() {
     );
 }
 
+/// Such a search asked for the same load until its budget was used up.
+#[test]
+fn a_short_stage_with_bad_luck_does_not_bound_a_search() {
+    let (_, server, objectives) = scenarios().remove(2);
+    let ask = asked(&server, &objectives);
+    let mut stages = vec![
+        told_stage(8.1, 1.0, 30.0, 30),
+        told_stage(16.2, 0.2, 10.0, 30),
+    ];
+    stages.extend((0..6).map(|_| told_stage(16.2, 0.999, 500.0, 1920)));
+    let next = ask.next(&stages);
+    assert!(
+        matches!(next, Next::Measure { load, .. } if load > 16.2),
+        "{next:?}"
+    );
+}
+
 #[test]
 fn a_search_says_why_it_cannot_tell() {
     let server = Server::Queue { squared_cov: 1.0 };
