@@ -228,56 +228,76 @@ fn a_deadline_is_heard_while_the_server_is_asked_for_the_lengths_of_prompts() ->
 
 #[test]
 fn a_signal_while_the_page_is_made_leaves_it_out() -> Result {
-    let server = engine(None)?;
+    leaves_the_page_out(&engine(None)?, 8, |run| Ok(run.join("report.md").exists()))
+}
+
+#[test]
+fn a_signal_while_the_last_figures_are_made_leaves_the_page_out() -> Result {
+    let fast = Fixed {
+        ttft_ms: 0.1,
+        itl_ms: 0.1,
+        ..Fixed::default()
+    };
+    let server = Server::start(EngineConfig {
+        engine: EngineKind::Fixed(fast),
+        ..EngineConfig::default()
+    })?;
+    let requests = 4_000;
+    leaves_the_page_out(&server, requests, |run| Ok(lines(run)?.len() == requests))
+}
+
+/// A run that a signal meets once `now` says so, after its last request.
+fn leaves_the_page_out(
+    server: &Server,
+    requests: usize,
+    now: impl Fn(&Path) -> Result<bool>,
+) -> Result {
     let folder = tempfile::tempdir()?;
     let run = folder.path().join("run");
     let url = server.url();
     let mut child = Command::new(env!("CARGO_BIN_EXE_bench-throughput"))
-        .args(["--url", &url, "--concurrency", "2", "--requests", "8"])
-        .args([
-            "--dataset",
-            "random",
-            "--input-tokens",
-            "4",
-            "--output-tokens",
-            "8",
-        ])
-        .args([
-            "--warmup",
-            "0",
-            "--server-metrics",
-            "none",
-            "--no-hardware",
-            "--no-progress",
-            "--out",
-        ])
+        .args(["--url", &url, "--concurrency", "2"])
+        .args(["--requests", &requests.to_string()])
+        .args("--dataset random --input-tokens 4 --output-tokens 8 --warmup 0".split(' '))
+        .args("--server-metrics none --no-hardware --no-progress --out".split(' '))
         .arg(&run)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()?;
-    let mut until = |name: &str| -> Result {
-        while !run.join(name).exists() {
-            assert!(child.try_wait()?.is_none(), "it ended before {name}");
+    let until = |child: &mut Child, now: &dyn Fn(&Path) -> Result<bool>| -> Result {
+        while !now(&run)? {
+            assert!(child.try_wait()?.is_none(), "it ended too early");
             std::thread::yield_now();
         }
         Ok(())
     };
     // where the page is written to, a pipe that nobody reads: it is not done before the signal
-    until("begin.json")?;
+    until(&mut child, &|run| Ok(run.join("begin.json").exists()))?;
     let pipe = Command::new("mkfifo")
         .arg(run.join("report.html.part"))
         .status()?;
     assert!(pipe.success());
-    until("report.md")?;
+    let stderr = child.stderr.take().ok_or("no stderr")?;
+    until(&mut child, &now)?;
     send(&child, Signal::TERM)?;
-    let output = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let (mut said, mut complete) = (String::new(), true);
+    for line in BufReader::new(stderr).lines() {
+        said += &line?;
+        if complete && said.contains("no new requests") {
+            // it came while the last worker was ending
+            complete = false;
+            until(&mut child, &|run| Ok(run.join("report.md").exists()))?;
+            send(&child, Signal::TERM)?;
+        }
+    }
+    let code = child.wait()?.code();
     assert!(
         said.contains("SIGTERM: report.html was not written"),
         "{said}"
     );
-    assert!(output.status.code().is_some_and(|code| code != 1), "{said}");
-    assert!(stored(&run)?.complete && !run.join("report.html").exists());
+    assert!(code.is_some_and(|code| code != 1), "{said}");
+    assert_eq!(stored(&run)?.complete, complete, "{said}");
+    assert!(!run.join("report.html").exists());
     Ok(())
 }

@@ -196,6 +196,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
     let ending = stop::watch_for_the_end(&run.stop, (signals, deadline, grace), &run.progress);
 
     run.wait_for_the_start().await;
+    let mut signals = None;
     let measured = run
         .all_cells(
             &cells,
@@ -208,6 +209,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
                 cells: cells.len(),
                 // The settings were checked; what cannot be read all the same is told when the run is concluded.
                 asked: Asked::of(&record.config).unwrap_or_default(),
+                signals: &mut signals,
             },
             &directory,
             &mut record,
@@ -216,7 +218,7 @@ async fn carry_out(program: &Program, settings: &Settings) -> Result<Outcome, Ru
 
     // from here on Ctrl-C is a signal again
     drop(screen);
-    let signals = Signals::listen();
+    let signals = signals.unwrap_or_else(Signals::listen);
     drop(ending);
     pool.finish();
     drop(planner);

@@ -21,7 +21,7 @@ use crate::meet::{Meeting, Place, Step};
 use crate::phase::Phase;
 use crate::planner::PlannerHandle;
 use crate::recorder::{CellAggregator, EndOfCell, Recorder};
-use crate::stop::Ending;
+use crate::stop::{Ending, Signals};
 use crate::worker_pool::{PhaseReport, WorkerPool};
 use crate::{Cell, RunError};
 
@@ -37,6 +37,8 @@ pub(super) struct Tools<'a> {
     pub(super) cells: usize,
     /// What the results are held against.
     pub(super) asked: Asked,
+    /// The signals since the last cell was measured. Its figures are made without a pause in which anybody else could hear them.
+    pub(super) signals: &'a mut Option<Signals>,
 }
 
 /// How long a phase is held up for the readings that enclose it: as long as the sampler itself waits for a page. One that takes longer
@@ -329,6 +331,7 @@ impl Run<'_> {
             cell: before.len(),
         };
         let _steps_before_it = self.clock.take_largest_step();
+        *tools.signals = None;
         let mut record = self.blank_cell(cell);
         let conclusion = CellConclusion::new(&record, &tools.asked).among(tools.cells);
         let meeting = tools.meeting.as_mut();
@@ -367,6 +370,7 @@ impl Run<'_> {
             self.progress
                 .note(&format!("{}: ended early: {why}", cell.label));
         }
+        *tools.signals = Some(Signals::listen());
         let conclusion = tools.recorder.end()?.into_conclusion();
         let evidence = conclusion.finish(&mut record, before, &self.server.record.urls);
         record.plan.hash = Some(sums.hash.to_string());
