@@ -187,7 +187,7 @@ fn events_at_once(look: &Look<'_>) -> Option<f64> {
 fn queue_of_phases(look: &Look<'_>) -> Option<Finding> {
     let shares = look.cell.phases.as_ref()?;
     let told = shares.queue_is_told();
-    if !told || shares.queue < WAITING {
+    if !told || shares.queue < WAITING || waits_elsewhere(look, shares.queue) {
         return None;
     }
     if nobody_is_held(look) && shares.queue <= shares.prefill {
@@ -230,6 +230,20 @@ fn nobody_is_held(look: &Look<'_>) -> bool {
     look.concurrency()
         .zip(most)
         .is_some_and(|(slots, most)| most >= f64::from(slots))
+}
+
+/// Whether far fewer requests wait than a queue of that share of E2E holds in a closed loop (Little's law): then the server counts as its queue
+/// what passes before its scheduler knows of the request, which no limit on running requests changes.
+fn waits_elsewhere(look: &Look<'_>, share: f64) -> bool {
+    /// Of those that would wait.
+    const FEW: f64 = 0.25;
+    let slots = look.concurrency().filter(|_| !look.is_open());
+    let waiting = level(look, Signal::Waiting);
+    let at_work = level(look, Signal::Running).is_some_and(|running| running > 0.0);
+    at_work
+        && slots
+            .zip(waiting)
+            .is_some_and(|(slots, waiting)| waiting < FEW * share * f64::from(slots))
 }
 
 fn level(look: &Look<'_>, signal: Signal) -> Option<f64> {

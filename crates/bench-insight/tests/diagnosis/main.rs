@@ -1124,6 +1124,30 @@ fn requests_that_a_gauge_counts_as_waiting_are_a_queue_where_they_are_enough() {
 }
 
 #[test]
+fn a_queue_time_during_which_nobody_waits_is_no_queue() {
+    let (mut run, samples) = run(&[cell(Asks::Closed(8), equal, Server::default())], true, 2);
+    let mut told = |waiting: f64| {
+        run.cells[0].phases = Some(bench_schema::PhaseShares {
+            queue: 0.4,
+            prefill: 0.05,
+            decode: 0.55,
+            queue_source: "server_metrics".to_owned(),
+            by_percentile: Vec::new(),
+        });
+        let derived = &mut run.cells[0].hardware.as_mut().unwrap().derived;
+        derived.get_mut("waiting_mean").unwrap().value = waiting;
+        // It was seen to wait at times, so that its mean is a reading.
+        let mut peak = derived["waiting_mean"].clone();
+        peak.value = 4.0;
+        derived.insert("waiting_peak".to_owned(), peak);
+        derived.get_mut("running_mean").unwrap().value = 5.0;
+        causes(&findings(&run, &samples)).contains(&Cause::Queueing)
+    };
+    // Eight slots that queue for 40 % of their time are 3.2 that wait; where 0.1 do, the time passes elsewhere.
+    assert!(told(3.2) && !told(0.1));
+}
+
+#[test]
 fn a_server_s_own_count_of_its_queue_rules_nothing_out() {
     // All prompts alike, four at a time, each waits for the prefill of three others, and the server says that none waits.
     let server = Server {
